@@ -110,7 +110,7 @@ export async function runServer(config: Config): Promise<RunningServer> {
       builds,
       ingress,
       baseDomain: config.baseDomain,
-      bootedAtMs: createBootTimeReader(config.dockerHost, clock),
+      bootedAtMs: createBootTimeReader(runtime, clock),
       containerListener: containerListeners,
       metrics: reconcileMetrics,
       random: Math.random,

@@ -17,6 +17,7 @@ import { findHostReachability } from "../controller/ingress/host-reachability.ts
 import { ingressPaths } from "../controller/ingress/ingress-paths.ts";
 import { noIngress } from "../controller/ingress/no-ingress.ts";
 import type { Ingress } from "../controller/ingress/port.ts";
+import { parseDockerHost } from "../controller/runtime/docker-address.ts";
 import type { ContainerRuntime } from "../controller/runtime/port.ts";
 import type { Store } from "../store/store.ts";
 
@@ -160,7 +161,7 @@ async function chooseHost(
   if (config.httpPort === undefined && config.httpsPort === undefined)
     return { message: "there is no ingress: it has no port (--http-port)" };
   if (config.ingress === "container") {
-    if (!config.dockerHost.startsWith("unix:"))
+    if (options.runtime.location !== "this-machine")
       throw new BerthError(
         "invalid_request",
         "--ingress container needs an engine on this machine: it shares a folder with the container",
@@ -197,8 +198,8 @@ async function chooseMode(
   program: string | undefined,
   signal: AbortSignal,
 ): Promise<Ingress["mode"]> {
-  const { store, config } = options;
-  const isLocal = config.dockerHost.startsWith("unix:");
+  const { store, runtime } = options;
+  const isLocal = runtime.location === "this-machine";
   const before = store.settings.get(MODE_SETTING);
   const ranWithout = store.settings.get(LAST_MODE_SETTING) === "off";
   if (before === "container" && isLocal && !ranWithout && program === undefined) return "container";
@@ -267,7 +268,9 @@ async function findContainerUser(dockerHost: string): Promise<string | undefined
   const uid = process.getuid?.();
   const gid = process.getgid?.();
   if (uid === undefined || gid === undefined || uid === 0) return undefined;
-  const socket = await stat(dockerHost.replace(/^unix:\/\//, "")).catch(() => undefined);
+  const address = parseDockerHost(dockerHost);
+  if (address.transport !== "unix") return `${uid}:${gid}`;
+  const socket = await stat(address.socketPath).catch(() => undefined);
   return socket?.uid === uid ? undefined : `${uid}:${gid}`;
 }
 

@@ -39,7 +39,6 @@ export function openModels(options: {
       runtime,
       assistant: assistant.control,
       findReachability: (signal) => findHostReachability({ runtime, store, dockerHost, signal }),
-      dockerHost,
       port: config.assistant?.port ?? MODELS_PORT,
       clock,
       logger,

@@ -10,27 +10,27 @@ import type {
 import { randomInstance } from "../support/random-instance.ts";
 
 export interface BuildHarness {
-  /** The same bytes at each call. */
+  /** Returns the same bytes at each call. */
   context(): AsyncIterable<Uint8Array>;
-  /** Each is the name of a Dockerfile in the context. */
+  /** The names of Dockerfiles in the context. */
   readonly dockerfiles: {
-    /** Takes the arg WHO, and writes "made for WHO". Containers of its image listen on 8080. */
+    /** Uses the build argument WHO, and prints "made for WHO". Containers of its image listen on 8080. */
     readonly works: string;
-    /** Writes "no such module" in a step that ends with 7. */
+    /** Prints "no such module" in a step that exits with 7. */
     readonly fails: string;
-    /** Its second line is no instruction. */
+    /** Its second line is not an instruction. */
     readonly unreadable: string;
     /** Its base image is in no registry. */
     readonly noBase: string;
-    /** Its base image wants `auth`. */
+    /** Its base image requires `auth`. */
     readonly privateBase: string;
-    /** Writes "waiting", and never ends. */
+    /** Prints "waiting", and never ends. */
     readonly waits: string;
   };
   readonly auth: RegistryAuth;
-  /** Takes away what a build of `privateBase` has pulled. */
+  /** Removes the images that a build of `privateBase` has pulled. */
   forgetPrivateBase(): Promise<void>;
-  /** Another name for an image, as a person gives it. */
+  /** Tags an image, as a user does. */
   tag(image: string, tag: string): Promise<void>;
 }
 
@@ -107,7 +107,7 @@ export function buildContract(
     );
   }
 
-  it("makes an image of a context, and tells its steps and lines in order", async () => {
+  it("builds an image of a context, and outputs its steps and lines in order", async () => {
     const { imageId, bytes, output } = await build(builds.dockerfiles.works, {
       args: { WHO: instance },
     });
@@ -150,7 +150,7 @@ export function buildContract(
     expect(await runtime.listImages({ instance: "00000000" }, signal)).toEqual([]);
   });
 
-  it("leaves an image without its tag when that moves to a newer one", async () => {
+  it("keeps an image without its tag when the tag moves to a newer one", async () => {
     const first = await build(builds.dockerfiles.works, { args: { WHO: "first" } });
     const second = await build(builds.dockerfiles.works, { args: { WHO: "second" } });
     expect(second.imageId).not.toBe(first.imageId);
@@ -182,13 +182,13 @@ export function buildContract(
     expect(await runtime.listImages({ instance }, signal)).toEqual([]);
   });
 
-  it("gives the same image for the same context", async () => {
+  it("returns the same image for the same context", async () => {
     const first = await build(builds.dockerfiles.works, { args: { WHO: instance } });
     const again = await build(builds.dockerfiles.works, { args: { WHO: instance } });
     expect(again.imageId).toBe(first.imageId);
   });
 
-  it("says which step failed, how, and what it wrote last", async () => {
+  it("throws an error with the failed step, its exit code and its last lines", async () => {
     const error = await failure(builds.dockerfiles.fails);
     expect(error.code).toBe("build_failed");
     expect(error.message).toMatch(
@@ -196,13 +196,13 @@ export function buildContract(
     );
   });
 
-  it("says what is wrong with a Dockerfile, and where", async () => {
+  it("throws an error with the problem of a Dockerfile and its position", async () => {
     const error = await failure(builds.dockerfiles.unreadable);
     expect(error.code).toBe("build_failed");
     expect(error.message).toMatch(/\bline 2\b/);
   });
 
-  it("says that a base image is not there", async () => {
+  it("throws an error for a missing base image", async () => {
     expect((await failure(builds.dockerfiles.noBase)).code).toBe("image_not_found");
   });
 
@@ -220,7 +220,7 @@ export function buildContract(
     await builds.forgetPrivateBase();
   });
 
-  it("ends a build whose signal aborts, and makes no image", async () => {
+  it("cancels a build whose signal aborts, and creates no image", async () => {
     const stop = new AbortController();
     const reason = new Error("no longer wanted");
     const building = runtime.buildImage(
@@ -261,7 +261,7 @@ export function buildContract(
     expect(await runtime.inspectImage(tag, signal)).toBeUndefined();
   });
 
-  it("tells how much room is left for images, or that it cannot be told", async () => {
+  it("returns the free bytes for images, or undefined", async () => {
     const free = await runtime.freeBytes(signal);
     expect(free === undefined || free > 0).toBe(true);
   });

@@ -2,19 +2,19 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { Ingress } from "../../src/controller/ingress/port.ts";
 import type { Resource } from "../../src/resources/resource.ts";
 
-/** What the contract needs beside an ingress: a store of Apps, and a client in front. */
+/** The environment of the contract, in addition to the ingress: a store of Apps, and a client. */
 export interface IngressHarness extends AsyncDisposable {
   readonly ingress: Ingress;
-  /** An App of this name is there, and the ingress has had the time to see it. */
+  /** Adds an App, and waits until the ingress has noticed it. */
   addApp(name: string): Promise<Resource<"App">>;
-  /** Two apps that answer requests. */
+  /** The addresses of two apps that answer requests. */
   readonly targets: readonly [string, string];
-  /** Which of the targets answers for the App; otherwise the status that stands in its place. */
+  /** Returns the target that answers for the App, or otherwise the HTTP status. */
   ask(app: string): Promise<string | number>;
-  /** Berth ends and starts again; the result is its new ingress. */
+  /** Restarts Berth, and returns its new ingress. */
   restart(): Promise<Ingress>;
   now(): number;
-  /** Lets at least this much time pass. */
+  /** Waits at least this time. */
   pass(ms: number): Promise<void>;
 }
 
@@ -45,13 +45,13 @@ export function ingressContract(adapter: string, open: () => Promise<IngressHarn
       return harness.addApp(`app-${count}`);
     }
 
-    it("knows no route of an App that was never written", async () => {
+    it("returns null for an App that was never written", async () => {
       const app = await begin();
       expect(await ingress.table.read(app)).toBeNull();
       expect(await harness.ask(app)).toBe(503);
     });
 
-    it("leads to what was written last, from the return on", async () => {
+    it("sends requests to the last written targets after the return", async () => {
       const app = await begin();
       await ingress.table.write(app, { version: "v1", targets: [one] });
       expect(await harness.ask(app)).toBe(one);
@@ -62,7 +62,7 @@ export function ingressContract(adapter: string, open: () => Promise<IngressHarn
       expect(await ingress.table.read(app)).toMatchObject({ version: "v1", targets: [one] });
     });
 
-    it("reads each target once, in order", async () => {
+    it("returns each target once, in order", async () => {
       const app = await begin();
       await ingress.table.write(app, { version: "v1", targets: [two, one, two] });
       expect((await ingress.table.read(app))?.targets).toEqual([two, one]);
@@ -81,7 +81,7 @@ export function ingressContract(adapter: string, open: () => Promise<IngressHarn
       expect(await harness.ask(app)).toBe(503);
     });
 
-    it("says since when a version serves, however its targets change", async () => {
+    it("keeps the start time of a version when its targets change", async () => {
       const app = await begin();
       const before = harness.now();
       await ingress.table.write(app, { version: "v1", targets: [one] });
@@ -96,7 +96,7 @@ export function ingressContract(adapter: string, open: () => Promise<IngressHarn
       expect((await ingress.table.read(app))?.sinceMs).toBeGreaterThan(first?.sinceMs ?? 0);
     });
 
-    it("answers 503 where there is no target any more, and serves again with the next", async () => {
+    it("answers 503 without targets, and serves again with the next ones", async () => {
       const app = await begin();
       await ingress.table.write(app, { version: "v1", targets: [one] });
       await ingress.table.write(app, { version: "v1", targets: [] });
@@ -109,7 +109,7 @@ export function ingressContract(adapter: string, open: () => Promise<IngressHarn
       expect(await ingress.table.read(app)).toEqual({ version: "v1", targets: [two], sinceMs });
     });
 
-    it("takes out the targets that nobody is reached at, and nothing else", async () => {
+    it("removes only the unreachable targets", async () => {
       const app = await begin();
       expect(await ingress.table.retainTargets(app, new Set([one]))).toBeNull();
       expect(await ingress.table.read(app)).toBeNull();
@@ -129,7 +129,7 @@ export function ingressContract(adapter: string, open: () => Promise<IngressHarn
       expect(await harness.ask(app)).toBe(503);
     });
 
-    it("takes nothing out of a route that was switched at the same time", async () => {
+    it("does not change a route that was switched concurrently", async () => {
       const app = await begin();
       await ingress.table.write(app, { version: "v1", targets: [one] });
       await Promise.all([
@@ -140,7 +140,7 @@ export function ingressContract(adapter: string, open: () => Promise<IngressHarn
       expect(await harness.ask(app)).toBe(two);
     });
 
-    it("removes a route, also one that is not there", async () => {
+    it("removes a route, even if it is missing", async () => {
       const app = await begin();
       await ingress.table.write(app, { version: "v1", targets: [one] });
       await ingress.table.remove(app);
@@ -150,7 +150,7 @@ export function ingressContract(adapter: string, open: () => Promise<IngressHarn
       expect(await harness.ask(app)).not.toBe(one);
     });
 
-    it("keeps the Apps apart", async () => {
+    it("keeps the routes of Apps separate", async () => {
       const [first, second] = [await begin(), await begin()];
       await ingress.table.write(first, { version: "v1", targets: [one] });
       await ingress.table.write(second, { version: "v1", targets: [two] });
@@ -158,7 +158,7 @@ export function ingressContract(adapter: string, open: () => Promise<IngressHarn
       expect(await harness.ask(second)).toBe(two);
     });
 
-    it("ends with one of the writes that are made at once", async () => {
+    it("ends with one of several concurrent writes", async () => {
       const app = await begin();
       await Promise.all(
         Array.from({ length: 20 }, (_, index) =>
@@ -172,7 +172,7 @@ export function ingressContract(adapter: string, open: () => Promise<IngressHarn
       expect(await harness.ask(app)).toBe(two);
     });
 
-    it("says that Apps are served, and where people find them", async () => {
+    it("reports that Apps are served, and their URLs", async () => {
       const app = await add();
       const { name } = app.metadata;
       expect(ingress.state()).toMatchObject({ ready: true });
@@ -182,7 +182,7 @@ export function ingressContract(adapter: string, open: () => Promise<IngressHarn
       );
     });
 
-    it("keeps its routes when Berth ends and starts again", async () => {
+    it("keeps its routes when Berth is restarted", async () => {
       const app = await begin();
       await ingress.table.write(app, { version: "v1", targets: [one, two] });
       const before = await ingress.table.read(app);

@@ -14,18 +14,18 @@ import type {
 import { randomInstance } from "../support/random-instance.ts";
 import { type BuildHarness, buildContract } from "./build-contract.ts";
 
-/** What the contract needs beside a runtime: images that behave, and a person at the engine. */
+/** The environment of the contract, in addition to the runtime: images with known behaviour, and another user of the engine. */
 export interface RuntimeHarness extends AsyncDisposable {
   readonly runtime: ContainerRuntime;
-  /** Listens on 8080, GET /healthz answers 200, writes "web starts" to its log. */
+  /** Listens on 8080, answers GET /healthz with 200, and prints "web starts" to its log. */
   readonly web: string;
-  /** Writes "starting" to stdout and "no configuration found" to stderr, then ends with 3. */
+  /** Prints "starting" to stdout and "no configuration found" to stderr, then exits with 3. */
   readonly exits: string;
-  /** Ends by SIGKILL only. */
+  /** Exits on SIGKILL only. */
   readonly stubborn: string;
-  /** What makes the engine refuse to start a container, and a part of what it says then. */
+  /** A command that makes the start of a container fail, and a part of the engine's message. */
   readonly broken: { readonly spec: Partial<ContainerSpec>; readonly says: string };
-  /** In no registry and not on the engine. */
+  /** An image that is neither in a registry nor on the engine. */
   readonly missing: string;
   readonly registry: {
     readonly open: string;
@@ -33,9 +33,9 @@ export interface RuntimeHarness extends AsyncDisposable {
     readonly denied: string;
     readonly auth: RegistryAuth;
   };
-  /** A command that writes "out" and ends with 3. */
+  /** A command that prints "out" and exits with 3. */
   readonly command: readonly string[];
-  /** What the contexts of `harness.builds` hold: Dockerfiles that do what their names say. */
+  /** The contexts of `harness.builds`: Dockerfiles named by their behaviour. */
   readonly builds: BuildHarness;
   readonly hands: {
     kill(id: string): Promise<void>;
@@ -48,11 +48,11 @@ export interface RuntimeHarness extends AsyncDisposable {
     addForeignVolume(name: string): Promise<void>;
     state(name: string): Promise<"running" | "other" | "absent">;
     hasNetwork(name: string): Promise<boolean>;
-    /** Under which names the container is reached on the network. */
+    /** Returns the names of the container on the network. */
     aliases(id: string, network: string): Promise<readonly string[]>;
-    /** Names that the running container knows by itself, and the addresses that they stand for. */
+    /** Returns the host names that the running container resolves by itself, with their addresses. */
     hosts(id: string): Promise<ReadonlyMap<string, string>>;
-    /** Everything whose name starts so. */
+    /** Removes everything whose name has the prefix. */
     sweep(prefix: string): Promise<void>;
   };
 }
@@ -81,7 +81,7 @@ export function runtimeContract(adapter: string, open: () => Promise<RuntimeHarn
       await harness[Symbol.asyncDispose]();
     });
 
-    /** A name of its own for each test: what one leaves behind does not meet another. */
+    /** Each test has its own name, so that leftovers do not affect other tests. */
     async function begin(): Promise<void> {
       count += 1;
       instance = randomInstance();
@@ -147,7 +147,7 @@ export function runtimeContract(adapter: string, open: () => Promise<RuntimeHarn
         return result.healthy ? result : undefined;
       });
 
-    it("tells what engine it is", async () => {
+    it("returns the facts of the engine", async () => {
       const info = await runtime.info(signal);
       expect(info.version).not.toBe("");
       expect(info.apiVersion).toMatch(/^\d+\.\d+$/);
@@ -155,12 +155,12 @@ export function runtimeContract(adapter: string, open: () => Promise<RuntimeHarn
       expect(info.memoryBytes).toBeGreaterThan(0);
     });
 
-    it("lets in who asks whether it takes calls", async () => {
+    it("answers a ping", async () => {
       await expect(runtime.ping(signal)).resolves.toBeUndefined();
     });
 
     describe("containers", () => {
-      it("creates one that is listed, not started, as it was asked for", async () => {
+      it("creates a container that is listed as requested, but not started", async () => {
         await begin();
         const id = await runtime.createContainer(
           spec("one", { memoryBytes: 64 * 2 ** 20, nanoCpus: 5e8 }),
@@ -195,7 +195,7 @@ export function runtimeContract(adapter: string, open: () => Promise<RuntimeHarn
         expect(await runtime.listContainers({ instance }, signal)).toHaveLength(1);
       });
 
-      it("refuses a name that something else has, and leaves that alone", async () => {
+      it("refuses a name that another container has, and does not change that one", async () => {
         await begin();
         await harness.hands.addStranger(`${prefix}-taken`);
         await expect(runtime.createContainer(spec("taken"), signal)).rejects.toMatchObject({
@@ -210,7 +210,7 @@ export function runtimeContract(adapter: string, open: () => Promise<RuntimeHarn
         });
       });
 
-      it("says when the image is not there", async () => {
+      it("throws if the image is missing", async () => {
         await begin();
         await expect(
           runtime.createContainer(spec("no-image", { image: harness.missing }), signal),
@@ -218,7 +218,7 @@ export function runtimeContract(adapter: string, open: () => Promise<RuntimeHarn
         expect(await runtime.listContainers({ instance }, signal)).toEqual([]);
       });
 
-      it("lists by instance and by app, and never a stranger's", async () => {
+      it("lists by instance and by app, and never other containers", async () => {
         await begin();
         await harness.hands.addStranger(`${prefix}-stranger`);
         const first = await runtime.createContainer(spec("first"), signal);
@@ -241,13 +241,13 @@ export function runtimeContract(adapter: string, open: () => Promise<RuntimeHarn
         expect(container.startedAt).not.toBeNull();
       });
 
-      it("says that a container is not there to start", async () => {
+      it("throws NotFoundError for a missing container", async () => {
         await expect(runtime.startContainer("f".repeat(64), signal)).rejects.toMatchObject({
           code: "not_found",
         });
       });
 
-      it("says why a container cannot be started, and shows it afterwards", async () => {
+      it("throws the reason of a failed start, and lists it afterwards", async () => {
         await begin();
         const id = await runtime.createContainer(spec("broken", harness.broken.spec), signal);
         await expect(runtime.startContainer(id, signal)).rejects.toMatchObject({
@@ -257,7 +257,7 @@ export function runtimeContract(adapter: string, open: () => Promise<RuntimeHarn
         expect((await observed(id)).error).toContain(harness.broken.says);
       });
 
-      it("publishes ports, and says when one is taken", async () => {
+      it("publishes ports, and throws if one is taken", async () => {
         await begin();
         const any = { containerPort: 8080, protocol: "tcp", hostAddress: "127.0.0.1" } as const;
         const first = await run("publishes", { publish: [{ ...any, hostPort: 0 }] });
@@ -271,7 +271,7 @@ export function runtimeContract(adapter: string, open: () => Promise<RuntimeHarn
         ).rejects.toMatchObject({ code: "port_taken" });
       });
 
-      it("lets the engine pick a free port for each that wants any", async () => {
+      it("lets the engine choose a free port for port 0", async () => {
         await begin();
         const any = { containerPort: 8080, protocol: "tcp", hostAddress: "127.0.0.1" } as const;
         const publish = [{ ...any, hostPort: 0 }];
@@ -301,7 +301,7 @@ export function runtimeContract(adapter: string, open: () => Promise<RuntimeHarn
         expect((await observed(id)).networkAddresses).toEqual({});
       });
 
-      it("shows the exit code of one that ended by itself", async () => {
+      it("returns the exit code of a container that exited", async () => {
         await begin();
         const id = await run("exits", { image: harness.exits });
         const container = await ended(id);
@@ -309,7 +309,7 @@ export function runtimeContract(adapter: string, open: () => Promise<RuntimeHarn
         expect(container.finishedAt).not.toBeNull();
       });
 
-      it("starts again what has ended", async () => {
+      it("starts an exited container again", async () => {
         await begin();
         const id = await run("again");
         await harness.hands.kill(id);
@@ -318,7 +318,7 @@ export function runtimeContract(adapter: string, open: () => Promise<RuntimeHarn
         expect(await observed(id)).toMatchObject({ state: "running", exitCode: null });
       });
 
-      it("stops with SIGTERM, and does nothing for what is stopped or gone", async () => {
+      it("stops with SIGTERM, and has no effect on a stopped or missing container", async () => {
         await begin();
         const id = await run("stops");
         await healthy(id);
@@ -330,14 +330,14 @@ export function runtimeContract(adapter: string, open: () => Promise<RuntimeHarn
         await runtime.stopContainer("f".repeat(64), 10_000, signal);
       });
 
-      it("kills after the grace what does not stop", async () => {
+      it("kills a container that does not stop within the grace period", async () => {
         await begin();
         const id = await run("stubborn", { image: harness.stubborn });
         await runtime.stopContainer(id, 1_000, signal);
         expect(await observed(id)).toMatchObject({ state: "exited", exitCode: 137 });
       });
 
-      it("removes a running container, and does nothing for one that is gone", async () => {
+      it("removes a running container, and has no effect on a missing one", async () => {
         await begin();
         const id = await run("goes");
         await runtime.removeContainer(id, signal);
@@ -345,7 +345,7 @@ export function runtimeContract(adapter: string, open: () => Promise<RuntimeHarn
         await runtime.removeContainer(id, signal);
       });
 
-      it("removes one container once for two that ask at the same time", async () => {
+      it("handles two concurrent removals of a container", async () => {
         await begin();
         const id = await run("goes-twice");
         await Promise.all([
@@ -355,7 +355,7 @@ export function runtimeContract(adapter: string, open: () => Promise<RuntimeHarn
         expect(await runtime.listContainers({ instance }, signal)).toEqual([]);
       });
 
-      it("gives a container its name back", async () => {
+      it("renames a container", async () => {
         await begin();
         const id = await run("named");
         await harness.hands.rename(id, `${prefix}-renamed`);
@@ -365,7 +365,7 @@ export function runtimeContract(adapter: string, open: () => Promise<RuntimeHarn
         expect((await observed(id)).name).toBe(`${prefix}-named`);
       });
 
-      it("does not take a name from another", async () => {
+      it("does not rename to another container's name", async () => {
         await begin();
         const id = await run("nameless");
         await harness.hands.addStranger(`${prefix}-wanted`);
@@ -379,7 +379,7 @@ export function runtimeContract(adapter: string, open: () => Promise<RuntimeHarn
     });
 
     describe("networks and volumes", () => {
-      it("makes a network once, and refuses one that is not Berth's", async () => {
+      it("creates a network once, and refuses one that is not Berth's", async () => {
         await begin();
         await runtime.ensureNetwork(network, { [INSTANCE]: instance }, signal);
         await harness.hands.addForeignNetwork(`${prefix}-foreign-net`);
@@ -388,7 +388,7 @@ export function runtimeContract(adapter: string, open: () => Promise<RuntimeHarn
         ).rejects.toMatchObject({ code: "name_clash" });
       });
 
-      it("makes a network once for many that ask at the same time", async () => {
+      it("creates a network once for concurrent calls", async () => {
         await begin();
         const name = `${prefix}-net-many-${count}`;
         const labels = { [INSTANCE]: instance };
@@ -407,7 +407,7 @@ export function runtimeContract(adapter: string, open: () => Promise<RuntimeHarn
         expect((await observed(id)).networks).toEqual([network]);
       });
 
-      it("says that a container, or a network, is not there to join", async () => {
+      it("throws if the container or the network is missing", async () => {
         await begin();
         await expect(
           runtime.connectNetwork("f".repeat(64), network, ["x"], signal),
@@ -418,7 +418,7 @@ export function runtimeContract(adapter: string, open: () => Promise<RuntimeHarn
         ).rejects.toMatchObject({ code: "engine_error" });
       });
 
-      it("says that the network of a container is gone, and starts it on its successor", async () => {
+      it("throws if the network of a container is missing, and starts it on a new one", async () => {
         await begin();
         const id = await run("orphan", { aliases: ["orphan", "other-name"] });
         await runtime.stopContainer(id, 2_000, signal);
@@ -437,7 +437,7 @@ export function runtimeContract(adapter: string, open: () => Promise<RuntimeHarn
         );
       });
 
-      it("gives a container names for the machine, and tells by which address", async () => {
+      it("gives a container names of the machine, and returns their address", async () => {
         await begin();
         const named = await run("named", { hostAliases: ["one.internal", "two.internal"] });
         const plain = await run("plain");
@@ -460,7 +460,7 @@ export function runtimeContract(adapter: string, open: () => Promise<RuntimeHarn
         await runtime.removeNetwork(network, signal);
       });
 
-      it("makes a volume once, lists it, and refuses one that is not Berth's", async () => {
+      it("creates a volume once, lists it, and refuses one that is not Berth's", async () => {
         await begin();
         const name = `${prefix}-volume`;
         const labels = { [INSTANCE]: instance, [APP]: "db" };
@@ -477,7 +477,7 @@ export function runtimeContract(adapter: string, open: () => Promise<RuntimeHarn
         ).rejects.toMatchObject({ code: "name_clash" });
       });
 
-      it("removes a volume that nothing uses, and says when something does", async () => {
+      it("removes an unused volume, and throws if it is in use", async () => {
         await begin();
         const name = `${prefix}-used`;
         await runtime.ensureVolume(name, { [INSTANCE]: instance }, signal);
@@ -495,14 +495,14 @@ export function runtimeContract(adapter: string, open: () => Promise<RuntimeHarn
     });
 
     describe("images", () => {
-      it("shows an image that the engine holds, and its ports", async () => {
+      it("inspects an image and its ports", async () => {
         const image = await runtime.inspectImage(harness.web, signal);
         expect(image?.id).toMatch(/^sha256:/);
         expect(image?.exposedPorts).toEqual([8080]);
         expect(await runtime.inspectImage(harness.missing, signal)).toBeUndefined();
       });
 
-      it("pulls, reports progress that never goes back, and removes again", async () => {
+      it("pulls with progress that never decreases, and removes the image", async () => {
         const { open: reference } = harness.registry;
         const reports: PullProgress[] = [];
         await runtime.pullImage(reference, undefined, (report) => reports.push(report), signal);
@@ -524,7 +524,7 @@ export function runtimeContract(adapter: string, open: () => Promise<RuntimeHarn
         expect(await runtime.removeImage(harness.registry.open, signal)).toBe(true);
       });
 
-      it("tells an image that is not there from one that is denied", async () => {
+      it("distinguishes a missing image from a denied one", async () => {
         const pull = (reference: string, auth?: RegistryAuth) =>
           runtime.pullImage(reference, auth, () => {}, signal);
         await expect(pull(harness.registry.missing)).rejects.toMatchObject({
@@ -547,7 +547,7 @@ export function runtimeContract(adapter: string, open: () => Promise<RuntimeHarn
     });
 
     describe("logs", () => {
-      it("tells streams and times apart, oldest first, and keeps to tail and since", async () => {
+      it("returns lines with stream and time, oldest first, limited by tail and since", async () => {
         await begin();
         const id = await run("logs", { image: harness.exits });
         await ended(id);
@@ -591,13 +591,13 @@ export function runtimeContract(adapter: string, open: () => Promise<RuntimeHarn
         expect(messages).not.toEqual([]);
       });
 
-      it("says that there is no such container", async () => {
+      it("throws NotFoundError for a missing container", async () => {
         await expect(read("f".repeat(64), 1)).rejects.toMatchObject({ code: "not_found" });
       });
     });
 
     describe("commands and probes", () => {
-      it("runs a command and tells its exit code and output", async () => {
+      it("runs a command and returns its exit code and output", async () => {
         await begin();
         const id = await run("commands");
         const result = await runtime.exec(id, harness.command, 5_000, signal);
@@ -605,7 +605,7 @@ export function runtimeContract(adapter: string, open: () => Promise<RuntimeHarn
         expect(result.output.trim()).toBe("out");
       });
 
-      it("says where no command can run", async () => {
+      it("throws if no command can run", async () => {
         await begin();
         await expect(
           runtime.exec("f".repeat(64), harness.command, 5_000, signal),
@@ -633,7 +633,7 @@ export function runtimeContract(adapter: string, open: () => Promise<RuntimeHarn
         });
         const command = await probe({ type: "command", command: harness.command });
         expect(command.healthy).toBe(false);
-        expect(command.message).toMatch(/ended with 3: out/);
+        expect(command.message).toMatch(/exited with 3: out/);
         expect(await runtime.listeningPorts(id, signal)).toEqual([8080]);
 
         await harness.hands.makeUnhealthy(id);
@@ -642,7 +642,7 @@ export function runtimeContract(adapter: string, open: () => Promise<RuntimeHarn
         expect(sick.message).toMatch(/^GET \/healthz answered (404|503)$/);
       });
 
-      it("answers a probe of a container that does not run, or is not there", async () => {
+      it("reports a stopped or missing container as unhealthy", async () => {
         await begin();
         const target = { type: "http", port: 8080, path: "/" } as const;
         const id = await run("dies");
@@ -660,7 +660,7 @@ export function runtimeContract(adapter: string, open: () => Promise<RuntimeHarn
     });
 
     describe("events", () => {
-      it("tells what happens to this instance's containers, and nothing else", async () => {
+      it("emits the events of this instance's containers only", async () => {
         await begin();
         const reader = new AbortController();
         const seen: RuntimeEvent[] = [];
@@ -683,7 +683,7 @@ export function runtimeContract(adapter: string, open: () => Promise<RuntimeHarn
         for (const event of actions) expect(event).toMatchObject({ id, app: "watched" });
       });
 
-      it("tells when a container is taken off its network or renamed", async () => {
+      it("emits an event when a container is disconnected or renamed", async () => {
         await begin();
         const id = await run("tampered");
         await observed(id);
@@ -704,7 +704,7 @@ export function runtimeContract(adapter: string, open: () => Promise<RuntimeHarn
       });
     });
 
-    it("rejects with the reason of a signal that has aborted, and does nothing", async () => {
+    it("rejects with the reason of an aborted signal, and does nothing", async () => {
       await begin();
       const reason = new Error("the process ends");
       const aborted = AbortSignal.abort(reason);

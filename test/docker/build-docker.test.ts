@@ -54,7 +54,7 @@ async function build(lines: string[], changes: Partial<BuildImageOptions> = {}) 
   return { ...result, logs };
 }
 
-/** Processes of this machine whose command line holds the text. */
+/** Returns the processes of this machine whose command line contains the text. */
 async function processes(text: string): Promise<string[]> {
   const pids = (await readdir("/proc")).filter((name) => /^\d+$/.test(name));
   const commands = await Promise.all(
@@ -68,13 +68,13 @@ async function containersOf(text: string): Promise<string[]> {
   return all.filter((item) => item.Command.includes(text)).map((item) => item.Id);
 }
 
-/** A number of seconds that no other process sleeps for. */
+/** A number of seconds that no other process sleeps. */
 let sleeps = 100_000 + process.pid * 10;
 const nextSleep = () => `${(sleeps += 1)}`;
 
-describe("the end of a build on Docker", () => {
+describe("the cancellation of a build on Docker", () => {
   it.each(["classic", "buildkit"] as const)(
-    "comes when the signal aborts: what it ran is gone from the engine (%s)",
+    "happens when the signal aborts, and removes its containers (%s)",
     async (builder) => {
       const seconds = nextSleep();
       const stop = new AbortController();
@@ -90,14 +90,14 @@ describe("the end of a build on Docker", () => {
       const reason = new Error("no longer wanted");
       stop.abort(reason);
       expect(await outcome).toBe(reason);
-      // Not waited for: the answer comes when the container is gone.
+      // No waiting: the build rejects after the container is removed.
       expect(await containersOf(seconds)).toEqual([]);
       await expect.poll(() => processes(seconds)).toEqual([]);
     },
   );
 
   it.each(["classic", "buildkit"] as const)(
-    "comes when the connection is cut, as when this process is killed (%s)",
+    "happens when the connection is cut, as by a kill of this process (%s)",
     async (builder) => {
       const seconds = nextSleep();
       await using proxy = await startEngineProxy(dockerHost());
@@ -118,7 +118,7 @@ describe("the end of a build on Docker", () => {
   );
 
   it.each(["classic", "buildkit"] as const)(
-    "comes while the context is still on its way, and destroys that (%s)",
+    "can happen while the context is being sent, and destroys it (%s)",
     async (builder) => {
       await using proxy = await startEngineProxy(dockerHost());
       await using far = new DockerRuntime({ host: proxy.host, clock: systemClock });
@@ -148,7 +148,7 @@ describe("a large context on Docker", () => {
         .file("Dockerfile", `FROM ${SHELL}\nRUN true\n`)
         .file("large", "")
         .tar();
-      // A header of another size: the checksum of a ustar header is the sum of its bytes.
+      // The checksum of the changed size: it is the sum of the header's bytes.
       const start = head.length - 1024 - 512;
       head.write(`${fileBytes.toString(8).padStart(11, "0")}\0`, start + 124);
       head.write("        ", start + 148);
@@ -159,7 +159,7 @@ describe("a large context on Docker", () => {
       for (let sent = 0; sent < fileBytes; sent += chunk.length) {
         const { arrayBuffers } = process.memoryUsage();
         peakBytes = Math.max(peakBytes, arrayBuffers - before.arrayBuffers);
-        // A buffer of its own each: what is held back would be seen.
+        // A new buffer each time, so that retained buffers increase the memory.
         yield Buffer.from(chunk);
       }
       yield Buffer.alloc(1024);
@@ -170,8 +170,8 @@ describe("a large context on Docker", () => {
   });
 });
 
-describe("what a build on Docker tells", () => {
-  it("reads lines without colours, without what was drawn over, and long ones in pieces", async () => {
+describe("the output of a build on Docker", () => {
+  it("returns lines without colours and overwritten text, and splits long ones", async () => {
     const { logs } = await build([
       `FROM ${SHELL}`,
       String.raw`RUN printf '\033[31mred\033[0m\n10%%\r20%%\rall\nno end'`,
@@ -183,7 +183,7 @@ describe("what a build on Docker tells", () => {
     expect(pieces.map((line) => line.length)).toEqual([16_384, 16_384, 7_232]);
   });
 
-  it("says that a step was killed for want of memory, and what the limit was", async () => {
+  it("has an error with the memory limit when a step was killed", async () => {
     const building = build([`FROM ${SHELL}`, "RUN tail /dev/zero"], {
       memoryBytes: 32 * 2 ** 20,
       nanoCpus: 5e8,
@@ -197,7 +197,7 @@ describe("what a build on Docker tells", () => {
     });
   });
 
-  it("names what the Dockerfile uses where only BuildKit knows it, and builds it there", async () => {
+  it("names a BuildKit feature of the Dockerfile, which BuildKit then builds", async () => {
     const lines = [`FROM ${SHELL}`, "RUN --mount=type=cache,target=/cache echo cached"];
     await expect(build(lines)).rejects.toMatchObject({
       code: "build_failed",
@@ -206,7 +206,7 @@ describe("what a build on Docker tells", () => {
     expect((await build(lines, { builder: "buildkit", noCache: true })).logs).toContain("cached");
   });
 
-  it("tells stages apart that BuildKit builds at the same time, and stops at a target", async () => {
+  it("distinguishes concurrent stages of BuildKit, and stops at a target", async () => {
     const lines = [
       `FROM ${SHELL} AS one`,
       "RUN echo of one",
@@ -230,7 +230,7 @@ describe("what a build on Docker tells", () => {
   });
 
   it.each(["classic", "buildkit"] as const)(
-    "says which file is missing from the source (%s)",
+    "names a file that is missing in the source (%s)",
     async (builder) => {
       const missing = { code: "build_failed" };
       await expect(
@@ -256,7 +256,7 @@ describe("what a build on Docker tells", () => {
   );
 
   it.each(["classic", "buildkit"] as const)(
-    "says that the engine's disk is full when a command meets that (%s)",
+    "has an error about the engine's full disk if a command fails because of it (%s)",
     async (builder) => {
       const lines = [`FROM ${SHELL}`, "RUN echo 'write: No space left on device' >&2; exit 1"];
       await expect(build(lines, { builder })).rejects.toMatchObject({
@@ -267,9 +267,9 @@ describe("what a build on Docker tells", () => {
   );
 });
 
-describe("what is left of a build on Docker", () => {
+describe("the remains of a build on Docker", () => {
   it.each(["classic", "buildkit"] as const)(
-    "holds no credentials, in its history or its output (%s)",
+    "contain no credentials in history or output (%s)",
     async (builder) => {
       await using registry = await startRegistry({ credentials: true });
       const base = await registry.push(docker, WEB);
@@ -291,7 +291,7 @@ describe("what is left of a build on Docker", () => {
     },
   );
 
-  it("is no container of a step that failed", async () => {
+  it("contain no container of a failed step", async () => {
     const mark = nextSleep();
     await expect(build([`FROM ${SHELL}`, `RUN echo ${mark}; exit 1`])).rejects.toMatchObject({
       code: "build_failed",

@@ -8,12 +8,12 @@ import { ensureTestImages, SHELL } from "../support/images.ts";
 
 const signal = new AbortController().signal;
 
-it("does not take the fault of an engine that stops for the source's", async () => {
+it("does not attribute the failure of a stopping engine to the source", async () => {
   await using engine = await DedicatedEngine.start();
   await ensureTestImages(engine.host);
   await using runtime = new DockerRuntime({ host: engine.host, clock: systemClock });
 
-  /** Builds something that waits, does `act` meanwhile, and tells how the build ends. */
+  /** Builds a step that waits, runs `act` meanwhile, and returns the result of the build. */
   async function interrupted(
     builder: BuildImageOptions["builder"],
     step: string,
@@ -44,7 +44,7 @@ it("does not take the fault of an engine that stops for the source's", async () 
     return ended;
   }
 
-  // A program that ends in order when it is told to, with a code of its own.
+  // A program that handles SIGTERM and exits with its own code.
   const polite = "trap 'exit 1' TERM; echo waiting; while :; do sleep 0.1; done";
   for (const builder of ["classic", "buildkit"] as const)
     for (const step of ["echo waiting; sleep 600", polite]) {
@@ -53,7 +53,7 @@ it("does not take the fault of an engine that stops for the source's", async () 
       });
       await engine.start();
     }
-  // The engine of now knows nothing against the step.
+  // The restarted engine has no events of the step.
   const ends = await interrupted("classic", "echo waiting; exit 137", async () => {});
   expect(ends).toMatchObject({ code: "build_failed", details: { exitCode: 137 } });
 });

@@ -81,7 +81,7 @@ afterEach(async () => {
 });
 
 describe("a build on the engine", () => {
-  test("of a commit that wants a token makes an image, and the token is nowhere", async () => {
+  test("of a commit that requires a token creates an image that does not contain the token", async () => {
     const commit = await push({
       Dockerfile: `FROM ${SHELL}\nCOPY . /app\nRUN echo "the file says $(cat /app/note.txt)"\n`,
       "note.txt": TOKEN,
@@ -103,7 +103,7 @@ describe("a build on the engine", () => {
     expect(store.builds.get(1)?.imageBytes).toBeGreaterThan(0);
   });
 
-  test("of an upload makes the same image name for the same archive", async () => {
+  test("of an upload has the same image name for the same archive", async () => {
     const dir = path.join(dataDir, "source");
     writeFiles(dir, {
       "app/Dockerfile": `FROM ${SHELL}\nCOPY hello.txt /\n`,
@@ -119,7 +119,7 @@ describe("a build on the engine", () => {
     expect(source.image).toBe((await resolved(apply("web", app.spec))).image);
   });
 
-  test("that fails says the step, its code and its last lines", async () => {
+  test("that fails has an error with the step, its exit code and its last lines", async () => {
     await push({
       Dockerfile: `FROM ${SHELL}\nRUN echo first >&2; echo "no such module" >&2; exit 7\n`,
     });
@@ -134,7 +134,7 @@ describe("a build on the engine", () => {
     expect((await lines(1)).at(-1)).toMatch(/^==> failed: step 2/);
   });
 
-  test("is followed while it runs, and ends at the engine when it is cancelled", async () => {
+  test("can be followed while it runs, and ends on the engine when it is cancelled", async () => {
     await push({ Dockerfile: `FROM ${SHELL}\nRUN echo working; sleep 4321\n` });
     const app = apply("web");
     const source = await resolved(app);
@@ -149,7 +149,7 @@ describe("a build on the engine", () => {
     await vi.waitFor(async () => expect(await sleeping("4321")).toBe(0), { timeout: 20_000 });
   });
 
-  test("is ended by its time limit", async () => {
+  test("is cancelled by its time limit", async () => {
     await service[Symbol.asyncDispose]();
     service = newService({ limits: { ...limits, timeoutMs: 3_000 } });
     await push({ Dockerfile: `FROM ${SHELL}\nRUN sleep 4322\n` });
@@ -157,7 +157,7 @@ describe("a build on the engine", () => {
     await vi.waitFor(async () => expect(await sleeping("4322")).toBe(0), { timeout: 20_000 });
   });
 
-  test("makes way for what the app wants now", async () => {
+  test("is superseded by a newer build", async () => {
     await push({ Dockerfile: `FROM ${SHELL}\nRUN echo working; sleep 4323\n` });
     const old = apply("web");
     service.ensure(old, await resolved(old));
@@ -171,7 +171,7 @@ describe("a build on the engine", () => {
     });
   });
 
-  test("that Berth's end cut off is abandoned, and made anew when it is asked for", async () => {
+  test("that a shutdown interrupted is abandoned, and started again on request", async () => {
     await push({ Dockerfile: `FROM ${SHELL}\nRUN echo working; sleep 4324\n` });
     const app = apply("web");
     const source = await resolved(app);
@@ -182,27 +182,27 @@ describe("a build on the engine", () => {
     await push({ Dockerfile: `FROM ${SHELL}\nRUN true\n` });
     service = newService();
     await service.start();
-    // Somebody has pushed meanwhile, and nobody has deployed: the same commit is built again.
+    // A new commit was pushed meanwhile, but not deployed: the same commit is built again.
     expect(await resolved(app)).toEqual(source);
     service.ensure(app, source);
     await vi.waitFor(async () => expect(await lines(2)).toContain("working"), { timeout: 20_000 });
     expect(await service.cancel(2)).toBe(true);
   });
 
-  test("does not begin where there is too little space", async () => {
+  test("does not start with too little disk space", async () => {
     await service[Symbol.asyncDispose]();
     service = newService({ freeBytesMin: 2 ** 60 });
     await push({ Dockerfile: `FROM ${SHELL}\n` });
     expect(await built(apply("web"))).toMatchObject({
       reason: "DiskFull",
       terminal: false,
-      message: expect.stringMatching(/ are free .*, and a build wants 1048576 TiB/),
+      message: expect.stringMatching(/ are free .*, but a build needs 1048576 TiB/),
     });
   });
 });
 
 describe("collection on the engine", () => {
-  test("takes old images, and none that a container has or that is not Berth's", async () => {
+  test("removes old images, except those of containers and those that are not Berth's", async () => {
     await service[Symbol.asyncDispose]();
     service = newService({ limits: { ...limits, keep: 1 } });
     const images: string[] = [];
@@ -258,7 +258,7 @@ function apply(
   }).resource;
 }
 
-/** What is on main from now on. */
+/** Commits files to main. */
 function push(files: Readonly<Record<string, string>>): Promise<string> {
   return server.repositories.commit("app", { "note.txt": null, ...files });
 }
@@ -304,7 +304,7 @@ async function tags(): Promise<string[]> {
   return (await runtime.listImages({ instance }, signal)).flatMap((image) => image.tags).toSorted();
 }
 
-/** Containers of the engine, those of build steps too, that sleep for so many seconds. */
+/** Containers of the engine, those of build steps too, that sleep for this number of seconds. */
 async function sleeping(seconds: string): Promise<number> {
   const all = await docker.listContainers({ all: true });
   return all.filter((container) => container.Command.includes(`sleep ${seconds}`)).length;

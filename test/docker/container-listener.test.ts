@@ -23,10 +23,11 @@ import { NODE_WEB } from "../support/images.ts";
 
 const never = new AbortController().signal;
 
-/** A program of a container that asks a model, as its environment says, and prints the answer. */
+/** The program of a container that asks the model of its environment, and prints the answer. */
 const ask = `
 const { OPENAI_BASE_URL, OPENAI_API_KEY, OPENAI_MODEL } = process.env;
-// fetch of Node 20 sometimes forgets a request whose connection is reset at once, and nothing holds the process then.
+// Node 20's fetch sometimes loses a request whose connection is reset at once, and then nothing keeps the process
+// alive.
 const hold = setTimeout(() => {}, 60000);
 fetch(OPENAI_BASE_URL + "/chat/completions", {
   method: "POST",
@@ -60,7 +61,6 @@ beforeAll(async () => {
     },
     findReachability: (signal) =>
       findHostReachability({ runtime, store, dockerHost: dockerHost(), signal }),
-    dockerHost: dockerHost(),
     port,
     clock: systemClock,
     logger: silentLogger,
@@ -84,7 +84,7 @@ const spec: AppSpec = {
   entrypoint: ["/bin/node", "-e", ask],
 };
 
-/** There is an App that says models, and the way to them is open. */
+/** Adds an App that sets models, and waits until the listener is open. */
 async function open(): Promise<void> {
   store.apply({
     kind: "App",
@@ -97,7 +97,7 @@ async function open(): Promise<void> {
   await expect.poll(() => doors.getUnavailableReason(), { timeout: 30_000 }).toBeNull();
 }
 
-/** What the program of the App's container says, on the App's network or another one. */
+/** Returns the output of the App's program in a container on the App's network or another one. */
 async function runClientOn(network: string): Promise<string> {
   const [container] = buildDesiredApp({
     instance: store.instanceId,
@@ -122,7 +122,7 @@ async function runClientOn(network: string): Promise<string> {
   }
 }
 
-/** Whether something of this machine accepts a connection there, and what becomes of it. */
+/** Returns the result of a connection from this machine to this address. */
 function tryConnect(address: string, port: number): Promise<"refused" | "closed" | "open"> {
   return new Promise((resolve) => {
     const socket = createConnection({ host: address, port });
@@ -135,8 +135,8 @@ function tryConnect(address: string, port: number): Promise<"refused" | "closed"
   });
 }
 
-describe("a container of an App that says models", () => {
-  it("is answered by the model, once the way is open", async () => {
+describe("a container of an App that sets models", () => {
+  it("gets answers of the model once the listener is open", async () => {
     expect(doors.getUnavailableReason()).not.toBeNull();
     await open();
     const answer = await runClientOn(networkName(store.instanceId));
@@ -148,7 +148,7 @@ describe("a container of an App that says models", () => {
     });
   });
 
-  it("is not on another network, and neither is anything else there", async () => {
+  it("gets no answer on another network", async () => {
     await open();
     const network = `berth-elsewhere-${store.instanceId}`;
     await dockerClient().createNetwork({
@@ -159,12 +159,12 @@ describe("a container of an App that says models", () => {
     expect(await runClientOn("bridge")).toMatch(/^failed (ECONNRESET|TimeoutError)/);
   });
 
-  it("finds it again after the network was made anew", async () => {
+  it("gets answers after the network was created again", async () => {
     await open();
     const network = networkName(store.instanceId);
     const before = await runtime.networkSubnets(network, never);
     await runtime.removeNetwork(network, never);
-    // Takes the range of addresses that has come free.
+    // Occupies the address range that is now free.
     const blocker = await dockerClient().createNetwork({
       Name: `berth-blocker-${store.instanceId}`,
       Labels: { ...testLabels(), [INSTANCE]: store.instanceId },
@@ -178,7 +178,7 @@ describe("a container of an App that says models", () => {
     await blocker.remove();
   });
 
-  it("finds it again after the assistant was started anew", async () => {
+  it("gets answers after the assistant was restarted", async () => {
     await open();
     await assistant.stop("SIGKILL");
     const network = networkName(store.instanceId);
@@ -191,8 +191,8 @@ describe("a container of an App that says models", () => {
   });
 });
 
-describe("everybody else", () => {
-  it("finds nothing at any other address of the machine", async () => {
+describe("other clients", () => {
+  it("reach nothing at other addresses of the machine", async () => {
     await open();
     const gateway = await runtime.hostGateway(networkName(store.instanceId), never);
     const own = Object.values(networkInterfaces())
@@ -206,13 +206,13 @@ describe("everybody else", () => {
       ]);
   });
 
-  it("is not let in by this machine's own address on the bridge", async () => {
+  it("are refused from this machine's own address on the bridge", async () => {
     await open();
     const gateway = await runtime.hostGateway(networkName(store.instanceId), never);
     expect(await tryConnect(gateway ?? "", doors.port)).toBe("closed");
   });
 
-  it("finds the door closed after the last such App is gone", async () => {
+  it("are refused after the last such App is deleted", async () => {
     await open();
     const gateway = await runtime.hostGateway(networkName(store.instanceId), never);
     store.delete("App", "asker", { actor: { name: "test" }, manager: "api" });

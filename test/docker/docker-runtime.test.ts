@@ -43,7 +43,7 @@ async function run(changes: Partial<ContainerSpec>): Promise<string> {
   return id;
 }
 
-/** The last lines of a container, once it is done. */
+/** Returns the last lines of a container after its exit. */
 async function output(id: string, tail: number): Promise<LogLine[]> {
   await dockerClient().getContainer(id).wait();
   const lines: LogLine[] = [];
@@ -61,7 +61,7 @@ afterAll(async () => {
 });
 
 describe("a container on Docker", () => {
-  it("is made with bounded logs, a reaping init, no restarts of the engine's, and a name for the host", async () => {
+  it("has limited logs, an init process, no restart policy, and a name for the host", async () => {
     const id = await run({});
     const { HostConfig: config } = await dockerClient().getContainer(id).inspect();
     expect(config.LogConfig).toEqual({
@@ -74,7 +74,7 @@ describe("a container on Docker", () => {
     expect(hosts.output).toContain("host.docker.internal");
   });
 
-  it("is reached by others of its network under its alias", async () => {
+  it("is reachable under its alias in its network", async () => {
     const web = await run({ image: WEB, aliases: ["db"], env: ["BODY=from the alias"] });
     const client = await run({});
     const script = "until wget -q -O - http://db:8080/; do sleep 0.1; done";
@@ -83,7 +83,7 @@ describe("a container on Docker", () => {
     await runtime.removeContainer(web, signal);
   });
 
-  it("shows that it was killed for want of memory", async () => {
+  it("reports that it was killed because it ran out of memory", async () => {
     const id = await run({
       ...shell("sleep 0.2; tail /dev/zero"),
       memoryBytes: 16 * 2 ** 20,
@@ -93,7 +93,7 @@ describe("a container on Docker", () => {
     expect(container).toMatchObject({ state: "exited", oomKilled: true });
   });
 
-  it("goes on when it was paused and is started", async () => {
+  it("continues when it was paused and is started", async () => {
     const id = await run({});
     await dockerClient().getContainer(id).pause();
     expect((await runtime.listContainers({ instance }, signal))[0]?.state).toBe("paused");
@@ -108,7 +108,7 @@ describe("a container on Docker", () => {
     expect(await runtime.listContainers({ instance }, signal)).toEqual([]);
   });
 
-  it("ends with 127 and says so in its log when its command does not exist", async () => {
+  it("exits with 127 and a log line if its command does not exist", async () => {
     const id = await run({ command: ["/bin/no-such-command"] });
     expect((await output(id, 10)).map((line) => line.message).join()).toContain("no-such-command");
     expect((await runtime.listContainers({ instance }, signal))[0]?.exitCode).toBe(127);
@@ -116,8 +116,8 @@ describe("a container on Docker", () => {
 });
 
 describe("logs of Docker", () => {
-  it("cuts a long line into pieces and loses none of it", async () => {
-    // The engine itself cuts at 16 KiB, and writes a time before each part.
+  it("splits a long line without losses", async () => {
+    // The engine splits lines at 16 KiB, and writes a time before each part.
     const id = await run(shell("yes ü | head -n 75000 | tr -d '\\n'; echo end; echo after"));
     const lines = await output(id, 100);
     expect(lines.at(-1)?.message).toBe("after");
@@ -131,7 +131,7 @@ describe("logs of Docker", () => {
     expect(lines.length).toBeLessThanOrEqual(5);
   });
 
-  it("keeps empty lines, and a last one without an end", async () => {
+  it("keeps empty lines, and a last one without a newline", async () => {
     const id = await run(shell("printf 'a\\n\\nb\\r\\nlast'"));
     expect((await output(id, 100)).map((line) => line.message)).toEqual(["a", "", "b", "last"]);
   });
@@ -144,7 +144,7 @@ describe("logs of Docker", () => {
 });
 
 describe("commands on Docker", () => {
-  it("gives up on a command that takes too long", async () => {
+  it("has a time limit", async () => {
     const id = await run({});
     await expect(runtime.exec(id, ["sleep", "30"], 300, signal)).rejects.toMatchObject({
       code: "timeout",
@@ -158,7 +158,7 @@ describe("commands on Docker", () => {
     expect(result.output.endsWith("4999\n5000\n")).toBe(true);
   });
 
-  it("answers a command that does not exist as a shell would", async () => {
+  it("returns a shell's exit code for a command that does not exist", async () => {
     const id = await run({});
     const result = await runtime.exec(id, ["no-such-command"], 5_000, signal);
     expect([126, 127]).toContain(result.exitCode);
@@ -168,7 +168,7 @@ describe("commands on Docker", () => {
 });
 
 describe("probes on Docker", () => {
-  it("does not follow redirects, and takes one for healthy", async () => {
+  it("do not follow redirects, which count as healthy", async () => {
     const id = await run(
       shell(
         "while :; do printf 'HTTP/1.1 302 Found\\r\\nLocation: http://127.0.0.1:1/\\r\\n\\r\\n' | nc -l -p 8080; done",
@@ -180,13 +180,13 @@ describe("probes on Docker", () => {
       .toEqual({ healthy: true, message: "GET /x y answered 302" });
   });
 
-  it("says when an answer takes too long", async () => {
+  it("fail with a message if a response takes too long", async () => {
     const id = await run({ image: WEB });
     const target = { type: "http", port: 8080, path: "/" } as const;
     await expect
       .poll(() => runtime.probe(id, target, 1_000, signal))
       .toMatchObject({ healthy: true });
-    // The kernel goes on taking connections for a server that stands still.
+    // The kernel still accepts connections for a stopped process.
     await runtime.exec(id, ["busybox", "killall", "-STOP", "httpd"], 5_000, signal);
     expect(await runtime.probe(id, target, 300, signal)).toEqual({
       healthy: false,
@@ -194,14 +194,14 @@ describe("probes on Docker", () => {
     });
   });
 
-  it("tells the ports that are listened on, the engine's name server aside", async () => {
+  it("return the listening ports without the engine's name server", async () => {
     const id = await run({ image: WEB, env: ["PORT=9099"] });
     await expect.poll(() => runtime.listeningPorts(id, signal)).toEqual([9099]);
   });
 });
 
 describe("the event stream of Docker", () => {
-  it("comes back by itself when it is cut, and tells both", async () => {
+  it("reconnects when it is cut, and reports both", async () => {
     await using proxy = await startEngineProxy(dockerHost());
     await using far = new DockerRuntime({ host: proxy.host, clock: systemClock });
     const reader = new AbortController();
@@ -212,7 +212,7 @@ describe("the event stream of Docker", () => {
       const connects = seen.filter((item) => item.type === "connected").length;
       if (event.type === "connected" && connects === 1) proxy.cut();
       if (event.type === "disconnected") {
-        // Made while nobody listened: `since` brings it.
+        // Created while no one was listening: the reconnect with `since` returns it.
         id = await run({});
         proxy.restore();
       }
@@ -227,8 +227,8 @@ describe("the event stream of Docker", () => {
   });
 });
 
-describe("an engine that goes away", () => {
-  it("is unreachable for calls that wait and calls that come, and works again afterwards", async () => {
+describe("an engine that becomes unreachable", () => {
+  it("fails running and new calls, and works again afterwards", async () => {
     await using proxy = await startEngineProxy(dockerHost());
     await using far = new DockerRuntime({ host: proxy.host, clock: systemClock });
     const id = await run({ ...shell("trap '' TERM; while :; do sleep 1; done") });

@@ -14,19 +14,19 @@ import { freePorts } from "../support/free-port.ts";
 import { WEB } from "../support/images.ts";
 import { openWebSocket } from "../support/web-socket.ts";
 
-/** Caddy in a container of the engine, made from the Caddy of this machine. */
+/** Tests of Caddy in a container, whose image is built from the Caddy of this machine. */
 
 const signal = new AbortController().signal;
 const runtime = new DockerRuntime({ host: dockerHost(), clock: systemClock });
-let world: CaddyHarness | undefined;
+let harness: CaddyHarness | undefined;
 
 beforeAll(async () => {
   await ensureCaddyImage(dockerHost());
 });
 afterEach(async () => {
-  const instance = world?.store.instanceId;
-  await world?.[Symbol.asyncDispose]();
-  world = undefined;
+  const instance = harness?.store.instanceId;
+  await harness?.[Symbol.asyncDispose]();
+  harness = undefined;
   if (instance) await sweep(dockerClient(), `${INSTANCE}=${instance}`);
 });
 afterAll(async () => {
@@ -36,16 +36,16 @@ afterAll(async () => {
 async function open(
   options: Parameters<typeof CaddyHarness.open>[0] = { ingress: "container" },
 ): Promise<CaddyHarness> {
-  world = await CaddyHarness.open({
+  harness = await CaddyHarness.open({
     runtime,
     dockerHost: dockerHost(),
     ingressImage: CADDY,
     ...options,
   });
-  return world;
+  return harness;
 }
 
-/** A container of an app on the instance's network; returns its address. */
+/** Runs a container of an app on the instance's network; returns its address. */
 async function runApp(to: CaddyHarness, app: string): Promise<string> {
   const { instanceId: instance } = to.store;
   const network = networkName(instance);
@@ -93,7 +93,7 @@ async function caddyOf(by: CaddyHarness) {
 }
 
 describe("Caddy in a container", () => {
-  it("leads to apps by their addresses, and switches without a reload", async () => {
+  it("sends requests to the addresses of apps, and switches without a reload", async () => {
     const here = await open();
     await here.waitUntilReady();
     expect(here.ingress.mode).toBe("container");
@@ -107,7 +107,7 @@ describe("Caddy in a container", () => {
     expect((await here.get("nobody.localhost")).status).toBe(404);
   });
 
-  it("comes back with all routes when it is killed, and when it is removed", async () => {
+  it("is restarted with all routes when it is killed, and when it is removed", async () => {
     const here = await open();
     await here.waitUntilReady();
     await serve(here, "web");
@@ -129,7 +129,7 @@ describe("Caddy in a container", () => {
     await here.waitUntilReady();
   });
 
-  it("is taken over by the next Berth, and made anew for another port", async () => {
+  it("is adopted by the next Berth, and replaced for another port", async () => {
     const here = await open();
     await here.waitUntilReady();
     await serve(here, "web");
@@ -147,7 +147,7 @@ describe("Caddy in a container", () => {
     expect((await fetch(`http://127.0.0.1:${httpPort}/`)).status).toBe(404);
   });
 
-  it("takes an App with options that it cannot serve for what it is", async () => {
+  it("refuses only an App with options that it cannot serve", async () => {
     const here = await open();
     await here.waitUntilReady();
     await serve(here, "web");
@@ -159,7 +159,7 @@ describe("Caddy in a container", () => {
     expect(await bodyOf(here, "web")).toBe("web");
   });
 
-  it("tells a port that another program has", async () => {
+  it("reports a port that another program uses", async () => {
     const other = createServer();
     other.listen(0, "0.0.0.0");
     await once(other, "listening");
@@ -171,15 +171,15 @@ describe("Caddy in a container", () => {
       () => here.ingress.state().message,
     );
     expect(here.ingress.state().message).toBe(
-      `port ${httpPort} is taken by another program: choose another with --http-port`,
+      `port ${httpPort} is used by another program: choose another with --http-port`,
     );
     other.close();
     await here.waitUntilReady();
   });
 });
 
-describe("an ingress that chooses for itself", () => {
-  it("takes the Caddy of the machine, and reaches containers of a local engine by address", async () => {
+describe("an ingress in automatic mode", () => {
+  it("uses the Caddy of the machine, and reaches containers of a local engine by address", async () => {
     const here = await open({ ingress: "auto" });
     expect(here.ingress.mode).toBe("process");
     expect(here.ingress.reachability).toBe("address");
@@ -189,7 +189,7 @@ describe("an ingress that chooses for itself", () => {
     await expect(socket).rejects.toThrow("answered");
   });
 
-  it("takes a container where there is none, and stays with it", async () => {
+  it("uses a container if there is none, and keeps it", async () => {
     const here = await open({ ingress: "auto", searchPath: "/nowhere" });
     expect(here.ingress.mode).toBe("container");
     await here.waitUntilReady();
@@ -201,7 +201,7 @@ describe("an ingress that chooses for itself", () => {
     expect(await bodyOf(here, "web")).toBe("web");
   });
 
-  it("ends the one of the other way, which has the port", async () => {
+  it("stops the Caddy of the other mode, which has the port", async () => {
     const here = await open();
     await here.waitUntilReady();
     await serve(here, "web");
@@ -217,7 +217,7 @@ describe("an ingress that chooses for itself", () => {
     expect(await bodyOf(here, "web")).toBe("web");
   });
 
-  it("does without where it can have neither", async () => {
+  it("is off if neither is available", async () => {
     const here = await open({
       ingress: "auto",
       searchPath: "/nowhere",
@@ -232,11 +232,12 @@ describe("an ingress that chooses for itself", () => {
   });
 });
 
-describe("the way to containers", () => {
-  it("is what it was while the engine is away", async () => {
+describe("the reachability of containers", () => {
+  it("is the stored one while the engine is unreachable", async () => {
     const here = await open({ ingress: "auto" });
     const { store } = here;
     const away = {
+      location: "this-machine" as const,
       ensureNetwork: () => Promise.reject(new Error("away")),
       networkSubnets: () => Promise.resolve([]),
       removeNetwork: () => Promise.resolve(),

@@ -16,10 +16,10 @@ import { dockerClient, dockerHost, testLabels } from "../support/engine.ts";
 import { sweep } from "../support/engine-runs.ts";
 import { randomInstance } from "../support/random-instance.ts";
 
-/** This machine's Node and Caddy with a shell, and small stand-ins for what installs packages and compiles. */
+/** This machine's Node and Caddy with a shell, and fakes of package managers and compilers. */
 const BASE = "berth.test/recipe-base:1";
 
-/** The classic builder copies the base image's hundred megabytes about at each step. */
+/** The classic builder copies the base image's hundred megabytes in each step. */
 const SLOW = { timeout: 240_000 };
 
 const signal = new AbortController().signal;
@@ -28,7 +28,7 @@ const docker = dockerClient();
 const runtime = new DockerRuntime({ host: dockerHost(), clock: systemClock });
 let dir = "";
 
-/** Each says how it was called in its last argument's place; those that make a program make a small one. */
+/** Each fake logs its arguments; fakes of compilers create a small program. */
 const said = '#!/bin/sh\necho "$(basename $0) $*" >> /calls\n';
 const server =
   "#!/bin/sh\nmkdir -p /tmp/w; echo made > /tmp/w/index.html; exec httpd -f -p $PORT -h /tmp/w\n";
@@ -60,7 +60,7 @@ beforeEach(async () => {
 
 afterEach(async () => {
   await rm(dir, { recursive: true, force: true });
-  // Its own only: what else carries the run's label belongs to tests that run beside this one.
+  // Only this test's own: others with the run's label belong to concurrent tests.
   await sweep(docker, `${INSTANCE}=${instance}`);
   for (const image of await runtime.listImages({ instance }, signal))
     await runtime.removeImage(image.id, signal);
@@ -80,7 +80,7 @@ async function write(files: Readonly<Record<string, unknown>>): Promise<void> {
   }
 }
 
-/** From a folder to an image, as a deploy does it. */
+/** Builds an image of a folder, like a deploy. */
 async function build(
   replace: (text: string) => string = (text) => text,
   folder = dir,
@@ -104,7 +104,7 @@ async function build(
   return imageId;
 }
 
-/** A running container of the image, on a port that its own default is not. */
+/** Runs a container of the image, on another port than its default. */
 async function run(Image: string) {
   const container = await docker.createContainer({
     Image,
@@ -119,7 +119,7 @@ async function run(Image: string) {
   await container.start();
   const { NetworkSettings } = await container.inspect();
   const port = NetworkSettings.Ports["4321/tcp"]?.[0]?.HostPort;
-  // The engine's own proxy takes a connection before anybody listens behind it, and may keep it for minutes.
+  // The engine's proxy accepts connections before the container listens, and may keep them open for minutes.
   const get = (path: string) =>
     fetch(`http://127.0.0.1:${port}${path}`, { signal: AbortSignal.timeout(5_000) });
   await expect
@@ -136,7 +136,7 @@ async function run(Image: string) {
   return { container, get, body };
 }
 
-describe("what is generated is built by the classic builder, and serves on PORT", SLOW, () => {
+describe("generated Dockerfiles are built by the classic builder, and serve on PORT", SLOW, () => {
   const app = `const { createServer } = require("node:http");
 const { readdirSync, writeFileSync } = require("node:fs");
 writeFileSync("written.txt", "by the app itself");
@@ -145,7 +145,7 @@ createServer((_, answer) => answer.end(JSON.stringify(facts()))).listen(process.
 process.on("SIGTERM", () => process.exit(7));
 `;
 
-  test("a Node app without packages: as a user of its own, in its folder, ended by SIGTERM", async () => {
+  test("a Node app without packages: runs as its own user, in its folder, and exits on SIGTERM", async () => {
     await write({
       "package.json": { scripts: { start: "node server.js" } },
       "server.js": app,
@@ -162,7 +162,7 @@ process.on("SIGTERM", () => process.exit(7));
     expect((await container.inspect()).State.ExitCode).toBe(7);
   });
 
-  test("a Node app with packages: from another stage, and its folder is its user's as well", async () => {
+  test("a Node app with packages: uses another stage, and its user owns the folder", async () => {
     await write({
       "package.json": {
         scripts: { start: "node server.js", build: "x" },
@@ -178,7 +178,7 @@ process.on("SIGTERM", () => process.exit(7));
     });
   });
 
-  test("a static site: pages, folders and short names; a page for what is missing; nothing hidden", async () => {
+  test("a static site: serves pages, folders and short names, a page for missing files, and no hidden files", async () => {
     await write({
       "index.html": "<h1>home</h1>",
       "about.html": "about",
@@ -199,7 +199,7 @@ process.on("SIGTERM", () => process.exit(7));
     }
   });
 
-  test("pages that a build makes: every path that is no file is the app's", async () => {
+  test("built pages: every path that is not a file gets index.html", async () => {
     await write({
       "package.json": { scripts: { build: "vite build" }, devDependencies: { vite: "7" } },
       "package-lock.json": "{}",

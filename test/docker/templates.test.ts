@@ -23,9 +23,9 @@ import { noBuilds } from "../support/no-builds.ts";
 import { noModels } from "../support/no-models.ts";
 
 /**
- * Two templates of the catalog on a real engine, rendered and left as they are. Their images cannot
- * be had here, so images of this machine stand in under the same names, and answer as the real ones
- * do: on the same ports and paths, from the same variables, keeping data in the same places.
+ * Two templates of the catalog on a real engine, rendered without changes. Their images are not available here, so
+ * that images of this machine replace them under the same names, with the same ports, paths, variables and data
+ * folders.
  */
 const standIns: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   "traefik/whoami:v1.11": {
@@ -34,7 +34,7 @@ mkdir -p /www && echo "Name: $WHOAMI_NAME" > /www/index.html && echo ok > /www/h
 exec httpd -f -p 80 -h /www
 `,
   },
-  // A new volume takes the password; an old one keeps the one it has, as a database does.
+  // Like a database: a new volume stores the password, an existing one keeps its own.
   "postgres:17": {
     "bin/serve": `#!/bin/sh
 cd /var/lib/postgresql/data && mkdir -p served
@@ -46,7 +46,7 @@ exec httpd -f -p 5432 -h served
 exec wget -q -O /dev/null http://127.0.0.1:5432/password
 `,
   },
-  // Serves only after it has logged in to the database that DATABASE_URL names.
+  // Listens only after it has logged in to the database of DATABASE_URL.
   "miniflux/miniflux:2.2.19": {
     "bin/serve": `#!/bin/sh
 rest=\${DATABASE_URL#postgres://}; user=\${rest%%:*}; rest=\${rest#*:}
@@ -107,7 +107,7 @@ test("miniflux: its database comes up first, and it logs in with the generated p
   expect(JSON.stringify(shown)).not.toContain(value);
 });
 
-/** Store, reconcilers and engine as in the program, without its edges. */
+/** Starts store, reconcilers and engine as the program does, without its APIs. */
 async function startBerth() {
   const dataDir = mkdtempSync(join(tmpdir(), "berth-templates-"));
   const store = openStore({ dataDir, clock: systemClock });
@@ -141,7 +141,7 @@ async function startBerth() {
     async [Symbol.asyncDispose]() {
       await manager[Symbol.asyncDispose]();
       await runtime[Symbol.asyncDispose]();
-      // Now, because an image that a container has is only untagged by its removal.
+      // Removed now, because removing an image that a container uses only untags it.
       await sweep(dockerClient(), `${INSTANCE}=${store.instanceId}`);
       await store[Symbol.asyncDispose]();
       rmSync(dataDir, { recursive: true });
@@ -189,7 +189,7 @@ function waitUntilAppReady(store: Store, name: string): Promise<void> {
   });
 }
 
-/** On an engine that a person uses, these names may be the real images. */
+/** On an engine that a user works with, these names may be the real images. */
 async function refuseToReplace(reference: string): Promise<void> {
   const image = await dockerClient()
     .getImage(reference)

@@ -8,33 +8,33 @@ import { CaddyHarness } from "../support/caddy-harness.ts";
 import { readLoadedConfig } from "../support/loaded-caddy-config.ts";
 import { openWebSocket } from "../support/web-socket.ts";
 
-/** Certificates: of the ingress's own authority for names of this machine, of a public one for others. */
+/** Tests of certificates: internal names have one of the ingress's own authority, others one of a public authority. */
 
-let world: CaddyHarness;
+let harness: CaddyHarness;
 let backend: Backend;
 
 beforeAll(async () => {
-  world = await CaddyHarness.open({ https: true });
+  harness = await CaddyHarness.open({ https: true });
   backend = await startBackend("one");
-  await world.waitUntilReady();
+  await harness.waitUntilReady();
 });
 afterAll(async () => {
-  await world[Symbol.asyncDispose]();
+  await harness[Symbol.asyncDispose]();
   await backend[Symbol.asyncDispose]();
 });
 
 function authority(): string {
-  const folder = join(world.dataDir, "ingress", "storage", "pki", "authorities", "local");
+  const folder = join(harness.dataDir, "ingress", "storage", "pki", "authorities", "local");
   return readFileSync(join(folder, "root.crt"), "utf8");
 }
 
-/** By TLS that is checked against the ingress's own authority. */
+/** Sends a request over TLS, verified with the ingress's own authority. */
 function getSecurely(host: string, path = "/"): Promise<{ status: number; body: string }> {
   return new Promise((resolve, reject) => {
     const outgoing = request(
       {
         host: "127.0.0.1",
-        port: world.httpsPort,
+        port: harness.httpsPort,
         path,
         servername: host,
         headers: { Host: host },
@@ -54,11 +54,11 @@ function getSecurely(host: string, path = "/"): Promise<{ status: number; body: 
   });
 }
 
-/** True where the ingress has a certificate for the name. */
+/** Returns true if the ingress has a certificate for the name. */
 function hasCertificate(servername: string): Promise<boolean> {
   return new Promise((resolve) => {
     const socket: TLSSocket = connect(
-      { host: "127.0.0.1", port: world.httpsPort, servername, rejectUnauthorized: false },
+      { host: "127.0.0.1", port: harness.httpsPort, servername, rejectUnauthorized: false },
       () => {
         resolve(true);
         socket.destroy();
@@ -69,25 +69,25 @@ function hasCertificate(servername: string): Promise<boolean> {
 }
 
 async function addApp(name: string, spec: Parameters<CaddyHarness["apply"]>[1] = {}) {
-  world.apply(name, spec);
-  const verdict = await world.waitForVerdict(name);
-  await world.ingress.table.write(name, { version: "v1", targets: [backend.target] });
+  harness.apply(name, spec);
+  const verdict = await harness.waitForVerdict(name);
+  await harness.ingress.table.write(name, { version: "v1", targets: [backend.target] });
   return verdict;
 }
 
-describe("a name of this machine", () => {
+describe("an internal name", () => {
   it("has HTTPS without a reload, and HTTP as well", async () => {
     await addApp("before");
-    const socket = await openWebSocket(world.httpPort, "before.localhost");
+    const socket = await openWebSocket(harness.httpPort, "before.localhost");
     expect(await addApp("hello")).toEqual({ served: true, https: false });
     expect(await getSecurely("hello.localhost")).toEqual({ status: 200, body: "one" });
     expect(backend.seen.at(-1)?.headers["x-forwarded-proto"]).toBe("https");
-    expect((await world.get("hello.localhost")).body).toBe("one");
+    expect((await harness.get("hello.localhost")).body).toBe("one");
     await socket.echo("not closed by a reload");
     socket.close();
   });
 
-  it("has it with options too, under each of its names", async () => {
+  it("has HTTPS with options too, for each of its names", async () => {
     await addApp("special", {
       ingress: {
         pathPrefix: "/in",
@@ -100,26 +100,26 @@ describe("a name of this machine", () => {
     expect((await getSecurely("old.special.local", "/x")).status).toBe(307);
   });
 
-  it("has none where the App turned it off", async () => {
+  it("has no HTTPS if the App disabled it", async () => {
     await addApp("bare", { ingress: { https: "off" } });
     expect(await hasCertificate("bare.localhost")).toBe(false);
-    expect((await world.get("bare.localhost")).body).toBe("one");
+    expect((await harness.get("bare.localhost")).body).toBe("one");
   });
 
-  it("has none where no App has the name", async () => {
+  it("has no HTTPS without an App", async () => {
     expect(await hasCertificate("nobody.localhost")).toBe(false);
     expect(await hasCertificate("..localhost")).toBe(false);
     expect(await hasCertificate("x.y.special.test")).toBe(false);
   });
 
-  it("is told to nobody who asks from outside as Caddy does", async () => {
+  it("is not revealed by permission requests from outside", async () => {
     const path = "/.well-known/berth/certificate?domain=hello.localhost";
-    expect((await world.get("hello.localhost", path)).body).toBe("one");
+    expect((await harness.get("hello.localhost", path)).body).toBe("one");
   });
 });
 
 describe("a public name", () => {
-  it("is asked for at a public authority, and its HTTP requests are sent to HTTPS", async () => {
+  it("gets a certificate of a public authority, and its HTTP requests are redirected to HTTPS", async () => {
     const verdict = await addApp("public", {
       domain: "public.example.org",
       ingress: { domains: ["www.example.org"], redirects: [{ from: "old.example.org" }] },
@@ -129,12 +129,12 @@ describe("a public name", () => {
       https: true,
       note: expect.stringContaining("a certificate for public.example.org is being obtained"),
     });
-    const answer = await world.get("www.example.org", "/a?b=c");
+    const answer = await harness.get("www.example.org", "/a?b=c");
     expect(answer.status).toBe(308);
-    expect(answer.headers.location).toBe(`https://www.example.org:${world.httpsPort}/a?b=c`);
-    const old = await world.get("old.example.org", "/x");
-    expect(old.headers.location).toBe(`https://public.example.org:${world.httpsPort}/x`);
-    expect(await readLoadedConfig(world.dataDir)).toMatchObject({
+    expect(answer.headers.location).toBe(`https://www.example.org:${harness.httpsPort}/a?b=c`);
+    const old = await harness.get("old.example.org", "/x");
+    expect(old.headers.location).toBe(`https://public.example.org:${harness.httpsPort}/x`);
+    expect(await readLoadedConfig(harness.dataDir)).toMatchObject({
       apps: {
         tls: {
           certificates: {
@@ -143,36 +143,39 @@ describe("a public name", () => {
         },
       },
     });
-    expect(world.ingress.url("public.example.org", true, "/")).toBe(
-      `https://public.example.org:${world.httpsPort}/`,
+    expect(harness.ingress.url("public.example.org", true, "/")).toBe(
+      `https://public.example.org:${harness.httpsPort}/`,
     );
   });
 
-  it("is served over HTTP where the App turned HTTPS off", async () => {
+  it("is served over HTTP if the App disabled HTTPS", async () => {
     const verdict = await addApp("plain", {
       domain: "plain.example.org",
       ingress: { https: "off" },
     });
     expect(verdict).toEqual({ served: true, https: false });
-    expect((await world.get("plain.example.org")).body).toBe("one");
+    expect((await harness.get("plain.example.org")).body).toBe("one");
     expect(await hasCertificate("plain.example.org")).toBe(false);
   });
 
-  it("is told to be without a certificate only until there is one", async () => {
+  it("has a note about its certificate only until there is one", async () => {
     await addApp("signed", { domain: "signed.example.org" });
-    const folder = join(world.dataDir, "ingress/storage/certificates/authority/signed.example.org");
+    const folder = join(
+      harness.dataDir,
+      "ingress/storage/certificates/authority/signed.example.org",
+    );
     mkdirSync(folder, { recursive: true });
     writeFileSync(join(folder, "signed.example.org.crt"), "");
-    world.changed.length = 0;
-    await world.waitUntil(
-      () => world.changed.includes("signed"),
-      () => JSON.stringify(world.getVerdict("signed")),
+    harness.changed.length = 0;
+    await harness.waitUntil(
+      () => harness.changed.includes("signed"),
+      () => JSON.stringify(harness.getVerdict("signed")),
     );
-    expect(world.getVerdict("signed")).toEqual({ served: true, https: true });
+    expect(harness.getVerdict("signed")).toEqual({ served: true, https: true });
   });
 
-  it("leaves the questions of authorities to the authority's side", async () => {
-    const answer = await world.get("www.example.org", "/.well-known/acme-challenge/token");
+  it("does not redirect the HTTP challenges of authorities", async () => {
+    const answer = await harness.get("www.example.org", "/.well-known/acme-challenge/token");
     expect(answer.status).toBe(200);
   });
 });

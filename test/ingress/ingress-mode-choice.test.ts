@@ -3,23 +3,23 @@ import { systemClock } from "../../src/base/clock.ts";
 import { CaddyHarness } from "../support/caddy-harness.ts";
 import { FakeRuntime } from "../support/fake-runtime.ts";
 
-/** Which way `--ingress auto` goes at a start, by what the machine has and by what ran before. */
+/** Tests of the mode that `--ingress auto` chooses, which depends on the machine and on the previous mode. */
 
 const IMAGE = "caddy:2";
-let world: CaddyHarness | undefined;
+let harness: CaddyHarness | undefined;
 let runtime: FakeRuntime;
 
 afterEach(async () => {
   runtime.engine.setReachable(true);
-  await world?.[Symbol.asyncDispose]();
-  world = undefined;
+  await harness?.[Symbol.asyncDispose]();
+  harness = undefined;
 });
 
-/** A machine without a Caddy, where a container was chosen if the engine has the image. */
+/** Opens an ingress on a machine without a Caddy; it chooses a container if the engine has the image. */
 async function open(hasImage: boolean): Promise<CaddyHarness> {
   runtime = new FakeRuntime({ clock: systemClock, images: hasImage ? { [IMAGE]: {} } : {} });
-  world = await CaddyHarness.open({ ingress: "auto", searchPath: "/nowhere", runtime });
-  return world;
+  harness = await CaddyHarness.open({ ingress: "auto", searchPath: "/nowhere", runtime });
+  return harness;
 }
 
 function loseImage(): void {
@@ -35,11 +35,11 @@ async function expectReason(here: CaddyHarness, reason: string): Promise<void> {
   expect(here.ingress.state().ready).toBe(false);
 }
 
-describe("a container that was chosen before", () => {
+describe("a previously chosen container", () => {
   it.each([
     ["an engine that is away", () => runtime.engine.setReachable(false), "did not answer"],
     ["an image that cannot be pulled any more", loseImage, `no image ${IMAGE}`],
-  ])("stays the choice with %s, and the reason is told", async (_what, happens, reason) => {
+  ])("stays the mode with %s, and the reason is reported", async (_what, happens, reason) => {
     const here = await open(true);
     expect(here.ingress.mode).toBe("container");
     await here.stopBerth();
@@ -49,7 +49,7 @@ describe("a container that was chosen before", () => {
     await expectReason(here, reason);
   });
 
-  it("does not keep the start waiting for a slow engine", async () => {
+  it("does not delay the start because of a slow engine", async () => {
     const here = await open(true);
     await here.stopBerth();
     const before = runtime.calls.byName.get("inspectImage") ?? 0;
@@ -65,19 +65,19 @@ describe("a container that was chosen before", () => {
   });
 });
 
-describe("a process that was chosen before", () => {
-  it("stays the choice where caddy is gone and no image can be had", async () => {
+describe("a previously chosen process", () => {
+  it("stays the mode if caddy is missing and no image is available", async () => {
     const here = await open(false);
     here.store.settings.set("ingress.mode", "process");
     here.store.settings.set("ingress.ran", "process");
     await here.boot();
     expect(here.ingress.mode).toBe("process");
-    await expectReason(here, "there is no caddy on this machine any more; install it");
+    await expectReason(here, "caddy is no longer installed on this machine; install it");
   });
 });
 
 describe("no ingress", () => {
-  it("is the first choice of a machine that has nothing, and another one follows when it has", async () => {
+  it("is the mode of a machine without Caddy, until a Caddy is installed", async () => {
     const here = await open(false);
     expect(here.ingress.mode).toBe("off");
     await here.boot();

@@ -4,20 +4,20 @@ import type { AppSpec, IngressOptions } from "../../src/resources/app-spec.ts";
 import { type Backend, startBackend } from "../support/backend.ts";
 import { CaddyHarness } from "../support/caddy-harness.ts";
 
-/** What the ingress does with requests, by the options of their Apps, on the real Caddy. */
+/** Tests of the Apps' ingress options with the real Caddy. */
 
-let world: CaddyHarness;
+let harness: CaddyHarness;
 let one: Backend;
 let two: Backend;
 
 beforeAll(async () => {
-  world = await CaddyHarness.open();
+  harness = await CaddyHarness.open();
   one = await startBackend("one");
   two = await startBackend("two");
-  await world.waitUntilReady();
+  await harness.waitUntilReady();
 });
 afterAll(async () => {
-  await world[Symbol.asyncDispose]();
+  await harness[Symbol.asyncDispose]();
   await one[Symbol.asyncDispose]();
   await two[Symbol.asyncDispose]();
 });
@@ -28,14 +28,14 @@ async function addApp(
   spec: Partial<AppSpec> = {},
   target = one.target,
 ): Promise<string> {
-  world.apply(name, { ...spec, ingress });
-  await world.waitForVerdict(name);
-  await world.ingress.table.write(name, { version: "v1", targets: [target] });
+  harness.apply(name, { ...spec, ingress });
+  await harness.waitForVerdict(name);
+  await harness.ingress.table.write(name, { version: "v1", targets: [target] });
   return spec.domain ?? `${name}.localhost`;
 }
 
 async function bodyOf(path: string): Promise<string> {
-  return (await world.get("shared.test", path)).body;
+  return (await harness.get("shared.test", path)).body;
 }
 
 const basic = (user: string, password: string) => ({
@@ -43,17 +43,17 @@ const basic = (user: string, password: string) => ({
 });
 
 describe("hosts", () => {
-  it("that nobody has are answered with 404 and a page", async () => {
-    const answer = await world.get("nobody.localhost");
+  it("without an App are answered with 404 and a page", async () => {
+    const answer = await harness.get("nobody.localhost");
     expect(answer.status).toBe(404);
     expect(answer.headers["content-type"]).toBe("text/html; charset=utf-8");
-    expect(answer.body).toContain("No app answers for this address");
+    expect(answer.body).toContain("There is no app at this address");
   });
 
-  it("of an App that is stopped are answered with 503, and when to try again", async () => {
+  it("of a stopped App are answered with 503 and Retry-After", async () => {
     const host = await addApp("stopped");
-    await world.ingress.table.write("stopped", { version: "v1", targets: [] });
-    const answer = await world.get(host);
+    await harness.ingress.table.write("stopped", { version: "v1", targets: [] });
+    const answer = await harness.get(host);
     expect(answer.status).toBe(503);
     expect(answer.headers["retry-after"]).toBe("5");
     expect(answer.body).toContain("The app is stopped");
@@ -69,10 +69,10 @@ describe("hosts", () => {
     "HOST.localhost..",
     "[a-z]*",
     "h?st.localhost",
-  ])("such as %s match nobody else's", async (odd) => {
+  ])("such as %s match no other App's host", async (odd) => {
     await addApp("host");
     const status = await new Promise<string>((resolve, reject) => {
-      const socket = connect(world.httpPort, "127.0.0.1", () =>
+      const socket = connect(harness.httpPort, "127.0.0.1", () =>
         socket.write(`GET / HTTP/1.1\r\nHost: ${odd}\r\nConnection: close\r\n\r\n`),
       );
       socket.once("error", reject);
@@ -84,62 +84,62 @@ describe("hosts", () => {
     expect(["400", "404"]).toContain(status);
   });
 
-  it("are the same in upper case and with a dot at the end, and the App sees the usual form", async () => {
+  it("are equal in upper case and with a trailing dot, and the App gets the normalised form", async () => {
     await addApp("spelt");
     await addApp("spelt-api", { pathPrefix: "/in" });
     for (const host of ["Spelt.LocalHost", "spelt.localhost.", "SPELT.localhost.:80"])
-      expect((await world.get(host)).body).toBe("one");
+      expect((await harness.get(host)).body).toBe("one");
     expect(one.seen.at(-1)?.headers).toMatchObject({
       host: "spelt.localhost:80",
       "x-forwarded-host": "spelt.localhost:80",
     });
-    expect((await world.get("Spelt-API.localhost.", "/in")).body).toBe("one");
-    expect((await world.get("Nobody.localhost")).status).toBe(404);
+    expect((await harness.get("Spelt-API.localhost.", "/in")).body).toBe("one");
+    expect((await harness.get("Nobody.localhost")).status).toBe(404);
   });
 
   it("may be several", async () => {
     await addApp("names", { domains: ["names.test", "www.names.test"] });
     for (const host of ["names.localhost", "names.test", "www.names.test"])
-      expect((await world.get(host)).body).toBe("one");
+      expect((await harness.get(host)).body).toBe("one");
   });
 
-  it("of a subtree lead to the App, where no other App has the name", async () => {
+  it("of a subtree lead to the App unless another App has the name", async () => {
     await addApp("tree", { domains: ["*.tree.test"] });
     await addApp("leaf", {}, { domain: "leaf.tree.test" }, two.target);
-    expect((await world.get("any.tree.test")).body).toBe("one");
-    expect((await world.get("leaf.tree.test")).body).toBe("two");
-    expect((await world.get("tree.test")).status).toBe(404);
+    expect((await harness.get("any.tree.test")).body).toBe("one");
+    expect((await harness.get("leaf.tree.test")).body).toBe("two");
+    expect((await harness.get("tree.test")).status).toBe(404);
   });
 
   it("change with the spec", async () => {
     await addApp("moving", {}, { domain: "old.moving.test" });
-    expect((await world.get("old.moving.test")).body).toBe("one");
-    world.apply("moving", { domain: "new.moving.test" });
-    await world.waitUntil(
-      async () => (await world.get("new.moving.test")).body === "one",
+    expect((await harness.get("old.moving.test")).body).toBe("one");
+    harness.apply("moving", { domain: "new.moving.test" });
+    await harness.waitUntil(
+      async () => (await harness.get("new.moving.test")).body === "one",
       () => "the new domain does not lead anywhere",
     );
-    await world.waitUntil(
-      async () => (await world.get("old.moving.test")).status === 404,
+    await harness.waitUntil(
+      async () => (await harness.get("old.moving.test")).status === 404,
       () => "the old domain still leads somewhere",
     );
   });
 });
 
-describe("a domain that two Apps want", () => {
-  it("stays with the older one, and goes to the other when that is gone", async () => {
+describe("a domain of two Apps", () => {
+  it("belongs to the older App, and to the other one after its deletion", async () => {
     const host = await addApp("first", {}, { domain: "wanted.test" });
-    world.apply("second", { domain: "wanted.test" });
-    const verdict = await world.waitForVerdict("second", "DomainTaken");
+    harness.apply("second", { domain: "wanted.test" });
+    const verdict = await harness.waitForVerdict("second", "DomainTaken");
     expect(verdict).toMatchObject({ message: expect.stringContaining("wanted.test") });
     expect(verdict).toMatchObject({ message: expect.stringContaining("first") });
-    await world.ingress.table.write("second", { version: "v1", targets: [two.target] });
-    expect((await world.get(host)).body).toBe("one");
-    world.changed.length = 0;
-    world.delete("first");
-    await world.waitForVerdict("second");
-    expect(world.changed).toContain("second");
-    expect((await world.get(host)).body).toBe("two");
+    await harness.ingress.table.write("second", { version: "v1", targets: [two.target] });
+    expect((await harness.get(host)).body).toBe("one");
+    harness.changed.length = 0;
+    harness.delete("first");
+    await harness.waitForVerdict("second");
+    expect(harness.changed).toContain("second");
+    expect((await harness.get(host)).body).toBe("two");
   });
 
   it("is shared by paths, the longest first", async () => {
@@ -156,143 +156,143 @@ describe("a domain that two Apps want", () => {
   });
 });
 
-describe("a host that one App redirects", () => {
-  it("has no path for another one, and the later App is told so", async () => {
+describe("a host that an App redirects", () => {
+  it("cannot have paths of another App, whose status has the reason", async () => {
     await addApp("sender", { redirects: [{ from: "sent.test", to: "https://new.test" }] });
-    world.apply("below", { domain: "sent.test", ingress: { pathPrefix: "/api" } });
-    expect(await world.waitForVerdict("below", "DomainTaken")).toMatchObject({
+    harness.apply("below", { domain: "sent.test", ingress: { pathPrefix: "/api" } });
+    expect(await harness.waitForVerdict("below", "DomainTaken")).toMatchObject({
       message: expect.stringContaining("the app sender"),
     });
-    expect((await world.get("sent.test", "/api")).headers.location).toBe("https://new.test/api");
+    expect((await harness.get("sent.test", "/api")).headers.location).toBe("https://new.test/api");
   });
 });
 
 describe("a path prefix", () => {
-  it("reaches the App as it came, and nothing else does", async () => {
+  it("is passed on to the App, and other paths are not", async () => {
     const host = await addApp("prefixed", { pathPrefix: "/in" });
-    expect((await world.get(host, "/in/here?a=b")).body).toBe("one");
+    expect((await harness.get(host, "/in/here?a=b")).body).toBe("one");
     expect(one.seen.at(-1)).toMatchObject({ url: "/in/here?a=b" });
-    expect((await world.get(host, "/")).status).toBe(404);
-    expect((await world.get(host, "/inner")).status).toBe(404);
+    expect((await harness.get(host, "/")).status).toBe(404);
+    expect((await harness.get(host, "/inner")).status).toBe(404);
   });
 
-  it("is taken off where that was asked for, and told in a header", async () => {
+  it("is removed if requested, and sent in a header", async () => {
     const host = await addApp("stripped", { pathPrefix: "/in.here", stripPrefix: true });
-    expect((await world.get(host, "/in.here/x?a=b")).body).toBe("one");
+    expect((await harness.get(host, "/in.here/x?a=b")).body).toBe("one");
     expect(one.seen.at(-1)).toMatchObject({
       url: "/x?a=b",
       headers: { "x-forwarded-prefix": "/in.here" },
     });
-    expect((await world.get(host, "/in.here")).body).toBe("one");
+    expect((await harness.get(host, "/in.here")).body).toBe("one");
     expect(one.seen.at(-1)?.url).toBe("/");
-    expect((await world.get(host, "/inXhere/x")).status).toBe(404);
+    expect((await harness.get(host, "/inXhere/x")).status).toBe(404);
   });
 
-  it("with characters that mean something to Caddy means only itself", async () => {
+  it("with Caddy's special characters is matched literally", async () => {
     const host = await addApp("braces", { pathPrefix: "/a{http.request.host}[b]" });
-    expect((await world.get(host, "/a%7Bhttp.request.host%7D%5Bb%5D/x")).body).toBe("one");
-    expect((await world.get(host, `/a${host}b/x`)).status).toBe(404);
+    expect((await harness.get(host, "/a%7Bhttp.request.host%7D%5Bb%5D/x")).body).toBe("one");
+    expect((await harness.get(host, `/a${host}b/x`)).status).toBe(404);
   });
 });
 
 describe("redirects", () => {
   it("lead to the App's own domain with path and query", async () => {
     await addApp("own", { redirects: [{ from: "www.own.test" }] }, { domain: "own.test" });
-    const answer = await world.get("www.own.test", "/a/b?c=d&e=%20f");
+    const answer = await harness.get("www.own.test", "/a/b?c=d&e=%20f");
     expect(answer.status).toBe(307);
-    expect(answer.headers.location).toBe(`http://own.test:${world.httpPort}/a/b?c=d&e=%20f`);
-    expect((await world.get("own.test")).body).toBe("one");
+    expect(answer.headers.location).toBe(`http://own.test:${harness.httpPort}/a/b?c=d&e=%20f`);
+    expect((await harness.get("own.test")).body).toBe("one");
   });
 
-  it("lead elsewhere, for good", async () => {
+  it("lead permanently to another domain", async () => {
     await addApp("left", {
       redirects: [{ from: "left.test", to: "https://new.test/at/{env.HOME}/", permanent: true }],
     });
-    const answer = await world.get("left.test", "/x?y");
+    const answer = await harness.get("left.test", "/x?y");
     expect(answer.status).toBe(308);
     expect(answer.headers.location).toBe("https://new.test/at/{env.HOME}/x?y");
   });
 
-  it("to themselves are refused, and nothing else of the App's is served", async () => {
-    world.apply("circle", { ingress: { redirects: [{ from: "circle.localhost" }] } });
-    expect(await world.waitForVerdict("circle", "RedirectLoop")).toMatchObject({
+  it("to themselves are refused, and the App is not served", async () => {
+    harness.apply("circle", { ingress: { redirects: [{ from: "circle.localhost" }] } });
+    expect(await harness.waitForVerdict("circle", "RedirectLoop")).toMatchObject({
       message: expect.stringContaining("circle.localhost"),
     });
-    expect((await world.get("circle.localhost")).status).toBe(404);
+    expect((await harness.get("circle.localhost")).status).toBe(404);
   });
 });
 
 describe("maintenance", () => {
-  it("shows a page in place of the App, and the App again afterwards", async () => {
+  it("shows a page instead of the App, and the App again afterwards", async () => {
     const host = await addApp("shop");
-    world.apply("shop", { ingress: { maintenance: { message: "Back at <8>, {env.HOME}" } } });
-    await world.waitUntil(
-      async () => (await world.get(host)).status === 503,
+    harness.apply("shop", { ingress: { maintenance: { message: "Back at <8>, {env.HOME}" } } });
+    await harness.waitUntil(
+      async () => (await harness.get(host)).status === 503,
       () => "no maintenance",
     );
-    const answer = await world.get(host, "/any");
+    const answer = await harness.get(host, "/any");
     expect(answer.headers["retry-after"]).toBe("120");
     expect(answer.body).toContain("Back at &lt;8&gt;, {env.HOME}");
-    world.apply("shop");
-    await world.waitUntil(
-      async () => (await world.get(host)).status === 200,
+    harness.apply("shop");
+    await harness.waitUntil(
+      async () => (await harness.get(host)).status === 200,
       () => "still in maintenance",
     );
   });
 
-  it("shows a page of one's own as it is", async () => {
+  it("shows a custom page unchanged", async () => {
     const html = "<style>b{color:red}</style>{http.request.host} \\{x\\} {{y}} \\\\{env.HOME}";
     const host = await addApp("page", { maintenance: { html } });
-    expect((await world.get(host)).body).toBe(html);
+    expect((await harness.get(host)).body).toBe(html);
     await addApp("plainly", { maintenance: true });
-    expect((await world.get("plainly.localhost")).body).toContain("being worked on");
+    expect((await harness.get("plainly.localhost")).body).toContain("under maintenance");
   });
 });
 
 describe("basic authentication", () => {
-  it("lets in who is in the Secret, and follows it", async () => {
-    world.applySecret("people", { ann: "secret-1", "b.o_b": "pä:ss" });
+  it("allows the users in the Secret, and follows its changes", async () => {
+    harness.applySecret("people", { ann: "secret-1", "b.o_b": "pä:ss" });
     const host = await addApp("closed", { basicAuth: { secret: "people" } });
-    const bare = await world.get(host);
+    const bare = await harness.get(host);
     expect(bare.status).toBe(401);
     expect(bare.headers["www-authenticate"]).toMatch(/^Basic realm=/);
-    expect((await world.get(host, "/", basic("ann", "secret-1"))).body).toBe("one");
-    expect((await world.get(host, "/", basic("b.o_b", "pä:ss"))).body).toBe("one");
-    expect((await world.get(host, "/", basic("ann", "wrong"))).status).toBe(401);
-    expect((await world.get(host, "/", basic("eve", "secret-1"))).status).toBe(401);
-    world.applySecret("people", { ann: "secret-2" });
-    await world.waitUntil(
-      async () => (await world.get(host, "/", basic("ann", "secret-2"))).status === 200,
+    expect((await harness.get(host, "/", basic("ann", "secret-1"))).body).toBe("one");
+    expect((await harness.get(host, "/", basic("b.o_b", "pä:ss"))).body).toBe("one");
+    expect((await harness.get(host, "/", basic("ann", "wrong"))).status).toBe(401);
+    expect((await harness.get(host, "/", basic("eve", "secret-1"))).status).toBe(401);
+    harness.applySecret("people", { ann: "secret-2" });
+    await harness.waitUntil(
+      async () => (await harness.get(host, "/", basic("ann", "secret-2"))).status === 200,
       () => "the new password is not known",
     );
-    expect((await world.get(host, "/", basic("ann", "secret-1"))).status).toBe(401);
+    expect((await harness.get(host, "/", basic("ann", "secret-1"))).status).toBe(401);
   });
 
-  it("without its Secret costs only this App its route", async () => {
+  it("without its Secret only makes this App unavailable", async () => {
     const host = await addApp("open");
-    world.apply("locked", { ingress: { basicAuth: { secret: "missing" } } });
-    const verdict = await world.waitForVerdict("locked", "SecretNotFound");
+    harness.apply("locked", { ingress: { basicAuth: { secret: "missing" } } });
+    const verdict = await harness.waitForVerdict("locked", "SecretNotFound");
     expect(verdict).toMatchObject({ message: expect.stringContaining("missing") });
-    await world.ingress.table.write("locked", { version: "v1", targets: [one.target] });
-    expect((await world.get("locked.localhost")).status).toBe(404);
-    expect((await world.get(host)).body).toBe("one");
-    world.applySecret("missing", { ann: "secret" });
-    await world.waitForVerdict("locked");
-    expect((await world.get("locked.localhost")).status).toBe(401);
+    await harness.ingress.table.write("locked", { version: "v1", targets: [one.target] });
+    expect((await harness.get("locked.localhost")).status).toBe(404);
+    expect((await harness.get(host)).body).toBe("one");
+    harness.applySecret("missing", { ann: "secret" });
+    await harness.waitForVerdict("locked");
+    expect((await harness.get("locked.localhost")).status).toBe(401);
   });
 
-  it("closes an App that was open as soon as its Secret cannot be had", async () => {
+  it("makes a public App unavailable if its Secret is missing", async () => {
     const host = await addApp("closing");
-    world.apply("closing", { ingress: { basicAuth: { secret: "nowhere" } } });
-    await world.waitForVerdict("closing", "SecretNotFound");
-    await expect.poll(async () => (await world.get(host)).status).toBe(404);
+    harness.apply("closing", { ingress: { basicAuth: { secret: "nowhere" } } });
+    await harness.waitForVerdict("closing", "SecretNotFound");
+    await expect.poll(async () => (await harness.get(host)).status).toBe(404);
   });
 });
 
 describe("requests", () => {
-  it("carry who sent them, and not what the client says of that", async () => {
+  it("have the client's address, not the client's own headers", async () => {
     const host = await addApp("headers");
-    await world.get(host, "/", {
+    await harness.get(host, "/", {
       "X-Forwarded-For": "1.2.3.4",
       "X-Forwarded-Proto": "https",
       "X-Forwarded-Host": "evil.test",
@@ -315,17 +315,17 @@ describe("requests", () => {
   it("may be large", async () => {
     const host = await addApp("upload");
     const body = Buffer.alloc(50 * 1024 * 1024, "x");
-    const answer = await world.send({ host, path: "/upload", method: "POST", body });
+    const answer = await harness.send({ host, path: "/upload", method: "POST", body });
     expect(answer.body).toBe(String(body.length));
   });
 
   it.each([
     ["/events", "data: one\n\n"],
     ["/trickle", '{"from":"one"}\n'],
-  ])("to %s get what trickles as it comes", async (path, first) => {
+  ])("to %s get slow responses without delay", async (path, first) => {
     const host = await addApp("stream");
     const text = await new Promise<string>((resolve, reject) => {
-      const socket = connect(world.httpPort, "127.0.0.1", () =>
+      const socket = connect(harness.httpPort, "127.0.0.1", () =>
         socket.write(`GET ${path} HTTP/1.1\r\nHost: ${host}\r\n\r\n`),
       );
       let got = "";
@@ -342,8 +342,8 @@ describe("requests", () => {
 });
 
 describe("an App without a port", () => {
-  it("is not led to, and leaves its name to others", async () => {
-    world.store.apply({
+  it("is not served, and does not claim its name", async () => {
+    harness.store.apply({
       kind: "App",
       name: "worker",
       manager: "api",
@@ -351,11 +351,11 @@ describe("an App without a port", () => {
       mode: "replace",
       spec: { image: "web:1" },
     });
-    expect(await world.waitForVerdict("worker", "NoPort")).toMatchObject({
+    expect(await harness.waitForVerdict("worker", "NoPort")).toMatchObject({
       message: expect.stringContaining("spec.port"),
     });
-    expect((await world.get("worker.localhost")).status).toBe(404);
+    expect((await harness.get("worker.localhost")).status).toBe(404);
     await addApp("other", {}, { domain: "worker.localhost" });
-    expect((await world.get("worker.localhost")).body).toBe("one");
+    expect((await harness.get("worker.localhost")).body).toBe("one");
   });
 });

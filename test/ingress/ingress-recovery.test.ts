@@ -19,30 +19,30 @@ import { freePorts } from "../support/free-port.ts";
 import { loadConfigByHand, readLoadedConfig } from "../support/loaded-caddy-config.ts";
 import { openWebSocket } from "../support/web-socket.ts";
 
-/** Ends and failures of Caddy and of Berth: what was served goes on being served. */
+/** Tests of exits and failures of Caddy and of Berth, after which all routes are still served. */
 
 const signal = new AbortController().signal;
 let backend: Backend;
-let world: CaddyHarness | undefined;
+let harness: CaddyHarness | undefined;
 
 beforeAll(async () => {
   backend = await startBackend("one");
 });
 afterEach(async () => {
-  await world?.[Symbol.asyncDispose]();
-  world = undefined;
+  await harness?.[Symbol.asyncDispose]();
+  harness = undefined;
 });
 afterAll(async () => {
   await backend[Symbol.asyncDispose]();
 });
 
 async function open(): Promise<CaddyHarness> {
-  world = await CaddyHarness.open();
-  await world.waitUntilReady();
-  return world;
+  harness = await CaddyHarness.open();
+  await harness.waitUntilReady();
+  return harness;
 }
 
-/** Served by the table alone, and by a route of its own. */
+/** Adds an App that needs only the table, and one with its own route. */
 async function addApps(to: CaddyHarness): Promise<void> {
   to.apply("plain");
   to.apply("special", { ingress: { pathPrefix: "/in" } });
@@ -52,7 +52,7 @@ async function addApps(to: CaddyHarness): Promise<void> {
   }
 }
 
-/** What the two Apps answer. */
+/** Returns the responses of the two Apps. */
 async function fetchAnswers(by: CaddyHarness): Promise<string[]> {
   return [
     (await by.get("plain.localhost")).body,
@@ -63,15 +63,15 @@ const all = ["one", "one"];
 
 const isGone = (pid: number): boolean => {
   try {
-    // A child that nobody has waited for yet is there without a command line.
+    // A zombie process still exists, without a command line.
     return readFileSync(`/proc/${pid}/cmdline`, "utf8") === "";
   } catch {
     return true;
   }
 };
 
-describe("a Caddy that ends", () => {
-  it("comes back by itself with all routes after SIGKILL", async () => {
+describe("a Caddy that exits", () => {
+  it("is restarted with all routes after SIGKILL", async () => {
     const here = await open();
     await addApps(here);
     const { caddyPid } = here;
@@ -89,7 +89,7 @@ describe("a Caddy that ends", () => {
     expect(await fetchAnswers(here)).toEqual(all);
   });
 
-  it("is started by the next Berth where it ended with the one before", async () => {
+  it("is started by the next Berth if both were killed", async () => {
     const here = await open();
     await addApps(here);
     const { caddyPid } = here;
@@ -127,8 +127,8 @@ describe("a Caddy that ends", () => {
   });
 });
 
-describe("a Berth that ends", () => {
-  it("leaves Caddy serving, and its successor takes that over without a reload", async () => {
+describe("a Berth that exits", () => {
+  it("keeps Caddy running, and the next Berth adopts it without a reload", async () => {
     const here = await open();
     await addApps(here);
     const { caddyPid } = here;
@@ -140,12 +140,12 @@ describe("a Berth that ends", () => {
     await here.waitForVerdict("special");
     expect(here.caddyPid).toBe(caddyPid);
     expect(await fetchAnswers(here)).toEqual(all);
-    // With this version of Caddy a reload would have closed it.
+    // In this version of Caddy a reload would have closed it.
     await socket.echo("still here");
     socket.close();
   });
 
-  it("forgets what was deleted meanwhile", async () => {
+  it("removes the routes of Apps that were deleted meanwhile", async () => {
     const here = await open();
     await addApps(here);
     await here.stopBerth();
@@ -157,7 +157,7 @@ describe("a Berth that ends", () => {
     expect((await here.get("special.localhost", "/in")).body).toBe("one");
   });
 
-  it("may come back with another port, and Caddy follows", async () => {
+  it("can be restarted with another port, which Caddy then uses", async () => {
     const here = await open();
     await addApps(here);
     const { caddyPid } = here;
@@ -175,8 +175,8 @@ describe("a Berth that ends", () => {
   });
 });
 
-describe("an ingress that is turned off", () => {
-  it("ends the Caddy of the run before, and starts another, with no old route, when it is turned on again", async () => {
+describe("an ingress that is switched off", () => {
+  it("stops the previous Caddy, and starts a new one without old routes when it is switched on again", async () => {
     const here = await open();
     await addApps(here);
     const { caddyPid } = here;
@@ -186,7 +186,7 @@ describe("an ingress that is turned off", () => {
     expect(isGone(caddyPid)).toBe(true);
     await expect(here.get("plain.localhost")).rejects.toThrow("ECONNREFUSED");
     await here.boot();
-    // Containers have come and gone since: an address that is known from then may be a stranger's.
+    // Containers were replaced since: an old address may belong to another container.
     for (const app of ["plain", "special"]) expect(await here.ingress.table.read(app)).toBeNull();
     await here.waitUntilReady();
     await here.waitForVerdict("plain");
@@ -196,10 +196,10 @@ describe("an ingress that is turned off", () => {
   });
 });
 
-describe("what is said of an App's domains", () => {
+describe("the verdict on an App's domains", () => {
   const waiting = { served: false, reason: "WaitingForIngress" };
 
-  it("is said of those that its spec names now, and told anew when they answer", async () => {
+  it("applies to the current spec, and is published again when the domains are served", async () => {
     const here = await open();
     await addApps(here);
     here.changed.length = 0;
@@ -209,7 +209,7 @@ describe("what is said of an App's domains", () => {
     await here.waitForVerdict("plain");
     expect((await here.get("other.test")).body).toBe("one");
     expect(here.changed).toContain("plain");
-    // What makes no difference to the site is no other site.
+    // A change without effect on the site does not change its digest.
     here.changed.length = 0;
     here.apply("plain", { domain: "other.test", image: "web:2" });
     expect(here.getVerdict("plain")).toMatchObject({ served: true });
@@ -219,7 +219,7 @@ describe("what is said of an App's domains", () => {
     expect(here.changed).not.toContain("plain");
   });
 
-  it("is not that they are served while no Caddy has them", { timeout: 60_000 }, async () => {
+  it("is negative while Caddy does not serve them", { timeout: 60_000 }, async () => {
     const here = await open();
     await addApps(here);
     const { caddyPid } = here;
@@ -232,7 +232,7 @@ describe("what is said of an App's domains", () => {
     );
     expect(here.getVerdict("plain")).toEqual({
       ...waiting,
-      message: "Caddy does not answer, and is started anew",
+      message: "Caddy does not answer, and is restarted",
     });
     process.kill(caddyPid, "SIGCONT");
     await here.waitForVerdict("plain");
@@ -240,8 +240,8 @@ describe("what is said of an App's domains", () => {
   });
 });
 
-describe("a configuration that others change", () => {
-  it("is put right", async () => {
+describe("a configuration that another program changes", () => {
+  it("is restored", async () => {
     const here = await open();
     await addApps(here);
     const before = await readLoadedConfig(here.dataDir);
@@ -260,7 +260,7 @@ describe("a configuration that others change", () => {
 });
 
 describe("a port", () => {
-  it("that another program has is told, and taken as soon as it is free", async () => {
+  it("that another program uses is reported, and used as soon as it is free", async () => {
     const other = createServer();
     other.listen(0);
     await once(other, "listening");
@@ -268,13 +268,13 @@ describe("a port", () => {
     const port = typeof address === "object" && address !== null ? address.port : 0;
     const warned: LogFields[] = [];
     const logger = { ...silentLogger, warn: (fields: LogFields) => void warned.push(fields) };
-    world = await CaddyHarness.open({ httpPort: port, logger });
-    const here = world;
+    harness = await CaddyHarness.open({ httpPort: port, logger });
+    const here = harness;
     await here.waitUntil(
       () => here.ingress.state().message.startsWith("port"),
       () => here.ingress.state().message,
     );
-    const error = `port ${port} is taken by another program: choose another with --http-port`;
+    const error = `port ${port} is used by another program: choose another with --http-port`;
     expect(here.ingress.state()).toEqual({ ready: false, message: error });
     expect(warned).toEqual([{ error, failures: 1 }]);
     other.close();
@@ -283,7 +283,7 @@ describe("a port", () => {
 });
 
 describe("an App whose options Caddy refuses", () => {
-  it("is found out, and all others are served", async () => {
+  it("is left out, and all others are served", async () => {
     const dataDir = mkdtempSync(join(tmpdir(), "berth-loader-"));
     const [httpPort = 0] = await freePorts(1);
     const paths = await ingressPaths(dataDir);
@@ -294,13 +294,13 @@ describe("an App whose options Caddy refuses", () => {
     const host = new CaddyProcess({ program, paths, clock, httpPort, httpsPort: undefined });
     const loader = () =>
       new CaddyConfigLoader({ host, paths, settings, clock, logger: silentLogger });
-    // A matcher for hosts takes no name twice; specs are checked for that before they come so far.
+    // Caddy's host matcher refuses duplicate names; specs are validated for that before.
     const sites = Array.from({ length: 9 }, (_, index) => site(`app-${index}`));
     const bad = sites.map((item, index) =>
       index === 3 || index === 8 ? { ...item, domains: [...item.domains, ...item.domains] } : item,
     );
     try {
-      // From the start, and while it runs.
+      // At the start, and while Caddy is running.
       const first = loader();
       expect(names(await first.apply(bad, signal))).toEqual(["app-3", "app-8"]);
       expect(await first.apply(bad, signal)).toEqual(
@@ -324,17 +324,17 @@ describe("an App whose options Caddy refuses", () => {
 });
 
 describe("a data directory with a long path", () => {
-  it("serves as any other", async () => {
+  it("works like any other", async () => {
     const dataDir = mkdtempSync(join(tmpdir(), `berth-${"long-".repeat(25)}`));
     const { adminSocket } = await ingressPaths(dataDir);
     expect(Buffer.byteLength(adminSocket)).toBeLessThan(104);
     expect((await ingressPaths(dataDir)).adminSocket).toBe(adminSocket);
-    world = await CaddyHarness.open({ dataDir });
-    await world.waitUntilReady();
-    world.apply("plain");
-    await world.waitForVerdict("plain");
-    await world.ingress.table.write("plain", { version: "v1", targets: [backend.target] });
-    expect((await world.get("plain.localhost")).body).toBe("one");
+    harness = await CaddyHarness.open({ dataDir });
+    await harness.waitUntilReady();
+    harness.apply("plain");
+    await harness.waitForVerdict("plain");
+    await harness.ingress.table.write("plain", { version: "v1", targets: [backend.target] });
+    expect((await harness.get("plain.localhost")).body).toBe("one");
     rmSync(dirname(adminSocket), { recursive: true });
   });
 });

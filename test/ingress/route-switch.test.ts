@@ -6,44 +6,44 @@ import { CaddyHarness } from "../support/caddy-harness.ts";
 import { freePorts } from "../support/free-port.ts";
 import { openWebSocket } from "../support/web-socket.ts";
 
-/** Switches of an App under load, on the real Caddy. */
+/** Tests of route switches under load with the real Caddy. */
 
-let world: CaddyHarness;
+let harness: CaddyHarness;
 let one: Backend;
 let two: Backend;
 
 beforeAll(async () => {
-  world = await CaddyHarness.open();
+  harness = await CaddyHarness.open();
   one = await startBackend("one");
   two = await startBackend("two");
-  await world.waitUntilReady();
+  await harness.waitUntilReady();
 });
 afterAll(async () => {
-  await world[Symbol.asyncDispose]();
+  await harness[Symbol.asyncDispose]();
   await one[Symbol.asyncDispose]();
   await two[Symbol.asyncDispose]();
 });
 
 async function addApp(name: string, ...targets: readonly string[]): Promise<string> {
-  world.apply(name);
-  await world.waitForVerdict(name);
-  await world.ingress.table.write(name, { version: "v0", targets });
+  harness.apply(name);
+  await harness.waitForVerdict(name);
+  await harness.ingress.table.write(name, { version: "v0", targets });
   return `${name}.localhost`;
 }
 
 describe("a switch under load", () => {
-  it("fails none of 5,000 requests in 50 switches, and sends none to the old side after its return", async () => {
+  it("loses none of 5,000 requests in 50 switches, and sends none to the old target after its return", async () => {
     const host = await addApp("loaded", one.target);
     const load = { sent: 0 };
     const failures: string[] = [];
     const late: string[] = [];
-    // Which side may still answer a request that begins now: both while a switch is under way.
+    // The targets that may answer a new request: both during a switch.
     let allowed = new Set(["one"]);
     const client = async () => {
       while (load.sent < 5_000) {
         load.sent += 1;
         const sides = allowed;
-        const { status, body } = await world
+        const { status, body } = await harness
           .send({ host, method: load.sent % 5 === 0 ? "POST" : "GET" })
           .catch((error: Error) => ({ status: 0, body: error.message }));
         if (status !== 200) failures.push(`${status} ${body}`);
@@ -56,7 +56,7 @@ describe("a switch under load", () => {
       for (let round = 1; round <= 50; round += 1) {
         const side = round % 2 === 0 ? one : two;
         allowed = new Set(["one", "two"]);
-        await world.ingress.table.write("loaded", {
+        await harness.ingress.table.write("loaded", {
           version: `v${round}`,
           targets: [side.target],
         });
@@ -75,46 +75,46 @@ describe("a switch under load", () => {
     expect(two.seen.length).toBeGreaterThan(1_000);
   });
 
-  it("lets a request finish where it began", async () => {
+  it("completes a request at its target", async () => {
     const host = await addApp("slow", one.target);
     const before = one.seen.length;
-    const slow = world.get(host, "/slow");
+    const slow = harness.get(host, "/slow");
     await expect.poll(() => one.seen.length).toBe(before + 1);
-    await world.ingress.table.write("slow", { version: "v1", targets: [two.target] });
-    expect((await world.get(host)).body).toBe("two");
+    await harness.ingress.table.write("slow", { version: "v1", targets: [two.target] });
+    expect((await harness.get(host)).body).toBe("two");
     expect((await slow).body).toBe("one slowly");
   });
 
-  it("leaves no more than one entry behind", async () => {
+  it("leaves only one entry", async () => {
     const host = await addApp("tidy", one.target);
     for (let round = 1; round <= 5; round += 1)
-      await world.ingress.table.write("tidy", { version: `v${round}`, targets: [two.target] });
-    const folder = `${world.dataDir}/ingress/table/apps/tidy`;
+      await harness.ingress.table.write("tidy", { version: `v${round}`, targets: [two.target] });
+    const folder = `${harness.dataDir}/ingress/table/apps/tidy`;
     expect(readdirSync(folder).length).toBeGreaterThan(1);
     await expect.poll(() => readdirSync(folder).length).toBe(1);
-    expect((await world.get(host)).body).toBe("two");
+    expect((await harness.get(host)).body).toBe("two");
   });
 });
 
 describe("other apps", () => {
-  it("keep their WebSockets while one is made, switched, stopped and deleted", async () => {
+  it("keep their WebSockets while an App is created, switched, stopped and deleted", async () => {
     const host = await addApp("chat", two.target);
-    const socket = await openWebSocket(world.httpPort, host);
+    const socket = await openWebSocket(harness.httpPort, host);
     await socket.echo("before");
     for (let round = 0; round < 20; round += 1) {
       const name = `passing-${round}`;
       const passing = await addApp(name, one.target);
-      expect((await world.get(passing)).body).toBe("one");
-      await world.ingress.table.write(name, { version: "v1", targets: [two.target] });
-      expect((await world.get(passing)).body).toBe("two");
-      await world.ingress.table.write(name, { version: "v1", targets: [] });
-      expect((await world.get(passing)).status).toBe(503);
-      await world.ingress.table.remove(name);
-      world.delete(name);
+      expect((await harness.get(passing)).body).toBe("one");
+      await harness.ingress.table.write(name, { version: "v1", targets: [two.target] });
+      expect((await harness.get(passing)).body).toBe("two");
+      await harness.ingress.table.write(name, { version: "v1", targets: [] });
+      expect((await harness.get(passing)).status).toBe(503);
+      await harness.ingress.table.remove(name);
+      harness.delete(name);
       await socket.echo(`round ${round}`);
     }
-    await world.waitUntil(
-      async () => (await world.get("passing-19.localhost")).status === 404,
+    await harness.waitUntil(
+      async () => (await harness.get("passing-19.localhost")).status === 404,
       () => "the host of a deleted app is known still",
     );
     await socket.echo("after");
@@ -123,32 +123,32 @@ describe("other apps", () => {
 });
 
 describe("several targets", () => {
-  it("all get requests, and one that is gone costs none", async () => {
+  it("all get requests, and an unreachable one loses none", async () => {
     const [gone = 0] = await freePorts(1);
     const host = await addApp("many", one.target, two.target, `127.0.0.1:${gone}`);
-    const bodies = await Promise.all(Array.from({ length: 60 }, () => world.get(host)));
+    const bodies = await Promise.all(Array.from({ length: 60 }, () => harness.get(host)));
     expect(new Set(bodies.map(({ body }) => body))).toEqual(new Set(["one", "two"]));
     expect(new Set(bodies.map(({ status }) => status))).toEqual(new Set([200]));
   });
 
-  it("are led to beyond twelve", async () => {
+  it("are supported beyond twelve", async () => {
     const backends = await Promise.all(
       Array.from({ length: 15 }, (_, index) => startBackend(`r${index}`)),
     );
     const host = await addApp("wide", ...backends.map(({ target }) => target));
     const seen = new Set<string>();
     for (let round = 0; round < 400 && seen.size < 15; round += 1)
-      seen.add((await world.get(host)).body);
+      seen.add((await harness.get(host)).body);
     expect(seen.size).toBe(15);
-    await world.ingress.table.write("wide", { version: "v1", targets: [one.target] });
-    for (let round = 0; round < 20; round += 1) expect((await world.get(host)).body).toBe("one");
+    await harness.ingress.table.write("wide", { version: "v1", targets: [one.target] });
+    for (let round = 0; round < 20; round += 1) expect((await harness.get(host)).body).toBe("one");
     for (const backend of backends) await backend[Symbol.asyncDispose]();
   });
 
-  it("answer 502 with a page where none can be reached", async () => {
+  it("are answered with 502 and a page if none is reachable", async () => {
     const [gone = 0] = await freePorts(1);
     const host = await addApp("dark", `127.0.0.1:${gone}`);
-    const answer = await world.get(host);
+    const answer = await harness.get(host);
     expect(answer.status).toBe(502);
     expect(answer.body).toContain("could not be reached");
   });

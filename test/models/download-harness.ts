@@ -11,7 +11,7 @@ import { Hub, type HubRequest } from "../support/hub/hub.ts";
 
 export const MIB = 2 ** 20;
 
-/** Retries that do not take minutes. */
+/** Short delays, so that retries do not take minutes. */
 export const quickLimits = { stallMs: 30_000, retryMs: 10, retriesMax: 5 };
 
 const REPOSITORY = "org/model";
@@ -19,7 +19,7 @@ const REPOSITORY = "org/model";
 /** A hub with one repository, and a disk for models. */
 export class DownloadHarness implements AsyncDisposable {
   readonly hub: Hub;
-  /** For whatever a test has beside the models. */
+  /** The parent folder of `dir`, for other files of a test. */
   readonly root: string;
   readonly dir: string;
   readonly #disks: ModelDisk[] = [];
@@ -36,7 +36,7 @@ export class DownloadHarness implements AsyncDisposable {
     this.dir = join(root, "models");
   }
 
-  /** A disk on the same folder each time, as after a restart. */
+  /** Opens a disk on the same folder, as after a restart. */
   disk(options: Partial<ModelDiskOptions> = {}): ModelDisk {
     const disk = new ModelDisk({
       dir: this.dir,
@@ -52,7 +52,7 @@ export class DownloadHarness implements AsyncDisposable {
     return disk;
   }
 
-  /** What the hub's repository has under these names, as a resolver tells it. */
+  /** Returns the resolved model of these files in the hub's repository. */
   model(key: string, contents: Readonly<Record<string, Buffer>>): ResolvedModel {
     return {
       key,
@@ -73,7 +73,7 @@ export class DownloadHarness implements AsyncDisposable {
     return `${this.hub.url}/${REPOSITORY}/resolve/main/${name}`;
   }
 
-  /** Requests for bytes, at both servers, that were answered with some. */
+  /** Requests of both servers whose responses have a body. */
   get transfers(): HubRequest[] {
     return this.hub.requests.filter(({ bodyBytes }) => bodyBytes > 0);
   }
@@ -93,12 +93,12 @@ export function hashSha256(bytes: Buffer): string {
   return createHash("sha256").update(bytes).digest("hex");
 }
 
-/** One file, changed where a test says so. */
+/** Returns the model with changed fields in its files. */
 export function withFile(model: ResolvedModel, change: Partial<ResolvedFile>): ResolvedModel {
   return { ...model, files: model.files.map((file) => ({ ...file, ...change })) };
 }
 
-/** Options of a download that keeps what it was told. */
+/** Returns options of a download that record its progress. */
 export function recordProgress(token?: string): {
   readonly token: string | undefined;
   readonly told: DownloadProgress[];

@@ -22,25 +22,25 @@ function asRoot(program: string, ...args: string[]): void {
   execFileSync(command, words, { stdio: ["ignore", "ignore", "pipe"] });
 }
 
-describe("a disk that is full", () => {
+describe("a download to a full disk", () => {
   let bytes: Buffer;
-  let world: DownloadHarness;
+  let harness: DownloadHarness;
 
   beforeEach(async () => {
     bytes = createRandomBytes(SIZE);
-    world = await DownloadHarness.open({ [NAME]: bytes });
-    mkdirSync(world.dir);
-    asRoot("mount", "-t", "tmpfs", "-o", "size=32m,mode=700", "tmpfs", world.dir);
+    harness = await DownloadHarness.open({ [NAME]: bytes });
+    mkdirSync(harness.dir);
+    asRoot("mount", "-t", "tmpfs", "-o", "size=32m,mode=700", "tmpfs", harness.dir);
   });
 
   afterEach(async () => {
-    asRoot("umount", world.dir);
-    await world[Symbol.asyncDispose]();
+    asRoot("umount", harness.dir);
+    await harness[Symbol.asyncDispose]();
   });
 
-  it("is seen before the first byte, with what is missing", async () => {
-    const model = world.model("key", { [NAME]: bytes });
-    const error = await world
+  it("fails before the first byte, with the number of missing bytes", async () => {
+    const model = harness.model("key", { [NAME]: bytes });
+    const error = await harness
       .disk()
       .download(model, recordProgress(), neverAborted)
       .catch((thrown: unknown) => thrown);
@@ -49,21 +49,21 @@ describe("a disk that is full", () => {
     expect(error.message).toMatch(
       /takes 24 MiB more, and 3\d(\.\d)? MiB are free .*: 5\d(\.\d)? MiB are missing/,
     );
-    expect(error.message).not.toContain(world.dir);
-    expect(world.hub.requests).toEqual([]);
+    expect(error.message).not.toContain(harness.dir);
+    expect(harness.hub.requests).toEqual([]);
   });
 
-  it("is counted for all downloads together", async () => {
+  it("counts the free space for all downloads together", async () => {
     const contents = { a: createRandomBytes(40 * MIB), b: createRandomBytes(40 * MIB) };
-    await world.hub.addRepository({ id: "org/model", files: contents });
-    world.hub.faults.add({ on: "resolve", type: "hang" });
-    const disk = world.disk({ freeBytes: async () => 140 * MIB });
+    await harness.hub.addRepository({ id: "org/model", files: contents });
+    harness.hub.faults.add({ on: "resolve", type: "hang" });
+    const disk = harness.disk({ freeBytes: async () => 140 * MIB });
     const abort = new AbortController();
-    const model = (name: "a" | "b") => world.model(name, { [name]: contents[name] });
+    const model = (name: "a" | "b") => harness.model(name, { [name]: contents[name] });
     const first = disk.download(model("a"), recordProgress(), abort.signal).catch(() => undefined);
-    // It has its place before it asks for the first byte. Of two that begin at once, either may be the first.
-    await expect.poll(() => world.hub.requests.length).toBeGreaterThan(0);
-    // 40 MiB and what stays free: there would be room for either of them.
+    // A download reserves its space before its first request. Of two concurrent ones, either may be the first.
+    await expect.poll(() => harness.hub.requests.length).toBeGreaterThan(0);
+    // There is space for one of the two files and the reserve.
     await expect(disk.download(model("b"), recordProgress(), neverAborted)).rejects.toMatchObject({
       code: "disk_full",
       details: { neededBytes: 80 * MIB },
@@ -72,24 +72,24 @@ describe("a disk that is full", () => {
     await first;
   });
 
-  it("half way ends the download, keeps what has come, and goes on when there is room", async () => {
-    const model = world.model("key", { [NAME]: bytes });
-    const filler = join(world.dir, "filler");
+  it("fails during the transfer, keeps the received bytes, and resumes when there is space", async () => {
+    const model = harness.model("key", { [NAME]: bytes });
+    const filler = join(harness.dir, "filler");
     await writeFile(filler, Buffer.alloc(20 * MIB));
-    // As if another had taken the space after it was looked at.
-    const disk = world.disk({ freeBytes: async () => 1000 * MIB });
+    // The check passes, but there is less space.
+    const disk = harness.disk({ freeBytes: async () => 1000 * MIB });
     await expect(disk.download(model, recordProgress(), neverAborted)).rejects.toMatchObject({
       code: "disk_full",
       message: expect.stringContaining("became full"),
     });
     const kept = await disk.storedBytes(model);
-    const { blocks, bavail } = await statfs(world.dir);
+    const { blocks, bavail } = await statfs(harness.dir);
     expect([bavail, blocks > 0]).toEqual([0, true]);
     expect(kept).toBeGreaterThan(4 * MIB);
     asRoot("rm", filler);
-    const before = world.hub.bytesSent;
+    const before = harness.hub.bytesSent;
     const { path } = await disk.download(model, recordProgress(), neverAborted);
     expect((await readStored(path)).equals(bytes)).toBe(true);
-    expect(world.hub.bytesSent - before).toBe(SIZE - kept);
+    expect(harness.hub.bytesSent - before).toBe(SIZE - kept);
   });
 });

@@ -52,26 +52,26 @@ async function run(
 
 describe("kill -9", () => {
   let bytes: Buffer;
-  let world: DownloadHarness;
+  let harness: DownloadHarness;
 
   beforeEach(async () => {
     bytes = createRandomBytes(SIZE);
-    world = await DownloadHarness.open({ "m.gguf": bytes });
+    harness = await DownloadHarness.open({ "m.gguf": bytes });
   });
 
   afterEach(async () => {
-    await world[Symbol.asyncDispose]();
+    await harness[Symbol.asyncDispose]();
   });
 
   function partialDir(): string {
-    return join(world.dir, "partial", `sha256-${hashSha256(bytes)}`);
+    return join(harness.dir, "partial", `sha256-${hashSha256(bytes)}`);
   }
 
   async function claimed(): Promise<ByteRanges> {
     return (await inspectPartial(partialDir())).entry?.ranges ?? [];
   }
 
-  /** What the journal claims has to be there, and right, byte by byte. */
+  /** Checks that the bytes in the journal are on the disk and correct, and returns their number. */
   async function journaled(): Promise<number> {
     const dir = partialDir();
     const { entry, bytes: count } = await inspectPartial(dir);
@@ -89,10 +89,10 @@ describe("kill -9", () => {
     return count;
   }
 
-  it("at any moment of a download: the next run brings what was not journaled, and no more", async () => {
+  it("at a random time during a download: the next run downloads only the bytes that are not in the journal", async () => {
     const dice = new Dice(SEED);
     process.stdout.write(`BERTH_SEED=${SEED}\n`);
-    const args = [world.dir, world.buildUrl("m.gguf"), String(SIZE), hashSha256(bytes)];
+    const args = [harness.dir, harness.buildUrl("m.gguf"), String(SIZE), hashSha256(bytes)];
     let kills = 0;
     let gained = 0;
     for (let round = 0; round < KILLS; round += 1) {
@@ -106,11 +106,13 @@ describe("kill -9", () => {
     }
     expect([SEED, kills > 2, gained > 0]).toEqual([SEED, true, true]);
     const kept = await claimed();
-    const requestsBefore = world.hub.requests.length;
+    const requestsBefore = harness.hub.requests.length;
     const ended = await run(args, undefined);
     expect([SEED, ended.split(" ")[0]]).toEqual([SEED, "done"]);
     expect((await readStored(ended.slice("done ".length))).equals(bytes)).toBe(true);
-    const asked = world.hub.requests.slice(requestsBefore).filter(({ server }) => server === "cdn");
+    const asked = harness.hub.requests
+      .slice(requestsBefore)
+      .filter(({ server }) => server === "cdn");
     expect([SEED, asked.length > 0]).toEqual([SEED, true]);
     for (const { headers } of asked) {
       const [, first, last] = /^bytes=(\d+)-(\d+)$/.exec(headers.range ?? "") ?? [];
@@ -120,38 +122,38 @@ describe("kill -9", () => {
   });
 
   it.each(["fdatasync", "fsync", "pwrite64", "rename", "symlink", "unlink", "rmdir"])(
-    "at %s, whichever of them: nothing is claimed that is not there, and the next run completes it",
+    "at each call of %s: the journal claims only bytes on the disk, and the next run completes the download",
     async (call) => {
       const small = bytes.subarray(0, 2 * MIB);
-      const url = await world.hub.addFile("/files/small", small);
-      const model = withFile(world.model("key", { "m.gguf": small }), {
+      const url = await harness.hub.addFile("/files/small", small);
+      const model = withFile(harness.model("key", { "m.gguf": small }), {
         location: { type: "url", url },
       });
       let killed = 0;
       let isDone = false;
       for (let nth = 1; nth <= 20 && !isDone; nth += 1) {
-        await rm(world.dir, { recursive: true, force: true });
-        await mkdir(world.dir, { mode: 0o700 });
-        const args = [world.dir, url, String(small.length), hashSha256(small)];
-        // Only calls on these files: the loader of the program has files of its own.
-        const tracer = ["-f", "-qq", "-o", "/dev/null", ...pathsOf(world.dir, small)];
+        await rm(harness.dir, { recursive: true, force: true });
+        await mkdir(harness.dir, { mode: 0o700 });
+        const args = [harness.dir, url, String(small.length), hashSha256(small)];
+        // Only calls on these files: the program's loader opens other files.
+        const tracer = ["-f", "-qq", "-o", "/dev/null", ...pathsOf(harness.dir, small)];
         const inject = ["-e", `trace=${call}`, "-e", `inject=${call}:signal=SIGKILL:when=${nth}`];
         const last = await run(args, undefined, ["strace", ...tracer, ...inject]);
         isDone = last.startsWith("done");
         if (!isDone) killed += 1;
-        const sentBefore = world.hub.bytesSent;
-        const kept = await world.disk().storedBytes(model);
-        const stored = await world.disk().download(model, recordProgress(), neverAborted);
+        const sentBefore = harness.hub.bytesSent;
+        const kept = await harness.disk().storedBytes(model);
+        const stored = await harness.disk().download(model, recordProgress(), neverAborted);
         expect((await readStored(stored.path)).equals(small)).toBe(true);
-        expect(world.hub.bytesSent - sentBefore).toBe(small.length - kept);
+        expect(harness.hub.bytesSent - sentBefore).toBe(small.length - kept);
       }
-      // The last run had fewer such calls.
+      // The last run has fewer calls than that, and completes.
       expect([isDone, killed > 0]).toEqual([true, true]);
     },
   );
 });
 
-/** For strace: the files and folders that a download of these bytes writes. */
+/** Returns the strace options for the files and folders that a download of these bytes writes. */
 function pathsOf(dir: string, bytes: Buffer): string[] {
   const sha256 = hashSha256(bytes);
   const partial = `partial/sha256-${sha256}`;

@@ -20,7 +20,7 @@ import {
 
 const DAY_MS = 24 * 3_600_000;
 
-/** One bit of a file is another from now on. `hidden`: its time says nothing of it, as after a failing disk. */
+/** Flips a bit of a file. `hidden` keeps its modification time, as a failing disk does. */
 async function flipBit(path: string, hidden: "hidden" | "seen"): Promise<void> {
   const file = await open(path, "r+");
   try {
@@ -36,52 +36,52 @@ async function flipBit(path: string, hidden: "hidden" | "seen"): Promise<void> {
   }
 }
 
-describe("what is kept", () => {
+describe("a stored model", () => {
   const name = "m.gguf";
   let bytes: Buffer;
-  let world: DownloadHarness;
+  let harness: DownloadHarness;
   let model: ResolvedModel;
   let path: string;
 
   beforeEach(async () => {
     bytes = createRandomBytes(2 * MIB);
-    world = await DownloadHarness.open({ [name]: bytes });
-    model = world.model("key", { [name]: bytes });
-    ({ path } = await world.disk().download(model, recordProgress(), neverAborted));
+    harness = await DownloadHarness.open({ [name]: bytes });
+    model = harness.model("key", { [name]: bytes });
+    ({ path } = await harness.disk().download(model, recordProgress(), neverAborted));
   });
 
   afterEach(async () => {
-    await world[Symbol.asyncDispose]();
+    await harness[Symbol.asyncDispose]();
   });
 
   it("is found after a restart, and verified by reading", async () => {
-    const disk = world.disk();
+    const disk = harness.disk();
     expect(await disk.find(model)).toMatchObject({ path });
     expect(await disk.verify(model, neverAborted)).toEqual(await disk.find(model));
-    expect(world.hub.bytesSent).toBe(bytes.length);
+    expect(harness.hub.bytesSent).toBe(bytes.length);
   });
 
-  it("and has been touched since is not found; download reads it before it asks the hub", async () => {
+  it("that was touched since is verified before the hub is contacted", async () => {
     await utimes(path, new Date(), new Date(Date.now() + 5000));
-    const disk = world.disk();
+    const disk = harness.disk();
     expect(await disk.find(model)).toBeUndefined();
     await disk.download(model, recordProgress(), neverAborted);
-    expect(world.hub.bytesSent).toBe(bytes.length);
+    expect(harness.hub.bytesSent).toBe(bytes.length);
     expect(await disk.find(model)).toMatchObject({ path });
   });
 
-  it("and was damaged, as its time shows, is downloaded again", async () => {
+  it("with a damaged file and a new modification time is downloaded again", async () => {
     await flipBit(path, "seen");
-    const disk = world.disk();
+    const disk = harness.disk();
     expect(await disk.find(model)).toBeUndefined();
     await disk.download(model, recordProgress(), neverAborted);
     expect((await readStored(path)).equals(bytes)).toBe(true);
-    expect(world.hub.bytesSent).toBe(2 * bytes.length);
+    expect(harness.hub.bytesSent).toBe(2 * bytes.length);
   });
 
-  it("and was damaged unseen is found out by verify, and is out of use then", async () => {
+  it("with a damaged file and an old modification time is removed by verify", async () => {
     await flipBit(path, "hidden");
-    const disk = world.disk();
+    const disk = harness.disk();
     const wrong = await readStored(path);
     await expect(disk.verify(model, neverAborted)).rejects.toMatchObject({
       code: "digest_mismatch",
@@ -93,84 +93,84 @@ describe("what is kept", () => {
     expect((await readStored(path)).equals(bytes)).toBe(true);
   });
 
-  it("and lost its note in a power cut is read, not downloaded", async () => {
-    const note = join(world.dir, "blobs", `${hashSha256(bytes)}.json`);
+  it("without a readable note is verified, not downloaded", async () => {
+    const note = join(harness.dir, "blobs", `${hashSha256(bytes)}.json`);
     await writeFile(note, "{ half of");
-    const disk = world.disk();
+    const disk = harness.disk();
     expect(await disk.find(model)).toBeUndefined();
     await disk.download(model, recordProgress(), neverAborted);
-    expect(world.hub.bytesSent).toBe(bytes.length);
+    expect(harness.hub.bytesSent).toBe(bytes.length);
   });
 
   it("is removed with its model, unless another has it", async () => {
-    const disk = world.disk();
+    const disk = harness.disk();
     await disk.download({ ...model, key: "other" }, recordProgress(), neverAborted);
     await disk.remove("key", ["other"]);
     expect(await disk.find(model)).toBeUndefined();
     expect(await disk.find({ ...model, key: "other" })).toBeDefined();
     await disk.remove("other", []);
-    expect(await readdir(join(world.dir, "blobs"))).toEqual([]);
-    expect(await readdir(join(world.dir, "views"))).toEqual([]);
+    expect(await readdir(join(harness.dir, "blobs"))).toEqual([]);
+    expect(await readdir(join(harness.dir, "views"))).toEqual([]);
   });
 
-  it("cannot be verified where it is not there", async () => {
-    const disk = world.disk();
+  it("cannot be verified if it is missing", async () => {
+    const disk = harness.disk();
     await disk.remove("key", []);
     await expect(disk.verify(model, neverAborted)).rejects.toMatchObject({ code: "not_found" });
   });
 
   it.each(["../../out.gguf", "/etc/x.gguf", "a/../../../x", "a//b", ".", "x\0y", "y".repeat(300)])(
-    "has no name that leads out of its folder: %j",
+    "has no file name that leads out of its folder: %j",
     async (bad) => {
-      const before = world.hub.requests.length;
+      const before = harness.hub.requests.length;
       await expect(
-        world.disk().download(withFile(model, { name: bad }), recordProgress(), neverAborted),
+        harness.disk().download(withFile(model, { name: bad }), recordProgress(), neverAborted),
       ).rejects.toMatchObject({ code: "model_unusable" });
-      expect(world.hub.requests.length).toBe(before);
+      expect(harness.hub.requests.length).toBe(before);
     },
   );
 
-  it("is checked against git's digest where it has no other", async () => {
-    const given = world.hub.requests.length;
-    await world.hub.addRepository({
+  it("is verified with git's digest if there is no other", async () => {
+    const given = harness.hub.requests.length;
+    await harness.hub.addRepository({
       id: "org/small",
       files: { "config.gguf": { content: bytes, lfs: false } },
     });
-    const url = `${world.hub.url}/org/small/resolve/main/config.gguf`;
+    const url = `${harness.hub.url}/org/small/resolve/main/config.gguf`;
     const gitBlob = createHash("sha1").update(`blob ${bytes.length}\0`).update(bytes).digest("hex");
     const file = { sha256: null, gitBlob, location: { type: "url", url } } as const;
     const small = withFile({ ...model, key: "small" }, file);
-    // It was there already: what came is thrown away, and the two are one.
-    expect(await world.disk().download(small, recordProgress(), neverAborted)).toMatchObject({
+    // The content exists already: the download is discarded, and both models share the file.
+    expect(await harness.disk().download(small, recordProgress(), neverAborted)).toMatchObject({
       files: [{ sha256: hashSha256(bytes) }],
     });
     const wrong = withFile({ ...model, key: "wrong" }, { ...file, gitBlob: "0".repeat(40) });
-    const disk = world.disk();
+    const disk = harness.disk();
     await disk.remove("small", []);
     await disk.remove("key", []);
     await expect(disk.download(wrong, recordProgress(), neverAborted)).rejects.toMatchObject({
       code: "digest_mismatch",
       details: { expected: "0".repeat(40), got: gitBlob },
     });
-    expect(world.hub.requests.length).toBeGreaterThan(given);
+    expect(harness.hub.requests.length).toBeGreaterThan(given);
   });
 });
 
-describe("a file of this machine", () => {
-  it("stays where it is, and is not read where nobody gave a digest", async () => {
-    const { world, path, model } = await openLocalHarness(null);
-    await using _ = world;
-    const disk = world.disk();
+describe("a local file", () => {
+  it("is used in place, and not read without an expected digest", async () => {
+    const { harness, path, model } = await openLocalHarness(null);
+    await using _ = harness;
+    const disk = harness.disk();
     const found = { path, files: [{ name: "local.gguf", sizeBytes: MIB, sha256: null }] };
     expect(await disk.find(model)).toEqual(found);
     expect(await disk.download(model, recordProgress(), neverAborted)).toEqual(found);
-    expect(await readdir(join(world.dir, "blobs"))).toEqual([]);
+    expect(await readdir(join(harness.dir, "blobs"))).toEqual([]);
   });
 
-  it("is read once where a digest is given, and again when it has changed", async () => {
-    const { world, path, model } = await openLocalHarness("its own");
-    await using _ = world;
-    const disk = world.disk();
+  it("is read once if there is an expected digest, and again after a change", async () => {
+    const { harness, path, model } = await openLocalHarness("its own");
+    await using _ = harness;
+    const disk = harness.disk();
     expect(await disk.find(model)).toBeUndefined();
     await disk.download(model, recordProgress(), neverAborted);
     const again = recordProgress();
@@ -182,15 +182,15 @@ describe("a file of this machine", () => {
     await expect(disk.download(model, recordProgress(), neverAborted)).rejects.toMatchObject({
       code: "digest_mismatch",
     });
-    // It is the person's: it is not thrown away.
+    // The file belongs to the user and is not removed.
     expect(existsSync(path)).toBe(true);
   });
 
-  it("that is not there is said so, without its path", async () => {
-    const { world, model } = await openLocalHarness(null);
-    await using _ = world;
+  it("that is missing is an error without its path", async () => {
+    const { harness, model } = await openLocalHarness(null);
+    await using _ = harness;
     const wanted = withFile(model, { location: { type: "local", path: "/nowhere/x.gguf" } });
-    const error = await world
+    const error = await harness
       .disk()
       .download(wanted, recordProgress(), neverAborted)
       .catch((e: unknown) => e);
@@ -206,43 +206,43 @@ describe("collect", () => {
     c: createRandomBytes(3 * MIB),
   };
 
-  /** Three models that were last of use in the order of their names, days apart. */
+  /** Adds three models that were last used in the order of their names, days apart. */
   async function threeModels(budgetBytes: number) {
-    const world = await DownloadHarness.open(contents);
+    const harness = await DownloadHarness.open(contents);
     let aheadMs = -30 * DAY_MS;
     const clock: Clock = { ...systemClock, now: () => Date.now() + aheadMs };
-    const disk = world.disk({ budgetBytes, clock });
+    const disk = harness.disk({ budgetBytes, clock });
     const models = Object.entries(contents).map(([name, bytes]) =>
-      world.model(`key-${name}`, { [name]: bytes }),
+      harness.model(`key-${name}`, { [name]: bytes }),
     );
     for (const model of models) {
       await disk.download(model, recordProgress(), neverAborted);
       aheadMs += DAY_MS;
     }
-    return { world, disk, models, later: (ms: number) => (aheadMs += ms) };
+    return { harness, disk, models, later: (ms: number) => (aheadMs += ms) };
   }
 
   it("removes nothing within the budget", async () => {
-    const { world, disk } = await threeModels(6 * MIB + 100_000);
-    await using _ = world;
+    const { harness, disk } = await threeModels(6 * MIB + 100_000);
+    await using _ = harness;
     expect(await disk.collect([])).toEqual([]);
   });
 
-  it("removes the longest unused first, and only as much as has to go", async () => {
-    const { world, disk, models } = await threeModels(5 * MIB + 100_000);
-    await using _ = world;
+  it("removes files in order of last use, and only as many as necessary", async () => {
+    const { harness, disk, models } = await threeModels(5 * MIB + 100_000);
+    await using _ = harness;
     expect(await disk.collect([])).toEqual([{ sha256: hashSha256(contents.a), sizeBytes: MIB }]);
     expect(await Promise.all(models.map((model) => disk.find(model)))).toEqual([
       undefined,
       expect.anything(),
       expect.anything(),
     ]);
-    expect(await readdir(join(world.dir, "views"))).toEqual(["key-b", "key-c"]);
+    expect(await readdir(join(harness.dir, "views"))).toEqual(["key-b", "key-c"]);
   });
 
-  it("never removes what a model has; having it counts as use", async () => {
-    const { world, disk, models, later } = await threeModels(0);
-    await using _ = world;
+  it("never removes files of a kept model, and updates their time of use", async () => {
+    const { harness, disk, models, later } = await threeModels(0);
+    await using _ = harness;
     const [a] = models;
     if (!a) throw new Error("three models");
     expect((await disk.collect(["key-a"])).map(({ sizeBytes }) => sizeBytes)).toEqual([
@@ -254,11 +254,11 @@ describe("collect", () => {
     expect((await disk.collect([])).map(({ sizeBytes }) => sizeBytes)).toEqual([MIB]);
   });
 
-  it("removes halves that nobody wants after a week", async () => {
-    const { world, disk, later } = await threeModels(20 * MIB);
-    await using _ = world;
-    await addPartialDownload(world, disk);
-    const partials = () => readdir(join(world.dir, "partial"));
+  it("removes partial downloads without a model after a week", async () => {
+    const { harness, disk, later } = await threeModels(20 * MIB);
+    await using _ = harness;
+    await addPartialDownload(harness, disk);
+    const partials = () => readdir(join(harness.dir, "partial"));
     later(33 * DAY_MS);
     await disk.collect([]);
     expect(await partials()).toHaveLength(1);
@@ -269,34 +269,34 @@ describe("collect", () => {
     expect(await partials()).toEqual([]);
   });
 
-  it("removes halves before anything whole, where the budget is exceeded", async () => {
-    const { world, disk } = await threeModels(7 * MIB);
-    await using _ = world;
-    await addPartialDownload(world, disk);
+  it("removes partial downloads before complete files if the budget is exceeded", async () => {
+    const { harness, disk } = await threeModels(7 * MIB);
+    await using _ = harness;
+    await addPartialDownload(harness, disk);
     expect(await disk.collect([])).toEqual([]);
-    expect(await readdir(join(world.dir, "partial"))).toEqual([]);
-    expect(await readdir(join(world.dir, "views"))).toHaveLength(3);
+    expect(await readdir(join(harness.dir, "partial"))).toEqual([]);
+    expect(await readdir(join(harness.dir, "views"))).toHaveLength(3);
   });
 
-  it("removes a half with its model, and leaves it where another wants it", async () => {
-    const { world, disk } = await threeModels(20 * MIB);
-    await using _ = world;
-    await addPartialDownload(world, disk);
+  it("removes a partial download with its model, unless another model needs it", async () => {
+    const { harness, disk } = await threeModels(20 * MIB);
+    await using _ = harness;
+    await addPartialDownload(harness, disk);
     await disk.remove("key-a", []);
-    expect(await readdir(join(world.dir, "partial"))).toHaveLength(1);
+    expect(await readdir(join(harness.dir, "partial"))).toHaveLength(1);
     await disk.remove("half", []);
-    expect(await readdir(join(world.dir, "partial"))).toEqual([]);
+    expect(await readdir(join(harness.dir, "partial"))).toEqual([]);
   });
 
-  it("touches no download that is under way", async () => {
-    const { world, disk } = await threeModels(0);
-    await using _ = world;
+  it("does not touch a running download", async () => {
+    const { harness, disk } = await threeModels(0);
+    await using _ = harness;
     const bytes = createRandomBytes(4 * MIB);
-    const url = await world.hub.addFile("/files/slow", bytes);
-    const model = withFile(world.model("slow", { slow: bytes }), {
+    const url = await harness.hub.addFile("/files/slow", bytes);
+    const model = withFile(harness.model("slow", { slow: bytes }), {
       location: { type: "url", url },
     });
-    world.hub.faults.add({ on: "files", type: "slow", bytesPerSecond: 2 * MIB });
+    harness.hub.faults.add({ on: "files", type: "slow", bytesPerSecond: 2 * MIB });
     let collecting: Promise<unknown> = Promise.resolve();
     const stored = await disk.download(
       model,
@@ -312,22 +312,22 @@ describe("collect", () => {
     await collecting;
   });
 
-  it("sweeps what a crash has left beside the blobs", async () => {
-    const { world, disk } = await threeModels(9 * MIB);
-    await using _ = world;
-    await writeFile(join(world.dir, "blobs", `${"0".repeat(64)}.json`), "{}");
-    await writeFile(join(world.dir, "blobs", `${"1".repeat(64)}.json.new`), "{");
-    await mkdir(join(world.dir, "partial", "strange"));
+  it("removes leftovers of a crash next to the blobs", async () => {
+    const { harness, disk } = await threeModels(9 * MIB);
+    await using _ = harness;
+    await writeFile(join(harness.dir, "blobs", `${"0".repeat(64)}.json`), "{}");
+    await writeFile(join(harness.dir, "blobs", `${"1".repeat(64)}.json.new`), "{");
+    await mkdir(join(harness.dir, "partial", "strange"));
     await disk.collect([]);
-    expect(await readdir(join(world.dir, "blobs"))).toHaveLength(6);
-    expect(await readdir(join(world.dir, "partial"))).toEqual([]);
+    expect(await readdir(join(harness.dir, "blobs"))).toHaveLength(6);
+    expect(await readdir(join(harness.dir, "partial"))).toEqual([]);
   });
 });
 
 async function openLocalHarness(sha256: string | null) {
   const bytes = createRandomBytes(MIB);
-  const world = await DownloadHarness.open({});
-  const path = join(world.root, "local.gguf");
+  const harness = await DownloadHarness.open({});
+  const path = join(harness.root, "local.gguf");
   await writeFile(path, bytes);
   const model: ResolvedModel = {
     key: "local",
@@ -344,17 +344,17 @@ async function openLocalHarness(sha256: string | null) {
       },
     ],
   };
-  return { world, path, model };
+  return { harness, path, model };
 }
 
-/** Half of a model: the other half did not come. */
-async function addPartialDownload(world: DownloadHarness, disk: ModelDisk): Promise<void> {
+/** Adds a partial download. */
+async function addPartialDownload(harness: DownloadHarness, disk: ModelDisk): Promise<void> {
   const half = createRandomBytes(8 * MIB);
-  const url = await world.hub.addFile("/files/half", half);
-  const model = withFile(world.model("half", { half }), { location: { type: "url", url } });
-  world.hub.faults.add({ on: "files", type: "cut", afterBytes: 2 * MIB, times: 2 });
-  const off = world.hub.faults.add({ on: "files", type: "reset", after: 2 });
+  const url = await harness.hub.addFile("/files/half", half);
+  const model = withFile(harness.model("half", { half }), { location: { type: "url", url } });
+  harness.hub.faults.add({ on: "files", type: "cut", afterBytes: 2 * MIB, times: 2 });
+  const off = harness.hub.faults.add({ on: "files", type: "reset", after: 2 });
   await disk.download(model, recordProgress(), neverAborted).catch(() => undefined);
   off();
-  expect(await readdir(join(world.dir, "partial"))).toHaveLength(1);
+  expect(await readdir(join(harness.dir, "partial"))).toHaveLength(1);
 }

@@ -21,33 +21,33 @@ import {
 const SIZE = 12 * MIB + 5;
 const NAME = "m.gguf";
 
-/** Servers that do not do as they should, on one file of a hub's CDN. */
+/** Each title continues "a server that ...". The file is on a hub's CDN. */
 describe("a server that", () => {
-  let world: DownloadHarness;
+  let harness: DownloadHarness;
   let bytes: Buffer;
   let model: ResolvedModel;
 
   beforeEach(async () => {
     bytes = createRandomBytes(SIZE);
-    world = await DownloadHarness.open({ [NAME]: bytes });
-    model = world.model("key", { [NAME]: bytes });
+    harness = await DownloadHarness.open({ [NAME]: bytes });
+    model = harness.model("key", { [NAME]: bytes });
   });
 
   afterEach(async () => {
-    await world[Symbol.asyncDispose]();
+    await harness[Symbol.asyncDispose]();
   });
 
-  /** Downloads it, and gives back what lies on the disk then. */
+  /** Downloads the model, and returns the stored bytes. */
   async function downloaded(
     options: Partial<ModelDiskOptions> = {},
     wanted = model,
   ): Promise<Buffer> {
-    const stored = await world.disk(options).download(wanted, recordProgress(), neverAborted);
+    const stored = await harness.disk(options).download(wanted, recordProgress(), neverAborted);
     return readStored(stored.path);
   }
 
   function failure(options: Partial<ModelDiskOptions> = {}, wanted = model, token?: string) {
-    return world
+    return harness
       .disk(options)
       .download(wanted, recordProgress(token), neverAborted)
       .then(
@@ -63,50 +63,56 @@ describe("a server that", () => {
     ["does not answer", { on: "cdn", type: "hang", times: 2 }],
     ["is overloaded", { on: "cdn", type: "status", status: 503, times: 5 }],
     [
-      "is overloaded where files are looked up",
+      "is overloaded when the file's URL is requested",
       { on: "resolve", type: "status", status: 502, times: 2 },
     ],
-    ["says shorter lengths", { on: "cdn", type: "wrong-length", byBytes: -1000, times: 2 }],
-    ["says longer lengths", { on: "cdn", type: "wrong-length", byBytes: 1000, times: 2 }],
+    [
+      "sends a Content-Length that is too small",
+      { on: "cdn", type: "wrong-length", byBytes: -1000, times: 2 },
+    ],
+    [
+      "sends a Content-Length that is too large",
+      { on: "cdn", type: "wrong-length", byBytes: 1000, times: 2 },
+    ],
     ["refuses a fresh signature", { on: "cdn", type: "expired", times: 1 }],
     ["sends a sign-in page for a while", { on: "cdn", type: "page", times: 2 }],
-  ])("%s is asked again, and little comes twice", async (_, fault) => {
-    world.hub.faults.add(fault);
-    // Only a server that sends nothing is given up, and not one that shares a busy machine.
+  ])("%s gets another request, and few bytes are sent twice", async (_, fault) => {
+    harness.hub.faults.add(fault);
+    // The short stall limit is only for silent servers, because a busy machine may be slow.
     const isSilent = fault.type === "stall" || fault.type === "hang";
     const limits = isSilent ? { ...quickLimits, stallMs: 1_000 } : quickLimits;
     expect((await downloaded({ limits })).equals(bytes)).toBe(true);
-    // What was on its way in a connection that broke comes again: two parts of 4 MiB at most.
-    expect(world.hub.bytesSent).toBeLessThan(SIZE + 9 * MIB);
+    // Bytes in transit on a broken connection are sent again: two parts of 4 MiB at most.
+    expect(harness.hub.bytesSent).toBeLessThan(SIZE + 9 * MIB);
   });
 
-  it("is slow at one connection is helped by the others", async () => {
-    world.hub.faults.add({ on: "cdn", type: "slow", bytesPerSecond: 100_000, times: 1 });
+  it("is slow on one connection does not delay the download: the others take over", async () => {
+    harness.hub.faults.add({ on: "cdn", type: "slow", bytesPerSecond: 100_000, times: 1 });
     const start = performance.now();
     expect((await downloaded()).equals(bytes)).toBe(true);
-    // Its part alone would take 42 s.
+    // The slow connection alone would take 42 s for its part.
     expect(performance.now() - start).toBeLessThan(UNBOUNDED_AFTER_MS);
-    expect(world.hub.bytesSent).toBeLessThan(SIZE + 2 * MIB);
+    expect(harness.hub.bytesSent).toBeLessThan(SIZE + 2 * MIB);
   });
 
-  it("is gone for good is given up, and what has come is gone on with", async () => {
-    // The first part comes, and half of each of the others.
-    world.hub.faults.add({ on: "cdn", type: "cut", afterBytes: 2 * MIB, times: 3 });
-    const off = world.hub.faults.add({ on: "cdn", type: "reset", after: 3 });
+  it("stays unreachable fails the download, and the next attempt resumes it", async () => {
+    // The first part is complete, and half of each of the others.
+    harness.hub.faults.add({ on: "cdn", type: "cut", afterBytes: 2 * MIB, times: 3 });
+    const off = harness.hub.faults.add({ on: "cdn", type: "reset", after: 3 });
     expect(await failure()).toMatchObject({
       code: "hub_unreachable",
       message: expect.stringContaining("the connection was cut"),
     });
-    const kept = await world.disk().storedBytes(model);
+    const kept = await harness.disk().storedBytes(model);
     expect(kept).toBeGreaterThan(MIB);
     off();
-    const before = world.hub.bytesSent;
+    const before = harness.hub.bytesSent;
     expect((await downloaded()).equals(bytes)).toBe(true);
-    expect(world.hub.bytesSent - before).toBeLessThan(SIZE - kept + MIB);
+    expect(harness.hub.bytesSent - before).toBeLessThan(SIZE - kept + MIB);
   });
 
-  it("asks to be left alone is left alone for so long, and asked by fewer", async () => {
-    world.hub.faults.add({
+  it("sends Retry-After gets no request for that time, and then fewer connections", async () => {
+    harness.hub.faults.add({
       on: "cdn",
       type: "status",
       status: 429,
@@ -118,30 +124,30 @@ describe("a server that", () => {
     expect(performance.now() - start).toBeGreaterThan(1000);
   });
 
-  it("asks to be left alone for an hour is given up at once", async () => {
+  it("sends a Retry-After of an hour fails the download at once", async () => {
     const headers = { "retry-after": "3600" };
-    world.hub.faults.add({ on: "cdn", type: "status", status: 429, headers });
+    harness.hub.faults.add({ on: "cdn", type: "status", status: 429, headers });
     expect(await failure()).toMatchObject({
       code: "hub_unreachable",
       message: expect.stringContaining("60 minutes"),
     });
   });
 
-  it("has no ranges sends one stream, which is begun again where it is cut", async () => {
-    world.hub.faults.add({ on: "cdn", type: "no-ranges" });
-    world.hub.faults.add({ on: "cdn", type: "cut", afterBytes: 5 * MIB, after: 1, times: 1 });
+  it("supports no ranges sends one stream, which starts again when it is cut", async () => {
+    harness.hub.faults.add({ on: "cdn", type: "no-ranges" });
+    harness.hub.faults.add({ on: "cdn", type: "cut", afterBytes: 5 * MIB, after: 1, times: 1 });
     expect((await downloaded()).equals(bytes)).toBe(true);
-    expect(world.transfers.at(-1)?.bodyBytes).toBe(SIZE);
+    expect(harness.transfers.at(-1)?.bodyBytes).toBe(SIZE);
   });
 
-  it("has no ranges and always cuts is given up", async () => {
-    world.hub.faults.add({ on: "cdn", type: "no-ranges" });
-    world.hub.faults.add({ on: "cdn", type: "cut", afterBytes: 5 * MIB });
+  it("supports no ranges and always cuts the connection fails the download", async () => {
+    harness.hub.faults.add({ on: "cdn", type: "no-ranges" });
+    harness.hub.faults.add({ on: "cdn", type: "cut", afterBytes: 5 * MIB });
     expect(await failure()).toMatchObject({ code: "hub_unreachable" });
   });
 
-  it("says nothing of the size, nor of ranges, is believed when the connection ends well", async () => {
-    const url = await world.hub.addFile("/files/x.gguf", bytes, {
+  it("sends neither size nor ranges: the file is complete when the connection ends normally", async () => {
+    const url = await harness.hub.addFile("/files/x.gguf", bytes, {
       ranges: false,
       length: false,
       etag: false,
@@ -152,8 +158,8 @@ describe("a server that", () => {
       location: { type: "url", url },
     });
     expect((await downloaded({}, wanted)).equals(bytes)).toBe(true);
-    // The digest was computed, and names it.
-    expect(await world.disk().find(wanted)).toMatchObject({
+    // The computed digest identifies the file.
+    expect(await harness.disk().find(wanted)).toMatchObject({
       files: [{ sizeBytes: SIZE, sha256: hashSha256(bytes) }],
     });
   });
@@ -163,33 +169,33 @@ describe("a server that", () => {
     ["a weak tag", { etag: "weak" as const }, false],
     ["none", { etag: false as const }, false],
   ])(
-    "promises no digest is asked for parts only if they have a strong tag: %s",
+    "sends no digest gets range requests only with a strong entity tag: %s",
     async (_, options, isInParts) => {
-      const url = await world.hub.addFile("/files/x.gguf", bytes, options);
+      const url = await harness.hub.addFile("/files/x.gguf", bytes, options);
       const wanted = withFile(model, {
         sizeBytes: null,
         sha256: null,
         location: { type: "url", url },
       });
       expect((await downloaded({}, wanted)).equals(bytes)).toBe(true);
-      const parts = world.transfers.filter(({ headers }) => headers["if-range"] !== undefined);
+      const parts = harness.transfers.filter(({ headers }) => headers["if-range"] !== undefined);
       expect(parts.length > 2).toBe(isInParts);
-      expect(world.transfers.some(({ bodyBytes }) => bodyBytes === SIZE)).toBe(!isInParts);
+      expect(harness.transfers.some(({ bodyBytes }) => bodyBytes === SIZE)).toBe(!isInParts);
     },
   );
 
-  it("sends more than the file was said to have: not a byte more is written", async () => {
-    const url = await world.hub.addFile("/files/x.gguf", bytes, { ranges: false, length: false });
+  it("sends more bytes than expected: the surplus is not written", async () => {
+    const url = await harness.hub.addFile("/files/x.gguf", bytes, { ranges: false, length: false });
     const wanted = withFile(model, {
       sizeBytes: SIZE - 7,
       sha256: null,
       location: { type: "url", url },
     });
     expect(await failure({}, wanted)).toMatchObject({ code: "digest_mismatch" });
-    expect(await world.disk().storedBytes(wanted)).toBeLessThanOrEqual(SIZE - 7);
+    expect(await harness.disk().storedBytes(wanted)).toBeLessThanOrEqual(SIZE - 7);
   });
 
-  it("has another size than promised: it is not begun", async () => {
+  it("reports another size than expected: nothing is downloaded", async () => {
     const wanted = withFile(model, { sizeBytes: SIZE + 1 });
     expect(await failure({}, wanted)).toMatchObject({
       code: "digest_mismatch",
@@ -197,24 +203,24 @@ describe("a server that", () => {
     });
   });
 
-  it("flips a bit is found out, by name of both digests, and the file is thrown away", async () => {
-    const off = world.hub.faults.add({ on: "cdn", type: "flip", atByte: 9 * MIB });
+  it("flips a bit: the error has both digests, and the file is discarded", async () => {
+    const off = harness.hub.faults.add({ on: "cdn", type: "flip", atByte: 9 * MIB });
     const wrong = Buffer.from(bytes);
     wrong.writeUInt8(wrong.readUInt8(9 * MIB) ^ 1, 9 * MIB);
     expect(await failure()).toMatchObject({
       code: "digest_mismatch",
       details: { expected: hashSha256(bytes), got: hashSha256(wrong) },
     });
-    expect(await readdir(join(world.dir, "partial"))).toEqual([]);
-    expect(await readdir(join(world.dir, "blobs"))).toEqual([]);
+    expect(await readdir(join(harness.dir, "partial"))).toEqual([]);
+    expect(await readdir(join(harness.dir, "blobs"))).toEqual([]);
     off();
     expect((await downloaded()).equals(bytes)).toBe(true);
   });
 
-  it("changes the file half way is asked for all of the new one", async () => {
-    const url = await world.hub.addFile("/files/x.gguf", bytes);
+  it("changes the file during the download: the new file is downloaded", async () => {
+    const url = await harness.hub.addFile("/files/x.gguf", bytes);
     const changed = createRandomBytes(SIZE + 3);
-    world.hub.faults.add({
+    harness.hub.faults.add({
       on: "files",
       type: "changed",
       content: bufferContent(changed),
@@ -228,9 +234,9 @@ describe("a server that", () => {
     expect((await downloaded({}, wanted)).equals(changed)).toBe(true);
   });
 
-  it("changes a file that has a digest: the new one is not it", async () => {
+  it("changes a file with an expected digest: the download fails", async () => {
     const changed = createRandomBytes(SIZE);
-    world.hub.faults.add({
+    harness.hub.faults.add({
       on: "cdn",
       type: "changed",
       content: bufferContent(changed),
@@ -242,52 +248,52 @@ describe("a server that", () => {
     });
   });
 
-  it("changes the file between two tries: nothing of the old one is kept", async () => {
-    const url = await world.hub.addFile("/files/x.gguf", bytes);
+  it("changes the file between two attempts: no byte of the old file is kept", async () => {
+    const url = await harness.hub.addFile("/files/x.gguf", bytes);
     const wanted = withFile(model, { sha256: null, location: { type: "url", url } });
-    world.hub.faults.add({ on: "files", type: "cut", afterBytes: 3 * MIB, times: 2 });
-    const off = world.hub.faults.add({ on: "files", type: "reset", after: 2 });
+    harness.hub.faults.add({ on: "files", type: "cut", afterBytes: 3 * MIB, times: 2 });
+    const off = harness.hub.faults.add({ on: "files", type: "reset", after: 2 });
     await failure({}, wanted);
-    expect(await world.disk().storedBytes(wanted)).toBeGreaterThan(MIB);
+    expect(await harness.disk().storedBytes(wanted)).toBeGreaterThan(MIB);
     off();
     const changed = createRandomBytes(SIZE);
-    await world.hub.addFile("/files/x.gguf", changed);
+    await harness.hub.addFile("/files/x.gguf", changed);
     expect((await downloaded({}, wanted)).equals(changed)).toBe(true);
   });
 
-  it("signs URLs that expire half way is asked for new ones", async () => {
-    world.hub.faults.add({ on: "cdn", type: "slow", bytesPerSecond: 20 * MIB, times: 3 });
+  it("signs URLs that expire during the download gets requests for new ones", async () => {
+    harness.hub.faults.add({ on: "cdn", type: "slow", bytesPerSecond: 20 * MIB, times: 3 });
     let expired = false;
-    const stored = await world.disk({ partsMax: 2 }).download(
+    const stored = await harness.disk({ partsMax: 2 }).download(
       model,
       {
         token: undefined,
         onProgress: ({ doneBytes }) => {
           if (doneBytes < MIB || expired) return;
           expired = true;
-          world.hub.expireUrls();
+          harness.hub.expireUrls();
         },
       },
       neverAborted,
     );
     expect(expired).toBe(true);
     expect((await readStored(stored.path)).equals(bytes)).toBe(true);
-    expect(world.hub.at("cdn").some(({ status }) => status === 403)).toBe(true);
-    // The first, and one or two after that: not one for each part.
-    expect(world.hub.at("hub").length).toBeLessThan(5);
+    expect(harness.hub.at("cdn").some(({ status }) => status === 403)).toBe(true);
+    // The first request, and one or two after that: not one for each part.
+    expect(harness.hub.at("hub").length).toBeLessThan(5);
   });
 
-  it("redirects in circles is left", async () => {
-    world.hub.faults.add({ on: "resolve", type: "loop" });
+  it("redirects too often fails the download", async () => {
+    harness.hub.faults.add({ on: "resolve", type: "loop" });
     expect(await failure()).toMatchObject({
       code: "hub_unreachable",
       message: expect.stringContaining("more than 10 times"),
     });
-    expect(world.hub.requests.length).toBe(11);
+    expect(harness.hub.requests.length).toBe(11);
   });
 
-  it("always sends a page for people is not taken for a hub", async () => {
-    world.hub.faults.add({ on: "cdn", type: "page" });
+  it("always sends a web page fails the download", async () => {
+    harness.hub.faults.add({ on: "cdn", type: "page" });
     expect(await failure()).toMatchObject({
       code: "hub_unreachable",
       message: expect.stringContaining("web page"),
@@ -297,28 +303,28 @@ describe("a server that", () => {
   it.each([
     [401, undefined, "hub_denied", "without a token"],
     [403, "hf_wrong", "hub_denied", "the owner of this token"],
-    [404, undefined, "hub_not_found", "has no m.gguf"],
-    [410, undefined, "hub_not_found", "has no m.gguf"],
-  ])("answers %i at once says so: %s", async (status, token, code, words) => {
-    world.hub.faults.add({ on: "resolve", type: "status", status });
+    [404, undefined, "hub_not_found", "no longer has m.gguf"],
+    [410, undefined, "hub_not_found", "no longer has m.gguf"],
+  ])("answers %i fails the download with the reason: %s", async (status, token, code, words) => {
+    harness.hub.faults.add({ on: "resolve", type: "status", status });
     const error = await failure({}, model, token);
     expect(error).toMatchObject({ code, message: expect.stringContaining(words) });
     expect(JSON.stringify(error)).not.toContain("hf_wrong");
-    expect(world.hub.requests.length).toBe(1);
+    expect(harness.hub.requests.length).toBe(1);
   });
 
-  it("redirects to another origin gets no token there, and gets it where it is meant", async () => {
-    const url = await world.hub.addFile("/files/x.gguf", bytes, { needsToken: true });
+  it("redirects to another origin: only the first origin gets the token", async () => {
+    const url = await harness.hub.addFile("/files/x.gguf", bytes, { needsToken: true });
     const wanted = withFile(model, { location: { type: "url", url } });
-    const moved = `${world.hub.cdnUrl}/elsewhere`;
-    const off = world.hub.faults.add({ on: "files", type: "redirect", to: moved, status: 307 });
-    expect(await failure({}, wanted, world.hub.token)).toMatchObject({ code: "hub_denied" });
-    expect(world.hub.at("cdn").length).toBeGreaterThan(0);
-    expect(world.hub.leaks).toEqual([]);
+    const moved = `${harness.hub.cdnUrl}/elsewhere`;
+    const off = harness.hub.faults.add({ on: "files", type: "redirect", to: moved, status: 307 });
+    expect(await failure({}, wanted, harness.hub.token)).toMatchObject({ code: "hub_denied" });
+    expect(harness.hub.at("cdn").length).toBeGreaterThan(0);
+    expect(harness.hub.leaks).toEqual([]);
     off();
-    const stored = await world
+    const stored = await harness
       .disk()
-      .download(wanted, recordProgress(world.hub.token), neverAborted);
+      .download(wanted, recordProgress(harness.hub.token), neverAborted);
     expect((await readStored(stored.path)).equals(bytes)).toBe(true);
   });
 });

@@ -17,11 +17,11 @@ import {
 
 const SIZE = 12 * MIB;
 const NAME = "m.gguf";
-/** On a busy machine slow parts are divided, and what was on its way in the socket then is sent twice. */
+/** On a busy machine slow parts are divided, and bytes in the socket's buffers are then sent twice. */
 const DIVIDED = 3 * MIB;
 
-describe("two models of one content", () => {
-  let world: DownloadHarness;
+describe("two models with the same content", () => {
+  let harness: DownloadHarness;
   let bytes: Buffer;
   let disk: ModelDisk;
   let first: ResolvedModel;
@@ -29,101 +29,105 @@ describe("two models of one content", () => {
 
   beforeEach(async () => {
     bytes = createRandomBytes(SIZE);
-    world = await DownloadHarness.open({ [NAME]: bytes });
-    disk = world.disk();
-    first = world.model("first", { [NAME]: bytes });
-    second = withFile(world.model("second", { [NAME]: bytes }), { name: "other.gguf" });
+    harness = await DownloadHarness.open({ [NAME]: bytes });
+    disk = harness.disk();
+    first = harness.model("first", { [NAME]: bytes });
+    second = withFile(harness.model("second", { [NAME]: bytes }), { name: "other.gguf" });
   });
 
   afterEach(async () => {
-    await world[Symbol.asyncDispose]();
+    await harness[Symbol.asyncDispose]();
   });
 
-  it("are brought by one transfer, and both are told how far it is", async () => {
+  it("share one transfer, and both get its progress", async () => {
     const [a, b] = [recordProgress(), recordProgress()];
     const stored = await Promise.all([
       disk.download(first, a, neverAborted),
       disk.download(second, b, neverAborted),
     ]);
     for (const { path } of stored) expect((await readStored(path)).equals(bytes)).toBe(true);
-    expect(world.hub.bytesSent).toBeLessThan(SIZE + DIVIDED);
+    expect(harness.hub.bytesSent).toBeLessThan(SIZE + DIVIDED);
     for (const { told } of [a, b]) {
       expect(told.at(-1)).toMatchObject({ doneBytes: SIZE, totalBytes: SIZE });
       expect(told.length).toBeGreaterThan(1);
     }
-    expect(await readdir(join(world.dir, "partial"))).toEqual([]);
+    expect(await readdir(join(harness.dir, "partial"))).toEqual([]);
   });
 
-  it("one after the other cost one transfer", async () => {
+  it("need one transfer if they are downloaded one after the other", async () => {
     await disk.download(first, recordProgress(), neverAborted);
     expect(await disk.find(second)).toBeUndefined();
     expect(await disk.storedBytes(second)).toBe(SIZE);
     const { path } = await disk.download(second, recordProgress(), neverAborted);
     expect((await readStored(path)).equals(bytes)).toBe(true);
-    expect(world.hub.bytesSent).toBeLessThan(SIZE + DIVIDED);
+    expect(harness.hub.bytesSent).toBeLessThan(SIZE + DIVIDED);
   });
 
-  it("go on for one when the other is aborted", async () => {
-    world.hub.faults.add({ on: "cdn", type: "slow", bytesPerSecond: 4 * MIB });
+  it("continue for one model when the other is aborted", async () => {
+    harness.hub.faults.add({ on: "cdn", type: "slow", bytesPerSecond: 4 * MIB });
     const abort = new AbortController();
     const leaving = disk.download(first, recordProgress(), abort.signal);
     const staying = disk.download(second, recordProgress(), neverAborted);
     leaving.catch(() => {});
-    await waitForMoreThan(MIB, () => world.hub.bytesSent);
+    await waitForMoreThan(MIB, () => harness.hub.bytesSent);
     abort.abort();
     await expect(leaving).rejects.toMatchObject({ name: "AbortError" });
     expect((await readStored((await staying).path)).equals(bytes)).toBe(true);
-    expect(world.hub.bytesSent).toBeLessThan(SIZE + DIVIDED);
+    expect(harness.hub.bytesSent).toBeLessThan(SIZE + DIVIDED);
   });
 
-  it("stop when both are aborted, and what has come is kept", async () => {
-    world.hub.faults.add({ on: "cdn", type: "slow", bytesPerSecond: 4 * MIB });
+  it("stop when both are aborted, and the received bytes are kept", async () => {
+    harness.hub.faults.add({ on: "cdn", type: "slow", bytesPerSecond: 4 * MIB });
     const abort = new AbortController();
     const both = Promise.allSettled(
       [first, second].map((model) => disk.download(model, recordProgress(), abort.signal)),
     );
-    await waitForMoreThan(3 * MIB, () => world.hub.bytesSent);
+    await waitForMoreThan(3 * MIB, () => harness.hub.bytesSent);
     abort.abort();
     for (const one of await both)
       expect(one).toMatchObject({ status: "rejected", reason: { name: "AbortError" } });
     const kept = await disk.storedBytes(first);
     expect(kept).toBeGreaterThan(MIB);
-    world.hub.faults.clear();
-    // At once, on the same disk: the transfer that was aborted is over.
-    const before = world.hub.bytesSent;
+    harness.hub.faults.clear();
+    // Immediately on the same disk: the aborted transfer has ended.
+    const before = harness.hub.bytesSent;
     await disk.download(second, recordProgress(), neverAborted);
-    expect(world.hub.bytesSent - before).toBeLessThan(SIZE - kept + DIVIDED);
+    expect(harness.hub.bytesSent - before).toBeLessThan(SIZE - kept + DIVIDED);
   });
 
-  it("do not share a refusal: the one with the token gets it", async () => {
-    const url = await world.hub.addFile("/files/x.gguf", bytes, { needsToken: true });
+  it("do not share a refusal: the one with the token downloads the file", async () => {
+    const url = await harness.hub.addFile("/files/x.gguf", bytes, { needsToken: true });
     const [without, withToken] = [first, second].map((model) =>
       withFile(model, { location: { type: "url", url } }),
     );
     if (!without || !withToken) throw new Error("two models");
-    // The refusal comes with the second request, when both wait for it.
-    world.hub.faults.add({ on: "files", type: "hang", times: 1 });
-    disk = world.disk({ limits: { ...quickLimits, stallMs: 2_000 } });
+    // The second request is refused, while both wait for it.
+    harness.hub.faults.add({ on: "files", type: "hang", times: 1 });
+    disk = harness.disk({ limits: { ...quickLimits, stallMs: 2_000 } });
     const leading = disk
       .download(without, recordProgress(), neverAborted)
       .catch((error: unknown) => error);
-    await expect.poll(() => world.hub.requests.length, { interval: 5 }).toBe(1);
-    const { path } = await disk.download(withToken, recordProgress(world.hub.token), neverAborted);
+    await expect.poll(() => harness.hub.requests.length, { interval: 5 }).toBe(1);
+    const { path } = await disk.download(
+      withToken,
+      recordProgress(harness.hub.token),
+      neverAborted,
+    );
     expect((await readStored(path)).equals(bytes)).toBe(true);
     expect(await leading).toMatchObject({ code: "hub_denied" });
   });
 });
 
-describe("progress", () => {
-  it("is told some ten times a second, and grows", async () => {
+describe("the progress of a download", () => {
+  it("is reported about ten times a second, and never decreases", async () => {
     const bytes = createRandomBytes(6 * MIB);
-    await using world = await DownloadHarness.open({ [NAME]: bytes });
-    world.hub.faults.add({ on: "cdn", type: "slow", bytesPerSecond: 4 * MIB });
+    await using harness = await DownloadHarness.open({ [NAME]: bytes });
+    harness.hub.faults.add({ on: "cdn", type: "slow", bytesPerSecond: 4 * MIB });
     const watched = recordProgress();
     const start = performance.now();
-    await world
+    await harness
       .disk({ partsMax: 1 })
-      .download(world.model("k", { [NAME]: bytes }), watched, neverAborted);
+      .download(harness.model("k", { [NAME]: bytes }), watched, neverAborted);
     const tenths = (performance.now() - start) / 100;
     expect(watched.told.length).toBeLessThan(tenths + 4);
     expect(watched.told.length).toBeGreaterThan(4);
@@ -134,15 +138,15 @@ describe("progress", () => {
   });
 });
 
-describe("a cap on bandwidth", () => {
-  it("holds for all downloads together, within 15 %", async () => {
+describe("the bandwidth limit", () => {
+  it("applies to all downloads together, within 15 %", async () => {
     const contents = { "a.gguf": createRandomBytes(6 * MIB), "b.gguf": createRandomBytes(6 * MIB) };
-    await using world = await DownloadHarness.open(contents);
-    const disk = world.disk({ bandwidthBytesPerSecond: 4 * MIB });
+    await using harness = await DownloadHarness.open(contents);
+    const disk = harness.disk({ bandwidthBytesPerSecond: 4 * MIB });
     const start = performance.now();
     await Promise.all(
       Object.entries(contents).map(([name, bytes]) =>
-        disk.download(world.model(name, { [name]: bytes }), recordProgress(), neverAborted),
+        disk.download(harness.model(name, { [name]: bytes }), recordProgress(), neverAborted),
       ),
     );
     const seconds = (performance.now() - start) / 1000;

@@ -22,11 +22,11 @@ import { WAIT_OPTIONS } from "./wait-limits.ts";
 export const REPOSITORY = "https://git.example.org/team/app.git";
 export const DOCKERFILE = "FROM scratch\nCOPY . /app\n";
 
-/** Repositories in memory: a commit is a name, and its files. */
+/** Git repositories in memory: a commit is a name with its files. */
 export class FakeBuildGit implements GitClient {
   readonly refs = new Map([["main", createCommitId("a")]]);
   readonly files = new Map<string, Readonly<Record<string, string>>>();
-  /** In every checkout: from where, to what. */
+  /** Links in every checkout, with their targets. */
   readonly links = new Map<string, string>();
   readonly remotes: GitRepository[] = [];
   submodules: readonly string[] = [];
@@ -57,9 +57,9 @@ export class FakeBuildGit implements GitClient {
   }
 }
 
-/** A build service on an engine and on repositories in memory, with real files. */
+/** A build service with an engine and repositories in memory, and real files. */
 export class BuildServiceHarness implements AsyncDisposable {
-  /** Begins now: files have the machine's time. */
+  /** Starts at the current time, because files have the machine's time. */
   readonly clock = new VirtualClock(Date.now());
   readonly testStore: TestStore = openTestStore({ instanceId: "0123abcd", clock: this.clock });
   readonly git = new FakeBuildGit();
@@ -113,7 +113,7 @@ export class BuildServiceHarness implements AsyncDisposable {
     return this.service;
   }
 
-  /** As SIGKILL: nothing that goes on is awaited or ended. The next service finds what is left. */
+  /** Simulates SIGKILL: running work is neither awaited nor cancelled. The next service finds its remains. */
   kill(): void {
     this.runtime.die();
     this.runtime = new FakeRuntime({ clock: this.clock, engine: this.engine });
@@ -147,7 +147,7 @@ export class BuildServiceHarness implements AsyncDisposable {
     });
   }
 
-  /** Asks until the source is known. */
+  /** Waits until the source is resolved. */
   async waitUntilResolved(app: Resource<"App">): Promise<ResolvedSource> {
     return vi.waitFor(() => {
       const state = this.service.source(app);
@@ -156,7 +156,7 @@ export class BuildServiceHarness implements AsyncDisposable {
     }, WAIT_OPTIONS);
   }
 
-  /** Resolves, builds, and gives the state in which the build ends. */
+  /** Resolves and builds, and returns the final state of the build. */
   async waitUntilBuilt(app: Resource<"App">): Promise<BuildState> {
     return this.waitUntilEnded(app, await this.waitUntilResolved(app));
   }
@@ -198,7 +198,7 @@ export class BuildServiceHarness implements AsyncDisposable {
   }
 }
 
-/** Forty digits, the same one. */
+/** Returns a commit id of forty equal digits. */
 export function createCommitId(digit: string): string {
   return digit.repeat(40);
 }

@@ -26,14 +26,14 @@ export interface Answer {
   readonly body: string;
 }
 
-/** The ingress of one data directory on the real Caddy, which it ends when it is disposed. */
+/** The ingress of a data directory with the real Caddy, which it stops when it is disposed of. */
 export class CaddyHarness implements AsyncDisposable {
   readonly dataDir: string;
   readonly httpPort: number;
   readonly httpsPort: number | undefined;
   readonly store: Store;
   readonly agent = new Agent({ keepAlive: true });
-  /** Apps that the reconciler was told to look at, in order. */
+  /** The arguments of onChanged, in order. */
   readonly changed: string[] = [];
   ingress!: ManagedIngress;
   readonly #options: Partial<OpenIngressOptions & OpenIngressOptions["config"]>;
@@ -64,17 +64,17 @@ export class CaddyHarness implements AsyncDisposable {
   ): Promise<CaddyHarness> {
     const [httpPort = 0, httpsPort = 0] = await freePorts(2);
     const { https, dataDir, ...others } = options;
-    const world = new CaddyHarness({
+    const harness = new CaddyHarness({
       dataDir: dataDir ?? mkdtempSync(join(tmpdir(), "berth-ingress-")),
       httpPort,
       httpsPort: https ? httpsPort : undefined,
       ...others,
     });
-    await world.boot();
-    return world;
+    await harness.boot();
+    return harness;
   }
 
-  /** A Berth on what is there; with other settings where given. */
+  /** Starts a Berth on the existing data, with other settings if given. */
   async boot(config: Partial<OpenIngressOptions["config"]> = {}): Promise<void> {
     this.#ending = new AbortController();
     this.ingress = await openIngress(
@@ -103,7 +103,7 @@ export class CaddyHarness implements AsyncDisposable {
     this.ingress.start(this.#ending.signal);
   }
 
-  /** Berth ends; Caddy goes on. */
+  /** Stops Berth; Caddy keeps running. */
   async stopBerth(): Promise<void> {
     await this.ingress[Symbol.asyncDispose]();
   }
@@ -143,7 +143,7 @@ export class CaddyHarness implements AsyncDisposable {
     for (const finalizer of finalizers) this.store.removeFinalizer("App", app, finalizer);
   }
 
-  /** Waits for what the ingress says of the App. */
+  /** Waits for the ingress's verdict on the App. */
   async waitForVerdict(
     app: string,
     wanted: boolean | string = true,

@@ -3,18 +3,18 @@ import { BerthError } from "../../src/base/errors.ts";
 import type { BuildControl, UploadedArchive } from "../../src/controller/builds/port.ts";
 import type { Store } from "../../src/store/store.ts";
 
-/** Builds at their port, doing what a test tells them to; records are in the store. */
+/** Scripted builds; their records are in the store. */
 export class FakeBuildControl implements BuildControl {
-  /** By digest. */
+  /** Uploaded archives by digest. */
   readonly archives = new Map<string, Buffer>();
-  /** What `log` gives, by build. */
+  /** The lines that `log` returns, by build. */
   readonly logs = new Map<number, string[]>();
   readonly pushes: { readonly urls: readonly string[]; readonly ref: string | undefined }[] = [];
-  /** Answers of `pushed`. */
+  /** The results of `refreshFollowers`. */
   pushedApps: string[] = [];
-  /** Thrown by the next uploads, at their end. */
+  /** The error of the next uploads, thrown at their end. */
   uploadError: BerthError | undefined;
-  /** Bytes that uploads have read, those of failed ones too. */
+  /** Bytes that uploads have read, including failed ones. */
   bytesRead = 0;
   readonly #store: Store;
   readonly #following = new Map<number, { push: (line: string | null) => void }>();
@@ -54,7 +54,7 @@ export class FakeBuildControl implements BuildControl {
     }
   }
 
-  /** A line of a build that somebody follows; null: its end. False while nobody does. */
+  /** Adds a line to the log of a build, or ends it with null. Returns false if no reader follows it. */
   emitLine(id: number, line: string | null): boolean {
     this.#following.get(id)?.push(line);
     return this.#following.has(id);

@@ -81,7 +81,7 @@ interface HeldImage {
   readonly image: FakeImage;
 }
 
-/** Lines kept for each container, as a log driver with a size limit would. */
+/** The number of lines kept for each container, as by a log driver with a size limit. */
 const LINES_KEPT_MAX = 2_000;
 
 /**
@@ -149,7 +149,7 @@ export class FakeEngine {
     this.#emit({ type: "connected" });
   }
 
-  /** Puts a (new) image behind a reference, in the registry and, unless `held` is false, on the engine. */
+  /** Adds an image to the registry and, unless `held` is false, to the engine. */
   setImage(reference: string, image: FakeImage): void {
     this.registry.set(reference, image);
     if (image.held !== false) this.addLocalImage(reference);
@@ -305,7 +305,7 @@ export class FakeEngine {
       this.#end(container, exitCode, false);
   }
 
-  /** Kills and removes, as `docker rm -f` does. */
+  /** Kills and removes a container, like `docker rm -f`. */
   remove(idOrName: string): void {
     const container = this.container(idOrName);
     this.kill(container.id);
@@ -377,7 +377,7 @@ export class FakeEngine {
     return () => this.#listeners.delete(listener);
   }
 
-  /** Resolves at the next change of any container's state or log, or when the signal aborts. */
+  /** Resolves at the next change of a container's state or log, or when the signal aborts. */
   changed(signal: AbortSignal): Promise<void> {
     return new Promise((resolve) => {
       const done = () => {

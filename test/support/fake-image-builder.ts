@@ -10,32 +10,35 @@ import type {
 } from "../../src/controller/runtime/port.ts";
 import type { FakeEngine, FakeImage } from "./fake-engine.ts";
 
-/** What the engine does with one build. Everything left out: two steps, at once, and an image that does what the default FakeImage does. */
+/**
+ * The behaviour of a build. By default it has two steps, ends at once, and its image behaves like the default
+ * FakeImage.
+ */
 export interface FakeImageBuild {
-  /** From the end of the context to the end of the build; default 0. */
+  /** The time from the end of the context to the end of the build; default 0. */
   readonly buildMs?: number;
-  /** Instructions; default a FROM and a COPY. */
+  /** The instructions; by default a FROM and a COPY. */
   readonly steps?: readonly string[];
-  /** Lines that the last step writes. */
+  /** Lines that the last step prints. */
   readonly lines?: readonly string[];
-  /** What containers of the built image do. */
+  /** The behaviour of containers of the built image. */
   readonly image?: FakeImage;
-  /** This step ends with a code after these lines; steps count from 1. */
+  /** This step exits with a code after these lines; steps count from 1. */
   readonly fails?: {
     readonly step: number;
     readonly exitCode?: number;
     readonly lines?: readonly string[];
   };
-  /** Thrown in place of a result, before any step. */
+  /** Thrown instead of a result, before any step. */
   readonly error?: BerthError;
-  /** The last step never ends; only an abort does. */
+  /** The last step never ends, except after an abort. */
   readonly hangs?: boolean;
-  /** The connection breaks during the last step, and the engine ends the build. */
+  /** The connection breaks during the last step, and the engine cancels the build. */
   readonly cut?: boolean;
   readonly bytes?: number;
 }
 
-/** One build as the engine has seen it; `ended` says how. */
+/** A build of the engine; `ended` is its result. */
 export interface FakeBuildRun {
   readonly options: BuildImageOptions;
   readonly contextBytes: number;
@@ -53,15 +56,15 @@ interface BuiltImage {
 const DEFAULT_STEPS = ["FROM scratch", "COPY . /app"];
 
 /**
- * The image builder of a FakeEngine. The same context, Dockerfile, target, args and labels give the
- * same image, as a build cache does.
+ * The image builder of a FakeEngine. The same context, Dockerfile, target, args and labels result in the same
+ * image, as with a build cache.
  */
 export class FakeImageBuilder {
-  /** What builds do; a function decides for each. */
+  /** The behaviour of builds; a function returns it for each. */
   script: FakeImageBuild | ((run: FakeBuildRun) => FakeImageBuild) = {};
-  /** Every build that was begun, the oldest first. */
+  /** All builds, oldest first. */
   readonly runs: FakeBuildRun[] = [];
-  /** What `freeBytes` tells. */
+  /** The result of `freeBytes`. */
   freeBytes: number | undefined = 100 * 2 ** 30;
   readonly #engine: FakeEngine;
   readonly #images = new Map<string, BuiltImage>();
@@ -113,7 +116,7 @@ export class FakeImageBuilder {
       }));
   }
 
-  /** By tag, or by id with all its tags; false where it is missing or in use. */
+  /** Removes a tag, or an image with all its tags by id; returns false if it is missing or in use. */
   remove(reference: string): boolean {
     const { localImages: held } = this.#engine;
     const isId = reference.startsWith("sha256:");
@@ -153,7 +156,7 @@ export class FakeImageBuilder {
       if (isLast && build.cut)
         throw new BerthError(
           "engine_unreachable",
-          "cannot build the image: the engine is away, the connection was cut",
+          "cannot build the image: the engine is unreachable, the connection was cut",
         );
     }
   }

@@ -23,34 +23,34 @@ import type {
   SourceRequest,
 } from "../../src/controller/models/hub/port.ts";
 
-/** What a hub has under one id. */
+/** A repository of the hub. */
 export interface FakeRepository {
-  /** Null: as with a URL. */
+  /** Null for a URL. */
   readonly commit: string | null;
   readonly bytes: number;
-  /** What the model takes in memory, at least. */
+  /** The minimum memory of the model. */
   readonly memoryBytes: number;
   readonly quantization?: string;
 }
 
-/** Whatever outlives Berth: the hub, the disk, and an assistant in a process of its own. */
+/** The state that survives a restart of Berth: the hub, the disk, and the assistant's process. */
 export class FakeModelEnvironment {
   readonly repositories = new Map<string, FakeRepository>();
-  /** Thrown by the next calls, oldest first. */
+  /** Errors that the next calls throw, oldest first. */
   readonly resolveErrors: BerthError[] = [];
   readonly downloadErrors: BerthError[] = [];
   readonly loadErrors: BerthError[] = [];
-  /** Keys to bytes on the disk. */
+  /** The bytes on the disk by key. */
   readonly disk = new Map<string, { done: number; readonly total: number }>();
   readonly damaged = new Set<string>();
   readonly resident = new Map<string, AssistantModel>();
   memoryBytesMax = 1_000;
-  /** Whatever may go is taken at once, as where the budget is used up. */
+  /** True if unused files are removed at once, as if the budget were exceeded. */
   isShortOfDisk = false;
   isReachable = true;
-  /** Who started the assistant, as its supervisor says. */
+  /** The supervisor's state of the assistant. */
   daemonState: AssistantReport["state"] = "up";
-  /** How long the whole of a download and of a load take, in milliseconds of the world's clock. */
+  /** How long the whole of a download and of a load take, in milliseconds of the virtual clock. */
   downloadMs = 10_000;
   loadMs = 500;
   readonly calls: string[] = [];
@@ -60,19 +60,19 @@ export class FakeModelEnvironment {
     this.#clock = clock;
   }
 
-  /** The daemon ends, and comes back without a memory of what it had. */
+  /** Restarts the daemon, which loses its loaded models. */
   restartAssistant(): void {
     this.resident.clear();
   }
 
-  /** Of the file at that path; undefined where it is no model. */
+  /** Returns the memory of the model at that path; undefined if there is none. */
   findMemoryBytes(path: string): number | undefined {
     for (const [source, repository] of this.repositories)
       if (path.includes(createResolvedModel(source, repository).key)) return repository.memoryBytes;
     return undefined;
   }
 
-  /** Resolves when it is in memory. */
+  /** Resolves when the model is loaded. */
   async load(request: LoadModelRequest): Promise<void> {
     const failure = this.loadErrors.shift();
     const { id, path, contextTokens, sequences } = request;
@@ -156,18 +156,18 @@ export function createResolvedModel(source: string, repository: FakeRepository):
 }
 
 export class FakeSources implements ModelSources {
-  readonly #world: FakeModelEnvironment;
+  readonly #environment: FakeModelEnvironment;
 
-  constructor(world: FakeModelEnvironment) {
-    this.#world = world;
+  constructor(environment: FakeModelEnvironment) {
+    this.#environment = environment;
   }
 
   async resolve(request: SourceRequest, signal: AbortSignal): Promise<ResolvedModel> {
     signal.throwIfAborted();
-    this.#world.calls.push(`resolve ${request.source} ${request.token ?? ""}`.trim());
-    const failure = this.#world.resolveErrors.shift();
+    this.#environment.calls.push(`resolve ${request.source} ${request.token ?? ""}`.trim());
+    const failure = this.#environment.resolveErrors.shift();
     if (failure) throw failure;
-    const repository = this.#world.repositories.get(request.source);
+    const repository = this.#environment.repositories.get(request.source);
     if (!repository)
       throw new BerthError("hub_not_found", `the hub has no repository ${request.source}`);
     return createResolvedModel(request.source, repository);
@@ -179,38 +179,39 @@ export class FakeSources implements ModelSources {
 }
 
 export class FakeModelFiles implements ModelFiles {
-  readonly #world: FakeModelEnvironment;
+  readonly #environment: FakeModelEnvironment;
   readonly #clock: Clock;
 
-  constructor(world: FakeModelEnvironment, clock: Clock) {
-    this.#world = world;
+  constructor(environment: FakeModelEnvironment, clock: Clock) {
+    this.#environment = environment;
     this.#clock = clock;
   }
 
   async find(model: ResolvedModel): Promise<StoredModel | undefined> {
-    const there = this.#world.disk.get(model.key);
-    if (!there || there.done < there.total || this.#world.damaged.has(model.key)) return undefined;
+    const there = this.#environment.disk.get(model.key);
+    if (!there || there.done < there.total || this.#environment.damaged.has(model.key))
+      return undefined;
     return createStoredModel(model);
   }
 
   async storedBytes(model: ResolvedModel): Promise<number> {
-    return this.#world.disk.get(model.key)?.done ?? 0;
+    return this.#environment.disk.get(model.key)?.done ?? 0;
   }
 
-  /** In ten steps, so that it can be cut off anywhere. */
+  /** Downloads in ten steps, between which it can be cut off. */
   async download(
     model: ResolvedModel,
     { onProgress }: { readonly onProgress: (progress: DownloadProgress) => void },
     signal: AbortSignal,
   ): Promise<StoredModel> {
-    const { disk, downloadErrors, calls, damaged } = this.#world;
+    const { disk, downloadErrors, calls, damaged } = this.#environment;
     const total = model.files.reduce((sum, { sizeBytes }) => sum + (sizeBytes ?? 0), 0);
     const there = disk.get(model.key) ?? { done: 0, total };
     calls.push(`download ${model.key} from ${there.done}`);
     if (damaged.delete(model.key)) there.done = 0;
     disk.set(model.key, there);
     while (there.done < total) {
-      await delay(this.#clock, this.#world.downloadMs / 10, signal);
+      await delay(this.#clock, this.#environment.downloadMs / 10, signal);
       const failure = downloadErrors.shift();
       if (failure) throw failure;
       there.done = Math.min(total, there.done + Math.ceil(total / 10));
@@ -220,23 +221,24 @@ export class FakeModelFiles implements ModelFiles {
   }
 
   async verify(model: ResolvedModel): Promise<StoredModel> {
-    this.#world.calls.push(`verify ${model.key}`);
-    if (this.#world.damaged.has(model.key))
+    this.#environment.calls.push(`verify ${model.key}`);
+    if (this.#environment.damaged.has(model.key))
       throw new BerthError("digest_mismatch", "the file is not what it should be");
     return createStoredModel(model);
   }
 
   async remove(key: string, keep: readonly string[]): Promise<void> {
     if (keep.includes(key)) return;
-    this.#world.calls.push(`remove ${key}`);
-    this.#world.disk.delete(key);
+    this.#environment.calls.push(`remove ${key}`);
+    this.#environment.disk.delete(key);
   }
 
   async collect(keep: readonly string[]): Promise<readonly CollectedFile[]> {
-    if (!this.#world.isShortOfDisk) return [];
+    if (!this.#environment.isShortOfDisk) return [];
     const isUnused = ([key, { done, total }]: [string, { done: number; total: number }]) =>
       done === total && !keep.includes(key);
-    for (const [key] of [...this.#world.disk].filter(isUnused)) this.#world.disk.delete(key);
+    for (const [key] of [...this.#environment.disk].filter(isUnused))
+      this.#environment.disk.delete(key);
     return [];
   }
 }
@@ -253,17 +255,17 @@ function createStoredModel(model: ResolvedModel): StoredModel {
 }
 
 export class FakeAssistant implements AssistantControl {
-  readonly #world: FakeModelEnvironment;
+  readonly #environment: FakeModelEnvironment;
   readonly #clock: Clock;
 
-  constructor(world: FakeModelEnvironment, clock: Clock) {
-    this.#world = world;
+  constructor(environment: FakeModelEnvironment, clock: Clock) {
+    this.#environment = environment;
     this.#clock = clock;
   }
 
-  /** The process lives, whether or not it answers. */
+  /** Reports the state of the process, even if it does not answer. */
   report(): AssistantReport {
-    const state = this.#world.daemonState;
+    const state = this.#environment.daemonState;
     return { state, url: "http://127.0.0.1:7777", pid: 1, starts: 1, message: null };
   }
 
@@ -274,14 +276,14 @@ export class FakeAssistant implements AssistantControl {
       pid: 1,
       engine: "fake",
       url: "http://127.0.0.1:7777",
-      memoryBytesMax: this.#world.memoryBytesMax,
-      models: [...this.#world.resident.values()],
+      memoryBytesMax: this.#environment.memoryBytesMax,
+      models: [...this.#environment.resident.values()],
     };
   }
 
   async inspect(file: { readonly path: string }): Promise<InspectedModel> {
     this.#assertReachable();
-    const least = this.#world.findMemoryBytes(file.path);
+    const least = this.#environment.findMemoryBytes(file.path);
     if (least === undefined) throw unusableModelError();
     return {
       architecture: "llama",
@@ -294,18 +296,18 @@ export class FakeAssistant implements AssistantControl {
     };
   }
 
-  /** Goes on in its own process, whatever becomes of the caller. */
+  /** Continues in the assistant's process if the caller is aborted. */
   async load(request: LoadModelRequest, signal: AbortSignal): Promise<void> {
     this.#assertReachable();
-    this.#world.calls.push(`load ${request.id}`);
-    await raceWithAbort(this.#world.load(request), signal);
+    this.#environment.calls.push(`load ${request.id}`);
+    await raceWithAbort(this.#environment.load(request), signal);
   }
 
   async unload(id: string, signal: AbortSignal): Promise<void> {
     this.#assertReachable();
-    this.#world.calls.push(`unload ${id}`);
+    this.#environment.calls.push(`unload ${id}`);
     await delay(this.#clock, 100, signal);
-    this.#world.resident.delete(id);
+    this.#environment.resident.delete(id);
   }
 
   async setContainerListeners(): Promise<void> {
@@ -313,7 +315,7 @@ export class FakeAssistant implements AssistantControl {
   }
 
   #assertReachable(): void {
-    if (!this.#world.isReachable)
+    if (!this.#environment.isReachable)
       throw new BerthError("assistant_unreachable", "the assistant does not answer");
   }
 }

@@ -1,7 +1,7 @@
 import type { ProbeResult, ProbeTarget } from "../../src/controller/runtime/port.ts";
 import type { FakeContainer } from "./fake-engine.ts";
 
-/** What a probe sees of a fake container at `now` (epoch milliseconds). */
+/** Returns the result of a probe of a fake container at `now` (epoch milliseconds). */
 export function probeFake(
   container: FakeContainer | undefined,
   target: ProbeTarget,
@@ -21,7 +21,7 @@ export function probeFake(
     };
     return {
       healthy: exitCode === 0 && healthy,
-      message: `${target.command.join(" ")} ended with ${exitCode}${output ? `: ${output.trim()}` : ""}`,
+      message: `${target.command.join(" ")} exited with ${exitCode}${output ? `: ${output.trim()}` : ""}`,
     };
   }
   if (!ready || (image.listensOn && !image.listensOn.includes(target.port)))

@@ -8,6 +8,7 @@ import type {
   ContainerRuntime,
   ContainerSpec,
   EngineInfo,
+  EngineLocation,
   ImageInfo,
   Labels,
   LogLine,
@@ -28,7 +29,7 @@ export class KillSignal extends Error {
   override readonly name = "KillSignal";
 }
 
-export type CallName = Exclude<keyof ContainerRuntime, symbol>;
+export type CallName = Exclude<keyof ContainerRuntime, symbol | "location">;
 
 export interface FakeCall {
   readonly name: CallName;
@@ -53,6 +54,8 @@ export interface FakeRuntimeOptions {
   readonly faults?: FakeFaults;
   /** The time that the engine needs for a call; default 0, which waits on no timer at all. */
   readonly latencyMs?: number | ((call: FakeCall) => number);
+  /** Default: this machine. */
+  readonly location?: EngineLocation;
   /** An existing engine, such as the one of a runtime that has died. */
   readonly engine?: FakeEngine;
 }
@@ -77,6 +80,7 @@ const writes: ReadonlySet<CallName> = new Set<CallName>([
 export class FakeRuntime implements ContainerRuntime {
   readonly engine: FakeEngine;
   readonly clock: Clock;
+  readonly location: EngineLocation;
   faults: FakeFaults;
   readonly #latencyMs: (call: FakeCall) => number;
   readonly #byName = new Map<CallName, number>();
@@ -87,6 +91,7 @@ export class FakeRuntime implements ContainerRuntime {
 
   constructor(options: FakeRuntimeOptions) {
     this.clock = options.clock;
+    this.location = options.location ?? "this-machine";
     this.engine = options.engine ?? new FakeEngine(options.clock);
     for (const [reference, image] of Object.entries(options.images ?? {}))
       this.engine.setImage(reference, image);
@@ -499,7 +504,11 @@ function ensure(map: Map<string, Labels>, what: string, name: string, labels: La
   // A copy, because each created object is a separate one, also with equal labels.
   if (!there) map.set(name, { ...labels });
   else if (!hasLabels(there, labels))
-    throw new BerthError("name_clash", `the ${what} ${name} is there already and is not Berth's`, {
-      hint: `remove it: docker ${what} rm ${name}`,
-    });
+    throw new BerthError(
+      "name_clash",
+      `the ${what} ${name} already exists and does not belong to Berth`,
+      {
+        hint: `remove it: docker ${what} rm ${name}`,
+      },
+    );
 }

@@ -13,21 +13,21 @@ import { Hub } from "./hub/hub.ts";
 import { descendantsOf, isProcessAlive } from "./processes.ts";
 
 export interface ModelE2eHarnessOptions {
-  /** Default true: a real one, with the real engine, on a port that the system picks. */
+  /** Default true: the real assistant with the real engine, on a free port. */
   readonly assistant?: boolean;
   readonly flags?: readonly string[];
   readonly env?: Readonly<Record<string, string>>;
-  /** There before the first start. */
+  /** Spec files that exist before the first start. */
   readonly specs?: Readonly<Record<string, string>>;
-  /** A hub that is there already, such as one that was given repositories before the start; closed at the end. */
+  /** An existing hub, such as one with repositories before the start; it is closed at the end. */
   readonly hub?: Hub;
   /** False: nothing is started yet. */
   readonly start?: boolean;
-  /** That of the test's context, which tests that run at the same time have to give. */
+  /** That of the test's context, which concurrent tests must pass. */
   readonly onTestFailed?: (listener: () => void) => void;
 }
 
-/** `berth up` with its assistant, and a hub from which both get their models; no container engine. */
+/** `berth up` with its assistant, and a hub with their models; without a container engine. */
 export class ModelE2eHarness implements AsyncDisposable {
   readonly hub: Hub;
   readonly berth: BerthProcess;
@@ -39,7 +39,7 @@ export class ModelE2eHarness implements AsyncDisposable {
         dockerHost: (root) => `unix://${join(root, "no-engine.sock")}`,
         docker: new Docker({ socketPath: "/nowhere/docker.sock" }),
         assistant: options.assistant ?? true,
-        // One too many threads costs a factor of a hundred, and tests share the cores.
+        // One thread too many slows the engine down a hundredfold, and tests share the cores.
         env: { HF_ENDPOINT: hub.url, BERTH_ASSISTANT_THREADS: "1", ...options.env },
         ...(options.flags && { flags: options.flags }),
         ...(options.specs && { specs: options.specs }),
@@ -62,7 +62,7 @@ export class ModelE2eHarness implements AsyncDisposable {
     return this.berth.client.models;
   }
 
-  /** A call of the REST API as anybody makes it: `call("POST", "/api/llm/stop")`. */
+  /** Sends a request to the REST API: `call("POST", "/api/llm/stop")`. */
   async call(
     method: string,
     path: string,
@@ -80,17 +80,17 @@ export class ModelE2eHarness implements AsyncDisposable {
     return { status: answer.status, body: await answer.json() };
   }
 
-  /** Where models are kept. */
+  /** The folder of the models. */
   get modelsDir(): string {
     return join(this.berth.dataDir, "models");
   }
 
-  /** Where downloaded contents lie, under their digests. */
+  /** The folder of the contents, named by their digests. */
   get blobsDir(): string {
     return join(this.modelsDir, "blobs");
   }
 
-  /** The model once `is` holds for it. */
+  /** Returns the model as soon as `is` is true for it. */
   waitForModel(
     name: string,
     what: string,
@@ -109,7 +109,7 @@ export class ModelE2eHarness implements AsyncDisposable {
     );
   }
 
-  /** The model once it is so for its newest generation. */
+  /** Returns the model as soon as its newest generation has this status. */
   waitForModelStatus(
     name: string,
     status: ModelView["status"],
@@ -134,13 +134,13 @@ export class ModelE2eHarness implements AsyncDisposable {
     });
   }
 
-  /** Reasons of the model's events, the oldest first. */
+  /** Returns the reasons of the model's events, oldest first. */
   async reasons(name: string): Promise<string[]> {
     const { events } = await this.berth.client.events.list({ kind: "Model", name, limit: 500 });
     return events.map(({ reason }) => reason).toReversed();
   }
 
-  /** http://127.0.0.1:port, once it is up. */
+  /** Returns http://127.0.0.1:port once the assistant runs. */
   async assistantUrl(): Promise<string> {
     return this.berth.until("the assistant is up", async () => {
       const { assistant } = await this.berth.client.system.info();
@@ -148,13 +148,13 @@ export class ModelE2eHarness implements AsyncDisposable {
     });
   }
 
-  /** The client that people use; it tries nothing twice. */
+  /** Returns OpenAI's own client, without retries. */
   async openai(): Promise<OpenAI> {
     const baseURL = `${await this.assistantUrl()}/v1`;
     return new OpenAI({ baseURL, apiKey: "any", maxRetries: 0, timeout: 30_000 });
   }
 
-  /** The text of an answer of a few tokens by the model of that name, always the same for the same file. */
+  /** Returns a short answer of the model, which is always the same for the same file. */
   async say(model: string): Promise<string> {
     const openai = await this.openai();
     const answer = await openai.chat.completions.create({
@@ -166,10 +166,13 @@ export class ModelE2eHarness implements AsyncDisposable {
     return answer.choices[0]?.message.content ?? "";
   }
 
-  /** Names of models with their states, as the endpoint itself lists them; `url`: where it is, if Berth cannot tell. */
+  /**
+   * Returns the names and states of the models that the endpoint lists; `url` is necessary if Berth does not report
+   * it.
+   */
   async served(url?: string): Promise<Readonly<Record<string, string>>> {
     const answer = await fetch(`${url ?? (await this.assistantUrl())}/v1/models`);
-    // The daemon's own word; a test that reads a field that is not there fails.
+    // The daemon's own fields; a test that reads a missing one fails.
     const { data }: { data: { id: string; state: string }[] } = JSON.parse(await answer.text());
     return Object.fromEntries(data.map(({ id, state }) => [id, state]));
   }
@@ -178,7 +181,7 @@ export class ModelE2eHarness implements AsyncDisposable {
     return this.berth.until("the assistant runs", () => this.berth.assistantPid());
   }
 
-  /** SIGKILL; resolves when it is gone, and its engine processes too. Returns the process id that it had. */
+  /** Kills the assistant; resolves when it and its engine processes have exited. Returns its process id. */
   async killAssistant(): Promise<number> {
     const pid = await this.assistantPid();
     const family = [pid, ...(await descendantsOf(pid))];
@@ -195,7 +198,7 @@ export class ModelE2eHarness implements AsyncDisposable {
   }
 }
 
-/** A spec file with one Model. JSON is YAML. */
+/** Returns a spec file with one Model. JSON is YAML. */
 export function modelSpecFile(name: string, spec: ModelSpec): string {
   const manifest = { apiVersion: "berth.dev/v1", kind: "Model", metadata: { name }, spec };
   return `${JSON.stringify(manifest, null, 2)}\n`;
@@ -207,14 +210,14 @@ export interface TestFile {
   readonly sha256: string;
 }
 
-/** A generated GGUF with what a test compares. */
+/** Generates a GGUF file, and returns it with the values that tests compare. */
 export async function ggufFile(preset: Preset, options: ModelOptions = {}): Promise<TestFile> {
   const path = await getModelFile(preset, options);
   const bytes = await readFile(path);
   return { path, bytes, sha256: createHash("sha256").update(bytes).digest("hex") };
 }
 
-/** Until the condition holds, without a Berth that could be asked. */
+/** Waits until the condition is true, without a request to Berth. */
 export async function eventually(
   what: string,
   is: () => boolean | Promise<boolean>,

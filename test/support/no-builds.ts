@@ -1,6 +1,6 @@
 import type { AppBuilds } from "../../src/controller/builds/port.ts";
 
-/** For a control plane without a place to build: every source leads nowhere, and says so. */
+/** For a control plane without builds: every source fails with a message. */
 export const noBuilds: AppBuilds = {
   source: () => ({
     type: "failed",

@@ -7,7 +7,7 @@ export interface RawEntry {
   readonly content?: string | Uint8Array;
   readonly target?: string;
   readonly mode?: number;
-  /** What the header claims; default: the length of the content. */
+  /** The size in the header; default: the length of the content. */
   readonly size?: number;
 }
 
@@ -42,7 +42,7 @@ function rawHeader(entry: RawEntry, length: number): Buffer {
   return block;
 }
 
-/** A pax header with these records in front of the next entry. */
+/** Returns a pax header with these records for the next entry. */
 export function paxHeader(records: Readonly<Record<string, string>>): RawEntry {
   const content = Object.entries(records).map(([key, value]) => {
     const rest = Buffer.byteLength(` ${key}=${value}\n`);

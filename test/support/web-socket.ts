@@ -1,9 +1,9 @@
 import { request } from "node:http";
 import type { Socket } from "node:net";
 
-/** What is left of a WebSocket after its handshake: a connection that gives back what it is sent. */
+/** A WebSocket after its handshake, to a server that echoes. */
 export interface EchoSocket {
-  /** Rejects when the connection ends, or does not answer within two seconds. */
+  /** Rejects when the connection ends, or without a response within two seconds. */
   echo(text: string): Promise<void>;
   readonly open: boolean;
   close(): void;

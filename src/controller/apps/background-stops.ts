@@ -1,10 +1,10 @@
 import { getErrorMessage, isAbortError } from "../../base/errors.ts";
 import type { Logger } from "../../base/logger.ts";
 import type { TaskGroup } from "../../base/task-group.ts";
-import type { ContainerRuntime } from "../runtime/port.ts";
+import type { WorkloadRuntime } from "../runtime/port.ts";
 
 export interface BackgroundStopsOptions {
-  readonly runtime: ContainerRuntime;
+  readonly runtime: WorkloadRuntime;
   readonly tasks: TaskGroup;
   readonly logger: Logger;
   /** Called when the container has ended or could not be stopped: the App has to be reconciled. */

@@ -4,7 +4,7 @@ import { getErrorMessage, isAbortError } from "../../base/errors.ts";
 import type { Logger } from "../../base/logger.ts";
 import * as labels from "../labels.ts";
 import type { EngineState } from "../port.ts";
-import type { ContainerRuntime, ObservedContainer } from "../runtime/port.ts";
+import type { EngineHost, ObservedContainer, WorkloadRuntime } from "../runtime/port.ts";
 
 /** The time between two full listings of the engine, which find changes that the events have missed. */
 export const RESYNC_MS = 60_000;
@@ -12,7 +12,7 @@ export const RESYNC_MS = 60_000;
 const RECONNECT_MS = 1_000;
 
 export interface EngineMonitorOptions {
-  readonly runtime: ContainerRuntime;
+  readonly runtime: WorkloadRuntime & EngineHost;
   readonly clock: Clock;
   readonly logger: Logger;
   readonly instance: string;

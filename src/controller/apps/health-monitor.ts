@@ -2,7 +2,7 @@ import type { Clock } from "../../base/clock.ts";
 import { BerthError, getErrorMessage, isAbortError } from "../../base/errors.ts";
 import type { TaskGroup } from "../../base/task-group.ts";
 import type { EffectiveHealthCheck } from "../../resources/app-defaults.ts";
-import type { ContainerRuntime } from "../runtime/port.ts";
+import type { WorkloadRuntime } from "../runtime/port.ts";
 import type { ContainerHealth } from "./plan/plan-types.ts";
 
 /** The first probe of a starting container comes after this delay, which grows by half with each probe up to a second. */
@@ -32,7 +32,7 @@ interface MonitoredContainer {
 }
 
 export interface HealthMonitorOptions {
-  readonly runtime: ContainerRuntime;
+  readonly runtime: WorkloadRuntime;
   readonly clock: Clock;
   readonly tasks: TaskGroup;
   /** Called with the App whose health has changed. */

@@ -1,5 +1,5 @@
 import type { Clock } from "../../base/clock.ts";
-import type { ContainerRuntime } from "../runtime/port.ts";
+import type { ImageRuntime } from "../runtime/port.ts";
 
 /**
  * The time for which an answer is valid: the rounds of one run share it. It is short because an old version is stopped
@@ -12,14 +12,14 @@ const VALID_MS = 2_000;
  * without the image corrects it through `markAbsent`.
  */
 export class ImagePresence {
-  readonly #runtime: ContainerRuntime;
+  readonly #runtime: ImageRuntime;
   readonly #clock: Clock;
   /** The time at which the engine last reported each image, in epoch milliseconds. */
   readonly #seenMs = new Map<string, number>();
   /** Versions whose image was pulled because their policy is Always. */
   readonly #refreshed = new Set<string>();
 
-  constructor(runtime: ContainerRuntime, clock: Clock) {
+  constructor(runtime: ImageRuntime, clock: Clock) {
     this.#runtime = runtime;
     this.#clock = clock;
   }

@@ -1,7 +1,7 @@
 import type { Clock } from "../../base/clock.ts";
 import { isAbortError } from "../../base/errors.ts";
 import type { TaskGroup } from "../../base/task-group.ts";
-import type { ContainerRuntime, PullProgress, RegistryAuth } from "../runtime/port.ts";
+import type { ImageRuntime, PullProgress, RegistryAuth } from "../runtime/port.ts";
 
 /** Concurrent pulls; more would only share the same bandwidth. Docker itself pulls three layers at a time. */
 const PULLS_MAX = 3;
@@ -26,7 +26,7 @@ interface Pull {
 }
 
 export interface ImagePullerOptions {
-  readonly runtime: ContainerRuntime;
+  readonly runtime: ImageRuntime;
   readonly clock: Clock;
   readonly tasks: TaskGroup;
   /** Called with each App that waits for a pull when the pull has ended. */

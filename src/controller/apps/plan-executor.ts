@@ -3,7 +3,7 @@ import { BerthError } from "../../base/errors.ts";
 import type { Store } from "../../store/store.ts";
 import type { Ingress } from "../ingress/port.ts";
 import type { LogArchive } from "../logs/log-archive.ts";
-import type { ContainerRuntime, ObservedContainer } from "../runtime/port.ts";
+import type { ObservedContainer, WorkloadRuntime } from "../runtime/port.ts";
 import type { BackgroundStops } from "./background-stops.ts";
 import type { Operation } from "./plan/plan-types.ts";
 import { sweepRoutes } from "./route-sweep.ts";
@@ -16,7 +16,7 @@ const NETWORK_VALID_MS = 2_000;
 
 export interface PlanExecutorDependencies {
   readonly clock: Clock;
-  readonly runtime: ContainerRuntime;
+  readonly runtime: WorkloadRuntime;
   readonly store: Store;
   readonly ingress: Pick<Ingress, "table" | "mode">;
   readonly archive: LogArchive;

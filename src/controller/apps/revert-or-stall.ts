@@ -3,7 +3,7 @@ import type { ReconcileState } from "../../resources/app-status.ts";
 import type { Resource } from "../../resources/resource.ts";
 import type { Revision, Store } from "../../store/store.ts";
 import type { Reason } from "../reason.ts";
-import type { ContainerRuntime, ObservedContainer } from "../runtime/port.ts";
+import type { ObservedContainer, WorkloadRuntime } from "../runtime/port.ts";
 import type { SecretMask } from "../secrets/app-secret-mask.ts";
 import { findMissingSecret, quarantineDigest } from "./app-inputs.ts";
 import type { DesiredApp } from "./desired-app.ts";
@@ -105,7 +105,7 @@ export function findLastGoodRevision(
 
 /** Returns the end of a container's log for a message; "" if there is none. */
 export async function readLastLogLines(
-  { runtime, logger }: { readonly runtime: ContainerRuntime; readonly logger: Logger },
+  { runtime, logger }: { readonly runtime: WorkloadRuntime; readonly logger: Logger },
   container: ObservedContainer,
   mask: SecretMask,
   signal: AbortSignal,
@@ -132,7 +132,7 @@ export async function readLastLogLines(
 
 /** Returns text such as "; port 80 was expected, but the app listens on 8080"; "" if the ports match or are unknown. */
 export async function describePortMismatch(
-  runtime: ContainerRuntime,
+  runtime: WorkloadRuntime,
   container: ObservedContainer,
   expected: number,
   signal: AbortSignal,

@@ -1,7 +1,7 @@
 import type { Store } from "../../store/store.ts";
 import type { Ingress } from "../ingress/port.ts";
 import * as labels from "../labels.ts";
-import type { ContainerRuntime, ObservedContainer } from "../runtime/port.ts";
+import type { ObservedContainer, WorkloadRuntime } from "../runtime/port.ts";
 
 /**
  * Removes from every App's route the addresses at which none of its containers runs. Called before the first container
@@ -15,7 +15,7 @@ export async function sweepRoutes(
     ingress,
   }: {
     readonly store: Store;
-    readonly runtime: ContainerRuntime;
+    readonly runtime: WorkloadRuntime;
     readonly ingress: Pick<Ingress, "mode" | "table">;
   },
   signal: AbortSignal,

@@ -10,7 +10,9 @@ import type { GitClient, SourceLimits } from "../git/port.ts";
 import type { ArchiveStore } from "./archive-store.ts";
 import { resolveGitRemote } from "./source-credential.ts";
 
-/** A server that has not named a commit by then is as good as away; the client has shorter limits of its own. */
+/**
+ * A server that has not reported a commit by then counts as unreachable; the client has shorter limits of its own.
+ */
 const RESOLVE_LIMIT_MS = 2 * 60_000;
 
 export interface AppSourceResolverDependencies {
@@ -21,9 +23,9 @@ export interface AppSourceResolverDependencies {
 }
 
 /**
- * The commit, or the digest of the content, that an App's source stands for at this moment. Throws
- * BerthErrors: those of GitClient, `archive_invalid` for an archive that is not kept (any more),
- * `not_found` and `invalid_spec` for a folder that cannot be read.
+ * Returns the current commit, or the digest of the content, of an App's source. Throws BerthErrors: those of
+ * GitClient, `archive_invalid` for an archive that is not stored, `not_found` and `invalid_spec` for a folder that
+ * cannot be read.
  */
 export async function resolveAppSource(
   { store, git, archives, sourceLimits }: AppSourceResolverDependencies,
@@ -52,12 +54,16 @@ export async function resolveAppSource(
 }
 
 export function missingArchiveError(digest: string): BerthError {
-  return new BerthError("archive_invalid", `the archive ${digest.slice(0, 12)} is not kept here`, {
-    hint: "upload it again, as berth deploy does",
-  });
+  return new BerthError(
+    "archive_invalid",
+    `the archive ${digest.slice(0, 12)} is not stored on this server`,
+    {
+      hint: "upload it again, as berth deploy does",
+    },
+  );
 }
 
-/** Of what would be sent to the engine: a change of what is left out is no other revision. */
+/** Hashes only the files that would be sent to the engine: a change of an ignored file is no new revision. */
 export async function digestFolder(
   folder: string,
   spec: AppSpec,

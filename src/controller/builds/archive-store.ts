@@ -8,26 +8,26 @@ import { formatBytes } from "../../base/units.ts";
 import type { UploadedArchive } from "./port.ts";
 
 export interface StoredArchive extends UploadedArchive {
-  /** When it was uploaded last, since the epoch. */
+  /** Time of the last upload, in epoch milliseconds. */
   readonly storedAtMs: number;
 }
 
-/** A digest is a part of a path: nothing else may become one. */
+/** A digest becomes a part of a path: nothing else may. */
 const digestPattern = /^[0-9a-f]{64}$/;
 const ARCHIVE_SUFFIX = ".archive";
 const PARTIAL_SUFFIX = ".part";
-/** The header of a tar file is its first block; gzip says what it is in the first two bytes. */
+/** The header of a tar file is its first block; the first two bytes identify gzip. */
 const HEADER_BYTES = 512;
 
 /**
- * Uploaded archives on disk, each under the sha256 of its bytes: the same upload twice is one file.
- * What is kept is complete; an upload that is under way, or was when the process ended, is a `.part`.
+ * Uploaded archives on the disk, each under the sha256 of its bytes, so that equal uploads share a file. Files
+ * without suffix are complete; an upload that is running or was interrupted is a `.part`.
  */
 export class ArchiveStore {
   readonly #dir: string;
   readonly #bytesMax: number;
   readonly #parts = new Set<string>();
-  /** Digests that were uploaded more than once in this process. */
+  /** Digests that were uploaded more than once by this process. */
   readonly #reuploaded = new Set<string>();
 
   constructor(options: { readonly dir: string; readonly bytesMax: number }) {
@@ -36,9 +36,9 @@ export class ArchiveStore {
   }
 
   /**
-   * Keeps a stream of a gzipped or plain tar. What is in it is not looked at. Throws
-   * `payload_too_large`, `archive_invalid` with the first bytes that are no such archive, and
-   * `disk_full`; after that, an abort, or an error of the stream nothing is left of it.
+   * Stores a stream of a gzipped or plain tar without reading its entries. Throws `payload_too_large`,
+   * `archive_invalid` if the first bytes are of another format, and `disk_full`. Nothing is left after an error or
+   * an abort.
    */
   async put(stream: AsyncIterable<Uint8Array>, signal: AbortSignal): Promise<UploadedArchive> {
     signal.throwIfAborted();
@@ -47,7 +47,7 @@ export class ArchiveStore {
     try {
       await mkdir(this.#dir, { recursive: true, mode: 0o700 });
       const written = await this.#write(part, stream, signal);
-      // In this turn: no removal comes between, and one that follows sees a file that is new.
+      // Synchronous: no removal can run in between, and a later one sees the new file.
       const isKnown = lstatSync(this.path(written.digest), { throwIfNoEntry: false }) !== undefined;
       renameSync(join(this.#dir, part), this.path(written.digest));
       if (isKnown) this.#reuploaded.add(written.digest);
@@ -68,23 +68,23 @@ export class ArchiveStore {
     return state?.isFile() === true;
   }
 
-  /** Where the archive is, or would be. Throws `invalid_request` for what is no digest. */
+  /** Returns the path of the archive, whether it exists or not. Throws `invalid_request` for an invalid digest. */
   path(digest: string): string {
     if (!digestPattern.test(digest))
-      throw new BerthError("invalid_request", "that is no digest of an archive", {
-        hint: "it is the sha256 in 64 hexadecimal digits that an upload answers with",
+      throw new BerthError("invalid_request", "this is not the digest of an archive", {
+        hint: "use the sha256 in 64 hexadecimal digits that the upload returned",
       });
     return join(this.#dir, `${digest}${ARCHIVE_SUFFIX}`);
   }
 
-  /** True where somebody has uploaded the archive anew, perhaps for an App that does not name it yet. */
+  /** True if the archive was uploaded again, perhaps for an App that does not name it yet. */
   isReuploaded(digest: string): boolean {
     return this.#reuploaded.has(digest);
   }
 
   /**
-   * Removes an archive that `list` told of, before this returns: what the caller has just seen of its
-   * users is still so. False where it has been uploaded again since, or is gone.
+   * Removes an archive that `list` returned, synchronously, so that the caller's check of its users is still valid.
+   * Returns false if it has been uploaded again since, or is already removed.
    */
   removeUnchanged({ digest, storedAtMs }: StoredArchive): boolean {
     const file = this.path(digest);
@@ -95,7 +95,7 @@ export class ArchiveStore {
     return true;
   }
 
-  /** Oldest first. */
+  /** Returns the oldest first. */
   async list(): Promise<readonly StoredArchive[]> {
     const kept: StoredArchive[] = [];
     for (const name of await this.#names()) {
@@ -108,7 +108,7 @@ export class ArchiveStore {
     return kept.toSorted((a, b) => a.storedAtMs - b.storedAtMs || (a.digest < b.digest ? -1 : 1));
   }
 
-  /** Removes what uploads of earlier processes left behind; for the start. Returns how many there were. */
+  /** Removes interrupted uploads of earlier processes, at the start. Returns their number. */
   async sweep(): Promise<number> {
     const left = (await this.#names()).filter(
       (name) => name.endsWith(PARTIAL_SUFFIX) && !this.#parts.has(name),
@@ -140,7 +140,7 @@ export class ArchiveStore {
             "payload_too_large",
             `the archive is larger than ${formatBytes(this.#bytesMax)}`,
             {
-              hint: "leave out in .dockerignore what the build does not need, or raise --upload-limit",
+              hint: "exclude files that the build does not need in .dockerignore, or raise --upload-limit",
             },
           );
         hash.update(chunk);
@@ -154,7 +154,7 @@ export class ArchiveStore {
   }
 }
 
-/** A stream that says nothing any more is left all the same when the signal comes. */
+/** Ends a stream when the signal aborts, even if its source sends nothing. */
 async function* abortable(
   stream: AsyncIterable<Uint8Array>,
   signal: AbortSignal,
@@ -168,12 +168,12 @@ async function* abortable(
       if (next.done !== true) yield next.value;
     }
   } finally {
-    // Not awaited: a source that hangs would hang here too, and its error is nobody's any more.
+    // Not awaited: a source that hangs would block here, and its error does not matter any more.
     if (!isDone) iterator.return?.().catch(() => {});
   }
 }
 
-/** (Promise.race against one promise of the signal would hold every chunk until that settles.) */
+/** Promise.race with one promise of the signal would keep every chunk in memory until the signal aborts. */
 function rejectOnAbort<T>(work: () => Promise<T>, signal: AbortSignal): Promise<T> {
   return new Promise((resolve, reject) => {
     signal.throwIfAborted();
@@ -185,7 +185,7 @@ function rejectOnAbort<T>(work: () => Promise<T>, signal: AbortSignal): Promise<
   });
 }
 
-/** Passes an archive on, and ends with `archive_invalid` as soon as it shows that it is none. */
+/** Passes an archive on; throws `archive_invalid` as soon as its bytes show another format. */
 async function* validateArchive(stream: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
   let start: Uint8Array | undefined = new Uint8Array(0);
   for await (const chunk of stream) {
@@ -199,7 +199,7 @@ async function* validateArchive(stream: AsyncIterable<Uint8Array>): AsyncGenerat
     yield start;
     start = undefined;
   }
-  // It ended before it showed what it is.
+  // The stream is shorter than a header.
   if (start !== undefined) assertArchive(start);
 }
 
@@ -219,9 +219,9 @@ function assertArchive(start: Uint8Array): void {
   if (start.length >= HEADER_BYTES && new Header(Buffer.from(start), 0).cksumValid) return;
   const hexadecimal = Buffer.from(start.subarray(0, 8)).toString("hex");
   const what = otherFormats.find(([, magic]) => hexadecimal.startsWith(magic))?.[0];
-  const why = start.length === 0 ? "it is empty" : `it is ${what ?? "something else"}`;
-  throw new BerthError("archive_invalid", `the upload is no gzipped tar file: ${why}`, {
-    hint: "make it with `tar czf app.tar.gz FOLDER`, or let `berth deploy FOLDER` do that",
+  const why = start.length === 0 ? "it is empty" : `it is ${what ?? "another format"}`;
+  throw new BerthError("archive_invalid", `the upload is not a gzipped tar file: ${why}`, {
+    hint: "create it with `tar czf app.tar.gz FOLDER`, or use `berth deploy FOLDER`",
   });
 }
 
@@ -230,7 +230,7 @@ async function writeAll(file: FileHandle, chunk: Uint8Array): Promise<void> {
     written += (await file.write(chunk, written, chunk.length - written)).bytesWritten;
 }
 
-/** Without this, a power cut can take the name away again from a file whose bytes are safe. */
+/** Flushes the folder: without that, a power cut can lose the name of a flushed file. */
 async function syncFolder(dir: string): Promise<void> {
   const folder = await open(dir, "r");
   try {
@@ -249,7 +249,7 @@ function isDiskFull(error: unknown): boolean {
 }
 
 function diskFullError(cause: unknown): BerthError {
-  return new BerthError("disk_full", "there is no space left to keep the archive", {
+  return new BerthError("disk_full", "there is no space left for the archive", {
     hint: "free some space on the disk of the data directory",
     cause,
   });

@@ -4,7 +4,7 @@ import type { StoredArchive } from "./archive-store.ts";
 import type { ProtectedContent } from "./protected-content.ts";
 import { imageRepository } from "./source-key.ts";
 
-/** An archive has no App until the request that brought it has been written: a moment, or a person's pause. */
+/** An archive has no App until the spec that names it is written, which a user may do some time after the upload. */
 const ARCHIVE_GRACE_MS = 60 * 60_000;
 
 export interface BuildCollectionInput {
@@ -12,9 +12,9 @@ export interface BuildCollectionInput {
   readonly images: readonly BuiltImageInfo[];
   readonly archives: readonly StoredArchive[];
   readonly protectedContent: ProtectedContent;
-  /** Newest images kept of each App. */
+  /** The number of newest images to keep for each App. */
   readonly keep: number;
-  /** Images and archives of all Apps together. */
+  /** The limit for the images and archives of all Apps together. */
   readonly bytesMax: number;
   readonly nowMs: number;
 }
@@ -24,9 +24,9 @@ export interface BuiltImage {
   readonly id: string;
   readonly bytes: number;
   readonly createdAtMs: number;
-  /** Of its build; engines tell times in seconds, and two builds may be of one. */
+  /** The number of the image's build: engines report times in seconds, in which two builds can fall. */
   readonly build: number;
-  /** Its tags, all given by this instance; at least one. */
+  /** Tags that this instance gave; at least one. */
   readonly references: readonly string[];
 }
 
@@ -36,9 +36,9 @@ export interface BuildCollectionPlan {
 }
 
 /**
- * Which built images and uploaded archives go. Pure. Archives that nothing names, and of each App the
- * images beyond the newest `keep`; then, while all together is over `bytesMax`, the oldest images.
- * Never what is guarded.
+ * Chooses the built images and uploaded archives to remove. Pure. Removes unused archives, and the images of each
+ * App beyond the newest `keep`; then, while the rest exceeds `bytesMax`, the oldest images. Protected content is
+ * never removed.
  */
 export function planBuildCollection(input: BuildCollectionInput): BuildCollectionPlan {
   const { protectedContent: guarded } = input;
@@ -56,14 +56,14 @@ export function planBuildCollection(input: BuildCollectionInput): BuildCollectio
     const place = (kept.get(image.app) ?? 0) + 1;
     kept.set(image.app, place);
     if (isGuarded(image)) continue;
-    // Once over the budget, everything that is older goes, also what would just fit.
+    // All images older than the first one over the budget are removed, even if one of them would fit.
     if (place <= input.keep) bytes += image.bytes;
     if (place > input.keep || bytes > input.bytesMax) removed.add(image);
   }
   return { images: built.filter((image) => removed.has(image)), archives };
 }
 
-/** What this instance built, of all that it is shown: by its labels, and under the names that it gives. */
+/** Returns the images that this instance built, by their labels and names. */
 export function findBuiltImages(instance: string, images: readonly BuiltImageInfo[]): BuiltImage[] {
   return images.flatMap(({ id, bytes, labels, tags, createdAt }) => {
     const origin = parseImageOrigin(instance, labels);
@@ -71,7 +71,7 @@ export function findBuiltImages(instance: string, images: readonly BuiltImageInf
     const { app, build } = origin;
     const repository = `${imageRepository(instance, app)}:`;
     const references = tags.filter((tag) => tag.startsWith(repository));
-    // Somebody gave it a name of their own, or made it from one of ours, whose labels it inherits.
+    // A user tagged the image, or built another one from it, which inherits the labels.
     if (references.length === 0 || references.length < tags.length) return [];
     return [{ app, id, bytes, createdAtMs: Date.parse(createdAt), build, references }];
   });

@@ -4,18 +4,18 @@ import type { Logger } from "../../base/logger.ts";
 import type { TaskGroup } from "../../base/task-group.ts";
 import { formatBytes } from "../../base/units.ts";
 import type { Store } from "../../store/store.ts";
-import type { ContainerRuntime } from "../runtime/port.ts";
+import type { ImageRuntime, WorkloadRuntime } from "../runtime/port.ts";
 import type { ArchiveStore, StoredArchive } from "./archive-store.ts";
 import { type BuiltImage, findBuiltImages, planBuildCollection } from "./build-collection-plan.ts";
 import type { BuildLogs } from "./build-logs.ts";
 import { findArchivesInUse, findProtectedContent } from "./protected-content.ts";
 
-/** Records and logs kept of each App: some weeks of an App that is deployed every day. */
+/** Records and logs kept for each App: some weeks of an App that is deployed every day. */
 const RECORDS_KEPT_MAX = 50;
 
 export interface BuildCollectorOptions {
   readonly store: Store;
-  readonly runtime: ContainerRuntime;
+  readonly runtime: WorkloadRuntime & ImageRuntime;
   readonly archives: ArchiveStore;
   readonly logs: BuildLogs;
   readonly clock: Clock;
@@ -23,16 +23,16 @@ export interface BuildCollectorOptions {
   readonly tasks: TaskGroup;
   readonly keep: number;
   readonly diskBytesMax: number;
-  /** The image that the source of an App comes to now; undefined while that is not known. */
+  /** The image of the App's current source; undefined while it is not known. */
   readonly wantedImage: (app: string) => string | undefined;
-  /** Images that are being made, or wait for it. */
+  /** Images that are being built or are queued. */
   readonly imagesInProgress: () => readonly string[];
   readonly onImageRemoved: (reference: string) => void;
-  /** What is known of a build of this App is another thing now. */
+  /** Called when a build record of this App has changed. */
   readonly onChanged: (app: string) => void;
 }
 
-/** Takes away what builds have left behind and nobody goes back to: images, archives, records, logs. */
+/** Removes images, archives, records and logs of builds that are not needed any more. */
 export class BuildCollector {
   readonly #options: BuildCollectorOptions;
   #isRunning = false;
@@ -42,7 +42,7 @@ export class BuildCollector {
     this.#options = options;
   }
 
-  /** Collects soon, one collection at a time. What cannot be reached now is met by the next one. */
+  /** Schedules a collection; there is one at a time. What cannot be removed now is removed by the next one. */
   request(): void {
     this.#isRequested = true;
     if (this.#isRunning) return;
@@ -69,7 +69,7 @@ export class BuildCollector {
     const images = await runtime.listImages({ instance }, signal);
     const containers = await runtime.listContainers({ instance }, signal);
     const kept = await archives.list();
-    // From here on nothing is waited for until the plan is made: what is guarded is guarded now.
+    // No await until the plan is made: the protected content must not change in between.
     const guarded = findProtectedContent(store, containers, this.#options.wantedImage);
     const plan = planBuildCollection({
       instance,
@@ -89,7 +89,7 @@ export class BuildCollector {
     this.#removeArchives(plan.archives);
   }
 
-  /** All in one turn: the images took a while, and somebody may have deployed an archive meanwhile. */
+  /** Synchronous check and removal: an archive may have been deployed while the images were removed. */
   #removeArchives(planned: readonly StoredArchive[]): void {
     const { store, archives } = this.#options;
     const inUse = findArchivesInUse(store);
@@ -103,14 +103,14 @@ export class BuildCollector {
         name: "",
         type: "Normal",
         reason: "ArchivesCollected",
-        message: `${removed.length} uploaded archives that no app names were removed (${formatBytes(bytes)})`,
+        message: `${removed.length} unused uploaded archives were removed (${formatBytes(bytes)})`,
       });
     }
   }
 
   /**
-   * A crash between the end of a build and its record leaves an image that no App would take away, and
-   * a record that does not know that the build was made.
+   * A crash between the end of a build and its record leaves an image that no App owns, and a record of a build
+   * that seems to be running.
    */
   #adopt(images: readonly BuiltImage[]): void {
     const { store, logs, onChanged } = this.#options;
@@ -124,7 +124,10 @@ export class BuildCollector {
       if (record?.state !== "abandoned" || record.app !== app) continue;
       if (!references.includes(record.image)) continue;
       builds.mark(build, "succeeded", { imageBytes: bytes });
-      logs.appendLine(build, `==> built ${record.image}: the image was made before Berth ended`);
+      logs.appendLine(
+        build,
+        `==> built ${record.image}: the image was completed before Berth ended`,
+      );
       onChanged(app);
     }
   }

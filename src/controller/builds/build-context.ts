@@ -13,25 +13,25 @@ import type { SourceLimits } from "../git/port.ts";
 
 export interface BuildContext {
   readonly tar: Readable;
-  /** In the context. */
+  /** Path in the context. */
   readonly dockerfile: string;
-  /** Something in the Dockerfile is unknown to the classic builder. */
+  /** True if the Dockerfile uses syntax that the classic builder does not support. */
   readonly needsBuildKit: boolean;
 }
 
 export interface BuildContextOptions {
   readonly build: BuildOptions;
-  /** The one that the spec names; undefined: what is found, or generated. */
+  /** The path from the spec; if undefined, an existing or generated Dockerfile is used. */
   readonly dockerfile: string | undefined;
   readonly limits: SourceLimits;
-  /** Time of the files in the image. */
+  /** The modification time of the files in the image. */
   readonly nowMs: number;
   readonly log: (text: string) => void;
 }
 
 /**
- * What is sent to the engine: the folder without what its ignore rules leave out, and the Dockerfile
- * that is there or a generated one, which the log shows. Throws as listSource and chooseDockerfile do.
+ * Prepares the content to send to the engine: the folder without ignored files, and the existing or generated
+ * Dockerfile, which is written to the log. Throws like listSource and chooseDockerfile.
  */
 export async function prepareBuildContext(
   root: string,
@@ -46,11 +46,9 @@ export async function prepareBuildContext(
   });
   const rules =
     tree.ignoreFile === undefined ? "the standard ignore rules" : `the rules of ${tree.ignoreFile}`;
-  log(
-    `${tree.entries.length} entries, ${formatBytes(tree.bytes)}, without what ${rules} leave out`,
-  );
+  log(`${tree.entries.length} entries, ${formatBytes(tree.bytes)}, after ${rules}`);
   if (tree.skipped.length > 0)
-    log(`note: sockets, pipes and devices are left out: ${tree.skipped.join(", ")}`);
+    log(`note: sockets, pipes and devices are not sent: ${tree.skipped.join(", ")}`);
   logDockerfile(chosen, log);
   const added = chosen.type === "generated" ? new Map([[chosen.path, chosen.text]]) : undefined;
   return {

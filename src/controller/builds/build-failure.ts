@@ -1,25 +1,25 @@
 import { BerthError, type ErrorCode } from "../../base/errors.ts";
 import type { SecretMask } from "../secrets/app-secret-mask.ts";
 
-/** Why a source or a build came to nothing, as the Built condition says it. */
+/** The reason of the Built condition for a failed source or build. */
 export interface BuildFailure {
-  /** CamelCase, for programs. */
+  /** In CamelCase, for programs. */
   readonly reason: string;
   readonly message: string;
-  /** Trying the same again cannot help. */
+  /** A retry of the same revision cannot succeed. */
   readonly terminal: boolean;
 }
 
 type FailureClass = readonly [reason: string, terminal: boolean];
 
-/** What may pass by itself is tried again with back-off; the rest waits for another source or credential. */
+/** Errors that are retried with back-off; others wait for another source or credential. */
 const transientReasons: Partial<Record<ErrorCode, string>> = {
   engine_unreachable: "EngineUnreachable",
   timeout: "EngineUnreachable",
   engine_error: "EngineError",
   disk_full: "DiskFull",
   git_unreachable: "GitUnreachable",
-  // A file was written to while it was read.
+  // A file changed while it was read.
   conflict: "SourceChanged",
 };
 
@@ -46,17 +46,17 @@ const terminalBuildReasons: Partial<Record<ErrorCode, string>> = {
   invalid_request: "SourceInvalid",
 };
 
-/** What a look at a source failed with. */
+/** Describes a failed resolution of a source. */
 export function describeSourceFailure(error: unknown, mask: SecretMask): BuildFailure {
   return describeFailure(error, terminalSourceReasons, mask);
 }
 
-/** What the making of an image failed with. */
+/** Describes a failed build. */
 export function describeBuildFailure(error: unknown, mask: SecretMask): BuildFailure {
   return describeFailure(error, terminalBuildReasons, mask);
 }
 
-/** A mistake of Berth's own, whose message may hold anything: it goes into the log of the server only. */
+/** An internal error, whose message may contain anything: it is written to the server's log only. */
 export function isUnexpected(error: unknown): boolean {
   return !(error instanceof BerthError) && !isDiskFull(error);
 }
@@ -76,7 +76,7 @@ function describeFailure(
   if (!(error instanceof BerthError)) {
     return {
       reason: "InternalError",
-      message: "Berth made a mistake; its own log says which. It tries again",
+      message: "an internal error; see Berth's log. Berth will retry",
       terminal: false,
     };
   }

@@ -4,8 +4,8 @@ import type { BuildLogWriter } from "./build-logs.ts";
 import type { ResolvedSource } from "./port.ts";
 
 /**
- * Why a build ends before it is done. `superseded`: the App wants another image now. `unwanted`: it
- * wants none, as `why` says. `shutdown`: Berth ends, and will be asked again.
+ * The reason why a build is cancelled. `superseded`: the App needs another image now. `unwanted`: it needs none,
+ * for the reason `why`. `shutdown`: Berth ends; the build is requested again after the next start.
  */
 export type BuildEndReason =
   | { readonly type: "cancelled" }
@@ -15,7 +15,7 @@ export type BuildEndReason =
   | { readonly type: "forgotten" }
   | { readonly type: "shutdown" };
 
-/** One build, from the moment at which it is asked for until it has ended. */
+/** One build from its request to its end. */
 export class BuildJob {
   readonly id: number;
   readonly resource: Resource<"App">;
@@ -31,7 +31,7 @@ export class BuildJob {
     id: number;
     resource: Resource<"App">;
     source: ResolvedSource;
-    /** Hides the secrets that the build could say. */
+    /** Hides secrets in the build's output. */
     mask: SecretMask;
     log: BuildLogWriter;
   }) {
@@ -50,7 +50,7 @@ export class BuildJob {
     return this.source.image;
   }
 
-  /** True where a person wants this revision and no other. */
+  /** True if a user requested exactly this revision. */
   get isHeld(): boolean {
     return this.resource.metadata.annotations[SOURCE_REVISION_ANNOTATION] !== undefined;
   }
@@ -59,7 +59,7 @@ export class BuildJob {
     return this.#controller.signal;
   }
 
-  /** Set from the moment at which it is told to end, which it does a little later. */
+  /** Set as soon as the build is cancelled; it ends a little later. */
   get endReason(): BuildEndReason | undefined {
     return this.#endReason;
   }
@@ -68,7 +68,7 @@ export class BuildJob {
     return this.#isRunning;
   }
 
-  /** What it is at, for people. */
+  /** The current step, for messages. */
   get step(): string {
     return this.#step;
   }
@@ -81,7 +81,7 @@ export class BuildJob {
     this.#step = step;
   }
 
-  /** The first reason counts. */
+  /** Later reasons are ignored. */
   abort(ending: BuildEndReason): void {
     this.#endReason ??= ending;
     this.#controller.abort();

@@ -4,13 +4,13 @@ import { join } from "node:path";
 import { formatBytes } from "../../base/units.ts";
 import type { SecretMask } from "../secrets/app-secret-mask.ts";
 
-/** Of one build. The last lines, which say how it ended, are written beyond it. */
+/** The maximum size of one log. The last lines, which have the result, are written beyond it. */
 export const LOG_BYTES_MAX = 16 * 2 ** 20;
-/** A program that writes without newlines must not fill the memory of whoever reads. */
+/** Limits the memory of readers when a program writes without newlines. */
 const LINE_LENGTH_MAX = 16_384;
 const READ_BYTES = 64 * 1024;
 
-/** The logs of builds, one file each: `<dir>/<id>.log`. What is being written can be followed by any number of readers. */
+/** The logs of builds, one file each: `<dir>/<id>.log`. Any number of readers can follow a log. */
 export class BuildLogs {
   readonly #dir: string;
   readonly #bytesMax: number;
@@ -21,7 +21,7 @@ export class BuildLogs {
     this.#bytesMax = bytesMax;
   }
 
-  /** Begins the log of a build. A disk that is full costs the log, not the build. */
+  /** Creates the log of a build. A full disk loses the log, but does not fail the build. */
   create(id: number, mask: SecretMask): BuildLogWriter {
     mkdirSync(this.#dir, { recursive: true, mode: 0o700 });
     const log = new BuildLogWriter(this.#file(id), this.#bytesMax, mask, () =>
@@ -31,13 +31,13 @@ export class BuildLogs {
     return log;
   }
 
-  /** Adds a line to the log of a build that has ended. */
+  /** Appends a line to the log of a finished build. */
   appendLine(id: number, line: string): void {
     const log = this.create(id, (text) => text);
     log.end(line);
   }
 
-  /** The lines so far, then with `follow` what comes until the log ends. Undefined where there is no file. */
+  /** Returns the lines so far, and with `follow` new ones until the log ends. Undefined if there is no file. */
   async *read(
     id: number,
     options: { readonly follow: boolean },
@@ -48,7 +48,7 @@ export class BuildLogs {
     const lines = new LineReader(file);
     try {
       for (;;) {
-        // Asked before reading: what is written meanwhile is either read now or waited for next.
+        // Taken before the first read, so that no line is missed in between.
         const log = this.#open.get(id);
         const nextChange = options.follow ? log?.waitForChange(signal) : undefined;
         for await (const line of lines.next()) {
@@ -67,7 +67,7 @@ export class BuildLogs {
     for (const id of ids) await rm(this.#file(id), { force: true });
   }
 
-  /** Numbers of the builds that have a log. */
+  /** Returns the numbers of the builds with a log. */
   async ids(): Promise<number[]> {
     const names = await readdir(this.#dir).catch(() => [] as string[]);
     return names.flatMap((name) => /^(\d+)\.log$/.exec(name)?.[1] ?? []).map(Number);
@@ -78,7 +78,7 @@ export class BuildLogs {
   }
 }
 
-/** One log that is being written. */
+/** A log that is being written. */
 export class BuildLogWriter {
   readonly #file: string;
   readonly #bytesMax: number;
@@ -98,21 +98,21 @@ export class BuildLogWriter {
     this.#write("");
   }
 
-  /** Text of one or several lines. */
+  /** Writes one or several lines. */
   write(text: string): void {
     if (this.#hasEnded || this.#isTruncated) return;
     const lines = this.#formatLines(text);
     if (this.#bytes + lines.length > this.#bytesMax) {
       this.#isTruncated = true;
       this.#write(
-        `... the log is cut here, at ${formatBytes(this.#bytesMax)}; the build goes on\n`,
+        `... the log is cut off here, at ${formatBytes(this.#bytesMax)}; the build continues\n`,
       );
       return;
     }
     this.#write(lines);
   }
 
-  /** The last line. Readers end after it. */
+  /** Writes the last line. Readers end after it. */
   end(line: string): void {
     if (this.#hasEnded) return;
     this.#write(this.#formatLines(line));
@@ -123,7 +123,7 @@ export class BuildLogWriter {
     this.#wake();
   }
 
-  /** Resolves when more has been written, when the log has ended, or when the signal aborts. */
+  /** Resolves when more is written, when the log has ended, or when the signal aborts. */
   waitForChange(signal: AbortSignal): Promise<void> {
     return new Promise((resolve) => {
       const done = () => {
@@ -140,7 +140,7 @@ export class BuildLogWriter {
     const lines = text
       .replace(/\r?\n$/, "")
       .split(/\r?\n/)
-      // Of a progress bar that overwrites itself, the last state counts.
+      // A progress bar overwrites itself with \r; only its last state is kept.
       .map((line) => this.#mask(line.slice(line.lastIndexOf("\r") + 1)))
       .map((line) =>
         line.length > LINE_LENGTH_MAX ? `${line.slice(0, LINE_LENGTH_MAX)} ...` : line,
@@ -148,7 +148,7 @@ export class BuildLogWriter {
     return `${lines.join("\n")}\n`;
   }
 
-  /** Written at once: what a build said last must be there when Berth is killed. */
+  /** Synchronous: the last output of a build must survive a kill of Berth. */
   #write(text: string): void {
     try {
       this.#descriptor ??= openSync(this.#file, "a", 0o600);
@@ -165,7 +165,7 @@ export class BuildLogWriter {
   }
 }
 
-/** Whole lines of a file that grows; what stands after the last newline comes with the next read. */
+/** Returns the complete lines of a growing file; the rest after the last newline is returned by a later read. */
 class LineReader {
   readonly #file: FileHandle;
   readonly #buffer = Buffer.alloc(READ_BYTES);

@@ -11,19 +11,19 @@ export function buildMetrics(registry: Registry): BuildMetrics {
   return {
     builds: new Counter({
       name: "berth_builds_total",
-      help: "Builds that ended, by result",
+      help: "Finished builds by result",
       labelNames: ["result"],
       registers,
     }),
     seconds: new Histogram({
       name: "berth_build_seconds",
-      help: "Seconds of one build, from its beginning to its end",
+      help: "Duration of a build in seconds",
       buckets: [1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1200, 1800, 3600],
       registers,
     }),
     waiting: new Gauge({
       name: "berth_builds_waiting",
-      help: "Builds that wait for their turn",
+      help: "Queued builds",
       registers,
     }),
   };

@@ -2,20 +2,20 @@ import type { TaskGroup } from "../../base/task-group.ts";
 import type { BuildEndReason, BuildJob } from "./build-job.ts";
 
 export interface BuildQueueOptions {
-  /** Builds at once, over all Apps; of one App never more than one. */
+  /** Concurrent builds of all Apps; each App has at most one. */
   readonly concurrency: number;
   readonly tasks: TaskGroup;
-  /** Makes the image and writes down how it went; does not throw. The signal is the job's. */
+  /** Builds the image and records the result; never throws. The signal is the job's. */
   readonly run: (job: BuildJob) => Promise<void>;
-  /** A job ended before it began. */
+  /** Called when a job was cancelled before it started. */
   readonly onDropped: (job: BuildJob, ending: BuildEndReason) => void;
-  /** How many wait; called when that changes. */
+  /** Called with the number of queued builds when it changes. */
   readonly onDepth: (waiting: number) => void;
 }
 
 /**
- * Builds that wait and builds that run. Apps come in the order in which they first asked: a newer
- * request of an App takes the place of its older one, and ends the one that runs for another image.
+ * Queued and running builds. Apps are served in the order of their first request: a newer request of an App
+ * replaces its queued one, and cancels its running build of another image.
  */
 export class BuildQueue {
   readonly #options: BuildQueueOptions;
@@ -29,7 +29,7 @@ export class BuildQueue {
     this.#options = options;
   }
 
-  /** The build whose result the App waits for: not one that has been given up. */
+  /** Returns the App's build whose result counts: not one that has been cancelled. */
   current(app: string): BuildJob | undefined {
     const waiting = this.#waiting.find((job) => job.app === app);
     const running = this.#running.get(app)?.job;
@@ -46,7 +46,7 @@ export class BuildQueue {
     return [...this.#running.values()].map(({ job }) => job).concat(this.#waiting);
   }
 
-  /** What stands between a job and its beginning: builds in front of it, those that run included. */
+  /** Returns the number of builds before a job, running ones included. */
   countAhead(job: BuildJob): number {
     return Math.max(0, this.#waiting.indexOf(job)) + this.#running.size;
   }
@@ -63,7 +63,7 @@ export class BuildQueue {
     this.#startNext();
   }
 
-  /** Ends a build; resolves when it has ended. False where it had already. */
+  /** Cancels a build, and resolves when it has ended. Returns false if it had already ended. */
   async end(id: number, ending: BuildEndReason): Promise<boolean> {
     const at = this.#waiting.findIndex((job) => job.id === id);
     const [waiting] = at === -1 ? [] : this.#waiting.splice(at, 1);

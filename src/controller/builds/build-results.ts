@@ -2,7 +2,10 @@ import type { BuildState } from "./port.ts";
 
 type EndedBuildState = Extract<BuildState, { type: "succeeded" | "failed" }>;
 
-/** How the last build of each App ended, until the reconciler takes it. In memory: after a restart it looks at the image. */
+/**
+ * The result of the last build of each App, until the reconciler reads it. In memory only: after a restart the
+ * reconciler inspects the image.
+ */
 export class BuildResults {
   readonly #results = new Map<
     string,
@@ -13,7 +16,7 @@ export class BuildResults {
     this.#results.set(app, { image, state });
   }
 
-  /** Undefined where the App's last build was of another image. */
+  /** Returns undefined if the App's last build was of another image. */
   get(app: string, image: string): EndedBuildState | undefined {
     const result = this.#results.get(app);
     return result?.image === image ? result.state : undefined;

@@ -8,7 +8,7 @@ import type { Store } from "../../store/store.ts";
 import { redactUrl } from "../git/git-url.ts";
 import type { GitClient, SourceLimits } from "../git/port.ts";
 import { imageLabels } from "../labels.ts";
-import type { BuildOutput, ContainerRuntime } from "../runtime/port.ts";
+import type { BuildOutput, EngineHost, ImageRuntime } from "../runtime/port.ts";
 import { listRegistryAuths } from "../secrets/registry-auth.ts";
 import { digestFolder, missingArchiveError } from "./app-source-resolver.ts";
 import type { ArchiveStore } from "./archive-store.ts";
@@ -21,31 +21,31 @@ import { shortRevision } from "./source-key.ts";
 
 export interface BuildRunOptions {
   readonly store: Store;
-  readonly runtime: ContainerRuntime;
+  readonly runtime: ImageRuntime & Pick<EngineHost, "freeBytes">;
   readonly git: GitClient;
   readonly archives: ArchiveStore;
   readonly clock: Clock;
   readonly logger: Logger;
   readonly dataDir: string;
-  /** Of one build, on the engine. */
+  /** The limit of one build on the engine. */
   readonly memoryBytes: number | undefined;
   readonly nanoCpus: number | undefined;
   readonly freeBytesMin: number;
-  /** Of one source, unpacked. */
+  /** The limits of one unpacked source. */
   readonly sourceLimits: SourceLimits;
 }
 
-/** The folder was edited after its digest was taken: what would be built is not what was asked for. */
+/** The folder was edited after its digest was computed, so that the build would be of another revision. */
 export class FolderChangedError extends BerthError {
   constructor(cause: string) {
-    super("not_found", cause, { hint: "deploy again to build what is there now" });
+    super("not_found", cause, { hint: "deploy again to build its current content" });
   }
 }
 
 /**
- * One build, from the source to the image. Throws BerthErrors: those of the runtime, of the git
- * client and of the archive, `disk_full`, and what is wrong with the source itself. What it puts on the disk
- * is taken away again whatever happens; what it leaves after a crash goes at the next start.
+ * Builds the image of a source. Throws BerthErrors: those of the runtime, of the git client and of the archive,
+ * `disk_full`, and errors in the source itself. Its files are always removed; those of a crashed build at the next
+ * start.
  */
 export async function runBuild(
   options: BuildRunOptions,
@@ -102,7 +102,7 @@ export async function runBuild(
     return { bytes: made.bytes };
   } finally {
     await rm(workDir, { recursive: true, force: true }).catch((error: unknown) =>
-      // The image is made all the same; the next start tries again.
+      // The image is complete; the next start removes the files.
       options.logger.warn({ build: job.id, err: error }, "the files of a build were not removed"),
     );
   }
@@ -121,7 +121,7 @@ function reportOutput(
   }
 }
 
-/** Puts the files into `dir`, or leaves them where they are; returns the folder that is built. */
+/** Copies the files to `dir`, or uses them in place; returns the folder to build. */
 async function fetchSource(
   options: BuildRunOptions,
   job: BuildJob,
@@ -141,7 +141,7 @@ async function fetchSource(
     );
     if (digest === revision) return source.local;
     throw new FolderChangedError(
-      `the folder is not what it was when ${shortRevision(revision)} was taken of it: it is ${shortRevision(digest)} now`,
+      `the folder has changed since revision ${shortRevision(revision)}: it is ${shortRevision(digest)} now`,
     );
   }
   if ("archive" in source) {
@@ -164,7 +164,7 @@ async function fetchSource(
   return resolveFolderInside(dir, path, `${redactUrl(remote.url)} at ${shortRevision(revision)}`);
 }
 
-/** A folder of a checkout. A link in the repository may point anywhere, and must not lead out of it. */
+/** Resolves a folder of a checkout, which must not leave it: a link in the repository may point anywhere. */
 async function resolveFolderInside(dir: string, path: string, where: string): Promise<string> {
   const top = await realpath(dir);
   const found = await realpath(join(top, path)).catch(() => undefined);

@@ -32,7 +32,9 @@ import { secretMask } from "./secret-mask.ts";
 import { getImageReference, isSameSource, sourceName } from "./source-key.ts";
 import { SourceTracker } from "./source-tracker.ts";
 
-/** Of one source, unpacked: a large repository with its assets. More belongs into a volume. */
+/**
+ * The limits of one unpacked source: enough for a large repository with assets. Larger data belongs into a volume.
+ */
 const SOURCE_LIMITS: SourceLimits = { bytesMax: 4 * 2 ** 30, filesMax: 200_000 };
 
 export interface BuildServiceOptions {
@@ -44,21 +46,21 @@ export interface BuildServiceOptions {
   readonly logger: Logger;
   readonly dataDir: string;
   readonly limits: BuildLimits;
-  /** The source or the build of this App has something new to say. */
+  /** Called when the state of this App's source or build has changed. */
   readonly onChanged: (app: string) => void;
-  /** An image was collected: whoever believes that the engine holds it is told. */
+  /** Called when an image was removed by the collection. */
   readonly onImageRemoved?: (reference: string) => void;
   readonly metrics?: BuildMetrics;
-  /** Smaller or larger in tests. */
+  /** Tests use other values. */
   readonly freeBytesMin?: number;
   readonly logBytesMax?: number;
   readonly sourceLimits?: SourceLimits;
 }
 
 /**
- * Sources to images. What a source stands for is kept in the store (`sourcePins`), what was built in
- * its records (`builds`), logs in `<dataDir>/builds/<id>.log`, and the files of a build, while it runs, in
- * `<dataDir>/builds/<id>/`. Nothing that is under way survives the process: a reconciler asks again.
+ * Builds images of sources. The revisions of sources are in the store (`sourcePins`), and so are the records of
+ * builds (`builds`); logs are in `<dataDir>/builds/<id>.log`, and the files of a running build in
+ * `<dataDir>/builds/<id>/`. Running work does not survive the process: the reconciler requests it again.
  */
 export class BuildService implements AppBuilds, BuildControl, AsyncDisposable {
   readonly #options: BuildServiceOptions;
@@ -129,18 +131,18 @@ export class BuildService implements AppBuilds, BuildControl, AsyncDisposable {
     });
   }
 
-  /** Clears up after a process that was killed. Builds nothing. */
+  /** Cleans up after a process that was killed. Starts no build. */
   async start(): Promise<void> {
     const { store } = this.#options;
     const interrupted = store.builds.list({
       states: ["queued", "running"],
       limit: Number.MAX_SAFE_INTEGER,
     });
-    const message = "Berth ended in the middle of this build";
+    const message = "Berth ended during this build";
     store.batch(() => {
       for (const { id } of interrupted) store.builds.mark(id, "abandoned", { message });
     });
-    // A kill may have come between a write and what follows from it.
+    // A kill may have prevented what follows a write.
     for (const app of store.list("App")) this.#sources.handleAppWritten(app);
     const logged = await this.#logs.ids();
     for (const { id } of interrupted)
@@ -185,7 +187,8 @@ export class BuildService implements AppBuilds, BuildControl, AsyncDisposable {
     const others = findArchivesInUse(store, app);
     for (const archive of kept) {
       const { digest } = archive;
-      // One that came twice may be for an App that is being made: the collection takes it later.
+      // An archive that was uploaded twice may be for an App that is being created: the collection removes it
+      // later.
       if (mine.has(digest) && !others.has(digest) && !archives.isReuploaded(digest))
         archives.removeUnchanged(archive);
     }
@@ -205,7 +208,7 @@ export class BuildService implements AppBuilds, BuildControl, AsyncDisposable {
   ): AsyncIterable<string> {
     if (!this.#options.store.builds.get(id)) throw unknownBuildError(id);
     const isThere = yield* this.#logs.read(id, options, signal);
-    if (!isThere) yield `(the log of build ${id} is not kept any more)`;
+    if (!isThere) yield `(the log of build ${id} has been removed)`;
   }
 
   refreshFollowers(repository: {
@@ -227,7 +230,7 @@ export class BuildService implements AppBuilds, BuildControl, AsyncDisposable {
     await this.#tasks[Symbol.asyncDispose]();
   }
 
-  /** Nothing goes on, and no result waits, for what the App has turned away from. */
+  /** Cancels work and drops results for a source that the App does not use any more. */
   #onWritten(app: string): void {
     const resource = this.#options.store.get("App", app);
     if (!resource) return;
@@ -267,7 +270,7 @@ export class BuildService implements AppBuilds, BuildControl, AsyncDisposable {
     if (job.isRunning) return { type: "running", id: job.id, message: job.step };
     const count = this.#queue.countAhead(job);
     const message =
-      count === 1 ? "waits for another build to end" : `waits for ${count} other builds to end`;
+      count === 1 ? "waiting for another build to end" : `waiting for ${count} other builds to end`;
     return { type: "queued", id: job.id, message };
   }
 
@@ -291,18 +294,18 @@ export class BuildService implements AppBuilds, BuildControl, AsyncDisposable {
 }
 
 /**
- * Why a build that was begun for the App as it was is not to go on; undefined where it is. One of an
- * older version that is held while the spec's own source is another is begun anew where it is still needed.
+ * Returns the reason to cancel a build that was started for an older spec; undefined if it continues. A build for a
+ * rollback is cancelled too when the spec's own source changes, and started again if necessary.
  */
 function getCancellationReason(begun: Resource<"App">, now: Resource<"App">): string | undefined {
   if (now.metadata.deletionTimestamp !== null) return "the app is being deleted";
   if (now.spec.suspend === true) return "the app is suspended";
-  if (!now.spec.source) return "the app has no source any more";
+  if (!now.spec.source) return "the app no longer has a source";
   if (!isSameSource(begun.spec.source, now.spec.source)) return "the app has another source now";
   return undefined;
 }
 
-/** Archives that the App's spec and its revisions name. */
+/** Returns the archives that the App's spec and revisions name. */
 function findArchives(store: Store, app: string): ReadonlySet<string> {
   const resource = store.get("App", app);
   const specs = [

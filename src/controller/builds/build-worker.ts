@@ -9,7 +9,7 @@ import type { BuildMetrics } from "./build-metrics.ts";
 import type { BuildResults } from "./build-results.ts";
 import { type BuildRunOptions, FolderChangedError, runBuild } from "./build-run.ts";
 
-/** Steps of a cached build follow each other in milliseconds; nobody reads a status that fast. */
+/** The steps of a cached build are milliseconds apart; the status is not updated more often than this. */
 const STEP_REPORT_INTERVAL_MS = 1_000;
 
 export interface BuildWorkerOptions {
@@ -21,11 +21,11 @@ export interface BuildWorkerOptions {
   readonly metrics: BuildMetrics | undefined;
   readonly onChanged: (app: string) => void;
   readonly onBuilt: () => void;
-  /** What was to be built is not there any more: the App's source has to be looked at anew. */
+  /** Called when the folder has changed: the App's source has to be resolved again. */
   readonly onFolderChanged: (app: string) => void;
 }
 
-/** Runs one build after the other from its record to its result, and writes down how each ended. */
+/** Runs builds one after the other, and records their results. */
 export class BuildWorker {
   readonly #options: BuildWorkerOptions;
 
@@ -56,14 +56,14 @@ export class BuildWorker {
       else this.#fail(job, error);
     } finally {
       stopTimer();
-      // Readers do not wait for ever where the store could not be written to.
+      // Readers must end even if the store could not be written.
       job.log.end("==> ended");
       metrics?.seconds.observe((clock.now() - startedMs) / 1000);
     }
     this.#options.onChanged(job.app);
   }
 
-  /** A build that ended before it began. */
+  /** Records a build that was cancelled before it started. */
   drop(job: BuildJob, ending: BuildEndReason): void {
     this.#recordEnd(job, ending);
     if (ending.type === "cancelled" || ending.type === "unwanted") this.#options.onChanged(job.app);
@@ -76,7 +76,7 @@ export class BuildWorker {
     const isMoved = error instanceof FolderChangedError && !job.isHeld;
     if (isMoved) this.#options.onFolderChanged(job.app);
     const failure = describeBuildFailure(error, job.mask);
-    // The next look finds what is there now, and that is built.
+    // The next resolution finds the current content, which is then built.
     this.#recordResult(
       job,
       "failed",
@@ -89,25 +89,25 @@ export class BuildWorker {
         reason: failure.reason,
         error: job.mask(getErrorMessage(error)),
       },
-      "a build did not succeed",
+      "a build failed",
     );
   }
 
-  /** It was told to end: what it threw then says nothing. */
+  /** Records a cancelled build. Its error does not matter. */
   #recordEnd(job: BuildJob, ending: BuildEndReason): void {
     const { timeoutMs } = this.#options;
     switch (ending.type) {
       case "cancelled":
         this.#recordResult(job, "cancelled", {
           reason: "BuildCancelled",
-          message: `build ${job.id} was cancelled; deploy again to build anew`,
+          message: `build ${job.id} was cancelled; deploy again to start a new build`,
           terminal: true,
         });
         return;
       case "timedOut":
         this.#recordResult(job, "failed", {
           reason: "BuildTimedOut",
-          message: `build ${job.id} was ended after ${Math.round(timeoutMs / 1000)} s, at ${job.step}; make it faster, or give more time with --build-timeout`,
+          message: `build ${job.id} timed out after ${Math.round(timeoutMs / 1000)} s, at ${job.step}; make it faster, or set a longer --build-timeout`,
           terminal: true,
         });
         return;
@@ -121,7 +121,7 @@ export class BuildWorker {
         this.#close(job, "cancelled", "the app was deleted");
         return;
       case "shutdown":
-        this.#close(job, "abandoned", "Berth ended in the middle of this build");
+        this.#close(job, "abandoned", "Berth ended during this build");
         return;
       default:
         ending satisfies never;

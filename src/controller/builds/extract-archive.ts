@@ -11,22 +11,22 @@ import { refusedEntryError } from "./extract-paths.ts";
 import { type ExtractLimits, ExtractTarget } from "./extract-target.ts";
 
 export interface ExtractedArchive {
-  /** The folder to build from: `dir`, or the one folder that is all there is in it. */
+  /** The folder to build: `dir`, or its only entry if that is a folder. */
   readonly root: string;
   readonly files: number;
   readonly bytes: number;
 }
 
-/** A header, the attributes before it and the padding behind its content. */
+/** Allowance for each file: a header, attributes and padding. */
 const OVERHEAD_BYTES_EACH = 4096;
-/** The end mark, and padding to the record length of a tape. */
+/** Allowance for the end mark and the padding to the record length of a tape. */
 const OVERHEAD_BYTES = 1024 * 1024;
 
 /**
- * Unpacks a gzipped or plain tar archive into `dir`, which is empty or not there. Takes nothing that
- * could reach outside it, no devices and pipes, and nothing over a limit: then, as after any failure
- * and an abort, `dir` is gone, and the error is `archive_invalid`, naming the entry and the reason; or
- * `disk_full`. Owners and times are not kept, nor are setuid, setgid and sticky bits.
+ * Unpacks a gzipped or plain tar archive into `dir`, which must be empty or missing. Refuses entries that could
+ * leave it, devices, pipes, and anything over a limit. After a failure or an abort `dir` is removed; the error is
+ * `archive_invalid` with the entry and the reason, or `disk_full`. Owners, times, and setuid, setgid and sticky
+ * bits are not kept.
  */
 export async function extractArchive(
   file: string,
@@ -37,7 +37,7 @@ export async function extractArchive(
   signal.throwIfAborted();
   await mkdir(dir, { recursive: true, mode: 0o700 });
   if ((await readdir(dir)).length > 0)
-    throw new BerthError("internal", "an archive is unpacked into an empty folder only");
+    throw new BerthError("internal", "an archive must be unpacked into an empty folder");
   try {
     const target = new ExtractTarget(dir, limits);
     const unpacked = await openTar(file, signal);
@@ -59,12 +59,12 @@ export async function extractArchive(
   }
 }
 
-/** The bytes of the tar itself, whether it is compressed or not. */
+/** Returns the bytes of the tar, decompressed if necessary. */
 async function openTar(file: string, signal: AbortSignal): Promise<Readable> {
   const start = await readFirstBytes(file);
   if (start[0] !== 0x1f || start[1] !== 0x8b) return createReadStream(file, { signal });
   const output = createGunzip();
-  // Ends `output` with the error of either; whoever reads it meets that.
+  // Destroys `output` with the error of either stream; its reader gets the error.
   pipeline(createReadStream(file), output, { signal }).catch(() => {});
   return output;
 }
@@ -79,20 +79,21 @@ async function readFirstBytes(file: string): Promise<Buffer> {
   }
 }
 
-/** Whatever the headers say: no more than this comes out of the compression. */
+/** Limits the decompressed bytes, whatever the headers claim. */
 async function* limitBytes(source: Readable, limits: ExtractLimits): AsyncGenerator<Buffer> {
   const bytesMax = limits.bytesMax + limits.filesMax * OVERHEAD_BYTES_EACH + OVERHEAD_BYTES;
   let bytes = 0;
   for await (const chunk of source) {
-    if (!Buffer.isBuffer(chunk)) throw new TypeError("a stream of bytes gave something else");
+    if (!Buffer.isBuffer(chunk))
+      throw new TypeError("a byte stream returned a chunk of another type");
     bytes += chunk.length;
     if (bytes > bytesMax)
-      throw damagedArchiveError(`it holds more than ${formatBytes(limits.bytesMax)}`);
+      throw damagedArchiveError(`it contains more than ${formatBytes(limits.bytesMax)}`);
     yield chunk;
   }
 }
 
-/** A Mac adds its own files beside what it was told to pack. */
+/** macOS adds files of its own to archives. */
 const macFile = /^(\._.*|\.DS_Store)$/;
 
 async function findRoot(dir: string): Promise<string> {
@@ -109,10 +110,10 @@ function toArchiveError(error: unknown): unknown {
       hint: "free some space on the disk of the data directory",
       cause: error,
     });
-  if (code === "Z_BUF_ERROR") return damagedArchiveError("it ends in the middle", error);
+  if (code === "Z_BUF_ERROR") return damagedArchiveError("it is truncated", error);
   if (typeof code === "string" && code.startsWith("Z_"))
     return damagedArchiveError("its compression is damaged", error);
   if (code === "ENAMETOOLONG")
-    return refusedEntryError("an entry", "whose path is longer than this machine takes");
+    return refusedEntryError("an entry", "whose path is too long for this machine");
   return error;
 }

@@ -1,7 +1,10 @@
 import { Header } from "tar";
 import { BerthError } from "../../base/errors.ts";
 
-/** One entry of a tar archive, as it is written there. `body` is read to its end, or not begun, before the next entry. */
+/**
+ * An entry of a tar archive, as it was written. `body` must be read to its end, or not at all, before the next
+ * entry.
+ */
 export interface ArchiveEntry {
   readonly path: string;
   readonly type: "file" | "dir" | "symlink" | "hardlink" | "device" | "pipe" | "unknown";
@@ -12,7 +15,7 @@ export interface ArchiveEntry {
 }
 
 const BLOCK_BYTES = 512;
-/** Of a long name, or of the attributes of one file; resource forks of a Mac are the largest in use. */
+/** The limit for a long name or the attributes of a file; resource forks of macOS are the largest in use. */
 const META_BYTES_MAX = 1024 * 1024;
 
 const types: Readonly<Record<string, ArchiveEntry["type"]>> = {
@@ -30,7 +33,7 @@ const types: Readonly<Record<string, ArchiveEntry["type"]>> = {
 const longNames = ["NextFileHasLongPath", "OldGnuLongPath"];
 const extendedHeaders = ["ExtendedHeader", "OldExtendedHeader"];
 
-/** What stands in front of an entry and overrides its header. */
+/** Attributes before an entry that override its header. */
 interface Overrides {
   path?: string;
   linkpath?: string;
@@ -38,10 +41,9 @@ interface Overrides {
 }
 
 /**
- * Reads an unpacked tar stream entry by entry: nothing is taken from the stream before it is asked
- * for, so that memory does not grow with the archive, and a refused entry ends the reading at once.
- * (The parser of `tar` queues all entries of a chunk; its decoder of header blocks is used here.)
- * Throws `archive_invalid` for what is no tar, is damaged, or is cut off.
+ * Reads a tar stream entry by entry. Nothing is read ahead, so that memory does not grow with the archive, and a
+ * refused entry ends the reading at once. (The parser of `tar` queues all entries of a chunk; only its decoder of
+ * header blocks is used here.) Throws `archive_invalid` if the stream is not a tar, damaged or truncated.
  */
 export async function* readArchiveEntries(
   source: AsyncIterable<Buffer>,
@@ -61,7 +63,7 @@ export async function* readArchiveEntries(
     else if (type === "GlobalExtendedHeader") await readMetadata(bytes, size);
     else {
       const kind = types[type] ?? "unknown";
-      // Nothing else has content, whatever size a writer put there.
+      // Other types have no content, whatever size the header claims.
       const bodySize = kind === "file" ? size : 0;
       const body = bytes.body(bodySize);
       yield {
@@ -79,10 +81,10 @@ export async function* readArchiveEntries(
   }
 }
 
-/** Two blocks of zeros and padding; all is read, so that the checksum of the compression is checked. */
+/** Reads the end mark and the padding to the end, so that the checksum of the compression is checked. */
 async function readEnd(bytes: ByteReader): Promise<void> {
   const second = await bytes.takeUpTo(BLOCK_BYTES);
-  if (!isZero(second)) throw damagedArchiveError("there is something behind its end");
+  if (!isZero(second)) throw damagedArchiveError("it has data after its end");
   await bytes.drain();
 }
 
@@ -94,8 +96,8 @@ async function readMetadata(bytes: ByteReader, size: number): Promise<Buffer> {
 }
 
 /**
- * The records of a pax header, each `LENGTH KEY=VALUE\n`. (The reader in `tar` goes line by line, and
- * loses names with a line break: another name would be judged than the one that other programs unpack.)
+ * Parses the records of a pax header, each `LENGTH KEY=VALUE\n`. (The parser of `tar` splits at newlines and loses
+ * names that contain one: Berth would check another name than other programs unpack.)
  */
 function readPax(meta: Buffer): Overrides {
   const found: Overrides = {};
@@ -109,16 +111,17 @@ function readPax(meta: Buffer): Overrides {
       length <= space - at ||
       at + length > meta.length
     )
-      throw damagedArchiveError("the attributes of a file are broken");
+      throw damagedArchiveError("the attributes of a file are malformed");
     const record = meta.toString("utf8", space + 1, at + length - 1);
     const equals = record.indexOf("=");
     const [key, value] = [record.slice(0, equals), record.slice(equals + 1)];
     if (key === "path" || key === "linkpath") found[key] = value;
     else if (key === "size") {
-      if (!/^\d{1,15}$/.test(value)) throw damagedArchiveError("the length of a file is no number");
+      if (!/^\d{1,15}$/.test(value))
+        throw damagedArchiveError("the length of a file is not a number");
       found.size = Number(value);
     } else if (key.startsWith("GNU.sparse."))
-      throw damagedArchiveError("it has files with holes; make it without tar's --sparse");
+      throw damagedArchiveError("it has sparse files; create it without tar's --sparse");
     at += length;
   }
   return found;
@@ -131,7 +134,7 @@ function readHeader(block: Buffer, overrides: Overrides): Header {
   } catch (error) {
     throw damagedArchiveError("a number in it is out of range", error);
   }
-  if (!header.cksumValid) throw damagedArchiveError("a header of it is no tar header");
+  if (!header.cksumValid) throw damagedArchiveError("it has an invalid tar header");
   return header;
 }
 
@@ -149,12 +152,12 @@ function isZero(block: Buffer): boolean {
 
 export function damagedArchiveError(why: string, cause?: unknown): BerthError {
   return new BerthError("archive_invalid", `the archive cannot be read: ${why}`, {
-    hint: "make it anew with `tar czf app.tar.gz FOLDER`, or let `berth deploy FOLDER` do that",
+    hint: "create it again with `tar czf app.tar.gz FOLDER`, or use `berth deploy FOLDER`",
     cause,
   });
 }
 
-/** Takes a stream apart in pieces of given lengths, without copying more than the ends of its chunks. */
+/** Reads pieces of given lengths from a stream, and copies only where a piece spans chunks. */
 class ByteReader {
   readonly #source: AsyncIterator<Buffer>;
   #rest: Buffer = Buffer.alloc(0);
@@ -165,11 +168,11 @@ class ByteReader {
 
   async take(length: number): Promise<Buffer> {
     const taken = await this.takeUpTo(length);
-    if (taken.length < length) throw damagedArchiveError("it ends in the middle");
+    if (taken.length < length) throw damagedArchiveError("it is truncated");
     return taken;
   }
 
-  /** Fewer only at the end of the stream. */
+  /** Returns fewer bytes only at the end of the stream. */
   async takeUpTo(length: number): Promise<Buffer> {
     const pieces: Buffer[] = [];
     let missing = length;
@@ -184,7 +187,7 @@ class ByteReader {
   async *body(length: number): AsyncGenerator<Buffer> {
     let missing = length;
     while (missing > 0) {
-      if (!(await this.#fill())) throw damagedArchiveError("it ends in the middle");
+      if (!(await this.#fill())) throw damagedArchiveError("it is truncated");
       const piece = this.#cut(missing);
       missing -= piece.length;
       yield piece;

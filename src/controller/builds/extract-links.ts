@@ -2,13 +2,13 @@ import { lstat, readlink } from "node:fs/promises";
 import { join, posix } from "node:path";
 import { isMissing } from "../../source-tree/read-inside.ts";
 
-/** As many as Linux follows. */
+/** The maximum number of links that Linux follows. */
 const HOPS_MAX = 40;
 
 /**
- * Whether the symlink at `path` of the folder `dir` leads out of it, other links on its way included:
- * with `a/up -> ..`, the link `b -> a/up/..` leads out although its text does not. What is missing on
- * the way is taken for a folder, which somebody may make later.
+ * Returns true if the symlink at `path` of the folder `dir` leads out of it, also through other links: with `a/up
+ * -> ..`, the link `b -> a/up/..` leads out although its target's text does not. Missing components count as
+ * folders, which a build may create later.
  */
 export async function isEscapingSymlink(dir: string, path: string): Promise<boolean> {
   const at = posix.dirname(path).split("/").filter(isName);
@@ -27,7 +27,7 @@ export async function isEscapingSymlink(dir: string, path: string): Promise<bool
     }
     if (posix.isAbsolute(target)) return true;
     hops += 1;
-    // A circle leads nowhere.
+    // A cycle of links leads nowhere.
     if (hops > HOPS_MAX) return false;
     ahead.unshift(...target.split("/"));
   }

@@ -8,20 +8,20 @@ import { isEscapingSymlink } from "./extract-links.ts";
 import { normalizeEntryPath, refusedEntryError } from "./extract-paths.ts";
 
 export interface ExtractLimits {
-  /** Of the contents of all files together, hard links counted as files. */
+  /** The limit for the contents of all files together; hard links count as files. */
   readonly bytesMax: number;
-  /** Of files, folders and links together, folders that are only implied included. */
+  /** The limit for the number of files, folders and links, including implied folders. */
   readonly filesMax: number;
-  /** Of one file; default: `bytesMax`. */
+  /** The limit for one file; default: `bytesMax`. */
   readonly fileBytesMax?: number;
 }
 
-/** Never follows what stands there already, not even a link that was put there a moment ago. */
+/** Never follows or overwrites an existing file, not even a link that was created a moment ago. */
 const NEW_FILE = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | constants.O_NOFOLLOW;
 
 /**
- * The folder that an archive is unpacked into. It was empty, so that all folders in it are known: an
- * entry whose folder is not one of them, but a link or a file, is refused without asking the disk.
+ * The folder that an archive is unpacked into. It was empty, so that all folders in it are known: an entry below
+ * anything else than a known folder is refused without a look at the disk.
  */
 export class ExtractTarget {
   files = 0;
@@ -40,7 +40,7 @@ export class ExtractTarget {
     const path = normalizeEntryPath(entry.path);
     if (path === "") {
       if (entry.type === "dir") return;
-      throw refusedEntryError(entry.path, "which names the archive itself");
+      throw refusedEntryError(entry.path, "which is the root of the archive");
     }
     const folder = posix.dirname(path);
     await this.#ensureFolder(folder === "." ? "" : folder, entry.path);
@@ -48,20 +48,20 @@ export class ExtractTarget {
     if (entry.type === "device" || entry.type === "pipe")
       throw refusedEntryError(entry.path, `which is a ${entry.type}`);
     if (entry.type === "unknown")
-      throw refusedEntryError(entry.path, "which is of a kind that Berth does not know");
+      throw refusedEntryError(entry.path, "which is of an unknown type");
     this.#countFile(entry.path);
     if (this.#folders.has(path))
-      throw refusedEntryError(entry.path, "which is a folder elsewhere in it");
+      throw refusedEntryError(entry.path, "which is a folder in another entry");
     if (entry.type === "file") await this.#writeFile(path, entry);
     else if (entry.type === "symlink") await this.#writeSymlink(path, entry);
     else await this.#writeHardLink(path, entry);
   }
 
-  /** For the end: now that all of them are there, no link may lead out by way of another. */
+  /** Checks at the end, when all links exist, that none leads out of the folder through another one. */
   async checkLinks(): Promise<void> {
     for (const path of this.#links)
       if (await isEscapingSymlink(this.#dir, path))
-        throw refusedEntryError(path, "a link that leads out of it by way of other links");
+        throw refusedEntryError(path, "a link that leads out of it through other links");
   }
 
   async #writeFile(path: string, entry: ArchiveEntry): Promise<void> {
@@ -70,7 +70,7 @@ export class ExtractTarget {
     const file = await open(join(this.#dir, path), NEW_FILE, 0o600);
     try {
       for await (const chunk of entry.body) await file.writeFile(chunk);
-      // Not at its creation, where the umask of this process has a say.
+      // chmod, because the process's umask applies to the mode of a new file.
       await file.chmod(((entry.mode ?? 0o644) & 0o777) | 0o600);
     } finally {
       await file.close();
@@ -79,18 +79,18 @@ export class ExtractTarget {
 
   async #writeFolder(path: string, entry: ArchiveEntry): Promise<void> {
     await this.#ensureFolder(path, entry.path);
-    // Whoever unpacks has to be able to write into it, and to remove it.
+    // Berth must be able to write into the folder and to remove it.
     await chmod(join(this.#dir, path), ((entry.mode ?? 0o755) & 0o777) | 0o700);
   }
 
   async #writeSymlink(path: string, entry: ArchiveEntry): Promise<void> {
     if (entry.target === "" || entry.target.includes("\0"))
-      throw refusedEntryError(entry.path, "a link that leads nowhere");
+      throw refusedEntryError(entry.path, "a link without a target");
     if (leadsOutside(path, entry.target))
       throw refusedEntryError(
         entry.path,
         `a link that leads out of it, to ${JSON.stringify(entry.target.slice(0, 200))}`,
-        "replace the link by what it leads to, or leave it out",
+        "replace the link by its target, or exclude it",
       );
     await this.#removeExisting(path);
     await symlink(entry.target, join(this.#dir, path));
@@ -106,13 +106,16 @@ export class ExtractTarget {
       ? await lstat(join(this.#dir, original)).catch(() => undefined)
       : undefined;
     if (state?.isFile() !== true)
-      throw refusedEntryError(entry.path, "a hard link to something that is no file of it");
+      throw refusedEntryError(
+        entry.path,
+        "a hard link to something that is not a file of the archive",
+      );
     this.#countBytes(entry.path, state.size);
     await this.#removeExisting(path);
     await link(join(this.#dir, original), join(this.#dir, path));
   }
 
-  /** Makes the folder with those above it. `written` is the entry that wants it. */
+  /** Creates a folder and its parents. `written` is the entry that needs it. */
   async #ensureFolder(path: string, written: string): Promise<void> {
     if (this.#folders.has(path)) return;
     const parent = posix.dirname(path);
@@ -123,13 +126,13 @@ export class ExtractTarget {
       const what = this.#links.has(path) ? "a link" : "a file";
       throw refusedEntryError(
         written,
-        `which needs ${JSON.stringify(path)} to be a folder, and that is ${what}`,
+        `which needs ${JSON.stringify(path)} to be a folder, but that is ${what}`,
       );
     });
     this.#folders.add(path);
   }
 
-  /** As with every tar, the last of several entries of one name is the one that counts. */
+  /** The last of several entries with one name wins, as with every tar program. */
   async #removeExisting(path: string): Promise<void> {
     this.#links.delete(path);
     await unlink(join(this.#dir, path)).catch((error: unknown) => {

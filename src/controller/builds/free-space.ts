@@ -1,17 +1,17 @@
 import { statfs } from "node:fs/promises";
 import { BerthError } from "../../base/errors.ts";
 import { formatBytes } from "../../base/units.ts";
-import type { ContainerRuntime } from "../runtime/port.ts";
+import type { EngineHost } from "../runtime/port.ts";
 
 /**
- * What a build must find free. A small base image with the dependencies of a usual app comes to
- * some hundred megabytes of layers, and the source is there twice for a moment: unpacked, and at the engine.
+ * The free space that a build needs. A small base image with the dependencies of a typical app has some hundred
+ * megabytes of layers, and the source briefly exists twice: unpacked, and at the engine.
  */
 export const FREE_BYTES_MIN = 2 ** 30;
 
-/** Throws `disk_full` where a build would run out of space before it has begun in earnest. */
+/** Throws `disk_full` before a build that would run out of space. */
 export async function checkFreeSpace(
-  places: { readonly runtime: ContainerRuntime; readonly dataDir: string },
+  places: { readonly runtime: Pick<EngineHost, "freeBytes">; readonly dataDir: string },
   bytesMin: number,
   signal: AbortSignal,
 ): Promise<void> {
@@ -20,8 +20,8 @@ export async function checkFreeSpace(
     throw insufficientSpaceError(
       engine,
       bytesMin,
-      "where the engine keeps its images",
-      "look what can go: docker system df",
+      "on the disk of the engine's images",
+      "find out what to remove with: docker system df",
     );
   const { bavail, bsize } = await statfs(places.dataDir);
   const own = bavail * bsize;
@@ -42,7 +42,7 @@ function insufficientSpaceError(
 ): BerthError {
   return new BerthError(
     "disk_full",
-    `${formatBytes(there)} are free ${where}, and a build wants ${formatBytes(wanted)}`,
+    `${formatBytes(there)} are free ${where}, but a build needs ${formatBytes(wanted)}`,
     { hint },
   );
 }

@@ -1,35 +1,35 @@
 import type { Resource } from "../../resources/resource.ts";
 
 /**
- * Sources to images, as the App reconciler sees it: it asks, is answered at once, and is woken when
- * the answer changes. The work goes on in a queue of its own and takes no reconcile worker.
+ * Builds images of sources, for the App reconciler. Calls return at once, and the reconciler is woken when a result
+ * changes. The work runs in its own queue and occupies no reconcile worker.
  */
 export interface AppBuilds {
   /**
-   * What the App's source stands for now. Begins to find out where that is not known, or is to be
-   * looked at anew (another spec, DEPLOYED_AT, a hook, the interval). A revision that is held by
-   * SOURCE_REVISION is taken as it is.
+   * Returns the current revision of the App's source. Starts to resolve it if it is not known or has to be resolved
+   * again (another spec, DEPLOYED_AT, a hook, the interval). A revision that SOURCE_REVISION fixes is returned as
+   * it is.
    */
   source(resource: Resource<"App">): SourceState;
-  /** The build of this image, begun where none is under way. */
+  /** Returns the state of the build of this image; starts it if necessary. */
   ensure(resource: Resource<"App">, source: ResolvedSource): BuildState;
-  /** Takes the result of a build, or of a look at a source, that has ended: the next call begins anew. */
+  /** Removes the result of a finished build or resolution, so that the next call starts again. */
   clearResult(app: string): void;
-  /** Ends what is under way for the App and takes its builds, logs and archives away. */
+  /** Cancels all work for the App, and removes its builds, logs and archives. */
   forget(app: string): Promise<void>;
 }
 
 export interface ResolvedSource {
   /** Commit, or sha256 of the archive or of the folder's content. */
   readonly revision: string;
-  /** Where the image of this revision with these build options is, or will be. */
+  /** The reference of the image of this revision with these build options, whether it exists or not. */
   readonly image: string;
 }
 
 export type SourceState =
   | ({ readonly type: "resolved" } & ResolvedSource)
   | { readonly type: "resolving"; readonly message: string }
-  /** `terminal`: trying again cannot help until the spec or a credential is another. */
+  /** `terminal`: a retry cannot succeed until the spec or a credential changes. */
   | {
       readonly type: "failed";
       readonly reason: string;
@@ -39,12 +39,12 @@ export type SourceState =
 
 export type BuildState =
   | { readonly type: "queued"; readonly id: number; readonly message: string }
-  /** `message`: "step 3 of 7: RUN npm ci". */
+  /** Example of `message`: "step 3 of 7: RUN npm ci". */
   | { readonly type: "running"; readonly id: number; readonly message: string }
   | { readonly type: "succeeded"; readonly id: number }
   /**
-   * `reason` BuildFailed, BuildCancelled, BuildTimedOut or SourceInvalid, which only another source changes
-   * (`terminal`), or what may pass, such as EngineUnreachable and DiskFull.
+   * `reason` is BuildFailed, BuildCancelled, BuildTimedOut or SourceInvalid, which need another source
+   * (`terminal`), or a transient one such as EngineUnreachable and DiskFull.
    */
   | {
       readonly type: "failed";
@@ -54,27 +54,27 @@ export type BuildState =
       readonly terminal: boolean;
     };
 
-/** What the API may ask and do about builds; records are in the store. */
+/** The API's access to builds; their records are in the store. */
 export interface BuildControl {
-  /** Ends a build that waits or runs. False where it has ended already. */
+  /** Cancels a queued or running build. Returns false if it has already ended. */
   cancel(id: number): Promise<boolean>;
-  /** The log so far, then with `follow` what comes, until the build ends. Each item is one line, without its newline. */
+  /** Returns the lines of the log so far, and with `follow` new ones until the build ends. Lines have no newline. */
   log(
     id: number,
     options: { readonly follow: boolean },
     signal: AbortSignal,
   ): AsyncIterable<string>;
-  /** Looks at the sources of all Apps that follow this repository now, as a push does. Returns their names. */
+  /** Resolves the sources of all Apps that follow this repository again, as after a push. Returns their names. */
   refreshFollowers(repository: {
     readonly urls: readonly string[];
     readonly ref: string | undefined;
   }): string[];
-  /** Keeps an uploaded archive. Throws `payload_too_large`, `archive_invalid`, `disk_full`. */
+  /** Stores an uploaded archive. Throws `payload_too_large`, `archive_invalid`, `disk_full`. */
   upload(stream: AsyncIterable<Uint8Array>, signal: AbortSignal): Promise<UploadedArchive>;
 }
 
 export interface UploadedArchive {
-  /** sha256, 64 hexadecimal digits: what `source.archive` names. */
+  /** sha256 in 64 hexadecimal digits: the value for `source.archive`. */
   readonly digest: string;
   readonly bytes: number;
 }

@@ -2,7 +2,7 @@ import type { AppSpec } from "../../resources/app-spec.ts";
 import type { Store } from "../../store/store.ts";
 import type { ObservedContainer } from "../runtime/port.ts";
 
-/** What no budget takes away. */
+/** Content that no budget may remove. */
 export interface ProtectedContent {
   /** References and ids of images. */
   readonly images: ReadonlySet<string>;
@@ -11,13 +11,13 @@ export interface ProtectedContent {
 }
 
 /**
- * Images in use by any container, those that Apps want now, and those that they would go back to;
- * archives that any spec or any kept revision names.
+ * Returns the images in use by any container, the current and the rollback images of Apps, and the archives that a
+ * spec or a kept revision names.
  */
 export function findProtectedContent(
   store: Store,
   containers: readonly ObservedContainer[],
-  /** The image that the source of an App comes to now; undefined while that is not known. */
+  /** The image of the App's current source; undefined while it is not known. */
   wantedImage: (app: string) => string | undefined,
 ): ProtectedContent {
   const images = new Set<string>();
@@ -38,7 +38,9 @@ export function findProtectedContent(
   return { images, archives: findArchivesInUse(store) };
 }
 
-/** Archives that the spec or a kept revision of an App names; `except` is one that is being deleted. */
+/**
+ * Returns the archives that the spec or a kept revision of an App names; `except` is an App that is being deleted.
+ */
 export function findArchivesInUse(store: Store, except?: string): ReadonlySet<string> {
   const digests = new Set<string>();
   const take = ({ source }: AppSpec) => {

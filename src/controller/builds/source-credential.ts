@@ -4,7 +4,7 @@ import type { Store } from "../../store/store.ts";
 import { parseGitCredential } from "../git/git-credential.ts";
 import type { GitRepository } from "../git/port.ts";
 
-/** A repository with what opens it. Throws `git_denied` for a Secret that is not there or holds nothing that fits. */
+/** Returns a repository with its credential. Throws `git_denied` if the Secret is missing or has no suitable key. */
 export function resolveGitRemote(store: Pick<Store, "secrets">, git: GitSource): GitRepository {
   if (git.credential === undefined) return { url: git.url };
   const values = store.secrets.reveal(git.credential);
@@ -12,7 +12,7 @@ export function resolveGitRemote(store: Pick<Store, "secrets">, git: GitSource):
     const ssh = !/^https?:/i.test(git.url);
     throw new BerthError(
       "git_denied",
-      `source.git.credential names Secret "${git.credential}", which is not there`,
+      `source.git.credential names Secret "${git.credential}", which does not exist`,
       {
         hint: `create it with: berth secrets set ${git.credential} ${ssh ? "sshKey=KEY" : "token=TOKEN"}`,
       },

@@ -4,19 +4,19 @@ import { RECIPE_FORMAT } from "../../resources/recipe/recipe-format.ts";
 import { DEPLOYED_AT_ANNOTATION, type Resource } from "../../resources/resource.ts";
 import { redactUrl } from "../git/git-url.ts";
 
-/** Of the digest in an image's tag: 64 bits, as in the hash of a version. */
+/** The length of the digest in an image's tag: 64 bits, as in the hash of a version. */
 const TAG_LENGTH = 16;
 
 /**
- * What a pin was made for: where the source is, and when a person last asked for it to be looked at
- * anew. A credential or an interval does not change what a source stands for.
+ * Returns the key of a pin: the location of the source, and the time when a user last requested to resolve it
+ * again. A credential or an interval does not change the revision.
  */
 export function pinKey(resource: Resource<"App">): string {
   const where = getSourceLocation(resource.spec.source);
   return hashJson([where, resource.metadata.annotations[DEPLOYED_AT_ANNOTATION] ?? null]);
 }
 
-/** True where both are in the same place, however they are reached and followed. */
+/** True if both have the same location, regardless of credential and interval. */
 export function isSameSource(a: AppSource | undefined, b: AppSource | undefined): boolean {
   return hashJson([getSourceLocation(a)]) === hashJson([getSourceLocation(b)]);
 }
@@ -27,7 +27,7 @@ function getSourceLocation(source: AppSource | undefined) {
     : source;
 }
 
-/** Where the image of a revision is: the same source with the same options is the same image, always. */
+/** Returns the reference of a revision's image: the same source with the same options always has the same image. */
 export function getImageReference(
   instance: string,
   app: string,
@@ -49,24 +49,24 @@ export function imageRepository(instance: string, app: string): string {
   return `berth-${instance}/${app}`;
 }
 
-/** A source in the words of a build record, without the user and the password of a URL. */
+/** Names a source in a build record, without the user and the password of a URL. */
 export function sourceName(source: AppSource): string {
   if ("archive" in source) return "archive";
   if ("local" in source) return "folder";
   return redactUrl(source.git.url);
 }
 
-/** As git shows a commit. */
+/** Shortens a commit as git does. */
 export function shortRevision(revision: string): string {
   return revision.slice(0, 12);
 }
 
-/** A full commit stands for itself for ever: there is nothing to follow. */
+/** A full commit never changes: there is nothing to follow. */
 export function isCommit(ref: string | undefined): boolean {
   return ref !== undefined && /^[0-9a-f]{40}$/.test(ref);
 }
 
-/** `refs/heads/main` and `main` are one branch to people. */
+/** True for `refs/heads/main` and `main`. */
 export function isSameRef(a: string, b: string): boolean {
   return shortenRef(a) === shortenRef(b);
 }

@@ -1,34 +1,34 @@
 import type { TaskGroup } from "../../base/task-group.ts";
 
-/** Looks at once: each is a question to somebody else's server, or reads a whole folder. */
+/** Concurrent resolutions: each is a request to a remote server, or reads a whole folder. */
 const RESOLUTIONS_MAX = 4;
 
 export interface SourceResolution {
   readonly app: string;
-  /** What it was begun for; a look for anything else is another one. */
+  /** Identifies the inputs: other inputs need another resolution. */
   readonly attempt: string;
-  /** A look at a source that is known already, to see whether it has moved. */
+  /** True if the revision is already known, and the source is only checked for a change. */
   readonly isRefresh: boolean;
 }
 
 interface QueueEntry extends SourceResolution {
   readonly controller: AbortController;
-  /** Something happened at the source while it was looked at: look once more. */
+  /** The source may have changed during the resolution, which has to be repeated. */
   shouldRepeat: boolean;
 }
 
-/** Looks under way, at most one for each App, a few at once, in the order in which they were asked for. */
+/** Running and queued resolutions, at most one for each App, in the order of the calls. */
 export class SourceResolutionQueue {
   readonly #tasks: TaskGroup;
-  readonly #run: (look: SourceResolution, signal: AbortSignal) => Promise<void>;
+  readonly #run: (resolution: SourceResolution, signal: AbortSignal) => Promise<void>;
   readonly #entries = new Map<string, QueueEntry>();
   readonly #waiting: QueueEntry[] = [];
   #running = 0;
 
-  /** `run` looks and writes down what it saw; it does not throw for a source that cannot be had. */
+  /** `run` resolves the source and records the result; it does not throw if the source is unavailable. */
   constructor(options: {
     tasks: TaskGroup;
-    run: (look: SourceResolution, signal: AbortSignal) => Promise<void>;
+    run: (resolution: SourceResolution, signal: AbortSignal) => Promise<void>;
   }) {
     this.#tasks = options.tasks;
     this.#run = options.run;
@@ -38,7 +38,10 @@ export class SourceResolutionQueue {
     return this.#entries.get(app);
   }
 
-  /** Begins a look. One under way for the same is enough, unless `news` says that it may have come too early. */
+  /**
+   * Starts a resolution. A running one with the same inputs is enough, unless `mayBeStale` says that the source may
+   * have changed since it started.
+   */
   start(resolution: SourceResolution, mayBeStale = false): void {
     const known = this.#entries.get(resolution.app);
     if (known?.attempt === resolution.attempt && known.isRefresh === resolution.isRefresh) {
@@ -66,7 +69,7 @@ export class SourceResolutionQueue {
       const entry = this.#waiting.shift();
       if (!entry) return;
       this.#running += 1;
-      this.#tasks.run(`look at the source of ${entry.app}`, async (signal) => {
+      this.#tasks.run(`resolve the source of ${entry.app}`, async (signal) => {
         try {
           await this.#resolve(entry, AbortSignal.any([signal, entry.controller.signal]));
         } finally {
@@ -83,7 +86,7 @@ export class SourceResolutionQueue {
       try {
         await this.#run(entry, signal);
       } catch (error) {
-        // Nobody wants to know any more.
+        // Cancelled meanwhile.
         if (entry.controller.signal.aborted) return;
         throw error;
       } finally {

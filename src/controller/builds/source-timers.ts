@@ -1,6 +1,6 @@
 import type { Clock } from "../../base/clock.ts";
 
-/** More often than this no server wants to be asked, whatever a spec says. */
+/** The minimum interval, whatever a spec says, to spare the server. */
 const INTERVAL_MIN_MS = 1_000;
 
 interface Timer {
@@ -8,7 +8,10 @@ interface Timer {
   readonly cancel: () => void;
 }
 
-/** When each App's source is to be looked at next. What was looked at counts from the last look, good or not. */
+/**
+ * The timers of the next resolution of each App's source. The interval counts from the last resolution, successful
+ * or not.
+ */
 export class SourceTimers {
   readonly #clock: Clock;
   readonly #onDue: (app: string) => void;
@@ -20,10 +23,13 @@ export class SourceTimers {
     this.#onDue = onDue;
   }
 
-  /** `sinceMs`: when the source was looked at last, as far as the store knows. Arming again with the same does nothing. */
+  /**
+   * `sinceMs`: the time of the last resolution that the store knows. Calling it again with the same values has no
+   * effect.
+   */
   arm(app: string, intervalMs: number, sinceMs: number): void {
     const now = this.#clock.now();
-    // A clock that was set back must not hold a look up until then.
+    // A clock that was set back must not delay the next resolution.
     const last = Math.min(now, Math.max(sinceMs, this.#lastResolvedMs.get(app) ?? 0));
     const dueMs = last + Math.max(intervalMs, INTERVAL_MIN_MS);
     const known = this.#timers.get(app);
@@ -31,7 +37,7 @@ export class SourceTimers {
     known?.cancel();
     const cancel = this.#clock.setTimer(Math.max(0, dueMs - now), () => {
       this.#timers.delete(app);
-      // A look that fails at once, or does not begin, is no reason to ask without end.
+      // A resolution that fails at once, or does not start, must not be repeated without delay.
       this.markResolved(app);
       this.#onDue(app);
     });
@@ -48,7 +54,7 @@ export class SourceTimers {
     this.#lastResolvedMs.delete(app);
   }
 
-  /** Nothing comes due any more. */
+  /** Stops all timers. */
   clear(): void {
     for (const { cancel } of this.#timers.values()) cancel();
     this.#timers.clear();

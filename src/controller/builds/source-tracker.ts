@@ -27,36 +27,36 @@ export interface SourceTrackerOptions {
   readonly clock: Clock;
   readonly logger: Logger;
   readonly tasks: TaskGroup;
-  /** Finds out what the App's source stands for now: a commit, or a digest of content. */
+  /** Resolves the App's source to a commit or a digest of its content. */
   readonly resolve: (resource: Resource<"App">, signal: AbortSignal) => Promise<string>;
-  /** The answer for this App is another one now. */
+  /** Called when the result for this App has changed. */
   readonly onChanged: (app: string) => void;
 }
 
 /**
- * What the sources of Apps stand for. The answer is a pin, found out once, beside the reconcilers,
- * and kept: a restart, a moved branch or a server that is away changes nothing by itself. A pin moves
- * when a person asks (DEPLOYED_AT), at the source's interval, and when a hook says that something was pushed.
+ * Tracks the revisions of Apps' sources. A revision is resolved once, concurrently with the reconcilers, and stored
+ * as a pin: a restart, a moved branch or an unreachable server alone changes nothing. A pin is renewed when a user
+ * requests it (DEPLOYED_AT), at the source's interval, and when a hook reports a push.
  */
 export class SourceTracker {
   readonly #options: SourceTrackerOptions;
   readonly #resolutions: SourceResolutionQueue;
   readonly #timers: SourceTimers;
-  /** First looks that failed, until the reconciler takes the result. */
+  /** Failed first resolutions, until the reconciler has read the result. */
   readonly #failures = new Map<
     string,
     { readonly attempt: string; readonly failure: BuildFailure }
   >();
-  /** What the pins are pins of; a pin knows that by a digest only. */
+  /** The sources of the pins; a pin itself has only a digest of its source. */
   readonly #pinnedSources = new Map<string, AppSource>();
-  /** Apps whose last refresh failed: one event tells of it, not one each time. */
+  /** Apps whose last refresh failed: only the first failure records an event. */
   readonly #failingRefreshes = new Set<string>();
 
   constructor(options: SourceTrackerOptions) {
     this.#options = options;
     this.#resolutions = new SourceResolutionQueue({
       tasks: options.tasks,
-      run: (look, signal) => this.#resolve(look, signal),
+      run: (resolution, signal) => this.#resolve(resolution, signal),
     });
     this.#timers = new SourceTimers(options.clock, (app) => this.#onTimer(app));
   }
@@ -78,10 +78,10 @@ export class SourceTracker {
     if (failed?.attempt === attempt) return { type: "failed", ...failed.failure };
     this.#failures.delete(name);
     this.#resolutions.start({ app: name, attempt, isRefresh: false });
-    return { type: "resolving", message: `looks at ${describeSource(resource)}` };
+    return { type: "resolving", message: `resolving ${describeSource(resource)}` };
   }
 
-  /** The revision that is held or pinned for the spec as it is; undefined while it is not known. */
+  /** Returns the fixed or pinned revision for the current spec; undefined while it is not known. */
   revision(resource: Resource<"App">): string | undefined {
     const held = resource.metadata.annotations[SOURCE_REVISION_ANNOTATION];
     if (held !== undefined) return held;
@@ -99,14 +99,14 @@ export class SourceTracker {
     this.#failures.delete(app);
     this.#failingRefreshes.delete(app);
     this.#pinnedSources.delete(app);
-    // Most Apps have none, and to remove it is a flush to the disk.
+    // Most Apps have none, and removing one flushes the disk.
     if (this.#options.store.sourcePins.get(app)) this.unpin(app);
   }
 
   /**
-   * The App has been written, or is there at the start. What was found out for another source counts
-   * no more, not even where that source comes back. (The pin of before a person asked anew stays until
-   * there is another: a rollback wants to know what was wanted last.)
+   * Called when the App has been written, and for each App at the start. Results for another source are dropped,
+   * even if that source is set again later. (The pin of the same source stays until a new one is resolved: a
+   * rollback needs the previous revision.)
    */
   handleAppWritten(resource: Resource<"App">): void {
     const { name } = resource.metadata;
@@ -121,12 +121,12 @@ export class SourceTracker {
     else if (pinned && !isSameSource(pinned, source)) this.unpin(name);
     const attempt = this.#attemptKey(resource);
     if (this.#failures.get(name)?.attempt !== attempt) this.#failures.delete(name);
-    // A look at what is pinned goes on: only its credential is another one.
-    const look = this.#resolutions.get(name);
-    if (look && look.attempt !== attempt && !isPinned) this.#resolutions.cancel(name);
+    // A refresh of a pin continues: only its credential has changed.
+    const resolution = this.#resolutions.get(name);
+    if (resolution && resolution.attempt !== attempt && !isPinned) this.#resolutions.cancel(name);
   }
 
-  /** Looks at all Apps that follow this repository; returns their names. */
+  /** Resolves the sources of all Apps that follow this repository; returns their names. */
   refreshFollowers(repository: {
     readonly urls: readonly string[];
     readonly ref: string | undefined;
@@ -142,12 +142,12 @@ export class SourceTracker {
     return followers.map((resource) => resource.metadata.name);
   }
 
-  /** No look begins by itself any more. */
+  /** Starts no more resolutions. */
   close(): void {
     this.#timers.clear();
   }
 
-  /** Forgets what was pinned, because it is not to be had any more: the next question looks anew. */
+  /** Removes a pin whose revision is not available any more: the next call resolves the source again. */
   unpin(app: string): void {
     this.#pinnedSources.delete(app);
     this.#options.store.sourcePins.remove(app);
@@ -156,7 +156,7 @@ export class SourceTracker {
   #refresh(resource: Resource<"App">, mayBeStale: boolean): void {
     const app = resource.metadata.name;
     const isRefresh = this.revision(resource) !== undefined;
-    // What failed before may be there now.
+    // The source may be available now.
     if (!isRefresh) this.#failures.delete(app);
     this.#resolutions.start({ app, attempt: this.#attemptKey(resource), isRefresh }, mayBeStale);
   }
@@ -180,29 +180,29 @@ export class SourceTracker {
     this.#refresh(resource, false);
   }
 
-  async #resolve(look: SourceResolution, signal: AbortSignal): Promise<void> {
-    const resource = this.#options.store.get("App", look.app);
-    if (!resource?.spec.source || this.#attemptKey(resource) !== look.attempt) return;
+  async #resolve(resolution: SourceResolution, signal: AbortSignal): Promise<void> {
+    const resource = this.#options.store.get("App", resolution.app);
+    if (!resource?.spec.source || this.#attemptKey(resource) !== resolution.attempt) return;
     try {
       const revision = await this.#options.resolve(resource, signal);
       signal.throwIfAborted();
-      this.#recordRevision(look, resource, revision);
+      this.#recordRevision(resolution, resource, revision);
     } catch (error) {
-      // An abort of anything else than this look is a server that did not answer.
+      // An abort of anything else means that the server did not respond.
       signal.throwIfAborted();
-      this.#recordFailure(look, resource, error);
+      this.#recordFailure(resolution, resource, error);
     }
   }
 
-  #recordRevision(look: SourceResolution, resource: Resource<"App">, revision: string): void {
+  #recordRevision(resolution: SourceResolution, resource: Resource<"App">, revision: string): void {
     const { store, clock, onChanged } = this.#options;
-    const { app } = look;
+    const { app } = resolution;
     this.#timers.markResolved(app);
     this.#failingRefreshes.delete(app);
     const key = pinKey(resource);
     const before = store.sourcePins.get(app);
     const isKnown = before?.key === key;
-    // An unchanged pin is not written again: that would be a flush to the disk at each interval.
+    // An unchanged pin is not written again: that would flush the disk at each interval.
     if (isKnown && before.revision === revision) {
       this.#scheduleRefresh(resource);
       return;
@@ -216,22 +216,22 @@ export class SourceTracker {
         name: app,
         type: "Normal",
         reason: "SourceChanged",
-        message: `${describeSource(resource)} went from ${shortRevision(before.revision)} to ${shortRevision(revision)}`,
+        message: `${describeSource(resource)} changed from ${shortRevision(before.revision)} to ${shortRevision(revision)}`,
       });
     });
     this.#scheduleRefresh(resource);
     onChanged(app);
   }
 
-  #recordFailure(look: SourceResolution, resource: Resource<"App">, error: unknown): void {
+  #recordFailure(resolution: SourceResolution, resource: Resource<"App">, error: unknown): void {
     const { store, logger, onChanged } = this.#options;
-    const { app } = look;
-    if (isUnexpected(error)) logger.error({ app, err: error }, "a source could not be looked at");
+    const { app } = resolution;
+    if (isUnexpected(error)) logger.error({ app, err: error }, "a source could not be resolved");
     const failure = describeSourceFailure(error, secretMask(store, resource.spec));
     this.#timers.markResolved(app);
     const known = this.revision(resource);
-    if (!look.isRefresh || known === undefined) {
-      this.#failures.set(app, { attempt: look.attempt, failure });
+    if (!resolution.isRefresh || known === undefined) {
+      this.#failures.set(app, { attempt: resolution.attempt, failure });
       onChanged(app);
       return;
     }
@@ -243,11 +243,11 @@ export class SourceTracker {
       name: app,
       type: "Warning",
       reason: failure.reason,
-      message: `${describeSource(resource)} cannot be looked at, and the app stays at ${shortRevision(known)}: ${failure.message}`,
+      message: `${describeSource(resource)} cannot be resolved, and the app stays at ${shortRevision(known)}: ${failure.message}`,
     });
   }
 
-  /** A failure counts for one source with one credential: another value of the Secret is worth another look. */
+  /** A failure counts for one source with one credential: a new value of the Secret allows another attempt. */
   #attemptKey(resource: Resource<"App">): string {
     const credential = getGitSource(resource)?.credential;
     const secret =

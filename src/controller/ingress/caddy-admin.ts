@@ -2,14 +2,14 @@ import { request } from "node:http";
 import { BerthError } from "../../base/errors.ts";
 import type { CaddyConfig } from "./caddy-config.ts";
 
-/** Loading may provision many modules; asking is answered at once by a Caddy that lives. */
+/** Loading may initialise many modules; a running Caddy answers other requests at once. */
 const LOAD_LIMIT_MS = 20_000;
 const READ_CONFIG_LIMIT_MS = 5_000;
 const PING_LIMIT_MS = 2_000;
-/** Far above what hundreds of Apps with options come to. */
+/** Far more than the configuration of hundreds of Apps with options. */
 const ANSWER_BYTES_MAX = 64 * 1024 * 1024;
 
-/** Caddy's admin API on a Unix socket: https://caddyserver.com/docs/api. */
+/** A client of Caddy's admin API on a Unix socket: https://caddyserver.com/docs/api. */
 export class CaddyAdmin {
   readonly #socket: string;
 
@@ -17,7 +17,7 @@ export class CaddyAdmin {
     this.#socket = socket;
   }
 
-  /** What is loaded now; undefined where nobody answers. */
+  /** Returns the loaded configuration; undefined if Caddy does not answer. */
   async readConfig(signal: AbortSignal): Promise<unknown> {
     try {
       const { status, text } = await this.#call(
@@ -46,14 +46,17 @@ export class CaddyAdmin {
     }
   }
 
-  /** Resolves with what Caddy has against it; undefined: it is loaded. Throws where Caddy does not answer. */
+  /**
+   * Loads a configuration. Returns Caddy's error message if it refuses the configuration, undefined if it is
+   * loaded. Throws if Caddy does not answer.
+   */
   async load(config: CaddyConfig, signal: AbortSignal): Promise<string | undefined> {
     const body = JSON.stringify(config);
     const { status, text } = await this.#call("POST", "/load", body, LOAD_LIMIT_MS, signal);
     return status === 200 ? undefined : parseError(text);
   }
 
-  /** Asks Caddy to end. Requests under way are let finish. */
+  /** Asks Caddy to exit. Running requests are completed. */
   async stop(signal: AbortSignal): Promise<void> {
     await this.#call("POST", "/stop", "", PING_LIMIT_MS, signal).catch(() => {});
   }
@@ -73,7 +76,7 @@ export class CaddyAdmin {
           socketPath: this.#socket,
           method,
           path,
-          // Caddy takes a name here for a request from a web page, and refuses it.
+          // Caddy refuses requests with a host name here, because a web page could send them.
           setHost: false,
           headers: {
             Host: "",
@@ -89,7 +92,7 @@ export class CaddyAdmin {
           let bytes = 0;
           response.on("data", (chunk: Buffer) => {
             bytes += chunk.length;
-            if (bytes > ANSWER_BYTES_MAX) response.destroy(new Error("too long an answer"));
+            if (bytes > ANSWER_BYTES_MAX) response.destroy(new Error("the response is too large"));
             chunks.push(chunk);
           });
           response.once("error", fail);
@@ -101,9 +104,9 @@ export class CaddyAdmin {
           );
         },
       );
-      // A timer, and no AbortSignal.timeout behind AbortSignal.any: Node 22.14 may collect these as garbage
-      // while they are waited for, and then nothing ever ends the request.
-      const late = setTimeout(() => outgoing.destroy(new Error("no answer in time")), limitMs);
+      // A timer, because Node 22.14 may garbage-collect AbortSignal.timeout behind AbortSignal.any while a request
+      // waits for it, which would then never end.
+      const late = setTimeout(() => outgoing.destroy(new Error("no response in time")), limitMs);
       outgoing.once("close", () => clearTimeout(late));
       outgoing.once("error", fail);
       outgoing.end(body);
@@ -117,7 +120,7 @@ function parseError(text: string): string {
     if (typeof parsed === "object" && parsed !== null && "error" in parsed)
       return String(parsed.error);
   } catch {
-    // Told as it came.
+    // Not JSON: the text itself is returned.
   }
   return text.trim() || "no reason given";
 }

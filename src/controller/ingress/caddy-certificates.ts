@@ -2,8 +2,8 @@ import { access, readdir } from "node:fs/promises";
 import { join } from "node:path";
 
 /**
- * The certificates that Caddy has stored: `<folder>/certificates/<authority>/<name>/<name>.crt`, as
- * certmagic lays them out. Only whether one is there is looked at; one that has run out is renewed by Caddy.
+ * The certificates in Caddy's storage, `<folder>/certificates/<authority>/<name>/<name>.crt` in certmagic's layout.
+ * Expiry is not checked, because Caddy renews certificates itself.
  */
 export class CaddyCertificates {
   readonly #folder: string;
@@ -12,7 +12,7 @@ export class CaddyCertificates {
     this.#folder = join(storageFolder, "certificates");
   }
 
-  /** False where that cannot be seen. */
+  /** Returns false if the storage cannot be read. */
   async has(name: string): Promise<boolean> {
     const authorities = await readdir(this.#folder).catch(() => []);
     for (const authority of authorities) {

@@ -9,10 +9,10 @@ import { buildCaddyConfig, type CaddyConfig, type CaddySettings } from "./caddy-
 import type { CaddyHost, IngressPaths } from "./caddy-host.ts";
 import type { Site } from "./site.ts";
 
-/** Debian's Caddy is up within half a second; a container on a busy machine takes seconds. */
+/** Debian's Caddy starts within half a second; a container on a busy machine takes seconds. */
 const START_LIMIT_MS = 15_000;
 const START_POLL_MS = 50;
-/** What a Caddy is taken for until it says its version: nothing later is used then. */
+/** The assumed version until Caddy reports its own: no newer features are used. */
 const OLDEST_VERSION = "2.6.0";
 
 export interface CaddyConfigLoaderOptions {
@@ -21,22 +21,22 @@ export interface CaddyConfigLoaderOptions {
   readonly settings: Omit<CaddySettings, "folder" | "adminSocket" | "version">;
   readonly clock: Clock;
   readonly logger: Logger;
-  /** Only in tests: the configuration as Caddy gets it. */
+  /** For tests only. */
   readonly render?: (settings: CaddySettings, sites: readonly Site[]) => CaddyConfig;
 }
 
 /**
- * Brings Caddy to a configuration: starts it where it does not run, reads back what it has, and loads only what
- * differs. Where Caddy refuses the whole, the Apps whose options it does not take are found out and left out.
+ * Brings Caddy to a configuration: starts it if necessary, compares the loaded configuration, and loads only
+ * differences. If Caddy refuses the configuration, the Apps whose options it refuses are found and left out.
  */
 export class CaddyConfigLoader {
   readonly #options: CaddyConfigLoaderOptions;
   readonly #admin: CaddyAdmin;
   readonly #render: (settings: CaddySettings, sites: readonly Site[]) => CaddyConfig;
   #version: string | undefined;
-  /** What was taken over from an earlier Berth is as this one would make it. */
+  /** False until the Caddy of an earlier Berth was compared with this one's options. */
   #isChecked = false;
-  /** What Caddy had against a site, by the site's digest: it is not asked again. */
+  /** Caddy's error message for a refused site, by the digest of the site, which is not tried again. */
   #refusalsByDigest = new Map<string, string>();
 
   constructor(options: CaddyConfigLoaderOptions) {
@@ -49,14 +49,14 @@ export class CaddyConfigLoader {
     return this.#version;
   }
 
-  /** A Caddy that answers, and nothing more is asked of it. */
+  /** True if Caddy answers. */
   async isUp(signal: AbortSignal): Promise<boolean> {
     return this.#admin.isAnswering(signal);
   }
 
   /**
-   * Returns what Caddy has against single Apps, by their names; they are not served. Throws where no
-   * Caddy can be had, or where it refuses what is no App's.
+   * Returns Caddy's error messages for single Apps by name; these Apps are not served. Throws if Caddy cannot be
+   * started, or if it refuses a part that belongs to no App.
    */
   async apply(sites: readonly Site[], signal: AbortSignal): Promise<ReadonlyMap<string, string>> {
     const { host, paths, logger } = this.#options;
@@ -79,44 +79,49 @@ export class CaddyConfigLoader {
       await host.assertPortsAvailable(findNewPorts(running, config), signal);
       const problem = await this.#admin.load(config, signal);
       if (problem !== undefined) {
-        logger.warn({ error: problem }, "caddy refuses its configuration");
+        logger.warn({ error: problem }, "Caddy refuses its configuration");
         accepted = await this.#findAccepted(sites, signal);
         config = this.#config(accepted);
         const rest = await this.#admin.load(config, signal);
         if (rest !== undefined) {
-          // The program was replaced while an older one runs, which does not know all of this.
+          // The program was replaced, but an older version is running that does not support the configuration.
           await host.stop(signal);
           throw configRefusedError(rest);
         }
       }
-      logger.info({ apps: accepted.length }, "caddy has loaded its configuration");
+      logger.info({ apps: accepted.length }, "Caddy has loaded its configuration");
     }
     const text = JSON.stringify(config);
     if (!(await hasContent(paths.configFile, text))) await writeAtomically(paths.configFile, text);
     return this.#collectRefusals(sites);
   }
 
-  /** With everything; where that does not come up, and cannot be tried beforehand, with nothing of any App. */
+  /**
+   * Starts Caddy with all sites; without any if it does not start and the configuration cannot be validated before.
+   */
   async #start(sites: readonly Site[], signal: AbortSignal): Promise<void> {
     const { host, logger } = this.#options;
     const accepted = await this.#findAccepted(sites, signal);
     await host.start(this.#config(accepted), signal);
     if (await this.#waitUntilUp(signal)) return;
     if (!(await host.isRunning(signal)) && accepted.length > 0) {
-      logger.warn({}, "caddy does not start with the options of the apps, and is started without");
+      logger.warn(
+        {},
+        "Caddy does not start with the options of the apps, and is started without them",
+      );
       await host.start(this.#config([]), signal);
       if (await this.#waitUntilUp(signal)) return;
     }
-    // It has hung, or has lost its socket: the next round begins with another one.
+    // Caddy hangs or has lost its socket: the next round starts another one.
     await host.stop(signal);
     throw new BerthError("internal", "Caddy does not answer", {
-      hint: "look into caddy.log and caddy.out in the ingress folder of the data directory",
+      hint: "see caddy.log and caddy.out in the ingress folder of the data directory",
     });
   }
 
   /**
-   * True where a Caddy that runs, and did not answer, does so after all, as one that is just starting. One that
-   * hangs is ended before anything else is tried: it may hold locks that a check of its successor waits for.
+   * Returns true if a running Caddy that did not answer does so after all, for example because it was starting. A
+   * Caddy that hangs is stopped first: it may hold locks that a validation needs.
    */
   async #waitForRecovery(signal: AbortSignal): Promise<boolean> {
     const { host } = this.#options;
@@ -131,14 +136,14 @@ export class CaddyConfigLoader {
     const limit = clock.now() + START_LIMIT_MS;
     for (let round = 1; clock.now() < limit; round += 1) {
       if (await this.#admin.isAnswering(signal)) return true;
-      // Not at each turn: with containers, it is a question to the engine.
+      // Not in each round: with containers, this is a request to the engine.
       if (round % 10 === 0 && !(await host.isRunning(signal))) return false;
       await delay(clock, START_POLL_MS, signal);
     }
     return false;
   }
 
-  /** Halves what Caddy refuses until the Apps that it does not take are found. */
+  /** Bisects a refused configuration until the refused Apps are found. */
   async #findAccepted(sites: readonly Site[], signal: AbortSignal): Promise<Site[]> {
     const { host, logger } = this.#options;
     const refusal = (some: readonly Site[]) => host.validate(this.#config(some), signal);
@@ -154,7 +159,7 @@ export class CaddyConfigLoader {
       if (found === undefined) return [...accepted, ...rest];
       const [only] = rest;
       if (only && rest.length === 1) {
-        logger.warn({ app: only.app, error: found }, "caddy refuses the options of an app");
+        logger.warn({ app: only.app, error: found }, "Caddy refuses the options of an app");
         this.#refusalsByDigest.set(hashJson(only), found);
         return accepted;
       }
@@ -195,12 +200,12 @@ export class CaddyConfigLoader {
 
 function configRefusedError(problem: string): BerthError {
   return new BerthError("internal", "Caddy refuses its configuration", {
-    hint: "the log of Berth has what Caddy says",
+    hint: "see Berth's log for Caddy's message",
     cause: new Error(problem),
   });
 }
 
-/** Ports that `config` listens on and `running` does not. */
+/** Returns the ports that `config` listens on and `running` does not. */
 function findNewPorts(running: unknown, config: CaddyConfig): number[] {
   const before = new Set(parsePorts(running));
   return parsePorts(config).filter((port) => !before.has(port));

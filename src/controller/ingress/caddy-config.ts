@@ -9,17 +9,17 @@ import { isAtLeast } from "./caddy-version.ts";
 import type { Site } from "./site.ts";
 
 export interface CaddySettings {
-  /** Holds the table, the certificates and Caddy's log; the same path where Caddy runs. */
+  /** The folder of the table, the certificates and Caddy's log; it has the same path for Caddy. */
   readonly folder: string;
   readonly adminSocket: string;
   readonly httpPort: number | undefined;
   readonly httpsPort: number | undefined;
   readonly acmeEmail: string | undefined;
-  /** Of Caddy, such as 2.6.2. */
+  /** Caddy's version, such as 2.6.2. */
   readonly version: string;
 }
 
-/** Where Caddy keeps its certificates. */
+/** Returns the folder of Caddy's certificates. */
 export function getStorageFolder(folder: string): string {
   return join(folder, "storage");
 }
@@ -27,18 +27,18 @@ export function getStorageFolder(folder: string): string {
 export type CaddyConfig = { readonly [key: string]: Json };
 
 /**
- * Everything that Caddy is told. Routes of plain Apps are in the table and not in here, so that this
- * changes (and Caddy loads it, which ends WebSockets in versions before 2.7) only for options and
- * for domains that need a public certificate. Equal input gives an equal configuration.
+ * Builds Caddy's whole configuration. Routes of plain Apps are in the table instead, so that the configuration
+ * (whose loading ends WebSockets in versions before 2.7) changes only for options and for domains that need a
+ * public certificate. Equal input gives an equal configuration.
  */
 export function buildCaddyConfig(settings: CaddySettings, unordered: readonly Site[]): CaddyConfig {
   const { httpPort, httpsPort } = settings;
   const sites = unordered.toSorted((a, b) => (a.app < b.app ? -1 : 1));
   const server = (scheme: "http" | "https", port: number): Json => ({
     listen: [`:${port}`],
-    // Against connections that send next to nothing; bodies take as long as they take.
+    // Against slow-header attacks; bodies have no limit.
     read_header_timeout: "1m",
-    // HTTP/3 would need a UDP port that nobody asked to open.
+    // HTTP/3 would need a UDP port that the user has not opened.
     protocols: ["h1", "h2"],
     automatic_https: { disable: true },
     ...(scheme === "https" ? { tls_connection_policies: [{}] } : {}),
@@ -75,9 +75,9 @@ export function buildCaddyConfig(settings: CaddySettings, unordered: readonly Si
 }
 
 /**
- * Public names get their certificates ahead, one by one. All others are signed by an authority of this
- * Caddy at the first handshake: they come and go without a change of the configuration. (One
- * certificate for `*.localhost` would do as well, if programs accepted it; OpenSSL does not.)
+ * Public names get their certificates in advance, one by one. All others are signed by Caddy's own authority at the
+ * first handshake, so that they need no change of the configuration. (One certificate for `*.localhost` would
+ * suffice if all programs accepted it; OpenSSL does not.)
  */
 function buildCertificateConfig(
   settings: CaddySettings,
@@ -112,11 +112,11 @@ function buildCertificateConfig(
           ...(subjects.length === 0 ? [] : [{ subjects, issuers: [acme] }]),
           { issuers: [{ module: "internal" }], on_demand: true },
         ],
-        // Without HTTP nobody can be asked: any name gets a certificate of the own authority.
+        // Without HTTP there is no permission endpoint: any name gets a certificate of Caddy's own authority.
         ...(httpPort === undefined ? {} : { on_demand: asked }),
       },
     },
-    // Without this, Caddy would try to write into the trust stores of the machine.
+    // Otherwise Caddy would try to change the trust stores of the machine.
     pki: { certificate_authorities: { local: { install_trust: false } } },
   };
 }

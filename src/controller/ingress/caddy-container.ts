@@ -5,10 +5,11 @@ import { BerthError, getErrorMessage } from "../../base/errors.ts";
 import { networkName } from "../engine-names.ts";
 import { COMPONENT, INSTANCE, SPEC_HASH } from "../labels.ts";
 import type {
-  ContainerRuntime,
   ContainerSpec,
+  ImageRuntime,
   MountSpec,
   ObservedContainer,
+  WorkloadRuntime,
 } from "../runtime/port.ts";
 import type { CaddyConfig } from "./caddy-config.ts";
 import type { CaddyHost, IngressPaths } from "./caddy-host.ts";
@@ -21,19 +22,19 @@ const COMMAND_LIMIT_MS = 30_000;
 const STOP_GRACE_MS = 10_000;
 
 export interface CaddyContainerOptions {
-  readonly runtime: ContainerRuntime;
+  readonly runtime: WorkloadRuntime & ImageRuntime;
   readonly instance: string;
   readonly image: string;
   readonly paths: IngressPaths;
   readonly httpPort: number | undefined;
   readonly httpsPort: number | undefined;
-  /** `uid:gid` that owns the folder, as containers see it; undefined: root. */
+  /** `uid:gid` of the folder's owner inside containers; undefined for root. */
   readonly user: string | undefined;
 }
 
 /**
- * Caddy as a container on the network of the apps. The folder of the ingress is mounted under its own
- * path, so that table, configuration and admin socket are those of a process; the table cannot be written from inside.
+ * Caddy as a container on the apps' network. The folder of the ingress is mounted under its own path, so that
+ * table, configuration and admin socket are the same as for a process; the table is mounted read-only.
  */
 export class CaddyContainer implements CaddyHost {
   readonly mode = "container";
@@ -58,7 +59,7 @@ export class CaddyContainer implements CaddyHost {
     return there === undefined || isMadeFrom(there, this.#spec());
   }
 
-  /** The engine tells at the start of the container. */
+  /** The engine reports taken ports when the container starts. */
   assertPortsAvailable(): Promise<void> {
     return Promise.resolve();
   }
@@ -68,7 +69,7 @@ export class CaddyContainer implements CaddyHost {
     const spec = this.#spec();
     const there = await this.#find(signal);
     if (there?.state === "running" && isMadeFrom(there, spec)) return;
-    // Also one that has ended: its network may be another one by now, and its log starts anew.
+    // An exited container is removed too: its network may have been replaced, and its log must start again.
     if (there) await runtime.removeContainer(there.id, signal);
     if ((await runtime.inspectImage(image, signal)) === undefined)
       await runtime.pullImage(image, undefined, () => {}, signal);
@@ -143,7 +144,7 @@ export class CaddyContainer implements CaddyHost {
     return all.find(({ labels }) => labels[COMPONENT] === "ingress");
   }
 
-  /** Undefined where the container does not run. */
+  /** Returns undefined if the container is not running. */
   async #exec(
     command: readonly string[],
     signal: AbortSignal,

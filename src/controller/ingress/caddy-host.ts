@@ -1,33 +1,34 @@
 import type { CaddyConfig } from "./caddy-config.ts";
 import type { Ingress } from "./port.ts";
 
-/** Where Caddy runs: a process of this machine, or a container. Who drives it need not know which. */
+/** Runs Caddy, as a process of this machine or as a container. */
 export interface CaddyHost {
   readonly mode: Exclude<Ingress["mode"], "off">;
-  /** Such as 2.6.2. Undefined where that is only known once it runs. */
+  /** Returns a version such as 2.6.2; undefined if it is only known while Caddy runs. */
   version(signal: AbortSignal): Promise<string | undefined>;
   /**
-   * Starts it with this configuration, unless it runs; replaces one that was made in another way. Throws BerthError `port_taken`, `image_not_found`, `engine_unreachable`, `internal`.
+   * Starts Caddy with this configuration unless it is running; replaces one with other settings. Throws BerthError
+   * `port_taken`, `image_not_found`, `engine_unreachable`, `internal`.
    */
   start(config: CaddyConfig, signal: AbortSignal): Promise<void>;
-  /** False for one that runs and was made in another way, such as for other ports. */
+  /** Returns false for a running Caddy with other settings, such as other ports. */
   isUpToDate(signal: AbortSignal): Promise<boolean>;
-  /** True for one that is there, whether or not it answers yet. */
+  /** Returns true if Caddy exists, even if it does not answer yet. */
   isRunning(signal: AbortSignal): Promise<boolean>;
-  /** Throws `port_taken` where one of these ports of the machine cannot be had; they are not Caddy's now. */
+  /** Throws `port_taken` if one of these ports, which Caddy does not use yet, is not available. */
   assertPortsAvailable(ports: readonly number[], signal: AbortSignal): Promise<void>;
-  /** What Caddy has against this configuration, without loading it; undefined: nothing. */
+  /** Returns Caddy's error message for this configuration without loading it; undefined if it is valid. */
   validate(config: CaddyConfig, signal: AbortSignal): Promise<string | undefined>;
-  /** Ends it. One that does not run is done. */
+  /** Stops Caddy. Does nothing if it is not running. */
   stop(signal: AbortSignal): Promise<void>;
-  /** Called when it has ended by itself, where that is noticed at once. */
+  /** Called when Caddy exits by itself, if the host notices it. */
   onExit: () => void;
 }
 
-/** The files that Caddy and Berth share. Paths are the same for both, whatever the mode. */
+/** The files that Caddy and Berth share. The paths are the same for both in every mode. */
 export interface IngressPaths {
   readonly folder: string;
-  /** Of a Unix socket: shorter than 108 bytes. */
+  /** The path of a Unix socket: shorter than 108 bytes. */
   readonly adminSocket: string;
   readonly configFile: string;
 }

@@ -14,19 +14,19 @@ import type { Ingress, IngressState, SiteVerdict } from "./port.ts";
 import { type Site, siteDigest } from "./site.ts";
 import { mapHostsToApps, SitePlanner } from "./site-planner.ts";
 
-/** A Caddy that is gone is noticed within this time, and at once where it is a child of this process. */
+/** An exited Caddy is noticed within this time, and at once if it is a child of this process. */
 const POLL_MS = 2_000;
-/** Between two looks at the whole of what Caddy has loaded, for changes by other hands. */
+/** The loaded configuration is compared in every fifth poll, to notice changes by others. */
 const COMPARE_EVERY = 5;
-/** Changes of Apps come in groups, as when a folder is read. */
+/** Changes of Apps come in groups, for example when a folder is read. */
 const DEBOUNCE_MS = 100;
-/** Between tries to start a Caddy that does not come up: 1 s, then twice as long each time. */
+/** The first delay before another attempt to start Caddy; it doubles each time. */
 const RETRY_MIN_MS = 1_000;
 const RETRY_MAX_MS = 30_000;
 
 interface RecordedVerdict {
   readonly verdict: SiteVerdict;
-  /** Of the site that it was given for. */
+  /** The digest of the site that the verdict is about. */
   readonly digest: string;
 }
 
@@ -42,14 +42,14 @@ export interface CaddyIngressOptions {
   readonly httpsPort: number | undefined;
   readonly clock: Clock;
   readonly logger: Logger;
-  /** The verdict on this App, or what the proxy is, has changed. */
+  /** Called when the verdict on this App, or the state of the proxy, has changed. */
   readonly onChanged: (app: string) => void;
 }
 
 /**
- * The ingress on Caddy. One loop is its only writer: it works the sites out of the store, brings hosts and
- * configuration to them, looks after Caddy, and says of each App whether it is served. Level-based: a
- * round that fails changes what it could, and the next one begins anew.
+ * The ingress with Caddy. One loop is its only writer: it computes the sites from the store, updates hosts and
+ * configuration, supervises Caddy, and publishes a verdict for each App. Level-based: a round that fails changes
+ * what it can, and the next one starts from the beginning.
  */
 export class CaddyIngress implements Ingress, AsyncDisposable {
   readonly mode: Ingress["mode"];
@@ -58,7 +58,7 @@ export class CaddyIngress implements Ingress, AsyncDisposable {
   readonly #options: CaddyIngressOptions;
   readonly #planner: SitePlanner;
   readonly #tasks: TaskGroup;
-  #state: IngressState = { ready: false, message: "the ingress is being started" };
+  #state: IngressState = { ready: false, message: "the ingress is starting" };
   #verdicts = new Map<string, RecordedVerdict>();
   #apps: ReadonlyMap<string, string> = new Map();
   #isDirty = true;
@@ -73,7 +73,7 @@ export class CaddyIngress implements Ingress, AsyncDisposable {
     this.table = options.table;
     this.#planner = new SitePlanner(options);
     this.#tasks = new TaskGroup((err, task) =>
-      options.logger.error({ err, task }, "the ingress has stopped looking after Caddy"),
+      options.logger.error({ err, task }, "the supervision of Caddy has ended"),
     );
   }
 
@@ -88,7 +88,7 @@ export class CaddyIngress implements Ingress, AsyncDisposable {
       served: false,
       reason: "WaitingForIngress",
       message: this.#state.ready
-        ? "the ingress is about to take up the change of its domain or options"
+        ? "the ingress is applying the change of its domain or options"
         : this.#state.message,
     };
   }
@@ -101,7 +101,7 @@ export class CaddyIngress implements Ingress, AsyncDisposable {
     return `${secure ? "https" : "http"}://${domain}${port === undefined || port === usual ? "" : `:${port}`}${path}`;
   }
 
-  /** Resolves at once; Caddy is started, or taken over, in the background. */
+  /** Returns at once; Caddy is started, or adopted, in the background. */
   start(signal: AbortSignal): void {
     const { store, host } = this.#options;
     this.#unwatch = store.watch((change) => this.#onChange(change));
@@ -109,7 +109,7 @@ export class CaddyIngress implements Ingress, AsyncDisposable {
     this.#tasks.run("caddy", (ending) => this.#loop(AbortSignal.any([signal, ending])));
   }
 
-  /** Ends Caddy too. Berth's own end leaves it running: see `[Symbol.asyncDispose]`. */
+  /** Stops Caddy too. `[Symbol.asyncDispose]` leaves it running. */
   async stop(signal: AbortSignal): Promise<void> {
     await this[Symbol.asyncDispose]();
     await this.#options.host.stop(signal);
@@ -140,7 +140,7 @@ export class CaddyIngress implements Ingress, AsyncDisposable {
       try {
         const isUp = await this.#options.loader.isUp(signal);
         if (!isUp && this.#state.ready)
-          this.#setState({ ready: false, message: "Caddy does not answer, and is started anew" });
+          this.#setState({ ready: false, message: "Caddy does not answer, and is restarted" });
         if (!isUp || this.#isDirty || round % COMPARE_EVERY === 0) await this.#reconcile(signal);
         failures = 0;
       } catch (error) {
@@ -148,7 +148,7 @@ export class CaddyIngress implements Ingress, AsyncDisposable {
         failures += 1;
         this.#isDirty = true;
         const fields = { error: getErrorMessage(error), failures };
-        // What Berth says on purpose, such as that a port is taken, needs no stack to be understood.
+        // Expected errors, such as a taken port, need no stack.
         const isExpected = error instanceof BerthError && error.code !== "internal";
         if (failures === 1)
           logger.warn(isExpected ? fields : { ...fields, err: error }, "the ingress is not ready");
@@ -157,7 +157,7 @@ export class CaddyIngress implements Ingress, AsyncDisposable {
       }
       const retryMs = Math.min(RETRY_MIN_MS * 2 ** (failures - 1), RETRY_MAX_MS);
       if (failures > 0) await this.#pause(retryMs, signal);
-      // What changed during the round, and was told before anybody waited for it, is taken up at once.
+      // Changes during the round are applied at once.
       else if (!this.#isDirty || this.#cancelDebounce) await this.#pause(POLL_MS, signal);
     }
   }
@@ -169,14 +169,14 @@ export class CaddyIngress implements Ingress, AsyncDisposable {
     this.#apps = apps;
     this.#publishRefusals(refusals);
     const hosts = mapHostsToApps(sites);
-    // New hosts before the configuration and old ones after it: an App that gets options, or loses
-    // them, is served by the one or the other at any moment.
+    // New hosts are added before the configuration and old ones removed after it: an App that gains or loses
+    // options is always served by one of the two.
     await this.table.setHosts(hosts, "add");
     let refused: ReadonlyMap<string, string>;
     try {
       refused = await loader.apply(sites, signal);
     } finally {
-      // Whatever came of it: a host that now needs a password must not stay open without one.
+      // Even after a failure: a host that now needs a password must not stay open without one.
       await this.table.setHosts(hosts, "replace");
     }
     if (refused.size > 0)
@@ -213,11 +213,11 @@ export class CaddyIngress implements Ingress, AsyncDisposable {
     return {
       served: true,
       https,
-      note: `a certificate for ${own} is being obtained, which needs the name to lead to this machine; browsers complain until then`,
+      note: `a certificate for ${own} is being obtained, which requires that the name resolves to this machine; browsers show a warning until then`,
     };
   }
 
-  /** What is refused whatever Caddy says need not wait for it. */
+  /** Publishes refusals that do not depend on Caddy. */
   #publishRefusals(refusals: ReadonlyMap<string, { reason: string; message: string }>): void {
     const before = [...this.#verdicts].filter(([app]) => this.#apps.has(app));
     this.#setVerdicts(new Map([...before, ...this.#toVerdicts(refusals)]));
@@ -234,7 +234,7 @@ export class CaddyIngress implements Ingress, AsyncDisposable {
     );
   }
 
-  /** With the digests of the sites as they were read in this round, which may be older than the store. */
+  /** Adds the digests of the sites of this round, which may be older than the store. */
   #withDigests(verdicts: ReadonlyMap<string, SiteVerdict>): [string, RecordedVerdict][] {
     return [...verdicts].map(([app, verdict]) => [
       app,
@@ -256,7 +256,7 @@ export class CaddyIngress implements Ingress, AsyncDisposable {
     for (const app of this.#apps.keys()) this.#options.onChanged(app);
   }
 
-  /** Apps that were deleted while no Berth ran. */
+  /** Removes the entries of Apps that were deleted while Berth was not running. */
   async #removeDeletedApps(): Promise<void> {
     const { store, logger } = this.#options;
     try {
@@ -283,11 +283,11 @@ export class CaddyIngress implements Ingress, AsyncDisposable {
 }
 
 function describeError(error: unknown): string {
-  if (!(error instanceof BerthError)) return "the ingress failed; the log of Berth says why";
+  if (!(error instanceof BerthError)) return "the ingress failed; see Berth's log";
   return error.hint === undefined ? error.message : `${error.message}; ${error.hint}`;
 }
 
-/** The last part of what Caddy says is the cause; before it stands the way to it. */
+/** Returns the last part of Caddy's message, which is the cause, without paths. */
 function redactPaths(problem: string): string {
   return problem.replaceAll(/(^|[\s"'=:])\/[^\s"':]+/g, "$1(path)").slice(-300);
 }

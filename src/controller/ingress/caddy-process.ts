@@ -11,11 +11,11 @@ import type { CaddyHost, IngressPaths } from "./caddy-host.ts";
 import { parseCaddyVersion } from "./caddy-version.ts";
 import { assertPortsFree } from "./port-check.ts";
 
-/** `caddy validate` of hundreds of routes takes well below a second. */
+/** `caddy validate` of hundreds of routes takes far less than a second. */
 const CHECK_LIMIT_MS = 30_000;
 const STOP_LIMIT_MS = 5_000;
 
-/** The first `caddy` that may be run; undefined where there is none. */
+/** Returns the first executable `caddy` of the search path; undefined if there is none. */
 export async function findCaddy(searchPath: string): Promise<string | undefined> {
   const folders = searchPath.split(delimiter).filter((folder) => isAbsolute(folder));
   for (const folder of folders) {
@@ -31,13 +31,13 @@ export interface CaddyProcessOptions {
   readonly clock: Clock;
   readonly httpPort: number | undefined;
   readonly httpsPort: number | undefined;
-  /** For Caddy's own look-ups (PATH, proxies); HOME and the XDG folders are set here. */
+  /** Environment variables for Caddy (PATH, proxies); HOME and the XDG folders are set here. */
   readonly environment?: Readonly<Record<string, string>>;
 }
 
 /**
- * Caddy as a process of its own group, which goes on when Berth ends, however it ends: whatever it is
- * told stands in its config file and in the table. The next Berth takes it over.
+ * Caddy as a process in its own process group, which keeps running when Berth exits or is killed: its configuration
+ * file and the table have everything it needs. The next Berth adopts it.
  */
 export class CaddyProcess implements CaddyHost {
   readonly mode = "process";
@@ -59,7 +59,7 @@ export class CaddyProcess implements CaddyHost {
     return (await this.#findPid()) !== undefined || this.#admin.isAnswering(signal);
   }
 
-  /** Everything about it stands in its configuration. */
+  /** All settings are in the configuration. */
   isUpToDate(): Promise<boolean> {
     return Promise.resolve(true);
   }
@@ -95,7 +95,7 @@ export class CaddyProcess implements CaddyHost {
     await rm(this.#pidFile, { force: true });
   }
 
-  /** What Caddy itself logs goes to a file that it bounds; this one takes its last words. */
+  /** Caddy logs to a file that it rotates itself; its stderr goes to another one. */
   async #spawn(): Promise<void> {
     const { program, paths } = this.#options;
     const output = await open(join(paths.folder, "caddy.out"), "w", 0o600);
@@ -118,13 +118,13 @@ export class CaddyProcess implements CaddyHost {
     }
   }
 
-  /** Of a Caddy that was started for this folder and is there still; numbers are used again. */
+  /** Returns the process id of a running Caddy of this folder; ids are reused by other processes. */
   async #findPid(): Promise<number | undefined> {
     try {
       const pid = Number(await readFile(this.#pidFile, "utf8"));
       if (!Number.isSafeInteger(pid) || pid <= 1) return undefined;
-      const words = (await readFile(`/proc/${pid}/cmdline`, "utf8")).split("\0");
-      return words.includes(this.#options.paths.configFile) ? pid : undefined;
+      const args = (await readFile(`/proc/${pid}/cmdline`, "utf8")).split("\0");
+      return args.includes(this.#options.paths.configFile) ? pid : undefined;
     } catch {
       return undefined;
     }
@@ -182,7 +182,7 @@ export class CaddyProcess implements CaddyHost {
   }
 }
 
-/** What Caddy says last, after its log lines. */
+/** Returns Caddy's last message after its log lines. */
 export function parseLastError(output: string): string {
   const lines = output.trim().split("\n");
   const line = lines.findLast((text) => /^Error: /i.test(text)) ?? lines.at(-1) ?? "";
@@ -192,7 +192,7 @@ export function parseLastError(output: string): string {
 function startError(message: string, cause: Error): BerthError {
   const isGone = "code" in cause && cause.code === "ENOENT";
   return isGone
-    ? new BerthError("internal", "there is no caddy on this machine any more", {
+    ? new BerthError("internal", "caddy is no longer installed on this machine", {
         hint: "install it (apt install caddy), or start Berth with --ingress off",
         cause,
       })
@@ -212,6 +212,6 @@ function sendSignal(pid: number, signal: "SIGTERM" | "SIGKILL"): void {
   try {
     process.kill(pid, signal);
   } catch {
-    // It has ended.
+    // The process has already exited.
   }
 }

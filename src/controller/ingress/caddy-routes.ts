@@ -6,12 +6,12 @@ import { hostPattern } from "./folder-route-table.ts";
 import { LONG_LEVELS, longPattern, SLOTS, shortPattern } from "./route-table-entry.ts";
 import { internalPattern, isInternalName, isTableOnly, isWildcard, type Site } from "./site.ts";
 
-/** Where Caddy asks, at the first handshake for a name, whether the name is one of ours. */
+/** The path of Caddy's permission requests at the first handshake for a name. */
 export const CERTIFICATE_PERMISSION_PATH = "/.well-known/berth/certificate";
 const ACME_PATH = "/.well-known/acme-challenge/*";
 
 export interface RouteSettings {
-  /** Of the ingress: the table is in it. */
+  /** The folder of the ingress, which contains the table. */
   readonly folder: string;
   readonly httpPort: number | undefined;
   readonly httpsPort: number | undefined;
@@ -26,15 +26,15 @@ export function getTableFolder(folder: string): string {
   return join(folder, "table");
 }
 
-/** Gets a certificate of a public authority, and its HTTP requests are sent to HTTPS. */
+/** True for a domain with a certificate of a public authority, whose HTTP requests are redirected to HTTPS. */
 export function hasPublicCertificate(site: Site, domain: string): boolean {
   return site.https && !isInternalName(domain) && !isWildcard(domain);
 }
 
 /**
- * Routes of one server, in the order in which they are tried: the question of the certificates, how
- * host names are written, what is sent elsewhere, Apps with options (the longest path first), all others by the table, Apps of whole
- * subtrees (`*.example.org`), and nothing.
+ * Builds the routes of one server, in order: certificate permission, normalisation of host names, redirects, Apps
+ * with options (the longest path first), all other Apps through the table, Apps of whole subtrees
+ * (`*.example.org`), and the error page.
  */
 export function buildServerRoutes(
   settings: RouteSettings,
@@ -72,8 +72,8 @@ export function buildServerRoutes(
 }
 
 /**
- * `Web.Example.ORG.` is web.example.org (RFC 4343): whatever comes after this, the App too, sees it
- * so. Caddy's own matcher knows that; names of files are told apart by case. It has no function for it.
+ * Normalises host names: `Web.Example.ORG.` is web.example.org (RFC 4343). Caddy's own matcher does so, but file
+ * names are case-sensitive. Caddy has no function for it.
  */
 const normalizeHostRoute: CaddyRoute = {
   match: [{ vars_regexp: { "{http.request.hostport}": { pattern: "[A-Z]|\\.(?::[0-9]+)?$" } } }],
@@ -95,7 +95,7 @@ const normalizeHostRoute: CaddyRoute = {
   ],
 };
 
-/** One App's own route, for those of its domains that `of` takes. */
+/** Builds the routes of one App, for those of its domains that `of` selects. */
 function buildSiteRoutes(
   settings: RouteSettings,
   site: Site,
@@ -136,8 +136,8 @@ function buildSiteRoutes(
 }
 
 /**
- * Where the newest entry below `place` leads to; then, where the folder is there without an entry, that
- * the App is not available. Falls through where there is no such folder.
+ * Builds routes to the targets of the newest entry below `place`; then an error page if the folder has no entry.
+ * Falls through if there is no such folder.
  */
 function buildTableRoutes(
   settings: RouteSettings,
@@ -154,7 +154,7 @@ function buildTableRoutes(
     ],
     handle,
   });
-  // What the name of the file says is taken apart by a second matcher, which sees the first one's result.
+  // A second matcher splits the file name, because it sees the first one's result.
   const leadBy = (pattern: string, slots: number): Json => ({
     handler: "subroute",
     routes: [
@@ -179,23 +179,25 @@ function proxyHandler(version: string, slots: number, strippedPrefix: string): C
       dial: `{http.regexp.up.1}{http.regexp.up.${slot + 3}}{http.regexp.up.2}`,
     })),
     load_balancing: {
-      // Counters would be those of all Apps together, and two Apps in turn would each meet one replica.
+      // Round-robin counters would be shared by all Apps, so that two Apps in turn would each reach one replica
+      // only.
       selection_policy: { policy: "random" },
-      // A replica that has just gone: another one is tried. Only what never arrived is sent again, and GETs.
+      // Retries another replica after a failed connection. Only requests that were not sent, and GETs, are
+      // repeated.
       try_duration: "2s",
       try_interval: "50ms",
     },
-    // Answers that trickle (not only event streams, which Caddy knows) reach people as they come. Not
-    // -1: that also means that a request goes on when its client has left.
+    // Flushes slow responses early (Caddy itself recognises event streams only). -1 would also keep a request
+    // running after its client has left.
     flush_interval: "10ms",
     transport: {
       protocol: "http",
-      // Below the 5 s after which Node's server hangs up, so that no request meets a closed connection.
+      // Below the 5 s keep-alive of Node's server, so that no request is sent on a connection that it closes.
       keep_alive: { enabled: true, idle_timeout: "4s", max_idle_conns_per_host: 64 },
     },
     headers: {
       request: {
-        // X-Forwarded-For, -Host and -Proto are Caddy's. These are what apps believe beside them.
+        // Caddy sets X-Forwarded-For, -Host and -Proto. Apps would trust these others, which clients could forge.
         delete: ["Forwarded", "X-Forwarded-Port", "X-Forwarded-Server", "X-Forwarded-Ssl"].concat(
           strippedPrefix === "" ? ["X-Forwarded-Prefix"] : [],
         ),
@@ -207,7 +209,7 @@ function proxyHandler(version: string, slots: number, strippedPrefix: string): C
         },
       },
     },
-    // Before 2.7, WebSockets end when a configuration is loaded; since then they may stay.
+    // Before 2.7, WebSockets end when a configuration is loaded; later versions can keep them.
     ...(isAtLeast(version, 2, 7) ? { stream_close_delay: "1h" } : {}),
   };
 }
@@ -233,7 +235,7 @@ function buildRedirectRoutes(
   );
 }
 
-/** Authorities ask over HTTP whether a name is ours, and are answered by Caddy before any route. */
+/** Redirects HTTP to HTTPS. Caddy answers the HTTP challenges of authorities before any route. */
 function buildHttpsRedirects(settings: RouteSettings, sites: readonly Site[]): CaddyRoute[] {
   if (settings.httpsPort === undefined) return [];
   const host = sites.flatMap((site) =>
@@ -251,8 +253,8 @@ function buildHttpsRedirects(settings: RouteSettings, sites: readonly Site[]): C
 }
 
 /**
- * Yes for names of local networks that lead to an App with HTTPS. Asked by Caddy itself only: what
- * reaches the port from elsewhere under this path is an App's.
+ * Permits certificates for internal names of Apps with HTTPS. Only Caddy itself gets this route: other requests
+ * with this path go to the App.
  */
 function buildCertificatePermissionRoute(
   settings: RouteSettings,
@@ -327,7 +329,7 @@ function basicAuthHandler(users: NonNullable<Site["users"]>): CaddyHandler {
       http_basic: {
         hash: { algorithm: "bcrypt" },
         accounts: users.map(({ name, hash }) => ({ username: name, password: hash })),
-        // Checking a password takes tens of milliseconds of a core, at every request without it.
+        // Checking a password takes tens of milliseconds of a core for each request without the cache.
         hash_cache: {},
         realm: "restricted",
       },
@@ -365,7 +367,7 @@ function buildOrigin(settings: RouteSettings, scheme: Scheme, domain: string): s
   return `${scheme}://${domain}${port === undefined || port === usual ? "" : `:${port}`}`;
 }
 
-/** Text of a person: without this, `{env.HOME}` in a page would be the variable of that name. */
+/** Escapes text of users: `{env.HOME}` in a page would otherwise be replaced by the variable. */
 function escapePlaceholders(text: string): string {
   return text.replaceAll(/[{}]/g, (brace) => `\\${brace}`);
 }

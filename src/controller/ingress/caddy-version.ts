@@ -1,4 +1,4 @@
-/** The number in what `caddy version` prints: `v2.8.4 h1:...`, `2.6.2`; undefined where there is none. */
+/** Parses the version in the output of `caddy version`: `v2.8.4 h1:...`, `2.6.2`; undefined if there is none. */
 export function parseCaddyVersion(text: string): string | undefined {
   return /\bv?(\d+\.\d+(?:\.\d+)?)/.exec(text)?.[1];
 }

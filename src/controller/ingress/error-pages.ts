@@ -1,31 +1,31 @@
-/** What people see in place of an App. Nothing on a page comes from a request. */
+/** The error pages of the ingress. They contain nothing of the request. */
 
 export const unknownPage = page(
   "404",
   "Nothing here",
-  "No app answers for this address. Look for a slip in the domain, or in the path behind it.",
+  "There is no app at this address. Check the spelling of the domain and of the path.",
 );
 
 export const unavailablePage = page(
   "503",
   "Not available",
-  "The app is stopped, or none of its containers is ready. This page is worth another try in a moment.",
+  "The app is stopped, or none of its containers is ready. Try again in a moment.",
 );
 
 export const brokenPage = page(
   "502",
   "No answer",
-  "The app took the request and did not answer it, or could not be reached.",
+  "The app did not answer the request, or could not be reached.",
 );
 
-/** `message` is text; `html` is a page of its own and stays as it is. */
+/** `message` is plain text; `html` is a complete page that is used unchanged. */
 export function maintenancePage(options: {
   readonly message?: string | undefined;
   readonly html?: string | undefined;
 }): string {
   return (
     options.html ??
-    page("503", "Maintenance", options.message ?? "The app is being worked on, and will be back.")
+    page("503", "Maintenance", options.message ?? "The app is under maintenance, and will be back.")
   );
 }
 

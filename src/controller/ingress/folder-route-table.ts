@@ -17,38 +17,36 @@ import {
 } from "./route-table-entry.ts";
 
 /**
- * How long an entry stays after a newer one has come: Caddy may have listed the folder before, and
- * takes microseconds from there to its look at the file; a loaded machine may make much more of it.
+ * A superseded entry is kept for this time: Caddy may have listed the folder before, and takes microseconds, or much
+ * longer on a loaded machine, until it reads the file.
  */
 const SUPERSEDED_KEPT_MS = 1_000;
 
-/** What Caddy's host names, as it tells them, may be to be looked up: no `..`, no pattern, no upper case. */
+/** Host names that may be looked up as file names: no `..`, no pattern, no upper case. */
 export const hostPattern = "^(?:[a-z0-9-]+\\.)*[a-z0-9-]+$";
 const validHost = new RegExp(hostPattern);
 const HOST_LENGTH_MAX = 253;
 const validApp = new RegExp(namePattern);
 
 interface StoredEntry extends RouteTableEntry {
-  /** The name in the App's folder: of the file, or of the first folder on the way to it. */
+  /** The name in the App's folder: of the file, or of the outermost folder. */
   readonly name: string;
   readonly isLong: boolean;
 }
 
 /**
- * The route table as a folder, which Caddy reads at each request:
- *
- *     apps/<app>/<entry>     see table-entry.ts; the first by name counts
- *     hosts/<host>           a link to ../apps/<app>
- *     new/                   what is being made, and what is being removed
- *
- * Each change shows at once and as a whole: a file appears, or a folder is renamed. It outlives Berth
- * and Caddy. A folder without an entry is a known host that nobody answers for.
+ * The route table as a folder, which Caddy reads for each request:
+ * - `apps/<app>/<entry>`: see route-table-entry.ts; the first by name is current.
+ * - `hosts/<host>`: a link to `../apps/<app>`.
+ * - `new/`: entries that are being created or removed.
+ * Each change is atomic: a file appears, or a folder is renamed. The table outlives Berth and Caddy. A folder
+ * without an entry is a known host without targets.
  */
 export class FolderRouteTable implements AppRouteTable {
   readonly folder: string;
   readonly #clock: Clock;
   readonly #mutex = new KeyedMutex();
-  /** When entries were superseded, by path; those of an earlier run are in none. */
+  /** The time when each path was superseded; entries of an earlier run are missing. */
   readonly #superseded = new Map<string, number>();
 
   constructor(options: { readonly folder: string; readonly clock: Clock }) {
@@ -56,7 +54,7 @@ export class FolderRouteTable implements AppRouteTable {
     this.#clock = options.clock;
   }
 
-  /** Makes the folders, and takes away what a crash left half made. */
+  /** Creates the folders, and removes the remains of a crash. */
   prepare(): Promise<void> {
     return withDiskErrors(async () => {
       await rm(join(this.folder, "new"), { recursive: true, force: true });
@@ -105,14 +103,14 @@ export class FolderRouteTable implements AppRouteTable {
     );
   }
 
-  /** Nobody has a route any more, and no host is known. */
+  /** Removes all routes and hosts. */
   async clear(): Promise<void> {
     await this.prepare();
     await this.setHosts(new Map(), "replace");
     await this.retainApps(new Set());
   }
 
-  /** Hosts that are known, and the App that each leads to. `replace`: all others become unknown. */
+  /** Sets the hosts and their Apps. `replace` removes all other hosts. */
   setHosts(hosts: ReadonlyMap<string, string>, how: "add" | "replace"): Promise<void> {
     return this.#mutex.runExclusive("hosts", () =>
       withDiskErrors(async () => {
@@ -121,7 +119,7 @@ export class FolderRouteTable implements AppRouteTable {
           await mkdir(this.#appFolder(app), { recursive: true, mode: 0o700 });
         for (const [host, app] of hosts) {
           if (!validHost.test(host) || host.length > HOST_LENGTH_MAX)
-            throw new BerthError("internal", `"${host}" is no host name`);
+            throw new BerthError("internal", `"${host}" is not a host name`);
           const path = join(folder, host);
           const target = join("..", "apps", app);
           if ((await readLinkTarget(path)) === target) continue;
@@ -136,7 +134,7 @@ export class FolderRouteTable implements AppRouteTable {
     );
   }
 
-  /** Folders of Apps that are not named here go: their Apps were deleted while nobody looked. */
+  /** Removes the folders of all other Apps, which were deleted while Berth was not running. */
   retainApps(apps: ReadonlySet<string>): Promise<void> {
     return withDiskErrors(async () => {
       for (const name of await readdir(join(this.folder, "apps")))
@@ -144,7 +142,7 @@ export class FolderRouteTable implements AppRouteTable {
     });
   }
 
-  /** Under the App's lock. */
+  /** The caller holds the App's lock. */
   async #replace(
     app: string,
     folder: string,
@@ -168,7 +166,7 @@ export class FolderRouteTable implements AppRouteTable {
         if (!this.#superseded.has(path)) this.#superseded.set(path, now);
       }
       if (targets.length <= SLOTS) {
-        // Long entries are asked for first: a short one counts from when they are gone.
+        // Caddy tries long entries first: a short one is current only after they are removed.
         for (const old of before) if (old.isLong) await this.#discard(folder, old.name);
       }
     }
@@ -176,7 +174,7 @@ export class FolderRouteTable implements AppRouteTable {
     this.#clock.setTimer(SUPERSEDED_KEPT_MS, () => void this.#removeSupersededLater(app, folder));
   }
 
-  /** The newest first. */
+  /** Returns the newest first. */
   async #entries(folder: string): Promise<StoredEntry[]> {
     const found: StoredEntry[] = [];
     for (const item of await listEntries(folder)) {
@@ -201,7 +199,7 @@ export class FolderRouteTable implements AppRouteTable {
     await rename(made, join(folder, first));
   }
 
-  /** Renamed away first: nobody sees a half removed entry. */
+  /** Renames the entry before it is removed, so that Caddy never reads a half-removed one. */
   async #discard(folder: string, name: string): Promise<void> {
     const scratch = this.#newScratchPath();
     try {
@@ -223,13 +221,13 @@ export class FolderRouteTable implements AppRouteTable {
   }
 
   async #removeSupersededLater(app: string, folder: string): Promise<void> {
-    // What cannot be removed now is removed with the next write.
+    // The next write removes what cannot be removed now.
     await this.#mutex.runExclusive(app, () => this.#removeSuperseded(folder)).catch(() => {});
   }
 
   #appFolder(app: string): string {
     if (!validApp.test(app) || app.length > NAME_LENGTH_MAX)
-      throw new BerthError("internal", `"${app}" is no name of an app`);
+      throw new BerthError("internal", `"${app}" is not a name of an app`);
     return join(this.folder, "apps", app);
   }
 
@@ -238,7 +236,7 @@ export class FolderRouteTable implements AppRouteTable {
   }
 }
 
-/** Names from the first folder down to the file; each folder has one thing in it. */
+/** Returns the names from the outermost folder to the file; each folder has one entry. */
 async function readEntryPath(folder: string, first: string): Promise<string[]> {
   const names = [first];
   while (names.length < LONG_LEVELS) {
@@ -267,20 +265,20 @@ async function readLinkTarget(path: string): Promise<string | undefined> {
   }
 }
 
-/** Errors of the disk, without its paths. */
+/** Converts errors of the disk to ones without paths. */
 async function withDiskErrors<T>(work: () => Promise<T>): Promise<T> {
   try {
     return await work();
   } catch (error) {
     const code = getSystemCode(error);
     if (code === "ENOSPC" || code === "EDQUOT")
-      throw new BerthError("disk_full", "there is no room for the route table", {
+      throw new BerthError("disk_full", "there is no space left for the route table", {
         hint: "free space on the disk of the data directory",
         cause: error,
       });
     if (code === undefined || error instanceof BerthError) throw error;
     throw new BerthError("internal", `the route table cannot be changed (${code})`, {
-      hint: "look whether the data directory is there and writable",
+      hint: "check that the data directory exists and is writable",
       cause: error,
     });
   }

@@ -2,22 +2,24 @@ import { readFile } from "node:fs/promises";
 import type { Store } from "../../store/store.ts";
 import { networkName } from "../engine-names.ts";
 import { INSTANCE } from "../labels.ts";
-import type { ContainerRuntime } from "../runtime/port.ts";
+import type { EngineHost, WorkloadRuntime } from "../runtime/port.ts";
 import type { Ingress } from "./port.ts";
 
 const REACHABILITY_SETTING = "ingress.reach";
 
 /**
- * Whether a process of this machine reaches containers by their addresses: it does where the instance's
- * network is one of the machine's own. It is not with an engine on another machine, in a virtual one,
- * or of a user without root. Where the engine is away, what was found out before counts.
+ * Finds out if processes of this machine reach containers at their addresses: they do if the instance's
+ * network is one of this machine's networks. It is not if the engine runs on another machine, in a virtual machine or
+ * without root. While the engine is unreachable the stored result of an earlier run is returned.
  */
 export async function findHostReachability(options: {
-  readonly runtime: Pick<ContainerRuntime, "ensureNetwork" | "networkSubnets" | "removeNetwork">;
+  readonly runtime: Pick<WorkloadRuntime, "ensureNetwork" | "removeNetwork"> &
+    Pick<EngineHost, "networkSubnets" | "location">;
   readonly store: Pick<Store, "instanceId" | "settings" | "list">;
+  /** Identifies the engine: a stored result counts only for the same one. */
   readonly dockerHost: string;
   readonly signal: AbortSignal;
-  /** The kernel's table of routes, as in /proc/net/route. */
+  /** Reads the kernel's routing table in the format of /proc/net/route. */
   readonly routes?: () => Promise<string>;
 }): Promise<Ingress["reachability"]> {
   const { runtime, store, dockerHost, signal } = options;
@@ -25,10 +27,9 @@ export async function findHostReachability(options: {
   try {
     await runtime.ensureNetwork(network, { [INSTANCE]: store.instanceId }, signal);
     const subnets = await runtime.networkSubnets(network, signal);
-    const isLocal = dockerHost.startsWith("unix:");
-    const table = isLocal ? await (options.routes ?? readRoutes)() : "";
+    const table = runtime.location === "this-machine" ? await (options.routes ?? readRoutes)() : "";
     const reach = subnets.some((subnet) => isLocalSubnet(subnet, table)) ? "address" : "published";
-    // Without an App nothing of Berth's is to be found on the engine; it was made only to be looked at.
+    // Without an App, Berth leaves nothing on the engine; the network was created only for this check.
     if (store.list("App").length === 0) await runtime.removeNetwork(network, signal);
     store.settings.set(REACHABILITY_SETTING, `${reach} ${dockerHost}`);
     return reach;
@@ -41,11 +42,11 @@ export async function findHostReachability(options: {
 }
 
 async function readRoutes(): Promise<string> {
-  // Not os.networkInterfaces(): a bridge without a running container is down, and left out there.
+  // os.networkInterfaces() omits a bridge without a running container, because it is down.
   return readFile("/proc/net/route", "utf8").catch(() => "");
 }
 
-/** True where the kernel sends to the network without a gateway: numbers stand there as in memory. */
+/** True if the routing table has a route without a gateway for the network. */
 export function isLocalSubnet(subnet: string, table: string): boolean {
   const [address = "", bits = ""] = subnet.split("/");
   const parts = address.split(".").map(Number);
@@ -62,7 +63,7 @@ export function isLocalSubnet(subnet: string, table: string): boolean {
   });
 }
 
-/** Little-endian, as on every machine that Node's builds of today run on. */
+/** The table has numbers in the machine's byte order, which is little-endian wherever Node runs. */
 function toKernelHex(parts: readonly number[]): string {
   return parts
     .toReversed()

@@ -5,10 +5,10 @@ import { join } from "node:path";
 import { BerthError } from "../../base/errors.ts";
 import type { IngressPaths } from "./caddy-host.ts";
 
-/** `sun_path` of Linux holds 108 bytes with its end mark; macOS, the shortest, 104. */
+/** `sun_path` has 108 bytes on Linux including the terminator; macOS has the shortest with 104. */
 const SOCKET_PATH_BYTES_MAX = 103;
 
-/** The files of the ingress, in a folder for this user only. */
+/** Returns the files of the ingress, in a folder that only this user can access. */
 export async function ingressPaths(dataDir: string): Promise<IngressPaths> {
   const folder = join(dataDir, "ingress");
   await mkdir(folder, { recursive: true, mode: 0o700 });
@@ -19,7 +19,7 @@ export async function ingressPaths(dataDir: string): Promise<IngressPaths> {
   };
 }
 
-/** In the folder; where its path is too long for a socket, under a short one that stays the same. */
+/** Returns a socket in the folder or, if its path is too long, in a short and constant one. */
 async function socketPath(folder: string): Promise<string> {
   const usual = join(folder, "admin.sock");
   if (Buffer.byteLength(usual) <= SOCKET_PATH_BYTES_MAX) return usual;
@@ -27,11 +27,11 @@ async function socketPath(folder: string): Promise<string> {
   const short = join(tmpdir(), `berth-ingress-${name}`);
   await mkdir(short, { recursive: true, mode: 0o700 });
   const found = await lstat(short);
-  // Anybody may have made it in a folder that all share: whoever owns it could answer for Caddy.
+  // Another user may have created it in the shared folder, and could impersonate Caddy.
   if (!found.isDirectory() || found.uid !== (process.getuid?.() ?? found.uid))
     throw new BerthError(
       "internal",
-      "the folder for the ingress's admin socket is somebody else's",
+      "the folder of the ingress's admin socket belongs to another user",
       {
         hint: "choose a data directory with a shorter path",
       },

@@ -1,6 +1,6 @@
 import type { Ingress } from "./port.ts";
 
-/** `--ingress off`: apps are published on loopback ports, and nothing stands in front of them. */
+/** `--ingress off`: apps are published on loopback ports without a proxy. */
 export const noIngress: Ingress = {
   mode: "off",
   reachability: "published",

@@ -1,17 +1,17 @@
 import { createHash, createHmac } from "node:crypto";
 import { encodeBase64, hash } from "bcryptjs";
 
-/** 2^10 rounds, some 60 ms here: what Caddy's own `hash-password` took for years, and its cache spares. */
+/** 2^10 rounds, about 60 ms: the default of Caddy's own `hash-password` for years; its cache avoids repetition. */
 const COST = 10;
 
 /**
- * Hashes of passwords for basic authentication. The salt follows from instance, App and user, so that the same
- * password gives the same hash at each start, and the configuration stays equal to itself. It does
- * not depend on the password: whoever reads the hash learns nothing that makes guessing cheaper.
+ * Hashes passwords for basic authentication. The salt is derived from instance, App and user, so that the same
+ * password has the same hash at each start, and the configuration does not change. It does not depend on the
+ * password, so that it does not make guessing cheaper.
  */
 export class PasswordHashes {
   readonly #instance: string;
-  /** By a digest of everything; holds no password. */
+  /** Keyed by a digest of all inputs, so that it holds no password. */
   #known = new Map<string, string>();
 
   constructor(instance: string) {

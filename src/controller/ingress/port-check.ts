@@ -2,8 +2,8 @@ import { createServer } from "node:net";
 import { BerthError, getErrorMessage } from "../../base/errors.ts";
 
 /**
- * Throws `port_taken` where one of the ports cannot be listened on. Asked before Caddy is: it shares a
- * port with other Caddys of the same user without a word, and each would get some of the connections.
+ * Throws `port_taken` if one of the ports is not available. Checked before Caddy starts: Caddy shares ports
+ * silently with other Caddys of the same user, and each would get some of the connections.
  */
 export async function assertPortsFree(
   ports: readonly number[],
@@ -17,7 +17,7 @@ export async function assertPortsFree(
     if (code === "EACCES")
       throw new BerthError(
         "port_taken",
-        `port ${port} is not open to this user: choose another with ${flag}, such as ${port === 443 ? 8443 : 8080}`,
+        `port ${port} may not be opened by this user: choose another with ${flag}, such as ${port === 443 ? 8443 : 8080}`,
       );
     throw new BerthError("port_taken", `port ${port} cannot be listened on (${code})`, {
       hint: `choose another with ${flag}`,
@@ -28,11 +28,11 @@ export async function assertPortsFree(
 export function portTakenError(port: number, flag: string): BerthError {
   return new BerthError(
     "port_taken",
-    `port ${port} is taken by another program: choose another with ${flag}`,
+    `port ${port} is used by another program: choose another with ${flag}`,
   );
 }
 
-/** The code of what went wrong; undefined: the port is free. */
+/** Returns the error code; undefined if the port is available. */
 function tryListen(port: number): Promise<string | undefined> {
   return new Promise((resolve) => {
     const server = createServer();

@@ -1,71 +1,69 @@
 import type { Resource } from "../../resources/resource.ts";
 
 /**
- * What leads requests from the network to apps. Two halves that change at different speeds:
- *
- * - the route table says which addresses an App's requests go to; it changes with every rollout, in one
- *   step and without a reload, so that no connection of any App is touched;
- * - the sites say which domains an App has and what is done with their requests; they change when a
- *   person changes a spec, and are brought to the proxy as a whole.
- *
- * Both outlive Berth and the proxy: each goes on, or starts again, with what was there last.
+ * Leads requests from the network to apps. It has two halves that change at different rates:
+ * - the route table has the addresses of each App's targets; it changes with every rollout, atomically and without
+ *   a reload, so that no connection is interrupted;
+ * - the sites have the domains and options of each App; they change when a user changes a spec, and are applied to
+ *   the proxy as a whole.
+ * Both outlive Berth and the proxy: each continues, or restarts, with the last state.
  */
 export interface Ingress {
   /** `off`: apps are published on loopback ports, and there is no table. */
   readonly mode: "off" | "process" | "container";
   /**
-   * How the proxy reaches a container: by its address on the instance's network, or (where containers
-   * have no addresses that this machine reaches) by a port that the engine publishes for it.
+   * The address of a container for the proxy: on the instance's network, or a port that the engine publishes (if
+   * containers have no addresses that this machine reaches).
    */
   readonly reachability: "address" | "published";
   readonly table: AppRouteTable;
-  /** What the proxy says, or is. */
+  /** Returns the state of the proxy. */
   state(): IngressState;
   /**
-   * How the proxy deals with the domains that the App has by this spec: with others it had before, it is
-   * not served. Undefined where nothing is known of the App since Berth started.
+   * Returns how the proxy serves the domains of this spec; it does not serve earlier domains of the App. Undefined
+   * if nothing is known of the App since Berth started.
    */
   verdict(app: Resource<"App">): SiteVerdict | undefined;
-  /** The address under which people reach a domain of the App: scheme, host, and port where it is not the usual one. */
+  /** Returns the URL of a domain of the App: scheme, host, and the port unless it is the default. */
   url(domain: string, https: boolean, path: string): string;
 }
 
 export interface AppRouteTable {
-  /** Where requests of the App go, perhaps to nobody; null for an App that was never written, or was removed. */
+  /** Returns the targets of an App, perhaps none; null for an App that was never written, or was removed. */
   read(app: string): Promise<AppRoute | null>;
   /**
-   * From the return on, new requests of the App go to `targets` and nowhere else; those under way go on
-   * where they are. No target: requests are answered with 503, and `read` gives that entry back. `since`
-   * stays what it was while `version` does. Idempotent. Throws `disk_full`, `internal`.
+   * After the return, new requests of the App go to `targets` only; running ones are completed at their target.
+   * Without targets, requests get a 503, and `read` returns the empty entry. `since` stays the same while `version`
+   * does. Idempotent. Throws `disk_full`, `internal`.
    */
   write(
     app: string,
     route: { readonly version: string; readonly targets: readonly string[] },
   ): Promise<void>;
   /**
-   * Takes out of the App's route, where it has one, every target that is not `reached`. One step under
-   * the table's lock: a switch by somebody else is never undone. Returns what is there then.
+   * Removes every target that is not in `reachable` from the App's route, if there is one. Atomic under the table's
+   * lock, so that it never undoes a concurrent switch. Returns the route after that.
    */
   retainTargets(app: string, reachable: ReadonlySet<string>): Promise<AppRoute | null>;
-  /** The App's requests are nobody's any more. Missing is done. */
+  /** Removes the App's route. Does nothing if it is missing. */
   remove(app: string): Promise<void>;
 }
 
 export interface AppRoute {
-  /** The version (hash of its containers) that serves. */
+  /** The serving version (the hash of its containers). */
   readonly version: string;
-  /** host:port of each replica, in order, each once. */
+  /** The host:port of each replica, in order and distinct. */
   readonly targets: readonly string[];
-  /** Since when this version serves; epoch milliseconds. */
+  /** Since when this version is served, in epoch milliseconds. */
   readonly sinceMs: number;
 }
 
 export type IngressState =
   | { readonly ready: true; readonly version: string; readonly message: string }
-  /** `message` says what is wrong and what to do. */
+  /** `message` has the problem and what to do. */
   | { readonly ready: false; readonly message: string };
 
 export type SiteVerdict =
-  /** `note`: what is still to come, for people. */
+  /** `note` has a pending step, for users. */
   | { readonly served: true; readonly https: boolean; readonly note?: string }
   | { readonly served: false; readonly reason: string; readonly message: string };

@@ -2,26 +2,24 @@ import { BerthError } from "../../base/errors.ts";
 import type { AppRoute } from "./port.ts";
 
 /**
- * An entry of the route table is an empty file whose name says where requests go, because Caddy can
- * match names of files at each request, but not read what is in them:
- *
- *     <order>~<version>~<since>~<before>~<after>~<count>~<slot>~...~<slot>
- *
- * `order` counts down, so that the newest entry is the first by name. A target is `before` + slot +
- * `after`: what all have in common stands there once. Caddy's list of upstreams is fixed, so all slots
- * are always filled, over and over with the same targets; `count` says how many there are. What does
- * not fit into one name goes on in folders: four levels of folders with slots, and then the file.
- * `none` after `since` is an entry without targets, which Caddy finds and cannot follow.
+ * An entry of the route table is an empty file whose name contains the targets, because Caddy can match file names
+ * for each request, but cannot parse contents:
+ * <order>~<version>~<since>~<before>~<after>~<count>~<slot>~...~<slot>
+ * `order` counts down, so that the newest entry is the first by name. A target is `before` + slot + `after`: the
+ * common start and end of all targets are written once. Caddy's list of upstreams has a fixed length, so all slots
+ * are filled by repeating the targets; `count` is their number. A longer name continues in folders: four levels of
+ * folders with slots, and then the file. `none` after `since` is an entry without targets, which Caddy finds but
+ * cannot use.
  */
 export interface RouteTableEntry {
   readonly order: number;
   readonly route: AppRoute;
 }
 
-/** Twelve is shared out evenly by 1, 2, 3, 4 and 6; with the ports of IPv4 it fits into a name. */
+/** Twelve is divisible by 1, 2, 3, 4 and 6; with IPv4 addresses and ports it fits into a name. */
 export const SLOTS = 12;
 export const LONG_LEVELS = 5;
-/** Above the 50 replicas that a spec may ask for. */
+/** More than the 50 replicas that a spec may have. */
 const TARGETS_MAX = SLOTS * LONG_LEVELS;
 const NAME_BYTES_MAX = 255;
 
@@ -35,8 +33,8 @@ const nonePattern = new RegExp(`^/${opening}~${NONE}$`);
 const slots = Array.from({ length: SLOTS }, () => "([^~/]*)").join("~");
 
 /**
- * Regular expressions (of Go, and of JavaScript) for the end of an entry's path: group 1 and 2 are
- * what stands before and after each slot, the slots are the groups from 3 on.
+ * Regular expressions (for Go and JavaScript) of the end of an entry's path: groups 1 and 2 are the parts before
+ * and after each slot, the slots are the groups from 3 on.
  */
 export const shortPattern = `/${header}~${slots}$`;
 export const longPattern = `/${header}~${slots}${`/${slots}`.repeat(LONG_LEVELS - 1)}$`;
@@ -44,7 +42,7 @@ export const longPattern = `/${header}~${slots}${`/${slots}`.repeat(LONG_LEVELS 
 const validVersion = /^[A-Za-z0-9._-]{1,64}$/;
 const validTarget = /^[A-Za-z0-9._:[\]-]{1,260}$/;
 
-/** The names on the way to the entry's file: one, or five. Throws `internal` for what fits nowhere. */
+/** Returns the names of the path to the entry's file: one, or five. Throws `internal` if the targets are too long. */
 export function encodeTableEntry({ order, route }: RouteTableEntry): readonly string[] {
   const { version, sinceMs } = route;
   const targets = [...new Set(route.targets)];
@@ -58,7 +56,7 @@ export function encodeTableEntry({ order, route }: RouteTableEntry): readonly st
     );
   const head = [String(order).padStart(ORDER_DIGITS, "0"), version, sinceMs.toString(36)];
   if (targets.length === 0) return [[...head, NONE].join("~")];
-  // Of a single target everything is common: its slots are empty.
+  // A single target is common as a whole: its slots are empty.
   const [before, after] = findCommonEnds(targets);
   const inner = targets.map((target) => target.slice(before.length, target.length - after.length));
   const levels = targets.length > SLOTS ? LONG_LEVELS : 1;
@@ -75,7 +73,7 @@ export function encodeTableEntry({ order, route }: RouteTableEntry): readonly st
   return names;
 }
 
-/** Undefined for names that are not an entry's. */
+/** Returns undefined for other names. */
 export function decodeTableEntry(names: readonly string[]): RouteTableEntry | undefined {
   const text = `/${names.join("/")}`;
   if (names.length === 1 && nonePattern.test(text)) {
@@ -97,7 +95,7 @@ export function decodeTableEntry(names: readonly string[]): RouteTableEntry | un
   };
 }
 
-/** What all have in common at their start, and at the end of what is left then. */
+/** Returns the common start of all texts, and the common end of the rest. */
 function findCommonEnds(texts: readonly string[]): [string, string] {
   const [first = ""] = texts;
   let start = first.length;

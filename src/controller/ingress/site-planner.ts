@@ -4,15 +4,15 @@ import { PasswordHashes } from "./password-hashes.ts";
 import { isTableOnly, resolveSite, type Site, type SiteRefusal, siteDigest } from "./site.ts";
 
 export interface SitePlan {
-  /** Those that can be served, in the order of their names. */
+  /** The sites that can be served, sorted by name. */
   readonly sites: readonly Site[];
-  /** Why others cannot, by App. */
+  /** The reasons why other Apps cannot be served, by App. */
   readonly refusals: ReadonlyMap<string, SiteRefusal>;
-  /** Every App there is, also those that are being deleted, and the digest of what its site is made of. */
+  /** Every App, including those that are being deleted, with the digest of its site's inputs. */
   readonly apps: ReadonlyMap<string, string>;
 }
 
-/** Works out from the store what the proxy should do with each App. */
+/** Computes the site of each App from the store. */
 export class SitePlanner {
   readonly #store: Pick<Store, "list" | "secrets">;
   readonly #baseDomain: string;
@@ -34,7 +34,7 @@ export class SitePlanner {
     const refusals = new Map<string, SiteRefusal>();
     for (const { metadata, spec } of apps) {
       const { name } = metadata;
-      // What is being deleted answers nobody any more, and its domains are free at once.
+      // An App that is being deleted is not served, and its domains are available at once.
       if (metadata.deletionTimestamp !== null) continue;
       const claim = lost.get(name);
       const site = claim
@@ -52,7 +52,7 @@ export class SitePlanner {
   }
 }
 
-/** The hosts that the table alone leads. */
+/** Returns the hosts that need only the table. */
 export function mapHostsToApps(sites: readonly Site[]): Map<string, string> {
   return new Map(
     sites.filter(isTableOnly).flatMap((site) => site.domains.map((domain) => [domain, site.app])),

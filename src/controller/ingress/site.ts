@@ -4,26 +4,26 @@ import { getOwnDomain, isReachedByDomain, listClaims } from "../../resources/dom
 import type { Resource } from "../../resources/resource.ts";
 import { maintenancePage } from "./error-pages.ts";
 
-/** What the proxy does with the requests of one App, worked out as far as its configuration needs it. */
+/** The proxy's settings for one App. */
 export interface Site {
   readonly app: string;
-  /** The App's own first; may begin with `*.`. Without those that redirect. */
+  /** Without redirecting domains; the App's own domain is the first. May begin with `*.`. */
   readonly domains: readonly string[];
-  /** Without a slash at its end; "" for everything. */
+  /** Without a trailing slash; "" for everything. */
   readonly pathPrefix: string;
   readonly stripPrefix: boolean;
   readonly redirects: readonly SiteRedirect[];
-  /** Who may come in; undefined: everybody. */
+  /** The users that may access it; undefined for everyone. */
   readonly users: readonly SiteUser[] | undefined;
-  /** A page that is shown in place of the App. */
+  /** A page that is shown instead of the App. */
   readonly maintenance: string | undefined;
-  /** Certificates may be had for its domains. */
+  /** True if its domains may have certificates. */
   readonly https: boolean;
 }
 
 export interface SiteRedirect {
   readonly from: string;
-  /** Without a slash at its end; undefined: the App's own domain, by the scheme of the request. */
+  /** Without a trailing slash; undefined for the App's own domain with the scheme of the request. */
   readonly to: string | undefined;
   readonly permanent: boolean;
 }
@@ -33,7 +33,7 @@ export interface SiteUser {
   readonly hash: string;
 }
 
-/** Why an App is not led to. `reason` is a word of its Routed condition. */
+/** The reason why an App is not served. `reason` is that of its Routed condition. */
 export interface SiteRefusal {
   readonly reason: string;
   readonly message: string;
@@ -41,12 +41,12 @@ export interface SiteRefusal {
 
 export interface SiteDependencies {
   readonly baseDomain: string;
-  /** Values of a Secret; undefined where there is none of that name. */
+  /** Returns the values of a Secret; undefined if it does not exist. */
   readonly reveal: (secret: string) => Readonly<Record<string, string>> | undefined;
   readonly hash: (app: string, user: string, password: string) => Promise<string>;
 }
 
-/** Equal for equal sites of the same App: of what a site is made, beside Secrets and other Apps. */
+/** Returns equal digests for equal inputs of the same App's site, except Secrets and other Apps. */
 export function siteDigest({ metadata, spec }: Resource<"App">): string {
   const { domain, port, ingress } = spec;
   return hashJson({ uid: metadata.uid, domain, port, ingress });
@@ -60,7 +60,7 @@ export async function resolveSite(
   if (!isReachedByDomain(spec))
     return {
       reason: "NoPort",
-      message: "no requests are led to the app, because it has no port: set spec.port",
+      message: "the app gets no requests, because it has no port: set spec.port",
     };
   const own = getOwnDomain(app, spec, sources.baseDomain);
   const options = spec.ingress ?? {};
@@ -77,7 +77,7 @@ export async function resolveSite(
   if (nowhere)
     return {
       reason: "RedirectLoop",
-      message: `${nowhere.from} cannot redirect to the app's own domain, which is ${own}: take it out of spec.ingress.redirects, or give it a "to"`,
+      message: `${nowhere.from} cannot redirect to the app's own domain, which is ${own}: remove it from spec.ingress.redirects, or set its "to"`,
     };
   const away = new Set(redirects.map(({ from }) => from));
   const domains = listClaims(app, spec, sources.baseDomain).map(({ domain }) => domain);
@@ -101,7 +101,7 @@ export async function resolveSite(
   };
 }
 
-/** Nothing but the table is needed for it: it comes and goes without a change of the configuration. */
+/** True if the site needs only the table, so that it does not change the configuration. */
 export function isTableOnly(site: Site): boolean {
   return (
     site.pathPrefix === "" &&
@@ -117,14 +117,14 @@ export function isWildcard(domain: string): boolean {
 }
 
 /**
- * Names that no public authority gives certificates for: those of this machine and of local networks
- * (RFC 6761, 6762, 8375 and ICANN's .internal), and names without a dot.
+ * True for names without public certificates: those of this machine and of local networks (RFC 6761, 6762, 8375 and
+ * ICANN's .internal), and names without a dot.
  */
 export function isInternalName(domain: string): boolean {
   return new RegExp(internalPattern).test(domain.replace(/^\*\./, ""));
 }
 
-/** For Go and JavaScript alike. */
+/** For Go and JavaScript. */
 export const internalPattern =
   "^(?:[a-z0-9-]+\\.)*(?:localhost|local|internal|test|invalid|example|onion|home\\.arpa)$|^[a-z0-9-]+$";
 
@@ -137,7 +137,7 @@ async function resolveUsers(
   if (!values)
     return {
       reason: "SecretNotFound",
-      message: `spec.ingress.basicAuth needs the Secret ${secret}, which is not there: make it with user names as keys and passwords as values`,
+      message: `spec.ingress.basicAuth needs the Secret ${secret}, which does not exist: create it with user names as keys and passwords as values`,
     };
   const entries = Object.entries(values).toSorted(([a], [b]) => (a < b ? -1 : 1));
   const empty = entries.find(([, password]) => password === "");
@@ -146,7 +146,7 @@ async function resolveUsers(
       reason: "SecretInvalid",
       message: empty
         ? `the user ${empty[0]} in the Secret ${secret} has no password`
-        : `the Secret ${secret} names no user: its keys are user names, its values passwords`,
+        : `the Secret ${secret} contains no user: its keys must be user names, its values passwords`,
     };
   const users: SiteUser[] = [];
   for (const [name, password] of entries)

@@ -1,14 +1,14 @@
 import { NotFoundError } from "../../base/errors.ts";
 import type { Store } from "../../store/store.ts";
 import type { AppLogLine, AppLogOptions } from "../port.ts";
-import type { ContainerRuntime } from "../runtime/port.ts";
+import type { WorkloadRuntime } from "../runtime/port.ts";
 import { followAppLogs } from "./follow-app-logs.ts";
 import { ignoreRemovedContainer } from "./ignore-removed-container.ts";
 import type { LogArchive } from "./log-archive.ts";
 
 export interface AppLogDependencies {
   readonly store: Store;
-  readonly runtime: ContainerRuntime;
+  readonly runtime: WorkloadRuntime;
   readonly archive: LogArchive;
 }
 

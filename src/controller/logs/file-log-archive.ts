@@ -4,7 +4,7 @@ import { Type } from "typebox";
 import { isAbortError } from "../../base/errors.ts";
 import { LazyValidator } from "../../base/json-validator.ts";
 import type { Logger } from "../../base/logger.ts";
-import type { ContainerRuntime } from "../runtime/port.ts";
+import type { WorkloadRuntime } from "../runtime/port.ts";
 import type { ArchivedLine, LogArchive } from "./log-archive.ts";
 
 const lineValidator = new LazyValidator<ArchivedLine>(
@@ -24,7 +24,7 @@ const BYTES_MAX = 4 * 2 ** 20;
 
 export interface FileLogArchiveOptions {
   readonly dir: string;
-  readonly runtime: ContainerRuntime;
+  readonly runtime: WorkloadRuntime;
   readonly logger: Logger;
   readonly now: () => number;
 }

@@ -1,6 +1,6 @@
 import type { Store } from "../../store/store.ts";
 import type { AppLogLine } from "../port.ts";
-import type { ContainerRuntime } from "../runtime/port.ts";
+import type { WorkloadRuntime } from "../runtime/port.ts";
 import { ignoreRemovedContainer } from "./ignore-removed-container.ts";
 import { StreamMerger } from "./stream-merger.ts";
 
@@ -28,7 +28,7 @@ export interface LogPosition {
  * what the engine throws.
  */
 export async function* followAppLogs(
-  { store, runtime }: { readonly store: Store; readonly runtime: ContainerRuntime },
+  { store, runtime }: { readonly store: Store; readonly runtime: WorkloadRuntime },
   name: string,
   position: LogPosition,
   signal: AbortSignal,

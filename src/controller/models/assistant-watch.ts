@@ -3,16 +3,16 @@ import { type Clock, delay } from "../../base/clock.ts";
 import { getErrorMessage, isAbortError } from "../../base/errors.ts";
 import type { AssistantControl, AssistantState } from "./assistant/port.ts";
 
-/** How often the assistant is asked, in milliseconds: nothing tells when a model crashes or makes way. */
+/** Polling interval in milliseconds: the assistant does not report crashes and evictions of models. */
 const POLL_MS = 2_000;
-/** The same while there is no Model: only its own files are of interest then. */
+/** Polling interval while there is no Model, when only the models in the assistant's own folder matter. */
 const IDLE_POLL_MS = 30_000;
 
 export type AssistantObservation =
   | { readonly reachable: true; readonly state: AssistantState }
   | { readonly reachable: false; readonly message: string };
 
-/** What the assistant last said of itself, and whoever wants to know when that changes. */
+/** Keeps the last observation of the assistant, and notifies the owner when it changes. */
 export class AssistantWatch {
   readonly #assistant: AssistantControl;
   readonly #clock: Clock;
@@ -20,7 +20,7 @@ export class AssistantWatch {
   readonly #isNeeded: () => boolean;
   #last: AssistantObservation = {
     reachable: false,
-    message: "the assistant has not been asked yet",
+    message: "the assistant has not been contacted yet",
   };
   #lastKey = "";
 
@@ -28,7 +28,7 @@ export class AssistantWatch {
     readonly assistant: AssistantControl;
     readonly clock: Clock;
     readonly onChange: () => void;
-    /** Whether there is a Model at all. */
+    /** Returns true if there is any Model. */
     readonly isNeeded: () => boolean;
   }) {
     this.#assistant = options.assistant;
@@ -41,7 +41,7 @@ export class AssistantWatch {
     return this.#last;
   }
 
-  /** Asks now. */
+  /** Asks the assistant at once. */
   async observe(signal: AbortSignal): Promise<AssistantObservation> {
     try {
       this.#last = { reachable: true, state: await this.#assistant.state(signal) };
@@ -65,7 +65,7 @@ export class AssistantWatch {
   }
 }
 
-/** What a Model's status can depend on. */
+/** Returns a key of everything in an observation that a Model's status can depend on. */
 function computeStateKey(observation: AssistantObservation): string {
   if (!observation.reachable) return observation.message;
   const { pid, memoryBytesMax, models } = observation.state;

@@ -4,13 +4,13 @@ import type { ModelSpec } from "../../resources/model-spec.ts";
 import { resolveToken, toSourceRequest } from "./desired-model.ts";
 import type { ModelContext } from "./model-context.ts";
 
-/** Whoever asks waits for the answer; a hub that takes longer is asked again by the reconciler, in milliseconds. */
+/** The caller waits for the result; the reconciler retries a slower hub. In milliseconds. */
 const LIMIT_MS = 5_000;
 
-/** What a source says for good, so that a slip of the pen shows before a Model is made of it. */
+/** Permanent errors, so that a typing error in a source shows before a Model is created. */
 const permanentCodes: ReadonlySet<string> = new Set(["hub_denied", "invalid_spec"]);
 
-/** Throws as `ControlPlane.checkSource` does. */
+/** See `ControlPlane.checkSource` for the errors. */
 export async function checkModelSource(
   { sources, store }: Pick<ModelContext, "sources" | "store">,
   spec: ModelSpec,

@@ -7,46 +7,42 @@ import { networkName } from "../engine-names.ts";
 import type { Ingress } from "../ingress/port.ts";
 import { INSTANCE } from "../labels.ts";
 import type { Reason } from "../reason.ts";
-import type { ContainerRuntime } from "../runtime/port.ts";
+import type { EngineHost, WorkloadRuntime } from "../runtime/port.ts";
 import type { AssistantControl, ContainerListenerSpec } from "./assistant/port.ts";
 import { type ContainerListenerStatus, MODELS_HOST, MODELS_PORT } from "./container-listener.ts";
 
-/** How often all is worked out anew though nothing was heard of: an assistant that was exchanged has no doors. */
+/** Resync interval in milliseconds without any event: an assistant that was replaced has no listeners. */
 const RESYNC_MS = 30_000;
 const RETRY_MS = 2_000;
-/** Between two looks; many changes at once are one. */
+/** Minimum time between two reconciles in milliseconds. */
 const DEBOUNCE_MS = 200;
 
 const OPENING: Reason = {
   reason: "ModelsOutOfReach",
-  message: "the way from containers to the models is being opened",
+  message: "the models are being made reachable for containers",
 };
 
 export interface ContainerListenerReconcilerOptions {
   readonly store: Pick<Store, "instanceId" | "list" | "watch" | "ports">;
-  readonly runtime: Pick<
-    ContainerRuntime,
-    "ensureNetwork" | "networkSubnets" | "hostGateway" | "removeNetwork"
-  >;
+  readonly runtime: Pick<WorkloadRuntime, "ensureNetwork" | "removeNetwork"> &
+    Pick<EngineHost, "location" | "networkSubnets" | "hostGateway">;
   readonly assistant: Pick<AssistantControl, "setContainerListeners">;
-  /** Asked once the engine has answered. */
+  /** Called after the engine has answered. */
   readonly findReachability: (signal: AbortSignal) => Promise<Ingress["reachability"]>;
-  /** As in DOCKER_HOST. */
-  readonly dockerHost: string;
-  /** Of the assistant's endpoint, as it is configured; 0: it has another one after each start. */
+  /** The configured port of the assistant's endpoint; 0 if it has another one after each start. */
   readonly port: number;
   readonly clock: Clock;
   readonly logger: Logger;
-  /** Told of each App that waits for the way, or has lost it. */
+  /** Called with each App for which the availability of the models changes. */
   readonly onChanged: (app: string) => void;
 }
 
 /**
- * Keeps a way open from the containers of Apps that say `models` to the assistant's endpoint, which itself
- * listens on loopback only: a door of the assistant, on the address that `host-gateway` stands for in
- * containers. With an engine on this machine that is the address of its default bridge, and the instance's network
- * is let in. With one in a virtual machine of its own (Docker Desktop) it leads to this machine's
- * loopback already, and only the name has to be known there. Without such Apps all doors are closed.
+ * Opens listeners of the assistant for the containers of Apps that set `models`; the assistant's endpoint itself
+ * listens on loopback only. With an engine on this machine, the listener is on the address of the engine's default
+ * bridge, to which `host-gateway` resolves in containers, and accepts connections from the instance's network. With
+ * an engine in a virtual machine (Docker Desktop), `host-gateway` leads to this machine's loopback, and containers
+ * only need the name. Without such Apps all listeners are closed.
  */
 export class ContainerListenerReconciler implements ContainerListenerStatus, AsyncDisposable {
   readonly port: number;
@@ -61,7 +57,7 @@ export class ContainerListenerReconciler implements ContainerListenerStatus, Asy
   constructor(options: ContainerListenerReconcilerOptions) {
     const { store, port, logger } = options;
     this.#options = options;
-    // It stands in the environment of containers: another one would make them all anew.
+    // The port is in the environment of containers: with another port all of them would be replaced.
     this.port = port === 0 ? store.ports.lease(MODELS_HOST, 0, MODELS_PORT) : port;
     this.#tasks = new TaskGroup((error, name) =>
       logger.error({ task: name, err: error }, "a background task failed"),
@@ -77,7 +73,7 @@ export class ContainerListenerReconciler implements ContainerListenerStatus, Asy
     return this.#unavailableReason;
   }
 
-  /** The assistant, or the engine, has come up, perhaps another one. */
+  /** Called when the assistant or the engine has started, perhaps another one. */
   refresh(): void {
     this.#isDue = true;
     this.#wake();
@@ -88,13 +84,13 @@ export class ContainerListenerReconciler implements ContainerListenerStatus, Asy
     await this.#tasks[Symbol.asyncDispose]();
   }
 
-  /** Containers that come up may have brought the network back, with other addresses. */
+  /** The network may have been created again with other addresses when containers start. */
   #onChange({ kind, type, name }: StoreChange): void {
     if (kind !== "App" || type === "event") return;
     if (type !== "status" || this.#findApps().includes(name)) this.refresh();
   }
 
-  /** Apps whose containers are to reach the models. */
+  /** Returns the Apps whose containers use models. */
   #findApps(): readonly string[] {
     return this.#options.store
       .list("App")
@@ -115,7 +111,7 @@ export class ContainerListenerReconciler implements ContainerListenerStatus, Asy
     }
   }
 
-  /** Until it is due, or the time is over; null: however long that takes. */
+  /** Waits for the next event, at most `ms` milliseconds; without a limit if `ms` is null. */
   #pause(ms: number | null, signal: AbortSignal): Promise<void> {
     return new Promise((resolve) => {
       const done = () => {
@@ -131,51 +127,52 @@ export class ContainerListenerReconciler implements ContainerListenerStatus, Asy
     });
   }
 
-  /** Returns why the way is not open; null where it is. */
+  /** Returns the reason why containers cannot reach the models; null if they can. */
   async #reconcile(users: readonly string[], signal: AbortSignal): Promise<Reason | null> {
     try {
-      const doors = users.length === 0 ? [] : await this.#planListeners(signal);
-      await this.#options.assistant.setContainerListeners(doors, signal);
-      return doors.length === 0 ? OPENING : null;
+      const listeners = users.length === 0 ? [] : await this.#planListeners(signal);
+      await this.#options.assistant.setContainerListeners(listeners, signal);
+      return listeners.length === 0 ? OPENING : null;
     } catch (error) {
       if (isAbortError(error) && signal.aborted) throw error;
-      // An assistant that is away has no doors that somebody would have to close.
+      // An assistant that is not running has no listeners.
       if (users.length === 0) return OPENING;
       if (!(error instanceof BerthError))
-        this.#options.logger.error({ err: error }, "the way to the models failed unexpectedly");
+        this.#options.logger.error({ err: error }, "the container listeners failed unexpectedly");
       const message =
         error instanceof BerthError
           ? [error.message, error.hint].filter(Boolean).join("; ")
-          : "an error of Berth's own; see its log";
+          : "an internal error; see Berth's log";
       return { reason: OPENING.reason, message: `containers cannot reach the models: ${message}` };
     }
   }
 
   async #planListeners(signal: AbortSignal): Promise<readonly ContainerListenerSpec[]> {
-    const { store, runtime, dockerHost } = this.#options;
-    if (isOnAnotherMachine(dockerHost))
+    const { store, runtime } = this.#options;
+    if (runtime.location === "remote")
       throw new BerthError("engine_error", "the engine runs on another machine", {
-        hint: "set OPENAI_BASE_URL in env to where its containers reach an endpoint",
+        hint: "set OPENAI_BASE_URL in env to the URL of an endpoint that its containers reach",
       });
     const network = networkName(store.instanceId);
-    // Before the first container is on it: nothing that an App does at its start is in vain.
+    // The network exists before the first container, so that an App reaches the models when it starts.
     await runtime.ensureNetwork(network, { [INSTANCE]: store.instanceId }, signal);
     const subnets = await runtime.networkSubnets(network, signal);
     const reach = await this.#getReachability(subnets, signal);
     const gateway = await runtime.hostGateway(network, signal);
-    // As the deletion of the last App does, which this may have overtaken.
+    // The last App may have been deleted meanwhile, whose deletion removes the network too.
     if (store.list("App").every((app) => app.metadata.deletionTimestamp !== null))
       await runtime.removeNetwork(network, signal);
-    const door = { port: this.port, host: MODELS_HOST };
-    if (reach === "published") return [{ ...door, address: "127.0.0.1", subnets: ["127.0.0.0/8"] }];
+    const listener = { port: this.port, host: MODELS_HOST };
+    if (reach === "published")
+      return [{ ...listener, address: "127.0.0.1", subnets: ["127.0.0.0/8"] }];
     if (gateway === undefined)
-      throw new BerthError("engine_error", "the engine's default bridge has no address of IPv4", {
-        hint: "give it one (bip in daemon.json), and start the engine again",
+      throw new BerthError("engine_error", "the engine's default bridge has no IPv4 address", {
+        hint: "set one (bip in daemon.json) and restart the engine",
       });
-    return [{ ...door, address: gateway, subnets }];
+    return [{ ...listener, address: gateway, subnets }];
   }
 
-  /** It stays the same for as long as the network does. */
+  /** Finds the reachability again only if the network has changed. */
   async #getReachability(
     subnets: readonly string[],
     signal: AbortSignal,
@@ -195,10 +192,4 @@ export class ContainerListenerReconciler implements ContainerListenerStatus, Asy
     this.#unavailableReason = reason;
     for (const app of users) onChanged(app);
   }
-}
-
-/** An engine at a TCP port of this machine may be one in a virtual machine, such as Docker Desktop's. */
-function isOnAnotherMachine(dockerHost: string): boolean {
-  if (/^(unix:|npipe:|\/|$)/.test(dockerHost)) return false;
-  return !/^(\w+:\/\/)?(localhost|127(\.\d+){3}|\[::1\])(:|\/|$)/.test(dockerHost);
 }

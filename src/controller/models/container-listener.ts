@@ -1,18 +1,18 @@
 import type { Reason } from "../reason.ts";
 
-/** What containers call this machine when they ask a model; no public server of names knows it. */
+/** The name of this machine for containers that use models; no public name server has it. */
 export const MODELS_HOST = "models.berth.internal";
-/** Of the assistant's endpoint, where nobody chose another one. */
+/** The default port of the assistant's endpoint. */
 export const MODELS_PORT = 7777;
 
-/** The way by which containers reach the models. */
+/** The availability of the models for containers. */
 export interface ContainerListenerStatus {
   readonly port: number;
-  /** Why containers cannot go by it; null where they can. */
+  /** Returns the reason why containers cannot reach the models; null if they can. */
   getUnavailableReason(): Reason | null;
 }
 
-/** Where nobody looks after the way: it is taken to be open. */
+/** For runs without a ContainerListenerReconciler: the models count as reachable. */
 export const defaultContainerListener: ContainerListenerStatus = {
   port: MODELS_PORT,
   getUnavailableReason: () => null,

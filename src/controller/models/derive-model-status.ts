@@ -6,12 +6,44 @@ import {
   type ConditionType,
   setCondition,
 } from "../../resources/app-status.ts";
-import type { ModelPhase, ModelReconcileState, ModelStatus } from "../../resources/model-status.ts";
+import type {
+  ModelFileFacts,
+  ModelPhase,
+  ModelReconcileState,
+  ModelStatus,
+} from "../../resources/model-status.ts";
+import type { Resource } from "../../resources/resource.ts";
 import type { Reason } from "../reason.ts";
-import type { ModelStatusInput } from "./model-status-input.ts";
-import { isLoadedAsWanted } from "./plan-model.ts";
+import type { AssistantModel } from "./assistant/port.ts";
+import type { DesiredModel } from "./desired-model.ts";
+import type { StoredModel } from "./files/port.ts";
+import type { JobState, JobStep } from "./model-jobs.ts";
+import { isLoadedAsWanted, type ModelPlan } from "./plan-model.ts";
 
-/** The only place that says whether a Model is Ready, and what its phase is called. */
+/** The results of one run, from which the status is derived. */
+export interface ModelStatusInput {
+  readonly resource: Resource<"Model">;
+  readonly desired: DesiredModel;
+  readonly nowMs: number;
+  readonly memory: ModelReconcileState;
+  /** Undefined if it is incomplete or does not match the spec. */
+  readonly stored: StoredModel | undefined;
+  readonly storedBytes: number;
+  readonly facts: ModelFileFacts | null;
+  readonly assistant:
+    | { readonly reachable: false; readonly message: string }
+    | {
+        readonly reachable: true;
+        readonly url: string;
+        readonly model: AssistantModel | undefined;
+      };
+  readonly plan: ModelPlan | null;
+  readonly job: { readonly step: JobStep; readonly state: JobState } | undefined;
+  /** The reason why the spec cannot be applied. */
+  readonly refused: Reason | null;
+}
+
+/** Derives the conditions and the phase of a Model. No other code does. */
 export function deriveModelStatus(findings: ModelStatusInput): ModelStatus {
   const { resource, memory, stored, desired, facts, nowMs } = findings;
   const verdict = assessReadiness(findings);
@@ -110,12 +142,12 @@ function assessReadiness(findings: ModelStatusInput): Readiness {
   if (isResolving(findings, "resolve")) return no(getProgressReason(findings, "resolve"));
   if (!desired.running) {
     if (model && model.state !== "unloaded" && model.pinned)
-      return no({ reason: "Stopping", message: "being taken out of memory" });
+      return no({ reason: "Stopping", message: "being unloaded from memory" });
     return {
       phase,
       ready: "True",
       reason: "OnDisk",
-      message: `on the disk, ${formatBytes(findings.storedBytes)}; not in memory, as the spec wants it`,
+      message: `on the disk, ${formatBytes(findings.storedBytes)}; not in memory, as the spec requests`,
     };
   }
   if (plan?.blockedBy) return no(plan.blockedBy);
@@ -152,7 +184,7 @@ function derivePhase(findings: ModelStatusInput): ModelPhase {
   return isAtWork || findings.storedBytes > 0 ? "downloading" : "absent";
 }
 
-/** The assistant was told to put it there with other settings, or from another file, and is about to. */
+/** True while the model is loaded again with other settings or from another file. */
 function isBeingReplaced(findings: ModelStatusInput): boolean {
   const { desired, stored, job } = findings;
   if (job?.step !== "load" || job.state.type !== "running") return false;
@@ -171,8 +203,8 @@ function getDownloadedReason(findings: ModelStatusInput): Reason {
     return {
       reason: "Verified",
       message: stored.files.every(({ sha256 }) => sha256 !== null)
-        ? "every file is on the disk, and is what it should be"
-        : "the file is there; nobody named a digest to compare it with",
+        ? "all files are on the disk and verified"
+        : "the file exists; there is no digest to compare it with",
     };
   if (findings.refused) return findings.refused;
   if (memory.stalled) return toReason(memory.stalled);
@@ -180,18 +212,18 @@ function getDownloadedReason(findings: ModelStatusInput): Reason {
   return getProgressReason(findings, "download");
 }
 
-/** What the source stands for; null where that is known of an older spec only. */
+/** Returns the resolved source; null if it was resolved for an older spec only. */
 function getCurrentPin({ memory, desired }: ModelStatusInput): ModelReconcileState["pin"] {
   return memory.pin?.inputs === desired.inputs ? memory.pin : null;
 }
 
-/** What is being done about the files. */
+/** Returns the reason for a condition that waits for files. */
 function getProgressReason(findings: ModelStatusInput, expected: string): Reason {
   const { job, storedBytes } = findings;
   const pin = getCurrentPin(findings);
   const step = job?.step ?? expected;
   if (step === "resolve" || pin === null)
-    return { reason: "ResolvingSource", message: "the source is asked what it has" };
+    return { reason: "ResolvingSource", message: "resolving the source" };
   const total = pin.model.files.reduce<number | null>(
     (sum, { sizeBytes }) => (sum === null || sizeBytes === null ? null : sum + sizeBytes),
     0,
@@ -201,10 +233,10 @@ function getProgressReason(findings: ModelStatusInput, expected: string): Reason
       ? formatBytes(storedBytes)
       : `${Math.floor((100 * storedBytes) / total)} % of ${formatBytes(total)}`;
   if (job?.state.type === "waiting")
-    return { reason: "WaitingForDownload", message: "other downloads come first" };
+    return { reason: "WaitingForDownload", message: "waiting for other downloads" };
   const isVerifying = job?.state.type === "running" && job.state.progress?.step === "verifying";
   return isVerifying
-    ? { reason: "Verifying", message: "everything is there, and is compared with its digest" }
+    ? { reason: "Verifying", message: "all files are on the disk; comparing their digests" }
     : { reason: "Downloading", message: `${share} downloaded` };
 }
 
@@ -218,7 +250,8 @@ function deriveLoadedCondition(
     return ["Unknown", { reason: "AssistantUnreachable", message: assistant.message }];
   if (model?.state === "resident" && desired.running && !isBeingReplaced(findings))
     return ["True", { reason: "Running", message: `answers at ${assistant.url}/v1` }];
-  if (!desired.running) return ["False", { reason: "NotWanted", message: "it is not to run" }];
+  if (!desired.running)
+    return ["False", { reason: "NotWanted", message: "the spec sets running: false" }];
   return ["False", toReason(verdict)];
 }
 

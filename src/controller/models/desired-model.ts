@@ -9,24 +9,24 @@ import type { Store } from "../../store/store.ts";
 import type { Reason } from "../reason.ts";
 import type { SourceRequest } from "./hub/port.ts";
 
-/** What a Model's spec comes to. Pure data: the plan compares it. */
+/** The desired state of a Model's spec. Pure data that the plan compares. */
 export interface DesiredModel {
   readonly name: string;
   readonly generation: number;
   readonly request: Omit<SourceRequest, "token">;
-  /** Digest of all that says which bytes are wanted: another one means asking the source anew. */
+  /** Digest of all fields that choose the files: when it changes, the source is resolved again. */
   readonly inputs: string;
   readonly running: boolean;
   readonly contextTokens: number | undefined;
   readonly sequences: number | undefined;
   readonly gpu: ModelSpec["gpu"];
-  /** RFC 3339; null: nobody ever started it by hand. */
+  /** RFC 3339; null if no user has started it. */
   readonly startedAt: string | null;
   readonly retriedAt: string | null;
   readonly createdAt: string;
 }
 
-/** What a spec asks its source for. */
+/** Returns the fields of a spec that a source is resolved with. */
 export function toSourceRequest(spec: ModelSpec): DesiredModel["request"] {
   const { source, file, quantization, revision, sha256 } = spec;
   return { source, file, quantization, revision, sha256 };
@@ -52,16 +52,16 @@ export function desiredModel(resource: Resource<"Model">): DesiredModel {
 
 type Secrets = Pick<Store, "get" | "secrets">;
 
-/** The token that the spec's `credential` names; undefined where it names none, or where it is of no use. */
+/** Returns the token of the spec's `credential`; undefined if none is set, or if it cannot be used. */
 export function resolveToken(store: Secrets, spec: ModelSpec): string | undefined {
   const token = readToken(store, spec);
   return token !== undefined && TOKEN.test(token) ? token : undefined;
 }
 
-/** What a header can carry. */
+/** The characters that an HTTP header can have. */
 const TOKEN = /^[\x21-\x7e]+$/;
 
-/** Without the end of the line that files of tokens, and so many a Secret, have. */
+/** Trims the newline at the end of token files, which many Secrets contain. */
 function readToken(store: Secrets, spec: ModelSpec): string | undefined {
   if (spec.credential === undefined) return undefined;
   const values = store.secrets.reveal(spec.credential) ?? {};
@@ -69,14 +69,14 @@ function readToken(store: Secrets, spec: ModelSpec): string | undefined {
   return (values["token"] ?? (keys.length === 1 ? values[keys[0] ?? ""] : undefined))?.trim();
 }
 
-/** Why the credential cannot be used; undefined where it can, or where none is named. */
+/** Returns the reason why the credential cannot be used; undefined if it can, or if none is set. */
 export function findCredentialProblem(store: Secrets, spec: ModelSpec): Reason | undefined {
   if (spec.credential === undefined || resolveToken(store, spec) !== undefined) return undefined;
   const isThere = store.get("Secret", spec.credential) !== undefined;
   if (readToken(store, spec) !== undefined)
     return {
       reason: "TokenUnusable",
-      message: `credential names Secret "${spec.credential}", whose token is empty or holds characters that no token has; set it anew with berth secrets set ${spec.credential} token=VALUE`,
+      message: `credential names Secret "${spec.credential}", whose token is empty or contains characters that no token has; set it again with berth secrets set ${spec.credential} token=VALUE`,
     };
   return isThere
     ? {
@@ -85,11 +85,11 @@ export function findCredentialProblem(store: Secrets, spec: ModelSpec): Reason |
       }
     : {
         reason: "SecretNotFound",
-        message: `credential names Secret "${spec.credential}", which is not there; create it with berth secrets set ${spec.credential} token=VALUE`,
+        message: `credential names Secret "${spec.credential}", which does not exist; create it with berth secrets set ${spec.credential} token=VALUE`,
       };
 }
 
-/** Changes when an edit, a credential or a person's retry makes another try worth while. */
+/** Changes with an edit, a new credential or a user's retry, after which another attempt may succeed. */
 export function computeStallInputs(store: Secrets, resource: Resource<"Model">): string {
   const { credential } = resource.spec;
   return hashJson([

@@ -5,14 +5,14 @@ import type { LoadModelRequest } from "./assistant/port.ts";
 import type { DesiredModel } from "./desired-model.ts";
 import { chooseFileToLoad, type ObservedModel } from "./plan-model.ts";
 
-/** What the assistant is asked to load; undefined where there is no file yet. Pure. */
+/** Builds the load request for the assistant; undefined if there is no file yet. Pure. */
 export function buildLoadRequest(
   desired: DesiredModel,
   observed: ObservedModel,
   source: {
     readonly spec: ModelSpec;
     readonly quantization: string | null;
-    /** Every Model of the store. */
+    /** All Models of the store. */
     readonly all: readonly Resource<"Model">[];
   },
 ): LoadModelRequest | undefined {
@@ -21,7 +21,7 @@ export function buildLoadRequest(
   const { name, contextTokens, sequences, gpu } = desired;
   const { assistant } = observed;
   const verdict = assistant.reachable ? assistant.verdict : undefined;
-  // A name that another one still has, from before it was edited, would be refused.
+  // The assistant would refuse a name that another model still has from before an edit.
   const taken = new Set(assistant.reachable ? assistant.namesOfOthers : []);
   const { spec, quantization, all } = source;
   return {

@@ -1,35 +1,35 @@
 import { formatBytes } from "../../base/units.ts";
 
-/** A Model that is to run and whose file is on the disk. */
+/** A Model that should run and whose file is on the disk. */
 export interface MemoryCandidate {
   readonly name: string;
-  /** When a person last started it, RFC 3339; null: nobody did. */
+  /** RFC 3339; null if no user has started it. */
   readonly startedAt: string | null;
   readonly createdAt: string;
-  /** Bytes that it has now; null where it is not in memory. */
+  /** Its current memory in bytes; null if it is not in memory. */
   readonly residentBytes: number | null;
-  /** The least with which it is of use. */
+  /** The smallest amount of memory with which it works. */
   readonly leastBytes: number;
 }
 
 export type MemoryDecision =
-  /** With as much as leaves the others that are let in at least what they need. */
+  /** The limit that leaves the other admitted models at least what they need. */
   | { readonly type: "fits"; readonly bytesMax: number }
-  /** It comes next, once those have left. */
+  /** It is loaded next, after these models are unloaded. */
   | { readonly type: "waits"; readonly for: readonly string[] }
   | { readonly type: "refused"; readonly message: string };
 
 /**
- * Who may be in memory: those that a person started last come first, then those that are there already,
- * then the oldest. Whoever does not fit beside those before it is refused, with what is missing. Pure, and
- * the same for everybody who asks, so that no two Models push each other out in turn.
+ * Decides which models may be in memory: the ones that a user started last come first, then the ones in memory,
+ * then the oldest. A model that does not fit in addition to those before it is refused with the missing amount.
+ * Pure, and independent of the model that asks, so that no two Models evict each other in turn.
  */
 export function decideMemory(
   name: string,
   candidates: readonly MemoryCandidate[],
   memory: {
     readonly bytesMax: number;
-    /** Of models that are kept in memory and are no Models. */
+    /** Memory of pinned models that are not Models of the store. */
     readonly otherBytes: number;
   },
 ): MemoryDecision {
@@ -84,10 +84,10 @@ function explainRefusal(
 ): string {
   const smaller = "set a smaller contextSize or parallel, or choose a smaller quantization";
   if (need > bytesMax)
-    return `it needs at least ${formatBytes(need)} of memory, and all models together may have ${formatBytes(bytesMax)}: ${formatBytes(need - bytesMax)} are missing; ${smaller}, or give the assistant more with --assistant-memory`;
+    return `it needs at least ${formatBytes(need)} of memory, but the limit for all models is ${formatBytes(bytesMax)}: ${formatBytes(need - bytesMax)} are missing; ${smaller}, or give the assistant more with --assistant-memory`;
   const others = before.map(({ name }) => name).join(", ");
-  const beside = others === "" ? "" : ` beside ${others}`;
-  const rest = otherBytes > 0 ? `, ${formatBytes(otherBytes)} are those of other models` : "";
+  const beside = others === "" ? "" : ` in addition to ${others}`;
+  const rest = otherBytes > 0 ? `, ${formatBytes(otherBytes)} are used by other models` : "";
   const stop = others === "" ? "" : `stop one of them (berth models stop ${before[0]?.name}), `;
   return `it needs at least ${formatBytes(need)} of memory, and ${formatBytes(Math.max(0, free))} of ${formatBytes(bytesMax)} are free${beside}${rest}: ${formatBytes(need - Math.max(0, free))} are missing; ${stop}${smaller}; berth models start ${candidate.name} puts it before the others`;
 }

@@ -7,7 +7,7 @@ import type { ModelFiles } from "./files/port.ts";
 import type { ModelSources } from "./hub/port.ts";
 import type { ModelJobs } from "./model-jobs.ts";
 
-/** What every run of the Model reconciler shares. */
+/** The dependencies of the Model reconciler. */
 export interface ModelContext {
   readonly store: Store;
   readonly clock: Clock;
@@ -18,8 +18,8 @@ export interface ModelContext {
   readonly daemon: AssistantDaemon;
   readonly watch: AssistantWatch;
   readonly jobs: ModelJobs;
-  /** 0 to 1; spreads back-offs. */
+  /** Returns 0 to 1, to spread back-offs. */
   readonly random: () => number;
-  /** Something may have become of no use: looked at in the background. */
+  /** Called when files may have become unused; they are collected in the background. */
   readonly onFilesUnused: () => void;
 }

@@ -22,9 +22,9 @@ import { ModelJobs } from "./model-jobs.ts";
 import type { ModelMetrics } from "./model-metrics.ts";
 import { ModelRun } from "./model-run.ts";
 
-/** Models looked at once; a look takes milliseconds, since whatever takes long is a job. */
+/** Models reconciled concurrently; a reconcile takes milliseconds, because everything slow is a job. */
 const WORKERS = 4;
-/** Everything is looked at once more after this long, in milliseconds, whatever has been missed. */
+/** Resync interval in milliseconds, which makes up for missed events. */
 const RESYNC_MS = 60_000;
 
 export interface ModelControllerOptions {
@@ -41,14 +41,17 @@ export interface ModelControllerOptions {
   readonly loopMetrics: ControllerMetrics;
 }
 
-/** What makes a Model worth a look: itself, its credential, its job, the assistant, and who else wants its memory. */
+/**
+ * Wakes the reconciler for a Model when the Model, its credential, its job, the assistant or another model's memory
+ * changes.
+ */
 export class ModelController {
   readonly #options: ModelControllerOptions;
   readonly #loop: ReconcileLoop;
   readonly #jobs: ModelJobs;
   readonly #watch: AssistantWatch;
   readonly #context: ModelContext;
-  /** What of each Model matters to the others, as last seen. */
+  /** For each Model, a key of what other Models depend on. */
   readonly #lastSeen = new Map<string, string>();
   #isCollecting = false;
 
@@ -110,7 +113,7 @@ export class ModelController {
     this.#loop.resetBackoffAndAdd(name, "user");
   }
 
-  /** The assistant has come up, ended, or is about to be started again. */
+  /** Called when the assistant has started or ended, or is about to be restarted. */
   onAssistantChanged(): void {
     this.#wakeAll("event");
   }
@@ -134,7 +137,7 @@ export class ModelController {
     return this.#options.daemon.report();
   }
 
-  /** What the assistant knows beside the Models, as last seen. */
+  /** The assistant's models that are not Models of the store. */
   get otherModels(): readonly AssistantModel[] {
     const { last } = this.#watch;
     if (!last.reachable) return [];
@@ -142,7 +145,7 @@ export class ModelController {
     return last.state.models.filter(({ id }) => !names.has(id));
   }
 
-  /** The download or the check that is under way. */
+  /** Returns the progress of the download or verification. */
   getProgress(name: string): ModelProgress | undefined {
     const job = this.#jobs.current(name);
     if (!job || job.state.type === "done" || job.state.type === "failed") return undefined;
@@ -185,7 +188,7 @@ export class ModelController {
     for (const name of findOrphans(this.#context)) this.#loop.add(name, priority);
   }
 
-  /** Memory that one takes or leaves is what another waits for. */
+  /** Other Models may wait for the memory that this one uses or releases. */
   #wakeOthers(name: string): void {
     const { store } = this.#options;
     const resource = store.get("Model", name);

@@ -7,12 +7,12 @@ import type { ReconcileResult } from "../reconcile-loop.ts";
 import type { AssistantObservation } from "./assistant-watch.ts";
 import type { ModelContext } from "./model-context.ts";
 
-/** How long until an assistant that runs and does not answer is asked again, in milliseconds. */
+/** The delay before the next request to an assistant that runs but does not answer, in milliseconds. */
 const RETRY_UNREACHABLE_MS = 2_000;
 
 /**
- * The finalizer: out of memory, then its files where the person asked for it; otherwise they stay until the
- * budget wants their room. Every step can be repeated; the resource goes away after the last one.
+ * The finalizer: unloads the model, and removes its files if the user requested it; otherwise they stay until the
+ * disk budget needs the space. Every step can be repeated; the resource is removed after the last one.
  */
 export async function deleteModel(
   context: ModelContext,
@@ -24,7 +24,7 @@ export async function deleteModel(
   if (resource.status && resource.status.phase !== "deleting")
     store.setStatus("Model", name, uid, { ...resource.status, phase: "deleting" });
   const observation = await watch.observe(signal);
-  // An assistant that has ended has forgotten the model; one that only does not answer has not.
+  // An assistant that has ended has no models in memory; one that does not answer still may.
   const { state } = daemon.report();
   if (!observation.reachable && (state === "up" || state === "foreign"))
     return { isSettled: true, requeueAfterMs: RETRY_UNREACHABLE_MS };
@@ -40,8 +40,8 @@ export async function deleteModel(
     type: "Normal",
     reason: "Deleted",
     message: isToGo
-      ? `out of memory, and its files ${isLast ? "are gone" : "stay: another Model has them"}`
-      : "out of memory; its files stay until their room is needed",
+      ? `unloaded; its files ${isLast ? "are removed" : "stay: another Model uses them"}`
+      : "unloaded; its files stay until the space is needed",
   });
   store.removeFinalizer("Model", name, MODEL_FINALIZER);
   context.onFilesUnused();
@@ -49,8 +49,8 @@ export async function deleteModel(
 }
 
 /**
- * What is left of a Model that is gone, such as one that the backup does not know that was just restored. Our
- * own assistant keeps nothing in memory but what it was told to; another one has an owner who sees to it.
+ * Unloads a model that has no resource any more, for example after the restore of an older backup. Berth's own
+ * assistant has only the models that Berth loaded; a foreign assistant has an owner who manages it.
  */
 export async function cleanUpOrphan(
   context: ModelContext,
@@ -62,7 +62,7 @@ export async function cleanUpOrphan(
   return { isSettled: true, requeueAfterMs: null };
 }
 
-/** Kept in the memory of our own assistant, and no Model any more. */
+/** Returns the models that Berth's own assistant keeps pinned without a Model in the store. */
 export function findOrphans({ store, watch, daemon }: ModelContext): readonly string[] {
   const { last } = watch;
   if (!last.reachable || daemon.report().state !== "up") return [];
@@ -71,7 +71,7 @@ export function findOrphans({ store, watch, daemon }: ModelContext): readonly st
   );
 }
 
-/** Sees to it that nothing is done for it any more, and that it is out of memory: true once that is so. */
+/** Cancels the model's job and unloads the model. Returns true once both are done. */
 function ensureUnloaded(
   { jobs, assistant }: ModelContext,
   name: string,
@@ -82,7 +82,7 @@ function ensureUnloaded(
     observation.state.models.some(({ id, pinned }) => id === name && pinned);
   if (!isThere) {
     jobs.cancel(name);
-    // It ends within moments, and tells when it has.
+    // The job ends within moments, and `onChanged` is called.
     return jobs.current(name) === undefined;
   }
   const unloading = jobs.ensure(name, {
@@ -99,7 +99,7 @@ function ensureUnloaded(
   return true;
 }
 
-/** What the Models of the store, beside one of them, have on the disk or are fetching. */
+/** Returns the keys of the files that the other Models of the store have or are downloading. */
 export function findKeysInUse(
   { store }: Pick<ModelContext, "store">,
   exceptName?: string,

@@ -5,10 +5,10 @@ import type { ModelFileFacts, ResolvedModel } from "../../resources/model-status
 import type { DownloadProgress } from "./files/port.ts";
 import { TransferRate } from "./transfer-rate.ts";
 
-/** Downloads at once; more would only share the same line. */
+/** Concurrent downloads; more would only share the same bandwidth. */
 const DOWNLOADS_MAX = 2;
 
-/** What a job has brought, by its step. */
+/** The result of a job, by its step. */
 export type JobResult =
   | { readonly step: "resolve"; readonly model: ResolvedModel }
   | { readonly step: "inspect"; readonly facts: ModelFileFacts }
@@ -17,7 +17,7 @@ export type JobResult =
 export type JobStep = JobResult["step"];
 
 export type JobState =
-  /** Another job of the model has to end first, or other downloads come first. */
+  /** Another job of the model has to end first, or other downloads are running. */
   | { readonly type: "waiting" }
   | {
       readonly type: "running";
@@ -29,7 +29,7 @@ export type JobState =
 
 export interface JobRequest {
   readonly step: JobStep;
-  /** What it is done for: another key is another job. */
+  /** Identifies the inputs: another key is another job. */
   readonly key: string;
   run(onProgress: (progress: DownloadProgress) => void, signal: AbortSignal): Promise<JobResult>;
 }
@@ -44,8 +44,8 @@ interface ModelJob {
 }
 
 /**
- * What takes long, one job for each Model, beside the reconcile workers, which never wait for a hub or
- * for a load. What is under way is lost with the process, and simply asked for again.
+ * Runs slow work, one job for each Model, concurrently with the reconcile workers, which never wait for a hub or a
+ * load. A job is lost with the process, and the next reconcile requests it again.
  */
 export class ModelJobs {
   readonly #clock: Clock;
@@ -57,7 +57,7 @@ export class ModelJobs {
   constructor(options: {
     readonly clock: Clock;
     readonly tasks: TaskGroup;
-    /** A job has ended, or begins after it had to wait. */
+    /** Called when a job has ended, and when one starts after it had to wait. */
     readonly onChanged: (model: string) => void;
   }) {
     this.#clock = options.clock;
@@ -65,7 +65,10 @@ export class ModelJobs {
     this.#onChanged = options.onChanged;
   }
 
-  /** The model's job with this step and key, begun where there is none. One for something else is ended first. */
+  /**
+   * Returns the state of the model's job with this step and key; starts it if necessary. A job with another one is
+   * cancelled first.
+   */
   ensure(model: string, request: JobRequest): JobState {
     const known = this.#jobs.get(model);
     if (known?.step === request.step && known.key === request.key) return known.state;
@@ -86,18 +89,18 @@ export class ModelJobs {
     return job.state;
   }
 
-  /** The job that there is, running or ended and not yet collected. */
+  /** Returns the model's job, running or ended, until its result is cleared. */
   current(model: string): { readonly step: JobStep; readonly state: JobState } | undefined {
     return this.#jobs.get(model);
   }
 
-  /** Takes the result of a job that has ended, so that the next `ensure` begins a new one. */
+  /** Removes a job that has ended, so that the next `ensure` starts a new one. */
   clearResult(model: string): void {
     const job = this.#jobs.get(model);
     if (job && (job.state.type === "done" || job.state.type === "failed")) this.#jobs.delete(model);
   }
 
-  /** Ends it; what is under way is told, and `onChanged` tells when it is gone. */
+  /** Aborts the job; `onChanged` is called when it has ended. */
   cancel(model: string): void {
     const job = this.#jobs.get(model);
     if (!job) return;
@@ -105,7 +108,7 @@ export class ModelJobs {
     if (job.state.type !== "running") this.#jobs.delete(model);
   }
 
-  /** `asked`: who asked for it sees for himself that it has begun. */
+  /** `requester` is not notified: it sees the new state itself. */
   #startNext(requester?: string): void {
     for (const [model, job] of this.#jobs) {
       if (job.state.type !== "waiting") continue;
@@ -130,7 +133,7 @@ export class ModelJobs {
     ending.addEventListener("abort", stop, { once: true });
     try {
       const result = await job.run((progress) => {
-        // A last word after the end would bring it back to life.
+        // Progress that arrives after the end must not change the state.
         if (job.state.type !== "running") return;
         const bytesPerSecond = job.rate.update(progress);
         job.state = { type: "running", progress, bytesPerSecond };

@@ -7,7 +7,7 @@ export interface ModelMetrics {
   readonly bytes: Gauge;
 }
 
-/** Counted when they are asked for: the store knows. */
+/** The gauges read the store when they are collected. */
 export function modelMetrics(registry: Registry, store: Pick<Store, "list">): ModelMetrics {
   const registers = [registry];
   return {
@@ -24,7 +24,7 @@ export function modelMetrics(registry: Registry, store: Pick<Store, "list">): Mo
     }),
     bytes: new Gauge({
       name: "berth_model_downloaded_bytes",
-      help: "Bytes of all Models on the disk; one that two share counts twice",
+      help: "Bytes of all Models on the disk; a file that two Models share counts twice",
       registers,
       collect() {
         this.set(

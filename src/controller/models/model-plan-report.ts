@@ -11,7 +11,7 @@ import { applyModelInputs } from "./model-reconcile-state.ts";
 import { observeModel } from "./observe-model.ts";
 import { planModel } from "./plan-model.ts";
 
-/** What a reconcile of this Model would do, from the same parts that the reconciler uses. */
+/** Returns the plan of a reconcile of this Model, computed with the reconciler's own functions. */
 export async function reportModelPlan(
   context: ModelContext,
   name: string,
@@ -40,7 +40,7 @@ export async function reportModelPlan(
     memory,
     facts: stored?.status?.facts ?? null,
     files,
-    sight: await watch.observe(signal),
+    observation: await watch.observe(signal),
     all,
   });
   const plan = planModel(desired, observed);

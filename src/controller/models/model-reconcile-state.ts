@@ -2,9 +2,9 @@ import type { ModelReconcileState } from "../../resources/model-status.ts";
 import type { DesiredModel } from "./desired-model.ts";
 
 /**
- * What is still true of the memory. A person's wish to try again is obeyed once: what failed is forgotten, and
- * of a model that is known the source is asked and everything compared anew. What failed with other `inputs`
- * (an edit, a credential) says nothing of how these will do, and holds nothing up.
+ * Drops what no longer applies from the state. A user's retry is applied once: it clears the failure and, for a
+ * resolved model, requests that the source is resolved and all files are verified again. A failure with other
+ * `inputs` (an edit, a credential) does not apply to these and delays nothing.
  */
 export function applyModelInputs(
   memory: ModelReconcileState,

@@ -3,6 +3,7 @@ import {
   emptyModelReconcileState,
   type ModelFileFacts,
   type ModelReconcileState,
+  type ResolvedModel,
 } from "../../resources/model-status.ts";
 import type { Resource } from "../../resources/resource.ts";
 import type { Reason } from "../reason.ts";
@@ -27,25 +28,16 @@ import {
   type ModelPlan,
   type ObservedModel,
   planModel,
+  stepsByOperation,
 } from "./plan-model.ts";
 import { RETRY_MAX_MS, recordStepFailure, toError } from "./step-failure.ts";
 
-/** How often the status tells how far a download is, in milliseconds; the API knows it at any time. */
+/** The interval of progress updates in the status, in milliseconds; the API has the current progress. */
 const PROGRESS_WRITTEN_MS = 2_000;
-/** Steps of one run: each ends, and shows what comes next. A run that takes more goes round in circles. */
+/** The maximum number of steps of one run. A run with more would be a loop. */
 const STEPS_MAX = 10;
 
-/** The job that each operation is. */
-const stepsByOperation: Readonly<Record<ModelOperation["type"], JobStep>> = {
-  resolveSource: "resolve",
-  downloadFiles: "download",
-  verifyFiles: "verify",
-  inspectFile: "inspect",
-  unloadModel: "unload",
-  loadModel: "load",
-};
-
-/** One look at a Model: what there is, what is to be done, the first of it, and the status. */
+/** One reconcile of a Model: observes, plans, starts the first step and writes the status. */
 export class ModelRun {
   readonly #context: ModelContext;
   readonly #resource: Resource<"Model">;
@@ -68,34 +60,34 @@ export class ModelRun {
     this.#memory = applyModelInputs(this.#memory, this.#desired, inputs);
     const refused = findCredentialProblem(store, this.#resource.spec) ?? null;
     for (let step = 0; step < STEPS_MAX; step += 1) {
-      const sight = await this.#context.watch.observe(signal);
-      const observed = await this.#observe(sight);
+      const observation = await this.#context.watch.observe(signal);
+      const observed = await this.#observe(observation);
       const plan = planModel(this.#desired, observed);
       this.#clearResolvedFailure(plan, observed);
       const next = this.#chooseNext(plan, refused);
       if (this.#settleFinishedJob(next)) continue;
       const waitMs = next ? this.#getRetryDelayMs(next) : 0;
       if (next && waitMs === 0 && this.#startStep(next, observed)) continue;
-      this.#writeStatus(observed, sight, plan, refused);
+      this.#writeStatus(observed, observation, plan, refused);
       if (waitMs > 0) return { isSettled: true, requeueAfterMs: waitMs };
       const isAtWork = jobs.current(name)?.state.type === "running";
       return { isSettled: true, requeueAfterMs: isAtWork ? PROGRESS_WRITTEN_MS : null };
     }
-    throw new Error(`the steps of model ${name} lead nowhere`);
+    throw new Error(`the reconcile of model ${name} does not converge`);
   }
 
-  #observe(sight: AssistantObservation): Promise<ObservedModel> {
+  #observe(observation: AssistantObservation): Promise<ObservedModel> {
     return observeModel({
       desired: this.#desired,
       memory: this.#memory,
       facts: this.#facts,
       files: this.#context.files,
-      sight,
+      observation,
       all: this.#context.store.list("Model"),
     });
   }
 
-  /** What failed has come about all the same, as a load does whose caller was killed: nothing is left to retry. */
+  /** Clears a failure whose goal is reached, for example by a load whose caller was killed. */
   #clearResolvedFailure(
     { operations, blockedBy }: ModelPlan,
     { stored, assistant }: ObservedModel,
@@ -112,27 +104,27 @@ export class ModelRun {
     this.#updateMemory({ failure: null });
   }
 
-  /** Where nothing may be tried, it still leaves the memory when it is not wanted there. */
+  /** Returns the next operation. A stalled model may only be unloaded. */
   #chooseNext(plan: ModelPlan, refused: Reason | null): ModelOperation | undefined {
     const [first] = plan.operations;
-    // Being stopped does not wait for a download, nor for a source.
+    // Unloading does not wait for a download or for the source.
     const unload = plan.operations.find(({ type }) => type === "unloadModel");
     if (unload || this.#memory.stalled) return unload;
-    // The credential is for the source: what is on the disk is loaded without it.
+    // Only the source needs the credential: a file on the disk is loaded without it.
     const isOfSource = first?.type === "resolveSource" || first?.type === "downloadFiles";
     return refused && isOfSource ? undefined : first;
   }
 
-  /** How long a step that failed is left alone, in milliseconds, whoever asks for another look. */
+  /** Returns how long a failed step must not be retried, in milliseconds. */
   #getRetryDelayMs({ type }: ModelOperation): number {
     const { failure } = this.#memory;
     if (failure?.step !== stepsByOperation[type]) return 0;
     const waitMs = Math.max(0, failure.retryAt - this.#context.clock.now());
-    // Nothing is put off for that long: the machine's clock was wrong then, and has been set back.
+    // A longer delay is impossible: the machine's clock was wrong and has been corrected.
     return waitMs > RETRY_MAX_MS ? 0 : waitMs;
   }
 
-  /** Sees to a step: true where it has ended, well or badly, false while it goes on. */
+  /** Runs a step. Returns true if it has ended, with or without an error, and false while it is running. */
   #startStep(operation: ModelOperation, observed: ObservedModel): boolean {
     const begin: Readonly<Record<JobStep, () => boolean>> = {
       resolve: () => this.#resolve(),
@@ -173,26 +165,26 @@ export class ModelRun {
           refresh: this.#memory.refresh === null ? null : "verify",
         });
         if (!isSame) {
-          const what = model.files.map(({ name }) => name).join(", ");
+          const what = joinFileNames(model);
           const at = model.commit === null ? "" : ` at ${model.commit.slice(0, 12)}`;
-          this.#recordEvent("Normal", "Resolved", `the source stands for ${what}${at}`);
+          this.#recordEvent("Normal", "Resolved", `the source was resolved to ${what}${at}`);
         }
       },
       (error) => {
         if (!isRefresh) return false;
-        // What is on the disk is as good as before.
+        // The files on the disk are still usable.
         this.#updateMemory({ refresh: "verify" });
         this.#recordEvent(
           "Warning",
           "SourceUnreachable",
-          `the source was not asked anew: ${error.message}`,
+          `the source could not be resolved again: ${error.message}`,
         );
         return true;
       },
     );
   }
 
-  /** The file in memory is not in the way of the budget, which would keep it from coming back after a crash. */
+  /** Returns the previous model, whose file the assistant may load until the new one is complete. */
   #chooseReplaced(key: string): ModelReconcileState["replaced"] {
     const { pin, replaced } = this.#memory;
     if (!this.#desired.running) return null;
@@ -224,7 +216,7 @@ export class ModelRun {
     );
   }
 
-  /** It is out of use now, and comes again by the next step. */
+  /** The damaged file is out of use; the next step downloads it again. */
   #recordDamage(error: Error): void {
     this.#updateMemory({ refresh: null });
     this.#recordEvent("Warning", "Damaged", error.message);
@@ -234,7 +226,7 @@ export class ModelRun {
     const { stored } = observed;
     if (!stored) return false;
     const job = this.#context.jobs.current(this.#desired.name);
-    // All that it brings is there, and it ends within moments.
+    // The download has all files and ends within moments.
     if (job?.step === "download" && job.state.type === "running") return false;
     const { name: id, contextTokens, sequences } = this.#desired;
     const key = computeFactsKey(stored.path, this.#desired);
@@ -275,7 +267,7 @@ export class ModelRun {
       all: store.list("Model"),
     });
     if (!load) return false;
-    const { memoryBytesMax: _memoryBytesMax, ...identity } = load;
+    const { memoryBytesMax: _, ...identity } = load;
     return this.#runJob({
       step: "load",
       key: hashJson(identity),
@@ -286,7 +278,7 @@ export class ModelRun {
     });
   }
 
-  /** `onFailed` may take a failure as something to go on with. */
+  /** `onFailed` returns true if it has handled the failure. */
   #runJob(
     request: JobRequest,
     onDone: (result: JobResult) => void = () => {},
@@ -309,8 +301,8 @@ export class ModelRun {
   }
 
   /**
-   * What a job came to that no step asks for any more: it has brought what was wanted, or taken away what is
-   * damaged, and the plan has moved on. True where there was such a one.
+   * Handles the result of a job that the plan does not need any more, because its goal is reached or the files have
+   * changed. Returns true if there was such a job.
    */
   #settleFinishedJob(next: ModelOperation | undefined): boolean {
     const { jobs } = this.#context;
@@ -321,7 +313,7 @@ export class ModelRun {
     jobs.clearResult(name);
     if (job.state.type === "done") this.#recordSuccess(job.step);
     else if (job.step === "verify") this.#recordDamage(toError(job.state.error));
-    // The assistant holds it for a failed model now, which it does not try again by itself.
+    // The assistant has marked the model as failed, and does not retry by itself.
     else if (job.step === "load") this.#recordFailure(job.step, toError(job.state.error));
     return true;
   }
@@ -330,13 +322,13 @@ export class ModelRun {
     this.#updateMemory({ failure: null });
     if (step === "unload") this.#updateMemory({ replaced: null });
     const { name } = this.#desired;
-    const what = (this.#memory.pin?.model.files ?? []).map((file) => file.name).join(", ");
+    const what = joinFileNames(this.#memory.pin?.model);
     if (step === "download" || step === "verify") this.#updateMemory({ refresh: null });
     if (step === "download") {
       this.#recordEvent("Normal", "Downloaded", `${what}: on the disk and verified`);
       this.#context.onFilesUnused();
     } else if (step === "verify")
-      this.#recordEvent("Normal", "Verified", `${what}: as it should be`);
+      this.#recordEvent("Normal", "Verified", `${what}: the digests match`);
     else if (step === "load")
       this.#recordEvent("Normal", "Started", `in memory; clients call it "${name}"`);
     else if (step === "unload") this.#recordEvent("Normal", "Stopped", "out of memory");
@@ -363,17 +355,17 @@ export class ModelRun {
     this.#context.store.events.record({ kind: "Model", name, type, reason, message });
   }
 
-  /** The assistant brings it back by itself: nothing else would tell that its clients were cut off. */
+  /** The assistant reloads a crashed model by itself; only this event shows that its clients were cut off. */
   #recordCrash({ assistant }: ObservedModel): void {
     const model = assistant.reachable ? assistant.model : undefined;
     if (!this.#resource.status?.loaded || !model?.recovering || model.state === "resident") return;
-    const why = model.error?.message ?? "its engine ended";
+    const why = model.error?.message ?? "its engine exited";
     this.#recordEvent("Warning", "Crashed", `${why}; the assistant loads it again`);
   }
 
   #writeStatus(
     observed: ObservedModel,
-    sight: AssistantObservation,
+    observation: AssistantObservation,
     plan: ModelPlan,
     refused: Reason | null,
   ): void {
@@ -390,13 +382,17 @@ export class ModelRun {
       storedBytes: isCurrent ? observed.storedBytes : 0,
       facts: this.#facts,
       assistant:
-        sight.reachable && observed.assistant.reachable
-          ? { reachable: true, url: sight.state.url, model: observed.assistant.model }
-          : { reachable: false, message: sight.reachable ? "" : sight.message },
+        observation.reachable && observed.assistant.reachable
+          ? { reachable: true, url: observation.state.url, model: observed.assistant.model }
+          : { reachable: false, message: observation.reachable ? "" : observation.message },
       plan,
       job: jobs.current(name),
       refused,
     });
     store.setStatus("Model", name, uid, status);
   }
+}
+
+function joinFileNames(model: ResolvedModel | undefined): string {
+  return (model?.files ?? []).map(({ name }) => name).join(", ");
 }

@@ -7,22 +7,22 @@ import type { ModelFiles } from "./files/port.ts";
 import { decideMemory, type MemoryCandidate } from "./memory-decision.ts";
 import type { ObservedModel } from "./plan-model.ts";
 
-/** What `status.facts` were read of: another file, or other settings, and they are read anew. */
+/** Identifies the inputs of `status.facts`: for another file or other settings the facts are read again. */
 export function computeFactsKey(path: string, desired: DesiredModel): string {
   return JSON.stringify([path, desired.contextTokens ?? null, desired.sequences ?? null]);
 }
 
-/** What there is of a Model, for the reconciler and for a dry run alike. */
+/** Observes a Model, for the reconciler and for dry runs. */
 export async function observeModel(input: {
   readonly desired: DesiredModel;
   readonly memory: ModelReconcileState;
   readonly facts: ModelFileFacts | null;
   readonly files: Pick<ModelFiles, "find" | "storedBytes">;
-  readonly sight: AssistantObservation;
-  /** Every Model of the store. */
+  readonly observation: AssistantObservation;
+  /** All Models of the store. */
   readonly all: readonly Resource<"Model">[];
 }): Promise<ObservedModel> {
-  const { desired, memory, files, sight } = input;
+  const { desired, memory, files, observation } = input;
   const { pin } = memory;
   const stored = pin ? await files.find(pin.model) : undefined;
   const facts =
@@ -35,32 +35,32 @@ export async function observeModel(input: {
     storedBytes: pin ? await files.storedBytes(pin.model) : 0,
     isVerifyDue: memory.refresh !== null,
     facts,
-    assistant: sight.reachable
+    assistant: observation.reachable
       ? {
           reachable: true,
-          model: sight.state.models.find(({ id }) => id === desired.name),
-          namesOfOthers: sight.state.models
+          model: observation.state.models.find(({ id }) => id === desired.name),
+          namesOfOthers: observation.state.models
             .filter(({ id }) => id !== desired.name)
             .flatMap(({ id, aliases }) => [id, ...aliases]),
           verdict: decideMemory(
             desired.name,
-            collectCandidates(input.all, sight.state, desired, facts),
+            collectCandidates(input.all, observation.state, desired, facts),
             {
-              bytesMax: sight.state.memoryBytesMax,
-              otherBytes: sumOtherBytes(input.all, sight.state),
+              bytesMax: observation.state.memoryBytesMax,
+              otherBytes: sumOtherBytes(input.all, observation.state),
             },
           ),
         }
-      : sight,
+      : observation,
   };
 }
 
-/** No commit stands for it, so that what cannot be had as it was may be another one by now. */
+/** True if the source is not pinned to a commit, so that a failed download may have the wrong digests. */
 function mayHaveChanged({ pin, failure }: ModelReconcileState): boolean {
   return pin?.model.commit === null && failure?.step === "download" && failure.isAsked !== true;
 }
 
-/** The Models that are to run and could be loaded now; this one as it was just seen. */
+/** Returns the Models that should run and could be loaded now; `model` as it was just observed. */
 function collectCandidates(
   all: readonly Resource<"Model">[],
   state: AssistantState,
@@ -77,7 +77,7 @@ function collectCandidates(
   return [...others, { desired, facts }].flatMap(({ desired: one, facts: known }) => {
     if (!one.running) return [];
     const model = state.models.find(({ id, pinned }) => id === one.name && pinned);
-    // One on its way in takes memory already, and nobody knows yet how much.
+    // A model that is being loaded already uses memory, but the amount is not known yet.
     const residentBytes =
       model?.state === "loading" ? (known?.memoryBytes.least ?? 0) : (model?.memoryBytes ?? null);
     if (known === null && residentBytes === null) return [];
@@ -93,7 +93,10 @@ function collectCandidates(
   });
 }
 
-/** Kept by whoever started the assistant. What it loaded on demand makes way, and does not count. */
+/**
+ * Sums the pinned models that are not Models of the store. Models that the assistant loaded on demand can be
+ * evicted and do not count.
+ */
 function sumOtherBytes(all: readonly Resource<"Model">[], state: AssistantState): number {
   const names = new Set(all.map(({ metadata }) => metadata.name));
   return state.models

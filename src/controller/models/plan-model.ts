@@ -4,8 +4,9 @@ import type { AssistantModel } from "./assistant/port.ts";
 import type { DesiredModel } from "./desired-model.ts";
 import type { StoredModel } from "./files/port.ts";
 import type { MemoryDecision } from "./memory-decision.ts";
+import type { JobStep } from "./model-jobs.ts";
 
-/** One step, each one call of a port, with its cause. */
+/** One step, which is one call of a port, with its cause. */
 export interface ModelOperation {
   readonly type:
     | "resolveSource"
@@ -18,23 +19,33 @@ export interface ModelOperation {
   readonly cause: string;
 }
 
+/** The job step of each operation. */
+export const stepsByOperation: Readonly<Record<ModelOperation["type"], JobStep>> = {
+  resolveSource: "resolve",
+  downloadFiles: "download",
+  verifyFiles: "verify",
+  inspectFile: "inspect",
+  unloadModel: "unload",
+  loadModel: "load",
+};
+
 export interface ModelPlan {
-  /** In the order in which they would run. Empty: nothing to do. */
+  /** In order of execution. Empty if there is nothing to do. */
   readonly operations: readonly ModelOperation[];
-  /** What holds back the load that the spec wants; null where nothing does. */
+  /** The reason why the load that the spec requests has to wait; null if it does not. */
   readonly blockedBy: Reason | null;
 }
 
-/** All that a plan depends on. */
+/** All inputs of a plan. */
 export interface ObservedModel {
   readonly pin: ModelReconcileState["pin"];
-  /** The source is to be asked although it is known, as a person wished. */
+  /** A user requested that the resolved source is resolved again. */
   readonly isPinStale: boolean;
-  /** Undefined where its files are not whole on the disk. */
+  /** Undefined if its files are not complete on the disk. */
   readonly stored: StoredModel | undefined;
-  /** What served before, while what is wanted now is still on its way; undefined where there is none. */
+  /** The model that was loaded before, while the new one is not complete; undefined if there is none. */
   readonly replaced: StoredModel | undefined;
-  /** Bytes that are there already of what is not whole. */
+  /** Downloaded bytes of incomplete files. */
   readonly storedBytes: number;
   readonly isVerifyDue: boolean;
   readonly facts: ModelFileFacts | null;
@@ -42,15 +53,15 @@ export interface ObservedModel {
     | { readonly reachable: false; readonly message: string }
     | {
         readonly reachable: true;
-        /** This model, as the assistant has it; undefined where it knows none of that name. */
+        /** This model's state at the assistant; undefined if the assistant has no model of that name. */
         readonly model: AssistantModel | undefined;
-        /** Under which the assistant knows others. */
+        /** The names of the assistant's other models. */
         readonly namesOfOthers: readonly string[];
         readonly verdict: MemoryDecision;
       };
 }
 
-/** The steps from what there is to what should be. Pure; the same for the reconciler and for a dry run. */
+/** Computes the steps from the observed to the desired state. Pure; used by the reconciler and by dry runs. */
 export function planModel(desired: DesiredModel, observed: ObservedModel): ModelPlan {
   const { name } = desired;
   const operations: ModelOperation[] = [];
@@ -58,28 +69,27 @@ export function planModel(desired: DesiredModel, observed: ObservedModel): Model
     operations.push({ type, target, cause });
   const { pin, stored } = observed;
   const isPinned = pin !== null && pin.inputs === desired.inputs;
-  if (!isPinned)
-    add("resolveSource", desired.request.source, "it is not known what the source stands for");
+  if (!isPinned) add("resolveSource", desired.request.source, "the source is not resolved");
   else if (observed.isPinStale)
     add(
       "resolveSource",
       desired.request.source,
-      observed.isVerifyDue ? "a person asked for it" : "it may be another one by now",
+      observed.isVerifyDue ? "a user requested it" : "the source may have changed",
     );
 
   const whole = isPinned ? stored : undefined;
   const files = isPinned ? describeFiles(pin.model) : desired.request.source;
   if (!whole) {
     const isPart = isPinned && observed.storedBytes > 0;
-    add("downloadFiles", files, isPart ? "they are there in part" : "they are not on the disk");
-  } else if (observed.isVerifyDue) add("verifyFiles", files, "a person asked for it");
+    add("downloadFiles", files, isPart ? "they are incomplete" : "they are not on the disk");
+  } else if (observed.isVerifyDue) add("verifyFiles", files, "a user requested it");
   const unload = getUnloadCause(desired, observed, whole);
   const loaded = observed.assistant.reachable ? observed.assistant.model : undefined;
   if (needsStandIn(desired, observed))
     operations.unshift({
       type: "loadModel",
       target: name,
-      cause: "what served before serves until the new one is there",
+      cause: "the previous file is loaded until the new one is complete",
     });
   if (unload !== null) add("unloadModel", name, unload);
   if (!desired.running) return { operations, blockedBy: null };
@@ -88,8 +98,7 @@ export function planModel(desired: DesiredModel, observed: ObservedModel): Model
       operations,
       blockedBy: { reason: "AssistantUnreachable", message: observed.assistant.message },
     };
-  if (!whole || observed.facts === null)
-    add("inspectFile", name, "what it takes in memory is not known");
+  if (!whole || observed.facts === null) add("inspectFile", name, "its memory use is not known");
   const { verdict } = observed.assistant;
   if (whole && verdict.type === "refused")
     return { operations, blockedBy: { reason: "InsufficientMemory", message: verdict.message } };
@@ -98,7 +107,7 @@ export function planModel(desired: DesiredModel, observed: ObservedModel): Model
       operations,
       blockedBy: {
         reason: "WaitingForMemory",
-        message: `waits until ${verdict.for.join(", ")} has left the memory`,
+        message: `waits until ${verdict.for.join(", ")} is unloaded`,
       },
     };
   const missing = whole ? getLoadCause(desired, whole, loaded) : "it is not in memory";
@@ -107,8 +116,8 @@ export function planModel(desired: DesiredModel, observed: ObservedModel): Model
 }
 
 /**
- * The file that a load is of: the one that is wanted or, until that is whole, the one that served before, so
- * that an assistant that starts anew meanwhile does not leave clients without any. Undefined: there is neither.
+ * Returns the file to load: the desired one or, until that is complete, the previous one, so that clients have a
+ * model when the assistant restarts meanwhile. Undefined if there is neither.
  */
 export function chooseFileToLoad(
   desired: DesiredModel,
@@ -131,26 +140,28 @@ function describeFiles(model: NonNullable<ModelReconcileState["pin"]>["model"]):
   return more.length === 0 ? (first?.name ?? "") : `${first?.name} and ${more.length} more`;
 }
 
-/** Why it has to leave the memory; null where it may stay, or is not there. */
+/** Returns the reason to unload the model; null if it may stay or is not loaded. */
 function getUnloadCause(
   desired: DesiredModel,
   { assistant }: ObservedModel,
   whole: StoredModel | undefined,
 ): string | null {
   if (!assistant.reachable || !assistant.model || !isLoadedByBerth(assistant.model)) return null;
-  if (!desired.running) return "the spec wants it stopped";
-  // Also one that failed: whoever asks for it by name would have it loaded.
+  if (!desired.running) return "the spec sets running: false";
+  // A failed model too: a client that requests it by name would have it loaded.
   if (whole && assistant.verdict.type === "refused" && assistant.model.state !== "unloading")
-    return "another one comes first where memory is short";
+    return "another model has priority for the memory";
   return null;
 }
 
-/** Kept because somebody drove the control socket; others are files of the assistant's own folder. */
+/** Pinned models were loaded through the control socket; others are files in the assistant's own folder. */
 function isLoadedByBerth({ pinned }: AssistantModel): boolean {
   return pinned;
 }
 
-/** Why it has to be loaded; null where it is there as wanted, or the assistant brings it back by itself. */
+/**
+ * Returns the reason to load the model; null if it is loaded as desired, or if the assistant reloads it by itself.
+ */
 function getLoadCause(
   desired: DesiredModel,
   stored: StoredModel,
@@ -165,7 +176,7 @@ function getLoadCause(
   return model.state === "failed" && !model.recovering ? "the last load failed" : null;
 }
 
-/** Answers, with the file and the settings that are wanted. */
+/** True if the model is usable and has the desired file and settings. */
 export function isLoadedAsWanted(
   desired: DesiredModel,
   stored: StoredModel | undefined,

@@ -2,14 +2,14 @@ import { BerthError, getErrorMessage } from "../../base/errors.ts";
 import type { ModelReconcileState } from "../../resources/model-status.ts";
 import { reconcileBackoffMs } from "../reconcile-backoff.ts";
 
-/** What comes again at each try, and after how many tries: then only a change, or a person, helps. */
+/** Errors that stop retries after a number of attempts, until an edit or a user's retry. */
 const terminalFailures: Readonly<
   Record<string, { readonly reason: string; readonly tries: number }>
 > = {
   hub_denied: { reason: "SourceDenied", tries: 1 },
   hub_not_found: { reason: "SourceNotFound", tries: 1 },
   invalid_spec: { reason: "SourceAmbiguous", tries: 1 },
-  // A bad line, or a proxy's damaged copy, may be better the next time.
+  // The next download may succeed if the network or a proxy damaged the file.
   digest_mismatch: { reason: "DigestMismatch", tries: 3 },
   model_unusable: { reason: "ModelUnusable", tries: 1 },
   // The engine crashed while it loaded the file.
@@ -25,10 +25,10 @@ const transientReasons: Readonly<Record<string, string>> = {
   engine_error: "LoadFailed",
 };
 
-/** The longest that a hub can have us wait, in milliseconds: it may be wrong, or mean no good. */
+/** The longest delay that a hub can request, in milliseconds: a hub may be wrong or malicious. */
 export const RETRY_MAX_MS = 60 * 60_000;
 
-/** What the reconciler remembers of a step that went wrong: when to try again, or that it is of no use. */
+/** Records a failed step: the time of the next attempt, or that it is not retried. */
 export function recordStepFailure(
   error: unknown,
   step: string,
@@ -39,14 +39,14 @@ export function recordStepFailure(
   const message =
     error instanceof BerthError
       ? [error.message, error.hint].filter(Boolean).join("; ")
-      : "an error of Berth's own; see its log";
+      : "an internal error; see Berth's log";
   const code = error instanceof BerthError ? error.code : "internal";
   const end = terminalFailures[code];
   if (end && count >= end.tries) {
     const stalled = { inputs: context.inputs, reason: end.reason, message };
     return { ...memory, failure: null, stalled };
   }
-  // A hub that asks for less than our own back-off would be asked in circles.
+  // A shorter Retry-After than Berth's own back-off is ignored.
   const delayMs = Math.min(
     Math.max(getRetryAfterMs(error) ?? 0, reconcileBackoffMs(count - 1, context.random)),
     RETRY_MAX_MS,
@@ -58,7 +58,9 @@ export function recordStepFailure(
       step,
       count,
       reason: transientReasons[code] ?? "WillRetry",
-      message: /tries? again|tried again/.test(message) ? message : `${message}; it is tried again`,
+      message: /tries? again|tried again|will retry/.test(message)
+        ? message
+        : `${message}; Berth will retry`,
       retryAt: context.nowMs + delayMs,
     },
   };

@@ -1,10 +1,10 @@
 import type { Clock } from "../../base/clock.ts";
 import type { DownloadProgress } from "./files/port.ts";
 
-/** A rate over less would jump, over more would lag behind; in milliseconds. */
+/** Averaging window in milliseconds: a shorter one would fluctuate, a longer one would lag. */
 const WINDOW_MS = 5_000;
 
-/** How fast bytes come, over the last seconds. */
+/** The transfer rate over the last seconds. */
 export class TransferRate {
   readonly #clock: Clock;
   #step: DownloadProgress["step"] | undefined;
@@ -14,10 +14,10 @@ export class TransferRate {
     this.#clock = clock;
   }
 
-  /** Bytes a second with this word of progress; null before there are two to compare. */
+  /** Returns bytes per second after this progress; null until there are two samples. */
   update({ step, doneBytes }: DownloadProgress): number | null {
     const at = this.#clock.now();
-    // Another step begins to count anew, and so does a file that is begun again.
+    // The counter restarts with another step, and when a download starts again.
     if (step !== this.#step || doneBytes < (this.#samples.at(-1)?.bytes ?? 0)) this.#samples = [];
     this.#step = step;
     this.#samples.push({ at, bytes: doneBytes });

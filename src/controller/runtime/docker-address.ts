@@ -1,16 +1,21 @@
 import { BerthError } from "../../base/errors.ts";
+import type { EngineLocation } from "./port.ts";
 
-/** Where the engine answers, taken apart. `local`: it shares this machine's processes and networks, as far as the address tells. */
+/** The parsed address of an engine. */
 export type DockerAddress =
-  | { readonly transport: "unix"; readonly socketPath: string; readonly local: true }
+  | {
+      readonly transport: "unix";
+      readonly socketPath: string;
+      readonly location: Extract<EngineLocation, "this-machine">;
+    }
   | {
       readonly transport: "http" | "https";
       readonly host: string;
       readonly port: number;
-      readonly local: false;
+      readonly location: Exclude<EngineLocation, "this-machine">;
     };
 
-/** PEM texts. */
+/** Certificates and key as PEM. */
 export interface DockerTls {
   readonly ca?: string;
   readonly cert?: string;
@@ -22,19 +27,15 @@ const PLAIN_PORT = 2375;
 const TLS_PORT = 2376;
 
 /**
- * Reads the forms that DOCKER_HOST takes: `unix:///path`, `/path`, `tcp://host:port`, `http://` and
+ * Parses the forms of DOCKER_HOST: `unix:///path`, `/path`, `tcp://host:port`, `http://` and
  * `https://`. As the docker command does, tcp on port 2376 means TLS. Throws `invalid_request`.
  */
 export function parseDockerHost(text: string | undefined): DockerAddress {
   const value = (text ?? "").trim();
-  if (value === "") return { transport: "unix", socketPath: DEFAULT_SOCKET, local: true };
-  if (value.startsWith("/")) return { transport: "unix", socketPath: value, local: true };
+  if (value === "") return unixAddress(DEFAULT_SOCKET);
+  if (value.startsWith("/")) return unixAddress(value);
   if (value.startsWith("unix://"))
-    return {
-      transport: "unix",
-      socketPath: value.slice("unix://".length) || DEFAULT_SOCKET,
-      local: true,
-    };
+    return unixAddress(value.slice("unix://".length) || DEFAULT_SOCKET);
 
   const scheme = /^([a-z][a-z0-9+.-]*):\/\//i.exec(value)?.[1]?.toLowerCase() ?? "tcp";
   if (scheme === "ssh")
@@ -42,7 +43,7 @@ export function parseDockerHost(text: string | undefined): DockerAddress {
       hint: "forward its socket, then use that: ssh -NL /run/berth-docker.sock:/var/run/docker.sock USER@HOST and --docker-host unix:///run/berth-docker.sock",
     });
   if (scheme !== "tcp" && scheme !== "http" && scheme !== "https")
-    throw invalid(`the engine's address starts with ${scheme}://, which is not known`);
+    throw invalid(`the engine's address starts with ${scheme}://, which is not supported`);
   let url: URL;
   try {
     url = new URL(value.includes("://") ? value.replace(/^tcp:/i, "http:") : `http://${value}`);
@@ -53,12 +54,18 @@ export function parseDockerHost(text: string | undefined): DockerAddress {
     throw invalid("the engine's address must be a host and a port only");
   const secure = scheme === "https" || (scheme === "tcp" && url.port === String(TLS_PORT));
   const port = url.port === "" ? (secure ? TLS_PORT : PLAIN_PORT) : Number(url.port);
+  const host = url.hostname.replace(/^\[|\]$/g, "");
+  const isLoopback = /^(localhost|127(\.\d+){3}|::1)$/.test(host);
   return {
     transport: secure ? "https" : "http",
-    host: url.hostname.replace(/^\[|\]$/g, ""),
+    host,
     port,
-    local: false,
+    location: isLoopback ? "loopback" : "remote",
   };
+}
+
+function unixAddress(socketPath: string): DockerAddress {
+  return { transport: "unix", socketPath, location: "this-machine" };
 }
 
 function invalid(message: string, options: { hint?: string; cause?: unknown } = {}): BerthError {

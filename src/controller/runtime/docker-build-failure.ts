@@ -1,25 +1,25 @@
 import { BerthError } from "../../base/errors.ts";
 import { cleanEngineText, errorFromEngineText, PULL_ACTION_PREFIX } from "./docker-errors.ts";
 
-/** A step of a build as it failed, or was under way when the engine gave up. */
+/** A step of a build that failed, or that was running when the build failed. */
 export interface FailedStep {
   readonly number: number;
   readonly total: number;
-  /** The instruction as it stands in the Dockerfile. */
+  /** The instruction in the Dockerfile. */
   readonly text: string;
   readonly lastLines: readonly string[];
 }
 
 export interface EngineBuildFailure {
-  /** What the engine said. */
+  /** The engine's message. */
   readonly text: string;
   readonly exitCode?: number | undefined;
   readonly step?: FailedStep | undefined;
-  /** The base image that was being looked for, where the engine said so. */
+  /** The base image that was being resolved, if the engine reported it. */
   readonly base?: string | undefined;
-  /** The build's own limit of memory, for a hint. */
+  /** The build's memory limit, for the hint. */
   readonly memoryBytes?: number | undefined;
-  /** True where credentials for the base image's registry were sent. */
+  /** True if credentials for the base image's registry were sent. */
   readonly hasAuth: boolean;
   readonly cause?: unknown;
 }
@@ -28,19 +28,19 @@ const STEP_LENGTH_MAX = 200;
 const NO_SPACE = /no space left on device|ENOSPC|disk quota exceeded/i;
 const EXIT_CODE_KILLED = 137;
 
-/** What the engine says when its own working fails: nothing of the source has to change for the next try to succeed. */
+/** Messages of internal failures of the engine, after which the same source can succeed. */
 const ENGINE_PROBLEM =
   /context canceled|graceful_stop|transport is closing|connection (?:refused|reset)|code = Unavailable|no such (?:image|container): |layer does not exist|failed to (?:register layer|create endpoint|set up container networking|mount)|error (?:creating|mounting)|input\/output error|unexpected EOF/i;
 
 const PULL_PROBLEM =
   /\b(?:Get|Head) "?https?:|manifest unknown|failed to do request|pull access denied|failed to authorize|unexpected status|no active sessions|i\/o timeout|dial tcp/i;
 
-/** What BuildKit's solver puts before its errors, and so tells that it was the solving that failed. */
+/** The prefix of errors of BuildKit's solver. */
 const SOLVER = /failed to solve/i;
 const WRAPPING =
   /^(?:rpc error: code = Unknown desc = |failed to (?:solve|create LLB definition|compute cache key|load cache key)(?: with frontend [\w.]+)?: |invalid from flag value \S+: (?=Get|Head|manifest|pull))+/i;
 
-/** How engines name a file that COPY or ADD did not find. */
+/** The engines' messages for a file that COPY or ADD did not find. */
 const MISSING_FILE = [
   /file not found in build context or excluded by \.dockerignore: stat ([^:]+): /i,
   /"\/?([^"]+)"(?: not found)?: not found/i,
@@ -48,16 +48,16 @@ const MISSING_FILE = [
   /(?:COPY|ADD) failed: stat ([^:]+): (?:no such file|file does not exist)/i,
 ];
 
-/** Where an engine unpacks a context; what follows is a path of the source. */
+/** The folder where an engine unpacks a context; the rest is a path of the source. */
 const ENGINE_FOLDER = /\/\S*\/(?:docker-builder|buildkit-mount)\d+\/?([^\s:]*)/g;
 
-/** The error of a build that the engine ended, from what it said inside or instead of its stream. */
+/** Converts the failure of a build on the engine, reported inside or instead of its stream. */
 export function toEngineBuildError(failure: EngineBuildFailure): BerthError {
   const { cause, step } = failure;
   const text = stripWrapping(failure.text);
   const exitCode = failure.exitCode ?? parseExitCode(text);
   const during = step ? ` in ${describeStep(step)}` : "";
-  // A command that met the full disk ends with a code of its own; only its output tells.
+  // A command that fails because of a full disk has any exit code; only its output shows the reason.
   const outOfSpace = exitCode === undefined ? NO_SPACE.test(text) : hasOutput(step, NO_SPACE);
   if (outOfSpace)
     return new BerthError(
@@ -94,12 +94,15 @@ function exitHint(exitCode: number, memoryBytes: number | undefined): string {
   if (exitCode === EXIT_CODE_KILLED)
     return memoryBytes === undefined
       ? "it was killed, most often because the machine ran out of memory"
-      : `it was killed, most often for want of memory: the build may use ${Math.round(memoryBytes / 2 ** 20)} MiB, and that can be raised`;
-  if (exitCode === 127) return "a command was not found: see whether the base image has it";
-  return "correct the source or its Dockerfile; the whole output is in the build's log";
+      : `it was killed, most often because it ran out of memory: the build's limit is ${Math.round(memoryBytes / 2 ** 20)} MiB, which can be raised`;
+  if (exitCode === 127) return "a command was not found: check that the base image has it";
+  return "correct the source or its Dockerfile; the complete output is in the build's log";
 }
 
-/** What is wrong with the Dockerfile, or with what it takes from the context; no try without a change can succeed. */
+/**
+ * Converts an error in the Dockerfile, or in what it copies from the context; a retry without a change cannot
+ * succeed.
+ */
 function dockerfileFailure(
   text: string,
   step: FailedStep | undefined,
@@ -116,8 +119,8 @@ function dockerfileFailure(
   const option = /the (--[a-z-]+) option requires BuildKit/i.exec(text)?.[1];
   if (option)
     return failed(
-      `${step ? describeStep(step) : "the Dockerfile"} uses ${option}, which only BuildKit knows`,
-      "it has to be built with BuildKit, or without that option",
+      `${step ? describeStep(step) : "the Dockerfile"} uses ${option}, which only BuildKit supports`,
+      "build it with BuildKit, or remove that option",
     );
   if (/\bbuildkit (?:is )?not (?:supported|available|enabled)/i.test(text))
     return failed(
@@ -131,7 +134,7 @@ function dockerfileFailure(
   if (missing !== undefined)
     return failed(
       `the source has no file ${cleanEngineText(missing)} to build from`,
-      "name the Dockerfile in the App's source; .dockerignore may leave it out",
+      "set the path of the Dockerfile in the App's source; .dockerignore may exclude it",
     );
   if (/Dockerfile.* cannot be empty|no build stage in current context/i.test(text))
     return failed("the Dockerfile has no FROM line", "begin it with FROM and a base image");
@@ -152,7 +155,7 @@ function dockerfileFailure(
   return undefined;
 }
 
-/** A base image that could not be had; undefined where that is not what failed. */
+/** Converts an error of a base image's pull; returns undefined for other errors. */
 function pullFailure(text: string, failure: EngineBuildFailure): BerthError | undefined {
   const { step, cause, hasAuth } = failure;
   const base = failure.base ?? parseBaseImage(step?.text ?? "");
@@ -165,11 +168,11 @@ function pullFailure(text: string, failure: EngineBuildFailure): BerthError | un
       cause,
       hint: "check the name and the tag in the Dockerfile",
     });
-  // Without credentials for it, BuildKit looks for somebody to ask, and finds nobody.
+  // BuildKit reports this if it has no credentials and no session to ask.
   const error = /no active sessions/.test(text)
     ? registryDeniedError(pulled, cause)
     : errorFromEngineText(text, pulled, undefined, cause);
-  // The registry says the same of an image that is not there and of one that is private.
+  // Registries give the same response for missing and for private images.
   if (error.code === "image_not_found" && hasAuth && /private/.test(error.message))
     return registryDeniedError(pulled, cause);
   if (error.code === "registry_denied") return registryDeniedError(pulled, cause);
@@ -183,7 +186,7 @@ function registryDeniedError(pulled: string, cause: unknown): BerthError {
   });
 }
 
-/** The image that an instruction takes from elsewhere; undefined for any other instruction. */
+/** Returns the image that an instruction refers to; undefined for other instructions. */
 function parseBaseImage(instruction: string): string | undefined {
   return (
     /^FROM\s+(?:--\S+\s+)*(\S+)/i.exec(instruction)?.[1] ??
@@ -199,7 +202,7 @@ function otherFailure(text: string, { text: whole, step, cause }: EngineBuildFai
     return new BerthError(
       "engine_error",
       `cannot build the image: ${step ? `${describeStep(step)}: ` : ""}${what}`,
-      { cause, hint: "look at the engine's log" },
+      { cause, hint: "see the engine's log" },
     );
   return new BerthError(
     "build_failed",
@@ -219,7 +222,7 @@ function formatLastLines(step: FailedStep | undefined): string {
   return step && step.lastLines.length > 0 ? `; last lines: ${step.lastLines.join(" | ")}` : "";
 }
 
-/** Without the layers of wrapping around what went wrong. */
+/** Removes the engine's prefixes around the actual error. */
 function stripWrapping(text: string): string {
   return text.trim().replace(WRAPPING, "");
 }

@@ -7,21 +7,20 @@ import { parseJsonLines } from "./docker-json-lines.ts";
 import { READ_LIMIT_MS } from "./docker-limits.ts";
 
 /**
- * An engine that is stopped kills the step that runs, and still reports its exit code as if the step
- * had failed by itself; a person who kills its container looks the same. Neither says anything of the
- * source. Returns the error that says so, and undefined where the step ended by itself.
- *
- * A stopping engine takes no connections any more. Behind the socket of a service manager the one
- * that is started next answers, and knows nothing of the step's container.
+ * Returns an error if a failed step was killed by its stopping engine or by a user, and undefined if it failed by
+ * itself. The engine reports the exit code of a killed step as if it had failed, although the source is not the
+ * cause.
+ * A stopping engine accepts no new connections. Behind the socket of a service manager the next engine answers,
+ * which does not know the step's container.
  */
 export async function detectInterruption(
   connection: DockerConnection,
   container: string | undefined,
   signal: AbortSignal,
 ): Promise<BerthError | undefined> {
-  const action = "see why a step of the build ended";
+  const action = "find out why a step of the build ended";
   const ask = async (path: string, query?: Record<string, string>) => {
-    // A stream has a connection of its own: those that are open already work until the end.
+    // A stream has its own connection: open ones of a stopping engine still work.
     const stream = await connection.stream(action, READ_LIMIT_MS, signal, {
       method: "GET",
       path,
@@ -48,22 +47,22 @@ export async function detectInterruption(
     return new BerthError(
       "engine_error",
       "cannot build the image: the container of a step was killed from outside",
-      { hint: "see whether the engine was restarted" },
+      { hint: "check if the engine was restarted" },
     );
   } catch (error) {
     if (signal.aborted) throw signal.reason;
     const failure = toEngineError(error, action);
-    // An engine that is there, and does not know the question: what it said first counts.
+    // The engine is reachable but cannot answer: the original failure counts.
     if (failure.code !== "engine_unreachable") return undefined;
     return new BerthError(
       "engine_unreachable",
-      "cannot build the image: the engine went away during a step",
-      { cause: failure, hint: "see whether the engine is restarting" },
+      "cannot build the image: the engine became unreachable during a step",
+      { cause: failure, hint: "check if the engine is restarting" },
     );
   }
 }
 
-/** RFC 3339 as the engine writes it, to the form in which it takes times. */
+/** Converts an RFC 3339 time of the engine to the form of its time parameters. */
 function toEngineTime(time: string | undefined): string | undefined {
   const epochMs = Date.parse(time ?? "");
   return Number.isNaN(epochMs) ? undefined : (epochMs / 1000).toFixed(3);

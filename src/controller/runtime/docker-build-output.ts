@@ -1,19 +1,19 @@
 import { stripVTControlCharacters } from "node:util";
 import type { BuildOutput } from "./port.ts";
 
-/** The longest line that goes out in one piece, as the engine's own logs cut it. */
+/** The longest line that is not split, as in the engine's own logs. */
 const LINE_BYTES_MAX = 16 * 1024;
-/** Lines of a step that are kept for the message of its failure. */
+/** Lines of a step that are kept for its error message. */
 const TAIL_LINES = 20;
-/** All of them together, with the later ones first to stay. */
+/** The limit for all of them together; later lines take precedence. */
 const TAIL_BYTES = 1_600;
-/** One of them: the end of a minified file in an error must not push the others out. */
+/** The limit for one of them: the end of a minified file must not displace the others. */
 const TAIL_LINE_LENGTH = 300;
 
 const piece = new Uint8Array(LINE_BYTES_MAX);
 const encoder = new TextEncoder();
 
-/** Puts text that comes in chunks together to lines that a person can read. */
+/** Assembles chunks of text into lines. */
 export class LineAssembler {
   readonly #line: (text: string) => void;
   #rest = "";
@@ -26,7 +26,7 @@ export class LineAssembler {
     const lines = (this.#rest + text).split("\n");
     this.#rest = lines.pop() ?? "";
     for (const line of lines) this.#emit(line);
-    // A bar that redraws itself never ends its line: what it drew before is gone for the reader, too.
+    // A progress bar overwrites its line with \r: only the last state is kept.
     const end = this.#rest.endsWith("\r") ? this.#rest.length - 2 : this.#rest.length;
     this.#rest = this.#rest.slice(this.#rest.lastIndexOf("\r", end) + 1);
     while (this.#rest.length > LINE_BYTES_MAX) {
@@ -36,11 +36,11 @@ export class LineAssembler {
     }
   }
 
-  /** What came without the end of a line. */
+  /** Emits text without a final newline. */
   flush(): void {
     const rest = this.#rest;
     this.#rest = "";
-    // The engine ends colours after the end of a line.
+    // The engine may reset colours after the last newline.
     if (stripControlCharacters(rest) !== "") this.#emit(rest);
   }
 
@@ -54,7 +54,7 @@ export class LineAssembler {
   }
 }
 
-/** Without colours, redrawn text and control characters. */
+/** Removes colours, overwritten text and control characters. */
 function stripControlCharacters(raw: string): string {
   const drawn = raw.replace(/\r+$/, "");
   return stripVTControlCharacters(drawn.slice(drawn.lastIndexOf("\r") + 1)).replace(
@@ -63,7 +63,7 @@ function stripControlCharacters(raw: string): string {
   );
 }
 
-/** The last lines of a step, for the message of its failure. */
+/** The last lines of a step, for its error message. */
 export class OutputTail {
   readonly #lines: string[] = [];
 
@@ -88,12 +88,12 @@ export class OutputTail {
   }
 }
 
-/** A pull of a base image says something of each layer many times a second: this says it every few seconds. */
+/** The interval of progress lines: a pull of a base image reports each layer many times a second. */
 const PULL_EVERY_MS = 3_000;
-/** No image has more layers (the engine's own limit is 127); several images may be pulled. */
+/** More layers than any image has (the engine's own limit is 127); several images may be pulled. */
 const LAYERS_MAX = 2_000;
 
-/** Condenses what is said of the layers of base images into lines such as "pulling: 34 of 120 MB". */
+/** Condenses the progress of base images' layers into lines such as "pulling: 34 of 120 MB". */
 export class PullProgressLines {
   readonly #layers = new Map<string, { current: number; total: number }>();
   readonly #now: () => number;

@@ -10,16 +10,15 @@ type Step = Omit<FailedStep, "lastLines">;
 
 export interface BuildReaderOptions {
   readonly onOutput: (line: BuildOutput) => void;
-  /** Epoch milliseconds. */
+  /** In epoch milliseconds. */
   readonly now: () => number;
   readonly memoryBytes: number | undefined;
   readonly hasAuth: boolean;
 }
 
 /**
- * Follows a build by what the engine says of it: steps and lines go out as they come, an error ends
- * it. Reads the classic builder's messages and BuildKit's, whichever the engine sends (Podman answers
- * in the classic form whatever was asked for).
+ * Reads the messages of a build: passes on steps and lines, and throws on an error. Supports the classic builder's
+ * messages and BuildKit's (Podman always sends the classic ones).
  */
 export class BuildReader {
   readonly #options: BuildReaderOptions;
@@ -35,17 +34,17 @@ export class BuildReader {
     this.#buildKit = new BuildKitSteps(options.onOutput, this.#pulls);
   }
 
-  /** Set when the engine has said that the image is made. */
+  /** Set when the image is complete. */
   get imageId(): string | undefined {
     return this.#imageId;
   }
 
-  /** The classic builder's container of the step that runs now; undefined between two. */
+  /** The classic builder's container of the running step; undefined between steps. */
   get container(): string | undefined {
     return this.#classic.container;
   }
 
-  /** Throws the BerthError of a build that failed. */
+  /** Throws the BerthError of a failed build. */
   handleMessage(message: Readonly<Record<string, unknown>>): void {
     const failure = textAt(message, "errorDetail", "message") ?? textAt(message, "error");
     if (failure !== undefined)
@@ -58,7 +57,7 @@ export class BuildReader {
     else this.#handlePull(message);
   }
 
-  /** What came without the end of a line. */
+  /** Emits a line without a newline. */
   flush(): void {
     this.#classic.flush();
     this.#buildKit.flush();
@@ -83,7 +82,7 @@ export class BuildReader {
     });
   }
 
-  /** A pull of a base image: one line at its begin and end, and a sum now and then. */
+  /** Emits a line at the start and the end of a base image's pull, and its progress at intervals. */
   #handlePull(message: Readonly<Record<string, unknown>>): void {
     const status = textAt(message, "status");
     if (status === undefined) return;
@@ -97,7 +96,7 @@ export class BuildReader {
   }
 }
 
-/** As the engine writes it, alone in its message: `Step 3/7 : RUN npm ci`; Podman shouts. */
+/** The engine's message for a step: `Step 3/7 : RUN npm ci`; Podman writes STEP. */
 const STEP = /^(?:Step|STEP) (\d+)\/(\d+) ?: (.*?)\n?$/s;
 const RUNNING = /^ ---> Running in ([0-9a-f]{12,64})\n$/;
 const REMARK = /^(?: ---> |Removing intermediate container )/;
@@ -148,7 +147,7 @@ class ClassicSteps {
     this.#lines.flush();
   }
 
-  /** A command may write what looks like a step, but hardly the very next one. */
+  /** A command may output text that looks like a step, but hardly the very next one. */
   #parseStep(text: string): Step | undefined {
     const match = STEP.exec(text);
     if (!match) return undefined;
@@ -168,7 +167,7 @@ interface BuildKitStep {
   readonly streams: Map<number, { decoder: StringDecoder; lines: LineAssembler }>;
 }
 
-/** `[3/7] RUN npm ci`, and with several stages `[build 3/7] RUN npm ci`, which becomes `build: RUN npm ci`. */
+/** `[3/7] RUN npm ci`, and with several stages `[build 3/7] RUN npm ci`, which is shown as `build: RUN npm ci`. */
 const KIT_STEP = /^\[(?:(.*) )?(\d+)\/(\d+)\] (.*)$/s;
 const KIT_BASE =
   /^(?:\[internal\] load metadata for |resolve image config for (?:docker-image:\/\/)?|(?:\[[^\]]*\] )?FROM )(\S+)/;
@@ -177,7 +176,7 @@ class BuildKitSteps {
   readonly #onOutput: (line: BuildOutput) => void;
   readonly #pulls: PullProgressLines;
   readonly #running = new Map<string, BuildKitStep>();
-  /** Digests of vertices of which all is said. */
+  /** Digests of vertices that are completely reported. */
   readonly #done = new Set<string>();
   failed: FailedStep | undefined;
   /** The base image whose lookup failed. */
@@ -191,7 +190,7 @@ class BuildKitSteps {
   handleTrace({ vertices, logs, statuses, warnings }: BuildTrace): void {
     for (const vertex of vertices) {
       if (vertex.isStarted) this.#begin(vertex);
-      // Said right after the step; what ran may still have lines in this very message.
+      // A cached vertex has no more lines; an executed one may have some in this message.
       if (vertex.isCompleted && vertex.isCached) this.#complete(vertex);
     }
     for (const { vertex, stream, text } of logs) this.#log(vertex, stream, text);
@@ -231,7 +230,7 @@ class BuildKitSteps {
     if (!output) {
       const lines = new LineAssembler((text) => {
         running.tail.add(text);
-        // Stages are built at the same time: then a line has to tell whose it is.
+        // Concurrent stages need a prefix for each line.
         const prefix = this.#running.size > 1 ? running.prefix : "";
         this.#onOutput({ type: "log", text: `${prefix}${text}` });
       });
@@ -248,7 +247,7 @@ class BuildKitSteps {
     for (const { lines } of running?.streams.values() ?? []) lines.flush();
     this.#running.delete(digest);
     if (running && cached) this.#onOutput({ type: "log", text: " ---> Using cache" });
-    // The first one is the cause; what ran beside it is cancelled and says so.
+    // The first error is the cause; concurrent vertices are then cancelled and fail too.
     if (
       error === "" ||
       this.failed ||

@@ -15,18 +15,17 @@ import type { RegistryAuth } from "./port.ts";
 
 const CREDENTIALS = "/moby.filesync.v1.Auth/Credentials";
 const HEALTH = "/grpc.health.v1.Health/Check";
-/** A question holds the name of a host. */
+/** A request contains only a host name. */
 const REQUEST_BYTES_MAX = 64 * 1024;
 const UNIMPLEMENTED = 12;
 const INVALID_ARGUMENT = 3;
 
 /**
- * BuildKit asks back for what belongs to whoever builds: it speaks gRPC to us over a connection that
- * we open. Without one it pulls nothing from a registry that wants a token, public images of the
- * default registry among them. It is asked for credentials by host, and gives away those of that
- * host only; and whether it is alive, without which BuildKit drops it after some seconds.
- *
- * dockerode's own session answers every host with the same credentials, and no question for its health.
+ * BuildKit calls back to its client with gRPC over a connection that the client opens. Without this session it
+ * cannot pull from registries that require a token, such as the default registry for public images. It asks for the
+ * credentials of a host, and gets only those; and it checks the health of the session, which it closes after some
+ * seconds without a response.
+ * dockerode's own session sends the same credentials to every host, and answers no health checks.
  */
 export class BuildSession implements AsyncDisposable {
   readonly id: string;
@@ -37,7 +36,7 @@ export class BuildSession implements AsyncDisposable {
     this.id = id;
     this.#socket = socket;
     this.#http = performServerHandshake(socket);
-    // A broken session shows in the build that needs it.
+    // A broken session fails the build that needs it.
     this.#http.on("error", () => {});
     this.#http.on("stream", (stream, headers) => {
       stream.on("error", () => {});
@@ -45,7 +44,7 @@ export class BuildSession implements AsyncDisposable {
     });
   }
 
-  /** Throws as every call to the engine. */
+  /** Throws like every call to the engine. */
   static async open(
     connection: DockerConnection,
     auths: readonly RegistryAuth[],
@@ -96,7 +95,7 @@ function handleRequest(
   });
 }
 
-/** `CredentialsRequest { string Host = 1 }` behind gRPC's five bytes: compressed or not, and the length. */
+/** Parses `CredentialsRequest { string Host = 1 }` after gRPC's five bytes: a compression flag and the length. */
 function parseHost(body: Buffer): string {
   let host = "";
   forEachField(body.subarray(5, 5 + body.readUInt32BE(1)), (field, reader) => {
@@ -107,7 +106,7 @@ function parseHost(body: Buffer): string {
   return host;
 }
 
-/** `CredentialsResponse { string Username = 1; string Secret = 2 }`; empty for none. */
+/** Encodes `CredentialsResponse { string Username = 1; string Secret = 2 }`; empty for none. */
 function encodeCredentials(host: string, auths: readonly RegistryAuth[]): Uint8Array {
   const auth = findAuth(host, auths);
   const writer = protobuf.Writer.create();

@@ -1,9 +1,8 @@
 import protobuf from "protobufjs/minimal.js";
 
 /**
- * What BuildKit says of a build, as far as Berth shows it. Each message repeats what is known of the
- * vertices that changed; times are reduced to whether they are there.
- *
+ * The parts of BuildKit's progress messages that Berth uses. Each message repeats the known state of the vertices
+ * that changed; times are reduced to flags.
  * https://github.com/moby/buildkit/blob/master/api/services/control/control.proto
  */
 export interface BuildTrace {
@@ -30,7 +29,7 @@ export interface Vertex {
   readonly error: string;
 }
 
-/** Takes one `moby.buildkit.trace` apart. Throws where it is no such message. */
+/** Parses a `moby.buildkit.trace`. Throws if the message is malformed. */
 export function readTrace(message: Uint8Array): BuildTrace {
   const vertices: Vertex[] = [];
   const logs: { vertex: string; stream: number; text: Uint8Array }[] = [];
@@ -105,7 +104,7 @@ function readWarning(bytes: Uint8Array): string {
   return short;
 }
 
-/** Calls for each field with its number; `read` answers false for one that it leaves unread. */
+/** Calls `read` for each field with its number; `read` returns false for a field that it does not read. */
 export function forEachField(
   bytes: Uint8Array,
   read: (field: number, reader: protobuf.Reader) => boolean,

@@ -13,14 +13,14 @@ import { assertReference } from "./docker-reference.ts";
 import { encodeRegistryConfig } from "./docker-registry-auth.ts";
 import type { BuildImageOptions, BuildOutput } from "./port.ts";
 
-/** Length of the kernel's CPU period, in microseconds: its default, and what a quota relates to. */
+/** The kernel's default CPU period in microseconds, to which a quota relates. */
 const CPU_PERIOD_US = 100_000;
-/** The kernel takes no smaller quota. */
+/** The smallest quota that the kernel accepts. */
 const CPU_QUOTA_MIN_US = 1_000;
 
 /**
- * Builds on the engine that sent the request: what is built, how far it is and why it failed all come
- * in the answer's stream, and closing the connection ends the build (also when this process is killed).
+ * Builds an image with one request to the engine: output, progress and errors are in its response stream, and
+ * closing the connection cancels the build (also when this process is killed).
  */
 export async function buildImage(
   connection: DockerConnection,
@@ -57,7 +57,7 @@ async function runImageBuild(
   signal: AbortSignal,
 ): Promise<string> {
   signal.throwIfAborted();
-  // A source that breaks ends the request at whatever point it is, also before it has begun.
+  // An error of the source cancels the request at any time, even before it is sent.
   const ended = new AbortController();
   const onAbort = () => ended.abort(signal.reason);
   signal.addEventListener("abort", onAbort, { once: true });
@@ -88,9 +88,9 @@ async function sendBuildRequest(
     headers: { "X-Registry-Config": encodeRegistryConfig(options.auths) },
     upload: upload.stream,
   });
-  // The classic builder unpacks the whole context before its first word; BuildKit talks meanwhile.
+  // The classic builder reads the whole context before it responds; BuildKit responds earlier.
   if (!session) upload.markConsumed();
-  // A step may be silent for as long as it likes: only the whole has a limit.
+  // A step may be silent for any time: only the whole build has a limit.
   const cancel = connection.clock.setTimer(BUILD_LIMIT_MS, () => stream.destroy());
   try {
     for await (const message of parseJsonLines(readBuffers(stream))) reader.handleMessage(message);
@@ -101,19 +101,23 @@ async function sendBuildRequest(
   signal.throwIfAborted();
   reader.flush();
   if (reader.imageId === undefined)
-    throw new BerthError("engine_unreachable", `cannot ${action}: the engine's answer broke off`, {
-      hint: "see whether the engine is restarting",
-    });
+    throw new BerthError(
+      "engine_unreachable",
+      `cannot ${action}: the engine's response was cut off`,
+      {
+        hint: "check if the engine is restarting",
+      },
+    );
   return reader.imageId;
 }
 
 function buildQuery(options: BuildImageOptions): Record<string, string> {
   const { memoryBytes, nanoCpus, builder } = options;
   const limits: Record<string, string> = {};
-  // BuildKit takes no limits; sent along they would only look as if they held.
+  // BuildKit ignores limits; sending them would suggest that they apply.
   if (builder === "classic" && memoryBytes !== undefined) {
     limits["memory"] = String(memoryBytes);
-    // Without this, as much again of swap.
+    // Otherwise the build could use the same amount of swap in addition.
     limits["memswap"] = String(memoryBytes);
   }
   if (builder === "classic" && nanoCpus !== undefined) {
@@ -147,8 +151,8 @@ async function readImageSize(
 }
 
 /**
- * An engine that is told of the end kills the step's container and removes it, though not where it
- * was just being started or stopped. Its id came in our own stream, so it is nobody else's.
+ * Removes the container of a cancelled build. The engine does so itself, except while the container starts or
+ * stops. The id is from this build's own stream, so that it belongs to no one else.
  */
 async function endContainer(connection: DockerConnection, id: string | undefined): Promise<void> {
   if (id === undefined) return;
@@ -158,7 +162,7 @@ async function endContainer(connection: DockerConnection, id: string | undefined
       docker.getContainer(id).remove({ force: true, v: true, abortSignal }),
     );
   } catch {
-    // Gone, or being removed already; and an engine that went away ends its builds by itself.
+    // The container is already removed, or being removed; an engine that exited ends its builds by itself.
   }
 }
 
@@ -173,7 +177,7 @@ function toBuildError(
     return new BerthError("internal", `cannot ${action}: its source cannot be read`, {
       cause: upload.failure,
     });
-  // Refused before the stream began, by a status.
+  // Refused with an HTTP status before the stream began.
   const refusal = error instanceof BerthError ? error.cause : undefined;
   if (getHttpStatus(refusal) !== undefined && reader.imageId === undefined)
     return reader.toError(getEngineMessage(refusal), undefined, refusal);

@@ -7,11 +7,11 @@ import { READ_LIMIT_MS, REMOVE_IMAGE_LIMIT_MS } from "./docker-limits.ts";
 import { assertReference } from "./docker-reference.ts";
 import type { BuiltImageInfo } from "./port.ts";
 
-/** What an engine shows in place of the tag that an image has lost. */
+/** The engine's placeholder for an image without a tag. */
 const NO_TAG = "<none>:<none>";
 const ID = /^sha256:[0-9a-f]{64}$/;
 
-/** Also images whose tag has gone over to a newer one. Layers that images share count in each. */
+/** Lists images, including those whose tag has moved to a newer one. Shared layers count for each image. */
 export async function listImages(
   connection: DockerConnection,
   filter: { readonly instance: string },
@@ -25,7 +25,7 @@ export async function listImages(
   );
   return found.map((image) => ({
     id: image.Id,
-    // Null where there is none, from engines of version 25 on an empty list.
+    // Null without tags; an empty list from engines of version 25 on.
     tags: (image.RepoTags ?? []).filter((tag) => tag !== NO_TAG).toSorted(),
     labels: image.Labels ?? {},
     bytes: image.Size,
@@ -33,7 +33,7 @@ export async function listImages(
   }));
 }
 
-/** By tag, or by id with all its tags. */
+/** Removes a tag, or an image with all its tags by its id. */
 export async function removeImage(
   connection: DockerConnection,
   reference: string,
@@ -46,7 +46,7 @@ export async function removeImage(
     signal,
     async (docker, abortSignal) => {
       try {
-        // An image of several names loses one although containers were made from it by that name.
+        // An image with several tags would lose one although containers were created with it.
         const users = await docker.listContainers({
           all: true,
           filters: { ancestor: [reference] },
@@ -70,7 +70,7 @@ export async function removeImage(
   );
 }
 
-/** An engine removes no image by its id while it has several tags; with its last tag it goes. */
+/** An engine does not remove an image by id while it has several tags; it removes it with the last tag. */
 async function listImageTags(
   connection: DockerConnection,
   id: string,

@@ -10,15 +10,15 @@ import { type DockerAddress, type DockerTls, parseDockerHost } from "./docker-ad
 import { type EngineAction, engineTimeoutError, toEngineError } from "./docker-errors.ts";
 import { getValueAt, textAt } from "./docker-json.ts";
 
-/** 1.41 is Docker 20.10, the first with everything used here (host-gateway among it). */
+/** 1.41 is Docker 20.10, the first with every feature used here (such as host-gateway). */
 const API_MIN = [1, 41] as const;
-/** The newest that this code was written for; newer engines still speak it. */
+/** The newest version that was tested; newer engines still support it. */
 const API_MAX = [1, 47] as const;
-/** Answering /version takes an engine milliseconds; one that starts up answers late. */
+/** An engine answers /version within milliseconds, except while it starts. */
 const NEGOTIATE_LIMIT_MS = 10_000;
-/** Behind systemd's socket an engine that has ended lets connections in, but nobody answers. */
+/** systemd's socket accepts connections while the engine is not running, but no one answers. */
 const PING_LIMIT_MS = 10_000;
-/** Calls at once; reconcilers do fewer, an inspection of many containers is cut to this. */
+/** Concurrent calls; reconcilers use fewer, an inspection of many containers is limited to this. */
 const SOCKETS_MAX = 64;
 
 export interface EngineVersion {
@@ -31,7 +31,7 @@ export interface EngineVersion {
 
 export interface EngineRequest {
   readonly method: "GET" | "POST";
-  /** Starts with a slash; parts that come from outside are encoded by the caller. */
+  /** Starts with a slash; the caller encodes external parts. */
   readonly path: string;
   readonly query?: Readonly<Record<string, string>>;
   readonly body?: Readonly<Record<string, unknown>>;
@@ -40,7 +40,7 @@ export interface EngineRequest {
   readonly upload?: Readable;
 }
 
-/** The part of docker-modem that dockerode's types leave open. */
+/** The part of docker-modem that is missing in dockerode's types. */
 interface Modem {
   version?: string;
   dial(options: Record<string, unknown>, callback: (error: unknown, data: unknown) => void): void;
@@ -57,15 +57,15 @@ function isModem(value: unknown): value is Modem {
 }
 
 /**
- * The way to one Docker engine: agrees on an API version before the first call and after each loss
- * of the engine, bounds every call in time, and turns errors into BerthErrors.
+ * A connection to one Docker engine: negotiates an API version before the first call and after each loss of the
+ * engine, limits the time of every call, and converts errors to BerthErrors.
  */
 export class DockerConnection {
   readonly address: DockerAddress;
   readonly clock: Clock;
   readonly #docker: Docker;
   readonly #streams: Docker;
-  /** Without a version in its paths, to ask for the version. */
+  /** Has no version in its paths, for the version request. */
   readonly #bare: Docker;
   readonly #agents: readonly HttpAgent[];
   #version: Promise<EngineVersion> | undefined;
@@ -75,7 +75,7 @@ export class DockerConnection {
     this.clock = options.clock;
     const Agent = this.address.transport === "https" ? HttpsAgent : HttpAgent;
     const calls = new Agent({ keepAlive: true, maxSockets: SOCKETS_MAX, scheduling: "fifo" });
-    // Streams stay open for hours: they must not use up the sockets of calls.
+    // Streams stay open for hours: they must not use the sockets of calls.
     const streams = new Agent({ keepAlive: false });
     for (const agent of [calls, streams]) hideFromInspection(agent);
     this.#agents = [calls, streams];
@@ -84,21 +84,23 @@ export class DockerConnection {
     this.#bare = createDockerClient(this.address, calls, options.tls);
   }
 
-  /** The engine's version, asked for once. Throws `engine_unreachable`, `engine_error` (too old, too new). */
+  /**
+   * Returns the engine's version, which is cached. Throws `engine_unreachable`, `engine_error` (too old, too new).
+   */
   async version(signal: AbortSignal): Promise<EngineVersion> {
     return this.#withTimeout("ask the engine for its version", NEGOTIATE_LIMIT_MS, signal, () =>
       this.#ensureNegotiated(),
     );
   }
 
-  /** Over a connection that is made for it. Throws `engine_unreachable`. */
+  /** Pings over a new connection. Throws `engine_unreachable`. */
   async ping(signal: AbortSignal): Promise<void> {
     await this.#withTimeout("reach the engine", PING_LIMIT_MS, signal, (bound) =>
       dial(this.#streams, versionRequest, bound),
     );
   }
 
-  /** One call. Throws the signal's reason when that aborts, else BerthErrors. */
+  /** Runs one call. Throws the signal's reason when it aborts, otherwise BerthErrors. */
   async call<T>(
     action: EngineAction,
     limitMs: number,
@@ -113,16 +115,16 @@ export class DockerConnection {
   }
 
   /**
-   * For use inside `call`: a request that dockerode has no method for, cannot abort, or whose answer
-   * it throws away. Rejects as dockerode does.
+   * Sends a request inside `call` that dockerode does not support, cannot abort, or whose response it discards.
+   * Rejects as dockerode does.
    */
   async request(request: EngineRequest, bound: AbortSignal): Promise<unknown> {
     return dial(this.#docker, request, bound);
   }
 
   /**
-   * Opens a stream; `limitMs` bounds the time to its head. It is destroyed when `signal` aborts, and
-   * the caller destroys it when done early.
+   * Opens a stream; `limitMs` limits the time until its head. It is destroyed when `signal` aborts; the caller
+   * destroys it when it stops reading.
    */
   async stream(
     action: EngineAction,
@@ -139,14 +141,14 @@ export class DockerConnection {
     if (signal.aborted) onAbort();
     signal.addEventListener("abort", onAbort, { once: true });
     response.once("close", () => signal.removeEventListener("abort", onAbort));
-    // Readers see the error through their iteration; a stream that nobody reads any more must not crash the process.
+    // Readers get the error from their iteration; a stream without a reader must not crash the process.
     response.on("error", () => {});
     return response;
   }
 
   /**
-   * Opens a connection that leaves HTTP, for a protocol of its own. It is destroyed when `signal`
-   * aborts, and the caller destroys it when done.
+   * Opens a connection that is upgraded from HTTP to another protocol. It is destroyed when `signal` aborts;
+   * otherwise by the caller.
    */
   async upgrade(
     action: EngineAction,
@@ -159,7 +161,7 @@ export class DockerConnection {
       bound.throwIfAborted();
       return dial(this.#streams, request, bound, "upgrade");
     });
-    assert(socket instanceof Duplex, "a connection was asked for");
+    assert(socket instanceof Duplex, "the upgrade did not return a connection");
     const onAbort = () => socket.destroy();
     if (signal.aborted) onAbort();
     signal.addEventListener("abort", onAbort, { once: true });
@@ -201,7 +203,7 @@ export class DockerConnection {
     run: (bound: AbortSignal) => Promise<T>,
   ): Promise<T> {
     signal.throwIfAborted();
-    // Not AbortSignal.any: on Node 22 each use stays with the long-lived signal until that goes.
+    // Not AbortSignal.any: on Node 22 each use stays referenced by the long-lived signal.
     const bound = new AbortController();
     hideFromInspection(bound.signal);
     let late = false;
@@ -224,7 +226,7 @@ export class DockerConnection {
     } catch (error) {
       if (signal.aborted) throw signal.reason;
       const failure = late ? engineTimeoutError(action, limitMs) : toEngineError(error, action);
-      // The engine that comes back may be another version.
+      // The engine may have another version when it is reachable again.
       if (failure.code === "engine_unreachable") this.#version = undefined;
       throw failure;
     } finally {
@@ -237,9 +239,9 @@ export class DockerConnection {
 const noop = () => {};
 
 /**
- * docker-modem prints the options of each request to their full depth, hidden fields included, for a
- * debug line that is hardly ever written. With agents and signals among them that took 140 ms of
- * CPU for each App that was made; with these left out it takes none that can be measured.
+ * docker-modem formats the options of each request at full depth, hidden fields included, for a debug line that is
+ * rarely written. With agents and signals this took 140 ms of CPU for each new App; without them the time is not
+ * measurable.
  */
 function hideFromInspection(value: object): void {
   const name = value.constructor.name;
@@ -253,7 +255,7 @@ function createDockerClient(
   agent: HttpAgent,
   tls: DockerTls | undefined,
 ): Docker {
-  // Everything is given, undefined where it does not apply: docker-modem fills what is missing from the environment.
+  // Every option is set, if necessary to undefined: docker-modem reads missing ones from the environment.
   const where =
     address.transport === "unix"
       ? {
@@ -288,7 +290,7 @@ async function dialStream(
   signal: AbortSignal,
 ): Promise<IncomingMessage> {
   const response = await dial(docker, request, signal, "stream");
-  assert(response instanceof IncomingMessage, "a stream was asked for");
+  assert(response instanceof IncomingMessage, "the request did not return a stream");
   return response;
 }
 
@@ -301,7 +303,7 @@ function dial(
   return new Promise((resolve, reject) => {
     getModem(docker).dial(
       {
-        // docker-modem adds the query to a path that has a question mark.
+        // docker-modem adds the query only to a path with a question mark.
         path: request.query ? `${request.path}?` : request.path,
         method: request.method,
         options: { _query: request.query ?? {}, _body: request.body ?? {} },
@@ -348,9 +350,13 @@ function readVersion(answer: unknown): EngineVersion {
 }
 
 function notAnEngineError(): BerthError {
-  return new BerthError("engine_error", "what answers at the engine's address is no engine", {
-    hint: "check --docker-host",
-  });
+  return new BerthError(
+    "engine_error",
+    "the server at the engine's address is not a container engine",
+    {
+      hint: "check --docker-host",
+    },
+  );
 }
 
 type ApiVersion = readonly [number, number];

@@ -13,7 +13,7 @@ import {
 import { toObservedContainer } from "./docker-observe.ts";
 import type { ContainerSpec, Labels, MountSpec, ObservedContainer } from "./port.ts";
 
-/** Inspections at once for one list: enough to hide the round trip, few enough to leave the engine air. */
+/** Concurrent inspections for one list: enough to hide the round trips without overloading the engine. */
 const INSPECTIONS_MAX = 16;
 
 export async function listContainers(
@@ -45,14 +45,14 @@ export async function listContainers(
   return found.filter((item) => item !== undefined);
 }
 
-/** Undefined where there is no such container. */
+/** Returns undefined if the container does not exist. */
 export async function inspectContainer(
   connection: DockerConnection,
   idOrName: string,
   signal: AbortSignal,
 ): Promise<ContainerInspectInfo | undefined> {
   return connection.call(
-    `look at the container ${shortenId(idOrName)}`,
+    `inspect the container ${shortenId(idOrName)}`,
     READ_LIMIT_MS,
     signal,
     async (docker, abortSignal) => {
@@ -76,14 +76,14 @@ export async function createContainer(
   const there = await inspectContainer(connection, spec.name, signal);
   if (there && !hasLabels(there.Config.Labels, spec.labels)) throw foreignContainerError(spec.name);
   if (there && there.State.Status !== "removing" && !there.State.Dead) return there.Id;
-  // Ours and on its way out, or gone between the two calls.
+  // The container is Berth's and being removed, or was removed between the two calls.
   if (there) await waitUntilRemoved(connection, there.Id, signal);
   const again = await tryCreate(connection, spec, signal);
   if (again === undefined) throw foreignContainerError(spec.name);
   return again;
 }
 
-/** Undefined where the name is in use. */
+/** Returns undefined if the name is in use. */
 function tryCreate(
   connection: DockerConnection,
   spec: ContainerSpec,
@@ -94,7 +94,7 @@ function tryCreate(
     CREATE_LIMIT_MS,
     signal,
     async (docker, abortSignal) => {
-      // _query and _body: dockerode would repeat the body, secrets in env among it, in the URL.
+      // With _query and _body, dockerode does not repeat the body, and the secrets in env, in the URL.
       const options = { _query: { name: spec.name }, _body: buildCreateBody(spec), abortSignal };
       try {
         const made = await docker.createContainer(options);
@@ -193,7 +193,7 @@ export async function renameContainer(
         docker.getContainer(encodeURIComponent(id)).rename({ name, abortSignal }),
     );
   } catch (error) {
-    // The engine also refuses to give a container the name that it has.
+    // The engine also refuses the name that the container already has.
     const there = await inspectContainer(connection, id, signal);
     if (there?.Name === `/${name}`) return;
     if (error instanceof BerthError && error.code === "name_clash")
@@ -235,9 +235,9 @@ export async function connectNetwork(
   );
 }
 
-/** Where an engine on another machine is reached; undefined for this machine's. */
+/** Returns the host of an engine on another machine; undefined for this machine's. */
 export function getEngineHost(connection: DockerConnection): string | undefined {
-  return connection.address.local ? undefined : connection.address.host;
+  return connection.address.transport === "unix" ? undefined : connection.address.host;
 }
 
 export function buildLabelFilter(filter: {
@@ -249,7 +249,7 @@ export function buildLabelFilter(filter: {
   return labels;
 }
 
-/** Images add labels of their own, so those asked for must be among those there. */
+/** Images add labels of their own, so that only the requested ones are compared. */
 export function hasLabels(there: Labels | null | undefined, wanted: Labels): boolean {
   return Object.entries(wanted).every(([key, value]) => there?.[key] === value);
 }
@@ -266,7 +266,7 @@ export function shortenId(idOrName: string): string {
   return /^[0-9a-f]{64}$/.test(idOrName) ? idOrName.slice(0, 12) : idOrName;
 }
 
-/** Keeps the logs of one container below 30 MB; the engine's own default has no limit. */
+/** Limits the logs of one container to 30 MB; the engine's default has no limit. */
 const LOG_OPTIONS = { "max-size": "10m", "max-file": "3" };
 
 function buildCreateBody(spec: ContainerSpec): Record<string, unknown> {
@@ -285,9 +285,9 @@ function buildCreateBody(spec: ContainerSpec): Record<string, unknown> {
     StopTimeout: Math.ceil(spec.stopGraceMs / 1000),
     ExposedPorts: Object.fromEntries(ports.map(({ key }) => [key, {}])),
     HostConfig: {
-      // Berth restarts containers itself, within the app's restart budget.
+      // Berth restarts containers itself, within the App's restart budget.
       RestartPolicy: { Name: "no" },
-      // Reaps zombies and passes signals on for images whose process does neither.
+      // Reaps zombies and forwards signals for images whose process does neither.
       Init: true,
       LogConfig: { Type: "json-file", Config: LOG_OPTIONS },
       NetworkMode: spec.network,

@@ -3,12 +3,12 @@ import type { Clock } from "../../base/clock.ts";
 import { BerthError } from "../../base/errors.ts";
 import { BUILD_UPLOAD_IDLE_LIMIT_MS } from "./docker-limits.ts";
 
-/** How much is read ahead of the engine; what a pipe and a socket hold comes on top. */
+/** The bytes read ahead of the engine, in addition to those in pipes and sockets. */
 const AHEAD_BYTES = 64 * 1024;
 
 /**
- * A build context on its way to the engine: read only as fast as the engine takes it. Disposing of it
- * destroys the source, whether it was read to its end or not.
+ * The upload of a build context, which is read only as fast as the engine reads it. Disposing of it destroys the
+ * source in any case.
  */
 export class ContextUpload implements Disposable {
   readonly stream: Readable;
@@ -22,31 +22,31 @@ export class ContextUpload implements Disposable {
       objectMode: false,
       highWaterMark: AHEAD_BYTES,
     });
-    // Without a listener an error would end the process once nothing reads any more.
+    // Without a listener an error would end the process when no one reads the stream any more.
     this.stream.on("error", () => {});
-    // Begins to read at once: Node throws away what a child process wrote and nobody read when it ends.
+    // Starts reading at once: Node discards unread output of a child process when it exits.
     this.stream.read(0);
   }
 
-  /** Why the context could not be read or sent to its end; undefined where it was. */
+  /** The reason why the context was not read or sent completely; undefined if it was. */
   get failure(): unknown {
     return this.#failure;
   }
 
-  /** Calls once with the failure, at once where it has happened already. */
+  /** Calls the listener once with the failure, at once if it has already happened. */
   onFailure(listener: (error: unknown) => void): void {
     if (this.#failure !== undefined) listener(this.#failure);
     else this.stream.once("error", (error) => listener(this.#failure ?? error));
   }
 
-  /** The engine has all that it needs of the context: what it leaves unread is padding. */
+  /** The engine has read all that it needs of the context; the rest is padding. */
   markConsumed(): void {
     this.#isConsumed = true;
   }
 
   [Symbol.dispose](): void {
     this.stream.destroy();
-    // Its iterator may wait for data that never comes, and would be told of the end only then.
+    // The iterator may wait for data that never arrives, and would not notice the end before.
     if (this.#source instanceof Readable) this.#source.destroy();
   }
 
@@ -70,10 +70,10 @@ export class ContextUpload implements Disposable {
     if (this.#isConsumed) return;
     this.#failure ??= new BerthError(
       "engine_unreachable",
-      `cannot send the source to the engine: it took nothing for ${BUILD_UPLOAD_IDLE_LIMIT_MS / 1000} s`,
-      { hint: "it may be overloaded or stuck: look at its log, or restart it" },
+      `cannot send the source to the engine: it read nothing for ${BUILD_UPLOAD_IDLE_LIMIT_MS / 1000} s`,
+      { hint: "it may be overloaded or stuck: see its log, or restart it" },
     );
-    this.stream.destroy(new Error("the engine takes nothing"));
+    this.stream.destroy(new Error("the engine reads nothing"));
   }
 }
 

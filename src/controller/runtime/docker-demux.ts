@@ -2,9 +2,9 @@ import { BerthError } from "../../base/errors.ts";
 
 export interface FramePiece {
   readonly stream: "stdout" | "stderr";
-  /** True for the first piece of a frame, which is where the engine writes a timestamp. */
+  /** True for the first piece of a frame, which starts with the engine's timestamp. */
   readonly isStart: boolean;
-  /** True when the frame ends with this piece. */
+  /** True for the last piece of a frame. */
   readonly isEnd: boolean;
   readonly data: Buffer;
 }
@@ -12,9 +12,9 @@ export interface FramePiece {
 const HEADER_BYTES = 8;
 
 /**
- * Takes apart the engine's multiplexed stream: frames of an 8 byte header (stream, 3 zeros, length)
- * and a payload. A payload passes through as it comes, in pieces, so memory stays bounded by the
- * chunk size whatever length a frame claims. Frames of stdin do not occur in answers and are dropped.
+ * Splits the engine's multiplexed stream: frames of an 8 byte header (stream, 3 zeros, length) and a payload.
+ * Payloads are passed on in pieces as they arrive, so that memory is limited by the chunk size whatever length a
+ * frame claims. Frames of stdin do not occur in responses and are dropped.
  */
 export async function* demultiplex(chunks: AsyncIterable<Buffer>): AsyncGenerator<FramePiece> {
   let header = Buffer.alloc(0);
@@ -46,7 +46,7 @@ export async function* demultiplex(chunks: AsyncIterable<Buffer>): AsyncGenerato
 function parseStreamType(header: Buffer): "stdout" | "stderr" | undefined {
   const type = header[0];
   if (header[1] !== 0 || header[2] !== 0 || header[3] !== 0 || type === undefined || type > 2)
-    throw new BerthError("engine_error", "the engine's stream is not multiplexed as it should be", {
+    throw new BerthError("engine_error", "the engine's stream is not multiplexed", {
       hint: "a container with a terminal (tty) cannot be read",
     });
   return type === 1 ? "stdout" : type === 2 ? "stderr" : undefined;

@@ -5,16 +5,16 @@ import { getErrorCode, textAt } from "./docker-json.ts";
 import { READ_LIMIT_MS } from "./docker-limits.ts";
 
 /**
- * Bytes that are free where the engine keeps images. Undefined for an engine of another machine, a
- * virtual one behind a local socket included: the same path would be another disk here.
+ * Returns the free bytes on the disk of the engine's images. Undefined for an engine on another machine or in a
+ * virtual machine, whose path would be another disk on this machine.
  */
 export async function freeBytes(
   connection: DockerConnection,
   signal: AbortSignal,
 ): Promise<number | undefined> {
-  if (!connection.address.local) return undefined;
+  if (connection.address.location !== "this-machine") return undefined;
   const facts = await connection.call(
-    "ask the engine about itself",
+    "read the engine's facts",
     READ_LIMIT_MS,
     signal,
     (_, bound) => connection.request({ method: "GET", path: "/info" }, bound),
@@ -25,7 +25,7 @@ export async function freeBytes(
     const { bavail, bsize } = await statfs(root);
     return bavail * bsize;
   } catch (error) {
-    // A folder that this user may not see tells nothing, one that is not there is on another machine.
+    // The folder is not accessible for this user, or is on another machine.
     if (getErrorCode(error) !== undefined) return undefined;
     throw error;
   }

@@ -1,16 +1,16 @@
 import { BerthError, getErrorMessage, NotFoundError } from "../../base/errors.ts";
 import { getErrorCode, numberAt, textAt } from "./docker-json.ts";
 
-/** What was asked of the engine, for messages: `start the container abc`. */
+/** A verb phrase for messages: `start the container abc`. */
 export type EngineAction = string;
 
-/** How the question of every pull starts: what registries say is looked for in the answers to these only. */
+/** The start of every pull's action: registry errors are only recognised for these. */
 export const PULL_ACTION_PREFIX = "pull the image ";
 
 /**
- * Turns whatever dockerode rejects with into a BerthError. Docker's status codes do not tell the
- * cases apart that reconcilers need (a 404 is a missing container, image or network; a taken port
- * is a 500), so the texts are matched, and only here.
+ * Converts an error of dockerode to a BerthError. Docker's status codes do not distinguish the cases that
+ * reconcilers need (a 404 is a missing container, image or network; a taken port is a 500), so that this file
+ * matches the texts, and no other code does.
  */
 export function toEngineError(error: unknown, action: EngineAction): BerthError {
   if (error instanceof BerthError) return error;
@@ -19,7 +19,7 @@ export function toEngineError(error: unknown, action: EngineAction): BerthError 
   return errorFromEngineText(getEngineMessage(error), action, status, error);
 }
 
-/** As `engineError`, for a failure that the engine reports inside a stream. */
+/** Like `toEngineError`, for an error that the engine reports inside a stream. */
 export function errorFromEngineText(
   text: string,
   action: EngineAction,
@@ -37,12 +37,12 @@ export function errorFromEngineText(
   return new BerthError("engine_error", `cannot ${action}: ${cleanEngineText(text)}`, { cause });
 }
 
-/** The HTTP status of an answer; undefined when there was none. */
+/** Returns the HTTP status of the response; undefined if there was none. */
 export function getHttpStatus(error: unknown): number | undefined {
   return numberAt(error, "statusCode");
 }
 
-/** What the engine said, without dockerode's "(HTTP code 404) no such container - ". */
+/** Returns the engine's message without dockerode's "(HTTP code 404) no such container - ". */
 export function getEngineMessage(error: unknown): string {
   return (
     textAt(error, "json", "message") ??
@@ -54,7 +54,7 @@ export function engineTimeoutError(action: EngineAction, limitMs: number): Berth
   return new BerthError(
     "engine_unreachable",
     `cannot ${action}: the engine did not answer within ${Math.round(limitMs / 1000)} s`,
-    { hint: "it may be overloaded or stuck: look at its log, or restart it" },
+    { hint: "it may be overloaded or stuck: see its log, or restart it" },
   );
 }
 
@@ -78,7 +78,7 @@ const rules: readonly Rule[] = [
       new BerthError(
         "port_taken",
         `cannot ${asked}: ${match[1] ? `the port ${match[1]} is taken` : "a port that it publishes is taken"}`,
-        { cause, hint: "stop what listens there, or publish another port" },
+        { cause, hint: "stop the program that listens there, or publish another port" },
       ),
   ],
   [
@@ -92,7 +92,7 @@ const rules: readonly Rule[] = [
   [
     /invalid reference format|repository name must be lowercase/i,
     (_, asked, cause) =>
-      new BerthError("image_not_found", `cannot ${asked}: that is not an image reference`, {
+      new BerthError("image_not_found", `cannot ${asked}: it is not an image reference`, {
         cause,
         hint: "write it as name:tag or registry.example.org/name:tag, in lower case",
       }),
@@ -102,7 +102,7 @@ const rules: readonly Rule[] = [
     (_, asked, cause) =>
       new BerthError("name_clash", `cannot ${asked}: the name is in use already`, {
         cause,
-        hint: "docker ps -a shows by what; rename or remove that",
+        hint: "docker ps -a shows the container; rename or remove it",
       }),
   ],
   [
@@ -155,7 +155,7 @@ const pullRules: readonly Rule[] = [
     (_, asked, cause) =>
       new BerthError("engine_error", `cannot ${asked}: the registry limits the number of pulls`, {
         cause,
-        hint: "it is tried again later; credentials raise the limit",
+        hint: "Berth will retry later; credentials raise the limit",
       }),
   ],
   [
@@ -170,7 +170,7 @@ const pullRules: readonly Rule[] = [
 ];
 
 const unreachableReasons: Readonly<Record<string, readonly [string, string]>> = {
-  ENOENT: ["nothing listens at its socket", "start it: systemctl start docker"],
+  ENOENT: ["its socket does not exist", "start it: systemctl start docker"],
   ECONNREFUSED: ["the connection was refused", "start it: systemctl start docker"],
   EACCES: [
     "this user may not use its socket",
@@ -178,30 +178,34 @@ const unreachableReasons: Readonly<Record<string, readonly [string, string]>> = 
   ],
   EPERM: ["this user may not use its socket", "run as root, or join the group docker"],
   ENOTFOUND: ["its host name is unknown", "check --docker-host"],
-  ECONNRESET: ["the connection was cut", "see whether the engine is restarting"],
-  EPIPE: ["the connection was cut", "see whether the engine is restarting"],
+  ECONNRESET: ["the connection was cut", "check if the engine is restarting"],
+  EPIPE: ["the connection was cut", "check if the engine is restarting"],
   ETIMEDOUT: ["it did not answer in time", "check --docker-host and the network"],
 };
 
 function connectionError(error: unknown, action: EngineAction): BerthError {
   const code = getErrorCode(error);
-  // No system error and no answer of the engine: a fault of this program, which a retry may meet again.
+  // Neither a system error nor an error of the engine: a bug in Berth, which a retry may hit again.
   if (code === undefined)
     return new BerthError("internal", `cannot ${action}: ${getErrorMessage(error)}`, {
       cause: error,
     });
   const known = unreachableReasons[code];
-  const [reason, hint] = known ?? ["the connection failed", "see whether the engine runs"];
-  return new BerthError("engine_unreachable", `cannot ${action}: the engine is away, ${reason}`, {
-    cause: error,
-    hint,
-  });
+  const [reason, hint] = known ?? ["the connection failed", "check that the engine is running"];
+  return new BerthError(
+    "engine_unreachable",
+    `cannot ${action}: the engine is unreachable, ${reason}`,
+    {
+      cause: error,
+      hint,
+    },
+  );
 }
 
-/** The longest engine text that goes into a message. */
+/** The maximum length of an engine's text in a message. */
 const TEXT_MAX = 600;
 
-/** Takes the runtime's chain of wrappers and the engine's own paths out of a text. */
+/** Removes the runtime's prefixes and the engine's own paths from a text. */
 export function cleanEngineText(text: string): string {
   const short = text
     .trim()

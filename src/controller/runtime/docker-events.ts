@@ -9,17 +9,20 @@ import { parseJsonLines } from "./docker-json-lines.ts";
 import { STREAM_OPEN_LIMIT_MS } from "./docker-limits.ts";
 import type { RuntimeEvent } from "./port.ts";
 
-/** Doubling from here; an engine restart takes one to a few seconds. */
+/** The first delay, which doubles; an engine restart takes one to a few seconds. */
 const BACKOFF_MIN_MS = 250;
 const BACKOFF_MAX_MS = 5_000;
-/** A connection that held this long was a good one: the next loss starts again at the shortest wait. */
+/** A connection that lasted this long resets the delay. */
 const STABLE_AFTER_MS = 5_000;
-/** Clocks of two machines differ; an event twice is harmless, one that is missed is not seen until the resync. */
+/**
+ * The clocks of two machines differ. An event that is repeated is harmless; one that is missed is only noticed by
+ * the resync.
+ */
 const SINCE_MARGIN_MS = 5_000;
-/** Finds a peer that is gone without a word, where the engine is across a network. */
+/** Detects a peer that has disappeared, if the engine is across a network. */
 const KEEP_ALIVE_MS = 30_000;
 
-/** All that can change what the plan compares. Exec and health events of other containers stay out. */
+/** All actions that can change what the plan compares. Exec and health events are excluded. */
 const watchedActions = [
   "start",
   "die",
@@ -33,9 +36,9 @@ const watchedActions = [
 ];
 
 /**
- * See ContainerRuntime.events. One stream carries events of containers and of networks; the engine's
- * label filter would drop the latter, which have no container labels, so labels are compared here.
- * `appOf` tells whose a container is that left a network, from what was listed before.
+ * See WorkloadRuntime.events. One stream carries the events of containers and networks; the engine's label filter
+ * would drop the latter, which have no container labels, so that labels are compared here. `appOf` returns the App
+ * of a container that left a network, from earlier lists.
  */
 export async function* watchEvents(
   connection: DockerConnection,
@@ -61,7 +64,9 @@ export async function* watchEvents(
       });
       stream.socket.setKeepAlive(true, KEEP_ALIVE_MS);
       openedAt = clock.now();
-      since ??= toEngineTime(openedAt - (connection.address.local ? 0 : SINCE_MARGIN_MS));
+      since ??= toEngineTime(
+        openedAt - (connection.address.location === "this-machine" ? 0 : SINCE_MARGIN_MS),
+      );
       try {
         isDisconnectReported = false;
         yield { type: "connected" };
@@ -96,7 +101,7 @@ function parseEvent(
   appOf: (id: string) => string | undefined,
 ): RuntimeEvent | undefined {
   const attributes = textsAt(message, "Actor", "Attributes");
-  // An action can carry a detail, as in "exec_start: sh".
+  // An action can have a detail, as in "exec_start: sh".
   const action = (textAt(message, "Action") ?? "").split(":")[0] ?? "";
   if (message["Type"] === "network") {
     const id = attributes["container"];
@@ -115,7 +120,7 @@ function parseEvent(
 }
 
 function parseEventTime(message: Readonly<Record<string, unknown>>): string | undefined {
-  // timeNano is beyond what a JSON number holds exactly; milliseconds of it are exact enough for `since`.
+  // timeNano exceeds the precision of a number; its milliseconds are precise enough for `since`.
   const nano = numberAt(message, "timeNano");
   return nano === undefined ? undefined : toEngineTime(nano / 1e6);
 }

@@ -14,8 +14,8 @@ import { READ_LIMIT_MS } from "./docker-limits.ts";
 const OUTPUT_BYTES_MAX = 4 * 1024;
 
 /**
- * See ContainerRuntime.exec. A command that outlives its time goes on inside the container: the
- * engine has no way to end it.
+ * See WorkloadRuntime.exec. A command that exceeds its time limit continues inside the container: the engine cannot
+ * end it.
  */
 export async function execute(
   connection: DockerConnection,
@@ -110,12 +110,12 @@ function readExitCode(
     );
     const exitCode = numberAt(state, "ExitCode");
     if (exitCode !== undefined) return exitCode;
-    // The stream was cut, not ended: what became of the command is unknown.
-    throw errorFromEngineText("the command's end was not seen", action);
+    // The stream was cut off: the result of the command is unknown.
+    throw errorFromEngineText("the connection was lost before the command ended", action);
   });
 }
 
-/** The exit code that a shell gives for a command that cannot be run; undefined for other failures. */
+/** Returns the exit code of a shell for a command that cannot be executed; undefined for other failures. */
 function parseNotExecutable(message: string): number | undefined {
   if (/executable file not found|no such file or directory/i.test(message)) return 127;
   return /permission denied/i.test(message) ? 126 : undefined;

@@ -1,12 +1,12 @@
 import type { Readable } from "node:stream";
 import type { Clock } from "../../base/clock.ts";
 
-/** The chunks of a stream without an encoding. */
+/** Reads a stream as chunks of bytes. */
 export async function* readBuffers(stream: Readable): AsyncGenerator<Buffer> {
   for await (const chunk of stream) if (chunk instanceof Buffer) yield chunk;
 }
 
-/** A stream that went silent; carries a code so that it reads as an engine that is away. */
+/** A stream timed out; has a code so that it counts as an unreachable engine. */
 class IdleStreamError extends Error {
   readonly code = "ETIMEDOUT";
 }
@@ -14,8 +14,8 @@ class IdleStreamError extends Error {
 const noop = () => {};
 
 /**
- * Destroys a stream that brings nothing for `silenceMs`, or lasts longer than `totalMs`. Time that
- * the reader takes for a chunk does not count as silence.
+ * Destroys a stream that sends nothing for `silenceMs`, or that lasts longer than `totalMs`. The reader's own time
+ * does not count as silence.
  */
 export function withIdleTimeout(
   clock: Clock,

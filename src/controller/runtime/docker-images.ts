@@ -27,7 +27,7 @@ export async function inspectImage(
 ): Promise<ImageInfo | undefined> {
   assertReference(reference);
   return connection.call(
-    `look at the image ${reference}`,
+    `inspect the image ${reference}`,
     READ_LIMIT_MS,
     signal,
     async (_, bound) => {
@@ -86,7 +86,7 @@ export async function pullImage(
   } catch (error) {
     if (signal.aborted) throw signal.reason;
     const failure = toEngineError(error, action);
-    // The registry says the same of an image that is not there and of one that is private.
+    // Registries give the same response for missing and for private images.
     if (failure.code === "image_not_found" && auth && /private/.test(failure.message))
       throw new BerthError("registry_denied", `cannot ${action}: the registry denied access`, {
         cause: failure,
@@ -97,12 +97,12 @@ export async function pullImage(
   if (signal.aborted) throw signal.reason;
 }
 
-/** Reports at most this often: people and stores need no more. */
+/** The minimum interval of progress reports. */
 const PROGRESS_EVERY_MS = 250;
-/** No image has more layers (the engine's own limit is 127). */
+/** More layers than any image has (the engine's own limit is 127). */
 const LAYERS_MAX = 1_000;
 
-/** Adds up what the engine reports for each layer. The sum never goes back. */
+/** Sums the progress of all layers. The sum never decreases. */
 class PullProgressReporter {
   readonly #layers = new Map<string, { current: number; total: number }>();
   readonly #clock: Clock;
@@ -147,7 +147,7 @@ class PullProgressReporter {
       layer.current = Math.max(layer.current, current);
       if (total !== undefined) layer.total = Math.max(layer.total, total);
     } else if (/^(Download|Pull) complete|^Extracting/.test(status)) {
-      // A small layer comes down without a single Downloading.
+      // A small layer may complete without any Downloading message.
       if (layer.total === 0 && total !== undefined) layer.total = total;
       layer.current = layer.total;
     } else return;

@@ -1,9 +1,9 @@
 import { isRecord } from "./docker-json.ts";
 
-/** The longest line of JSON that an engine may send in a stream. */
+/** The longest line of JSON in an engine's stream. */
 const LINE_BYTES_MAX = 1024 * 1024;
 
-/** Objects of a stream with one JSON object a line. What is no object, or too long, is left out. */
+/** Reads a stream with one JSON object per line. Skips lines that are too long or not objects. */
 export async function* parseJsonLines(
   chunks: AsyncIterable<Buffer>,
 ): AsyncGenerator<Readonly<Record<string, unknown>>> {

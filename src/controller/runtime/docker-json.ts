@@ -1,10 +1,10 @@
-/** Readers for what the engine sends: absent, and of another type than it should be, are the same. */
+/** Readers of the engine's JSON. A value of an unexpected type counts as absent. */
 
 export function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
   return value !== null && typeof value === "object" && !Array.isArray(value);
 }
 
-/** The value at the end of a path of keys; undefined where there is none. */
+/** Returns the value at the end of a path of keys; undefined if there is none. */
 export function getValueAt(value: unknown, ...path: readonly string[]): unknown {
   let here = value;
   for (const key of path) here = isRecord(here) ? here[key] : undefined;
@@ -21,7 +21,7 @@ export function numberAt(value: unknown, ...path: readonly string[]): number | u
   return typeof found === "number" ? found : undefined;
 }
 
-/** The text values of a map, such as labels; an engine writes null for an empty one. */
+/** Returns the text values of a map, such as labels; an engine writes null for an empty one. */
 export function textsAt(value: unknown, ...path: readonly string[]): Record<string, string> {
   const found = getValueAt(value, ...path);
   const texts: Record<string, string> = {};
@@ -30,7 +30,7 @@ export function textsAt(value: unknown, ...path: readonly string[]): Record<stri
   return texts;
 }
 
-/** The code of a system error, such as ECONNREFUSED. */
+/** Returns the code of a system error, such as ECONNREFUSED. */
 export function getErrorCode(error: unknown): string | undefined {
   return textAt(error, "code");
 }

@@ -7,7 +7,7 @@ import { getErrorCode } from "./docker-json.ts";
 import { LOG_IDLE_LIMIT_MS, STREAM_OPEN_LIMIT_MS } from "./docker-limits.ts";
 import type { LogLine, LogOptions } from "./port.ts";
 
-/** See ContainerRuntime.logs. Nothing is read ahead of the reader but what the socket holds. */
+/** See WorkloadRuntime.logs. Reads nothing ahead of the reader except for the socket's buffer. */
 export async function* readLogs(
   connection: DockerConnection,
   id: string,
@@ -29,7 +29,7 @@ export async function* readLogs(
         ...(options.sinceMs === undefined ? {} : { since: (options.sinceMs / 1000).toFixed(3) }),
       },
     });
-    // A log that is followed may rest for days; one that is read once may not.
+    // A followed log may be silent for days; another one may not.
     const idleTimeout = options.follow
       ? undefined
       : withIdleTimeout(connection.clock, stream, { silenceMs: LOG_IDLE_LIMIT_MS });
@@ -54,13 +54,13 @@ function isConnectionCut(error: unknown): boolean {
   return code === "ECONNRESET" || code === "ERR_STREAM_PREMATURE_CLOSE";
 }
 
-/** Longer lines come in pieces: what a reader holds for one line stays small. */
+/** Longer lines are split, so that readers need little memory. */
 const LINE_BYTES_MAX = 64 * 1024;
-/** `2026-11-20T19:46:34.123456789Z` with room for an offset. */
+/** `2026-11-20T19:46:34.123456789Z`, and space for an offset. */
 const TIME_BYTES_MAX = 40;
 
 /**
- * Lines from frames. Each frame starts with a timestamp; the engine cuts a line of more than 16 KiB
+ * Assembles lines from frames. Each frame starts with a timestamp; the engine splits a line of more than 16 KiB
  * into several frames, of which only the last ends with a newline.
  */
 export async function* assembleLogLines(
@@ -75,7 +75,7 @@ export async function* assembleLogLines(
 class LogLineAssembler {
   readonly #stream: "stdout" | "stderr";
   #time = "";
-  /** Bytes of the timestamp of the frame that is being read; undefined when it is complete. */
+  /** The timestamp of the current frame while it is read; undefined when it is complete. */
   #stamp: Buffer | undefined;
   #parts: Buffer[] = [];
   #bytes = 0;
@@ -125,13 +125,13 @@ class LogLineAssembler {
       const cut = findCharacterEnd(whole);
       this.#parts = [whole.subarray(0, cut)];
       yield* this.#emit();
-      // The bytes of a character that did not fit begin the next piece.
+      // The bytes of an incomplete character belong to the next piece.
       this.#parts = cut < whole.length ? [whole.subarray(cut)] : [];
       this.#bytes = whole.length - cut;
       rest = rest.subarray(room);
     }
     if (rest.length > 0) {
-      // A copy, so that one short line does not keep a whole chunk.
+      // A copy, so that a short line does not keep a whole chunk in memory.
       this.#parts.push(Buffer.from(rest));
       this.#bytes += rest.length;
     }
@@ -145,7 +145,7 @@ class LogLineAssembler {
   }
 }
 
-/** Where the last whole UTF-8 character of the bytes ends. */
+/** Returns the end of the last complete UTF-8 character. */
 function findCharacterEnd(bytes: Buffer): number {
   for (let back = 1; back <= 3 && back <= bytes.length; back += 1) {
     const byte = bytes[bytes.length - back] ?? 0;

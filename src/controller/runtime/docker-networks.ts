@@ -15,8 +15,8 @@ export async function ensureNetwork(
 ): Promise<void> {
   const there = await findNetworks(connection, name, signal);
   if (there.length === 0) await createNetwork(connection, name, labels, signal);
-  // Names of networks are not unique to the engine: two calls at once, or one whose reply was lost
-  // and that came through late, leave two, and then no container can be started on either.
+  // Network names are not unique to the engine: two concurrent calls, or a call whose reply was lost, create two,
+  // and then no container can be started on either.
   const all = there.length === 1 ? there : await findNetworks(connection, name, signal);
   if (all.some((network) => !hasLabels(network.labels, labels)))
     throw foreignResourceError("network", name);
@@ -27,11 +27,11 @@ interface NamedNetwork {
   readonly id: string;
   readonly labels: Labels;
   readonly subnets: readonly string[];
-  /** Of IPv4, on the machine of the engine. */
+  /** The IPv4 address on the engine's machine. */
   readonly gateway: string | undefined;
 }
 
-/** The oldest first, so that everybody who looks keeps the same one. */
+/** Returns the oldest first, so that concurrent callers keep the same one. */
 export async function findNetworks(
   connection: DockerConnection,
   name: string,
@@ -39,13 +39,13 @@ export async function findNetworks(
 ): Promise<readonly NamedNetwork[]> {
   const filters = encodeURIComponent(JSON.stringify({ name: [name] }));
   const found = await connection.call(
-    `look at the network ${name}`,
+    `inspect the network ${name}`,
     READ_LIMIT_MS,
     signal,
     (_, bound) =>
       connection.request({ method: "GET", path: `/networks?filters=${filters}` }, bound),
   );
-  // The engine also finds names that only contain this one.
+  // The engine also returns names that contain this one.
   return (Array.isArray(found) ? found : [])
     .filter((network) => textAt(network, "Name") === name)
     .toSorted((a, b) => getSortKey(a).localeCompare(getSortKey(b)))
@@ -63,7 +63,7 @@ function parseSubnets(ranges: unknown): string[] {
     .filter((subnet) => subnet !== undefined);
 }
 
-/** Docker leaves the gateway out where nobody chose one: then it is the first address. */
+/** Docker omits a gateway that the user did not choose: it is then the first address. */
 function parseGateway(ranges: unknown): string | undefined {
   for (const range of Array.isArray(ranges) ? ranges : []) {
     const [subnet = ""] = textAt(range, "Subnet")?.split("/") ?? [];
@@ -109,7 +109,7 @@ export async function networkSubnets(
   return (await findNetworks(connection, name, signal)).flatMap((network) => network.subnets);
 }
 
-/** The network that containers are on which ask for none; Podman has another one, and uses each network's own gateway. */
+/** The default network of containers; Podman has another one, and uses each network's own gateway. */
 const DEFAULT_NETWORK = "bridge";
 
 export async function hostGateway(
@@ -153,7 +153,7 @@ export async function ensureVolume(
   labels: Labels,
   signal: AbortSignal,
 ): Promise<void> {
-  // Creating answers with what is there when the volume exists: one call tells all.
+  // Creating an existing volume returns it: one call suffices.
   const there = await connection.call(
     `create the volume ${name}`,
     VOLUME_LIMIT_MS,
@@ -205,7 +205,11 @@ export async function listVolumes(
 }
 
 function foreignResourceError(what: "network" | "volume", name: string): BerthError {
-  return new BerthError("name_clash", `the ${what} ${name} is there already and is not Berth's`, {
-    hint: `if nothing needs it, remove it: docker ${what} rm ${name}`,
-  });
+  return new BerthError(
+    "name_clash",
+    `the ${what} ${name} already exists and does not belong to Berth`,
+    {
+      hint: `if nothing needs it, remove it: docker ${what} rm ${name}`,
+    },
+  );
 }

@@ -3,7 +3,7 @@ import { timestamp } from "../../base/clock.ts";
 import { cleanEngineText } from "./docker-errors.ts";
 import type { ContainerState, ObservedContainer } from "./port.ts";
 
-/** Podman has states of its own. */
+/** Podman has additional states. */
 const states: Readonly<Record<string, ContainerState>> = {
   created: "created",
   configured: "created",
@@ -18,7 +18,7 @@ const states: Readonly<Record<string, ContainerState>> = {
   dead: "dead",
 };
 
-/** An inspection as the plan compares it. `engineHost` is undefined for an engine of this machine. */
+/** Converts an inspection. `engineHost` is undefined for an engine of this machine. */
 export function toObservedContainer(
   inspected: ContainerInspectInfo,
   engineHost: string | undefined,
@@ -47,8 +47,8 @@ export function toObservedContainer(
 }
 
 /**
- * A start that the engine's own end cuts short leaves its id taken at containerd, of which the next engine does not
- * know: it refuses every later start, for ever, in one of two ways. Under another id there is nothing in the way.
+ * Detects a container that can never start again: an engine that exits during a start leaves the container's id in
+ * use at containerd, and every later start fails in one of two ways. A container with another id can start.
  */
 function isStuck({ Id: id, State: { Status, Error: error } }: ContainerInspectInfo): boolean {
   if (Status !== "exited" && Status !== "created") return false;
@@ -67,7 +67,7 @@ function readNetworkAddresses(inspected: ContainerInspectInfo): Record<string, s
   return found;
 }
 
-/** Where each published TCP port is reached from this machine; IPv4 before IPv6, one each. */
+/** Returns the address of each published TCP port for this machine; IPv4 before IPv6, one each. */
 export function readPublishedAddresses(
   inspected: ContainerInspectInfo,
   engineHost: string | undefined,
@@ -92,7 +92,7 @@ function formatHost(hostIp: string | undefined, engineHost: string | undefined):
   return host.includes(":") ? `[${host}]` : host;
 }
 
-/** The engine writes year 1 for a time that has not come. */
+/** The engine writes year 1 for a missing time. */
 function parseTime(text: string | undefined): string | null {
   const epochMs = Date.parse(text ?? "");
   return Number.isNaN(epochMs) || epochMs <= 0 ? null : timestamp(epochMs);

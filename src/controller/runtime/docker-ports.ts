@@ -3,16 +3,16 @@ import type { DockerConnection } from "./docker-connection.ts";
 import { inspectContainer } from "./docker-containers.ts";
 
 /**
- * See ContainerRuntime.listeningPorts. Read from the process table of this machine, so only for an
- * engine whose socket is here, and only when the process is indeed of that container: an engine in a
- * virtual machine counts its processes for itself.
+ * See WorkloadRuntime.listeningPorts. Reads the process table of this machine, so that it supports only a local
+ * engine, and only if the process belongs to the container: an engine in a virtual machine has other process ids.
  */
 export async function listeningPorts(
   connection: DockerConnection,
   id: string,
   signal: AbortSignal,
 ): Promise<readonly number[] | undefined> {
-  if (!connection.address.local || process.platform !== "linux") return undefined;
+  if (connection.address.location !== "this-machine" || process.platform !== "linux")
+    return undefined;
   const inspected = await inspectContainer(connection, id, signal);
   const pid = inspected?.State.Pid;
   if (!inspected || !pid) return undefined;
@@ -30,10 +30,10 @@ export async function listeningPorts(
 }
 
 const LISTEN = "0A";
-/** 127.0.0.11 as the kernel prints it: the engine's own name server inside every container. */
+/** 127.0.0.11 in the kernel's format: the engine's own name server inside every container. */
 const ENGINE_NAME_SERVER = "0B00007F";
 
-/** Ports in state LISTEN of /proc/net/tcp tables, in order. */
+/** Returns the ports in state LISTEN of /proc/net/tcp tables, sorted. */
 export function parseListening(tables: string): number[] {
   const ports = new Set<number>();
   for (const line of tables.split("\n")) {

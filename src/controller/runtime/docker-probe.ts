@@ -10,7 +10,7 @@ import { getErrorCode } from "./docker-json.ts";
 import { readPublishedAddresses } from "./docker-observe.ts";
 import type { ProbeResult, ProbeTarget } from "./port.ts";
 
-/** Where a container is reached: its own address, and what it publishes. */
+/** The addresses of a container: its own, and its published ones. */
 interface ContainerEndpoints {
   readonly ip: string | undefined;
   readonly isDirect: boolean;
@@ -18,15 +18,15 @@ interface ContainerEndpoints {
 }
 
 /**
- * An address is used again for this long, so that probing hundreds of apps does not inspect hundreds
- * of containers: at an interval of 10 s that was most of what Berth did at rest. Events and our own
- * calls end it sooner, since the address may go to another container; should an event get lost, the
- * look at all containers, once a minute, finds out first.
+ * An address is cached for this time, so that probing hundreds of apps does not inspect hundreds of containers: at an
+ * interval of 10 s, inspections were most of Berth's idle work. Events and Berth's own calls invalidate it earlier,
+ * since the address may be given to another container; if an event is lost, the resync of all containers once a
+ * minute does.
  */
 const ENDPOINTS_TTL_MS = 300_000;
 const ENDPOINTS_MAX = 2_000;
 
-/** Probes containers, see ContainerRuntime.probe. */
+/** Probes containers, see WorkloadRuntime.probe. */
 export class Prober {
   readonly #connection: DockerConnection;
   readonly #endpoints = new Map<
@@ -38,7 +38,7 @@ export class Prober {
     this.#connection = connection;
   }
 
-  /** Something happened to this container (to all, without an id): look again before the next probe. */
+  /** Invalidates the address of this container, or of all without an id. */
   forget(id?: string): void {
     if (id === undefined) this.#endpoints.clear();
     else this.#endpoints.delete(id);
@@ -56,7 +56,7 @@ export class Prober {
     if (known) {
       const result = await probeAt(known, target, timeoutMs, signal);
       if (result.healthy) return result;
-      // It may have ended, or got another address: only what was looked up now can be blamed on it.
+      // The container may have exited or changed its address: only a failure at a fresh address counts.
       this.forget(id);
     }
     const reach = await this.#lookUp(id, signal);
@@ -89,7 +89,7 @@ function probeAt(
   if (!address)
     return {
       healthy: false,
-      message: `port ${target.port} cannot be reached from here: it is not published`,
+      message: `port ${target.port} is not reachable from this machine: it is not published`,
     };
   return target.type === "http"
     ? probeHttp(address, target.path, timeoutMs, signal)
@@ -102,7 +102,8 @@ function findEndpoints(
 ): ContainerEndpoints {
   const networks = Object.values(inspected.NetworkSettings.Networks ?? {});
   const ips = networks.map((item) => item.IPAddress || item.GlobalIPv6Address).filter(Boolean);
-  const near = connection.address.local ? ips.find(isLocalAddress) : undefined;
+  const near =
+    connection.address.location === "this-machine" ? ips.find(isLocalAddress) : undefined;
   return {
     ip: near ?? ips[0],
     isDirect: near !== undefined,
@@ -111,8 +112,8 @@ function findEndpoints(
 }
 
 /**
- * The machine's own networks. Reading them takes milliseconds where there are hundreds of containers,
- * so they are read again only for an address that the last reading does not cover.
+ * This machine's networks. Reading them takes milliseconds with hundreds of containers, so that they are only read
+ * again for an unknown address.
  */
 let subnets = new BlockList();
 
@@ -123,7 +124,7 @@ function isLocalAddress(ip: string): boolean {
   return subnets.check(ip, family);
 }
 
-/** A rootless engine, or one in a virtual machine, has container addresses that are not ours to reach. */
+/** The addresses of containers of a rootless engine, or of one in a virtual machine, are not reachable. */
 function listLocalSubnets(): BlockList {
   const found = new BlockList();
   for (const list of Object.values(networkInterfaces())) {
@@ -141,7 +142,7 @@ interface Address {
   readonly port: number;
 }
 
-/** Straight to the container where that works: a published port answers for the proxy, not for the app. */
+/** Prefers the container's own address: a published port is answered by the engine's proxy, not by the app. */
 function chooseAddress(endpoints: ContainerEndpoints, port: number): Address | undefined {
   if (endpoints.isDirect && endpoints.ip) return { host: endpoints.ip, port };
   const published = endpoints.published.find((item) => item.containerPort === port);
@@ -155,7 +156,7 @@ function chooseAddress(endpoints: ContainerEndpoints, port: number): Address | u
   return endpoints.ip ? { host: endpoints.ip, port } : undefined;
 }
 
-/** A probe wants the status; of the body it takes this much, so that small answers end cleanly. */
+/** A probe needs the status only; it reads this much of the body, so that short responses complete. */
 const BODY_BYTES_MAX = 16 * 1024;
 
 function probeHttp(
@@ -228,11 +229,11 @@ async function probeCommand(
     const last = output.trim().split("\n").at(-1)?.slice(0, 200) ?? "";
     return {
       healthy: exitCode === 0,
-      message: `${name} ended with ${exitCode}${last && exitCode !== 0 ? `: ${last}` : ""}`,
+      message: `${name} exited with ${exitCode}${last && exitCode !== 0 ? `: ${last}` : ""}`,
     };
   } catch (error) {
     if (error instanceof NotFoundError)
-      return { healthy: false, message: "the container is not there" };
+      return { healthy: false, message: "the container does not exist" };
     if (!(error instanceof BerthError) || error.code === "engine_unreachable") throw error;
     if (error.code === "timeout")
       return { healthy: false, message: `${name} did not end within ${timeoutMs} ms` };
@@ -245,7 +246,7 @@ async function probeCommand(
   }
 }
 
-/** The body of a probe is destroyed with its time, even when the answer came before. */
+/** The time limit includes the body, even if the status arrived before. */
 function withTimeout(
   timeoutMs: number,
   what: string,
@@ -291,7 +292,7 @@ function describeError(error: unknown): string {
   return reasons[code] ?? `the connection failed (${code})`;
 }
 
-/** A path may come with its escapes done or not. */
+/** A path may have been escaped or not. */
 function decodeSafely(path: string): string {
   try {
     return decodeURI(path);

@@ -1,9 +1,9 @@
 import { BerthError } from "../../base/errors.ts";
 
-/** Everything that an image reference can hold; what else it takes is the engine's to say. */
+/** The characters of image references; the engine checks the rest of the syntax. */
 const CHARACTERS = /^[A-Za-z0-9][A-Za-z0-9._/:@-]*$/;
 
-/** Refuses what could not be an image reference, before it becomes part of a URL. Throws `image_not_found`. */
+/** Rejects invalid image references before they become part of a URL. Throws `image_not_found`. */
 export function assertReference(reference: string): string {
   if (CHARACTERS.test(reference) && !reference.includes("//") && !reference.includes(".."))
     return reference;
@@ -17,8 +17,8 @@ export function assertReference(reference: string): string {
 }
 
 /**
- * A reference as a pull takes it. Without a tag it means `latest`: the engine would pull every tag.
- * A digest counts alone, as for the docker command.
+ * Splits a reference for a pull. Without a tag it means `latest`: the engine would pull every tag. With a digest
+ * the tag is ignored, as by the docker command.
  */
 export function splitReference(reference: string): { image: string; tag: string } {
   assertReference(reference);

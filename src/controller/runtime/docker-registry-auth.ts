@@ -1,22 +1,22 @@
 import type { RegistryAuth } from "./port.ts";
 
-/** Under this name engines keep credentials for the default registry. */
+/** The engines' name for the default registry in credentials. */
 const DEFAULT_REGISTRY = "https://index.docker.io/v1/";
 const DEFAULT_HOSTS = ["docker.io", "index.docker.io", "registry-1.docker.io"];
 
-/** The header `X-Registry-Auth` of a pull. */
+/** Encodes the header `X-Registry-Auth` of a pull. */
 export function encodeRegistryAuth(auth: RegistryAuth): string {
   return encodeAuthHeader(toCredentials(auth));
 }
 
-/** The header `X-Registry-Config` of a build: what base images are pulled with, by server. */
+/** Encodes the header `X-Registry-Config` of a build: the credentials for base images by server. */
 export function encodeRegistryConfig(auths: readonly RegistryAuth[]): string {
   return encodeAuthHeader(
     Object.fromEntries(auths.map((auth) => [getServerKey(auth), toCredentials(auth)])),
   );
 }
 
-/** The credentials for a registry's host, as it stands in an image's reference or in its URL. */
+/** Returns the credentials for a registry's host, in the form of image references or of URLs. */
 export function findAuth(host: string, auths: readonly RegistryAuth[]): RegistryAuth | undefined {
   return auths.find((auth) => normalizeHost(auth.server) === normalizeHost(host));
 }
@@ -36,7 +36,7 @@ function toCredentials(auth: RegistryAuth): Record<string, string> {
 }
 
 function encodeAuthHeader(value: unknown): string {
-  // With padding, which "base64url" leaves out: the engine takes a header that it cannot decode for none.
+  // With padding, which "base64url" omits: the engine ignores a header that it cannot decode.
   const text = Buffer.from(JSON.stringify(value)).toString("base64");
   return text.replaceAll("+", "-").replaceAll("/", "_");
 }

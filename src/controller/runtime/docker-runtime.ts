@@ -23,6 +23,7 @@ import type {
   ContainerRuntime,
   ContainerSpec,
   EngineInfo,
+  EngineLocation,
   ImageInfo,
   Labels,
   LogLine,
@@ -37,23 +38,23 @@ import type {
 } from "./port.ts";
 
 export interface DockerRuntimeOptions {
-  /** As DOCKER_HOST; undefined for the default socket. */
+  /** In the format of DOCKER_HOST; undefined for the default socket. */
   readonly host: string | undefined;
   readonly clock: Clock;
-  /** Certificates for an engine behind TLS. */
+  /** Certificates for an engine with TLS. */
   readonly tls?: DockerTls;
 }
 
-/** Apps of containers that are remembered, to tell whose container left a network. */
+/** Containers whose Apps are remembered, to identify a container that has left a network. */
 const APPS_KEPT_MAX = 5_000;
 
-/** The runtime port on a Docker engine (20.10 or newer) or on Podman's Docker API. */
+/** The runtime port for a Docker engine (20.10 or newer) or Podman's Docker API. */
 export class DockerRuntime implements ContainerRuntime, AsyncDisposable {
   readonly #connection: DockerConnection;
   readonly #prober: Prober;
   readonly #apps = new Map<string, string>();
 
-  /** Throws `invalid_request` for an address that cannot be read. Connects at the first call. */
+  /** Throws `invalid_request` for a malformed address. Connects with the first call. */
   constructor(options: DockerRuntimeOptions) {
     this.#connection = new DockerConnection({
       host: options.host,
@@ -63,9 +64,13 @@ export class DockerRuntime implements ContainerRuntime, AsyncDisposable {
     this.#prober = new Prober(this.#connection);
   }
 
+  get location(): EngineLocation {
+    return this.#connection.address.location;
+  }
+
   async info(signal: AbortSignal): Promise<EngineInfo> {
     const facts = await this.#connection.call(
-      "ask the engine about itself",
+      "read the engine's facts",
       READ_LIMIT_MS,
       signal,
       (_, bound) => this.#connection.request({ method: "GET", path: "/info" }, bound),

@@ -6,8 +6,8 @@ import { START_LIMIT_MS } from "./docker-limits.ts";
 import { findNetworks } from "./docker-networks.ts";
 
 /**
- * A container keeps the id of each network that it ran on. Where one was removed meanwhile, and made
- * anew, the engine refuses the start until the container is connected to the one that is there now.
+ * Starts a container. A container stores the id of each network that it ran on: if one was removed and created
+ * again, the engine refuses the start until the container is connected to the new one.
  */
 export async function startContainer(
   connection: DockerConnection,
@@ -23,7 +23,7 @@ export async function startContainer(
   }
 }
 
-/** True where there was a network to join instead of one that is gone. */
+/** Returns true if a missing network was replaced by the new one. */
 async function rejoinNetworks(
   connection: DockerConnection,
   id: string,
@@ -33,10 +33,10 @@ async function rejoinNetworks(
   let hasJoined = false;
   for (const [name, endpoint] of Object.entries(inspected?.NetworkSettings.Networks ?? {})) {
     const there = await findNetworks(connection, name, signal);
-    // Podman gives the name for an id.
+    // Podman has the name in place of the id.
     const known = new Set(["", name, ...there.map((network) => network.id)]);
     if (there.length === 0 || known.has(endpoint.NetworkID)) continue;
-    // For a container that does not run this takes the place of what it was connected to.
+    // For a stopped container this replaces the previous connection.
     await connectNetwork(connection, id, name, endpoint.Aliases ?? [], signal);
     hasJoined = true;
   }
@@ -58,7 +58,7 @@ async function tryStart(
         await container.start({ abortSignal });
       } catch (error) {
         if (getHttpStatus(error) === 304) return;
-        // To the engine a paused container runs, but not to those who wait for it.
+        // A paused container is running for the engine, but not for the caller.
         if (!/paused container/i.test(getEngineMessage(error))) throw error;
         await container.unpause({ abortSignal });
       }

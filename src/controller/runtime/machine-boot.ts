@@ -1,12 +1,12 @@
 import { uptime } from "node:os";
 import type { Clock } from "../../base/clock.ts";
-import { parseDockerHost } from "./docker-address.ts";
+import type { EngineHost } from "./port.ts";
 
-/** Tells when the machine that the engine runs on came up, in epoch milliseconds; undefined for an engine elsewhere. */
+/** Returns a reader of the boot time of the engine's machine, in epoch milliseconds; undefined for an engine elsewhere. */
 export function createBootTimeReader(
-  dockerHost: string | undefined,
+  { location }: Pick<EngineHost, "location">,
   clock: Clock,
 ): (() => number) | undefined {
-  if (!parseDockerHost(dockerHost).local) return undefined;
+  if (location !== "this-machine") return undefined;
   return () => clock.now() - uptime() * 1_000;
 }

@@ -1,7 +1,7 @@
 import type { Counter } from "prom-client";
 import type { ContainerRuntime } from "./port.ts";
 
-/** The same runtime, with each call counted under its name. */
+/** Returns a proxy of the runtime that counts each call under its name. */
 export function withCallMetrics<R extends ContainerRuntime>(runtime: R, calls: Counter<"call">): R {
   return new Proxy(runtime, {
     get(target, property) {

@@ -1,74 +1,90 @@
 /**
- * A container engine, as reconcilers see it. Nothing here assumes that containers run on one host,
- * or that an app is reached through a port of the host: Docker is the first adapter, Docker Swarm
+ * A container engine. A consumer depends on the part that it needs. Nothing here assumes that containers run on one
+ * host, or that an app is reached through a port of the host: Docker is the first adapter, Docker Swarm
  * will be the second.
  *
- * Every call takes a signal and has a time limit of its own. Errors are BerthErrors:
+ * Every call takes a signal and has its own time limit. Errors are BerthErrors:
  * `engine_unreachable` (no answer, or cut; whether the action happened is unknown),
  * `image_not_found`, `registry_denied`, `name_clash`, `port_taken`, `disk_full`, and
- * `engine_error` for anything else that the engine said. NotFoundError only where a method names it.
+ * `engine_error` for any other error of the engine. NotFoundError only if the method names it.
  */
-export interface ContainerRuntime {
-  /** Engine facts; throws `engine_unreachable`. */
-  info(signal: AbortSignal): Promise<EngineInfo>;
-  /**
-   * Whether the engine takes calls, asked over a connection of its own: an engine that shuts down lets nobody
-   * in any more before it ends its containers, but goes on answering those that are in. Throws `engine_unreachable`.
-   */
-  ping(signal: AbortSignal): Promise<void>;
+export interface ContainerRuntime extends WorkloadRuntime, ImageRuntime, EngineHost {}
 
-  /** Containers that carry this instance's label, with everything the plan compares. */
+/** Containers, and the networks and volumes that they use. */
+export interface WorkloadRuntime {
+  /** Lists the containers that carry this instance's label, with everything that the plan compares. */
   listContainers(
     filter: { readonly instance: string; readonly app?: string },
     signal: AbortSignal,
   ): Promise<ObservedContainer[]>;
-
   /**
-   * Makes a container, not started. Idempotent: when a container of that name with the same labels
-   * is there already (a lost reply), its id is returned; with other labels it throws `name_clash`.
-   * Throws `image_not_found` when the engine does not hold the image.
+   * Creates a container without starting it, and returns its id. Idempotent: a container of that name with the same
+   * labels (left by a lost reply) is reused; with other labels it is a `name_clash`.
+   * Throws `image_not_found` when the engine does not have the image.
    */
   createContainer(spec: ContainerSpec, signal: AbortSignal): Promise<string>;
   /**
-   * Starting a running container does nothing. One whose network was removed and made anew since it ran is joined
-   * to that. Throws NotFoundError, `port_taken`, `engine_error` (cannot be executed, its network is gone).
+   * Starts a container; a running one stays as it is. If its network was removed and created again since it ran, it
+   * joins the new one. Throws NotFoundError, `port_taken`, `engine_error` (not executable, or its network is missing).
    */
   startContainer(id: string, signal: AbortSignal): Promise<void>;
-  /** SIGTERM, then SIGKILL after `graceMs`. A container that is stopped or gone is done. */
+  /** Sends SIGTERM, then SIGKILL after `graceMs`. Does nothing if the container is stopped or missing. */
   stopContainer(id: string, graceMs: number, signal: AbortSignal): Promise<void>;
-  /** Kills and removes, with anonymous volumes. A container that is gone is done. */
+  /** Kills and removes a container and its anonymous volumes. Does nothing if it is missing. */
   removeContainer(id: string, signal: AbortSignal): Promise<void>;
-  /** Gives the container its name back. Throws `name_clash`, NotFoundError. */
+  /** Throws `name_clash`, NotFoundError. */
   renameContainer(id: string, name: string, signal: AbortSignal): Promise<void>;
-  /** Joins a network under an alias; joining twice does nothing. */
+  /** Joins a container to a network under aliases. Idempotent. */
   connectNetwork(
     id: string,
     network: string,
     aliases: readonly string[],
     signal: AbortSignal,
   ): Promise<void>;
+  /**
+   * Returns the lines of one container, oldest first, and with `follow` also new ones until it ends or the
+   * signal aborts. A line longer than 64 KiB is split.
+   */
+  logs(id: string, options: LogOptions, signal: AbortSignal): AsyncIterable<LogLine>;
+  /** Runs a command in a container; `output` is the last 4 KiB of both streams. Throws NotFoundError, `timeout`. */
+  exec(
+    id: string,
+    command: readonly string[],
+    timeoutMs: number,
+    signal: AbortSignal,
+  ): Promise<{ exitCode: number; output: string }>;
+  /** Probes the health of a container once. An unhealthy container is a result, not an error. */
+  probe(
+    id: string,
+    probe: ProbeTarget,
+    timeoutMs: number,
+    signal: AbortSignal,
+  ): Promise<ProbeResult>;
+  /** Returns the TCP ports on which processes of a container listen; undefined if the engine does not allow it. */
+  listeningPorts(id: string, signal: AbortSignal): Promise<readonly number[] | undefined>;
+  /**
+   * Streams the events of this instance's containers without end. It reconnects by itself and then emits
+   * `connected`: events in between may be lost. A reader must treat events as hints only.
+   */
+  events(filter: { readonly instance: string }, signal: AbortSignal): AsyncIterable<RuntimeEvent>;
 
   /** Idempotent. A network of that name without the labels is a `name_clash`. */
   ensureNetwork(name: string, labels: Labels, signal: AbortSignal): Promise<void>;
-  /** Its ranges of addresses, such as 172.18.0.0/16; none for a network that is not there. */
-  networkSubnets(name: string, signal: AbortSignal): Promise<readonly string[]>;
-  /**
-   * The address of IPv4 that `hostAliases` stand for in containers of this network; undefined where the
-   * engine does not tell. It is an address of the machine that the engine runs on, which may be another one.
-   */
-  hostGateway(network: string, signal: AbortSignal): Promise<string | undefined>;
-  /** Missing, or still in use by others, is done. */
+  /** Does nothing if the network is missing or still in use. */
   removeNetwork(name: string, signal: AbortSignal): Promise<void>;
-  /** Idempotent; an existing volume of that name is used only when it carries the labels (`name_clash`). */
+  /** Idempotent. A volume of that name without the labels is a `name_clash`. */
   ensureVolume(name: string, labels: Labels, signal: AbortSignal): Promise<void>;
-  /** Missing is done. Throws `engine_error` while a container, running or not, uses it. */
+  /** Does nothing if the volume is missing. Throws `engine_error` while a container, running or not, uses it. */
   removeVolume(name: string, signal: AbortSignal): Promise<void>;
   listVolumes(
     filter: { readonly instance: string; readonly app?: string },
     signal: AbortSignal,
   ): Promise<ObservedVolume[]>;
+}
 
-  /** Undefined where the engine does not hold it. */
+/** Images: pulled from registries, or built from a context. */
+export interface ImageRuntime {
+  /** Returns undefined if the engine does not have the image. */
   inspectImage(reference: string, signal: AbortSignal): Promise<ImageInfo | undefined>;
   /** Throws `image_not_found`, `registry_denied`, `disk_full`, `engine_unreachable`. */
   pullImage(
@@ -78,12 +94,12 @@ export interface ContainerRuntime {
     signal: AbortSignal,
   ): Promise<void>;
   /**
-   * Makes an image of a build context (an uncompressed tar stream, which is read to its end or destroyed).
-   * The same context and options give the same image, as far as the engine's cache reaches; an older
-   * image that loses the tag stays without one. Limits hold with the classic builder only, credentials
-   * go to their own server only, with both.
-   * Throws `build_failed` with the failing step and its last lines (`details.exitCode` where a command
-   * ended with one; a step that the engine itself ended is `engine_error`), `image_not_found` and
+   * Builds an image of a build context (an uncompressed tar stream, which is read to its end or destroyed).
+   * The same context and options give the same image as far as the engine's cache allows; an older
+   * image that loses the tag stays without one. Limits apply with the classic builder only. Both builders send
+   * credentials only to the server that they belong to.
+   * Throws `build_failed` with the failed step and its last lines (`details.exitCode` if a command
+   * failed; a step that the engine itself ended is `engine_error`), `image_not_found` and
    * `registry_denied` for a base image, `disk_full`, `engine_unreachable`. An aborted signal ends the build on the engine.
    */
   buildImage(
@@ -92,44 +108,41 @@ export interface ContainerRuntime {
     onOutput: (line: BuildOutput) => void,
     signal: AbortSignal,
   ): Promise<{ readonly imageId: string; readonly bytes: number }>;
-  /** Images that carry the label of this instance's builds (IMAGE_PREFIX). */
+  /** Lists the images that carry the label of this instance's builds (IMAGE_PREFIX). */
   listImages(filter: { readonly instance: string }, signal: AbortSignal): Promise<BuiltImageInfo[]>;
-  /** Bytes that are free where the engine keeps images; undefined where that cannot be told. */
-  freeBytes(signal: AbortSignal): Promise<number | undefined>;
-  /**
-   * A tag, or an image by its id with all its tags. Missing, or in use by a container, is done:
-   * returns false then.
-   */
+  /** Removes a tag, or an image with all its tags by its id. Returns false if it is missing or in use. */
   removeImage(reference: string, signal: AbortSignal): Promise<boolean>;
-
-  /**
-   * Lines of one container, oldest first, then (with follow) as they come until it ends or the
-   * signal aborts. A line longer than 64 KiB comes in pieces.
-   */
-  logs(id: string, options: LogOptions, signal: AbortSignal): AsyncIterable<LogLine>;
-  /** Runs a command inside; output is the last 4 KiB of both streams. Throws NotFoundError, `timeout`. */
-  exec(
-    id: string,
-    command: readonly string[],
-    timeoutMs: number,
-    signal: AbortSignal,
-  ): Promise<{ exitCode: number; output: string }>;
-  /** One health probe. An unhealthy container is an answer, not an error. */
-  probe(
-    id: string,
-    probe: ProbeTarget,
-    timeoutMs: number,
-    signal: AbortSignal,
-  ): Promise<ProbeResult>;
-  /** TCP ports on which processes inside listen; undefined where that cannot be told. */
-  listeningPorts(id: string, signal: AbortSignal): Promise<readonly number[] | undefined>;
-
-  /**
-   * Events of this instance's containers, for ever: reconnects by itself with `since`, and says so,
-   * because what happened meanwhile is unknown. Hints only: a reader that misses one loses no truth.
-   */
-  events(filter: { readonly instance: string }, signal: AbortSignal): AsyncIterable<RuntimeEvent>;
 }
+
+/** Facts of the engine and the machine that it runs on. */
+export interface EngineHost {
+  /** Constant for a runtime. Features that need the engine's processes, folders or networks ask for it. */
+  readonly location: EngineLocation;
+  /** Throws `engine_unreachable`. */
+  info(signal: AbortSignal): Promise<EngineInfo>;
+  /**
+   * Checks over a new connection that the engine accepts calls: an engine that shuts down accepts no new connection
+   * before it ends its containers, but still answers on open ones. Throws `engine_unreachable`.
+   */
+  ping(signal: AbortSignal): Promise<void>;
+  /** Returns address ranges such as 172.18.0.0/16; none if the network is missing. */
+  networkSubnets(name: string, signal: AbortSignal): Promise<readonly string[]>;
+  /**
+   * Returns the IPv4 address of the engine's machine that `hostAliases` resolve to in containers of this network;
+   * undefined if the engine does not report it.
+   */
+  hostGateway(network: string, signal: AbortSignal): Promise<string | undefined>;
+  /** Returns the free bytes on the disk of the images; undefined if the engine runs elsewhere or does not report it. */
+  freeBytes(signal: AbortSignal): Promise<number | undefined>;
+}
+
+/**
+ * The place of an engine, as far as its address shows it:
+ * - `this-machine`: it shares this machine's kernel, folders and usually its networks;
+ * - `loopback`: it is behind a TCP port of this machine, perhaps in a virtual machine such as Docker Desktop's;
+ * - `remote`: it is on another machine.
+ */
+export type EngineLocation = "this-machine" | "loopback" | "remote";
 
 export type Labels = Readonly<Record<string, string>>;
 
@@ -154,12 +167,12 @@ export interface ContainerSpec {
   readonly user?: string;
   readonly workingDir?: string;
   readonly network: string;
-  /** Names under which other containers of the network reach this one. */
+  /** Names of this container for other containers of the network. */
   readonly aliases: readonly string[];
-  /** Names under which the container reaches the machine that the engine runs on. */
+  /** Names that resolve to the engine's machine in the container. */
   readonly hostAliases?: readonly string[];
   readonly mounts: readonly MountSpec[];
-  /** Ports that the engine publishes; empty behind an ingress that shares the network. */
+  /** Published ports; empty behind an ingress that shares the network. */
   readonly publish: readonly PublishSpec[];
   readonly memoryBytes?: number;
   readonly nanoCpus?: number;
@@ -188,7 +201,7 @@ export interface PublishSpec {
   readonly hostPort: number;
 }
 
-/** dead: the engine can do nothing with it any more but remove it. */
+/** dead: the engine can only remove the container. */
 export type ContainerState =
   | "created"
   | "running"
@@ -202,25 +215,25 @@ export interface ObservedContainer {
   readonly id: string;
   readonly name: string;
   readonly labels: Labels;
-  /** As it was asked for, and the id that it resolved to. */
+  /** The reference of the spec; `imageId` is the id that it was resolved to. */
   readonly image: string;
   readonly imageId: string;
   readonly state: ContainerState;
-  /** Set once it has ended; null while it runs or before it ran. */
+  /** Null while the container runs, and before its first start. */
   readonly exitCode: number | null;
   readonly oomKilled: boolean;
-  /** What the engine says of a start that failed. */
+  /** The engine's message about a failed start. */
   readonly error: string | null;
   readonly createdAt: string;
   readonly startedAt: string | null;
   readonly finishedAt: string | null;
   readonly networks: readonly string[];
-  /** Limits as they are now, to notice an edit by hand; null where there is none. */
+  /** The current limits, which a user may have changed by hand; null for no limit. */
   readonly memoryBytes: number | null;
   readonly nanoCpus: number | null;
-  /** Its address on each network that it is on, while it runs. */
+  /** The container's address on each network, while it runs. */
   readonly networkAddresses: Readonly<Record<string, string>>;
-  /** Where each published TCP port is reached from this machine, as host:port. */
+  /** The address of each published TCP port for this machine, as host:port. */
   readonly addresses: readonly { readonly containerPort: number; readonly address: string }[];
 }
 
@@ -237,13 +250,13 @@ export interface ImageInfo {
 export interface BuildImageOptions {
   readonly tag: string;
   readonly labels: Labels;
-  /** In the context. */
+  /** Path in the context. */
   readonly dockerfile: string;
   readonly target?: string | undefined;
   readonly args: Readonly<Record<string, string>>;
-  /** classic: limits hold, any engine; buildkit: cache and secret mounts, where the engine has it. */
+  /** classic: any engine, with limits; buildkit: with cache and secret mounts, if the engine supports it. */
   readonly builder: "classic" | "buildkit";
-  /** For base images. */
+  /** Credentials for base images. */
   readonly auths: readonly RegistryAuth[];
   readonly memoryBytes?: number | undefined;
   readonly nanoCpus?: number | undefined;
@@ -301,14 +314,14 @@ export type ProbeTarget =
 
 export interface ProbeResult {
   readonly healthy: boolean;
-  /** What was seen, for the condition's message: "GET /healthz answered 500", "connection refused". */
+  /** The observation, for the condition's message: "GET /healthz answered 500", "connection refused". */
   readonly message: string;
 }
 
 export type RuntimeEvent =
   | { readonly type: "connected" }
   | { readonly type: "disconnected"; readonly message: string }
-  /** `action` as the engine names it: start, die, destroy, oom, rename, disconnect, update. */
+  /** `action` is the engine's name: start, die, destroy, oom, rename, disconnect, update. */
   | {
       readonly type: "container";
       readonly action: string;

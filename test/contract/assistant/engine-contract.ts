@@ -9,7 +9,7 @@ import { CountingCores } from "../../support/counting-cores.ts";
 import { GenerationReader } from "../../support/generation-reader.ts";
 import { createTextJob, plainSampling } from "../../support/scripted-engine.ts";
 
-/** What the contract needs beside an engine. */
+/** The environment of the contract, in addition to the engine. */
 export interface EngineHarness extends AsyncDisposable {
   readonly engine: InferenceEngine;
   /** Generates. */
@@ -18,7 +18,7 @@ export interface EngineHarness extends AsyncDisposable {
   readonly embeddingFile: ModelFile;
   /** Cannot be loaded; undefined: this engine reads no files. */
   readonly damagedFile: ModelFile | undefined;
-  /** What it tells of itself. */
+  /** The facts that the engine reports. */
   readonly name: string;
 }
 
@@ -95,7 +95,7 @@ export function engineContract(adapter: string, open: () => Promise<EngineHarnes
       }
     });
 
-    it("loads nothing for somebody who went away", async () => {
+    it("loads nothing for an aborted caller", async () => {
       const request = { ...harness.file, contextTokens: undefined, sequences: undefined };
       const reason = new Error("gone");
       const gone = AbortSignal.abort(reason);
@@ -231,7 +231,7 @@ export function engineContract(adapter: string, open: () => Promise<EngineHarnes
       await expect(embedding).rejects.toBe(reason);
     });
 
-    it("is stalled by nobody who does not read", async () => {
+    it("is not stalled by a caller that does not read", async () => {
       const slow = ask("Slow.", literal(alphabet.repeat(12)));
       await slow.firstOutput;
       const goOn = slow.pause();
@@ -242,7 +242,7 @@ export function engineContract(adapter: string, open: () => Promise<EngineHarnes
       expect(slow.text).toBe(alphabet.repeat(12));
     });
 
-    it("gives the cores to whoever wants them when there is nothing to do", async () => {
+    it("releases its cores when it is idle", async () => {
       await answer("Anything.");
       await idle();
       cores.contest(true);

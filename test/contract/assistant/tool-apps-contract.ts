@@ -141,7 +141,7 @@ export function toolAppsContract(adapter: string, open: () => Promise<ToolAppsHa
       expect(error.message.length).toBeLessThan(700);
     });
 
-    it("is app_unavailable where nobody is, and nothing can start it", async () => {
+    it("is app_unavailable if the app is not running and cannot be started", async () => {
       const nobody = { appId: "org.example.nobody", isActivatable: false };
       const error = await failure(harness.apps.getDefinition(nobody, "create", signal));
       expect(error.code).toBe("app_unavailable");
@@ -166,7 +166,7 @@ export function toolAppsContract(adapter: string, open: () => Promise<ToolAppsHa
       expect((await failure(defined(app, "create"))).code).toBe("app_unavailable");
     });
 
-    it("knows whether a call has anybody to go to, and reaches for nobody", async () => {
+    it("reports if an app is available without contacting it", async () => {
       const nobody = { appId: "org.example.nobody", isActivatable: false };
       expect(await harness.apps.isReachable(nobody)).toBe(false);
       expect(await harness.apps.isReachable({ ...nobody, isActivatable: true })).toBe(true);
@@ -209,7 +209,7 @@ export function toolAppsContract(adapter: string, open: () => Promise<ToolAppsHa
       expect((await failure(call(big, "big"))).code).toBe("result_too_large");
     });
 
-    it("lets a call that hangs cost nobody else anything", async () => {
+    it("does not delay other calls because of one that hangs", async () => {
       const gate = new AbortController();
       const release = new Promise<void>((resolve) => {
         gate.signal.addEventListener("abort", () => resolve());

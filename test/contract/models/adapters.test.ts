@@ -45,7 +45,7 @@ filesContract("the disk, from a hub", async () => {
     budgetBytes: undefined,
     bandwidthBytesPerSecond: undefined,
     version: "0",
-    // A cut is tried again within a download; here it is the caller who tries again.
+    // No retries within a download: the caller of the contract retries.
     limits: { stallMs: 10_000, retryMs: 1, retriesMax: 0 },
   });
   return {

@@ -1,14 +1,14 @@
 import { describe, expect, test } from "vitest";
 import type { AssistantControl } from "../../../src/controller/models/assistant/port.ts";
 
-/** An assistant with two files on its disk: one that it can load, and one that is none. */
+/** An assistant with two files on its disk: a model, and another file. */
 export interface AssistantHarness extends AsyncDisposable {
   readonly assistant: AssistantControl;
   readonly good: string;
   readonly broken: string;
-  /** Ends it, so that nobody answers. */
+  /** Stops the assistant, so that it does not answer. */
   end(): Promise<void>;
-  /** Runs what waits for time. */
+  /** Advances the time until the work has ended. */
   readonly settle: <T>(work: Promise<T>) => Promise<T>;
 }
 
@@ -27,10 +27,10 @@ const request = (
   gpu: undefined,
 });
 
-/** What every `AssistantControl` keeps to. */
+/** The contract of every `AssistantControl`. */
 export function assistantContract(name: string, open: () => Promise<AssistantHarness>): void {
   describe(`the assistant's control: ${name}`, () => {
-    test("a model is looked at, loaded with what was asked for, and unloaded", async () => {
+    test("a model is inspected, loaded with the requested settings, and unloaded", async () => {
       await using harness = await open();
       const { assistant, good, settle } = harness;
       const before = await settle(assistant.state(never));
@@ -58,7 +58,7 @@ export function assistantContract(name: string, open: () => Promise<AssistantHar
       expect(after.models.find(({ id }) => id === "one")).toBeUndefined();
     });
 
-    test("other settings exchange what is there; the same ones change nothing", async () => {
+    test("other settings reload the model; the same ones have no effect", async () => {
       await using harness = await open();
       const { assistant, good, settle } = harness;
       await settle(assistant.load(request(good, { contextTokens: 256 }), never));
@@ -71,14 +71,14 @@ export function assistantContract(name: string, open: () => Promise<AssistantHar
       expect(other).toMatchObject({ state: "resident", contextTokens: 512 });
     });
 
-    test("unloading what is not there is done", async () => {
+    test("unloading a missing model has no effect", async () => {
       await using harness = await open();
       await expect(
         harness.settle(harness.assistant.unload("nobody", never)),
       ).resolves.toBeUndefined();
     });
 
-    test("a file that is no model is refused, and stays known as failed until it is unloaded", async () => {
+    test("a file that is not a model is refused, and listed as failed until it is unloaded", async () => {
       await using harness = await open();
       const { assistant, broken, settle } = harness;
       const file = { id: "one", path: broken, contextTokens: undefined, sequences: undefined };
@@ -97,7 +97,7 @@ export function assistantContract(name: string, open: () => Promise<AssistantHar
       await settle(assistant.unload("one", never));
     });
 
-    test("what does not fit is refused with insufficient_memory", async () => {
+    test("a model that does not fit is refused with insufficient_memory", async () => {
       await using harness = await open();
       const { assistant, good, settle } = harness;
       await expect(
@@ -105,7 +105,7 @@ export function assistantContract(name: string, open: () => Promise<AssistantHar
       ).rejects.toMatchObject({ code: "insufficient_memory" });
     });
 
-    test("where nobody answers, every call says so", async () => {
+    test("every call fails if the assistant does not answer", async () => {
       await using harness = await open();
       const { assistant, good, settle } = harness;
       await harness.end();

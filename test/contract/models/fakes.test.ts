@@ -16,52 +16,52 @@ const disposable = { [Symbol.asyncDispose]: async () => {} };
 
 function openWorld() {
   const clock = new VirtualClock();
-  const world = new FakeModelEnvironment(clock);
+  const harness = new FakeModelEnvironment(clock);
   const settle = async <T>(work: Promise<T>): Promise<T> => {
     work.catch(() => {});
     await clock.advance(60_000);
     return work;
   };
-  return { clock, world, settle };
+  return { clock, harness, settle };
 }
 
 filesContract("the fake", async () => {
-  const { clock, world, settle } = openWorld();
+  const { clock, harness, settle } = openWorld();
   return {
     ...disposable,
     settle,
-    files: new FakeModelFiles(world, clock),
+    files: new FakeModelFiles(harness, clock),
     model: async (name) => createResolvedModel(`org/${name}`, repository),
-    cutNext: () => world.downloadErrors.push(new BerthError("hub_unreachable", "cut")),
-    lieNext: () => world.downloadErrors.push(new BerthError("digest_mismatch", "another file")),
-    damage: async ({ key }) => void world.damaged.add(key),
+    cutNext: () => harness.downloadErrors.push(new BerthError("hub_unreachable", "cut")),
+    lieNext: () => harness.downloadErrors.push(new BerthError("digest_mismatch", "another file")),
+    damage: async ({ key }) => void harness.damaged.add(key),
   };
 });
 
 assistantContract("the fake", async () => {
-  const { clock, world, settle } = openWorld();
-  world.repositories.set("org/one", repository);
+  const { clock, harness, settle } = openWorld();
+  harness.repositories.set("org/one", repository);
   const { key, files } = createResolvedModel("org/one", repository);
   return {
     ...disposable,
     settle,
-    assistant: new FakeAssistant(world, clock),
+    assistant: new FakeAssistant(harness, clock),
     good: `/models/${key}/${files[0]?.name}`,
     broken: "/models/nothing.gguf",
     end: async () => {
-      world.isReachable = false;
+      harness.isReachable = false;
     },
   };
 });
 
 sourcesContract("the fake", async () => {
-  const { world } = openWorld();
-  world.repositories.set("org/one", repository);
+  const { harness } = openWorld();
+  harness.repositories.set("org/one", repository);
   return {
     ...disposable,
-    sources: new FakeSources(world),
+    sources: new FakeSources(harness),
     commit: async () =>
-      void world.repositories.set("org/one", { ...repository, commit: "cd".repeat(20) }),
-    failNext: () => world.resolveErrors.push(new BerthError("hub_unreachable", "no answer")),
+      void harness.repositories.set("org/one", { ...repository, commit: "cd".repeat(20) }),
+    failNext: () => harness.resolveErrors.push(new BerthError("hub_unreachable", "no answer")),
   };
 });

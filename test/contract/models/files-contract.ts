@@ -2,18 +2,18 @@ import { describe, expect, test } from "vitest";
 import type { DownloadProgress, ModelFiles } from "../../../src/controller/models/files/port.ts";
 import type { ResolvedModel } from "../../../src/controller/models/hub/port.ts";
 
-/** Models on disk and where they come from, as the contract needs to meddle with them. */
+/** The environment of the contract: models on the disk, and their hub with faults. */
 export interface FilesHarness extends AsyncDisposable {
   readonly files: ModelFiles;
-  /** One that can be downloaded; another name is another content. */
+  /** Returns a model that can be downloaded; each name has another content. */
   model(name: string): Promise<ResolvedModel>;
-  /** The next download is cut off before its end. */
+  /** Cuts off the next download. */
   cutNext(): void;
-  /** The next download brings something else. */
+  /** Makes the next download return another content. */
   lieNext(): void;
-  /** Changes what is on the disk. */
+  /** Changes the file on the disk. */
   damage(model: ResolvedModel): Promise<void>;
-  /** Runs what waits for time. */
+  /** Advances the time until the work has ended. */
   readonly settle: <T>(work: Promise<T>) => Promise<T>;
 }
 
@@ -25,17 +25,17 @@ const download = (
   onProgress: (progress: DownloadProgress) => void = () => {},
 ) => settle(files.download(model, { token: undefined, onProgress }, never));
 
-/** What every `ModelFiles` keeps to. */
+/** The contract of every `ModelFiles`. */
 export function filesContract(name: string, open: () => Promise<FilesHarness>): void {
   describe(`model files: ${name}`, () => {
-    test("what was never fetched is not there", async () => {
+    test("a model that was never downloaded is not found", async () => {
       await using harness = await open();
       const model = await harness.model("one");
       expect(await harness.files.find(model)).toBeUndefined();
       expect(await harness.files.storedBytes(model)).toBe(0);
     });
 
-    test("a download ends with what is found from then on", async () => {
+    test("a download returns the model that find returns from then on", async () => {
       await using harness = await open();
       const model = await harness.model("one");
       const seen: DownloadProgress[] = [];
@@ -52,7 +52,7 @@ export function filesContract(name: string, open: () => Promise<FilesHarness>): 
       );
     });
 
-    test("one that is there is not fetched again", async () => {
+    test("a stored model is not downloaded again", async () => {
       await using harness = await open();
       const model = await harness.model("one");
       const stored = await download(harness, model);
@@ -60,7 +60,7 @@ export function filesContract(name: string, open: () => Promise<FilesHarness>): 
       expect(await download(harness, model)).toEqual(stored);
     });
 
-    test("a cut is told, and what had come stays for the next try", async () => {
+    test("a cut connection is an error, and the next attempt succeeds", async () => {
       await using harness = await open();
       const model = await harness.model("one");
       harness.cutNext();
@@ -70,7 +70,7 @@ export function filesContract(name: string, open: () => Promise<FilesHarness>): 
       expect(await harness.files.find(model)).toBeDefined();
     });
 
-    test("something else than was promised is told, and is not there", async () => {
+    test("a wrong digest is an error, and the file is not stored", async () => {
       await using harness = await open();
       const model = await harness.model("one");
       harness.lieNext();
@@ -79,7 +79,7 @@ export function filesContract(name: string, open: () => Promise<FilesHarness>): 
       await download(harness, model);
     });
 
-    test("damage on the disk is found, and the next download puts it right", async () => {
+    test("damage on the disk is detected, and repaired by the next download", async () => {
       await using harness = await open();
       const model = await harness.model("one");
       const { files, settle } = harness;
@@ -94,7 +94,7 @@ export function filesContract(name: string, open: () => Promise<FilesHarness>): 
       expect(await files.find(model)).toBeDefined();
     });
 
-    test("whoever leaves ends it, with the signal's reason", async () => {
+    test("an aborted signal rejects with its reason", async () => {
       await using harness = await open();
       const model = await harness.model("one");
       const leaving = new AbortController();
@@ -105,7 +105,7 @@ export function filesContract(name: string, open: () => Promise<FilesHarness>): 
       ).rejects.toMatchObject({ name: "AbortError" });
     });
 
-    test("a removal takes one, and leaves the others", async () => {
+    test("a removal removes one model, and keeps the others", async () => {
       await using harness = await open();
       const [one, other] = [await harness.model("one"), await harness.model("other")];
       await download(harness, one);

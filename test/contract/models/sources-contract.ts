@@ -1,12 +1,12 @@
 import { describe, expect, test } from "vitest";
 import type { ModelSources, SourceRequest } from "../../../src/controller/models/hub/port.ts";
 
-/** A hub with the repository `org/one`, of which a file is known by size and digest. */
+/** A hub with the repository `org/one`, which has one file with size and digest. */
 export interface SourcesHarness extends AsyncDisposable {
   readonly sources: ModelSources;
-  /** Another commit of `org/one`, with another file. */
+  /** Commits another file to `org/one`. */
   commit(): Promise<void>;
-  /** The hub does not answer the next call. */
+  /** Makes the next call of the hub fail. */
   failNext(): void;
 }
 
@@ -20,10 +20,10 @@ const request = (source: string): SourceRequest => ({
   token: undefined,
 });
 
-/** What every `ModelSources` keeps to. */
+/** The contract of every `ModelSources`. */
 export function sourcesContract(name: string, open: () => Promise<SourcesHarness>): void {
   describe(`model sources: ${name}`, () => {
-    test("a repository stands for a commit, and for files of known size and digest", async () => {
+    test("a repository is resolved to a commit, and to files with size and digest", async () => {
       await using harness = await open();
       const model = await harness.sources.resolve(request("org/one"), never);
       expect(model.commit).toMatch(/^[0-9a-f]{40}$/);
@@ -36,7 +36,7 @@ export function sourcesContract(name: string, open: () => Promise<SourcesHarness
       expect(await harness.sources.resolve(request("org/one"), never)).toEqual(model);
     });
 
-    test("other bytes have another key", async () => {
+    test("different contents have different keys", async () => {
       await using harness = await open();
       const before = await harness.sources.resolve(request("org/one"), never);
       await harness.commit();
@@ -45,7 +45,7 @@ export function sourcesContract(name: string, open: () => Promise<SourcesHarness
       expect(after.commit).not.toBe(before.commit);
     });
 
-    test("one that is not there is named", async () => {
+    test("a missing repository is named in the error", async () => {
       await using harness = await open();
       await expect(harness.sources.resolve(request("org/nowhere"), never)).rejects.toMatchObject({
         code: expect.stringMatching(/^hub_(not_found|denied)$/),
@@ -53,7 +53,7 @@ export function sourcesContract(name: string, open: () => Promise<SourcesHarness
       });
     });
 
-    test("a hub that does not answer is worth another try", async () => {
+    test("an unresponsive hub is a retryable error", async () => {
       await using harness = await open();
       harness.failNext();
       await expect(harness.sources.resolve(request("org/one"), never)).rejects.toMatchObject({
@@ -62,13 +62,13 @@ export function sourcesContract(name: string, open: () => Promise<SourcesHarness
       await harness.sources.resolve(request("org/one"), never);
     });
 
-    test("the spec's own token is what a download is asked for with", async () => {
+    test("a download uses the spec's own token", async () => {
       await using harness = await open();
       const model = await harness.sources.resolve(request("org/one"), never);
       expect(harness.sources.tokenFor(model, "mine")).toBe("mine");
     });
 
-    test("whoever leaves ends it", async () => {
+    test("an aborted signal rejects with its reason", async () => {
       await using harness = await open();
       const leaving = new AbortController();
       leaving.abort();

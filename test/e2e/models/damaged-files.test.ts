@@ -155,7 +155,7 @@ test("a gated repository says what is missing, and comes by itself once the Secr
   const spec = { source: "org/gated", credential: "hub" };
   await berth.write("gated.yaml", modelSpecFile("gated", spec));
   await world.waitForModel("gated", "it misses its Secret", ({ message }) =>
-    message.includes('names Secret "hub", which is not there'),
+    message.includes('names Secret "hub", which does not exist'),
   );
   await berth.write("hub.yaml", secretFile("hub", { token: "hf_wrong" }));
   const refused = await world.waitForModel("gated", "the token is refused", ({ error }) =>

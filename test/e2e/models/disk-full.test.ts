@@ -35,7 +35,7 @@ test("a disk without room is told before the first byte, or in the middle; the d
     expect(held).toMatchObject({ ready: false, downloaded_bytes: 0 });
     // 64 MiB stay free for Berth itself.
     expect(held.error).toMatch(
-      /takes 7\.\d MiB more, and 6[56][.\d]* MiB are free where models are kept: [56]\.\d MiB are missing/,
+      /takes 7\.\d MiB more, and 6[56][.\d]* MiB are free on the disk of the models: [56]\.\d MiB are missing/,
     );
     expect(held.conditions).toContainEqual(
       expect.objectContaining({ type: "Ready", status: "False", reason: "DiskFull" }),

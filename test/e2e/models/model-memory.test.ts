@@ -52,7 +52,7 @@ test("who does not fit waits and says how much is missing; whom a person starts 
     ({ status, message }) => status === "ready" && message.includes("missing"),
   );
   expect(huge.message).toMatch(
-    /^it needs at least [\d.]+ [GM]iB of memory, and all models together may have 220 MiB: [\d.]+ [GM]iB are missing;.*--assistant-memory/,
+    /^it needs at least [\d.]+ [GM]iB of memory, but the limit for all models is 220 MiB: [\d.]+ [GM]iB are missing;.*--assistant-memory/,
   );
   const told = await berth.cli(["models", "start", "huge"]);
   expect(told).toMatchObject({ code: 1, stderr: expect.stringContaining("are missing") });

@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Repository } from "./repository.ts";
 
-/** A refusal as the hub words it: the code in a header, the message in a header and in the body. */
+/** The hub's format of a refusal: the code is in a header, the message in a header and in the body. */
 export interface Refusal {
   readonly status: number;
   readonly code: string | undefined;
@@ -22,7 +22,7 @@ export function refuse(response: ServerResponse, refusal: Refusal): void {
     .end(JSON.stringify({ error: message }));
 }
 
-/** Who asks: nobody, the one account there is, or somebody with a token that is none. */
+/** The sender of a request: without a token, with the account's token, or with an invalid token. */
 export type Asker = "anonymous" | "account" | "invalid";
 
 export function identifyAsker(request: IncomingMessage, token: string): Asker {
@@ -31,7 +31,7 @@ export function identifyAsker(request: IncomingMessage, token: string): Asker {
   return authorization === `Bearer ${token}` ? "account" : "invalid";
 }
 
-/** Why `asker` may not see the listing, which is public for gated repositories; undefined: they may. */
+/** Returns the refusal of the listing, which is public for gated repositories; undefined if access is allowed. */
 export function listingRefusal(
   repository: Repository | undefined,
   asker: Asker,
@@ -53,7 +53,7 @@ export function listingRefusal(
   return undefined;
 }
 
-/** Why `asker` may not have the files. */
+/** Returns the refusal of the files; undefined if access is allowed. */
 export function fileRefusal(repository: Repository, asker: Asker): Refusal | undefined {
   if (repository.gated === false) return undefined;
   const restricted = `Access to model ${repository.id} is restricted`;

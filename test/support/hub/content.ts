@@ -2,13 +2,13 @@ import { createHash } from "node:crypto";
 import { createReadStream } from "node:fs";
 import { stat } from "node:fs/promises";
 
-/** Bytes of one file, in memory or on disk, with what a hub knows of them. */
+/** The bytes of one file, in memory or on disk, with their digests. */
 export interface Content {
   readonly sizeBytes: number;
   readonly sha256: string;
   /** git's SHA-1 of the bytes as a blob. */
   readonly gitBlob: string;
-  /** From `start` up to, and without, `end`. */
+  /** Reads from `start` (inclusive) to `end` (exclusive). */
   read(start: number, end: number): AsyncIterable<Buffer>;
 }
 
@@ -31,7 +31,7 @@ export function bufferContent(bytes: Buffer): Content {
   };
 }
 
-/** As large as a socket takes at once; cuts and flips fall anywhere inside. */
+/** The size of a socket's write; cuts and flips can be at any position inside. */
 const CHUNK_BYTES = 64 * 1024;
 
 async function fileContent(path: string): Promise<Content> {

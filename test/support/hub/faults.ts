@@ -1,29 +1,29 @@
 import type { Content } from "./content.ts";
 
-/** What a server does instead of answering as it should. */
+/** A fault of a server. */
 export type Misbehaviour =
-  /** The connection ends after so many bytes of the body. */
+  /** The connection ends after `afterBytes` of the body. */
   | { readonly type: "cut"; readonly afterBytes: number }
-  /** So many bytes of the body, and then nothing more, on an open connection. */
+  /** The server sends `afterBytes` of the body and then nothing more on an open connection. */
   | { readonly type: "stall"; readonly afterBytes: number }
   | { readonly type: "slow"; readonly bytesPerSecond: number }
-  /** 200 and the whole file to a request for a range. */
+  /** The server answers range requests with 200 and the whole file. */
   | { readonly type: "no-ranges" }
-  /** Content-Length says so much more than comes (the connection ends then), or so much less than there is. */
+  /** Content-Length is too large by `byBytes` (the connection then ends early), or too small. */
   | { readonly type: "wrong-length"; readonly byBytes: number }
-  /** One bit of the byte at this place of the file is another. */
+  /** One bit of the byte at this position is flipped. */
   | { readonly type: "flip"; readonly atByte: number }
-  /** Another content under another ETag. */
+  /** The server sends another content with another ETag. */
   | { readonly type: "changed"; readonly content: Content }
-  /** What a CDN says of a signature that is too old. */
+  /** The CDN's response to an expired signature. */
   | { readonly type: "expired" }
-  /** No answer, on an open connection. */
+  /** The server never responds on an open connection. */
   | { readonly type: "hang" }
-  /** The connection ends before an answer. */
+  /** The connection is reset before a response. */
   | { readonly type: "reset" }
-  /** 200 with a page for people, as portals of networks do. */
+  /** 200 with a web page, as captive portals send. */
   | { readonly type: "page"; readonly body?: string }
-  /** Redirects to itself. */
+  /** The URL redirects to itself. */
   | { readonly type: "loop" }
   | { readonly type: "redirect"; readonly to: string; readonly status?: number }
   | {
@@ -33,25 +33,25 @@ export type Misbehaviour =
       readonly body?: string;
     };
 
-/** Of which requests: api (listings), resolve (where a file is), cdn (its bytes), files (plain URLs). */
+/** The kind of request: api (listings), resolve (redirects to files), cdn (their bytes), files (plain URLs). */
 export type Endpoint = "api" | "resolve" | "cdn" | "files";
 
 export type Fault = Misbehaviour & {
   readonly on: Endpoint;
-  /** Only files (or for `api`, repositories) whose name is this, or matches. */
+  /** Applies to files (for `api`, repositories) with this name, or with a matching one. */
   readonly path?: string | RegExp;
   readonly method?: "GET" | "HEAD";
-  /** Of the requests that fit, these many are answered well first; default none. */
+  /** The number of matching requests that are answered correctly first; default 0. */
   readonly after?: number;
-  /** How many of the requests after that; default all. */
+  /** The number of requests with the fault after that; default all. */
   readonly times?: number;
 };
 
-/** The faults that are switched on, each for certain requests. */
+/** The active faults. */
 export class Faults {
   readonly #faults = new Set<{ readonly fault: Fault; seen: number }>();
 
-  /** Returns what switches it off again. */
+  /** Returns a function that removes the fault. */
   add(fault: Fault): () => void {
     const entry = { fault, seen: 0 };
     this.#faults.add(entry);
@@ -62,7 +62,7 @@ export class Faults {
     this.#faults.clear();
   }
 
-  /** What applies to a request, the oldest first; counts it. */
+  /** Returns the faults that apply to a request, oldest first, and counts the request. */
   take(on: Endpoint, method: string, path: string): readonly Misbehaviour[] {
     const taken: Misbehaviour[] = [];
     for (const entry of this.#faults) {

@@ -25,7 +25,7 @@ import { Repository, type RepositoryFile, type RepositoryOptions } from "./repos
 import { applyMisbehaviour, type Served, sendContent } from "./send-content.ts";
 
 export interface HubOptions {
-  /** PEM: the hub (not its CDN) serves https. */
+  /** Key and certificate as PEM; the hub (not its CDN) then serves https. */
   readonly tls?: { readonly key: string; readonly cert: string };
 }
 
@@ -35,7 +35,7 @@ export interface HubRequest {
   /** Path and query. */
   readonly url: string;
   readonly headers: IncomingHttpHeaders;
-  /** 0 until it is answered. */
+  /** 0 until the response is sent. */
   status: number;
   bodyBytes: number;
 }
@@ -50,16 +50,16 @@ interface Signed {
 }
 
 /**
- * A model hub that speaks the protocol of the large one, on two loopback ports: the hub, which lists
- * repositories and says where their files are, and a CDN for the files that are in LFS, behind signed URLs.
- * One account has access, with `token`. Plain files are served beside it, as any web server does.
+ * A model hub with the protocol of the large one, on two loopback ports: the hub, which lists repositories and redirects
+ * to their files, and a CDN for files in LFS, behind signed URLs. One account has access, with `token`. The hub
+ * also serves plain files, like any web server.
  */
 export class Hub implements AsyncDisposable {
   readonly token = `hf_${randomBytes(16).toString("hex")}`;
   readonly faults = new Faults();
-  /** All that came, oldest first, at both servers. */
+  /** The requests of both servers, oldest first. */
   readonly requests: HubRequest[] = [];
-  /** How files outside LFS are answered: at once, or behind a redirect to another path of the hub. */
+  /** Files outside LFS are sent directly, or through a redirect to another path of the hub. */
   smallFiles: "direct" | "relative-redirect" = "direct";
   readonly #repositories = new Map<string, Repository>();
   readonly #moved = new Map<string, string>();
@@ -102,12 +102,12 @@ export class Hub implements AsyncDisposable {
     return repository;
   }
 
-  /** The old id redirects to the new one from now on. */
+  /** Makes the old id redirect to the new one. */
   move(from: string, to: string): void {
     this.#moved.set(from.toLowerCase(), to);
   }
 
-  /** Puts a file at `url` + path, such as `/files/x.gguf`, in place of what was there. Returns its URL. */
+  /** Serves a file at `url` + path, such as `/files/x.gguf`; replaces an earlier one. Returns its URL. */
   async addFile(
     path: string,
     given: GivenContent,
@@ -117,22 +117,22 @@ export class Hub implements AsyncDisposable {
     return this.url + path;
   }
 
-  /** URLs that the CDN was given so far are refused from now on; the hub signs new ones. */
+  /** Expires all signed URLs of the CDN; the hub signs new ones. */
   expireUrls(): void {
     for (const signed of this.#signed.values()) signed.expired = true;
   }
 
-  /** Requests at one of the servers. */
+  /** Returns the requests of one server. */
   at(server: "hub" | "cdn"): HubRequest[] {
     return this.requests.filter((request) => request.server === server);
   }
 
-  /** Requests at the CDN that carried credentials; none ever should. */
+  /** Requests of the CDN with credentials; there should be none. */
   get leaks(): HubRequest[] {
     return this.at("cdn").filter(({ headers }) => headers.authorization !== undefined);
   }
 
-  /** Bytes of files that were sent, by both. */
+  /** The bytes of files that both servers have sent. */
   get bytesSent(): number {
     return this.requests.reduce((sum, { bodyBytes }) => sum + bodyBytes, 0);
   }
@@ -179,7 +179,7 @@ export class Hub implements AsyncDisposable {
     return this.faults.take(on, request.method ?? "", path);
   }
 
-  /** The repository that `id` names; redirects where that is another name of it. */
+  /** Returns the repository; redirects if `id` is its old name. */
   #repository(
     id: string,
     request: IncomingMessage,
@@ -321,7 +321,7 @@ export class Hub implements AsyncDisposable {
   }
 }
 
-/** As object stores serve: their tag is neither of the digests. */
+/** Serves a file like an object store, whose entity tag is neither of the digests. */
 function onCdn(content: Content, name: string): Served {
   return {
     content,

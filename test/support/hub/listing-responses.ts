@@ -41,7 +41,7 @@ export function modelInfo(
   };
 }
 
-/** One entry of `/api/models/.../tree/...`, where the digest of an LFS object is its oid. */
+/** Returns an entry of `/api/models/.../tree/...`, in which the digest of an LFS object is its oid. */
 export function treeEntry(file: RepositoryFile): unknown {
   return {
     type: "file",

@@ -1,19 +1,19 @@
 import type { Content } from "./content.ts";
 import type { Served } from "./send-content.ts";
 
-/** How a plain web server serves one file; by default as well as one can. */
+/** The features of a plain web server; by default it has all of them. */
 export interface PlainFileOptions {
   /** Default strong. */
   readonly etag?: "strong" | "weak" | false;
   readonly lastModified?: string;
   /** Default true. */
   readonly ranges?: boolean;
-  /** Whether Content-Length is told; default true. */
+  /** False omits Content-Length. Default true. */
   readonly length?: boolean;
   /** False: HEAD is answered with 405. Default true. */
   readonly head?: boolean;
   readonly contentDisposition?: string;
-  /** Whether it is for the hub's token only. Default false. */
+  /** True requires the hub's token. Default false. */
   readonly needsToken?: boolean;
 }
 

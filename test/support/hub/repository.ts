@@ -3,7 +3,7 @@ import { bufferContent, type Content, type GivenContent, loadContent } from "./c
 
 export interface GivenFile {
   readonly content: GivenContent;
-  /** Whether it is in LFS; default: what a hub's .gitattributes puts there, by its name. */
+  /** True if it is in LFS; the default depends on the name, as with a hub's .gitattributes. */
   readonly lfs?: boolean;
 }
 
@@ -12,15 +12,15 @@ export type GivenFiles = Readonly<Record<string, GivenContent | GivenFile>>;
 export interface RepositoryOptions {
   /** `org/name` */
   readonly id: string;
-  /** Of the first commit, on main. */
+  /** The files of the first commit on main. */
   readonly files: GivenFiles;
-  /** Names of tags for the first commit. */
+  /** The tags of the first commit. */
   readonly tags?: readonly string[];
-  /** Listed for everybody; its files are for those whose request was granted. */
+  /** The listing is public; the files require that the user's request was granted. */
   readonly gated?: "auto" | "manual";
-  /** Nobody without access can tell it from one that is not there. */
+  /** Without access, the responses are the same as for a missing repository. */
   readonly private?: boolean;
-  /** Whether the hub's token has access; default: for private ones, and not for gated ones. */
+  /** True if the hub's token has access; by default to private ones, and not to gated ones. */
   readonly authorised?: boolean;
 }
 
@@ -28,7 +28,7 @@ export interface RepositoryFile {
   readonly name: string;
   readonly content: Content;
   readonly lfs: boolean;
-  /** The git object: of the bytes, or of the pointer that stands for them. */
+  /** The git object id of the bytes, or of the LFS pointer. */
   readonly oid: string;
   readonly pointerBytes: number;
 }
@@ -44,7 +44,7 @@ export class Repository {
   gated: "auto" | "manual" | false;
   private: boolean;
   authorised: boolean;
-  /** Taken down by the hub: nobody gets anything. */
+  /** True if the hub has disabled the repository: all requests are refused. */
   disabled = false;
   readonly #commits = new Map<string, Commit>();
   readonly #refs = new Map<string, string>();
@@ -63,7 +63,7 @@ export class Repository {
     this.authorised = options.authorised ?? this.gated === false;
   }
 
-  /** The new head of a branch, with these files and no others. Returns its 40 digits. */
+  /** Commits exactly these files to a branch. Returns the commit's id of 40 digits. */
   async commit(files: GivenFiles, branch = "main"): Promise<string> {
     const made = new Map<string, RepositoryFile>();
     for (const [name, given] of Object.entries(files)) made.set(name, await fileOf(name, given));
@@ -77,7 +77,7 @@ export class Repository {
     this.#refs.set(name, commit);
   }
 
-  /** The commit that a branch, a tag, or the beginning of a commit (7 digits or more) stands for. */
+  /** Returns the commit of a branch, a tag, or the prefix of a commit's id (7 digits or more). */
   find(revision: string): Commit | undefined {
     const named = this.#refs.get(revision.replace(/^refs\/(heads|tags)\//, ""));
     if (named !== undefined) return this.#commits.get(named);
@@ -92,7 +92,7 @@ export class Repository {
   }
 }
 
-/** Of what a new repository's .gitattributes sends to LFS, the endings that tests meet. */
+/** The file extensions in a new repository's .gitattributes that tests use. */
 const LFS_ENDING = /\.(gguf|bin|safetensors|zip|pt)$/i;
 
 async function fileOf(name: string, given: GivenContent | GivenFile): Promise<RepositoryFile> {

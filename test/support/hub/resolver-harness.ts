@@ -8,11 +8,11 @@ export interface ResolverHarness {
     request: Partial<SourceRequest>,
     signal?: AbortSignal,
   ) => Promise<ResolvedModel>;
-  /** The BerthError that it ends with; fails where it ends otherwise. */
+  /** Returns the BerthError of a resolution; throws if it succeeds or fails otherwise. */
   readonly refusal: (request: Partial<SourceRequest>) => Promise<BerthError>;
 }
 
-/** The adapter as main.ts makes it, with requests that say no more than a test needs. */
+/** Creates the adapter as main.ts does, with defaults for requests. */
 export function createResolverHarness(
   endpoint: string,
   options: { readonly token?: string; readonly limitMs?: number } = {},

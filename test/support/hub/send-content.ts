@@ -6,17 +6,17 @@ import type { Misbehaviour } from "./faults.ts";
 
 export interface Served {
   readonly content: Content;
-  /** With its quotation marks (and W/); undefined: none is sent. */
+  /** With quotation marks (and W/); undefined if none is sent. */
   readonly etag: string | undefined;
   readonly lastModified?: string | undefined;
-  /** False: Accept-Ranges is none, and a range is answered with everything. */
+  /** False: Accept-Ranges is none, and range requests get the whole file. */
   readonly ranges: boolean;
-  /** False: sent in chunks, so that nobody knows how much comes. */
+  /** False: the response is chunked and has no Content-Length. */
   readonly length: boolean;
   readonly headers: Readonly<Record<string, string>>;
 }
 
-/** Misbehaviour that leaves nothing of an answer to send; true where it was that. */
+/** Applies faults without a regular response; returns true if one was applied. */
 export function applyMisbehaviour(
   faults: readonly Misbehaviour[],
   request: IncomingMessage,
@@ -88,7 +88,7 @@ export async function sendContent(
     response.end();
     return;
   }
-  // Right away, so that a stall leaves the client with an answer that has begun.
+  // Sent at once, so that a client sees the start of a response that then stalls.
   response.flushHeaders();
   await sendBody({ content, start, end: Math.min(end, end + lie) }, faults, response, onBytes);
   if (lie > 0) response.destroy();
@@ -119,7 +119,7 @@ async function sendBody(
     response.end();
     return;
   }
-  // What was written has to leave before the connection ends, or less than `afterBytes` would arrive.
+  // The data must be sent before the connection ends, or fewer than `afterBytes` would arrive.
   if (cut) response.write("", () => response.destroy());
 }
 
@@ -130,7 +130,7 @@ function find<T extends Misbehaviour["type"]>(
   return faults.find((fault): fault is Extract<Misbehaviour, { type: T }> => fault.type === type);
 }
 
-/** One range, or undefined for the whole: none asked, several, another unit, or an If-Range that does not hold. */
+/** Returns one range; undefined for the whole file: no range, several, another unit, or an If-Range that does not match. */
 function wantedRange(
   request: IncomingMessage,
   etag: string | undefined,
@@ -140,7 +140,7 @@ function wantedRange(
   const [, first = "", last = ""] = /^bytes=(\d*)-(\d*)$/.exec(request.headers.range ?? "") ?? [];
   if (first === "" && last === "") return undefined;
   const condition = request.headers["if-range"];
-  // A weak tag never holds here: the bytes may differ.
+  // A weak tag never matches here: the bytes may differ.
   const holds = condition === lastModified || (condition === etag && !etag?.startsWith("W/"));
   if (condition !== undefined && !holds) return undefined;
   const start = first === "" ? Math.max(0, sizeBytes - Number(last)) : Number(first);

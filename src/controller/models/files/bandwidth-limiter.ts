@@ -1,13 +1,13 @@
 import { type Clock, delay } from "../../../base/clock.ts";
 
-/** How far a download may run ahead after a pause. */
+/** A download may exceed the limit for this time after a pause. */
 const BURST_MS = 100;
 
-/** One cap for all downloads together. Those who wait are served in the order in which they came. */
+/** One bandwidth limit for all downloads together. Waiting downloads are served in the order of their calls. */
 export class BandwidthLimiter {
   readonly #clock: Clock;
   readonly #bytesPerMs: number | undefined;
-  /** When all that was taken so far will have been due. */
+  /** The time at which all acquired bytes fit into the limit. */
   #dueMs = 0;
 
   constructor(clock: Clock, bytesPerSecond: number | undefined) {
@@ -15,7 +15,9 @@ export class BandwidthLimiter {
     this.#bytesPerMs = bytesPerSecond === undefined ? undefined : bytesPerSecond / 1000;
   }
 
-  /** Undefined where there is nothing to wait for. Not reading on is what slows the sender down. */
+  /**
+   * Returns undefined if the caller need not wait. A caller that waits must not read, which slows the sender down.
+   */
   acquire(bytes: number, signal: AbortSignal): Promise<void> | undefined {
     if (this.#bytesPerMs === undefined) return undefined;
     const nowMs = this.#clock.now();

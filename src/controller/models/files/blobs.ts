@@ -2,7 +2,7 @@ import { readdir, rename, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { fsyncDirectory } from "../../../base/atomic-file.ts";
 import type { Clock } from "../../../base/clock.ts";
-import type { Hasher } from "./hasher.ts";
+import { hashFile } from "./file-hash.ts";
 import {
   type FileStamp,
   isSameStamp,
@@ -21,25 +21,23 @@ export interface StoredBlob {
 }
 
 /**
- * Whole files under their sha256, each with a note of how it stood when it was last read and found right.
- * A file without a note, or another than the note tells of, is nobody's until it has been read again.
+ * Complete files under their sha256, each with a note of its state when it was last verified. A file that has no
+ * note or has changed since is not used before it is verified again.
  */
 export class Blobs {
   readonly #dir: string;
   readonly #clock: Clock;
-  readonly #hasher: Hasher;
 
-  constructor(dir: string, clock: Clock, hasher: Hasher) {
+  constructor(dir: string, clock: Clock) {
     this.#dir = dir;
     this.#clock = clock;
-    this.#hasher = hasher;
   }
 
   getPath(sha256: string): string {
     return join(this.#dir, sha256);
   }
 
-  /** Its size where it is there, verified and not touched since; reads no contents. */
+  /** Returns the size of a verified, unchanged file without reading its contents; undefined otherwise. */
   async find(sha256: string): Promise<number | undefined> {
     if (!SHA256.test(sha256)) return undefined;
     const [stamp, note] = await Promise.all([
@@ -51,23 +49,23 @@ export class Blobs {
     return stamp.sizeBytes;
   }
 
-  /** Bytes that lie under this name, verified or not. */
+  /** Returns the size of the file with this name, verified or not. */
   async readSize(sha256: string): Promise<number | undefined> {
     if (!SHA256.test(sha256)) return undefined;
     return (await readFileStamp(this.getPath(sha256)))?.sizeBytes;
   }
 
-  /** Takes over a file that was hashed a moment ago, flushed, and is on the same file system. */
+  /** Moves a flushed file, hashed just before, from the same file system into the store. */
   async adopt(from: string, sha256: string): Promise<void> {
-    // The note's own flush of the folder is this name's too.
+    // Writing the note flushes the folder, and with it this rename.
     await rename(from, this.getPath(sha256));
     const stamp = await readFileStamp(this.getPath(sha256));
     if (stamp) await this.#writeNote(sha256, stamp);
   }
 
   /**
-   * Reads all of it. Where it is not what its name says it is removed; a process that has it open keeps what
-   * it has. Undefined: there is none.
+   * Reads the whole file, and removes it if its digest is not its name; processes that have it open can still read
+   * it. Returns undefined if there is no such file.
    */
   async verify(
     sha256: string,
@@ -78,11 +76,9 @@ export class Blobs {
   > {
     const stamp = await readFileStamp(this.getPath(sha256));
     if (!stamp) return undefined;
-    const wanted = { gitBlobBytes: null };
-    const path = this.getPath(sha256);
-    const digests = await this.#hasher.hash(path, stamp.sizeBytes, wanted, onRead, signal);
+    const digests = await hashFile(this.getPath(sha256), stamp.sizeBytes, onRead, signal);
     const isRight = digests.sha256 === sha256;
-    // As it stood before it was read: what changed meanwhile is read again.
+    // The stamp is from before the read: a file that changes meanwhile is verified again.
     if (isRight) await this.#writeNote(sha256, stamp);
     else await this.remove(sha256);
     return { isRight, got: digests.sha256, sizeBytes: stamp.sizeBytes };
@@ -95,7 +91,7 @@ export class Blobs {
   }
 
   async touch(sha256: string): Promise<void> {
-    // One that has no note has nothing to lose.
+    // A file without a note has no time of last use.
     await updateLastUsed(this.#getNotePath(sha256), this.#clock.now()).catch(() => {});
   }
 
@@ -111,7 +107,7 @@ export class Blobs {
     return blobs;
   }
 
-  /** Notes without a file, and notes that were being written when everything ended. */
+  /** Removes notes without a file, and notes whose writing was interrupted. */
   async sweep(): Promise<void> {
     const names = new Set(await readdir(this.#dir).catch(() => []));
     for (const name of names) {

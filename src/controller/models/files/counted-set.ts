@@ -1,4 +1,4 @@
-/** Members stay until everybody who added them has taken them out. */
+/** A set with reference counts: a member stays until every caller that added it has disposed of its handle. */
 export class CountedSet {
   readonly #counts = new Map<string, number>();
 

@@ -1,7 +1,7 @@
 import { statfs } from "node:fs/promises";
 import { diskFullError } from "./download-errors.ts";
 
-/** What downloads leave free: the store writes to the same disk, and must not fail because of them. */
+/** Downloads leave this much free: the store writes to the same disk and must not fail because of them. */
 const RESERVE_BYTES = 64 * 2 ** 20;
 
 interface SpaceReservation {
@@ -9,7 +9,7 @@ interface SpaceReservation {
   holders: number;
 }
 
-/** What running downloads will still take, so that two do not count on the same free space. */
+/** The disk space that running downloads still need, so that no two downloads count on the same free space. */
 export class DiskSpace {
   readonly #freeBytes: () => Promise<number>;
   readonly #reservations = new Map<string, SpaceReservation>();
@@ -18,7 +18,7 @@ export class DiskSpace {
     this.#freeBytes = freeBytes;
   }
 
-  /** Counts a content in until it is given back; one that several models want counts once. */
+  /** Counts a content until the handle is disposed of; a content of several models counts once. */
   reserve(content: string, missingBytes: () => number): Disposable {
     const hold = this.#reservations.get(content) ?? { missingBytes, holders: 0 };
     this.#reservations.set(content, hold);
@@ -31,7 +31,7 @@ export class DiskSpace {
     };
   }
 
-  /** Throws `disk_full` where there is no room for all that is held. */
+  /** Throws `disk_full` if there is not enough space for all reservations. */
   async check(): Promise<void> {
     let neededBytes = 0;
     for (const { missingBytes } of this.#reservations.values()) neededBytes += missingBytes();
@@ -42,7 +42,7 @@ export class DiskSpace {
   }
 }
 
-/** Bytes that an ordinary user may still write there. */
+/** Returns the bytes that a user without root can write there. */
 export async function readFreeBytes(dir: string): Promise<number> {
   const { bavail, bsize } = await statfs(dir);
   return bavail * bsize;

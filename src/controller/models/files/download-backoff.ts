@@ -2,25 +2,24 @@ import { type Clock, delay } from "../../../base/clock.ts";
 import { sourceUnreachableError } from "./download-errors.ts";
 import type { RetryableError } from "./retryable-error.ts";
 
-/** For tests, which have less time. */
 export interface RetryLimits {
-  /** How long nothing may come before a connection is taken to be dead. */
+  /** A request that receives nothing for this time is cancelled. */
   readonly stallMs: number;
-  /** Before the first retry; doubled for each further one that brings nothing. */
+  /** The delay before the first retry; it doubles with each retry that brings no new byte. */
   readonly retryMs: number;
   readonly retriesMax: number;
 }
 
-/** Some 30 s in all; then the reconciler's own back-off takes over. */
+/** About 30 s in all; then the back-off of the reconciler takes over. */
 export const defaultRetryLimits: RetryLimits = { stallMs: 30_000, retryMs: 500, retriesMax: 6 };
 
 const RETRY_MS_MAX = 15_000;
-/** A server that wants to be left alone for longer is left alone by the reconciler. */
+/** After a longer `Retry-After` the download fails, and the back-off of the reconciler takes over. */
 const RETRY_AFTER_MS_MAX = 5 * 60_000;
 
 /**
- * When the connections of one download may ask again. They fail together, so a failure during a wait is
- * part of the one that began it; and any new byte makes the count begin anew.
+ * The back-off that all connections of one download share. They fail together, so a failure during a wait belongs to
+ * the one that began it; any new byte resets the count.
  */
 export class DownloadBackoff {
   readonly #clock: Clock;
@@ -36,7 +35,7 @@ export class DownloadBackoff {
     this.#connectionsMax = connectionsMax;
   }
 
-  /** How many may be open; fewer after the server has said that it has too much to do. */
+  /** The number of connections; it is halved whenever the server is overloaded. */
   get connectionsMax(): number {
     return this.#connectionsMax;
   }
@@ -47,30 +46,30 @@ export class DownloadBackoff {
       await delay(this.#clock, waitMs, signal);
   }
 
-  /** Throws what the setback finally comes to, when there were too many without a new byte. */
+  /** Throws the final error after too many failures without a new byte, or if the server asks for a long delay. */
   recordFailure(error: RetryableError, doneBytes: number): void {
     const isProgress = doneBytes > this.#mostBytes;
     this.#mostBytes = Math.max(this.#mostBytes, doneBytes);
     if (isProgress) this.#failures = 0;
-    const { overload: busy } = error;
-    const isOfThisWait = this.#remainingMs() > 0;
-    if (!isOfThisWait) {
+    const isWaiting = this.#remainingMs() > 0;
+    if (!isWaiting) {
       this.#failures += 1;
-      if (busy) this.#connectionsMax = Math.max(1, Math.floor(this.#connectionsMax / 2));
+      if (error.kind === "overloaded")
+        this.#connectionsMax = Math.max(1, Math.floor(this.#connectionsMax / 2));
     }
     if (this.#failures > this.#limits.retriesMax) throw error.finalError;
-    const askedMs = busy?.retryAfterMs ?? 0;
-    if (askedMs > RETRY_AFTER_MS_MAX)
+    const requestedMs = error.kind === "overloaded" ? (error.retryAfterMs ?? 0) : 0;
+    if (requestedMs > RETRY_AFTER_MS_MAX)
       throw sourceUnreachableError(
-        `${error.finalError.message}, and asks to be left alone for ${Math.ceil(askedMs / 60_000)} minutes`,
+        `${error.finalError.message}, and no request for ${Math.ceil(requestedMs / 60_000)} minutes (Retry-After)`,
         error.finalError,
       );
     const ownMs = Math.min(RETRY_MS_MAX, this.#limits.retryMs * 2 ** (this.#failures - 1));
-    // Not all who were cut off at once should be back at once.
-    const jitteredMs = isOfThisWait ? 0 : ownMs * (0.75 + Math.random() / 2);
+    // Downloads that failed at the same time should not retry at the same time.
+    const jitteredMs = isWaiting ? 0 : ownMs * (0.75 + Math.random() / 2);
     this.#notBeforeMs = Math.max(
       this.#notBeforeMs,
-      this.#clock.now() + Math.max(askedMs, jitteredMs),
+      this.#clock.now() + Math.max(requestedMs, jitteredMs),
     );
   }
 

@@ -1,6 +1,6 @@
-import type { Segments } from "./segments.ts";
+import type { PartQueue } from "./part-queue.ts";
 
-/** Brings parts, one after the other; calls `onPart` when the server has begun to send one. */
+/** Downloads parts, one after the other; calls `onPart` when the server has begun to send one. */
 export type ConnectionRun = (
   index: number,
   signal: AbortSignal,
@@ -8,40 +8,34 @@ export type ConnectionRun = (
 ) => Promise<void>;
 
 /**
- * Runs as many connections as may be, the first alone until it has shown that there are parts. Resolves when all
- * parts are there; rejects with the first failure, or the signal's reason, once every connection has ended.
+ * Runs one connection until the server has sent a part, then all of them. Resolves when all parts are written;
+ * rejects with the first failure, or the signal's reason, once every connection has ended.
  */
 export async function runConnections(
-  segments: Segments,
+  parts: PartQueue,
   connectionsMax: number,
   connection: ConnectionRun,
   signal: AbortSignal,
 ): Promise<void> {
-  const siblings = new AbortController();
-  const onAbort = () => siblings.abort(signal.reason);
-  signal.addEventListener("abort", onAbort, { once: true });
-  if (signal.aborted) onAbort();
+  const stop = new AbortController();
+  const ended = AbortSignal.any([signal, stop.signal]);
   let failure: { readonly error: unknown } | undefined;
-  const running: Promise<void>[] = [];
-  const connect = () => {
-    const run = connection(running.length, siblings.signal, () => {
-      while (running.length < connectionsMax) connect();
-    });
-    running.push(
-      run
-        .catch((error: unknown) => {
-          failure ??= { error };
-        })
-        // One that fails ends all; so does one that finds everything done, for those that wait for work.
-        .finally(() => {
-          if (failure || segments.isDone) siblings.abort(new DOMException("over", "AbortError"));
-        }),
-    );
+  const run = async (index: number, onPart: () => void) => {
+    try {
+      await connection(index, ended, onPart);
+    } catch (error) {
+      failure ??= { error };
+    }
+    // The others may wait for parts, or for their turn to retry.
+    if (failure || parts.isDone) stop.abort(new DOMException("over", "AbortError"));
   };
-  connect();
-  for (let index = 0; index < running.length; index += 1) await running[index];
-  signal.removeEventListener("abort", onAbort);
-  if (segments.isDone) return;
+  const runs: Promise<void>[] = [];
+  await new Promise<void>((resolve) => {
+    runs.push(run(0, resolve).finally(resolve));
+  });
+  while (runs.length < connectionsMax) runs.push(run(runs.length, () => {}));
+  await Promise.all(runs);
+  if (parts.isDone) return;
   signal.throwIfAborted();
   throw failure?.error;
 }

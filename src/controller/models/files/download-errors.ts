@@ -9,7 +9,7 @@ export function sourceUnreachableError(
   return new BerthError("hub_unreachable", message, {
     hint:
       hint ??
-      "check the network and the source; what has come is kept, and the next try goes on from there",
+      "check the network and the source; the downloaded bytes are kept, and the next attempt continues with them",
     cause,
   });
 }
@@ -23,28 +23,28 @@ export function sourceDeniedError(
   return new BerthError(
     "hub_denied",
     hasToken
-      ? `${host} does not give ${name} to the owner of this token (HTTP ${status})`
-      : `${host} gives ${name} to nobody without a token (HTTP ${status})`,
+      ? `${host} denies the owner of this token access to ${name} (HTTP ${status})`
+      : `${host} denies access to ${name} without a token (HTTP ${status})`,
     {
       hint: hasToken
-        ? "accept the model's terms on the hub with that account, or use the token of another"
-        : "make a Secret with the key token, and name it in credential; or set HF_TOKEN",
+        ? "accept the model's terms on the hub with that account, or use a token of another account"
+        : "create a Secret with the key token and set credential to its name, or set HF_TOKEN",
     },
   );
 }
 
 export function sourceNotFoundError(name: string, host: string, status: number): BerthError {
-  return new BerthError("hub_not_found", `${host} has no ${name} any more (HTTP ${status})`, {
-    hint: "look whether the file was moved or renamed, and correct source, revision or file",
+  return new BerthError("hub_not_found", `${host} no longer has ${name} (HTTP ${status})`, {
+    hint: "check if the file was moved or renamed, and correct source, revision or file",
   });
 }
 
 export function digestMismatchError(name: string, expected: string, got: string): BerthError {
   return new BerthError(
     "digest_mismatch",
-    `${name} is not what was promised: its digest should be ${expected}, and is ${got}`,
+    `${name} is not the expected file: its digest should be ${expected}, but is ${got}`,
     {
-      hint: "try again; where it comes again, the file at its source has changed or is damaged",
+      hint: "try again; if the error persists, the file has changed at its source or is damaged there",
       details: { expected, got },
     },
   );
@@ -57,9 +57,9 @@ export function sizeMismatchError(
 ): BerthError {
   return new BerthError(
     "digest_mismatch",
-    `${name} is not what was promised: it should have ${expectedBytes} bytes, and its source says that it has ${gotBytes}`,
+    `${name} is not the expected file: it should have ${expectedBytes} bytes, but its source reports ${gotBytes}`,
     {
-      hint: "the file at its source has changed: have the model looked up again",
+      hint: "the file has changed at its source: resolve the model again",
       details: { expected: expectedBytes, got: gotBytes },
     },
   );
@@ -73,8 +73,8 @@ export function diskFullError(
   const missingBytes = neededBytes + reserveBytes - freeBytes;
   return new BerthError(
     "disk_full",
-    `what is to be downloaded takes ${formatBytes(neededBytes)} more, and ${formatBytes(freeBytes)} are free where models are kept: ` +
-      `${formatBytes(missingBytes)} are missing (${formatBytes(reserveBytes)} stay free for Berth itself)`,
+    `the download takes ${formatBytes(neededBytes)} more, and ${formatBytes(freeBytes)} are free on the disk of the models: ` +
+      `${formatBytes(missingBytes)} are missing (${formatBytes(reserveBytes)} must stay free for Berth itself)`,
     {
       hint: "free some space, remove a model that is not needed, or choose a smaller quantization",
       details: { neededBytes, freeBytes, missingBytes },
@@ -82,7 +82,7 @@ export function diskFullError(
   );
 }
 
-/** An error of the file system as callers may see it: no path. What others threw is given back as it is. */
+/** Converts an error of the file system to one without paths; returns other errors unchanged. */
 export function toDiskError(error: unknown): unknown {
   if (error instanceof BerthError || isAbortError(error)) return error;
   const code = getSystemCode(error);
@@ -90,16 +90,16 @@ export function toDiskError(error: unknown): unknown {
     return new BerthError(
       "disk_full",
       code === "EDQUOT"
-        ? "the quota of Berth's user is used up where models are kept"
-        : "the disk became full where models are kept",
+        ? "the disk quota of Berth's user is used up in the folder of the models"
+        : "the disk of the models became full",
       {
-        hint: "free some space; what has come is kept, and the next try goes on from there",
+        hint: "free some space; the downloaded bytes are kept, and the next attempt continues with them",
         cause: error,
       },
     );
   if (code === undefined || !(error instanceof Error && "syscall" in error)) return error;
   return new BerthError("internal", `the folder of the models cannot be used (${code})`, {
-    hint: "check that the data directory is there and belongs to Berth's user",
+    hint: "check that the data directory exists and belongs to Berth's user",
     cause: error,
   });
 }

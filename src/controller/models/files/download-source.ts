@@ -6,16 +6,16 @@ const REDIRECTS_MAX = 10;
 
 export interface SourceResponse {
   readonly response: IncomingMessage;
-  /** Where it came from, for people. */
+  /** The server that sent the response, for messages. */
   readonly host: string;
-  /** Where an earlier request was redirected to, which was asked directly; undefined where the original was asked. */
+  /** The target of an earlier redirect, if it was requested directly; undefined if the original URL was requested. */
   readonly rememberedRedirect: URL | undefined;
 }
 
 /**
- * The server of one file. Redirects are followed by hand: the token goes to the origin that it was meant for and
- * to no other, and never from https to http. Where a redirect led is asked directly from then on, as long as
- * it answers: hubs sign such URLs, which then expire.
+ * The server of one file. Redirects are followed here and not by the HTTP client: the token is sent only to its own
+ * origin, and https never redirects to http. Later requests use the target of the redirect directly while it
+ * answers: hubs sign such URLs, which then expire.
  */
 export class DownloadSource implements Disposable {
   readonly #original: URL;
@@ -47,12 +47,15 @@ export class DownloadSource implements Disposable {
     return this.#original.host;
   }
 
-  /** What this redirect led to is of no use any more: the next request asks the original URL again. */
+  /** Makes the next request use the original URL again. */
   forgetRedirect(remembered: URL): void {
     if (this.#rememberedRedirect === remembered) this.#rememberedRedirect = undefined;
   }
 
-  /** The first answer that is no redirect, its body unread. Rejects as node:http does, or with `hub_unreachable`. */
+  /**
+   * Returns the first response that is not a redirect, with its body unread. Rejects as node:http does, or with
+   * `hub_unreachable`.
+   */
   async request(headers: Record<string, string>, signal: AbortSignal): Promise<SourceResponse> {
     const remembered = this.#rememberedRedirect;
     let url = remembered ?? this.#original;
@@ -75,7 +78,7 @@ export class DownloadSource implements Disposable {
     const isMeant = url.origin === this.#original.origin && this.#token !== undefined;
     const all = {
       "user-agent": this.#userAgent,
-      // What is compressed on the way has no ranges of the file.
+      // A compressed body has other byte ranges than the file.
       "accept-encoding": "identity",
       ...headers,
       ...(isMeant ? { authorization: `Bearer ${this.#token}` } : {}),
@@ -100,7 +103,7 @@ export class DownloadSource implements Disposable {
 function resolveRedirect(from: URL, location: string): URL {
   const to = URL.parse(location, from.href) ?? undefined;
   if (to === undefined || (to.protocol !== "https:" && to.protocol !== "http:"))
-    throw sourceUnreachableError(`${from.host} redirects to something that is not http`);
+    throw sourceUnreachableError(`${from.host} redirects to a URL that is not http`);
   if (from.protocol === "https:" && to.protocol === "http:")
     throw sourceUnreachableError(
       `${from.host} redirects from https to http, which is not safe to follow`,

@@ -1,64 +1,59 @@
 import { join } from "node:path";
-import type { Clock } from "../../../base/clock.ts";
-import type { Logger } from "../../../base/logger.ts";
-import type { Semaphore } from "../../../base/mutex.ts";
+import type { Mutex } from "../../../base/mutex.ts";
 import type { ResolvedFile, ResolvedModel } from "../hub/port.ts";
 import type { Blobs } from "./blobs.ts";
 import { CountedSet } from "./counted-set.ts";
 import type { DiskSpace } from "./disk-space.ts";
 import { digestMismatchError } from "./download-errors.ts";
 import { DownloadSource } from "./download-source.ts";
-import { FileTransfer, type TransferResult } from "./file-transfer.ts";
+import { FileTransfer, type TransferDependencies, type TransferResult } from "./file-transfer.ts";
 import type { LocalFiles } from "./local-files.ts";
 import { getContentId, type Partials } from "./partials.ts";
 import type { DownloadProgress, StoredModel } from "./port.ts";
 import { ProgressReporter } from "./progress-reporter.ts";
 import { SharedTransfers } from "./shared-transfers.ts";
 import type { StoredFile, StoredFiles } from "./stored-files.ts";
-import type { TransferDependencies } from "./transfer-dependencies.ts";
 import type { Views } from "./views.ts";
 
 export interface DownloaderDependencies {
-  readonly clock: Clock;
-  readonly logger: Logger;
   readonly blobs: Blobs;
   readonly partials: Partials;
   readonly views: Views;
   readonly local: LocalFiles;
   readonly stored: StoredFiles;
-  readonly turns: Semaphore;
+  readonly linking: Mutex;
   readonly space: DiskSpace;
   readonly userAgent: string;
-  readonly tools: TransferDependencies;
+  readonly transfer: TransferDependencies;
 }
 
-/** How far one file of a download is. */
+/** The progress of one file of a download. */
 interface FileState {
   readonly file: ResolvedFile;
   stored: StoredFile | undefined;
-  /** Bytes of it that were there before; a transfer counts its own. */
+  /** Bytes that were on the disk before; a transfer counts its own. */
   foundBytes: number;
-  /** Read once more so far; undefined where that is not what is done now. */
+  /** Bytes verified so far; undefined while the file is not being verified. */
   verifiedBytes: number | undefined;
 }
 
-/** Brings models onto the disk, file by file. */
+/** Downloads models, file by file. */
 export class Downloader implements AsyncDisposable {
   readonly #dependencies: DownloaderDependencies;
   readonly #transfers = new SharedTransfers();
   readonly #activeContents = new CountedSet();
   readonly #activeKeys = new CountedSet();
 
-  constructor(parts: DownloaderDependencies) {
-    this.#dependencies = parts;
+  constructor(dependencies: DownloaderDependencies) {
+    this.#dependencies = dependencies;
   }
 
-  /** Somebody is bringing it: its files are not to be touched. */
+  /** True while the content is being downloaded: its files must not be removed. */
   isActive(content: string): boolean {
     return this.#activeContents.has(content);
   }
 
-  /** Models that are being downloaded. */
+  /** Keys of the models that are being downloaded. */
   get activeKeys(): readonly string[] {
     return this.#activeKeys.members;
   }
@@ -83,7 +78,7 @@ export class Downloader implements AsyncDisposable {
     active.add(this.#activeKeys.add(model.key));
     for (const file of model.files) {
       const { location } = file;
-      // Before anything is downloaded: a name that cannot be used is refused at once.
+      // Throws for an unusable name before anything is downloaded.
       if (location.type === "url") this.#dependencies.views.getPath(model.key, file.name);
       const stored = await this.#dependencies.stored.findFile(model.key, file);
       const foundBytes = stored ? 0 : await this.#countStoredBytes(model.key, file);
@@ -99,7 +94,7 @@ export class Downloader implements AsyncDisposable {
     await this.#dependencies.space.check();
     active.add(
       new ProgressReporter(
-        this.#dependencies.clock,
+        this.#dependencies.transfer.clock,
         () => this.#computeProgress(states),
         options.onProgress,
       ),
@@ -121,7 +116,7 @@ export class Downloader implements AsyncDisposable {
     signal: AbortSignal,
   ): Promise<StoredFile> {
     const { file } = state;
-    const { blobs, local, turns, views } = this.#dependencies;
+    const { blobs, linking, local, views } = this.#dependencies;
     const onRead = (bytes: number) => {
       state.verifiedBytes = bytes;
     };
@@ -136,8 +131,8 @@ export class Downloader implements AsyncDisposable {
     if (known !== undefined) {
       const sizeBytes = await this.#findExisting(known, onRead, signal);
       if (sizeBytes !== undefined && (file.sizeBytes === null || file.sizeBytes === sizeBytes)) {
-        await turns.run(async () => {
-          // Left by a kill right after the file had got its name.
+        await linking.runExclusive(async () => {
+          // A kill right after the file was renamed leaves its folder.
           if (!this.#transfers.get(content)) await this.#dependencies.partials.remove(content);
           await views.link(key, file.name, known);
         });
@@ -153,9 +148,9 @@ export class Downloader implements AsyncDisposable {
       signal,
     );
     state.verifiedBytes = result.sizeBytes;
-    return turns.run(async () => {
+    return linking.runExclusive(async () => {
       const { sha256 } = result.digests;
-      // Another model that waited for the same may have been quicker.
+      // Another model that waited for the same file may already have stored it.
       if ((await blobs.find(sha256)) === undefined) await this.#adopt(file, content, result);
       else if (!this.#transfers.get(content)) await this.#dependencies.partials.remove(content);
       await views.link(key, file.name, sha256);
@@ -163,18 +158,19 @@ export class Downloader implements AsyncDisposable {
     });
   }
 
-  /** What lies there under its digest already. Where it is not as it was when it was verified, it is read first. */
+  /** Returns the size of a stored file. A file that was touched since its verification is verified first. */
   async #findExisting(
     sha256: string,
     onRead: (bytes: number) => void,
     signal: AbortSignal,
   ): Promise<number | undefined> {
-    const { blobs, logger } = this.#dependencies;
+    const { blobs, transfer } = this.#dependencies;
     const found = await blobs.find(sha256);
     if (found !== undefined) return found;
     const verified = await blobs.verify(sha256, onRead, signal);
     if (verified?.isRight) return verified.sizeBytes;
-    if (verified) logger.warn({ sha256 }, "a file of a model is damaged; it is downloaded again");
+    if (verified)
+      transfer.logger.warn({ sha256 }, "a file of a model is damaged; it is downloaded again");
     return undefined;
   }
 
@@ -185,8 +181,9 @@ export class Downloader implements AsyncDisposable {
     content: string,
     token: string | undefined,
   ): { readonly transfer: FileTransfer; readonly dispose: () => void } {
-    const { partials, space, tools, userAgent } = this.#dependencies;
-    const source = new DownloadSource({ url, token, userAgent, connectionsMax: tools.partsMax });
+    const { partials, space, transfer: dependencies, userAgent } = this.#dependencies;
+    const connectionsMax = dependencies.partsMax;
+    const source = new DownloadSource({ url, token, userAgent, connectionsMax });
     const transfer = new FileTransfer({
       file,
       url,
@@ -194,12 +191,12 @@ export class Downloader implements AsyncDisposable {
       dir: partials.getPath(content),
       key,
       checkSpace: () => space.check(),
-      tools,
+      dependencies,
     });
     return { transfer, dispose: () => source[Symbol.dispose]() };
   }
 
-  /** What came is what was promised, or it is thrown away. */
+  /** Stores a downloaded file under its digest; discards it if the digest is not the expected one. */
   async #adopt(file: ResolvedFile, content: string, { digests }: TransferResult): Promise<void> {
     const { blobs, partials } = this.#dependencies;
     const [expected, got] =

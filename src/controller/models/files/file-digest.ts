@@ -1,25 +1,25 @@
 import { createHash, type Hash } from "node:crypto";
 
+/** Digests of a whole file, both hexadecimal. */
 export interface Digests {
-  /** Both hexadecimal. */
   readonly sha256: string;
-  /** As git names a blob of these bytes; null where nobody asked for it. */
+  /** The id that git gives to a blob of these bytes; null if it was not requested. */
   readonly gitBlob: string | null;
 }
 
-/** Which digests of a file are wanted. */
 export interface DigestRequest {
-  /** git hashes the size before the bytes, so it has to be known first; null: no such digest is wanted. */
-  readonly gitBlobBytes: number | null;
+  readonly path: string;
+  /** Size of the whole file; git hashes it before the bytes. */
+  readonly sizeBytes: number;
+  readonly withGitBlob: boolean;
 }
 
 export class FileDigest {
   readonly #sha256: Hash = createHash("sha256");
   readonly #gitBlob: Hash | undefined;
 
-  constructor(request: DigestRequest) {
-    if (request.gitBlobBytes === null) return;
-    this.#gitBlob = createHash("sha1").update(`blob ${request.gitBlobBytes}\0`);
+  constructor({ sizeBytes, withGitBlob }: DigestRequest) {
+    if (withGitBlob) this.#gitBlob = createHash("sha1").update(`blob ${sizeBytes}\0`);
   }
 
   update(bytes: Uint8Array): void {

@@ -1,35 +1,53 @@
 import { createHash } from "node:crypto";
-import { delay } from "../../../base/clock.ts";
+import { type Clock, delay } from "../../../base/clock.ts";
+import type { Logger } from "../../../base/logger.ts";
+import type { Semaphore } from "../../../base/mutex.ts";
 import type { ResolvedFile } from "../hub/port.ts";
-import { DownloadBackoff } from "./download-backoff.ts";
-import { runConnections } from "./download-connections.ts";
+import type { BandwidthLimiter } from "./bandwidth-limiter.ts";
+import { DownloadBackoff, type RetryLimits } from "./download-backoff.ts";
+import { type ConnectionRun, runConnections } from "./download-connections.ts";
 import { sizeMismatchError, sourceUnreachableError, toDiskError } from "./download-errors.ts";
 import type { DownloadSource } from "./download-source.ts";
 import type { Digests } from "./file-digest.ts";
-import { HashFollower } from "./hash-follower.ts";
+import { FileHash } from "./file-hash.ts";
+import { Part, PartQueue } from "./part-queue.ts";
 import { PartialFile, type PartialOrigin } from "./partial-file.ts";
 import { type AcceptedResponse, requestRange } from "./range-request.ts";
-import { findMissingRanges } from "./ranges.ts";
-import { TooManyBytesError } from "./receive-body.ts";
-import { receiveResponse } from "./receive-response.ts";
+import { type ByteRange, findMissingRanges } from "./ranges.ts";
+import { receiveBody } from "./receive-body.ts";
 import { RequestGuard } from "./request-guard.ts";
 import { resolveResumeState } from "./resume-state.ts";
-import {
-  BadRangeError,
-  RangesRefusedError,
-  RetryableError,
-  SourceChangedError,
-} from "./retryable-error.ts";
-import { Claim, Segments } from "./segments.ts";
-import type { TransferDependencies } from "./transfer-dependencies.ts";
+import { badRangeError, noRangesError, RetryableError } from "./retryable-error.ts";
 
-/** A source that changes again and again while it is fetched is given up; it may be a farm of unequal servers. */
+/** A source that changes more often during one download may be a farm of unequal servers. */
 const CHANGES_MAX = 3;
-/** So often a server may answer wrongly before all that has come in parts is given up for one stream. */
+/** After this many contradictory responses the file is downloaded again in one stream. */
 const BAD_RANGES_MAX = 3;
-const WHOLE_FILE_SENT = "a part was asked for, and the whole file comes";
-/** How often a connection without work looks whether another has become slow. */
+const WHOLE_FILE_SENT = "a part was requested, but the server sends the whole file";
+/** A connection without a part checks this often if one has become free, or slow. */
 const IDLE_MS = 250;
+
+/** The dependencies that all transfers share. */
+export interface TransferDependencies {
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly bandwidth: BandwidthLimiter;
+  readonly writes: Semaphore;
+  readonly partsMax: number;
+  readonly limits: RetryLimits;
+}
+
+interface FileTransferOptions {
+  readonly file: ResolvedFile;
+  readonly url: string;
+  readonly source: DownloadSource;
+  /** The folder of the partial file. */
+  readonly dir: string;
+  readonly key: string;
+  /** Called before the first byte is written, and again when the size becomes known. */
+  readonly checkSpace: () => Promise<void>;
+  readonly dependencies: TransferDependencies;
+}
 
 export interface TransferResult {
   readonly digests: Digests;
@@ -37,54 +55,34 @@ export interface TransferResult {
 }
 
 /**
- * One content on its way to the disk, in one of two ways: `ranges`, several connections that bring parts;
- * `whole`, one stream from the first byte on, for servers that cannot or should not be asked for parts.
- * A changed source begins again with `ranges`; a server that does not do ranges rightly ends up with `whole`.
+ * The download of one file, in parts over several connections, or in one stream from a server that does not send parts
+ * correctly. If the file changes at its source the download starts again, in parts.
  */
 export class FileTransfer {
-  readonly #file: ResolvedFile;
-  readonly #source: DownloadSource;
-  readonly #sourceDigest: string;
-  readonly #dir: string;
+  readonly #options: FileTransferOptions;
   readonly #dependencies: TransferDependencies;
-  readonly #checkSpace: () => Promise<void>;
+  readonly #sourceDigest: string;
   readonly #backoff: DownloadBackoff;
   readonly #keys: Set<string>;
-  readonly #hash: HashFollower;
-  #mode: "ranges" | "whole" = "ranges";
+  #mode: "parts" | "stream" = "parts";
   #partial: PartialFile | undefined;
+  #parts: PartQueue | undefined;
+  #hash: FileHash | undefined;
   #sizeBytes: number | null;
   #validator: string | null = null;
-  #getBufferedBytes: () => number = () => 0;
   #changes = 0;
   #badRanges = 0;
   #verifiedBytes: number | undefined;
 
-  constructor(options: {
-    readonly file: ResolvedFile;
-    readonly url: string;
-    readonly source: DownloadSource;
-    /** Where it is kept while it is not whole. */
-    readonly dir: string;
-    readonly key: string;
-    /** Called whenever more is known of what it will take, before a byte is written. */
-    readonly checkSpace: () => Promise<void>;
-    readonly tools: TransferDependencies;
-  }) {
-    this.#file = options.file;
-    this.#source = options.source;
-    this.#sourceDigest = createHash("sha256").update(options.url).digest("hex");
-    this.#dir = options.dir;
-    this.#keys = new Set([options.key]);
-    this.#checkSpace = options.checkSpace;
-    this.#dependencies = options.tools;
-    this.#hash = new HashFollower(options.tools.hasher, options.file.gitBlob !== null);
-    this.#sizeBytes = options.file.sizeBytes;
-    this.#backoff = new DownloadBackoff(
-      options.tools.clock,
-      options.tools.limits,
-      options.tools.partsMax,
-    );
+  constructor(options: FileTransferOptions) {
+    const { file, url, key, dependencies } = options;
+    const { clock, limits, partsMax } = dependencies;
+    this.#options = options;
+    this.#dependencies = dependencies;
+    this.#sourceDigest = createHash("sha256").update(url).digest("hex");
+    this.#keys = new Set([key]);
+    this.#sizeBytes = file.sizeBytes;
+    this.#backoff = new DownloadBackoff(clock, limits, partsMax);
   }
 
   get totalBytes(): number | null {
@@ -92,37 +90,34 @@ export class FileTransfer {
   }
 
   get doneBytes(): number {
-    return (this.#partial?.writtenBytes ?? 0) + this.#getBufferedBytes();
+    return (this.#partial?.writtenBytes ?? 0) + (this.#parts?.bufferedBytes ?? 0);
   }
 
-  /** Of the disk that it will still take; 0 while nobody knows. */
+  /** Disk space that the rest of the file needs; 0 while the size is unknown. */
   get missingBytes(): number {
     return Math.max(0, (this.#sizeBytes ?? 0) - (this.#partial?.writtenBytes ?? 0));
   }
 
-  /** How far the reading of what has come is, once all has come; undefined before. */
+  /** Bytes hashed so far, once all are downloaded; undefined before. */
   get verifiedBytes(): number | undefined {
     return this.#verifiedBytes;
   }
 
-  /** Another model wants it too. */
+  /** Adds a model that waits for this file. */
   addKey(key: string): void {
     this.#keys.add(key);
-    this.#partial?.setOrigin(this.#getOrigin());
+    this.#saveOrigin();
   }
 
-  /** Brings all of it, flushed, and hashes it. Whatever it ends with, what has come is kept. */
+  /** Downloads, flushes and hashes the file. When it fails or is aborted, the received bytes are kept. */
   async run(signal: AbortSignal): Promise<TransferResult> {
+    const { dir, checkSpace } = this.#options;
     try {
-      const partial = await PartialFile.open(
-        this.#dir,
-        this.#getOrigin(),
-        this.#dependencies.writes,
-      );
+      const partial = await PartialFile.open(dir, this.#getOrigin(), this.#dependencies.writes);
       this.#partial = partial;
       try {
         await this.#resume(partial);
-        await this.#checkSpace();
+        await checkSpace();
         await this.#transferAll(partial, signal);
         const [result] = await Promise.all([
           this.#finishHashing(partial, signal),
@@ -130,11 +125,11 @@ export class FileTransfer {
         ]);
         return result;
       } catch (error) {
-        // Of no use to what is thrown, and it may meet the same full disk.
+        // The first error is the one to throw; this may meet the same full disk.
         await partial.flush().catch(() => {});
         throw error;
       } finally {
-        this.#hash.cancel();
+        this.#hash?.cancel();
         await partial.close();
       }
     } catch (error) {
@@ -143,7 +138,8 @@ export class FileTransfer {
   }
 
   get #hasDigest(): boolean {
-    return this.#file.sha256 !== null || this.#file.gitBlob !== null;
+    const { sha256, gitBlob } = this.#options.file;
+    return sha256 !== null || gitBlob !== null;
   }
 
   #getOrigin(): PartialOrigin {
@@ -155,249 +151,235 @@ export class FileTransfer {
     };
   }
 
-  /** Goes on with what an earlier try has left, where that is certain to be of the same file. */
+  #saveOrigin(): void {
+    this.#partial?.setOrigin(this.#getOrigin());
+  }
+
+  /** Keeps the bytes of an earlier attempt if they are certainly of the same file; discards them otherwise. */
   async #resume(partial: PartialFile): Promise<void> {
     for (const key of partial.origin.keys) this.#keys.add(key);
-    const resumeState = resolveResumeState(partial.origin, partial.written, {
+    const state = resolveResumeState(partial.origin, partial.written, {
       source: this.#sourceDigest,
       hasDigest: this.#hasDigest,
       sizeBytes: this.#sizeBytes,
     });
-    if (!resumeState) {
-      await partial.reset(this.#getOrigin());
+    if (!state) {
+      await this.#discard(partial);
       return;
     }
-    this.#sizeBytes = resumeState.sizeBytes;
-    this.#validator = resumeState.validator;
-    partial.setOrigin(this.#getOrigin());
+    this.#sizeBytes = state.sizeBytes;
+    this.#validator = state.validator;
+    this.#saveOrigin();
+  }
+
+  async #discard(partial: PartialFile): Promise<void> {
+    this.#hash?.cancel();
+    this.#hash = undefined;
+    await partial.reset(this.#getOrigin());
   }
 
   async #transferAll(partial: PartialFile, signal: AbortSignal): Promise<void> {
     for (;;) {
       try {
-        if (this.#mode === "ranges") await this.#transferParts(partial, signal);
-        else await this.#withRetries(signal, () => this.#transferWhole(partial, signal));
+        if (this.#mode === "parts") await this.#transferParts(partial, signal);
+        else await this.#withRetries(signal, () => this.#transferStream(partial, signal));
         return;
       } catch (error) {
-        if (error instanceof SourceChangedError) await this.#restart(partial, error);
-        else if (error instanceof RangesRefusedError) {
+        if (!(error instanceof RetryableError)) throw error;
+        if (error.kind === "changed") await this.#restart(partial, error.sizeBytes);
+        else {
           this.#dependencies.logger.info(
-            { host: this.#source.host, reason: error.message },
-            "a server does not send parts of a file; it is downloaded in one stream",
+            { host: this.#options.source.host, reason: error.message },
+            "the server does not send parts of a file; it is downloaded in one stream",
           );
-          this.#mode = "whole";
-        } else throw error;
+          this.#mode = "stream";
+        }
       } finally {
-        this.#getBufferedBytes = () => 0;
+        this.#parts = undefined;
       }
     }
   }
 
-  async #restart(partial: PartialFile, changed: SourceChangedError): Promise<void> {
-    const promised = this.#file.sizeBytes;
-    if (promised !== null && changed.sizeBytes !== null && changed.sizeBytes !== promised)
-      throw sizeMismatchError(this.#file.name, promised, changed.sizeBytes);
+  async #restart(partial: PartialFile, newSizeBytes: number | null): Promise<void> {
+    const { file, source } = this.#options;
+    if (file.sizeBytes !== null && newSizeBytes !== null && newSizeBytes !== file.sizeBytes)
+      throw sizeMismatchError(file.name, file.sizeBytes, newSizeBytes);
     this.#changes += 1;
     if (this.#changes > CHANGES_MAX)
       throw sourceUnreachableError(
-        `${this.#file.name} changed ${this.#changes} times at ${this.#source.host} while it was downloaded`,
+        `${file.name} changed ${this.#changes} times at ${source.host} during the download`,
       );
     this.#dependencies.logger.warn(
-      { host: this.#source.host },
-      "a file changed at its source while it was downloaded; it is begun again",
+      { host: source.host },
+      "a file changed at its source during the download, which starts again",
     );
-    this.#mode = "ranges";
+    this.#mode = "parts";
     this.#validator = null;
-    this.#sizeBytes = promised;
-    await this.#clear(partial);
+    this.#sizeBytes = file.sizeBytes;
+    await this.#discard(partial);
   }
 
-  async #clear(partial: PartialFile): Promise<void> {
-    this.#hash.cancel();
-    await partial.reset(this.#getOrigin());
-  }
-
-  /** The server says how large the file is before anything is divided. */
+  /** Asks the server for the size, without which the file cannot be divided. */
   async #fetchSize(signal: AbortSignal): Promise<number> {
     return this.#withRetries(signal, async () => {
-      using guard = this.#createGuard(signal);
-      const response = await this.#request({ start: 0, end: 1 }, guard, signal);
-      response.response.destroy();
-      if (response.type === "whole") throw new RangesRefusedError(WHOLE_FILE_SENT);
-      return response.sizeBytes;
+      using guard = new RequestGuard(this.#dependencies, signal);
+      const accepted = await this.#request({ start: 0, end: 1 }, guard, signal);
+      accepted.response.destroy();
+      if (accepted.type === "whole") throw noRangesError(WHOLE_FILE_SENT);
+      return accepted.sizeBytes;
     });
   }
 
   async #transferParts(partial: PartialFile, signal: AbortSignal): Promise<void> {
+    const { partsMax } = this.#dependencies;
     if (this.#sizeBytes === null) {
       this.#sizeBytes = await this.#fetchSize(signal);
-      partial.setOrigin(this.#getOrigin());
-      await this.#checkSpace();
+      this.#saveOrigin();
+      await this.#options.checkSpace();
     }
-    const segments = new Segments(
-      findMissingRanges(partial.written, this.#sizeBytes),
-      this.#dependencies.partsMax,
-    );
-    this.#getBufferedBytes = () => segments.bufferedBytes;
-    this.#startHashing(partial);
-    await runConnections(
-      segments,
-      this.#dependencies.partsMax,
-      (index, ending, onPart) => this.#runConnection(partial, segments, index, ending, onPart),
-      signal,
-    );
+    const parts = new PartQueue(findMissingRanges(partial.written, this.#sizeBytes), partsMax);
+    this.#parts = parts;
+    this.#startHashing(partial, this.#sizeBytes);
+    const run: ConnectionRun = (index, ended, onPart) =>
+      this.#runConnection(partial, parts, index, ended, onPart);
+    await runConnections(parts, partsMax, run, signal);
   }
 
-  /** Brings one part after the other, until none is left. */
+  /** Downloads parts until none is left, or until the server is overloaded by this many connections. */
   async #runConnection(
     partial: PartialFile,
-    segments: Segments,
+    parts: PartQueue,
     index: number,
     signal: AbortSignal,
     onPart: () => void,
   ): Promise<void> {
-    while (!segments.isDone) {
-      // A server that is overloaded is asked by fewer; the first goes on in any case.
-      if (index >= this.#backoff.connectionsMax) return;
+    const { clock } = this.#dependencies;
+    while (!parts.isDone && index < this.#backoff.connectionsMax) {
       await this.#backoff.wait(signal);
-      const claim = segments.claim(this.#dependencies.clock.now());
-      if (!claim) {
-        await delay(this.#dependencies.clock, IDLE_MS, signal);
+      const part = parts.take(clock.now());
+      if (!part) {
+        await delay(clock, IDLE_MS, signal);
         continue;
       }
       try {
-        await this.#transferPart(partial, claim, signal, onPart);
+        await this.#transferPart(partial, part, signal, onPart);
       } catch (error) {
-        this.#handleError(error);
+        this.#recordFailure(error);
       } finally {
-        segments.release(claim);
+        parts.release(part);
       }
     }
   }
 
   async #transferPart(
     partial: PartialFile,
-    claim: Claim,
+    part: Part,
     signal: AbortSignal,
     onPart: () => void,
   ): Promise<void> {
-    using guard = this.#createGuard(signal);
-    const response = await this.#request({ start: claim.received, end: claim.end }, guard, signal);
-    if (response.type === "whole") {
-      response.response.destroy();
-      // Where something is there, parts did come once.
+    using guard = new RequestGuard(this.#dependencies, signal);
+    const accepted = await this.#request({ start: part.received, end: part.end }, guard, signal);
+    const { response, host, validator } = accepted;
+    if (accepted.type === "whole") {
+      response.destroy();
+      // A server that has sent parts before can do so again.
       throw partial.writtenBytes === 0
-        ? new RangesRefusedError(WHOLE_FILE_SENT)
-        : new BadRangeError(response.host, WHOLE_FILE_SENT);
+        ? noRangesError(WHOLE_FILE_SENT)
+        : badRangeError(host, WHOLE_FILE_SENT);
     }
-    if (!this.#hasDigest && response.validator === null) {
-      response.response.destroy();
-      throw new RangesRefusedError("nothing tells whether two parts are of the same file");
+    if (!this.#hasDigest && validator === null) {
+      response.destroy();
+      throw noRangesError("the parts have neither a digest nor a strong entity tag");
     }
-    this.#rememberValidator(partial, response.validator);
+    if (validator !== null && validator !== this.#validator) {
+      this.#validator = validator;
+      this.#saveOrigin();
+    }
     onPart();
-    try {
-      await this.#receive(partial, response, claim, response.end, guard, signal);
-    } catch (error) {
-      if (error instanceof TooManyBytesError)
-        throw new BadRangeError(response.host, "more bytes come than were announced");
-      throw error;
-    }
-    if (claim.written < Math.min(claim.end, response.end))
-      throw new RetryableError(sourceUnreachableError(`${response.host} cut the connection`));
+    await this.#receive(partial, accepted, part, accepted.end, guard, signal);
   }
 
-  /** From the first byte on, whatever is there. */
-  async #transferWhole(partial: PartialFile, signal: AbortSignal): Promise<void> {
-    using guard = this.#createGuard(signal);
-    const response = await this.#request(undefined, guard, signal);
-    this.#validator = response.validator;
-    const isSizeNew = this.#sizeBytes === null && response.sizeBytes !== null;
-    this.#sizeBytes = response.sizeBytes;
+  /** Downloads the whole file from its first byte; discards the bytes that are on the disk. */
+  async #transferStream(partial: PartialFile, signal: AbortSignal): Promise<void> {
+    using guard = new RequestGuard(this.#dependencies, signal);
+    const accepted = await this.#request(undefined, guard, signal);
+    const { sizeBytes } = accepted;
+    const isSizeNew = this.#sizeBytes === null && sizeBytes !== null;
+    this.#validator = accepted.validator;
+    this.#sizeBytes = sizeBytes;
     try {
-      await this.#clear(partial);
-      if (isSizeNew) await this.#checkSpace();
-      this.#startHashing(partial);
-      const end = this.#sizeBytes ?? Number.MAX_SAFE_INTEGER;
-      const claim = new Claim({ start: 0, end }, this.#dependencies.clock.now());
-      this.#getBufferedBytes = () => claim.received - claim.written;
-      await this.#receive(partial, response, claim, end, guard, signal);
-      if (this.#sizeBytes !== null && claim.written < this.#sizeBytes)
-        throw new RetryableError(sourceUnreachableError(`${response.host} cut the connection`));
-      this.#sizeBytes = claim.written;
+      await this.#discard(partial);
+      if (isSizeNew) await this.#options.checkSpace();
+      if (sizeBytes !== null) this.#startHashing(partial, sizeBytes);
+      const range = { start: 0, end: sizeBytes ?? Infinity };
+      const part = new Part(range, this.#dependencies.clock.now());
+      await this.#receive(partial, accepted, part, sizeBytes, guard, signal);
+      this.#sizeBytes = part.written;
     } catch (error) {
-      response.response.destroy();
-      if (!(error instanceof TooManyBytesError)) throw error;
-      throw sizeMismatchError(this.#file.name, this.#sizeBytes ?? 0, (this.#sizeBytes ?? 0) + 1);
+      accepted.response.destroy();
+      if (!(error instanceof RetryableError) || error.kind !== "bad-range") throw error;
+      throw sizeMismatchError(this.#options.file.name, sizeBytes ?? 0, (sizeBytes ?? 0) + 1);
     }
   }
 
   #request(
-    range: { readonly start: number; readonly end: number } | undefined,
+    range: ByteRange | undefined,
     guard: RequestGuard,
     signal: AbortSignal,
   ): Promise<AcceptedResponse> {
+    const { source, file } = this.#options;
+    const expected = { range, sizeBytes: this.#sizeBytes, validator: this.#validator };
     return requestRange({
-      source: this.#source,
-      name: this.#file.name,
-      expected: { range, sizeBytes: this.#sizeBytes, validator: this.#validator },
+      ...this.#dependencies,
+      source,
+      name: file.name,
+      expected,
       guard,
       signal,
-      clock: this.#dependencies.clock,
-      stallMs: this.#dependencies.limits.stallMs,
     });
   }
 
   #receive(
     partial: PartialFile,
-    response: AcceptedResponse,
-    claim: Claim,
-    end: number,
+    accepted: AcceptedResponse,
+    part: Part,
+    end: number | null,
     guard: RequestGuard,
     signal: AbortSignal,
   ): Promise<void> {
     const write = async (buffers: readonly Buffer[], position: number) => {
       await partial.write(buffers, position, this.#dependencies.clock.now());
-      this.#hash.advance(partial);
+      this.#hash?.advance(partial.prefixBytes);
     };
-    return receiveResponse(response, claim, end, { ...this.#dependencies, guard, write }, signal);
+    return receiveBody(accepted, part, end, { ...this.#dependencies, guard, write }, signal);
   }
 
-  #startHashing(partial: PartialFile): void {
-    if (this.#sizeBytes !== null) this.#hash.follow(partial, this.#sizeBytes);
+  /** Hashes the bytes that are on the disk; the rest follows during the download. */
+  #startHashing({ path, prefixBytes }: PartialFile, sizeBytes: number): FileHash {
+    const withGitBlob = this.#options.file.gitBlob !== null;
+    this.#hash ??= new FileHash({ path, sizeBytes, withGitBlob });
+    this.#hash.advance(prefixBytes);
+    return this.#hash;
   }
 
   async #finishHashing(partial: PartialFile, signal: AbortSignal): Promise<TransferResult> {
     const sizeBytes = this.#sizeBytes ?? partial.prefixBytes;
     this.#verifiedBytes = 0;
-    const digests = await this.#hash.finish(
-      partial,
-      sizeBytes,
-      (bytes) => {
-        this.#verifiedBytes = bytes;
-      },
-      signal,
-    );
+    const onRead = (bytes: number) => {
+      this.#verifiedBytes = bytes;
+    };
+    const digests = await this.#startHashing(partial, sizeBytes).finish(onRead, signal);
     return { digests, sizeBytes };
   }
 
-  #rememberValidator(partial: PartialFile, validator: string | null): void {
-    if (validator === null || validator === this.#validator) return;
-    this.#validator = validator;
-    partial.setOrigin(this.#getOrigin());
-  }
-
-  #createGuard(signal: AbortSignal): RequestGuard {
-    return new RequestGuard(this.#dependencies.clock, this.#dependencies.limits.stallMs, signal);
-  }
-
-  /** Throws what another try cannot mend, or has not mended for too long. */
-  #handleError(error: unknown): void {
+  /** Throws the error if another request in this mode cannot succeed, or has not for too long. */
+  #recordFailure(error: unknown): void {
     if (!(error instanceof RetryableError)) throw error;
+    if (error.kind === "changed" || error.kind === "no-ranges") throw error;
     this.#dependencies.logger.debug({ reason: error.message }, "a part of a download failed");
-    if (error instanceof BadRangeError && this.#mode === "ranges") {
+    if (error.kind === "bad-range" && this.#mode === "parts") {
       this.#badRanges += 1;
-      if (this.#badRanges >= BAD_RANGES_MAX) throw new RangesRefusedError(error.message);
+      if (this.#badRanges >= BAD_RANGES_MAX) throw noRangesError(error.message);
     }
     this.#backoff.recordFailure(error, this.doneBytes);
   }
@@ -408,7 +390,7 @@ export class FileTransfer {
       try {
         return await work();
       } catch (error) {
-        this.#handleError(error);
+        this.#recordFailure(error);
       }
     }
   }

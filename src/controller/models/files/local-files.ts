@@ -4,7 +4,7 @@ import type { Clock } from "../../../base/clock.ts";
 import { BerthError } from "../../../base/errors.ts";
 import type { ResolvedFile } from "../hub/port.ts";
 import { digestMismatchError, sizeMismatchError } from "./download-errors.ts";
-import type { Hasher } from "./hasher.ts";
+import { hashFile } from "./file-hash.ts";
 import {
   type FileStamp,
   isSameStamp,
@@ -13,19 +13,17 @@ import {
   writeVerificationNote,
 } from "./verification-note.ts";
 
-/** Files of this machine stay where they are. What was read of them is noted, so that it is read once. */
+/** Files of this machine, which are used in place. A note of each digest saves reading the file again. */
 export class LocalFiles {
   readonly #dir: string;
   readonly #clock: Clock;
-  readonly #hasher: Hasher;
 
-  constructor(dir: string, clock: Clock, hasher: Hasher) {
+  constructor(dir: string, clock: Clock) {
     this.#dir = dir;
     this.#clock = clock;
-    this.#hasher = hasher;
   }
 
-  /** Its size where it is there and, if somebody gave a digest, was found to have it as it stands now. */
+  /** Returns the size of the file; if there is an expected digest, only if the file was verified and is unchanged. */
   async find(file: ResolvedFile, path: string): Promise<number | undefined> {
     const stamp = await readFileStamp(path);
     if (!stamp || (file.sizeBytes !== null && file.sizeBytes !== stamp.sizeBytes)) return undefined;
@@ -36,7 +34,7 @@ export class LocalFiles {
       : undefined;
   }
 
-  /** Reads it where a digest is given and it was not read as it stands now, or always. */
+  /** Verifies the expected digest, if there is one. Reads the file if it has changed since, or always. */
   async check(
     file: ResolvedFile,
     path: string,
@@ -47,7 +45,7 @@ export class LocalFiles {
     const stamp = await readFileStamp(path);
     if (!stamp)
       throw new BerthError("hub_not_found", `there is no file ${file.name} on this machine`, {
-        hint: "put it there, let Berth's user read it, or correct source",
+        hint: "create the file, make it readable for Berth's user, or correct source",
       });
     if (file.sizeBytes !== null && file.sizeBytes !== stamp.sizeBytes)
       throw sizeMismatchError(file.name, file.sizeBytes, stamp.sizeBytes);
@@ -70,9 +68,8 @@ export class LocalFiles {
     onRead: (bytes: number) => void,
     signal: AbortSignal,
   ): Promise<string> {
-    const wanted = { gitBlobBytes: null };
-    const { sha256 } = await this.#hasher.hash(path, stamp.sizeBytes, wanted, onRead, signal);
-    // As it stood before it was read: what changed meanwhile is read again.
+    const { sha256 } = await hashFile(path, stamp.sizeBytes, onRead, signal);
+    // The stamp is from before the read: a file that changes meanwhile is verified again.
     await writeVerificationNote(this.#getNotePath(path), { stamp, sha256 }, this.#clock.now());
     return sha256;
   }

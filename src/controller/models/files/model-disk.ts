@@ -2,7 +2,7 @@ import { mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import type { Clock } from "../../../base/clock.ts";
 import type { Logger } from "../../../base/logger.ts";
-import { Semaphore } from "../../../base/mutex.ts";
+import { Mutex, Semaphore } from "../../../base/mutex.ts";
 import type { ResolvedModel } from "../hub/port.ts";
 import { BandwidthLimiter } from "./bandwidth-limiter.ts";
 import { Blobs } from "./blobs.ts";
@@ -10,7 +10,6 @@ import { DiskSpace, readFreeBytes } from "./disk-space.ts";
 import { defaultRetryLimits, type RetryLimits } from "./download-backoff.ts";
 import { toDiskError } from "./download-errors.ts";
 import { Downloader } from "./downloader.ts";
-import { Hasher } from "./hasher.ts";
 import { LocalFiles } from "./local-files.ts";
 import { ModelFileCollector } from "./model-file-collector.ts";
 import { ModelVerifier } from "./model-verifier.ts";
@@ -19,36 +18,36 @@ import type { CollectedFile, DownloadProgress, ModelFiles, StoredModel } from ".
 import { StoredFiles } from "./stored-files.ts";
 import { Views } from "./views.ts";
 
-/** Measured: see the downloads in `bench/download.ts`. More than this only helps where each connection is slowed. */
+/** Measured with `bench/download.ts`. More connections only help if the server limits each one. */
 const PARTS_MAX = 4;
-/** Writes wait in the thread pool, which has four threads for all of Berth. */
+/** Concurrent writes: they occupy the thread pool, which has four threads for all of Berth. */
 const WRITES_MAX = 2;
 
 export interface ModelDiskOptions {
-  /** DATA_DIR/models. No one else writes there: the store's lock sees to it. */
+  /** DATA_DIR/models. The store's lock ensures that no other process writes there. */
   readonly dir: string;
   readonly clock: Clock;
   readonly logger: Logger;
-  /** What models may take before `collect` removes some; undefined: as much as there is. */
+  /** The disk budget of all models, which `collect` enforces; undefined for no limit. */
   readonly budgetBytes: number | undefined;
-  /** Of all downloads together; undefined: as fast as it comes. */
+  /** The limit of all downloads together; undefined for no limit. */
   readonly bandwidthBytesPerSecond: number | undefined;
-  /** Told to servers. */
+  /** Sent to servers as the user agent's version. */
   readonly version: string;
-  /** Connections of one download. */
+  /** The number of connections of one download. */
   readonly partsMax?: number;
   readonly freeBytes?: () => Promise<number>;
   readonly limits?: RetryLimits;
 }
 
 /**
- * Models on the disk: `blobs/<sha256>` with a note of how each stood when it was verified, `partial/<content>`
- * while they come, `views/<key>/<name>` with links under the names that models know, `local/` with notes of
- * files that stay where they are.
+ * Models on the disk: `blobs/<sha256>` for verified files with their notes, `partial/<content>` for downloads,
+ * `views/<key>/<name>` for links under the models' own file names, and `local/` for notes of files that are used in
+ * place.
  */
 export class ModelDisk implements ModelFiles, AsyncDisposable {
   readonly #folders: readonly string[];
-  readonly #hasher = new Hasher();
+  readonly #closing = new AbortController();
   readonly #stored: StoredFiles;
   readonly #downloader: Downloader;
   readonly #verifier: ModelVerifier;
@@ -61,29 +60,26 @@ export class ModelDisk implements ModelFiles, AsyncDisposable {
     const viewsDir = join(dir, "views");
     const localDir = join(dir, "local");
     this.#folders = [dir, blobsDir, partialDir, viewsDir, localDir];
-    const blobs = new Blobs(blobsDir, clock, this.#hasher);
+    const blobs = new Blobs(blobsDir, clock);
     const partials = new Partials(partialDir);
     const views = new Views(viewsDir, blobsDir);
-    const local = new LocalFiles(localDir, clock, this.#hasher);
-    // Linking what has come and removing what nobody has never see each other half done.
-    const turns = new Semaphore(1);
+    const local = new LocalFiles(localDir, clock);
+    // Storing a downloaded file and removing unused files exclude each other.
+    const linking = new Mutex();
     this.#stored = new StoredFiles({ blobs, views, local });
     this.#downloader = new Downloader({
-      clock,
-      logger,
       blobs,
       partials,
       views,
       local,
       stored: this.#stored,
-      turns,
+      linking,
       space: new DiskSpace(options.freeBytes ?? (() => readFreeBytes(dir))),
       userAgent: `berth/${options.version}`,
-      tools: {
+      transfer: {
         clock,
         logger,
         bandwidth: new BandwidthLimiter(clock, options.bandwidthBytesPerSecond),
-        hasher: this.#hasher,
         writes: new Semaphore(WRITES_MAX),
         partsMax: options.partsMax ?? PARTS_MAX,
         limits: options.limits ?? defaultRetryLimits,
@@ -102,7 +98,7 @@ export class ModelDisk implements ModelFiles, AsyncDisposable {
       blobs,
       partials,
       views,
-      turns,
+      linking,
       budgetBytes: options.budgetBytes,
       isActive: (content) => this.#downloader.isActive(content),
       activeKeys: () => this.#downloader.activeKeys,
@@ -125,11 +121,13 @@ export class ModelDisk implements ModelFiles, AsyncDisposable {
     },
     signal: AbortSignal,
   ): Promise<StoredModel> {
-    return this.#withFolders(() => this.#downloader.download(model, options, signal));
+    const ended = AbortSignal.any([signal, this.#closing.signal]);
+    return this.#withFolders(() => this.#downloader.download(model, options, ended));
   }
 
   async verify(model: ResolvedModel, signal: AbortSignal): Promise<StoredModel> {
-    return this.#withFolders(() => this.#verifier.verify(model, signal));
+    const ended = AbortSignal.any([signal, this.#closing.signal]);
+    return this.#withFolders(() => this.#verifier.verify(model, ended));
   }
 
   async remove(key: string, keep: readonly string[]): Promise<void> {
@@ -140,10 +138,10 @@ export class ModelDisk implements ModelFiles, AsyncDisposable {
     return this.#withFolders(() => this.#collector.collect(keep));
   }
 
-  /** Ends every download; what has come is kept. */
+  /** Aborts every download; the downloaded bytes are kept. */
   async [Symbol.asyncDispose](): Promise<void> {
+    this.#closing.abort(new DOMException("Berth is ending", "AbortError"));
     await this.#downloader[Symbol.asyncDispose]();
-    await this.#hasher[Symbol.asyncDispose]();
   }
 
   async #withFolders<T>(work: () => Promise<T>): Promise<T> {

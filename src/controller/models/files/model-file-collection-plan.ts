@@ -1,12 +1,12 @@
-/** Half a download that nobody has asked for since is not gone on with. */
+/** A partial download that no model has requested for this time is removed. */
 const PARTIAL_KEPT_MS = 7 * 24 * 3_600_000;
 
 export interface StoredContent {
   readonly name: string;
   readonly sizeBytes: number;
-  /** When it was last of use. */
+  /** The time of last use. */
   readonly usedMs: number;
-  /** Some model has it, or it is on its way: it stays. */
+  /** True if a model uses the file, or if it is being downloaded. */
   readonly isKept: boolean;
 }
 
@@ -16,8 +16,8 @@ export interface ModelFileCollectionPlan {
 }
 
 /**
- * What goes: halves that nobody wants, when they are old; and until everything fits into the budget, first the
- * other halves, then whole files, each the longest unused first. Pure.
+ * Chooses the files to remove: old partial downloads that no model needs; then, until the rest fits into the
+ * budget, other partial downloads and complete files, each in order of last use. Pure.
  */
 export function planModelFileCollection(found: {
   readonly partials: readonly StoredContent[];

@@ -1,6 +1,6 @@
 import type { Clock } from "../../../base/clock.ts";
 import type { Logger } from "../../../base/logger.ts";
-import type { Semaphore } from "../../../base/mutex.ts";
+import type { Mutex } from "../../../base/mutex.ts";
 import type { Blobs } from "./blobs.ts";
 import { planModelFileCollection } from "./model-file-collection-plan.ts";
 import type { Partials } from "./partials.ts";
@@ -13,26 +13,26 @@ export interface ModelFileCollectorDependencies {
   readonly blobs: Blobs;
   readonly partials: Partials;
   readonly views: Views;
-  readonly turns: Semaphore;
+  readonly linking: Mutex;
   readonly budgetBytes: number | undefined;
-  /** Somebody is bringing this content. */
+  /** True while the content is being downloaded. */
   readonly isActive: (content: string) => boolean;
   /** Keys of the models that are being downloaded. */
   readonly activeKeys: () => readonly string[];
 }
 
-/** Takes away what no model has, and nothing that is being downloaded. */
+/** Removes files that no model uses and that are not being downloaded. */
 export class ModelFileCollector {
   readonly #dependencies: ModelFileCollectorDependencies;
 
-  constructor(parts: ModelFileCollectorDependencies) {
-    this.#dependencies = parts;
+  constructor(dependencies: ModelFileCollectorDependencies) {
+    this.#dependencies = dependencies;
   }
 
   remove(key: string, keep: readonly string[]): Promise<void> {
-    const { blobs, partials, turns, views } = this.#dependencies;
-    return turns.run(async () => {
-      // Two Models of one source have one key: what one of them still has is not the other's to take away.
+    const { blobs, linking, partials, views } = this.#dependencies;
+    return linking.runExclusive(async () => {
+      // Two Models of one source have one key, and the other one may still need the files.
       if (keep.includes(key)) return;
       const digests = await views.listDigests(key);
       await views.remove(key);
@@ -46,8 +46,8 @@ export class ModelFileCollector {
   }
 
   collect(keep: readonly string[]): Promise<readonly CollectedFile[]> {
-    const { blobs, budgetBytes, clock, logger, partials, turns } = this.#dependencies;
-    return turns.run(async () => {
+    const { blobs, budgetBytes, clock, linking, logger, partials } = this.#dependencies;
+    return linking.runExclusive(async () => {
       const kept = await this.#collectDigests(keep);
       await blobs.sweep();
       for (const sha256 of kept) await blobs.touch(sha256);
@@ -73,13 +73,13 @@ export class ModelFileCollector {
       if (plan.partials.length + plan.blobs.length > 0)
         logger.info(
           { files: plan.blobs.length, unfinished: plan.partials.length },
-          "files of models that nobody has any more were removed",
+          "unused files of models were removed",
         );
       return plan.blobs.map(({ name, sizeBytes }) => ({ sha256: name, sizeBytes }));
     });
   }
 
-  /** Folders of models that are gone, and that lead nowhere by now. */
+  /** Removes the folders of models that no longer exist if one of their links is dangling. */
   async #sweepViews(keep: readonly string[]): Promise<void> {
     const { blobs, activeKeys, views } = this.#dependencies;
     const there = new Set((await blobs.list()).map(({ sha256 }) => sha256));

@@ -8,29 +8,23 @@ import type { StoredModel } from "./port.ts";
 import type { StoredFile, StoredFiles } from "./stored-files.ts";
 import type { Views } from "./views.ts";
 
-/** Reads models once more, from the first byte to the last. */
-export class ModelVerifier {
-  readonly #blobs: Blobs;
-  readonly #views: Views;
-  readonly #local: LocalFiles;
-  readonly #stored: StoredFiles;
-  readonly #logger: Logger;
+export interface ModelVerifierDependencies {
+  readonly blobs: Blobs;
+  readonly views: Views;
+  readonly local: LocalFiles;
+  readonly stored: StoredFiles;
+  readonly logger: Logger;
+}
 
-  constructor(parts: {
-    readonly blobs: Blobs;
-    readonly views: Views;
-    readonly local: LocalFiles;
-    readonly stored: StoredFiles;
-    readonly logger: Logger;
-  }) {
-    this.#blobs = parts.blobs;
-    this.#views = parts.views;
-    this.#local = parts.local;
-    this.#stored = parts.stored;
-    this.#logger = parts.logger;
+/** Verifies models by reading all their files. */
+export class ModelVerifier {
+  readonly #dependencies: ModelVerifierDependencies;
+
+  constructor(dependencies: ModelVerifierDependencies) {
+    this.#dependencies = dependencies;
   }
 
-  /** Every file is read even where one is damaged, so that the next download brings all that has to come. */
+  /** Reads every file even if one is damaged, so that the next download replaces all damaged files. */
   async verify(model: ResolvedModel, signal: AbortSignal): Promise<StoredModel> {
     const found: StoredFile[] = [];
     let failure: unknown;
@@ -43,12 +37,12 @@ export class ModelVerifier {
       }
     }
     if (failure !== undefined) throw failure;
-    return this.#stored.describe(model, found);
+    return this.#dependencies.stored.describe(model, found);
   }
 
   async #verifyFile(key: string, file: ResolvedFile, signal: AbortSignal): Promise<StoredFile> {
     if (file.location.type === "local") {
-      const sizeBytes = await this.#local.check(
+      const sizeBytes = await this.#dependencies.local.check(
         file,
         file.location.path,
         "always",
@@ -57,14 +51,14 @@ export class ModelVerifier {
       );
       return { sizeBytes, sha256: file.sha256 };
     }
-    const sha256 = await this.#views.readDigest(key, file.name);
-    const verified = sha256 && (await this.#blobs.verify(sha256, () => {}, signal));
+    const sha256 = await this.#dependencies.views.readDigest(key, file.name);
+    const verified = sha256 && (await this.#dependencies.blobs.verify(sha256, () => {}, signal));
     if (!sha256 || !verified)
       throw new BerthError("not_found", `${file.name} is not on the disk`, {
         hint: "download the model",
       });
     if (!verified.isRight) {
-      this.#logger.warn({ sha256 }, "a file of a model is damaged; it was taken out of use");
+      this.#dependencies.logger.warn({ sha256 }, "a file of a model is damaged; it was removed");
       throw digestMismatchError(file.name, sha256, verified.got);
     }
     return { sizeBytes: verified.sizeBytes, sha256 };

@@ -7,22 +7,22 @@ import { PartialJournal, type PartialJournalEntry, readPartialJournal } from "./
 import { addRange, type ByteRanges, clipRanges, countBytes, countPrefixBytes } from "./ranges.ts";
 
 /**
- * So often what has come is made safe: what a second brings may have to come again after a kill. Flushes by the
- * number of bytes made a fast download half as fast again.
+ * The interval of flushes: a kill loses up to a second of a download. Flushes after a number of bytes made a fast
+ * download take half as long again.
  */
 const FLUSH_MS = 1_000;
-/** The first time sooner: who is killed again and again should get on all the same. */
+/** The first flush is earlier, so that a download that is killed again and again still makes progress. */
 const FIRST_FLUSH_MS = 200;
 
-/** Of what the bytes are, and for whom. */
+/** The source of the bytes, and the models that need them. */
 export type PartialOrigin = Omit<PartialJournalEntry, "ranges">;
 
 const DATA = "data";
 const JOURNAL = "journal";
 
 /**
- * A file that is half there: its bytes in their places, and a journal of those that are on the disk. The
- * order is always bytes, flush, journal; so that the journal never claims what is not there.
+ * An incomplete file: its bytes at their positions, and a journal of those that are on the disk. Bytes are written
+ * and flushed before the journal, so that the journal never claims bytes that are not on the disk.
  */
 export class PartialFile {
   readonly dir: string;
@@ -53,7 +53,7 @@ export class PartialFile {
     this.#written = written;
   }
 
-  /** Opens what is there, or makes it anew. `writes` bounds how many write at once. */
+  /** Opens a partial file, or creates it. `writes` bounds the concurrent writes. */
   static async open(dir: string, origin: PartialOrigin, writes: Semaphore): Promise<PartialFile> {
     await mkdir(dir, { recursive: true, mode: 0o700 });
     await (await open(join(dir, DATA), "a", 0o600)).close();
@@ -89,18 +89,18 @@ export class PartialFile {
     return countBytes(this.#written);
   }
 
-  /** Without a gap from the beginning on. */
+  /** The number of bytes from the start of the file without a gap. */
   get prefixBytes(): number {
     return countPrefixBytes(this.#written);
   }
 
-  /** What is told with the next flush. */
+  /** Sets the origin that the next flush writes to the journal. */
   setOrigin(origin: PartialOrigin): void {
     this.#origin = origin;
     this.#isDirty = true;
   }
 
-  /** What is there is of something else: it is not claimed any more, and then gone. */
+  /** Discards all bytes. The journal is emptied before the data. */
   async reset(origin: PartialOrigin): Promise<void> {
     await this.#flushing;
     this.#written = [];
@@ -110,7 +110,7 @@ export class PartialFile {
     this.#isDirty = false;
   }
 
-  /** Writes all of it there, and has it flushed now and then. Throws also what an earlier flush met. */
+  /** Writes the buffers, and starts a flush at intervals. Throws the error of an earlier flush too. */
   async write(buffers: readonly Buffer[], position: number, nowMs: number): Promise<void> {
     if (this.#flushFailure !== undefined) throw this.#flushFailure;
     const bytes = buffers.reduce((sum, { length }) => sum + length, 0);
@@ -129,14 +129,14 @@ export class PartialFile {
       });
   }
 
-  /** When it has returned, all that was written is on the disk, and claimed. */
+  /** Flushes all written bytes and the journal. */
   async flush(): Promise<void> {
     await this.#flushing;
     if (this.#isDirty) await this.#flushNow();
     this.#flushFailure = undefined;
   }
 
-  /** Once: without its name a file is nowhere after a power cut. */
+  /** Flushes the folders once: without that, a power cut loses the names of the files. */
   async #syncNames(): Promise<void> {
     if (this.#areNamesSynced) return;
     await fsyncDirectory(this.dir);
@@ -158,13 +158,13 @@ export class PartialFile {
     }
   }
 
-  /** All that was written is on the disk, and nothing is claimed: it is whole, and about to be moved away. */
+  /** Flushes a complete file that is about to be moved. The journal is not written. */
   async syncData(): Promise<void> {
     await this.#flushing;
     await this.#data.datasync();
   }
 
-  /** Whatever was written since the last flush is not claimed; it comes again, if it has to. */
+  /** Bytes written since the last flush are not in the journal and may be downloaded again. */
   async close(): Promise<void> {
     await this.#flushing;
     await this.#data.close();
@@ -172,7 +172,7 @@ export class PartialFile {
   }
 }
 
-/** Of a partial file that nobody has open. `bytes` is never more than what is there. */
+/** Reads the journal of a partial file that is not open. `bytes` is never more than the file has. */
 export async function inspectPartial(
   dir: string,
 ): Promise<{ readonly entry: PartialJournalEntry | undefined; readonly bytes: number }> {
@@ -184,14 +184,14 @@ export async function inspectPartial(
   return { entry, bytes: countBytes(clipRanges(entry?.ranges ?? [], size)) };
 }
 
-/** What it takes of the disk, and when it was last written to; undefined where it is no partial file. */
+/** Returns the disk use and the time of the last write; undefined if it is not a partial file. */
 export async function readPartialDiskUse(
   dir: string,
 ): Promise<{ readonly sizeBytes: number; readonly changedMs: number } | undefined> {
   try {
     const [data, journal] = await Promise.all([stat(join(dir, DATA)), stat(join(dir, JOURNAL))]);
     return {
-      // Of 512 bytes each, whatever the file system's own blocks are: gaps take none.
+      // Blocks of 512 bytes, independent of the file system's block size: gaps take none.
       sizeBytes: (data.blocks + journal.blocks) * 512,
       changedMs: Math.max(data.mtimeMs, journal.mtimeMs),
     };
@@ -212,7 +212,7 @@ async function writeAll(
   const { bytesWritten } = await file.writev(buffers, position);
   const bytes = buffers.reduce((sum, { length }) => sum + length, 0);
   if (bytesWritten === bytes) return;
-  // A short write is rare: the disk is nearly full, or a signal came. The next one tells what it is.
+  // A short write is rare: the disk is nearly full, or a signal arrived. The next write throws the error.
   const rest = Buffer.concat(buffers).subarray(bytesWritten);
   for (let done = 0; done < rest.length; ) {
     const result = await file.write(rest, done, rest.length - done, position + bytesWritten + done);

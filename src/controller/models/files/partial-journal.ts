@@ -2,27 +2,27 @@ import { createHash } from "node:crypto";
 import { type FileHandle, open } from "node:fs/promises";
 import { type ByteRange, type ByteRanges, selectLargestRanges } from "./ranges.ts";
 
-/** What is known of a file that is half there. */
+/** The recorded state of an incomplete file. */
 export interface PartialJournalEntry {
-  /** Digest of the URL that the bytes came from: URLs may hold secrets. */
+  /** Digest of the source URL: URLs may contain secrets. */
   readonly source: string;
-  /** Strong entity tag that the bytes came with. */
+  /** The strong entity tag of the source. */
   readonly validator: string | null;
   readonly sizeBytes: number | null;
-  /** Keys of the models that have asked for it. */
+  /** Keys of the models that need the file. */
   readonly keys: readonly string[];
-  /** On the disk for certain. */
+  /** The bytes that are flushed to the disk. */
   readonly ranges: ByteRanges;
 }
 
-/** One block of the smallest kind of disk would do; some etags and keys are long. */
+/** The size of one entry: long entity tags and keys need more than a disk block. */
 const SLOT_BYTES = 16 * 2 ** 10;
 const RANGES_MAX = 200;
 const KEYS_MAX = 16;
 
 /**
- * Two places that are written in turn, over what stood there before last: a write that is cut off damages
- * the older one of the two, and none needs space that a full disk does not have.
+ * Two slots that are written in turn: an interrupted write damages only the older one, and no write needs space
+ * that a full disk does not have.
  */
 export class PartialJournal {
   readonly #handle: FileHandle;
@@ -33,16 +33,16 @@ export class PartialJournal {
     this.#sequence = sequence;
   }
 
-  /** Opens or makes it. The entry is undefined where none was ever written, or none is whole. */
+  /** Opens or creates a journal. The entry is undefined if there is no intact slot. */
   static async open(
     path: string,
   ): Promise<{ journal: PartialJournal; entry: PartialJournalEntry | undefined }> {
-    // "a" makes it where it is not there, and leaves it where it is.
+    // "a" creates the file if necessary, and does not truncate it.
     await (await open(path, "a", 0o600)).close();
     const handle = await open(path, "r+");
     try {
       const last = await readNewestSlot(handle);
-      // Both places get their space on the disk now.
+      // Allocates the disk space of both slots.
       if (!last) await handle.write(Buffer.alloc(2 * SLOT_BYTES, " "), 0, 2 * SLOT_BYTES, 0);
       return { journal: new PartialJournal(handle, last?.sequence ?? 0), entry: last?.entry };
     } catch (error) {
@@ -51,7 +51,7 @@ export class PartialJournal {
     }
   }
 
-  /** When it has returned, it is on the disk. */
+  /** Writes and flushes the entry. */
   async write(entry: PartialJournalEntry): Promise<void> {
     const sequence = this.#sequence + 1;
     const { ranges, keys } = entry;
@@ -70,7 +70,7 @@ export class PartialJournal {
       SLOT_BYTES,
       (sequence % 2) * SLOT_BYTES,
     );
-    if (bytesWritten !== SLOT_BYTES) throw new Error("a journal entry was written in part");
+    if (bytesWritten !== SLOT_BYTES) throw new Error("a journal entry was written incompletely");
     await this.#handle.datasync();
     this.#sequence = sequence;
   }
@@ -80,7 +80,7 @@ export class PartialJournal {
   }
 }
 
-/** Of a journal that nobody has open; undefined where there is none. */
+/** Reads a journal that is not open; returns undefined if there is none. */
 export async function readPartialJournal(path: string): Promise<PartialJournalEntry | undefined> {
   let handle: FileHandle;
   try {

@@ -8,11 +8,11 @@ export interface PartialInfo {
   readonly content: string;
   readonly sizeBytes: number;
   readonly changedMs: number;
-  /** Keys of the models that have asked for it. */
+  /** Keys of the models that need the file. */
   readonly keys: readonly string[];
 }
 
-/** Files that are half there, each in a folder that is named after what it will be. */
+/** Incomplete files, each in a folder named by its content. */
 export class Partials {
   readonly #dir: string;
 
@@ -24,7 +24,7 @@ export class Partials {
     return join(this.#dir, content);
   }
 
-  /** Bytes that are there for certain. */
+  /** Returns the number of bytes that are flushed to the disk. */
   async countBytes(content: string): Promise<number> {
     return (await inspectPartial(this.getPath(content))).bytes;
   }
@@ -34,7 +34,7 @@ export class Partials {
     for (const content of await readdir(this.#dir).catch(() => [])) {
       const path = this.getPath(content);
       const [use, { entry }] = await Promise.all([readPartialDiskUse(path), inspectPartial(path)]);
-      // What is no partial file, or a broken one, is as old as can be.
+      // A folder without an intact partial file counts as very old.
       found.push({
         content,
         sizeBytes: use?.sizeBytes ?? 0,
@@ -50,7 +50,7 @@ export class Partials {
   }
 }
 
-/** What a file will be, as far as anybody can tell: two with one name are downloaded once. */
+/** Identifies the content of a file as far as it is known: files with the same id are downloaded once. */
 export function getContentId(file: ResolvedFile, url: string): string {
   if (file.sha256 !== null) return `sha256-${file.sha256}`;
   if (file.gitBlob !== null) return `git-${file.gitBlob}`;

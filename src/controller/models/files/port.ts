@@ -1,19 +1,19 @@
 import type { ResolvedModel } from "../hub/port.ts";
 
 /**
- * Models on disk. Files are kept once for each content, under their sha256; each model has a folder with
- * its files under their own names that lead there. What is half there is kept, and gone on with.
+ * Models on the disk. Each content is stored once under its sha256; each model has a folder with links under its
+ * own file names. Incomplete downloads are kept and resumed.
  */
 export interface ModelFiles {
-  /** Whole and verified, and not changed since; undefined otherwise. Reads no contents. */
+  /** Returns the model if it is complete, verified and unchanged; undefined otherwise. Reads no contents. */
   find(model: ResolvedModel): Promise<StoredModel | undefined>;
-  /** Bytes of it that are on disk, whole or in parts, without reading them. */
+  /** Returns the number of stored bytes, complete or not, without reading them. */
   storedBytes(model: ResolvedModel): Promise<number>;
   /**
-   * Brings every file onto the disk, and verifies it. Two models of one content download it once.
-   * Errors are BerthErrors: `hub_unreachable`, `hub_denied`, `hub_not_found`, `digest_mismatch` (what came is
-   * not what was promised; it is thrown away), `disk_full` (with how much is missing; before the first byte
-   * where the sizes are known). What has come stays for the next try, also after a kill.
+   * Downloads and verifies all files. Two models with the same content download it once. Throws BerthErrors:
+   * `hub_unreachable`, `hub_denied`, `hub_not_found`, `digest_mismatch` (the downloaded file is not the expected
+   * one and is discarded), `disk_full` (with the missing bytes; before the first byte if the sizes are known).
+   * Downloaded bytes are kept for the next attempt, also after a kill.
    */
   download(
     model: ResolvedModel,
@@ -23,30 +23,36 @@ export interface ModelFiles {
     },
     signal: AbortSignal,
   ): Promise<StoredModel>;
-  /** Reads everything and compares the digests. What is damaged is taken out of use; `digest_mismatch` then. */
+  /** Reads all files and compares their digests. Removes damaged files and throws `digest_mismatch`. */
   verify(model: ResolvedModel, signal: AbortSignal): Promise<StoredModel>;
-  /** Takes the model's own folder away, and the contents that no model of `keep` has; nothing where `key` is one of them. */
+  /**
+   * Removes the model's folder, and the contents that no model of `keep` uses. Does nothing if `keep` includes
+   * `key`.
+   */
   remove(key: string, keep: readonly string[]): Promise<void>;
-  /** Removes what no model of `keep` (keys) has, the longest unused first, until all is within the budget. */
+  /**
+   * Removes contents that no model of `keep` (keys) uses, in order of last use, until the rest fits into the
+   * budget.
+   */
   collect(keep: readonly string[]): Promise<readonly CollectedFile[]>;
 }
 
 export interface StoredModel {
-  /** Absolute: of the file to load. */
+  /** Absolute path of the file to load. */
   readonly path: string;
   readonly files: readonly {
     readonly name: string;
     readonly sizeBytes: number;
-    /** Null for a local file that nobody gave a digest for. */
+    /** Null for a local file without an expected digest. */
     readonly sha256: string | null;
   }[];
 }
 
 export interface DownloadProgress {
-  /** downloading: bytes come. verifying: they are read once more. */
+  /** `verifying`: the files are hashed. */
   readonly step: "downloading" | "verifying";
   readonly doneBytes: number;
-  /** Null where the source does not tell. */
+  /** Null if the source does not report it. */
   readonly totalBytes: number | null;
 }
 

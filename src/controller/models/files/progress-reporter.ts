@@ -3,7 +3,7 @@ import type { DownloadProgress } from "./port.ts";
 
 const REPORT_INTERVAL_MS = 100;
 
-/** Tells how far something is, ten times a second while it changes, and once at the end. */
+/** Reports progress ten times a second while it changes, and once at the end. */
 export class ProgressReporter implements Disposable {
   readonly #clock: Clock;
   readonly #getProgress: () => DownloadProgress;
@@ -13,12 +13,12 @@ export class ProgressReporter implements Disposable {
 
   constructor(
     clock: Clock,
-    look: () => DownloadProgress,
-    tell: (progress: DownloadProgress) => void,
+    getProgress: () => DownloadProgress,
+    report: (progress: DownloadProgress) => void,
   ) {
     this.#clock = clock;
-    this.#getProgress = look;
-    this.#report = tell;
+    this.#getProgress = getProgress;
+    this.#report = report;
     this.#tick();
   }
 
@@ -29,11 +29,11 @@ export class ProgressReporter implements Disposable {
 
   #reportIfChanged(): void {
     const now = this.#getProgress();
-    const told = this.#lastReported;
+    const last = this.#lastReported;
     if (
-      told?.step === now.step &&
-      told.doneBytes === now.doneBytes &&
-      told.totalBytes === now.totalBytes
+      last?.step === now.step &&
+      last.doneBytes === now.doneBytes &&
+      last.totalBytes === now.totalBytes
     )
       return;
     this.#lastReported = now;

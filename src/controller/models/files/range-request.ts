@@ -1,6 +1,7 @@
 import type { IncomingMessage } from "node:http";
 import type { Clock } from "../../../base/clock.ts";
 import { BerthError } from "../../../base/errors.ts";
+import type { RetryLimits } from "./download-backoff.ts";
 import {
   sourceDeniedError,
   sourceNotFoundError,
@@ -9,22 +10,15 @@ import {
 import type { DownloadSource, SourceResponse } from "./download-source.ts";
 import { classifyRangeResponse, type ExpectedRange, type RangeResponse } from "./range-response.ts";
 import type { RequestGuard } from "./request-guard.ts";
-import {
-  BadRangeError,
-  RetryableError,
-  SourceChangedError,
-  toNetworkError,
-} from "./retryable-error.ts";
+import { badRangeError, RetryableError, toNetworkError } from "./retryable-error.ts";
 
-/** An answer that fits what was asked for, its body still to be read. */
+/** A response that fits the request; its body is not read yet. */
 export type AcceptedResponse = Extract<RangeResponse, { type: "part" | "whole" }> & {
   readonly response: IncomingMessage;
   readonly host: string;
 };
 
-/**
- * One request for bytes. Throws Setback where another try may do, SourceChanged, and a BerthError where none will.
- */
+/** Requests bytes. Throws RetryableError if another request may succeed, BerthError if none will. */
 export async function requestRange(request: {
   readonly source: DownloadSource;
   readonly name: string;
@@ -32,7 +26,7 @@ export async function requestRange(request: {
   readonly guard: RequestGuard;
   readonly signal: AbortSignal;
   readonly clock: Clock;
-  readonly stallMs: number;
+  readonly limits: RetryLimits;
 }): Promise<AcceptedResponse> {
   const { source, expected, guard, signal, clock } = request;
   const { range, validator } = expected;
@@ -41,18 +35,21 @@ export async function requestRange(request: {
     headers["range"] = `bytes=${range.start}-${range.end - 1}`;
     if (validator !== null) headers["if-range"] = validator;
   }
-  let answer: SourceResponse;
+  let sourceResponse: SourceResponse;
   try {
-    answer = await source.request(headers, guard.signal);
+    sourceResponse = await source.request(headers, guard.signal);
   } catch (error) {
     signal.throwIfAborted();
     if (guard.hasStalled)
       throw new RetryableError(
-        sourceUnreachableError(`${source.host} did not answer for ${request.stallMs / 1000} s`),
+        "failed",
+        sourceUnreachableError(
+          `${source.host} did not answer for ${request.limits.stallMs / 1000} s`,
+        ),
       );
     throw error instanceof BerthError ? error : toNetworkError(source.host, error);
   }
-  const { response, host } = answer;
+  const { response, host } = sourceResponse;
   const result = classifyRangeResponse(
     response.statusCode ?? 0,
     response.headers,
@@ -63,19 +60,24 @@ export async function requestRange(request: {
   response.destroy();
   switch (result.type) {
     case "changed":
-      throw new SourceChangedError(result.sizeBytes);
+      throw new RetryableError(
+        "changed",
+        sourceUnreachableError(`${request.name} has changed at ${host}`),
+        { sizeBytes: result.sizeBytes },
+      );
     case "page":
       throw new RetryableError(
+        "failed",
         sourceUnreachableError(
           `${host} sends a web page in place of ${request.name}`,
           undefined,
-          "look at it with a browser: the network, or the host, may want a sign-in first",
+          "open the source in a browser: the network or the host may require a sign-in first",
         ),
       );
-    case "lying":
-      throw new BadRangeError(host, result.why);
+    case "bad-range":
+      throw badRangeError(host, result.why);
     case "status":
-      throw toStatusError(request.name, source, answer, result.status, result.retryAfterMs);
+      throw toStatusError(request.name, source, sourceResponse, result.status, result.retryAfterMs);
     default:
       return result satisfies never;
   }
@@ -84,18 +86,18 @@ export async function requestRange(request: {
 function toStatusError(
   name: string,
   source: DownloadSource,
-  { host, rememberedRedirect: remembered }: SourceResponse,
+  { host, rememberedRedirect }: SourceResponse,
   status: number,
   retryAfterMs: number | undefined,
 ): Error {
   const isBusy = status === 429 || status === 503;
   const failure = sourceUnreachableError(`${host} answers with HTTP ${status}`);
   if (isBusy || status === 408 || status === 425 || status >= 500)
-    return new RetryableError(failure, isBusy ? { retryAfterMs } : undefined);
-  if (remembered) {
-    // Signed URLs expire; the original knows a new one.
-    source.forgetRedirect(remembered);
-    return new RetryableError(failure);
+    return new RetryableError(isBusy ? "overloaded" : "failed", failure, { retryAfterMs });
+  if (rememberedRedirect) {
+    // Signed URLs expire; the original URL redirects to a new one.
+    source.forgetRedirect(rememberedRedirect);
+    return new RetryableError("failed", failure);
   }
   const isElsewhere = host !== source.host;
   const final =
@@ -104,6 +106,6 @@ function toStatusError(
       : status === 404 || status === 410
         ? sourceNotFoundError(name, host, status)
         : failure;
-  // What a redirect led to a moment ago may not know of it yet.
-  return isElsewhere || final === failure ? new RetryableError(final) : final;
+  // The target of a recent redirect may not have the file yet.
+  return isElsewhere || final === failure ? new RetryableError("failed", final) : final;
 }

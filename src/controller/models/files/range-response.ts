@@ -2,37 +2,37 @@ import type { IncomingHttpHeaders } from "node:http";
 import { parseRetryAfter } from "../../../base/retry-after.ts";
 import type { ByteRange } from "./ranges.ts";
 
-/** What was asked for, and what is known of the file. */
+/** A request for bytes, and the known facts of the file. */
 export interface ExpectedRange {
-  /** Undefined where the whole file was asked for. */
+  /** Undefined if the whole file was requested. */
   readonly range: ByteRange | undefined;
   readonly sizeBytes: number | null;
   readonly validator: string | null;
 }
 
 export type RangeResponse =
-  /** Its bytes lie from the start of the range that was asked for up to `end`. */
+  /** Bytes from the start of the requested range up to `end`. */
   | {
       readonly type: "part";
       readonly end: number;
       readonly sizeBytes: number;
       readonly validator: string | null;
     }
-  /** The body is the file from its first byte on. */
+  /** The whole file from its first byte. */
   | {
       readonly type: "whole";
       readonly sizeBytes: number | null;
       readonly validator: string | null;
     }
-  /** The file is another one now; its size where it is told. */
+  /** The file is another one now; its size if the server sent it. */
   | { readonly type: "changed"; readonly sizeBytes: number | null }
-  /** A page for people in place of the file, as networks send that want a sign-in. */
+  /** A web page in place of the file, such as the sign-in page of a network. */
   | { readonly type: "page" }
-  /** What it says does not fit together: nothing of it can be used. */
-  | { readonly type: "lying"; readonly why: string }
+  /** The headers contradict each other or the request: nothing of the body can be used. */
+  | { readonly type: "bad-range"; readonly why: string }
   | { readonly type: "status"; readonly status: number; readonly retryAfterMs: number | undefined };
 
-/** What an answer is, by its head alone. Pure. */
+/** Classifies a response by its status and headers. Pure. */
 export function classifyRangeResponse(
   status: number,
   headers: IncomingHttpHeaders,
@@ -45,8 +45,8 @@ export function classifyRangeResponse(
   const encoding = headers["content-encoding"];
   if (encoding !== undefined && encoding !== "identity")
     return {
-      type: "lying",
-      why: `it sends the file compressed (${encoding}), and was not asked to`,
+      type: "bad-range",
+      why: `the file is compressed (${encoding}), which was not requested`,
     };
   const validator = parseStrongTag(headers.etag);
   const length = parseWholeNumber(headers["content-length"]);
@@ -62,27 +62,27 @@ export function classifyRangeResponse(
   }
   const sentRange = parseContentRange(headers["content-range"]);
   const { range } = expected;
-  if (!range) return { type: "lying", why: "it sends a part, and the whole was asked for" };
-  if (!sentRange)
-    return { type: "lying", why: "it sends a part, and does not say which (Content-Range)" };
+  if (!range) return { type: "bad-range", why: "it is a part, but the whole file was requested" };
+  if (!sentRange) return { type: "bad-range", why: "it is a part without a usable Content-Range" };
   const sizeBytes = sentRange.sizeBytes ?? expected.sizeBytes;
-  if (sizeBytes === null) return { type: "lying", why: "it does not say how large the file is" };
+  if (sizeBytes === null)
+    return { type: "bad-range", why: "it does not contain the size of the file" };
   if (isOther || (expected.sizeBytes !== null && sizeBytes !== expected.sizeBytes))
     return { type: "changed", sizeBytes };
   if (sentRange.start !== range.start || sentRange.end > range.end || sentRange.end > sizeBytes)
     return {
-      type: "lying",
-      why: `bytes ${range.start}-${range.end - 1} were asked for, and it sends ${sentRange.start}-${sentRange.end - 1}`,
+      type: "bad-range",
+      why: `bytes ${range.start}-${range.end - 1} were requested, but it has ${sentRange.start}-${sentRange.end - 1}`,
     };
   if (length !== undefined && length !== sentRange.end - sentRange.start)
     return {
-      type: "lying",
-      why: `it says that ${sentRange.end - sentRange.start} bytes come, and in another place ${length}`,
+      type: "bad-range",
+      why: `its Content-Range has ${sentRange.end - sentRange.start} bytes, its Content-Length ${length}`,
     };
   return { type: "part", end: sentRange.end, sizeBytes, validator };
 }
 
-/** The range lies behind the end of the file, which is shorter than was thought. */
+/** Classifies a 416: the range is beyond the end of the file, which may be shorter than expected. */
 function classifyUnsatisfiable(
   headers: IncomingHttpHeaders,
   expected: ExpectedRange,
@@ -96,11 +96,14 @@ function classifyUnsatisfiable(
       retryAfterMs: parseRetryAfter(headers["retry-after"], nowMs),
     };
   if (Number(size) === expected.sizeBytes)
-    return { type: "lying", why: "it has the file, and not the bytes that were asked for" };
+    return {
+      type: "bad-range",
+      why: "the requested bytes are said to be beyond the end of a file of the same size",
+    };
   return { type: "changed", sizeBytes: Number(size) };
 }
 
-/** Only a strong tag says that two answers have the same bytes. */
+/** Returns a strong entity tag: only this proves that two responses have the same bytes. */
 export function parseStrongTag(etag: string | undefined): string | null {
   return etag !== undefined && /^"[^"]{1,1024}"$/.test(etag) ? etag : null;
 }

@@ -1,13 +1,13 @@
-/** Bytes from `start` up to, and without, `end`. */
+/** The bytes from `start` (inclusive) to `end` (exclusive). */
 export interface ByteRange {
   readonly start: number;
   readonly end: number;
 }
 
-/** In order, apart from each other, none of them empty. */
+/** Sorted, disjoint, not adjacent, and not empty. */
 export type ByteRanges = readonly ByteRange[];
 
-/** With `added` in it; what touches becomes one. */
+/** Returns the union of the ranges and one more. */
 export function addRange(ranges: ByteRanges, added: ByteRange): ByteRanges {
   if (added.start >= added.end) return ranges;
   const before = ranges.filter(({ end }) => end < added.start);
@@ -20,7 +20,7 @@ export function addRange(ranges: ByteRanges, added: ByteRange): ByteRanges {
   return [...before, joined, ...after];
 }
 
-/** What is not in `ranges` of the first `sizeBytes` bytes. */
+/** Returns the ranges of the first `sizeBytes` bytes that are not in `ranges`. */
 export function findMissingRanges(ranges: ByteRanges, sizeBytes: number): ByteRanges {
   const missing: ByteRange[] = [];
   let at = 0;
@@ -33,7 +33,7 @@ export function findMissingRanges(ranges: ByteRanges, sizeBytes: number): ByteRa
   return missing;
 }
 
-/** What of `ranges` lies in the first `sizeBytes` bytes. */
+/** Returns the parts of the ranges within the first `sizeBytes` bytes. */
 export function clipRanges(ranges: ByteRanges, sizeBytes: number): ByteRanges {
   return ranges
     .filter(({ start }) => start < sizeBytes)
@@ -44,13 +44,13 @@ export function countBytes(ranges: ByteRanges): number {
   return ranges.reduce((sum, { start, end }) => sum + end - start, 0);
 }
 
-/** How many bytes are there from the beginning on without a gap. */
+/** Returns the number of bytes from the start without a gap. */
 export function countPrefixBytes(ranges: ByteRanges): number {
   const first = ranges[0];
   return first?.start === 0 ? first.end : 0;
 }
 
-/** The largest of them that are no more than `countMax`: to say less than is there is always true. */
+/** Returns the `countMax` largest ranges: a journal may list fewer bytes than are on the disk, but not more. */
 export function selectLargestRanges(ranges: ByteRanges, countMax: number): ByteRanges {
   if (ranges.length <= countMax) return ranges;
   const kept = new Set(

@@ -1,71 +1,92 @@
-import type { IncomingMessage } from "node:http";
 import type { Clock } from "../../../base/clock.ts";
+import { BerthError } from "../../../base/errors.ts";
 import type { BandwidthLimiter } from "./bandwidth-limiter.ts";
+import type { RetryLimits } from "./download-backoff.ts";
+import { sourceUnreachableError, toDiskError } from "./download-errors.ts";
+import type { Part } from "./part-queue.ts";
+import type { AcceptedResponse } from "./range-request.ts";
 import type { RequestGuard } from "./request-guard.ts";
-import type { Claim } from "./segments.ts";
+import { badRangeError, RetryableError, toNetworkError } from "./retryable-error.ts";
 
-/** Written at once: below a mebibyte the calls cost more than the copying. */
+/** Size of a write: below a mebibyte the calls cost more than the copying. */
 const WRITE_BYTES = 2 ** 20;
-/** Or after so long, so that a slow connection's bytes do not wait in memory. */
+/** A write happens at the latest after this time, so that a slow connection's bytes do not wait in memory. */
 const WRITE_AFTER_MS = 500;
 
-/** More bytes came than were announced. None of those is written. */
-export class TooManyBytesError extends Error {}
-
-export interface ReceiveDependencies {
+interface ReceiveDependencies {
   readonly clock: Clock;
   readonly bandwidth: BandwidthLimiter;
+  readonly limits: RetryLimits;
   readonly guard: RequestGuard;
   readonly write: (buffers: readonly Buffer[], position: number) => Promise<void>;
 }
 
 /**
- * Brings an answer's body to its place, up to `end`, where the answer said that it ends, or to the end of the
- * claim where that has come nearer. What had come before a failure is written. Ends early without an error
- * where the body does: the claim tells how far it is.
+ * Writes the body of a response to the file, up to `end` (the end of the response; null if it is not known) or to the
+ * end of the part if another connection has taken over its rest. The bytes received before a failure are written.
+ * Throws RetryableError when the connection broke or sends too much (`bad-range`: the surplus is not written),
+ * the BerthError of the disk, or the signal's reason.
  */
 export async function receiveBody(
-  body: IncomingMessage,
-  claim: Claim,
-  end: number,
-  tools: ReceiveDependencies,
+  { response, host }: AcceptedResponse,
+  part: Part,
+  end: number | null,
+  dependencies: ReceiveDependencies,
+  signal: AbortSignal,
 ): Promise<void> {
-  const batches = new WriteBatcher(claim, tools);
+  const { guard, limits } = dependencies;
+  const batcher = new WriteBatcher(part, dependencies);
   try {
-    await readChunks(body, claim, end, batches, tools);
-  } finally {
-    await tools.guard.pauseWhile(batches.finish());
+    try {
+      await readChunks({ response, host }, part, end ?? Infinity, batcher, dependencies);
+    } finally {
+      await guard.pauseWhile(batcher.finish());
+    }
+  } catch (error) {
+    signal.throwIfAborted();
+    const seconds = limits.stallMs / 1000;
+    if (guard.hasStalled)
+      throw new RetryableError(
+        "failed",
+        sourceUnreachableError(`${host} sent nothing for ${seconds} s`),
+      );
+    const failure = toDiskError(error);
+    throw failure instanceof BerthError || failure instanceof RetryableError
+      ? failure
+      : toNetworkError(host, error);
   }
+  if (end !== null && part.written < Math.min(part.end, end))
+    throw new RetryableError("failed", sourceUnreachableError(`${host} cut the connection`));
 }
 
-/** By events: an iterator costs a fifth more time, with sixteen thousand pieces in a gigabyte. */
+/** Reads through events: an iterator takes a fifth more time, with sixteen thousand chunks in a gigabyte. */
 function readChunks(
-  body: IncomingMessage,
-  claim: Claim,
+  { response, host }: Pick<AcceptedResponse, "response" | "host">,
+  part: Part,
   end: number,
-  batches: WriteBatcher,
+  batcher: WriteBatcher,
   { bandwidth, guard }: ReceiveDependencies,
 ): Promise<void> {
   return new Promise((resolve, reject) => {
     const fail = (error: unknown) => {
-      body.destroy();
+      response.destroy();
       reject(error);
     };
-    /** Not reading is what slows the sender down. */
+    /** A client that does not read slows the sender down. */
     const pauseFor = (work: Promise<void>) => {
-      body.pause();
-      guard.pauseWhile(work).then(() => body.resume(), fail);
+      response.pause();
+      guard.pauseWhile(work).then(() => response.resume(), fail);
     };
-    body.on("data", (chunk: Buffer) => {
+    response.on("data", (chunk: Buffer) => {
       guard.touch();
-      if (claim.received + chunk.length > end) {
-        fail(new TooManyBytesError());
+      if (part.received + chunk.length > end) {
+        fail(badRangeError(host, "it has more bytes than were announced"));
         return;
       }
-      const full = batches.add(chunk.subarray(0, Math.max(0, claim.end - claim.received)));
-      // Another connection has taken the rest over. Else the body is read to its end: the connection lives on.
-      if (claim.received >= claim.end && claim.end < end) {
-        body.destroy();
+      const full = batcher.add(chunk.subarray(0, Math.max(0, part.end - part.received)));
+      // Another connection has taken over the rest. Otherwise the response is read to its end, which keeps the connection.
+      if (part.received >= part.end && part.end < end) {
+        response.destroy();
         resolve();
         return;
       }
@@ -73,15 +94,15 @@ function readChunks(
       const both = full && wait ? Promise.all([full, wait]).then(() => undefined) : (full ?? wait);
       if (both) pauseFor(both);
     });
-    body.once("end", resolve);
-    body.once("error", reject);
-    body.once("close", resolve);
+    response.once("end", resolve);
+    response.once("error", reject);
+    response.once("close", resolve);
   });
 }
 
-/** What has come and is not written. One write goes on while the next bytes are gathered, and no more than one. */
+/** The received bytes that are not written. The next batch is gathered during a write; there is one write at a time. */
 class WriteBatcher {
-  readonly #claim: Claim;
+  readonly #part: Part;
   readonly #dependencies: ReceiveDependencies;
   #gathered: Buffer[] = [];
   #bytes = 0;
@@ -89,15 +110,15 @@ class WriteBatcher {
   #writing: Promise<void> | undefined;
   #failure: { readonly error: unknown } | undefined;
 
-  constructor(claim: Claim, tools: ReceiveDependencies) {
-    this.#claim = claim;
-    this.#dependencies = tools;
-    this.#sinceMs = tools.clock.now();
+  constructor(part: Part, dependencies: ReceiveDependencies) {
+    this.#part = part;
+    this.#dependencies = dependencies;
+    this.#sinceMs = dependencies.clock.now();
   }
 
-  /** Takes what comes next. A promise is given back where nothing more should be added before it resolves. */
+  /** Adds a chunk. The caller must not add more until the returned promise, if any, has resolved. */
   add(chunk: Buffer): Promise<void> | undefined {
-    this.#claim.received += chunk.length;
+    this.#part.received += chunk.length;
     this.#gathered.push(chunk);
     this.#bytes += chunk.length;
     const isDue =
@@ -110,7 +131,7 @@ class WriteBatcher {
     return undefined;
   }
 
-  /** When it has resolved, all of it is written. */
+  /** Writes the rest. Rejects if any write failed. */
   async finish(): Promise<void> {
     await this.#writing;
     if (this.#bytes > 0 && !this.#failure) this.#start();
@@ -118,11 +139,11 @@ class WriteBatcher {
     if (this.#failure) throw this.#failure.error;
   }
 
-  /** Never rejects: the failure is told to whoever adds or finishes next. */
+  /** Never rejects: the next call of `add` or `finish` throws the failure. */
   async #write(buffers: readonly Buffer[], position: number, bytes: number): Promise<void> {
     try {
       await this.#dependencies.write(buffers, position);
-      this.#claim.written = position + bytes;
+      this.#part.written = position + bytes;
     } catch (error) {
       this.#failure = { error };
     } finally {
@@ -132,8 +153,8 @@ class WriteBatcher {
 
   #start(): void {
     if (this.#failure || this.#bytes === 0) return;
-    const claim = this.#claim;
-    const [buffers, bytes, position] = [this.#gathered, this.#bytes, claim.received - this.#bytes];
+    const part = this.#part;
+    const [buffers, bytes, position] = [this.#gathered, this.#bytes, part.received - this.#bytes];
     this.#gathered = [];
     this.#bytes = 0;
     this.#sinceMs = this.#dependencies.clock.now();

@@ -1,6 +1,7 @@
 import type { Clock } from "../../../base/clock.ts";
+import type { RetryLimits } from "./download-backoff.ts";
 
-/** Aborts one request when the whole download does, or when nothing has come for too long. */
+/** Aborts a request when the download is aborted, or when nothing was received for too long. */
 export class RequestGuard implements Disposable {
   readonly #controller = new AbortController();
   readonly #clock: Clock;
@@ -12,14 +13,17 @@ export class RequestGuard implements Disposable {
   #hasStalled = false;
   #cancel: () => void = () => {};
 
-  constructor(clock: Clock, stallMs: number, parent: AbortSignal) {
+  constructor(
+    { clock, limits }: { readonly clock: Clock; readonly limits: RetryLimits },
+    parent: AbortSignal,
+  ) {
     this.#clock = clock;
-    this.#stallMs = stallMs;
+    this.#stallMs = limits.stallMs;
     this.#parent = parent;
     this.#lastReceivedMs = clock.now();
     if (parent.aborted) this.#follow();
     else parent.addEventListener("abort", this.#follow, { once: true });
-    this.#watch(stallMs);
+    this.#watch(this.#stallMs);
   }
 
   get signal(): AbortSignal {
@@ -30,12 +34,12 @@ export class RequestGuard implements Disposable {
     return this.#hasStalled;
   }
 
-  /** Something was heard. Costs no timer: there are thousands of pieces a second. */
+  /** Restarts the timeout. Starts no timer, because there are thousands of chunks a second. */
   touch(): void {
     this.#lastReceivedMs = this.#clock.now();
   }
 
-  /** While `work` lasts it is we who do not read on: the disk is slow, or the bandwidth has a cap. */
+  /** Suspends the timeout while `work` runs: the disk is slow, or the bandwidth is limited. */
   async pauseWhile(work: Promise<void>): Promise<void> {
     this.#isPaused = true;
     try {
@@ -54,7 +58,7 @@ export class RequestGuard implements Disposable {
         return;
       }
       this.#hasStalled = true;
-      this.#controller.abort(new DOMException("nothing came", "TimeoutError"));
+      this.#controller.abort(new DOMException("nothing was received", "TimeoutError"));
     });
   }
 

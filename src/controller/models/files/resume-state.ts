@@ -1,15 +1,15 @@
 import type { PartialOrigin } from "./partial-file.ts";
 import type { ByteRanges } from "./ranges.ts";
 
-/** What an earlier try knew of the file, as far as it still holds. */
+/** The facts of the file that an earlier attempt recorded and that still apply. */
 export interface ResumeState {
   readonly sizeBytes: number | null;
   readonly validator: string | null;
 }
 
 /**
- * Whether what an earlier try has left is certain to be of the same file; undefined: it is of no use. With a digest
- * the end will tell; without one only the entity tag can, and only for the same URL. Pure.
+ * Returns undefined if the bytes of an earlier attempt may be of another file. With a digest, verification detects
+ * that; without one, only the entity tag of the same URL proves it. Pure.
  */
 export function resolveResumeState(
   found: PartialOrigin,

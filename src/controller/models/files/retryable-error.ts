@@ -1,49 +1,64 @@
 import { type BerthError, getErrorMessage, isAbortError } from "../../../base/errors.ts";
 import { getSystemCode, sourceUnreachableError } from "./download-errors.ts";
 
-/** A request has failed in a way that another one may not. `final` is what it comes to when none succeeds. */
+/**
+ * The way in which a failed request can be repeated:
+ * - `failed`: the same request may succeed later;
+ * - `overloaded`: the same, with fewer connections and after `retryAfterMs`;
+ * - `bad-range`: the response contradicts itself or the request; the same request may succeed;
+ * - `no-ranges`: the server does not send parts correctly; one stream of the whole file may succeed;
+ * - `changed`: the file at the source is another one; only a new download may succeed.
+ */
+type RetryableKind = "failed" | "overloaded" | "bad-range" | "no-ranges" | "changed";
+
+/** A request failed, and another one may succeed. */
 export class RetryableError extends Error {
+  readonly kind: RetryableKind;
+  /** The error to throw when the retries are used up. */
   readonly finalError: BerthError;
-  /** The server is overloaded: fewer connections, and not before this time is over. */
-  readonly overload: { readonly retryAfterMs: number | undefined } | undefined;
-
-  constructor(final: BerthError, busy?: { readonly retryAfterMs: number | undefined }) {
-    super(final.message, { cause: final });
-    this.finalError = final;
-    this.overload = busy;
-  }
-}
-
-/** The file at the source is another one than before: what has come is of no use. */
-export class SourceChangedError extends Error {
+  /** With `overloaded`, if the server sent it. */
+  readonly retryAfterMs: number | undefined;
+  /** With `changed`, if the server sent it: the new size. */
   readonly sizeBytes: number | null;
 
-  constructor(sizeBytes: number | null) {
-    super("the file has changed at its source");
-    this.sizeBytes = sizeBytes;
+  constructor(
+    kind: RetryableKind,
+    finalError: BerthError,
+    details: {
+      readonly retryAfterMs?: number | undefined;
+      readonly sizeBytes?: number | null;
+    } = {},
+  ) {
+    super(finalError.message, { cause: finalError });
+    this.kind = kind;
+    this.finalError = finalError;
+    this.retryAfterMs = details.retryAfterMs;
+    this.sizeBytes = details.sizeBytes ?? null;
   }
 }
 
-/** What a server says of the bytes that it sends cannot be right, or is not what it was asked for. */
-export class BadRangeError extends RetryableError {
-  constructor(host: string, why: string) {
-    super(sourceUnreachableError(`what ${host} sends cannot be right: ${why}`));
-  }
+export function badRangeError(host: string, why: string): RetryableError {
+  return new RetryableError(
+    "bad-range",
+    sourceUnreachableError(`${host} sent a contradictory response: ${why}`),
+  );
 }
 
-/** The server cannot, or does not rightly, send parts: one stream from the beginning has to do. */
-export class RangesRefusedError extends Error {}
+export function noRangesError(reason: string): RetryableError {
+  return new RetryableError("no-ranges", sourceUnreachableError(reason));
+}
 
-/** Errors of sockets and of TLS, as people may read them. */
+/** Converts an error of a socket or of TLS. */
 export function toNetworkError(host: string, error: unknown): RetryableError {
   const code = getSystemCode(error);
   const why = isAbortError(error)
     ? "the connection was closed"
     : describeNetworkReason(code, error);
   const hint = /CERT|SELF_SIGNED|UNABLE_TO_VERIFY/.test(code ?? "")
-    ? "its certificate is not trusted here: name the file of its authority in NODE_EXTRA_CA_CERTS"
+    ? "its certificate is not trusted on this machine: set NODE_EXTRA_CA_CERTS to the file of its certificate authority"
     : undefined;
   return new RetryableError(
+    "failed",
     sourceUnreachableError(`${host} cannot be reached: ${why}`, error, hint),
   );
 }
@@ -52,16 +67,16 @@ function describeNetworkReason(code: string | undefined, error: unknown): string
   switch (code) {
     case "ENOTFOUND":
     case "EAI_AGAIN":
-      return "its name is not known here (DNS)";
+      return "its name cannot be resolved (DNS)";
     case "ECONNREFUSED":
-      return "nothing listens there";
+      return "it refused the connection";
     case "ECONNRESET":
     case "EPIPE":
       return "the connection was cut";
     case "ETIMEDOUT":
     case "EHOSTUNREACH":
     case "ENETUNREACH":
-      return "the network does not lead there";
+      return "there is no network route to it";
     default:
       return code ?? getErrorMessage(error);
   }

@@ -10,18 +10,18 @@ interface RunningTransfer {
   isOver: boolean;
 }
 
-/** The transfers under way, one for each content, however many want it. It ends when nobody does any more. */
+/** Runs one transfer for each content. A transfer is aborted when no caller waits for it any more. */
 export class SharedTransfers implements AsyncDisposable {
   readonly #running = new Map<string, RunningTransfer>();
 
-  /** The transfer of a content that is under way. */
+  /** Returns the running transfer of a content. */
   get(content: string): FileTransfer | undefined {
     return this.#running.get(content)?.transfer;
   }
 
   /**
-   * Waits for the transfer that is under way, or begins one. Where another's fails at the hub, it is tried
-   * once more as `begin` does it: with another token, or from another place, it may succeed.
+   * Waits for the running transfer, or starts one. If another caller's transfer fails at the hub, it is started
+   * again by `begin`: another token or URL may succeed.
    */
   async joinOrStart(
     content: string,
@@ -70,8 +70,8 @@ export class SharedTransfers implements AsyncDisposable {
     } finally {
       running.waiting -= 1;
       if (running.waiting === 0 && !running.isOver) {
-        running.stop.abort(new DOMException("nobody wants it any more", "AbortError"));
-        // What has come is flushed and noted before anybody hears of the end.
+        running.stop.abort(new DOMException("no caller waits for the transfer", "AbortError"));
+        // The received bytes are flushed and journaled before the caller continues.
         await running.result.then(ignore, ignore);
       }
     }

@@ -9,23 +9,23 @@ export interface StoredFile {
   readonly sha256: string | null;
 }
 
-/** What of a model is whole, verified and not changed since. Never reads contents. */
+/** The complete, verified and unchanged files of models. Never reads contents. */
 export class StoredFiles {
   readonly #blobs: Blobs;
   readonly #views: Views;
   readonly #local: LocalFiles;
 
-  constructor(parts: {
+  constructor(dependencies: {
     readonly blobs: Blobs;
     readonly views: Views;
     readonly local: LocalFiles;
   }) {
-    this.#blobs = parts.blobs;
-    this.#views = parts.views;
-    this.#local = parts.local;
+    this.#blobs = dependencies.blobs;
+    this.#views = dependencies.views;
+    this.#local = dependencies.local;
   }
 
-  /** All of it, under its own names; undefined where one file is not. */
+  /** Returns the model with its own file names; undefined if a file is missing. */
   async find(model: ResolvedModel): Promise<StoredModel | undefined> {
     const found: StoredFile[] = [];
     for (const file of model.files) {
@@ -51,7 +51,7 @@ export class StoredFiles {
 
   describe(model: ResolvedModel, stored: readonly StoredFile[]): StoredModel {
     const [first] = model.files;
-    if (!first) throw new Error("a model without files");
+    if (!first) throw new Error("a model has no files");
     const { location } = first;
     return {
       path: location.type === "local" ? location.path : this.#views.getPath(model.key, first.name),

@@ -1,15 +1,15 @@
 import { readFile, stat, utimes } from "node:fs/promises";
 import { writeDurably } from "../../../base/atomic-file.ts";
 
-/** How a file stood when its bytes were last read and found right. */
+/** The state of a file when it was last verified. */
 export interface FileStamp {
   readonly sizeBytes: number;
-  /** In nanoseconds, in decimal: more digits than a number has. */
+  /** Nanoseconds in decimal: a number does not have enough digits. */
   readonly modifiedNs: string;
   readonly inode: string;
 }
 
-/** Of what a path leads to; undefined where there is no file. */
+/** Returns the stamp of the file that a path leads to; undefined if there is none. */
 export async function readFileStamp(path: string): Promise<FileStamp | undefined> {
   try {
     const found = await stat(path, { bigint: true });
@@ -33,7 +33,7 @@ export interface VerificationNote {
   readonly sha256: string;
 }
 
-/** Undefined where there is none, or none that can be read: then it is verified anew. */
+/** Returns undefined if there is no readable note: the file is then verified again. */
 export async function readVerificationNote(path: string): Promise<VerificationNote | undefined> {
   try {
     const value: unknown = JSON.parse(await readFile(path, "utf8"));
@@ -62,7 +62,7 @@ export async function writeVerificationNote(
   await updateLastUsed(path, nowMs);
 }
 
-/** The note's own time says when the file was last of use to somebody. */
+/** The modification time of the note is the time when the file was last used. */
 export async function updateLastUsed(path: string, nowMs: number): Promise<void> {
   await utimes(path, nowMs / 1000, nowMs / 1000);
 }

@@ -6,7 +6,7 @@ import { BerthError } from "../../../base/errors.ts";
 const NAME_BYTES_MAX = 255;
 const PATH_BYTES_MAX = 1024;
 
-/** The folders of the models: files under their own names, each a link to its content. */
+/** The folders of the models: links to the contents under the models' own file names. */
 export class Views {
   readonly #dir: string;
   readonly #blobsDir: string;
@@ -16,12 +16,12 @@ export class Views {
     this.#blobsDir = blobsDir;
   }
 
-  /** Throws `model_unusable` for a name that leads out of the folder, or that no folder can hold. */
+  /** Throws `model_unusable` for a name that leads out of the folder or that the file system cannot store. */
   getPath(key: string, name: string): string {
     return join(this.#getFolder(key), ...parseFileName(name));
   }
 
-  /** The sha256 of what it leads to, whether that is there or not. */
+  /** Returns the sha256 that the link names, even if there is no such content. */
   async readDigest(key: string, name: string): Promise<string | undefined> {
     return readLinkedDigest(this.getPath(key, name));
   }
@@ -47,7 +47,7 @@ export class Views {
     return readdir(this.#dir).catch(() => []);
   }
 
-  /** Every content that a model's files lead to. */
+  /** Returns the sha256 of every content that a model's links name. */
   async listDigests(key: string): Promise<Set<string>> {
     const found = new Set<string>();
     const folder = this.#getFolder(key);
@@ -61,9 +61,9 @@ export class Views {
   }
 
   #getFolder(key: string): string {
-    // Keys are made by the code that resolves sources; a wrong one is a mistake of ours.
+    // Keys come from resolved sources, not from users.
     if (!/^[^/\0]{1,200}$/.test(key) || key === "." || key === "..")
-      throw new Error("the key of a model's files is no name of a folder");
+      throw new Error("the key of a model is not a valid folder name");
     return join(this.#dir, key);
   }
 }
@@ -74,7 +74,7 @@ async function readLinkedDigest(path: string): Promise<string | undefined> {
   return /^[0-9a-f]{64}$/.test(name) ? name : undefined;
 }
 
-/** Names come from the hub: somebody may have chosen one to write outside. */
+/** Splits a file name of a hub, which may be malicious and lead out of the folder. */
 function parseFileName(name: string): string[] {
   const parts = name.split("/");
   const isRight =
@@ -85,13 +85,13 @@ function parseFileName(name: string): string[] {
         part !== "" &&
         part !== "." &&
         part !== ".." &&
-        // Room for the ending that a link has while it is made.
+        // Leaves space for the suffix of a link that is being created.
         Buffer.byteLength(part) <= NAME_BYTES_MAX - 4,
     );
   if (isRight) return parts;
   throw new BerthError(
     "model_unusable",
-    `a file of the model has a name that cannot be used here: ${JSON.stringify(name.slice(0, 100))}`,
+    `a file of the model has a name that cannot be used: ${JSON.stringify(name.slice(0, 100))}`,
     { hint: "choose another file of the repository" },
   );
 }

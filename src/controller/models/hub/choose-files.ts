@@ -10,7 +10,7 @@ export interface FileRequest {
 }
 
 export interface ChosenFiles {
-  /** The first is the one to load; all parts of a split model, in their order. */
+  /** The first one is the file to load; for a split model all parts in their order. */
   readonly names: readonly string[];
   readonly quantization: string | null;
 }
@@ -22,9 +22,9 @@ interface ModelGroup {
 }
 
 /**
- * Picks the files of one model out of all that a repository lists. Pure. `title` names the repository in
- * messages. Throws `hub_not_found` (nothing fits; the message names what there is) and `invalid_spec`
- * (several fit alike).
+ * Chooses the files of one model from all files of a repository. Pure. `title` is the repository's name in
+ * messages. Throws `hub_not_found` (no file matches; the message lists the files) and `invalid_spec` (several match
+ * equally).
  */
 export function chooseFiles(
   title: string,
@@ -57,7 +57,7 @@ function groupFiles(listed: readonly string[]): ModelGroup[] {
   });
 }
 
-/** Never a companion; a model that is made to guess for another one only where there is nothing else. */
+/** Leaves out companions; leaves out draft models unless there are no others. */
 function selectLoadable(all: readonly ModelGroup[]): ModelGroup[] {
   const models = all.filter(({ first }) => first.role === "model");
   return models.length > 0 ? models : all.filter(({ first }) => first.role === "draft");
@@ -89,7 +89,7 @@ function findByQuantization(
 ): ModelGroup {
   const canonical = canonicalQuantization(wanted);
   const exact = models.filter(({ first }) => first.quantization === canonical);
-  // Q4_K_XL may stand for UD-Q4_K_XL, where that is the only one of its kind.
+  // Q4_K_XL matches UD-Q4_K_XL if that is the only one.
   const dynamic = models.filter(({ first }) => first.quantization === `UD-${canonical}`);
   const fit = exact.length > 0 ? exact : dynamic;
   if (fit.length === 0) {
@@ -101,7 +101,7 @@ function findByQuantization(
         hint:
           there.length > 0
             ? `it has ${formatList(there, "")}`
-            : `its names tell no quantization: choose with file among ${formatList(models.map(describeGroup), "")}`,
+            : `its file names contain no quantization: set file to one of ${formatList(models.map(describeGroup), "")}`,
       },
     );
   }
@@ -114,10 +114,12 @@ function findByPreference(title: string, models: readonly ModelGroup[]): ModelGr
   const ranks = models.map((model) => rankQuantization(model.first.quantization ?? ""));
   const best = smallest(ranks);
   const fit = models.filter((_, index) => ranks[index] === best);
-  return requireOne(fit, `${title} has several models, and nothing says which one`);
+  return requireOne(fit, `${title} has several models, and the spec does not choose one`);
 }
 
-/** Between files of one quantization: whole before split, and one outside folders before those inside. */
+/**
+ * Prefers, among files of one quantization, a single file to a split one, and one outside folders to those inside.
+ */
 function requireOne(fit: readonly ModelGroup[], problem: string): ModelGroup {
   const depths = fit.map(({ first }) => first.name.split("/").length);
   const least = smallest(depths);
@@ -130,7 +132,7 @@ function requireOne(fit: readonly ModelGroup[], problem: string): ModelGroup {
   throw ambiguousChoiceError(problem, fit);
 }
 
-/** Repositories list thousands of files, which are too many for arguments of a call. */
+/** Array spread would exceed the limit of arguments: repositories list thousands of files. */
 function smallest(numbers: readonly number[]): number {
   return numbers.reduce((least, one) => Math.min(least, one), Number.POSITIVE_INFINITY);
 }
@@ -153,8 +155,8 @@ function toChosenFiles(title: string, { first, members }: ModelGroup): ChosenFil
       );
       throw new BerthError(
         "hub_not_found",
-        `${title} lists ${getFileStem({ first, members })} as ${first.part.count} parts, and lacks part ${parts}`,
-        { hint: "it may still be on its way to the hub; try later, or choose another file" },
+        `${title} lists ${getFileStem({ first, members })} as ${first.part.count} parts, but part ${parts} is missing`,
+        { hint: "it may not be uploaded yet; try later, or choose another file" },
       );
     }
   }
@@ -164,13 +166,13 @@ function toChosenFiles(title: string, { first, members }: ModelGroup): ChosenFil
 function noLoadableModelError(title: string, all: readonly ModelGroup[]): BerthError {
   return all.length === 0
     ? new BerthError("hub_not_found", `${title} has no GGUF file`, {
-        hint: "choose a repository that has some: their names often end in -GGUF",
+        hint: "choose a repository with GGUF files: their names often end in -GGUF",
       })
     : new BerthError(
         "hub_not_found",
-        `${title} has no model as GGUF file, only what goes with one`,
+        `${title} has no model as a GGUF file, only files that accompany one`,
         {
-          hint: `it has ${formatList(all.map(describeGroup), "")}; file takes any of them`,
+          hint: `it has ${formatList(all.map(describeGroup), "")}; set file to use one of them`,
         },
       );
 }
@@ -195,7 +197,7 @@ function describeGroup({ first }: ModelGroup): string {
   return first.part ? `${first.name} (${first.part.count} parts)` : first.name;
 }
 
-/** Repositories of large publishers hold some thirty models; a message holds what can be read at once. */
+/** Repositories of large publishers have some thirty models; longer lists are cut off. */
 const LISTED_MAX = 30;
 
 function formatList(items: readonly string[], none: string): string {

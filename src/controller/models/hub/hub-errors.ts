@@ -2,40 +2,40 @@ import type { IncomingHttpHeaders } from "node:http";
 import { BerthError, getErrorMessage } from "../../../base/errors.ts";
 import { parseRetryAfter } from "../../../base/retry-after.ts";
 
-/** As much of an answer as tells why it is none. */
+/** The parts of a response that explain a refusal. */
 interface RefusedResponse {
   readonly url: URL;
   readonly status: number;
   readonly headers: IncomingHttpHeaders;
 }
 
-/** The errors of the port that any server can be the reason of. Messages name hosts, never tokens or queries. */
+/** The errors of the port that any server can cause. Messages name hosts, never tokens or queries. */
 export function hubUnreachableError(url: URL, why: string, cause?: unknown): BerthError {
   const hint = /CERT|SELF_SIGNED|UNABLE_TO/.test(why)
-    ? "its certificate is not trusted here: name the file of its authority in NODE_EXTRA_CA_CERTS"
-    : "check the address and the network; it is tried again";
+    ? "its certificate is not trusted on this machine: set NODE_EXTRA_CA_CERTS to the file of its certificate authority"
+    : "check the address and the network; Berth will retry";
   return new BerthError("hub_unreachable", `${url.host}: ${why}`, { hint, cause });
 }
 
-/** 429 and 5xx, and whatever else no server should answer: another try may help. */
-export function retryLaterError(answer: RefusedResponse, nowMs: number): BerthError {
-  const { url, status, headers } = answer;
+/** Converts 429, 5xx and unexpected statuses, after which another attempt may succeed. */
+export function retryLaterError(response: RefusedResponse, nowMs: number): BerthError {
+  const { url, status, headers } = response;
   const retryAfterMs = parseWaitMs(headers, nowMs);
   const details = retryAfterMs === undefined ? undefined : { retryAfterMs };
   if (status !== 429)
     return new BerthError("hub_unreachable", `${url.host} answers with HTTP ${status}`, {
-      hint: "it is tried again",
+      hint: "Berth will retry",
       details,
     });
   const wait =
     retryAfterMs === undefined ? "" : `, for ${Math.max(1, Math.ceil(retryAfterMs / 1000))} s`;
   return new BerthError("hub_unreachable", `${url.host} refuses more requests${wait} (HTTP 429)`, {
-    hint: "it is tried again after that; with a token, hubs allow more",
+    hint: "Berth will retry after that; hubs allow more requests with a token",
     details,
   });
 }
 
-/** Retry-After, or the RateLimit header (`"api";r=0;t=155`), by which some hubs say it. */
+/** Reads Retry-After, or the RateLimit header (`"api";r=0;t=155`) that some hubs send. */
 function parseWaitMs(headers: IncomingHttpHeaders, nowMs: number): number | undefined {
   const retryAfter = parseRetryAfter(headers["retry-after"], nowMs);
   if (retryAfter !== undefined) return retryAfter;
@@ -44,7 +44,7 @@ function parseWaitMs(headers: IncomingHttpHeaders, nowMs: number): number | unde
   return seconds === undefined ? undefined : Number(seconds) * 1000;
 }
 
-/** What a failed connection comes to. */
+/** Describes a failed connection. */
 export function describeNetworkError(error: unknown, { hostname, protocol }: URL): string {
   const code = findErrorCode(error);
   switch (code) {
@@ -52,10 +52,10 @@ export function describeNetworkError(error: unknown, { hostname, protocol }: URL
     case "EAI_AGAIN":
       return `the name ${hostname} cannot be resolved (${code})`;
     case "ECONNREFUSED":
-      return "nothing listens there (ECONNREFUSED)";
+      return "it refused the connection (ECONNREFUSED)";
     case "EHOSTUNREACH":
     case "ENETUNREACH":
-      return `there is no way there (${code})`;
+      return `there is no network route to it (${code})`;
     case "ECONNRESET":
     case "EPIPE":
       return `the connection was cut (${code})`;
@@ -64,8 +64,8 @@ export function describeNetworkError(error: unknown, { hostname, protocol }: URL
     case "":
       return getErrorMessage(error);
     default:
-      if (code.startsWith("HPE_")) return `what answers does not speak HTTP (${code})`;
-      if (protocol === "https:") return `there is no TLS connection to it (${code})`;
+      if (code.startsWith("HPE_")) return `the response is not HTTP (${code})`;
+      if (protocol === "https:") return `the TLS connection failed (${code})`;
       return `it cannot be reached (${code})`;
   }
 }
@@ -73,7 +73,7 @@ export function describeNetworkError(error: unknown, { hostname, protocol }: URL
 function findErrorCode(error: unknown): string {
   const code: unknown = error instanceof Error && "code" in error ? error.code : undefined;
   if (typeof code === "string") return code;
-  // A name with several addresses fails with all their errors.
+  // A name with several addresses fails with one error for each.
   if (error instanceof AggregateError) return findErrorCode(error.errors[0]);
   return "";
 }

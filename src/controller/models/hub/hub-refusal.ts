@@ -7,55 +7,55 @@ export interface HubQuery {
   /** `org/name` */
   readonly id: string;
   readonly revision: string | undefined;
-  /** Null where the listing was asked for. */
+  /** Null for a request of the listing. */
   readonly file: string | null;
 }
 
 /**
- * The error that a hub's answer means. By the X-Error-Code header, which says more than the status: a hub
- * answers 401 also for what is not there, so that nobody learns which private repositories there are.
+ * Converts a response of a hub to an error. The X-Error-Code header is more specific than the status: a hub answers
+ * 401 also for missing repositories, so that it does not reveal which private ones exist.
  */
-export function toHubError(answer: HttpResponse, query: HubQuery, nowMs: number): BerthError {
-  const { status, headers } = answer;
+export function toHubError(response: HttpResponse, query: HubQuery, nowMs: number): BerthError {
+  const { status, headers } = response;
   const code = getFirstValue(headers["x-error-code"]);
-  if (status === 429 || status >= 500 || status < 400) return retryLaterError(answer, nowMs);
-  if (code === "GatedRepo") return gatedError(answer, query);
+  if (status === 429 || status >= 500 || status < 400) return retryLaterError(response, nowMs);
+  if (code === "GatedRepo") return gatedError(response, query);
   if (code === "RevisionNotFound") return noRevisionError(query);
   if (code === "EntryNotFound" && query.file !== null) return noFileError(query);
-  const isElsewhere = answer.url.origin !== query.endpoint.origin;
+  const isElsewhere = response.url.origin !== query.endpoint.origin;
   if (isElsewhere && (status === 401 || status === 403))
     return new BerthError(
       "hub_denied",
-      `${query.endpoint.host} redirects to ${answer.url.host}, which wants a token; none is sent to another server`,
-      { hint: "set HF_ENDPOINT to that server, if it is meant to have the token" },
+      `${query.endpoint.host} redirects to ${response.url.host}, which requires a token; Berth sends none to another server`,
+      { hint: "set HF_ENDPOINT to that server if it may receive the token" },
     );
   const message = getFirstValue(headers["x-error-message"]) ?? "";
   if (status === 401)
-    return answer.isAuthorised ? refusedTokenError(query) : hiddenOrAbsentError(query);
+    return response.isAuthorised ? refusedTokenError(query) : hiddenOrAbsentError(query);
   if (status === 403) return forbiddenError(query, message);
   if (status === 404 || status === 410)
     return code === undefined && query.file !== null
       ? noFileError(query)
-      : absentRepositoryError(query, answer.isAuthorised);
+      : absentRepositoryError(query, response.isAuthorised);
   return new BerthError(
     "hub_not_found",
-    `${describeQuery(query)}: the hub refuses the request with HTTP ${status}`,
+    `${describeQuery(query)}: the hub refused the request with HTTP ${status}`,
     { hint: "check source and revision" },
   );
 }
 
-function gatedError(answer: HttpResponse, query: HubQuery): BerthError {
+function gatedError(response: HttpResponse, query: HubQuery): BerthError {
   const page = `${query.endpoint.href.replace(/\/$/, "")}/${query.id}`;
-  if (!answer.isAuthorised)
+  if (!response.isAuthorised)
     return new BerthError(
       "hub_denied",
       `${describeQuery(query)} is gated: its files need a token`,
       {
-        hint: `accept its terms at ${page}, and name a Secret with a token of that account in credential, or set HF_TOKEN`,
+        hint: `accept its terms at ${page}, and set credential to a Secret with a token of that account, or set HF_TOKEN`,
       },
     );
-  if (answer.status === 401) return refusedTokenError(query);
-  const message = getFirstValue(answer.headers["x-error-message"]) ?? "";
+  if (response.status === 401) return refusedTokenError(query);
+  const message = getFirstValue(response.headers["x-error-message"]) ?? "";
   return /await|pending/i.test(message)
     ? new BerthError(
         "hub_denied",
@@ -69,20 +69,20 @@ function gatedError(answer: HttpResponse, query: HubQuery): BerthError {
       );
 }
 
-/** With a token that it accepts, a hub answers 403 of what is not for its account, and 404 of what is not there. */
+/** With an accepted token, a hub answers 403 for repositories of other accounts, and 404 for missing ones. */
 function refusedTokenError(query: HubQuery): BerthError {
   return new BerthError("hub_denied", `${query.endpoint.host} does not accept the token`, {
-    hint: "it may be mistyped, expired or revoked: make a new one, and put it into the Secret of credential, or into HF_TOKEN",
+    hint: "it may be mistyped, expired or revoked: create a new one, and save it in the Secret of credential or in HF_TOKEN",
   });
 }
 
-/** Most often the name is wrong, which is what the hub's own clients take it for. */
+/** The most frequent cause is a wrong name, which the hub's own clients assume too. */
 function hiddenOrAbsentError(query: HubQuery): BerthError {
   return new BerthError(
     "hub_not_found",
     `${describeQuery(query)} does not exist, or is private: without a token, the hub does not say which`,
     {
-      hint: "check the spelling of source; for a private repository, name a Secret with a token in credential, or set HF_TOKEN",
+      hint: "check the spelling of source; for a private repository, set credential to a Secret with a token, or set HF_TOKEN",
     },
   );
 }
@@ -90,7 +90,7 @@ function hiddenOrAbsentError(query: HubQuery): BerthError {
 function absentRepositoryError(query: HubQuery, authorised: boolean): BerthError {
   return new BerthError("hub_not_found", `there is no repository ${describeQuery(query)}`, {
     hint: authorised
-      ? "check the spelling of source; the hub says the same of private repositories that the token may not read"
+      ? "check the spelling of source; the hub gives the same response for private repositories that the token may not read"
       : "check the spelling of source",
   });
 }
@@ -116,7 +116,7 @@ function noRevisionError(query: HubQuery): BerthError {
       hint:
         revision === undefined
           ? "choose another repository"
-          : "correct revision, or leave it out for the main branch",
+          : "correct revision, or omit it for the main branch",
     },
   );
 }

@@ -24,10 +24,10 @@ export interface HubEndpoint {
   readonly now: () => number;
 }
 
-/** A listing of thousands of files with their digests; one of a usual repository has some kilobytes. */
+/** Enough for a listing of thousands of files with digests; a usual one has some kilobytes. */
 const LISTING_BYTES_MAX = 64 * 1024 * 1024;
 
-/** What a repository of a hub comes to: one commit of it, the files of one model, and their digests. */
+/** Resolves a repository to a commit and the files of one model with their digests. */
 export async function resolveRepository(
   hub: HubEndpoint,
   request: RepositoryRequest,
@@ -52,7 +52,7 @@ export async function resolveRepository(
       listing.commit,
       ...name.split("/"),
     ]);
-    // Whether this account gets the files of a gated repository shows at the first of them, and nowhere else.
+    // Only the first file shows if this account has access to a gated repository.
     const isKnown = listed.sizeBytes !== null && (listed.sha256 ?? listed.gitBlob) !== null;
     const query = { ...request, endpoint: hub.endpoint, id, file: name };
     const facts =
@@ -85,9 +85,9 @@ async function fetchListing(
   const { id, revision, token } = request;
   const view = revision === undefined ? [] : ["revision", revision];
   const url = buildUrl(hub.endpoint, ["api", "models", ...id.split("/"), ...view]);
-  // Sizes and digests are told only to those who ask.
+  // The listing has sizes and digests only with this parameter.
   url.searchParams.set("blobs", "true");
-  const answer = await sendHttpRequest(
+  const response = await sendHttpRequest(
     {
       method: "GET",
       url,
@@ -98,13 +98,13 @@ async function fetchListing(
     },
     signal,
   );
-  if (answer.status !== 200)
-    throw toHubError(answer, { endpoint: hub.endpoint, id, revision, file: null }, hub.now());
-  const listing = parseRepositoryListing(answer.body);
+  if (response.status !== 200)
+    throw toHubError(response, { endpoint: hub.endpoint, id, revision, file: null }, hub.now());
+  const listing = parseRepositoryListing(response.body);
   if (!listing)
     throw hubUnreachableError(
-      answer.url,
-      "what it answers is no listing of a repository; is it a hub?",
+      response.url,
+      "the response is not a listing of a repository; is it a hub?",
     );
   return listing;
 }
@@ -115,7 +115,7 @@ interface FileFacts {
   readonly gitBlob: string | null;
 }
 
-/** What the hub says of one file, without fetching it. Throws where it would not give it. */
+/** Returns the hub's facts of one file without downloading it. Throws if the hub denies access. */
 async function fetchFileFacts(
   hub: HubEndpoint,
   url: URL,
@@ -123,7 +123,7 @@ async function fetchFileFacts(
   token: string | undefined,
   signal: AbortSignal,
 ): Promise<FileFacts> {
-  const answer = await sendHttpRequest(
+  const response = await sendHttpRequest(
     {
       method: "HEAD",
       url,
@@ -134,10 +134,10 @@ async function fetchFileFacts(
     },
     signal,
   );
-  if (answer.status >= 400) throw toHubError(answer, query, hub.now());
-  const tag = getHeader(answer, "x-linked-etag") ?? getHeader(answer, "etag") ?? "";
+  if (response.status >= 400) throw toHubError(response, query, hub.now());
+  const tag = getHeader(response, "x-linked-etag") ?? getHeader(response, "etag") ?? "";
   const digest = /^(?:W\/)?"([0-9a-f]+)"$/.exec(tag)?.[1] ?? "";
-  const size = getHeader(answer, "x-linked-size") ?? getHeader(answer, "content-length");
+  const size = getHeader(response, "x-linked-size") ?? getHeader(response, "content-length");
   return {
     sizeBytes: size !== undefined && /^\d{1,15}$/.test(size) ? Number(size) : null,
     sha256: digest.length === 64 ? digest : null,
@@ -145,7 +145,7 @@ async function fetchFileFacts(
   };
 }
 
-/** The spec's digest has the last word: where the hub says another, nothing is downloaded for nothing. */
+/** Applies the digest of the spec. Throws before a download if the hub reports another one. */
 function withExpectedDigest(
   file: ResolvedFile,
   sha256: string | undefined,
@@ -155,13 +155,13 @@ function withExpectedDigest(
   if (file.sha256 !== null && file.sha256 !== sha256)
     throw new BerthError(
       "digest_mismatch",
-      `${file.name} of ${title} has the sha256 ${file.sha256}, and spec.sha256 says ${sha256}`,
-      { hint: "correct sha256, or name the revision that it belongs to" },
+      `${file.name} of ${title} has the sha256 ${file.sha256}, but spec.sha256 is ${sha256}`,
+      { hint: "correct sha256, or set revision to the one that it belongs to" },
     );
   return { ...file, sha256 };
 }
 
-/** A repository that was renamed, or spelt otherwise, is asked for by its own name from here on. */
+/** Returns the repository's own name, which later requests use: it may have been renamed, or be spelt differently. */
 function resolveCanonicalId(requestedId: string, { id }: RepositoryListing): string {
   const parsed = id === undefined ? undefined : parseModelSource(id);
   return parsed && "source" in parsed && parsed.source.type === "repository"
@@ -169,7 +169,7 @@ function resolveCanonicalId(requestedId: string, { id }: RepositoryListing): str
     : requestedId;
 }
 
-/** A URL below the endpoint, which may have a path of its own. Slashes inside a part are part of a name. */
+/** Builds a URL below the endpoint, which may have a path. Slashes inside a part belong to a name. */
 function buildUrl(endpoint: URL, parts: readonly string[]): URL {
   const path = parts.map((part) => encodeURIComponent(part)).join("/");
   return new URL(`${endpoint.href.replace(/\/+$/, "")}/${path}`);

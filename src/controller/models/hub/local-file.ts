@@ -8,12 +8,12 @@ import { listPartNames } from "./split-names.ts";
 
 export interface LocalFileRequest {
   readonly path: string;
-  /** As the spec has it: the only path that messages may show. */
+  /** The path as in the spec, which is the only one that messages may contain. */
   readonly source: string;
   readonly sha256: string | undefined;
 }
 
-/** What a file of this machine comes to, with the other parts beside it where it is one of several. */
+/** Resolves a file of this machine, with the other parts if it is one part of a split model. */
 export async function resolveLocalFile(request: LocalFileRequest): Promise<ResolvedModel> {
   const names = listPartNames(basename(request.path));
   const files: ResolvedFile[] = [];
@@ -32,7 +32,7 @@ export async function resolveLocalFile(request: LocalFileRequest): Promise<Resol
     });
   }
   return {
-    // A digest that somebody wrote down says nothing of what the file holds now.
+    // The expected digest does not show if the file has changed since.
     key: hashModelKey(["local", request.sha256 ?? null, states]),
     commit: null,
     quantization: parseGgufName(files[0]?.name ?? "")?.quantization ?? null,
@@ -45,15 +45,15 @@ async function statModelFile(
   name: string,
   source: string,
 ): Promise<{ readonly size: bigint; readonly mtimeNs: bigint }> {
-  const title = source.endsWith(name) ? source : `${source}: its part ${name}`;
+  const title = source.endsWith(name) ? source : `${source}: part ${name}`;
   try {
     const found = await stat(path, { bigint: true });
     if (!found.isFile())
       throw new BerthError(
         "hub_not_found",
-        `${title} is ${found.isDirectory() ? "a folder" : "no file"}`,
+        `${title} is ${found.isDirectory() ? "a folder" : "not a file"}`,
         {
-          hint: "write the path of the GGUF file itself",
+          hint: "set source to the path of the GGUF file itself",
         },
       );
     await access(path, constants.R_OK);
@@ -61,13 +61,13 @@ async function statModelFile(
   } catch (error) {
     if (error instanceof BerthError) throw error;
     const code = error instanceof Error && "code" in error ? error.code : undefined;
-    // Without the system's own error as the cause: its message holds the path as it stands here.
+    // The system's error is not the cause: its message contains the resolved path.
     if (code === "EACCES" || code === "EPERM")
       throw new BerthError("hub_denied", `${title} cannot be read by the user that runs Berth`, {
-        hint: "let that user read the file, and enter the folders above it",
+        hint: "make the file readable for that user, and its parent folders accessible",
       });
-    throw new BerthError("hub_not_found", `${title}: there is no such file on this machine`, {
-      hint: "check the path; it is one of the machine that Berth runs on",
+    throw new BerthError("hub_not_found", `${title}: the file does not exist on this machine`, {
+      hint: "check the path; it must be on the machine that Berth runs on",
     });
   }
 }

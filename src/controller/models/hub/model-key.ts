@@ -2,8 +2,8 @@ import { createHash } from "node:crypto";
 import type { ResolvedFile } from "./port.ts";
 
 /**
- * The key of a model by what its files are: the same for every repository, commit and URL that has these
- * bytes under these names. `origin` counts only where a digest is missing.
+ * Computes the key of a model from its files: equal for all repositories, commits and URLs with the same bytes
+ * under the same names. `origin` counts only if a digest is missing.
  */
 export function computeContentKey(
   files: readonly ResolvedFile[],
@@ -14,7 +14,7 @@ export function computeContentKey(
   return hashModelKey(known ? contents : [contents, ...origin]);
 }
 
-/** 32 digits: they never meet another's by chance, and people can still read the path. */
+/** 32 hexadecimal digits: enough to avoid collisions, and short enough to read in a path. */
 export function hashModelKey(parts: readonly unknown[]): string {
   return createHash("sha256").update(JSON.stringify(parts)).digest("hex").slice(0, 32);
 }

@@ -7,21 +7,21 @@ import { resolveUrl } from "./plain-url.ts";
 import type { ModelSources, ResolvedFile, ResolvedModel, SourceRequest } from "./port.ts";
 
 export interface ModelSourceResolverOptions {
-  /** Of the hub, such as HF_ENDPOINT; it may have a path. */
+  /** The URL of the hub, such as HF_ENDPOINT; it may have a path. */
   readonly endpoint: string;
-  /** Of HF_TOKEN: for repositories of the hub whose request brings none. */
+  /** The token of HF_TOKEN: used for repositories of the hub if the request has none. */
   readonly token: string | undefined;
   readonly clock: Clock;
-  /** For each request over the network; default 30 s. */
+  /** The time limit of each network request; default 30 s. */
   readonly limitMs?: number;
 }
 
-/** Connecting to the hub and its listing take a second; a portal that swallows everything takes for ever. */
+/** A connection and a listing take about a second; a captive portal may never answer. */
 const LIMIT_MS = 30_000;
 
 /**
- * The adapter of `ModelSources`: repositories of one hub, plain URLs, and files of this machine. It keeps no
- * connection and no state; a redirect never takes a token to another origin.
+ * Resolves repositories of one hub, plain URLs, and files of this machine. It keeps no connection and no state; a
+ * redirect never sends a token to another origin.
  */
 export class ModelSourceResolver implements ModelSources {
   readonly #endpoint: URL;
@@ -31,7 +31,7 @@ export class ModelSourceResolver implements ModelSources {
 
   constructor(options: ModelSourceResolverOptions) {
     this.#endpoint = new URL(options.endpoint);
-    // Often read from a file, whose line ends.
+    // A token that was read from a file may end with a newline.
     this.#token = options.token?.trim() || undefined;
     this.#clock = options.clock;
     this.#limitMs = options.limitMs ?? LIMIT_MS;
@@ -81,8 +81,8 @@ function parseSource(text: string): ModelSource {
 }
 
 /**
- * The repository that an address of the hub's own pages is about: people copy them from the browser. As a
- * repository its files have digests, and /blob/, which is a page, leads to the file.
+ * Recognises the URL of a repository's or file's web page, which users copy from the browser. A repository has
+ * digests, and a /blob/ page leads to its file.
  */
 function parseRepositoryUrl(
   url: URL,
@@ -93,7 +93,7 @@ function parseRepositoryUrl(
   const path = url.pathname.slice(root.length).replace(/\/$/, "");
   const [, id = "", , revision, file] =
     /^([^/]+\/[^/]+)(\/(?:resolve|blob)\/([^/]+)\/(.+))?$/.exec(path) ?? [];
-  // Files may stand beside the repositories of a hub of one's own.
+  // A private hub may serve plain files in addition to repositories.
   if (/\.gguf$/i.test(id)) return undefined;
   const parsed = parseModelSource(id);
   if (!("source" in parsed) || parsed.source.type !== "repository") return undefined;

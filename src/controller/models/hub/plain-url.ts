@@ -18,7 +18,7 @@ export interface UrlResolverOptions {
   readonly now: () => number;
 }
 
-/** What a URL comes to: its size and tag, and those of the other parts where it names one of several. */
+/** Resolves a URL to its size and entity tag, and those of the other parts if it is one part of a split model. */
 export async function resolveUrl(
   access: UrlResolverOptions,
   request: UrlRequest,
@@ -28,13 +28,13 @@ export async function resolveUrl(
   const files: ResolvedFile[] = [];
   const origin: unknown[] = [];
   for (const [index, url] of urls.entries()) {
-    const answer = await probeUrl(access, url, request.token, signal);
-    const facts = readUrlFacts(answer);
+    const response = await probeUrl(access, url, request.token, signal);
+    const facts = readUrlFacts(response);
     const sha256 = index === 0 ? (request.sha256 ?? null) : null;
     const name =
       urls.length > 1
         ? getLastPathSegment(url)
-        : chooseServedName(url, answer.url, facts.disposition);
+        : chooseServedName(url, response.url, facts.disposition);
     origin.push([url.href, facts.etag ?? facts.weakEtag, facts.lastModified, facts.sizeBytes]);
     const location = { type: "url", url: url.href } as const;
     files.push({
@@ -74,8 +74,8 @@ function getLastPathSegment(url: URL): string {
 }
 
 /**
- * HEAD, and where a server will not have that, or tells no size, a GET for one byte: URLs that are signed for
- * GET refuse HEAD.
+ * Sends HEAD; if the server refuses it or omits the size, sends GET for one byte: URLs that are signed for GET
+ * refuse HEAD.
  */
 async function probeUrl(
   { limitMs, now }: UrlResolverOptions,
@@ -83,28 +83,25 @@ async function probeUrl(
   token: string | undefined,
   signal: AbortSignal,
 ): Promise<HttpResponse> {
-  const question = { url, token, limitMs, bodyBytesMax: undefined };
-  const head = await sendHttpRequest({ ...question, method: "HEAD" }, signal);
+  const probe = { url, token, limitMs, bodyBytesMax: undefined };
+  const head = await sendHttpRequest({ ...probe, method: "HEAD" }, signal);
   const isBusy = head.status === 429 || (head.status >= 500 && head.status !== 501);
   if (isBusy) throw retryLaterError(head, now());
-  const headSays = head.status === 200 && readUrlFacts(head).sizeBytes !== null;
-  const answer = headSays
+  const hasSize = head.status === 200 && readUrlFacts(head).sizeBytes !== null;
+  const response = hasSize
     ? head
-    : await sendHttpRequest(
-        { ...question, method: "GET", headers: { range: "bytes=0-0" } },
-        signal,
-      );
-  if (answer.status !== 200 && answer.status !== 206) throw toUrlError(answer, url, now());
-  if (/^(text\/html|application\/xhtml)/i.test(answer.headers["content-type"] ?? ""))
-    throw new BerthError("hub_not_found", `${formatUrl(url)} is a page, and no GGUF file`, {
-      hint: "give the address of the file itself, which the page's download button leads to",
+    : await sendHttpRequest({ ...probe, method: "GET", headers: { range: "bytes=0-0" } }, signal);
+  if (response.status !== 200 && response.status !== 206) throw toUrlError(response, url, now());
+  if (/^(text\/html|application\/xhtml)/i.test(response.headers["content-type"] ?? ""))
+    throw new BerthError("hub_not_found", `${formatUrl(url)} is a web page, not a GGUF file`, {
+      hint: "set source to the URL of the file itself, which the page's download button has",
     });
-  return answer;
+  return response;
 }
 
 interface UrlFacts {
   readonly sizeBytes: number | null;
-  /** Strong, with its quotation marks. */
+  /** A strong entity tag with its quotation marks. */
   readonly etag: string | null;
   readonly weakEtag: string | null;
   readonly lastModified: string | null;
@@ -127,40 +124,44 @@ function readUrlFacts({ status, headers }: HttpResponse): UrlFacts {
   };
 }
 
-function toUrlError(answer: HttpResponse, url: URL, nowMs: number): BerthError {
-  const { status } = answer;
-  if (status === 429 || status >= 500 || status < 400) return retryLaterError(answer, nowMs);
+function toUrlError(response: HttpResponse, url: URL, nowMs: number): BerthError {
+  const { status } = response;
+  if (status === 429 || status >= 500 || status < 400) return retryLaterError(response, nowMs);
   if (status === 401 || status === 403) {
-    if (answer.url.origin !== url.origin)
+    if (response.url.origin !== url.origin)
       return new BerthError(
         "hub_denied",
-        `${formatUrl(url)} redirects to ${answer.url.host}, which refuses (HTTP ${status}); a token is not sent to another server`,
+        `${formatUrl(url)} redirects to ${response.url.host}, which denies access (HTTP ${status}); Berth sends no token to another server`,
         {
-          hint: "give the address that it redirects to, if that server is meant to have the token",
+          hint: "set source to the URL that it redirects to if that server may receive the token",
         },
       );
-    return answer.isAuthorised
+    return response.isAuthorised
       ? new BerthError("hub_denied", `${formatUrl(url)}: the server does not accept the token`, {
           hint: "check that the token of credential is valid and may read the file",
         })
       : new BerthError(
           "hub_denied",
-          `${formatUrl(url)}: the server wants a token (HTTP ${status})`,
+          `${formatUrl(url)}: the server requires a token (HTTP ${status})`,
           {
-            hint: "make a Secret with the key token, and name it in credential",
+            hint: "create a Secret with the key token, and set credential to its name",
           },
         );
   }
   return status === 404 || status === 410
-    ? new BerthError("hub_not_found", `${formatUrl(url)}: there is no such file`, {
-        hint: "check the address in source",
+    ? new BerthError("hub_not_found", `${formatUrl(url)}: the file does not exist`, {
+        hint: "check the URL in source",
       })
-    : new BerthError("hub_not_found", `${formatUrl(url)}: the server refuses with HTTP ${status}`, {
-        hint: "check the address in source",
-      });
+    : new BerthError(
+        "hub_not_found",
+        `${formatUrl(url)}: the server refused the request with HTTP ${status}`,
+        {
+          hint: "check the URL in source",
+        },
+      );
 }
 
-/** For people: without the query, which may hold a signature. */
+/** Formats a URL for messages without its query, which may contain a signature. */
 function formatUrl(url: URL): string {
   return url.origin + url.pathname;
 }

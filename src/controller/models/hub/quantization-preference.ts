@@ -1,7 +1,7 @@
 /**
- * Which quantization is taken where nobody names one, the first that there is. Q4_K_M is what llama.cpp and the
- * hub's own snippets take; then what is as large, from better to worse; then larger ones up to Q8_0, which lose
- * nothing that can be noticed; then smaller ones, before whole weights, which take two to four times the memory.
+ * The order of preference for a spec without a quantization. First Q4_K_M, the default of llama.cpp and of the
+ * hub's own snippets; then files of similar size, from better to worse; then larger ones up to Q8_0, which have no
+ * noticeable loss; then smaller ones; last unquantized weights, which need two to four times the memory.
  */
 const ORDER: readonly string[] = [
   ["Q4_K_M", "UD-Q4_K_XL", "Q4_K_XL", "Q4_K_L", "MXFP4_MOE", "MXFP4", "Q4_K_S", "Q4_K"],
@@ -14,7 +14,9 @@ const ORDER: readonly string[] = [
   ["TQ2_0", "TQ1_0", "I2_S", "IQ1_M", "IQ1_S"],
 ].flat();
 
-/** Smaller is better; unknown ones come after all, alike. A dynamic one (UD-) comes right after its plain one. */
+/**
+ * Returns a rank; smaller is better. All unknown quantizations are last. A dynamic one (UD-) follows its plain one.
+ */
 export function rankQuantization(quantization: string): number {
   const exact = ORDER.indexOf(quantization);
   if (exact >= 0) return exact;

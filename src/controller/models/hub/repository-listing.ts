@@ -1,9 +1,9 @@
-/** What a hub says of a repository, as far as it is needed here. */
+/** A hub's listing of a repository. */
 export interface RepositoryListing {
-  /** As the hub spells it, which may be another than asked for; undefined where it does not say. */
+  /** In the hub's spelling, which may differ from the request; undefined if the hub does not report it. */
   readonly id: string | undefined;
   readonly commit: string;
-  /** Everybody sees the listing of a gated repository; its files are for some. */
+  /** Every user can list a gated repository, but not download its files. */
   readonly isGated: boolean;
   readonly files: readonly ListedFile[];
 }
@@ -11,16 +11,16 @@ export interface RepositoryListing {
 export interface ListedFile {
   readonly name: string;
   readonly sizeBytes: number | null;
-  /** Of the LFS object. */
+  /** Digest of the LFS object. */
   readonly sha256: string | null;
-  /** git's SHA-1 of the file itself; null for one in LFS, where it is the pointer's. */
+  /** git's SHA-1 of the file; null for a file in LFS, where it would be that of the pointer. */
   readonly gitBlob: string | null;
 }
 
 /** More files than any repository of models has. */
 const FILES_MAX = 100_000;
 
-/** Undefined for what is no listing. Files with names that no file may have here are left out. */
+/** Returns undefined if it is not a listing. Leaves out files with unsafe names. */
 export function parseRepositoryListing(body: Buffer): RepositoryListing | undefined {
   const value = parseJson(body);
   if (!isRecord(value)) return undefined;
@@ -39,7 +39,7 @@ function parseListedFile(value: unknown): ListedFile | undefined {
   if (!isRecord(value)) return undefined;
   const { rfilename: name, size, blobId, lfs } = value;
   if (typeof name !== "string" || !isSafeName(name)) return undefined;
-  // Endpoints differ in the name of the digest.
+  // The two endpoints have different names for the digest.
   const sha256 = isRecord(lfs) ? parseHex(lfs["sha256"] ?? lfs["oid"], 64) : null;
   return {
     name,
@@ -49,7 +49,7 @@ function parseListedFile(value: unknown): ListedFile | undefined {
   };
 }
 
-/** Its parts become names of files: none may lead out of the folder, or be cut off on the way. */
+/** The parts become names of files: none may lead out of the folder or be too long. */
 function isSafeName(name: string): boolean {
   if (name.length > 1024 || /\p{Cc}|\\/u.test(name)) return false;
   return name

@@ -1,8 +1,8 @@
 const NAME_BYTES_MAX = 200;
 
 /**
- * The name that a file behind a URL gets here: of the URL where that ends in .gguf, else as the server calls
- * it, else of where it redirects. Always one that is safe in any folder, and always with the ending.
+ * Chooses the file name for a URL: the last part of the URL if it ends in .gguf, else the server's name, else the
+ * last part of the redirect's target. The name is safe in any folder and ends in .gguf.
  */
 export function chooseServedName(
   asked: URL,
@@ -11,15 +11,15 @@ export function chooseServedName(
 ): string {
   const own = sanitizeName(getLastPathSegment(asked));
   if (own !== undefined && GGUF_SUFFIX.test(own)) return own;
-  const told =
+  const sent =
     disposition === undefined ? undefined : sanitizeName(parseDispositionName(disposition));
-  const name = told ?? sanitizeName(getLastPathSegment(answered)) ?? own ?? "model";
+  const name = sent ?? sanitizeName(getLastPathSegment(answered)) ?? own ?? "model";
   return GGUF_SUFFIX.test(name) ? name : `${name}.gguf`;
 }
 
 const GGUF_SUFFIX = /\.gguf$/i;
 
-/** RFC 6266: the form that names its character set comes first, where both are there. */
+/** RFC 6266: the form with a character set takes precedence. */
 function parseDispositionName(header: string): string {
   const extended = /(?:^|;)\s*filename\*\s*=\s*utf-8'[^']*'([^;\s]+)/i.exec(header)?.[1];
   if (extended !== undefined) return decodeSafely(extended);
@@ -32,7 +32,7 @@ function getLastPathSegment(url: URL): string {
   return decodeSafely(url.pathname.split("/").at(-1) ?? "");
 }
 
-/** The last part of what may be a path, without what no file name should hold; undefined where nothing is left. */
+/** Returns the last part of a path without unsafe characters; undefined if nothing is left. */
 function sanitizeName(text: string): string | undefined {
   const name = (text.split(/[/\\]/).at(-1) ?? "").replace(/[\p{Cc}\p{Cf}:*?"<>|]/gu, "").trim();
   if (/^\.*$/.test(name) || Buffer.byteLength(name) > NAME_BYTES_MAX) return undefined;

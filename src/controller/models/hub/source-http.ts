@@ -9,9 +9,9 @@ export interface HttpResponse {
   readonly headers: IncomingHttpHeaders;
   /** Empty for HEAD. */
   readonly body: Buffer;
-  /** Where it came from, after redirects. */
+  /** The URL of the response, after redirects. */
   readonly url: URL;
-  /** Whether the last request carried the token. */
+  /** True if the last request had the token. */
   readonly isAuthorised: boolean;
 }
 
@@ -19,22 +19,22 @@ export interface HttpRequest {
   readonly method: "GET" | "HEAD";
   readonly url: URL;
   readonly headers?: Readonly<Record<string, string>>;
-  /** Goes to the origin of `url` only, wherever that redirects. */
+  /** Sent to the origin of `url` only, never to the target of a redirect. */
   readonly token: string | undefined;
-  /** More than this of a body is a failure; undefined: the body is not read at all. */
+  /** The maximum size of the body in bytes; undefined if the body is not read. */
   readonly bodyBytesMax: number | undefined;
-  /** For each request, from its connection to the last byte that is read. */
+  /** The time limit of each request, from the connection to the last byte. */
   readonly limitMs: number;
-  /** True for an answer that says enough, although it redirects. */
-  readonly isSufficient?: (answer: HttpResponse) => boolean;
+  /** Returns true for a redirect that already has the wanted headers. */
+  readonly isSufficient?: (response: HttpResponse) => boolean;
 }
 
 const REDIRECTS_MAX = 5;
 
 /**
- * One question about a source. Any status is an answer. Redirects are followed by hand, because fetch would
- * take neither the token off nor stop at one that says enough. Throws BerthError `hub_unreachable`, or the
- * signal's reason.
+ * Sends a request to a source; any status is a result. Redirects are followed here: fetch would send the token
+ * along, and could not stop at a redirect that is sufficient. Throws BerthError `hub_unreachable`, or the signal's
+ * reason.
  */
 export async function sendHttpRequest(
   options: HttpRequest,
@@ -42,23 +42,23 @@ export async function sendHttpRequest(
 ): Promise<HttpResponse> {
   let { url } = options;
   for (let redirects = 0; ; redirects += 1) {
-    const answer = await sendOnce(options, url, signal);
-    const { location } = answer.headers;
-    if (answer.status < 300 || answer.status >= 400 || location === undefined) return answer;
-    if (options.isSufficient?.(answer)) return answer;
+    const response = await sendOnce(options, url, signal);
+    const { location } = response.headers;
+    if (response.status < 300 || response.status >= 400 || location === undefined) return response;
+    if (options.isSufficient?.(response)) return response;
     if (redirects === REDIRECTS_MAX)
-      throw hubUnreachableError(options.url, "it redirects in circles");
+      throw hubUnreachableError(options.url, "it redirects too often");
     url = resolveRedirect(options.url, url, location);
   }
 }
 
-function resolveRedirect(asked: URL, from: URL, location: string): URL {
+function resolveRedirect(original: URL, from: URL, location: string): URL {
   const to = URL.parse(location, from.href) ?? undefined;
   if (to === undefined || (to.protocol !== "https:" && to.protocol !== "http:"))
-    throw hubUnreachableError(asked, "it redirects to something that is not http");
+    throw hubUnreachableError(original, "it redirects to a URL that is not http");
   if (from.protocol === "https:" && to.protocol === "http:")
     throw hubUnreachableError(
-      asked,
+      original,
       "it redirects from https to http, which is not safe to follow",
     );
   to.username = "";
@@ -96,7 +96,7 @@ async function sendOnce(
   }
 }
 
-/** A connection for each request: none is left open behind, and no port is off limits, as with fetch. */
+/** Uses a new connection for each request: none stays open, and no port is blocked as it is with fetch. */
 function openRequest(
   options: HttpRequest,
   url: URL,
@@ -107,7 +107,7 @@ function openRequest(
     const make = url.protocol === "https:" ? httpsRequest : httpRequest;
     const headers = {
       "user-agent": "berth",
-      // Sizes and tags are to be those of the file, not of a packed form of it.
+      // The size and the tag must be those of the file, not of a compressed form.
       "accept-encoding": "identity",
       ...options.headers,
       ...(authorised ? { authorization: `Bearer ${options.token}` } : {}),
@@ -127,7 +127,7 @@ async function readBody(options: HttpRequest, response: IncomingMessage): Promis
     if (!Buffer.isBuffer(chunk)) continue;
     bytes += chunk.length;
     if (bytes > bodyBytesMax)
-      throw hubUnreachableError(options.url, "its answer is longer than any listing");
+      throw hubUnreachableError(options.url, "its response is larger than any listing");
     chunks.push(chunk);
   }
   return Buffer.concat(chunks);

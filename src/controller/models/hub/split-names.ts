@@ -1,12 +1,12 @@
 import { BerthError } from "../../../base/errors.ts";
 import { parseGgufName } from "./gguf-name.ts";
 
-/** No publisher splits into more; each part costs a question, or a file to look after. */
+/** No publisher splits a model into more; each part costs a request, or a file. */
 const PARTS_MAX = 1000;
 
 /**
- * The names of all parts of the model that a file name is one of, in their order; the name itself where it
- * is whole. Throws `hub_not_found` for a count that no model has.
+ * Returns the names of all parts of the split model in order, or only the name itself if it is not a part. Throws
+ * `hub_not_found` for an unreasonable number of parts.
  */
 export function listPartNames(name: string): readonly string[] {
   const part = parseGgufName(name)?.part;
@@ -17,10 +17,10 @@ export function listPartNames(name: string): readonly string[] {
   );
 }
 
-/** Throws `hub_not_found` for a count that no model has. */
+/** Throws `hub_not_found` for an unreasonable number of parts. */
 export function assertPartCount(name: string, count: number): void {
   if (count <= PARTS_MAX) return;
-  throw new BerthError("hub_not_found", `${name} says that it is one of ${count} parts`, {
-    hint: `models of up to ${PARTS_MAX} parts can be fetched`,
+  throw new BerthError("hub_not_found", `${name} claims to be one of ${count} parts`, {
+    hint: `models of up to ${PARTS_MAX} parts are supported`,
   });
 }

@@ -41,15 +41,15 @@ describe("after a crash", () => {
     await bench.service.start();
     expect(bench.store.builds.list({ limit: 9 })).toMatchObject([
       { id: 2, state: "abandoned" },
-      { id: 1, state: "abandoned", message: "Berth ended in the middle of this build" },
+      { id: 1, state: "abandoned", message: "Berth ended during this build" },
     ]);
     expect(readdirSync(dir).toSorted()).toEqual(["1.log", "2.log"]);
     expect((await bench.readLog(1, true)).at(-1)).toBe(
-      "==> abandoned: Berth ended in the middle of this build",
+      "==> abandoned: Berth ended during this build",
     );
   });
 
-  test("nothing is built until somebody asks, and then it is", async () => {
+  test("nothing is built until it is requested", async () => {
     bench.builder.script = { hangs: true };
     const app = bench.apply("web");
     const source = await bench.waitUntilResolved(app);
@@ -81,7 +81,7 @@ describe("after a crash", () => {
 test("a build whose image was made before the kill has succeeded, says its record", async () => {
   const app = bench.apply("web");
   await bench.waitUntilBuilt(app);
-  // The kill came between the image and its record, and the start gave the build up.
+  // The kill happened between the image and its record, and the start marked the build as abandoned.
   bench.store.builds.mark(1, "running");
   bench.kill();
   await bench.service.start();
@@ -204,7 +204,7 @@ describe("collection", () => {
     });
     for (const digest of [named, inRevision, loose])
       utimesSync(bench.archives.path(digest ?? ""), before, before);
-    // The bench's time is another one than that of the files.
+    // The virtual clock differs from the times of the files.
     await bench.clock.advance(Math.max(0, Date.now() - bench.clock.now()));
     utimesSync(
       bench.archives.path(fresh ?? ""),
@@ -227,11 +227,11 @@ describe("collection", () => {
       await uploadAlone("2"),
       await uploadAlone("3"),
     ];
-    // The very bytes: packed anew in another second they would be another archive.
+    // The same bytes: an archive packed again a second later would differ.
     const bytes = readFileSync(bench.archives.path(uploaded));
-    // An image too many makes the collection wait, after it has made its plan.
+    // A superfluous image makes the collection wait after it has made its plan.
     await buildAll("web", ["a", "b"]);
-    // No collection of the service before may still be under way.
+    // No collection of the previous service may still be running.
     await bench.service[Symbol.asyncDispose]();
     const remove = bench.runtime.removeImage.bind(bench.runtime);
     bench.runtime.removeImage = async (reference, signal) => {
@@ -307,7 +307,7 @@ describe("an app that is deleted", () => {
     expect(existsSync(join(bench.dataDir, "builds", "2"))).toBe(false);
   });
 
-  test("leaves an archive that somebody else has just uploaded too", async () => {
+  test("keeps an archive that another user has just uploaded too", async () => {
     const digest = await uploadAlone("same");
     bench.apply("web", { source: { archive: digest } });
     await uploadAlone("same");
@@ -334,7 +334,7 @@ function limited(
   };
 }
 
-/** Builds these commits one after the other, a minute apart; the last one is what the app wants. */
+/** Builds these commits one after the other, a minute apart; the App needs the image of the last one. */
 async function buildAll(app: string, digits: readonly string[]): Promise<string[]> {
   const images: string[] = [];
   for (const digit of digits) {

@@ -268,7 +268,7 @@ describe("a build that fails", () => {
     expect(await bench.waitUntilEnded(app, source)).toMatchObject({
       reason: "SourceInvalid",
       terminal: true,
-      message: `the archive ${archive.slice(0, 12)} is not kept here; upload it again, as berth deploy does`,
+      message: `the archive ${archive.slice(0, 12)} is not stored on this server; upload it again, as berth deploy does`,
     });
   });
 
@@ -281,7 +281,7 @@ describe("a build that fails", () => {
     expect(state).toHaveProperty(
       "message",
       expect.stringContaining(
-        "3 MiB are free where the engine keeps its images, and a build wants 1 GiB",
+        "3 MiB are free on the disk of the engine's images, but a build needs 1 GiB",
       ),
     );
     bench.newService({ freeBytesMin: 2 ** 60 });
@@ -304,7 +304,7 @@ describe("a build that fails", () => {
       reason: "BuildTimedOut",
       terminal: true,
       message:
-        "build 1 was ended after 600 s, at step 2 of 2: RUN sleep infinity; make it faster, or give more time with --build-timeout",
+        "build 1 timed out after 600 s, at step 2 of 2: RUN sleep infinity; make it faster, or set a longer --build-timeout",
     });
     expect(bench.builder.runs[0]?.ended).toBe("cancelled");
     expect(bench.store.builds.get(1)?.state).toBe("failed");
@@ -319,8 +319,8 @@ describe("the queue", () => {
     const states = apps.map((app, index) => bench.service.ensure(app, at(sources, index)));
     expect(states).toMatchObject([
       { type: "running", id: 1 },
-      { type: "queued", id: 2, message: "waits for another build to end" },
-      { type: "queued", id: 3, message: "waits for 2 other builds to end" },
+      { type: "queued", id: 2, message: "waiting for another build to end" },
+      { type: "queued", id: 3, message: "waiting for 2 other builds to end" },
     ]);
     await vi.waitFor(() => expect(bench.builder.runs).toHaveLength(1), WAIT_OPTIONS);
     bench.builder.script = {};
@@ -336,7 +336,7 @@ describe("the queue", () => {
     ).toEqual(["one", "two", "three"]);
   });
 
-  test("gives up what an app no longer wants, running or waiting", async () => {
+  test("cancels running and queued builds that an app no longer needs", async () => {
     bench.builder.script = { hangs: true };
     const app = bench.apply("web");
     const first = await bench.waitUntilResolved(app);
@@ -367,7 +367,7 @@ describe("the queue", () => {
     expect(bench.service.ensure(web, newer)).toMatchObject({
       type: "queued",
       id: 4,
-      message: "waits for another build to end",
+      message: "waiting for another build to end",
     });
   });
 
@@ -391,7 +391,7 @@ describe("the queue", () => {
 });
 
 describe("the log", () => {
-  test("is followed to its end by whoever reads, and is there afterwards", async () => {
+  test("can be followed to its end, and read afterwards", async () => {
     bench.builder.script = { hangs: true, steps: ["FROM scratch", "RUN make"], lines: ["working"] };
     const app = bench.apply("web");
     bench.service.ensure(app, await bench.waitUntilResolved(app));
@@ -404,13 +404,15 @@ describe("the log", () => {
     expect(lines).toEqual(await bench.readLog(1));
     expect(lines[0]).toBe(`==> build 1 of web: ${REPOSITORY} at ${createCommitId("a")}`);
     expect(lines).toContain("step 2 of 2: RUN make");
-    expect(lines.at(-1)).toBe("==> cancelled: build 1 was cancelled; deploy again to build anew");
+    expect(lines.at(-1)).toBe(
+      "==> cancelled: build 1 was cancelled; deploy again to start a new build",
+    );
   });
 
   test("says where it is not kept, and where there is no such build", async () => {
     await bench.waitUntilBuilt(bench.apply("web"));
     rmSync(join(bench.dataDir, "builds", "1.log"));
-    expect(await bench.readLog(1, true)).toEqual(["(the log of build 1 is not kept any more)"]);
+    expect(await bench.readLog(1, true)).toEqual(["(the log of build 1 has been removed)"]);
     await expect(bench.readLog(99)).rejects.toThrow(NotFoundError);
   });
 
@@ -462,7 +464,7 @@ describe("the log", () => {
     );
   });
 
-  test("of a credential that is not there says how to make it", async () => {
+  test("of a missing credential has an error with the command to create it", async () => {
     const git = { url: REPOSITORY, ref: "main", credential: "deploy" };
     const app = bench.apply("web", { source: { git } });
     await vi.waitFor(
@@ -471,7 +473,7 @@ describe("the log", () => {
           type: "failed",
           reason: "GitDenied",
           message:
-            'source.git.credential names Secret "deploy", which is not there; create it with: berth secrets set deploy token=TOKEN',
+            'source.git.credential names Secret "deploy", which does not exist; create it with: berth secrets set deploy token=TOKEN',
           terminal: true,
         }),
       WAIT_OPTIONS,

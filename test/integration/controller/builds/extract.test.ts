@@ -44,7 +44,7 @@ async function extract(
   return extractArchive(file, dir, { ...limits, ...special }, signal);
 }
 
-/** The message of the refusal, after which nothing may be left, neither there nor beside it. */
+/** Returns the message of the refusal; checks that no file is left, neither in the folder nor next to it. */
 async function refusal(
   archive: Uint8Array | readonly RawEntry[],
   special: Partial<ExtractLimits> = {},
@@ -79,7 +79,7 @@ describe("what is unpacked", () => {
   test.each([
     ["czf", true],
     ["cf", false],
-  ])("what `tar %s` makes, long names included", async (flags) => {
+  ])("unpacks an archive of `tar %s` with long names", async (flags) => {
     const source = join(home, "source");
     const long = `${"a-folder-with-a-long-name/".repeat(12)}${"\u{e9}".repeat(90)}`;
     await mkdir(join(source, long), { recursive: true });
@@ -113,19 +113,19 @@ describe("what is unpacked", () => {
       { name: "b", type: "1", target: "a" },
       { name: "l", type: "2", target: "a" },
       { name: "a", content: "second" },
-      { name: "l", content: "no link any more" },
+      { name: "l", content: "is no longer a link" },
       { name: "d/", type: "5" },
       { name: "d/", type: "5", mode: 0o711 },
     ]);
     expect([await text("a"), await text("b"), await text("l")]).toEqual([
       "second",
       "first",
-      "no link any more",
+      "is no longer a link",
     ]);
     expect((await lstat(join(dir, "d"))).mode & 0o777).toBe(0o711);
   });
 
-  test("a link that leads nowhere inside, and one in a circle, are kept", async () => {
+  test("keeps a dangling link inside the folder, and a cyclic one", async () => {
     const { files } = await extract([
       { name: "later", type: "2", target: "not/there" },
       { name: "x", type: "2", target: "y" },
@@ -143,15 +143,15 @@ describe("what is refused, naming the entry, with nothing left", () => {
       '"/etc/passwd", which is an absolute path',
     ],
     [
-      "a parent path",
+      "a path through the parent folder",
       [{ name: "ok" }, { name: "a/../../evil" }],
-      '"a/../../evil", whose path leads out',
+      '"a/../../evil", whose path leaves the archive',
     ],
-    ["a path that is a parent", [{ name: "..", type: "5" }], '"..", whose path leads out'],
+    ["the parent folder", [{ name: "..", type: "5" }], '"..", whose path leaves the archive'],
     [
       "the archive itself as a file",
       [{ name: "./", type: "2", target: "a" }],
-      "names the archive itself",
+      "which is the root of the archive",
     ],
     [
       "a link to an absolute path",
@@ -164,20 +164,20 @@ describe("what is refused, naming the entry, with nothing left", () => {
       '"a/l", a link that leads out',
     ],
     [
-      "a link that leads out by another",
+      "a link that leads out through another one",
       [
         { name: "d/e/up", type: "2", target: ".." },
         { name: "out", type: "2", target: "d/e/up/../../x" },
       ],
-      '"out", a link that leads out of it by way of other links',
+      '"out", a link that leads out of it through other links',
     ],
     [
-      "a link out by one that comes later",
+      "a link that leads out through a later one",
       [
         { name: "out", type: "2", target: "a/b/../../x" },
         { name: "a/b", type: "2", target: ".." },
       ],
-      '"out", a link that leads out of it by way of other links',
+      '"out", a link that leads out of it through other links',
     ],
     [
       "a hard link to an absolute path",
@@ -187,12 +187,12 @@ describe("what is refused, naming the entry, with nothing left", () => {
     [
       "a hard link to a parent",
       [{ name: "h", type: "1", target: "../x" }],
-      '"../x", whose path leads out',
+      '"../x", whose path leaves the archive',
     ],
     [
-      "a hard link to what is not there",
+      "a hard link to a missing file",
       [{ name: "h", type: "1", target: "x" }],
-      '"h", a hard link to something that is no file',
+      '"h", a hard link to something that is not a file',
     ],
     [
       "a hard link to a link",
@@ -218,7 +218,7 @@ describe("what is refused, naming the entry, with nothing left", () => {
         { name: "l", type: "2", target: "d" },
         { name: "l/f", content: "x" },
       ],
-      '"l/f", which needs "l" to be a folder, and that is a link',
+      '"l/f", which needs "l" to be a folder, but that is a link',
     ],
     [
       "a folder over a link",
@@ -231,21 +231,17 @@ describe("what is refused, naming the entry, with nothing left", () => {
     [
       "a file below a file",
       [{ name: "f" }, { name: "f/g" }],
-      'needs "f" to be a folder, and that is a file',
+      'needs "f" to be a folder, but that is a file',
     ],
     [
       "a file over a folder",
       [{ name: "d/f" }, { name: "d", content: "x" }],
-      '"d", which is a folder elsewhere',
+      '"d", which is a folder in another entry',
     ],
     ["a character device", [{ name: "null", type: "3" }], '"null", which is a device'],
     ["a block device", [{ name: "sda", type: "4" }], '"sda", which is a device'],
     ["a pipe", [{ name: "pipe", type: "6" }], '"pipe", which is a pipe'],
-    [
-      "an unknown type",
-      [{ name: "what", type: "Z" }],
-      '"what", which is of a kind that Berth does not know',
-    ],
+    ["an unknown type", [{ name: "what", type: "Z" }], '"what", which is of an unknown type'],
     ["a line break in a name", [{ name: "a\nb" }], '"a\\nb", whose name has control characters'],
     [
       "a line break in a pax name",
@@ -293,23 +289,19 @@ describe("what is refused, naming the entry, with nothing left", () => {
       [paxHeader({ path: "d/".repeat(200) }), { name: "ok", type: "5" }],
       "deeper than 128",
     ],
-    [
-      "a file with holes",
-      [paxHeader({ "GNU.sparse.major": "1" }), { name: "ok" }],
-      "files with holes",
-    ],
+    ["a sparse file", [paxHeader({ "GNU.sparse.major": "1" }), { name: "ok" }], "sparse files"],
     [
       "broken pax records",
       [{ name: "x", type: "x", content: "99 path=a\n" }, { name: "ok" }],
-      "attributes of a file are broken",
+      "attributes of a file are malformed",
     ],
     ["pax attributes without end", [{ name: "x", type: "x", size: 2 ** 40 }], "too long"],
-    ["a size without sense", [paxHeader({ size: "-5" }), { name: "ok" }], "no number"],
+    ["a size without sense", [paxHeader({ size: "-5" }), { name: "ok" }], "not a number"],
   ])("%s", async (_, entries, message) => {
     expect(await refusal(entries)).toContain(message);
   });
 
-  test("an empty archive, one that is cut off, one that is none, and one with a broken header", async () => {
+  test("an empty archive, a truncated one, another format, and a damaged header", async () => {
     const tar = rawTar([{ name: "a", content: "x".repeat(5000) }]);
     const noise = Buffer.from(Array.from({ length: 4000 }, (_, at) => (at * 7919) % 256));
     const packed = gzipSync(rawTar([{ name: "a", content: noise }]));
@@ -318,14 +310,14 @@ describe("what is refused, naming the entry, with nothing left", () => {
     const flipped = Buffer.from(packed);
     flipped[packed.length - 8] = (flipped[packed.length - 8] ?? 0) ^ 1;
     expect(await refusal(rawTar([]))).toContain("it is empty");
-    expect(await refusal(Buffer.alloc(0))).toContain("ends in the middle");
-    expect(await refusal(packed.subarray(0, packed.length - 100))).toContain("ends in the middle");
-    expect(await refusal(tar.subarray(0, 2000))).toContain("ends in the middle");
-    expect(await refusal(tar.subarray(0, 512 + 5120))).toContain("ends in the middle");
+    expect(await refusal(Buffer.alloc(0))).toContain("is truncated");
+    expect(await refusal(packed.subarray(0, packed.length - 100))).toContain("is truncated");
+    expect(await refusal(tar.subarray(0, 2000))).toContain("is truncated");
+    expect(await refusal(tar.subarray(0, 512 + 5120))).toContain("is truncated");
     expect(await refusal(Buffer.from("PK\u{3}\u{4} is a zip".padEnd(2000, "z")))).toContain(
-      "no tar header",
+      "invalid tar header",
     );
-    expect(await refusal(broken)).toMatch(/compression is damaged|no tar header/);
+    expect(await refusal(broken)).toMatch(/compression is damaged|invalid tar header/);
     expect(await refusal(flipped)).toContain("compression is damaged");
     expect(
       await refusal(
@@ -333,7 +325,7 @@ describe("what is refused, naming the entry, with nothing left", () => {
           Buffer.concat([rawEntry({ name: "a" }), Buffer.alloc(512), rawEntry({ name: "b" })]),
         ),
       ),
-    ).toContain("behind its end");
+    ).toContain("after its end");
   });
 
   test("more bytes than allowed, by claim, by content, by hard links and in one file", async () => {
@@ -361,7 +353,7 @@ describe("what is refused, naming the entry, with nothing left", () => {
   });
 
   test("a bomb of 10 GB that claims to be small, long before it is all unpacked", async () => {
-    // Zeros behind the end of the archive, which no header announces.
+    // Zeros after the end of the archive, which no header announces.
     const start = gzipSync(rawTar([{ name: "a", content: "a" }]));
     const zeros = gzipSync(Buffer.alloc(64 * 2 ** 20), { level: 1 });
     const parts = Array.from({ length: 160 }, () => zeros);
@@ -369,7 +361,7 @@ describe("what is refused, naming the entry, with nothing left", () => {
     const message = await extractArchive(file, dir, limits, signal).catch(
       (error: Error) => error.message,
     );
-    expect(message).toContain("it holds more than 1 MiB");
+    expect(message).toContain("it contains more than 1 MiB");
     expect(await readdir(home)).toEqual(["archive"]);
   });
 
@@ -384,7 +376,7 @@ describe("what is refused, naming the entry, with nothing left", () => {
     const message = await extractArchive(file, dir, limits, signal).catch(
       (error: Error) => error.message,
     );
-    expect(message).toMatch(/^the archive holds "f0", with which it has more than 1000 files/);
+    expect(message).toMatch(/^the archive contains "f0", with which it has more than 1000 files/);
     expect(await readdir(home)).toEqual(["archive"]);
   }, 60_000);
 
@@ -394,7 +386,7 @@ describe("what is refused, naming the entry, with nothing left", () => {
   });
 });
 
-test("an abort leaves nothing, and is no failure of the archive", async () => {
+test("an abort leaves no files, and is not reported as a failure of the archive", async () => {
   const entries = Array.from({ length: 500 }, (_, at) => ({ name: `f${at}`, content: "x" }));
   await writeFile(file, rawTar(entries));
   await expect(extractArchive(file, dir, limits, AbortSignal.abort())).rejects.toMatchObject({

@@ -206,7 +206,7 @@ describe("an App waits", () => {
     ["starting", "being loaded into memory"],
     ["failed", "the file is damaged"],
     ["ready", "2 GiB of memory are missing"],
-    ["stopping", "being taken out of memory"],
+    ["stopping", "being unloaded from memory"],
   ] as const)("for one that is %s, and says how far it is", (phase, message) => {
     putModel("chat", true);
     setPhase("chat", phase, message);

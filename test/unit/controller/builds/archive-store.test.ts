@@ -24,7 +24,7 @@ afterEach(async () => {
   await rm(dir, { recursive: true, force: true });
 });
 
-/** In pieces of `length` bytes, as a network brings it. */
+/** Splits bytes into pieces of `length`, as a network does. */
 async function* inPieces(bytes: Buffer, length: number): AsyncGenerator<Buffer> {
   for (let at = 0; at < bytes.length; at += length) yield bytes.subarray(at, at + length);
 }
@@ -35,7 +35,7 @@ test.each([
   ["gzipped", gzipped, 1],
   ["gzipped, in one piece", gzipped, 1e6],
   ["plain", plain, 100],
-])("keeps what is %s under the digest of its bytes", async (_, bytes, length) => {
+])("stores an archive that is %s under the digest of its bytes", async (_, bytes, length) => {
   const kept = await store.put(inPieces(bytes, length), signal);
   expect(kept).toEqual({ digest: digestOf(bytes), bytes: bytes.length });
   expect(await store.has(kept.digest)).toBe(true);
@@ -43,7 +43,7 @@ test.each([
   expect((await stat(store.path(kept.digest))).mode & 0o777).toBe(0o600);
 });
 
-test("the same twice, at the same time, is kept once", async () => {
+test("two concurrent uploads of the same archive store one file", async () => {
   await Promise.all([
     store.put(inPieces(gzipped, 7), signal),
     store.put(inPieces(gzipped, 9), signal),
@@ -51,7 +51,7 @@ test("the same twice, at the same time, is kept once", async () => {
   expect(await files()).toHaveLength(1);
 });
 
-test("lists what it keeps, oldest first, and removes it", async () => {
+test("lists the stored archives, oldest first, and removes them", async () => {
   expect(await store.list()).toEqual([]);
   const [a, b] = [
     await store.put(inPieces(plain, 512), signal),
@@ -84,11 +84,11 @@ test("does not remove an archive that was uploaded again since it was listed", a
 
 describe("leaves nothing behind", () => {
   test.each<[what: string, bytes: Buffer, message: string]>([
-    ["nothing at all", Buffer.alloc(0), "it is empty"],
+    ["an empty stream", Buffer.alloc(0), "it is empty"],
     ["a zip file", Buffer.from("504b030414000000".padEnd(2000, "0"), "hex"), "it is a zip file"],
     ["zstd", Buffer.from("28b52ffd".padEnd(2000, "0"), "hex"), "compressed with zstd"],
-    ["text", Buffer.from("hello"), "it is something else"],
-    ["a block of noise", Buffer.alloc(600, "tar?"), "it is something else"],
+    ["text", Buffer.from("hello"), "it is another format"],
+    ["a block of noise", Buffer.alloc(600, "tar?"), "it is another format"],
   ])("of %s", async (_, bytes, message) => {
     const error = await store.put(inPieces(bytes, 64), signal).catch((caught: unknown) => caught);
     expect(error).toMatchObject({
@@ -98,7 +98,7 @@ describe("leaves nothing behind", () => {
     expect(await files()).toEqual([]);
   });
 
-  test("of what is too large, without taking more than that", async () => {
+  test("of an archive that is too large, and reads no more than the limit", async () => {
     let taken = 0;
     const endless = (async function* () {
       yield gzipped;
@@ -121,7 +121,7 @@ describe("leaves nothing behind", () => {
     expect(await files()).toEqual([]);
   });
 
-  test("of an upload that is aborted while it says nothing", async () => {
+  test("of an upload that is aborted while it sends nothing", async () => {
     const silent = new Readable({ read() {} });
     silent.push(gzipped);
     const abort = new AbortController();
@@ -137,7 +137,7 @@ describe("leaves nothing behind", () => {
   });
 
   test("where the disk is full", async () => {
-    // Every write to this device fails so.
+    // Every write to this device fails with ENOSPC.
     const file = await import("node:fs/promises").then(({ open }) => open("/dev/full", "w"));
     const failure = await file.write("x").catch((error: unknown) => error);
     await file.close();
@@ -150,7 +150,7 @@ describe("leaves nothing behind", () => {
   });
 });
 
-test("sweeps what a crash left, and not what is under way", async () => {
+test("sweeps leftovers of a crash, but no running upload", async () => {
   await mkdir(join(dir, "archives"), { recursive: true });
   await writeFile(join(dir, "archives", "11111111-2222-3333-4444-555555555555.part"), "half");
   const kept = await store.put(inPieces(plain, 512), signal);
@@ -168,9 +168,9 @@ test("sweeps what a crash left, and not what is under way", async () => {
 });
 
 test.each(["", "x", "../secret.key", "A".repeat(64), `${"a".repeat(64)}/..`])(
-  "%j is no digest, and no path is made of it",
+  "%j is not a digest, and does not become a path",
   async (digest) => {
     expect(await store.has(digest)).toBe(false);
-    expect(() => store.path(digest)).toThrow("no digest");
+    expect(() => store.path(digest)).toThrow("not the digest");
   },
 );

@@ -11,18 +11,18 @@ const NOW = Date.parse("2030-01-01T12:00:00Z");
 const HOUR_MS = 3_600_000;
 
 describe("images", () => {
-  test("the newest of each app stay", () => {
+  test("the newest images of each app are kept", () => {
     const images = [image("web", 1), image("web", 2), image("web", 3), image("db", 1)];
     expect(going({ images, keep: 2 })).toEqual(["web:1"]);
   });
 
-  test("what is guarded stays, by reference and by id, however old", () => {
+  test("protected images are kept, by reference and by id, whatever their age", () => {
     const images = [1, 2, 3, 4, 5].map((age) => image("web", age));
     const guarded = { images: new Set([tag("web", 1), "id-web-2"]), archives: new Set<string>() };
     expect(going({ images, keep: 1, protectedContent: guarded })).toEqual(["web:3", "web:4"]);
   });
 
-  test("over the budget the oldest go first, also where a larger one is newer", () => {
+  test("over the budget the oldest images are removed first, even if a newer one is larger", () => {
     const images = [
       image("web", 1, 10),
       image("db", 2, 10),
@@ -34,7 +34,7 @@ describe("images", () => {
     expect(going({ images, bytesMax: 110 })).toEqual([]);
   });
 
-  test("what is guarded counts in the budget", () => {
+  test("protected images count in the budget", () => {
     const images = [image("web", 1, 90), image("web", 2, 10), image("web", 3, 5)];
     const guarded = { images: new Set([tag("web", 1)]), archives: new Set<string>() };
     expect(going({ images, protectedContent: guarded, bytesMax: 96 })).toEqual(["web:2"]);
@@ -47,7 +47,7 @@ describe("images", () => {
     expect(going({ images, archives, bytesMax: 100 })).toEqual(["web:1"]);
   });
 
-  test("only what this instance built is looked at", () => {
+  test("only images of this instance are considered", () => {
     const own = image("web", 1);
     const strangers = [
       { ...own, labels: imageLabels("ffffffff", { app: "web", build: 1, revision: "r" }) },
@@ -62,7 +62,7 @@ describe("images", () => {
 });
 
 describe("archives", () => {
-  test("what nothing names goes, after a grace", () => {
+  test("unused archives are removed after a grace period", () => {
     const archives = [
       { digest: "named", bytes: 1, storedAtMs: NOW - 48 * HOUR_MS },
       { digest: "loose", bytes: 1, storedAtMs: NOW - 2 * HOUR_MS },
@@ -93,7 +93,7 @@ function input(changes: Partial<BuildCollectionInput>): BuildCollectionInput {
   };
 }
 
-/** The larger `age` is the newer. */
+/** A larger `age` is newer. */
 function image(app: string, age: number, bytes = 1): BuiltImageInfo {
   return {
     id: `id-${app}-${age}`,

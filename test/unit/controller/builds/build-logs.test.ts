@@ -18,7 +18,7 @@ beforeEach(() => {
 afterEach(() => rmSync(dir, { recursive: true, force: true }));
 
 describe("reading", () => {
-  test("gives the lines so far", async () => {
+  test("returns the lines so far", async () => {
     const log = logs.create(1, plain);
     log.write("one");
     log.write("two\nthree\n");
@@ -27,19 +27,19 @@ describe("reading", () => {
     expect(await read(1)).toEqual(["one", "two", "three", "over"]);
   });
 
-  test("says where there is no log", async () => {
+  test("returns undefined if there is no log", async () => {
     const lines = logs.read(7, { follow: true }, never);
     expect(await lines.next()).toEqual({ done: true, value: false });
   });
 
-  test("of a log that has ended does not wait for more", async () => {
+  test("of a complete log does not wait for more", async () => {
     logs.create(1, plain).end("over");
     expect(await read(1, true)).toEqual(["over"]);
   });
 });
 
 describe("following", () => {
-  test("every reader gets every line once, from wherever it came in", async () => {
+  test("every reader gets every line once, whenever it starts", async () => {
     const log = logs.create(1, plain);
     log.write("first");
     const early = read(1, true);
@@ -70,19 +70,19 @@ describe("following", () => {
 });
 
 describe("writing", () => {
-  test("a log that grows past its limit is cut with a note, and still says how it ended", async () => {
+  test("a log that exceeds its limit is cut off with a note, and still has its last line", async () => {
     logs = new BuildLogs(dir, 1_000);
     const log = logs.create(1, plain);
     for (let number = 0; number < 100; number += 1) log.write(`line ${number} of many`);
     log.end("==> failed: the end");
     const lines = await read(1);
     expect(lines.at(-1)).toBe("==> failed: the end");
-    expect(lines.at(-2)).toBe("... the log is cut here, at 1000 B; the build goes on");
+    expect(lines.at(-2)).toBe("... the log is cut off here, at 1000 B; the build continues");
     expect(lines[0]).toBe("line 0 of many");
     expect(statSync(join(dir, "1.log")).size).toBeLessThan(1_200);
   });
 
-  test("hides what is to be hidden, and is for nobody else to read", async () => {
+  test("masks secrets, and creates a file that only Berth's user can read", async () => {
     const log = logs.create(1, (text) => text.replaceAll("s3cret", "(secret)"));
     log.write("token s3cret\ntoken s3cret again");
     log.end("failed with s3cret");
@@ -92,14 +92,14 @@ describe("writing", () => {
     expect(statSync(join(dir, "1.log")).mode & 0o077).toBe(0);
   });
 
-  test("of a line that overwrites itself, the last state counts", async () => {
+  test("only the last state of a line that overwrites itself is kept", async () => {
     const log = logs.create(1, plain);
     log.write("10 %\r50 %\r100 %\r\nnext");
     log.end("over");
     expect(await read(1)).toEqual(["100 %", "next", "over"]);
   });
 
-  test("after the end nothing is added", async () => {
+  test("lines after the end are ignored", async () => {
     const log = logs.create(1, plain);
     log.end("over");
     log.write("late");
@@ -108,7 +108,7 @@ describe("writing", () => {
   });
 });
 
-test("logs are listed and taken away by the number of their build", async () => {
+test("logs are listed and removed by the number of their build", async () => {
   for (const id of [1, 2, 30]) logs.create(id, plain).end("over");
   expect((await logs.ids()).toSorted((a, b) => a - b)).toEqual([1, 2, 30]);
   await logs.remove([1, 30, 99]);

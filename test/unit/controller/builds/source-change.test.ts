@@ -18,8 +18,8 @@ beforeEach(() => {
 
 afterEach(() => bench[Symbol.asyncDispose]());
 
-describe("a source that an app turns away from and comes back to", () => {
-  test("is looked at anew after an image", async () => {
+describe("a source that an app replaces and then restores", () => {
+  test("is resolved again after the app had an image", async () => {
     const before = await bench.waitUntilResolved(bench.apply("web"));
     bench.apply("web", { image: "web:1" });
     bench.git.refs.set("main", createCommitId("b"));
@@ -27,7 +27,7 @@ describe("a source that an app turns away from and comes back to", () => {
     expect([before.revision, after.revision]).toEqual([createCommitId("a"), createCommitId("b")]);
   });
 
-  test("is looked at anew after a source that led nowhere", async () => {
+  test("is resolved again after a source that could not be resolved", async () => {
     await bench.waitUntilResolved(bench.apply("web"));
     const lost = bench.apply("web", other);
     await vi.waitFor(
@@ -40,7 +40,7 @@ describe("a source that an app turns away from and comes back to", () => {
     });
   });
 
-  test("is looked at anew after a kill that came before its pin was dropped", async () => {
+  test("is resolved again after a kill before its pin was removed", async () => {
     await bench.waitUntilResolved(bench.apply("web"));
     const pin = bench.store.sourcePins.get("web");
     bench.apply("web", { image: "web:1" });
@@ -53,7 +53,7 @@ describe("a source that an app turns away from and comes back to", () => {
     });
   });
 
-  test("is not pinned by a look that was under way", async () => {
+  test("is not pinned by a resolution that was running", async () => {
     const app = bench.apply("web");
     bench.service.source(app);
     bench.apply("web", other);
@@ -64,7 +64,7 @@ describe("a source that an app turns away from and comes back to", () => {
     });
   });
 
-  test("stays at its commit where something else of the app changes", async () => {
+  test("stays at its commit if another field of the app changes", async () => {
     const git = { url: REPOSITORY, ref: "main" };
     await bench.waitUntilResolved(bench.apply("web"));
     bench.git.refs.set("main", createCommitId("b"));
@@ -73,7 +73,7 @@ describe("a source that an app turns away from and comes back to", () => {
     await bench.clock.advance(0);
   });
 
-  test("shows no failure of before", async () => {
+  test("shows no earlier failure", async () => {
     bench.builder.script = { fails: { step: 2 } };
     const app = bench.apply("web");
     const source = await bench.waitUntilResolved(app);
@@ -86,16 +86,16 @@ describe("a source that an app turns away from and comes back to", () => {
   });
 });
 
-describe("a build that the app has no use for any more", () => {
+describe("a build that the app no longer needs", () => {
   test.each<[what: string, spec: AppSpec, message: string]>([
-    ["an image", { image: "web:1" }, "the app has no source any more"],
+    ["an image", { image: "web:1" }, "the app no longer has a source"],
     ["another source", other, "the app has another source now"],
     [
       "a suspension",
       { source: { git: { url: REPOSITORY, ref: "main" } }, suspend: true },
       "the app is suspended",
     ],
-  ])("ends with %s, running or waiting", async (_what, spec, message) => {
+  ])("is cancelled after a change to %s, running or queued", async (_what, spec, message) => {
     bench.builder.script = { hangs: true };
     for (const name of ["one", "two"]) {
       const app = bench.apply(name);
@@ -114,7 +114,7 @@ describe("a build that the app has no use for any more", () => {
     expect(await bench.waitUntilBuilt(bench.apply("one"))).toEqual({ type: "succeeded", id: 3 });
   });
 
-  test("ends when the deletion of the app begins", async () => {
+  test("is cancelled when the deletion of the app begins", async () => {
     bench.builder.script = { hangs: true };
     const app = bench.apply("web");
     bench.service.ensure(app, await bench.waitUntilResolved(app));
@@ -126,7 +126,7 @@ describe("a build that the app has no use for any more", () => {
     );
   });
 
-  test("goes on where the app is stopped, or deployed once more from the same source", async () => {
+  test("continues if the app is stopped, or deployed again from the same source", async () => {
     bench.builder.script = { hangs: true };
     const app = bench.apply("web");
     const source = await bench.waitUntilResolved(app);

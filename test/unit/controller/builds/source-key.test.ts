@@ -21,16 +21,16 @@ describe("the key of a pin", () => {
     ["ref", { ref: "next" }],
     ["path", { path: "web" }],
     ["dockerfile", { dockerfile: "Dockerfile.prod" }],
-  ])("is another one for another %s", (_, change) => {
+  ])("depends on %s", (_, change) => {
     expect(keyOf({ ...git, ...change })).not.toBe(keyOf(git));
   });
 
-  test("is the same with another credential or interval, or with other annotations", () => {
+  test("does not depend on credential, interval or other annotations", () => {
     expect(keyOf({ ...git, credential: "key", interval: "1m" })).toBe(keyOf(git));
     expect(keyOf(git, { [RETRIED_AT_ANNOTATION]: "2030-01-01T00:00:00Z" })).toBe(keyOf(git));
   });
 
-  test("is another one when a person asks anew", () => {
+  test("changes when a user deploys again", () => {
     const first = keyOf(git, { [DEPLOYED_AT_ANNOTATION]: "2030-01-01T00:00:00Z" });
     expect(first).not.toBe(keyOf(git));
     expect(first).not.toBe(keyOf(git, { [DEPLOYED_AT_ANNOTATION]: "2030-01-01T00:00:01Z" }));
@@ -40,7 +40,7 @@ describe("the key of a pin", () => {
 describe("the image of a revision", () => {
   const spec: AppSpec = { source: { git } };
 
-  test("is the same for the same, and a reference that engines take", () => {
+  test("is equal for equal inputs, and a valid image reference", () => {
     const image = getImageReference("0123abcd", "web", spec, "c".repeat(40));
     expect(image).toMatch(/^berth-0123abcd\/web:[0-9a-f]{16}$/);
     expect(getImageReference("0123abcd", "web", { ...spec, replicas: 3 }, "c".repeat(40))).toBe(
@@ -55,7 +55,7 @@ describe("the image of a revision", () => {
     ["path", { source: { git: { ...git, path: "web" } } }, "c".repeat(40)],
     ["dockerfile", { source: { git: { ...git, dockerfile: "a" } } }, "c".repeat(40)],
     ["argument", { ...spec, build: { args: { MODE: "fast" } } }, "c".repeat(40)],
-  ])("is another one for another %s", (_, other, revision) => {
+  ])("depends on %s", (_, other, revision) => {
     const image = getImageReference("0123abcd", "web", spec, "c".repeat(40));
     expect(getImageReference("0123abcd", "web", other, revision)).not.toBe(image);
   });
@@ -69,7 +69,7 @@ test("records name a source without user and password", () => {
   expect(sourceName({ local: "/home/somebody/app" })).toBe("folder");
 });
 
-test("refs are compared as people write them", () => {
+test("refs are equal with and without refs/heads/", () => {
   expect(isSameRef("refs/heads/main", "main")).toBe(true);
   expect(isSameRef("refs/tags/v1", "v1")).toBe(true);
   expect(isSameRef("refs/heads/feature/main", "main")).toBe(false);

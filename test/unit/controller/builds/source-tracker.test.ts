@@ -19,7 +19,7 @@ let held: TestStore;
 let tasks: TaskGroup;
 let sources: SourceTracker;
 let woken: string[];
-/** What a look finds, by app; an error is what it fails with. */
+/** The result of a resolution by app; an error is thrown. */
 let remote: Map<string, string | Error>;
 let looks: string[];
 let blocked: Promise<void> | undefined;
@@ -41,12 +41,12 @@ afterEach(async () => {
   await held[Symbol.asyncDispose]();
 });
 
-describe("a look", () => {
-  test("is made once, wakes the app, and its pin survives a restart", async () => {
+describe("a resolution", () => {
+  test("runs once, wakes the app, and its pin survives a restart", async () => {
     const app = apply("web", git());
     expect(sources.state(app)).toEqual({
       type: "resolving",
-      message: `looks at main of ${URL}`,
+      message: `resolving main of ${URL}`,
     });
     expect(sources.state(app).type).toBe("resolving");
     await held.clock.settle();
@@ -59,7 +59,7 @@ describe("a look", () => {
     expect(looks).toEqual(["web"]);
   });
 
-  test("is made anew when a person deploys, and nothing older is answered meanwhile", async () => {
+  test("runs again when a user deploys, and no older result is returned meanwhile", async () => {
     await resolved("web", git());
     remote.set("web", SECOND);
     const app = apply("web", git(), { [DEPLOYED_AT_ANNOTATION]: "2030-01-01T00:00:00Z" });
@@ -68,7 +68,7 @@ describe("a look", () => {
     expect(sources.state(app)).toMatchObject({ type: "resolved", revision: SECOND });
   });
 
-  test("is left alone when the spec changes under way", async () => {
+  test("continues when the spec changes meanwhile", async () => {
     const { promise, resolve } = gate();
     blocked = promise;
     sources.state(apply("web", git()));
@@ -84,14 +84,14 @@ describe("a look", () => {
     expect(sources.state(next)).toMatchObject({ type: "resolved", revision: SECOND });
   });
 
-  test("is not made for a revision that is held", async () => {
+  test("does not run for a fixed revision", async () => {
     const app = apply("web", git({ interval: "10s" }), { [SOURCE_REVISION_ANNOTATION]: SECOND });
     expect(sources.state(app)).toMatchObject({ type: "resolved", revision: SECOND });
     await held.clock.advance(60_000);
     expect(looks).toEqual([]);
   });
 
-  test("takes its turn: a few go on at once", async () => {
+  test("is queued: only a few run concurrently", async () => {
     const { promise, resolve } = gate();
     blocked = promise;
     const names = Array.from({ length: 10 }, (_, index) => `app-${index}`);
@@ -108,7 +108,7 @@ describe("a look", () => {
   });
 });
 
-describe("a look that fails", () => {
+describe("a resolution that fails", () => {
   test.each([
     ["git_denied", "GitDenied", true],
     ["git_not_found", "GitNotFound", true],
@@ -131,7 +131,7 @@ describe("a look that fails", () => {
     expect(sources.state(app).type).toBe("resolved");
   });
 
-  test("shows no secret, and is made anew with another credential", async () => {
+  test("shows no secret, and runs again with another credential", async () => {
     secret("deploy-key", { token: "hunter2-hunter2" });
     remote.set("web", new BerthError("git_denied", "the server refused hunter2-hunter2"));
     const app = apply("web", git({ credential: "deploy-key" }));
@@ -142,7 +142,7 @@ describe("a look that fails", () => {
     expect(sources.state(app).type).toBe("resolving");
   });
 
-  test("for a reason of Berth's own says nothing of what may stand in it", async () => {
+  test("with an internal error does not show its message", async () => {
     remote.set("web", new Error("ENOENT: /var/lib/berth/secret-place"));
     const app = apply("web", git());
     sources.state(app);
@@ -154,7 +154,7 @@ describe("a look that fails", () => {
 });
 
 describe("an interval", () => {
-  test("moves the pin when the branch has moved, and tells of it", async () => {
+  test("updates the pin when the branch has moved, and records an event", async () => {
     const app = await resolved("web", git({ interval: "1m" }));
     woken = [];
     await held.clock.advance(59_000);
@@ -167,17 +167,17 @@ describe("an interval", () => {
     expect(woken).toEqual(["web"]);
     expect(sources.state(app)).toMatchObject({ type: "resolved", revision: SECOND });
     expect(events()).toEqual([
-      `Normal SourceChanged main of ${URL} went from 111111111111 to 222222222222`,
+      `Normal SourceChanged main of ${URL} changed from 111111111111 to 222222222222`,
     ]);
   });
 
-  test("keeps the pin while the server is away, and tells of it once", async () => {
+  test("keeps the pin while the server is unreachable, and records one event", async () => {
     const app = await resolved("web", git({ interval: "1m" }));
     remote.set("web", new BerthError("git_unreachable", "nobody answers"));
     await held.clock.advance(30 * 60_000);
     expect(looks.length).toBeGreaterThan(20);
     expect(sources.state(app)).toMatchObject({ type: "resolved", revision: FIRST });
-    const told = `Warning GitUnreachable main of ${URL} cannot be looked at, and the app stays at 111111111111: nobody answers`;
+    const told = `Warning GitUnreachable main of ${URL} cannot be resolved, and the app stays at 111111111111: nobody answers`;
     expect(events()).toEqual([told]);
     remote.set("web", FIRST);
     await held.clock.advance(60_000);
@@ -186,7 +186,7 @@ describe("an interval", () => {
     expect(held.store.events.list({ limit: 10 }).map(({ count }) => count)).toEqual([1, 1]);
   });
 
-  test("that was missed while Berth was down is made up at once", async () => {
+  test("that was missed while Berth was not running triggers a resolution at once", async () => {
     const app = await resolved("web", git({ interval: "1m" }));
     remote.set("web", SECOND);
     await tasks[Symbol.asyncDispose]();
@@ -205,7 +205,7 @@ describe("an interval", () => {
       () => held.store.delete("App", "web", { actor: { name: "test" }, manager: "api" }),
     ],
     ["is suspended", () => apply("web", { ...git({ interval: "1m" }), suspend: true })],
-    ["follows nothing any more", () => apply("web", git())],
+    ["no longer follows its source", () => apply("web", git())],
   ])("ends when the app %s", async (_, act) => {
     await resolved("web", git({ interval: "1m" }));
     act();
@@ -215,7 +215,7 @@ describe("an interval", () => {
 });
 
 describe("a push", () => {
-  test("makes all apps of the repository and branch look now", async () => {
+  test("resolves the sources of all apps of the repository and branch", async () => {
     for (const [name, source] of [
       ["web", git()],
       ["any", git({ ref: undefined })],
@@ -236,7 +236,7 @@ describe("a push", () => {
     expect(events()).toHaveLength(1);
   });
 
-  test("during a look makes another one: the first may have come too early", async () => {
+  test("during a resolution triggers another one, because the first may be too early", async () => {
     await resolved("web", git());
     const { promise, resolve } = gate();
     blocked = promise;
@@ -251,7 +251,7 @@ describe("a push", () => {
     expect(held.store.sourcePins.get("web")?.revision).toBe(SECOND);
   });
 
-  test("wakes an app whose source could not be found before", async () => {
+  test("wakes an app whose source could not be resolved before", async () => {
     remote.set("web", new BerthError("git_not_found", "no branch main"));
     const app = apply("web", git());
     sources.state(app);
@@ -262,13 +262,13 @@ describe("a push", () => {
     expect(sources.state(app)).toMatchObject({ type: "resolved", revision: FIRST });
   });
 
-  test("leaves an app alone whose revision is held", async () => {
+  test("does not affect an app with a fixed revision", async () => {
     apply("web", git(), { [SOURCE_REVISION_ANNOTATION]: FIRST });
     expect(sources.refreshFollowers({ urls: [URL], ref: "main" })).toEqual([]);
   });
 });
 
-test("an app that is forgotten has no pin and no timer", async () => {
+test("a removed app has no pin and no timer", async () => {
   await resolved("web", git({ interval: "1m" }));
   sources.forget("web");
   expect(held.store.sourcePins.get("web")).toBeUndefined();

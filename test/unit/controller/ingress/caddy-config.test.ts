@@ -38,7 +38,7 @@ function hash(instance: string, ...of: [string, string, string]): Promise<string
 }
 
 describe("the configuration of Caddy", () => {
-  it("is the same with and without Apps that the table alone leads", () => {
+  it("does not depend on Apps that need only the table", () => {
     const special = site("special", { pathPrefix: "/x" });
     expect(buildCaddyConfig(settings, [site("a"), special, site("b")])).toEqual(
       buildCaddyConfig(settings, [special]),
@@ -56,7 +56,7 @@ describe("the configuration of Caddy", () => {
     );
   });
 
-  it("asks nobody but authorities for public names, and none for others", () => {
+  it("uses public authorities for public names only", () => {
     const config = buildCaddyConfig(settings, [
       site("a", { domains: ["a.localhost", "a.example.org", "*.example.org", "nas.local"] }),
       site("b", { domains: ["b.example.org"], https: false }),
@@ -81,7 +81,7 @@ describe("the configuration of Caddy", () => {
     });
   });
 
-  it("knows nothing of TLS without a port for it", () => {
+  it("has no TLS without an HTTPS port", () => {
     const text = JSON.stringify(
       buildCaddyConfig({ ...settings, httpsPort: undefined }, [site("a")]),
     );
@@ -89,7 +89,7 @@ describe("the configuration of Caddy", () => {
     expect(text).not.toContain("https_port");
   });
 
-  it("uses what newer versions have, and older ones would refuse", () => {
+  it("uses features of newer versions, which older ones would refuse", () => {
     expect(configOf("2.6.2")).not.toContain("stream_close_delay");
     expect(configOf("2.7.0")).toContain("stream_close_delay");
     expect(configOf("2.7.0")).toContain('"ask"');
@@ -126,9 +126,7 @@ describe("names", () => {
     "x.home.arpa",
     "*.a.test",
     "a.internal",
-  ])("such as %s are of this machine or network", (name) =>
-    expect(isInternalName(name)).toBe(true),
-  );
+  ])("such as %s are internal", (name) => expect(isInternalName(name)).toBe(true));
 
   it.each([
     "example.org",
@@ -152,7 +150,7 @@ describe("hashes of passwords", () => {
     expect(new Set([first, ...others]).size).toBe(5);
   });
 
-  it("tell nothing of the password by their salt", async () => {
+  it("have a salt that does not depend on the password", async () => {
     const [a, b] = [await hash("one", "web", "ann", "a"), await hash("one", "web", "ann", "b")];
     expect(a.slice(0, 29)).toBe(b.slice(0, 29));
     expect(a).not.toBe(b);
@@ -172,13 +170,13 @@ describe("a network", () => {
     ["172.18.0.0/16", true],
     ["10.213.0.128/25", true],
     ["172.18.0.0/24", false],
-    // Behind a gateway, as in a virtual machine.
+    // Reached through a gateway, as in a virtual machine.
     ["172.19.0.0/16", false],
     ["172.20.0.0/16", false],
     ["0.0.0.0/0", false],
     ["fd00::/64", false],
     ["", false],
-  ])("%s is this machine's own: %s", (subnet, own) => {
+  ])("%s is a network of this machine: %s", (subnet, own) => {
     expect(isLocalSubnet(subnet, table)).toBe(own);
   });
 });

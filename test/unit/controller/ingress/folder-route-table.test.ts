@@ -22,7 +22,7 @@ const entries = (app: string) => readdirSync(join(folder, "apps", app)).toSorted
 const write = (version: string, ...targets: string[]) => table.write("web", { version, targets });
 
 describe("entries", () => {
-  it("stay for a second after a newer one has come, and then go by themselves", async () => {
+  it("are kept for a second after a newer one was written, and are then removed", async () => {
     await write("v1", "a:1");
     const [first = ""] = entries("web");
     await write("v2", "b:1");
@@ -35,7 +35,7 @@ describe("entries", () => {
     expect(await table.read("web")).toMatchObject({ version: "v2" });
   });
 
-  it("of an earlier Berth go with the next write", async () => {
+  it("of an earlier Berth are removed by the next write", async () => {
     await write("v1", "a:1");
     await write("v2", "b:1");
     const next = new FolderRouteTable({ folder, clock });
@@ -45,14 +45,14 @@ describe("entries", () => {
     expect(await next.read("web")).toMatchObject({ version: "v2", targets: ["b:1"] });
   });
 
-  it("are not made for what is there already", async () => {
+  it("are not written again for an equal route", async () => {
     await write("v1", "a:1", "b:1");
     const before = entries("web");
     await write("v1", "a:1", "b:1", "a:1");
     expect(entries("web")).toEqual(before);
   });
 
-  it("of many targets are gone when a shorter one counts, which Caddy asks for last", async () => {
+  it("of many targets are removed before a shorter one, which Caddy tries last", async () => {
     await write("v1", ...wide);
     expect((await table.read("web"))?.targets).toEqual(wide);
     await write("v2", "b:1");
@@ -61,7 +61,7 @@ describe("entries", () => {
     expect(readdirSync(join(folder, "new"))).toEqual([]);
   });
 
-  it("that others put there count for nothing", async () => {
+  it("of other programs are ignored", async () => {
     await write("v1", "a:1");
     writeFileSync(join(folder, "apps", "web", "000"), "");
     mkdirSync(join(folder, "apps", "web", "000000000000~v9~0~none"));
@@ -70,13 +70,13 @@ describe("entries", () => {
 });
 
 describe("hosts", () => {
-  it("lead to the folder of their App, which is there before they are", async () => {
+  it("link to the folder of their App, which exists before them", async () => {
     await table.setHosts(new Map([["web.localhost", "web"]]), "replace");
     expect(readlinkSync(join(folder, "hosts", "web.localhost"))).toBe("../apps/web");
     expect(entries("web")).toEqual([]);
   });
 
-  it("move, and go where they are not told any more", async () => {
+  it("are moved, and removed if they are no longer listed", async () => {
     await table.setHosts(
       new Map([
         ["a.test", "one"],
@@ -94,7 +94,7 @@ describe("hosts", () => {
 
 describe("names", () => {
   it.each(["..", ".", "", "a/b", "../x", "A", "a".repeat(64)])(
-    "that are no App's are refused: %j",
+    "that are not names of Apps are refused: %j",
     async (name) => {
       const route = { version: "v1", targets: ["a:1"] };
       const refused = { code: "internal" };
@@ -105,7 +105,7 @@ describe("names", () => {
   );
 
   it.each(["..", "../x", "a/b", "*.test", "A.test", "a..b"])(
-    "that are no host's are refused: %j",
+    "that are not host names are refused: %j",
     async (host) => {
       await expect(table.setHosts(new Map([[host, "web"]]), "replace")).rejects.toMatchObject({
         code: "internal",
@@ -115,7 +115,7 @@ describe("names", () => {
   );
 });
 
-describe("Apps that are gone", () => {
+describe("deleted Apps", () => {
   it("lose their entries, and no others", async () => {
     await write("v1", "a:1");
     await table.write("gone", { version: "v1", targets: wide });
@@ -125,7 +125,7 @@ describe("Apps that are gone", () => {
   });
 });
 
-it("says without a path that it cannot be written", async () => {
+it("fails without a path in the error if it cannot be written", async () => {
   rmSync(folder, { recursive: true });
   writeFileSync(folder, "");
   const failure = await write("v1", "a:1").then(

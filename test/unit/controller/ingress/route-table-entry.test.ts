@@ -12,11 +12,11 @@ import {
 const byte = fc.integer({ min: 0, max: 255 });
 const port = fc.integer({ min: 1, max: 65_535 });
 const replicas = fc.oneof(
-  // On the network of an instance, all on one port.
+  // Addresses on the network of an instance, all with one port.
   fc
     .tuple(fc.uniqueArray(fc.tuple(byte, byte), { maxLength: 50, selector: String }), port)
     .map(([ends, at]) => ends.map(([a, b]) => `172.18.${a}.${b}:${at}`)),
-  // Published on loopback.
+  // Addresses of published ports on loopback.
   fc
     .uniqueArray(port, { maxLength: 50 })
     .map((ports) => ports.map((number) => `127.0.0.1:${number}`)),
@@ -35,7 +35,7 @@ const entries = fc.record({
   }),
 });
 
-/** What Caddy makes of an entry: the addresses of all its upstreams. */
+/** Returns the addresses of Caddy's upstreams for an entry. */
 function dials(names: readonly string[]): string[] {
   const match = new RegExp(names.length > 1 ? longPattern : shortPattern).exec(
     `/hosts/x.localhost/${names.join("/")}`,
@@ -45,7 +45,7 @@ function dials(names: readonly string[]): string[] {
 }
 
 describe("an entry of the route table", () => {
-  it("says after the way into a name and back what it said before", () => {
+  it("is equal after encoding and decoding", () => {
     fc.assert(
       fc.property(entries, (entry) => {
         expect(decodeTableEntry(encodeTableEntry(entry))).toEqual(entry);
@@ -53,7 +53,7 @@ describe("an entry of the route table", () => {
     );
   });
 
-  it("is made of names that a file may have", () => {
+  it("consists of valid file names", () => {
     fc.assert(
       fc.property(entries, (entry) => {
         for (const name of encodeTableEntry(entry)) {
@@ -64,7 +64,7 @@ describe("an entry of the route table", () => {
     );
   });
 
-  it("gives Caddy all targets, each about as often, and no other", () => {
+  it("contains all targets about equally often, and no other", () => {
     fc.assert(
       fc.property(entries, (entry) => {
         const { targets } = entry.route;
@@ -79,7 +79,7 @@ describe("an entry of the route table", () => {
     );
   });
 
-  it("sorts before those that were made earlier", () => {
+  it("sorts before older entries", () => {
     const route = { version: "v", sinceMs: 0, targets: ["a:1"] };
     const [newer = ""] = encodeTableEntry({ order: 99, route });
     const [older = ""] = encodeTableEntry({ order: 100, route });
@@ -97,13 +97,13 @@ describe("an entry of the route table", () => {
       version: "v",
       targets: Array.from({ length: 9 }, (_, index) => `${index}${"x".repeat(40)}${index}:1`),
     },
-  ])("refuses what fits into no name: %j", (route) => {
+  ])("refuses a route that fits into no file name: %j", (route) => {
     expect(() => encodeTableEntry({ order: 1, route: { ...route, sinceMs: 0 } })).toThrow(
       expect.objectContaining({ code: "internal" }),
     );
   });
 
-  it("is nothing that somebody else put there", () => {
+  it("is not decoded from names of other programs", () => {
     for (const name of ["", "readme.txt", "000000000001~v", "1~v~0~a~b~1~c", "~~~~~~~"])
       expect(decodeTableEntry([name])).toBeUndefined();
   });

@@ -2,12 +2,12 @@ import { expect, test } from "vitest";
 import { COMPONENT, INSTANCE } from "../../../../src/controller/labels.ts";
 import { ControlPlaneHarness } from "../../../support/control-plane-harness.ts";
 
-test("a container that Berth runs beside the apps is no App's, and nobody takes it away", async () => {
+test("a container of Berth itself belongs to no App and is not removed", async () => {
   const signal = new AbortController().signal;
-  await using world = new ControlPlaneHarness({ images: { "caddy:2": {}, "web:1": {} } });
-  world.boot();
-  const { runtime } = world;
-  const labels = { [INSTANCE]: world.store.instanceId, [COMPONENT]: "ingress" };
+  await using harness = new ControlPlaneHarness({ images: { "caddy:2": {}, "web:1": {} } });
+  harness.boot();
+  const { runtime } = harness;
+  const labels = { [INSTANCE]: harness.store.instanceId, [COMPONENT]: "ingress" };
   await runtime.ensureNetwork("berth-net", labels, signal);
   const id = await runtime.createContainer(
     {
@@ -24,13 +24,13 @@ test("a container that Berth runs beside the apps is no App's, and nobody takes 
     signal,
   );
   await runtime.startContainer(id, signal);
-  world.apply("web", { image: "web:1", port: 80 });
-  await world.waitUntilReady("web");
-  // Several looks at everything, a death that is told of, and the end of the last App.
-  await world.clock.advance(200_000);
+  harness.apply("web", { image: "web:1", port: 80 });
+  await harness.waitUntilReady("web");
+  // Time for several resyncs, a container's exit, and the deletion of the last App.
+  await harness.clock.advance(200_000);
   runtime.kill(id);
-  await world.clock.advance(200_000);
-  world.store.delete("App", "web", { actor: { name: "test" }, manager: "api" });
-  await world.clock.until(() => world.app("web") === undefined, 60_000, "web is gone");
-  expect(world.engine.find(id)?.labels).toEqual(labels);
+  await harness.clock.advance(200_000);
+  harness.store.delete("App", "web", { actor: { name: "test" }, manager: "api" });
+  await harness.clock.until(() => harness.app("web") === undefined, 60_000, "web is gone");
+  expect(harness.engine.find(id)?.labels).toEqual(labels);
 });

@@ -2,33 +2,37 @@ import { beforeEach, expect, test } from "vitest";
 import { BerthError } from "../../../../src/base/errors.ts";
 import { ControlPlaneHarness } from "../../../support/control-plane-harness.ts";
 
-let world: ControlPlaneHarness;
+let harness: ControlPlaneHarness;
 const never = new AbortController().signal;
-const check = (source: string) => world.controlPlane.checkSource({ source }, never);
+const check = (source: string) => harness.controlPlane.checkSource({ source }, never);
 
 beforeEach(() => {
-  world = new ControlPlaneHarness();
-  world.models.repositories.set("org/there", { commit: "c1".repeat(20), bytes: 1, memoryBytes: 1 });
-  world.boot();
-  return () => world[Symbol.asyncDispose]();
+  harness = new ControlPlaneHarness();
+  harness.models.repositories.set("org/there", {
+    commit: "c1".repeat(20),
+    bytes: 1,
+    memoryBytes: 1,
+  });
+  harness.boot();
+  return () => harness[Symbol.asyncDispose]();
 });
 
-test("what is there will do", async () => {
+test("an existing source is accepted", async () => {
   await expect(check("org/there")).resolves.toBeUndefined();
 });
 
-test("what is not there, or may not be had, is said so", async () => {
+test("a missing or denied source is an error", async () => {
   await expect(check("org/nowhere")).rejects.toMatchObject({ code: "not_found" });
-  world.models.resolveErrors.push(new BerthError("hub_denied", "it is gated"));
+  harness.models.resolveErrors.push(new BerthError("hub_denied", "it is gated"));
   await expect(check("org/there")).rejects.toMatchObject({ code: "hub_denied" });
 });
 
-test("a hub that is away refuses nothing; a caller who leaves is told", async () => {
-  world.models.resolveErrors.push(new BerthError("hub_unreachable", "no answer"));
+test("an unreachable hub refuses nothing; an aborted call rejects", async () => {
+  harness.models.resolveErrors.push(new BerthError("hub_unreachable", "no answer"));
   await expect(check("org/there")).resolves.toBeUndefined();
   const leaving = new AbortController();
   leaving.abort();
   await expect(
-    world.controlPlane.checkSource({ source: "org/there" }, leaving.signal),
+    harness.controlPlane.checkSource({ source: "org/there" }, leaving.signal),
   ).rejects.toMatchObject({ name: "AbortError" });
 });

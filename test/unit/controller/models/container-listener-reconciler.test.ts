@@ -6,24 +6,29 @@ import {
   ContainerListenerReconciler,
   type ContainerListenerReconcilerOptions,
 } from "../../../../src/controller/models/container-listener-reconciler.ts";
+import type { EngineLocation } from "../../../../src/controller/runtime/port.ts";
 import { openTestStore, type TestStore } from "../../../support/test-store.ts";
 
-/** An engine with one network, and an assistant, as far as doors are concerned. */
+/** Fakes of an engine with one network and of an assistant. */
 class Site {
-  readonly told: (readonly ContainerListenerSpec[])[] = [];
+  readonly sent: (readonly ContainerListenerSpec[])[] = [];
   readonly woken: string[] = [];
   network: readonly string[] | undefined;
   nextSubnet = "172.18.0.0/16";
   gateway: string | undefined = "172.17.0.1";
   engineDown = false;
+  location: EngineLocation = "this-machine";
   assistantError: BerthError | undefined;
   reach: "address" | "published" = "address";
   readonly store = testStore.store;
 
-  doors(options: Partial<ContainerListenerReconcilerOptions> = {}): ContainerListenerReconciler {
+  listeners(
+    options: Partial<ContainerListenerReconcilerOptions> = {},
+  ): ContainerListenerReconciler {
     return new ContainerListenerReconciler({
       store: this.store,
       runtime: {
+        location: this.location,
         ensureNetwork: async () => {
           this.#engine();
           this.network ??= [this.nextSubnet];
@@ -35,13 +40,12 @@ class Site {
         },
       },
       assistant: {
-        setContainerListeners: async (doors) => {
+        setContainerListeners: async (listeners) => {
           if (this.assistantError) throw this.assistantError;
-          this.told.push(doors);
+          this.sent.push(listeners);
         },
       },
       findReachability: async () => this.reach,
-      dockerHost: "unix:///var/run/docker.sock",
       port: 7777,
       clock: testStore.clock,
       logger: silentLogger,
@@ -79,129 +83,126 @@ beforeEach(() => {
   open = [];
 });
 afterEach(async () => {
-  for (const doors of open) await doors[Symbol.asyncDispose]();
+  for (const listeners of open) await listeners[Symbol.asyncDispose]();
   await testStore[Symbol.asyncDispose]();
 });
 
 async function started(
   options: Partial<ContainerListenerReconcilerOptions> = {},
 ): Promise<ContainerListenerReconciler> {
-  const doors = site.doors(options);
-  open.push(doors);
-  doors.start();
+  const listeners = site.listeners(options);
+  open.push(listeners);
+  listeners.start();
   await testStore.clock.advance(1_000);
-  return doors;
+  return listeners;
 }
 
-const door = {
+const listener = {
   address: "172.17.0.1",
   port: 7777,
   host: "models.berth.internal",
   subnets: ["172.18.0.0/16"],
 };
 
-describe("the way to the models", () => {
-  it("is closed while no App uses models, and makes nothing on the engine", async () => {
+describe("the container listener", () => {
+  it("is closed while no App uses models, and creates nothing on the engine", async () => {
     site.put("web", {});
-    const doors = await started();
-    expect(site.told).toEqual([[]]);
-    expect(doors.getUnavailableReason()).toMatchObject({ reason: "ModelsOutOfReach" });
+    const listeners = await started();
+    expect(site.sent).toEqual([[]]);
+    expect(listeners.getUnavailableReason()).toMatchObject({ reason: "ModelsOutOfReach" });
     expect(site.network).toBeUndefined();
     await testStore.clock.advance(600_000);
-    expect(site.told).toEqual([[]]);
+    expect(site.sent).toEqual([[]]);
   });
 
-  it("is opened for the network of the instance, and the App is told", async () => {
-    const doors = await started();
+  it("is opened for the instance's network, and the App is notified", async () => {
+    const listeners = await started();
     site.put("web", { models: ["chat"] });
     await testStore.clock.advance(1_000);
-    expect(site.told.at(-1)).toEqual([door]);
-    expect(doors.getUnavailableReason()).toBeNull();
+    expect(site.sent.at(-1)).toEqual([listener]);
+    expect(listeners.getUnavailableReason()).toBeNull();
     expect(site.woken).toEqual(["web"]);
   });
 
-  it("is closed again with the last of them", async () => {
+  it("is closed after the last of these Apps", async () => {
     site.put("web", { models: ["chat"] });
     site.put("other", {});
     await started();
     site.put("web", {});
     await testStore.clock.advance(1_000);
-    expect(site.told.at(-1)).toEqual([]);
+    expect(site.sent.at(-1)).toEqual([]);
     site.put("web", { models: ["chat"] });
     await testStore.clock.advance(1_000);
     site.put("web", { models: ["chat"], running: false });
     await testStore.clock.advance(1_000);
-    expect(site.told.at(-1)).toEqual([]);
+    expect(site.sent.at(-1)).toEqual([]);
     site.put("web", { models: ["chat"] });
     await testStore.clock.advance(1_000);
-    expect(site.told.at(-1)).toEqual([door]);
+    expect(site.sent.at(-1)).toEqual([listener]);
     site.delete("web");
     await testStore.clock.advance(1_000);
-    expect(site.told.at(-1)).toEqual([]);
+    expect(site.sent.at(-1)).toEqual([]);
   });
 
-  it("follows a network that comes back with other addresses", async () => {
+  it("follows a network that was created again with other addresses", async () => {
     site.put("web", { models: ["chat"] });
-    const doors = await started();
+    const listeners = await started();
     site.network = ["172.19.0.0/16", "fd00::/64"];
     await testStore.clock.advance(31_000);
-    expect(site.told.at(-1)).toEqual([{ ...door, subnets: ["172.19.0.0/16", "fd00::/64"] }]);
+    expect(site.sent.at(-1)).toEqual([{ ...listener, subnets: ["172.19.0.0/16", "fd00::/64"] }]);
     site.network = ["172.20.0.0/16"];
-    doors.refresh();
+    listeners.refresh();
     await testStore.clock.advance(300);
-    expect(site.told.at(-1)).toEqual([{ ...door, subnets: ["172.20.0.0/16"] }]);
+    expect(site.sent.at(-1)).toEqual([{ ...listener, subnets: ["172.20.0.0/16"] }]);
     expect(site.woken).toEqual(["web"]);
   });
 
-  it("is told again to an assistant that has come up anew", async () => {
+  it("is sent again to a restarted assistant", async () => {
     site.put("web", { models: ["chat"] });
-    const doors = await started();
-    const before = site.told.length;
-    doors.refresh();
+    const listeners = await started();
+    const before = site.sent.length;
+    listeners.refresh();
     await testStore.clock.advance(300);
-    expect(site.told.length).toBe(before + 1);
+    expect(site.sent.length).toBe(before + 1);
     await testStore.clock.advance(31_000);
-    expect(site.told.length).toBe(before + 2);
+    expect(site.sent.length).toBe(before + 2);
   });
 
-  it("is by loopback where the engine has a machine of its own", async () => {
+  it("is on loopback if the engine runs in a virtual machine", async () => {
     site.reach = "published";
     site.gateway = "172.17.0.1";
     site.put("web", { models: ["chat"] });
     await started();
-    expect(site.told.at(-1)).toEqual([{ ...door, address: "127.0.0.1", subnets: ["127.0.0.0/8"] }]);
+    expect(site.sent.at(-1)).toEqual([
+      { ...listener, address: "127.0.0.1", subnets: ["127.0.0.0/8"] },
+    ]);
   });
 
-  it.each(["tcp://10.1.2.3:2375", "https://docker.example.org:2376", "10.1.2.3"])(
-    "is none for containers of another machine: %s",
-    async (dockerHost) => {
-      site.put("web", { models: ["chat"] });
-      const doors = await started({ dockerHost });
-      expect(doors.getUnavailableReason()?.message).toMatch(/another machine; set OPENAI_BASE_URL/);
-      expect(site.told).toEqual([]);
-    },
-  );
-
-  it.each([
-    "/run/docker.sock",
-    "",
-    "tcp://127.0.0.1:2375",
-    "tcp://localhost:2375",
-    "tcp://[::1]:1",
-  ])("is one for an engine at %j", async (dockerHost) => {
+  it("is unavailable when the engine runs on another machine", async () => {
     site.put("web", { models: ["chat"] });
-    expect((await started({ dockerHost })).getUnavailableReason()).toBeNull();
+    site.location = "remote";
+    const listeners = await started();
+    expect(listeners.getUnavailableReason()?.message).toMatch(
+      /another machine; set OPENAI_BASE_URL/,
+    );
+    expect(site.sent).toEqual([]);
+  });
+
+  it("is available when the engine is behind a TCP port of this machine", async () => {
+    site.put("web", { models: ["chat"] });
+    site.location = "loopback";
+    expect((await started()).getUnavailableReason()).toBeNull();
   });
 });
 
-describe("what goes wrong on the way", () => {
-  it("is said, tried again, and over as soon as it can be", async () => {
+describe("a failure of the container listener", () => {
+  it("is reported, retried, and cleared on success", async () => {
     site.put("web", { models: ["chat"] });
     site.assistantError = new BerthError("engine_error", "port 7777 of 172.17.0.1 is taken", {
       hint: "stop it",
     });
-    const doors = await started();
-    expect(doors.getUnavailableReason()).toEqual({
+    const listeners = await started();
+    expect(listeners.getUnavailableReason()).toEqual({
       reason: "ModelsOutOfReach",
       message: "containers cannot reach the models: port 7777 of 172.17.0.1 is taken; stop it",
     });
@@ -210,37 +211,38 @@ describe("what goes wrong on the way", () => {
     expect(site.woken).toEqual(["web"]);
     site.assistantError = undefined;
     await testStore.clock.advance(3_000);
-    expect(doors.getUnavailableReason()).toBeNull();
+    expect(listeners.getUnavailableReason()).toBeNull();
     expect(site.woken).toEqual(["web", "web"]);
   });
 
-  it("with an engine that is away ends when it is back", async () => {
+  it("of an unreachable engine ends when it is reachable again", async () => {
     site.engineDown = true;
     site.put("web", { models: ["chat"] });
-    const doors = await started();
-    expect(doors.getUnavailableReason()?.message).toContain("does not answer");
+    const listeners = await started();
+    expect(listeners.getUnavailableReason()?.message).toContain("does not answer");
     site.engineDown = false;
-    doors.refresh();
+    listeners.refresh();
     await testStore.clock.advance(300);
-    expect(doors.getUnavailableReason()).toBeNull();
+    expect(listeners.getUnavailableReason()).toBeNull();
   });
 
-  it("is nobody's concern without Apps that use models", async () => {
+  it("is not reported without Apps that use models", async () => {
     site.assistantError = new BerthError("assistant_unreachable", "it is off");
     await started();
     await testStore.clock.advance(600_000);
     expect(site.woken).toEqual([]);
   });
 
-  it("without a default bridge is told", async () => {
+  it("is reported if there is no default bridge", async () => {
     site.gateway = undefined;
     site.put("web", { models: ["chat"] });
     expect((await started()).getUnavailableReason()?.message).toContain("default bridge");
   });
 
-  it("leaves no network behind when the last App goes meanwhile", async () => {
-    const doors = site.doors({
+  it("leaves no network if the last App is deleted meanwhile", async () => {
+    const listeners = site.listeners({
       runtime: {
+        location: site.location,
         ensureNetwork: async () => {
           site.network = ["172.18.0.0/16"];
           site.delete("web");
@@ -252,24 +254,24 @@ describe("what goes wrong on the way", () => {
         },
       },
     });
-    open.push(doors);
+    open.push(listeners);
     site.put("web", { models: ["chat"] });
-    doors.start();
+    listeners.start();
     await testStore.clock.advance(1_000);
     expect(site.network).toBeUndefined();
-    expect(site.told.at(-1)).toEqual([]);
+    expect(site.sent.at(-1)).toEqual([]);
   });
 });
 
 describe("the port", () => {
   it("is the endpoint's own", async () => {
-    expect(site.doors({ port: 7790 }).port).toBe(7790);
+    expect(site.listeners({ port: 7790 }).port).toBe(7790);
   });
 
-  it("is chosen once where the endpoint has another one at each start", async () => {
-    const first = site.doors({ port: 0 }).port;
+  it("is leased once if the endpoint has another one at each start", async () => {
+    const first = site.listeners({ port: 0 }).port;
     expect(first).toBeGreaterThan(1023);
     const store = await testStore.reopen();
-    expect(site.doors({ port: 0, store }).port).toBe(first);
+    expect(site.listeners({ port: 0, store }).port).toBe(first);
   });
 });

@@ -1,8 +1,10 @@
 import { describe, expect, test } from "vitest";
 import type { AssistantModel } from "../../../../src/controller/models/assistant/port.ts";
-import { deriveModelStatus } from "../../../../src/controller/models/derive-model-status.ts";
+import {
+  deriveModelStatus,
+  type ModelStatusInput,
+} from "../../../../src/controller/models/derive-model-status.ts";
 import { desiredModel } from "../../../../src/controller/models/desired-model.ts";
-import type { ModelStatusInput } from "../../../../src/controller/models/model-status-input.ts";
 import { type ConditionType, findCondition } from "../../../../src/resources/app-status.ts";
 import type { ModelSpec } from "../../../../src/resources/model-spec.ts";
 import {
@@ -138,7 +140,7 @@ test("a Model that runs", () => {
   });
   expect(condition(more, "Ready")).toBe(`True Running: answers as "x" at ${url}/v1`);
   expect(condition(more, "Accepted")).toBe("True Valid: the spec is valid");
-  expect(condition(more, "Downloaded")).toMatch(/^True Verified: every file is on the disk/);
+  expect(condition(more, "Downloaded")).toMatch(/^True Verified: all files are on the disk/);
   expect(condition(more, "Loaded")).toBe(`True Running: answers at ${url}/v1`);
   expect(condition(more, "Progressing")).toBe("False Complete: complete");
   expect(condition(more, "Stalled")).toBeUndefined();
@@ -146,68 +148,80 @@ test("a Model that runs", () => {
 
 describe("the phase", () => {
   test.each<[string, string, More]>([
-    ["deleting", "one that is being deleted", { deleted: true, assistant: known(resident) }],
-    ["ready", "one on the disk, not wanted in memory", {}],
-    ["stopping", "one that leaves", { assistant: known({ ...resident, state: "unloading" }) }],
+    ["deleting", "a Model that is being deleted", { deleted: true, assistant: known(resident) }],
+    ["ready", "a Model on the disk that should not run", {}],
     [
       "stopping",
-      "one that leaves for another",
+      "a model that is being unloaded",
+      { assistant: known({ ...resident, state: "unloading" }) },
+    ],
+    [
+      "stopping",
+      "a model that is being unloaded for another one",
       { spec: wanted, assistant: known({ ...resident, state: "unloading" }) },
     ],
-    ["stopping", "one that is there and not wanted", { assistant: known(resident) }],
-    ["ready", "one that requests had loaded", { assistant: known({ ...resident, pinned: false }) }],
+    ["stopping", "a loaded model that should not run", { assistant: known(resident) }],
+    [
+      "ready",
+      "a model that was loaded on demand",
+      { assistant: known({ ...resident, pinned: false }) },
+    ],
     [
       "starting",
-      "one on its way",
+      "a model that is being loaded",
       { spec: wanted, assistant: known({ ...resident, state: "loading" }) },
     ],
     [
       "ready",
-      "one on demand on its way",
+      "a model that is being loaded on demand",
       { assistant: known({ ...resident, pinned: false, state: "loading" }) },
     ],
-    ["starting", "one to be loaded", { spec: wanted, plan: toLoad }],
-    ["starting", "one whose load goes on", { spec: wanted, job: { step: "load", state: running } }],
-    ["starting", "one that crashed", { spec: wanted, assistant: known(failedModel) }],
+    ["starting", "a model to be loaded", { spec: wanted, plan: toLoad }],
+    [
+      "starting",
+      "a model whose load is running",
+      { spec: wanted, job: { step: "load", state: running } },
+    ],
+    ["starting", "a crashed model", { spec: wanted, assistant: known(failedModel) }],
     [
       "ready",
-      "one that waits for memory",
+      "a model that waits for memory",
       { spec: wanted, assistant: known(failedModel), plan: blocked },
     ],
     [
       "ready",
-      "one that waits while its load ends",
+      "a model that waits while its load is being cancelled",
       { spec: wanted, plan: blocked, job: { step: "load", state: running } },
     ],
-    ["ready", "one that failed and is not wanted", { assistant: known(failedModel) }],
+    ["ready", "a failed model that should not run", { assistant: known(failedModel) }],
     [
       "running",
-      "one with a failure elsewhere",
+      "a running model with a failure of another step",
       { spec: wanted, assistant: known(resident), memory: { stalled } },
     ],
     [
       "running",
-      "one whose credential is gone",
+      "a running model whose credential was deleted",
       { spec: wanted, assistant: known(resident), refused },
     ],
-    ["failed", "one that is stalled", { memory: { stalled } }],
+    ["failed", "a stalled model", { memory: { stalled } }],
     [
       "failed",
-      "one without files that is stalled",
+      "a stalled model without files",
       { memory: { stalled }, stored: undefined, storedBytes: 0 },
     ],
-    ["absent", "one without credential", { stored: undefined, refused }],
-    ["ready", "one on the disk without credential", { refused }],
-    ["absent", "one that nothing is done for", { stored: undefined, storedBytes: 0 }],
-    ["downloading", "one that is there in part", { stored: undefined, storedBytes: 1 }],
+    ["absent", "a model without its credential", { stored: undefined, refused }],
+    ["ready", "a model on the disk without its credential", { refused }],
+    ["absent", "a model without files and jobs", { stored: undefined, storedBytes: 0 }],
+    ["downloading", "a model with incomplete files", { stored: undefined, storedBytes: 1 }],
     [
       "downloading",
-      "one that is asked for",
+      "a model that is being resolved",
       { stored: undefined, storedBytes: 0, job: { step: "resolve", state: running } },
     ],
     [
       "absent",
-      "one whose job has failed",
+      "a model whose job has failed",
       {
         stored: undefined,
         storedBytes: 0,
@@ -231,22 +245,19 @@ describe("Ready", () => {
     ["False SourceNotFound: there is none", { memory: { stalled, failure } }],
     ["False SourceUnreachable: no answer", { memory: { failure } }],
     ["Unknown AssistantUnreachable: it does not answer", { spec: wanted, assistant: away }],
-    ["True OnDisk: on the disk, 2 KiB; not in memory, as the spec wants it", { assistant: away }],
+    ["True OnDisk: on the disk, 2 KiB; not in memory, as the spec requests", { assistant: away }],
     [
-      "False ResolvingSource: the source is asked what it has",
+      "False ResolvingSource: resolving the source",
       { plan: resolve, job: { step: "resolve", state: running } },
     ],
+    ["False ResolvingSource: resolving the source", { job: { step: "resolve", state: running } }],
+    ["False Stopping: being unloaded from memory", { assistant: known(resident) }],
     [
-      "False ResolvingSource: the source is asked what it has",
-      { job: { step: "resolve", state: running } },
-    ],
-    ["False Stopping: being taken out of memory", { assistant: known(resident) }],
-    [
-      "True OnDisk: on the disk, 2 KiB; not in memory, as the spec wants it",
+      "True OnDisk: on the disk, 2 KiB; not in memory, as the spec requests",
       { assistant: known({ ...resident, pinned: false }) },
     ],
     [
-      "True OnDisk: on the disk, 2 KiB; not in memory, as the spec wants it",
+      "True OnDisk: on the disk, 2 KiB; not in memory, as the spec requests",
       { assistant: known({ ...resident, state: "unloaded" }) },
     ],
     [
@@ -261,7 +272,7 @@ describe("Ready", () => {
     ],
   ])("%s", (expected, more) => {
     expect(condition(more, "Ready")).toBe(expected);
-    // It rests, or is at work: never both, never neither.
+    // Progressing is the opposite of being done.
     const isDone =
       expected.startsWith("True") ||
       more.refused !== undefined ||
@@ -274,23 +285,23 @@ describe("Downloaded", () => {
   const half = { stored: undefined, storedBytes: 500 };
   test.each<[string, More]>([
     [
-      "True Verified: the file is there; nobody named a digest to compare it with",
+      "True Verified: the file exists; there is no digest to compare it with",
       { stored: { ...stored, files: [{ name: "x", sizeBytes: 1, sha256: null }] } },
     ],
     ["False SecretNotFound: it is not there", { ...half, refused, memory: { failure } }],
     ["False SourceNotFound: there is none", { ...half, memory: { stalled, failure } }],
     ["False SourceUnreachable: no answer", { ...half, memory: { failure } }],
-    ["False ResolvingSource: the source is asked what it has", { ...half, memory: { pin: null } }],
+    ["False ResolvingSource: resolving the source", { ...half, memory: { pin: null } }],
     [
-      "False ResolvingSource: the source is asked what it has",
+      "False ResolvingSource: resolving the source",
       { ...half, memory: { pin: { inputs: "older", model: pinned } } },
     ],
     [
-      "False ResolvingSource: the source is asked what it has",
+      "False ResolvingSource: resolving the source",
       { ...half, job: { step: "resolve", state: running } },
     ],
     [
-      "False WaitingForDownload: other downloads come first",
+      "False WaitingForDownload: waiting for other downloads",
       { ...half, job: { step: "download", state: { type: "waiting" } } },
     ],
     [
@@ -298,7 +309,7 @@ describe("Downloaded", () => {
       { ...half, job: { step: "download", state: running } },
     ],
     [
-      "False Verifying: everything is there, and is compared with its digest",
+      "False Verifying: all files are on the disk; comparing their digests",
       {
         ...half,
         job: {
@@ -311,7 +322,7 @@ describe("Downloaded", () => {
     expect(condition(more, "Downloaded")).toBe(expected);
   });
 
-  test.each([null, 0])("of a size of %s tells what has come", (sizeBytes) => {
+  test.each([null, 0])("with a size of %s has the downloaded bytes", (sizeBytes) => {
     const [file] = pinned.files;
     if (!file) throw new Error("it has a file");
     const model = { ...pinned, files: [{ ...file, sizeBytes }] };
@@ -321,7 +332,7 @@ describe("Downloaded", () => {
     expect(status(more).sizeBytes).toBe(sizeBytes);
   });
 
-  test("of an older source is nothing of this one", () => {
+  test("of an older source does not count", () => {
     const more = { ...half, storedBytes: 0, memory: { pin: { inputs: "older", model: pinned } } };
     expect(status(more)).toMatchObject({ commit: null, files: [], sizeBytes: null });
   });
@@ -330,15 +341,15 @@ describe("Downloaded", () => {
 describe("Loaded", () => {
   test.each<[string, More]>([
     ["Unknown AssistantUnreachable: it does not answer", { assistant: away }],
-    ["False NotWanted: it is not to run", { assistant: known(resident) }],
-    ["False NotWanted: it is not to run", {}],
+    ["False NotWanted: the spec sets running: false", { assistant: known(resident) }],
+    ["False NotWanted: the spec sets running: false", {}],
     ["False LoadFailed: the engine ended", { spec: wanted, assistant: known(failedModel) }],
   ])("%s", (expected, more) => {
     expect(condition(more, "Loaded")).toBe(expected);
   });
 });
 
-test("a failure says when it is tried again, and a stall that nothing is", () => {
+test("a failure has the time of the next attempt, and a stall has none", () => {
   expect(status({ memory: { failure } }).nextRetryAt).toBe("2030-01-02T00:00:00.000Z");
   expect(condition({ memory: { stalled } }, "Stalled")).toBe("True SourceNotFound: there is none");
   expect(condition({ memory: { stalled } }, "Progressing")).toBe(

@@ -20,15 +20,15 @@ const message = (candidates: readonly MemoryCandidate[], otherBytes = 0) => {
   return verdict.type === "refused" ? verdict.message : verdict.type;
 };
 
-describe("who may be in memory", () => {
-  test("one that fits beside the others", () => {
+describe("decideMemory", () => {
+  test("admits a model that fits in addition to the others", () => {
     const both = [model("a", { leastBytes: 400 }), model("b")];
-    // Each leaves the other what it needs at least.
+    // Each model leaves the minimum to the other one.
     expect(decideMemory("a", both, memory)).toEqual({ type: "fits", bytesMax: 400 });
     expect(decideMemory("b", both, memory)).toEqual({ type: "fits", bytesMax: 600 });
   });
 
-  test("who is there stays, and the message says how much is missing", () => {
+  test("keeps a loaded model, and reports how much is missing for another one", () => {
     const both = [model("a"), model("b", { residentBytes: 700 })];
     expect(decideMemory("b", both, memory)).toMatchObject({ type: "fits" });
     const verdict = decideMemory("a", both, memory);
@@ -37,7 +37,7 @@ describe("who may be in memory", () => {
     expect(verdict).toMatchObject({ message: expect.stringContaining("berth models stop b") });
   });
 
-  test("who was started last comes first, once the other has left", () => {
+  test("prefers the model that was started last, after the other is unloaded", () => {
     const both = [model("a", { startedAt: at(5) }), model("b", { residentBytes: 700 })];
     expect(decideMemory("a", both, memory)).toEqual({ type: "waits", for: ["b"] });
     expect(decideMemory("b", both, memory).type).toBe("refused");
@@ -45,7 +45,7 @@ describe("who may be in memory", () => {
     expect(decideMemory("a", later, memory)).toMatchObject({ type: "fits" });
   });
 
-  test("nobody waits for memory that is free already", () => {
+  test("does not wait for free memory", () => {
     const three = [
       model("big", { residentBytes: 500, startedAt: at(1), leastBytes: 500 }),
       model("small", { leastBytes: 100, startedAt: at(9) }),
@@ -54,7 +54,7 @@ describe("who may be in memory", () => {
     expect(decideMemory("small", three, memory)).toMatchObject({ type: "fits" });
   });
 
-  test("one that is too large even alone pushes nobody out", () => {
+  test("does not evict a model for one that is too large even alone", () => {
     const both = [
       model("huge", { leastBytes: 2_000, startedAt: at(9) }),
       model("b", { residentBytes: 700 }),
@@ -66,12 +66,12 @@ describe("who may be in memory", () => {
     });
   });
 
-  test("what others keep in memory is not to be had", () => {
+  test("does not use the memory of other pinned models", () => {
     const verdict = decideMemory("a", [model("a")], { bytesMax: 1_000, otherBytes: 500 });
     expect(verdict).toMatchObject({ type: "refused", message: expect.stringContaining("500 B") });
   });
 
-  test("all of those who are let in fit together, whatever the order that they are given in", () => {
+  test("admits models that fit together, whatever their order", () => {
     const all = [
       model("a", { leastBytes: 500, startedAt: at(1) }),
       model("b", { leastBytes: 500, startedAt: at(2) }),
@@ -84,7 +84,7 @@ describe("who may be in memory", () => {
     }
   });
 
-  test("nobody waits for one that is not in memory", () => {
+  test("does not wait for a model that is not in memory", () => {
     const three = [
       model("a", { startedAt: at(9) }),
       model("b", { startedAt: at(8), leastBytes: 500 }),
@@ -97,7 +97,7 @@ describe("who may be in memory", () => {
     });
   });
 
-  test("what others keep is not free while it waits for the rest either", () => {
+  test("does not count other pinned models as free while a model waits", () => {
     const both = [
       model("a", { startedAt: at(5), leastBytes: 500 }),
       model("b", { residentBytes: 450 }),
@@ -108,7 +108,7 @@ describe("who may be in memory", () => {
     });
   });
 
-  test("nobody waits for memory that is free already, though another one leaves", () => {
+  test("does not wait for free memory while another model is being unloaded", () => {
     const three = [
       model("first", { residentBytes: 300, leastBytes: 300, startedAt: at(9) }),
       model("second", { leastBytes: 200, startedAt: at(8) }),
@@ -132,20 +132,20 @@ describe("who may be in memory", () => {
   });
 
   test.each<[string, Partial<MemoryCandidate>, Partial<MemoryCandidate>]>([
-    ["the one that a person started", { startedAt: at(1) }, { residentBytes: 600 }],
+    ["the model that a user started", { startedAt: at(1) }, { residentBytes: 600 }],
     [
-      "the one that was started last",
+      "the model that was started last",
       { startedAt: at(2) },
       { startedAt: at(1), residentBytes: 600 },
     ],
-    ["the one that is there", { residentBytes: 600 }, { createdAt: at(0) }],
+    ["the loaded model", { residentBytes: 600 }, { createdAt: at(0) }],
     [
-      "the one that is there, of two started at once",
+      "the loaded one of two models started at the same time",
       { startedAt: at(1), residentBytes: 600 },
       { startedAt: at(1) },
     ],
-    ["the older one", { createdAt: at(0) }, { createdAt: at(1) }],
-  ])("first comes %s", (_, first, second) => {
+    ["the older model", { createdAt: at(0) }, { createdAt: at(1) }],
+  ])("prefers %s", (_, first, second) => {
     const both = [model("z", first), model("a", second)];
     for (const order of [both, both.toReversed()]) {
       expect(decideMemory("z", order, memory).type).not.toBe("refused");
@@ -170,7 +170,7 @@ describe("who may be in memory", () => {
 
   test("the messages say what is missing, whom to stop, and how to come first", () => {
     expect(message([model("a", { leastBytes: 1_001 })])).toBe(
-      "it needs at least 1001 B of memory, and all models together may have 1000 B: 1 B are missing; set a smaller contextSize or parallel, or choose a smaller quantization, or give the assistant more with --assistant-memory",
+      "it needs at least 1001 B of memory, but the limit for all models is 1000 B: 1 B are missing; set a smaller contextSize or parallel, or choose a smaller quantization, or give the assistant more with --assistant-memory",
     );
     const three = [
       model("a"),
@@ -178,10 +178,10 @@ describe("who may be in memory", () => {
       model("c", { residentBytes: 200 }),
     ];
     expect(message(three)).toBe(
-      "it needs at least 600 B of memory, and 500 B of 1000 B are free beside b, c: 100 B are missing; stop one of them (berth models stop b), set a smaller contextSize or parallel, or choose a smaller quantization; berth models start a puts it before the others",
+      "it needs at least 600 B of memory, and 500 B of 1000 B are free in addition to b, c: 100 B are missing; stop one of them (berth models stop b), set a smaller contextSize or parallel, or choose a smaller quantization; berth models start a puts it before the others",
     );
     expect(message([model("a", { leastBytes: 1_000 })], 1_200)).toBe(
-      "it needs at least 1000 B of memory, and 0 B of 1000 B are free, 1.2 KiB are those of other models: 1000 B are missing; set a smaller contextSize or parallel, or choose a smaller quantization; berth models start a puts it before the others",
+      "it needs at least 1000 B of memory, and 0 B of 1000 B are free, 1.2 KiB are used by other models: 1000 B are missing; set a smaller contextSize or parallel, or choose a smaller quantization; berth models start a puts it before the others",
     );
   });
 });

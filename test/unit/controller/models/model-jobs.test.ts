@@ -10,7 +10,7 @@ import { VirtualClock } from "../../../support/virtual-clock.ts";
 
 type Report = Parameters<JobRequest["run"]>[0];
 
-/** A job that the test ends. */
+/** A job that the test completes. */
 class TestJob {
   readonly request: JobRequest;
   report: Report = () => {};
@@ -62,7 +62,7 @@ const stateOf = (model: string) => jobs.current(model)?.state.type;
 const untilChanged = (times: number) =>
   expect.poll(() => changed.length, { interval: 1 }).toBeGreaterThanOrEqual(times);
 
-test("one job for a step and its key, whoever asks, until its result is taken", async () => {
+test("there is one job for a step and its key until its result is cleared", async () => {
   const job = new TestJob("load");
   expect(ensure("a", job)).toBe("running");
   expect(ensure("a", job)).toBe("running");
@@ -78,7 +78,7 @@ test("one job for a step and its key, whoever asks, until its result is taken", 
   expect(job.runs).toBe(2);
 });
 
-test("a failure is kept until it is taken", async () => {
+test("a failure is kept until it is cleared", async () => {
   const job = new TestJob("load");
   ensure("a", job);
   job.fail(new Error("no"));
@@ -91,7 +91,7 @@ test("a failure is kept until it is taken", async () => {
 test.each([
   ["step", new TestJob("unload", "key")],
   ["key", new TestJob("load", "other key")],
-])("another %s ends what is under way first", async (_, next) => {
+])("another %s first cancels the running job", async (_, next) => {
   const first = new TestJob("load", "key");
   ensure("a", first);
   expect(ensure("a", next)).toBe("waiting");
@@ -102,7 +102,7 @@ test.each([
   expect(ensure("a", next)).toBe("running");
 });
 
-test("what ends although it was told to stop brings nothing", async () => {
+test("a job that completes after its cancellation has no result", async () => {
   const stubborn = new TestJob("load");
   jobs.ensure("a", {
     ...stubborn.request,
@@ -117,7 +117,7 @@ test("what ends although it was told to stop brings nothing", async () => {
   expect(stateOf("a")).toBeUndefined();
 });
 
-test("a third download waits for one of two, and is told when its turn comes; other steps do not wait", async () => {
+test("a third download waits for one of two, and onChanged is called when it starts; other steps do not wait", async () => {
   const [one, two, three] = [
     new TestJob("download"),
     new TestJob("download"),
@@ -134,7 +134,7 @@ test("a third download waits for one of two, and is told when its turn comes; ot
   expect(stateOf("c")).toBe("running");
 });
 
-test("a download that waits and is not wanted any more never begins", async () => {
+test("a queued download that is cancelled never starts", async () => {
   const [one, two, three] = [
     new TestJob("download"),
     new TestJob("download"),
@@ -151,7 +151,7 @@ test("a download that waits and is not wanted any more never begins", async () =
   expect(three.runs).toBe(0);
 });
 
-test("a download that failed makes room too", async () => {
+test("a failed download lets the next one start", async () => {
   const handles = ["a", "b", "c", "d"].map((model) => ({ model, job: new TestJob("download") }));
   for (const { model, job } of handles) ensure(model, job);
   handles[0]?.job.fail(new Error("cut"));
@@ -159,7 +159,7 @@ test("a download that failed makes room too", async () => {
   await expect.poll(() => [stateOf("c"), stateOf("d")]).toEqual(["running", "running"]);
 });
 
-test("a word of progress that comes after the end changes nothing", async () => {
+test("progress after the end has no effect", async () => {
   const job = new TestJob("download");
   ensure("a", job);
   job.report({ step: "downloading", doneBytes: 1, totalBytes: 2 });
@@ -176,7 +176,7 @@ test("a word of progress that comes after the end changes nothing", async () => 
   expect(stateOf("a")).toBe("done");
 });
 
-test("the end of Berth ends everything, and begins nothing more", async () => {
+test("a shutdown cancels all jobs and starts no more", async () => {
   const [one, two, three] = [
     new TestJob("download"),
     new TestJob("download"),

@@ -13,32 +13,32 @@ const large = { commit: "d2".repeat(20), bytes: 5_000, memoryBytes: 700 };
 const source = "org/small";
 const keyOf = () => createResolvedModel(source, small).key;
 
-let world: ControlPlaneHarness;
+let harness: ControlPlaneHarness;
 
 beforeEach(() => {
-  world = new ControlPlaneHarness();
-  world.models.repositories.set(source, small).set("org/large", large);
-  world.boot();
-  return () => world[Symbol.asyncDispose]();
+  harness = new ControlPlaneHarness();
+  harness.models.repositories.set(source, small).set("org/large", large);
+  harness.boot();
+  return () => harness[Symbol.asyncDispose]();
 });
 
-const count = (call: string) => world.models.calls.filter((made) => made.startsWith(call)).length;
+const count = (call: string) => harness.models.calls.filter((made) => made.startsWith(call)).length;
 const events = () =>
-  world.store.events.list({ kind: "Model", limit: 50 }).map(({ reason }) => reason);
+  harness.store.events.list({ kind: "Model", limit: 50 }).map(({ reason }) => reason);
 
-describe("from the spec to tokens", () => {
-  test("a Model is found, fetched and verified, and stays out of memory until it is to run", async () => {
-    world.applyModel("small", { source });
-    await world.waitForModelPhase("small", "downloading");
-    await world.waitForModelPhase("small", "ready");
-    const status = world.model("small")?.status;
+describe("the steps of a Model", () => {
+  test("a Model is resolved, downloaded and verified, and is not loaded until it should run", async () => {
+    harness.applyModel("small", { source });
+    await harness.waitForModelPhase("small", "downloading");
+    await harness.waitForModelPhase("small", "ready");
+    const status = harness.model("small")?.status;
     expect(status).toMatchObject({
       commit: small.commit,
       sizeBytes: 1_000,
       downloadedBytes: 1_000,
       loaded: null,
     });
-    expect(world.modelCondition("small", "Ready")).toMatchObject({
+    expect(harness.modelCondition("small", "Ready")).toMatchObject({
       status: "True",
       reason: "OnDisk",
     });
@@ -46,89 +46,89 @@ describe("from the spec to tokens", () => {
     expect(events().toReversed()).toEqual(["Resolved", "Downloaded"]);
   });
 
-  test("one that is to run is loaded, under its own name", async () => {
-    world.applyModel("small", { source, running: true, contextSize: 2_048 });
-    await world.waitForModelPhase("small", "starting");
-    await world.waitForModelPhase("small", "running");
-    expect(world.model("small")?.status).toMatchObject({
+  test("a Model that should run is loaded under its own name", async () => {
+    harness.applyModel("small", { source, running: true, contextSize: 2_048 });
+    await harness.waitForModelPhase("small", "starting");
+    await harness.waitForModelPhase("small", "running");
+    expect(harness.model("small")?.status).toMatchObject({
       loaded: { memoryBytes: 400, contextTokens: 2_048 },
       facts: { kind: "chat", memoryBytes: { least: 400 } },
     });
-    expect(world.modelCondition("small", "Ready")).toMatchObject({ status: "True" });
-    world.applyModel("small", { source, running: false });
-    await world.waitForModelPhase("small", "stopping");
-    await world.waitForModelPhase("small", "ready");
-    expect(world.models.resident.size).toBe(0);
+    expect(harness.modelCondition("small", "Ready")).toMatchObject({ status: "True" });
+    harness.applyModel("small", { source, running: false });
+    await harness.waitForModelPhase("small", "stopping");
+    await harness.waitForModelPhase("small", "ready");
+    expect(harness.models.resident.size).toBe(0);
   });
 
-  test("the status tells how far a download is", async () => {
-    world.applyModel("small", { source });
-    await world.clock.until(
-      () => (world.model("small")?.status?.downloadedBytes ?? 0) >= 500,
+  test("the status has the progress of a download", async () => {
+    harness.applyModel("small", { source });
+    await harness.clock.until(
+      () => (harness.model("small")?.status?.downloadedBytes ?? 0) >= 500,
       60_000,
       "half is there",
     );
-    expect(world.model("small")?.status?.downloadedBytes).toBeLessThan(1_000);
-    expect(world.controlPlane.modelProgress("small")).toMatchObject({
+    expect(harness.model("small")?.status?.downloadedBytes).toBeLessThan(1_000);
+    expect(harness.controlPlane.modelProgress("small")).toMatchObject({
       step: "downloading",
       totalBytes: 1_000,
       bytesPerSecond: 100,
     });
-    expect(world.modelCondition("small", "Ready")?.message).toMatch(/\d+ % of/);
+    expect(harness.modelCondition("small", "Ready")?.message).toMatch(/\d+ % of/);
   });
 
-  test("a change of settings exchanges what is in memory; one of the source keeps it until the new one is there", async () => {
-    world.applyModel("small", { source, running: true });
-    await world.waitForModelPhase("small", "running");
-    world.applyModel("small", { source, contextSize: 1_024 });
-    await world.clock.until(
-      () => world.model("small")?.status?.loaded?.contextTokens === 1_024,
+  test("new settings reload the model; a new source keeps the loaded one until the new files are complete", async () => {
+    harness.applyModel("small", { source, running: true });
+    await harness.waitForModelPhase("small", "running");
+    harness.applyModel("small", { source, contextSize: 1_024 });
+    await harness.clock.until(
+      () => harness.model("small")?.status?.loaded?.contextTokens === 1_024,
       60_000,
       "the new context",
     );
     expect(count("load")).toBe(2);
-    const before = world.models.resident.get("small")?.path;
-    world.applyModel("small", { source: "org/large" });
-    await world.clock.until(() => count("download") === 2, 60_000, "the other download begins");
-    expect(world.models.resident.get("small")?.path).toBe(before);
-    expect(world.model("small")?.status?.phase).toBe("running");
-    expect(world.modelCondition("small", "Ready")?.status).toBe("False");
-    await world.clock.until(
-      () => world.modelCondition("small", "Ready")?.status === "True",
+    const before = harness.models.resident.get("small")?.path;
+    harness.applyModel("small", { source: "org/large" });
+    await harness.clock.until(() => count("download") === 2, 60_000, "the other download begins");
+    expect(harness.models.resident.get("small")?.path).toBe(before);
+    expect(harness.model("small")?.status?.phase).toBe("running");
+    expect(harness.modelCondition("small", "Ready")?.status).toBe("False");
+    await harness.clock.until(
+      () => harness.modelCondition("small", "Ready")?.status === "True",
       60_000,
       "the other one answers",
     );
-    expect(world.models.resident.get("small")?.path).not.toBe(before);
+    expect(harness.models.resident.get("small")?.path).not.toBe(before);
   });
 
-  test("what is as it should be plans nothing", async () => {
-    world.applyModel("small", { source, running: true });
-    await world.waitForModelPhase("small", "running");
+  test("a Model in its desired state has an empty plan", async () => {
+    harness.applyModel("small", { source, running: true });
+    await harness.waitForModelPhase("small", "running");
     const signal = new AbortController().signal;
-    const report = await world.controlPlane.planModel("small", undefined, signal);
+    const report = await harness.controlPlane.planModel("small", undefined, signal);
     expect(report).toMatchObject({ operations: [], changes: [], blockedBy: null });
-    const calls = world.models.calls.length;
-    await world.clock.advance(5 * 60_000);
-    expect(world.models.calls).toHaveLength(calls);
+    const calls = harness.models.calls.length;
+    await harness.clock.advance(5 * 60_000);
+    expect(harness.models.calls).toHaveLength(calls);
   });
 
-  test("a dry run shows every step, and takes none", async () => {
+  test("a dry run shows every step and runs none", async () => {
     const signal = new AbortController().signal;
-    const report = await world.controlPlane.planModel("new", { source, running: true }, signal);
+    const report = await harness.controlPlane.planModel("new", { source, running: true }, signal);
     expect(report.operations.map(({ operation }) => operation)).toEqual([
       "resolveSource",
       "downloadFiles",
       "inspectFile",
       "loadModel",
     ]);
-    expect(world.models.calls).toEqual([]);
+    expect(harness.models.calls).toEqual([]);
   });
 });
 
-test("a dry run of another download shows that everything is looked at again", async () => {
-  world.applyModel("small", { source });
-  await world.waitForModelPhase("small", "ready");
-  const { resource } = world.store.apply({
+test("a dry run of a repeated download shows that the source is resolved and the files are verified again", async () => {
+  harness.applyModel("small", { source });
+  await harness.waitForModelPhase("small", "ready");
+  const { resource } = harness.store.apply({
     kind: "Model",
     name: "small",
     manager: "api",
@@ -139,81 +139,85 @@ test("a dry run of another download shows that everything is looked at again", a
     dryRun: true,
   });
   const signal = new AbortController().signal;
-  const { operations } = await world.controlPlane.planModel("small", undefined, signal, [
+  const { operations } = await harness.controlPlane.planModel("small", undefined, signal, [
     { resource },
   ]);
   expect(operations.map(({ operation }) => operation)).toEqual(["resolveSource", "verifyFiles"]);
 });
 
-describe("what goes wrong", () => {
-  test("a repository that is not there ends the tries, until the spec changes", async () => {
-    world.applyModel("small", { source: "org/nowhere" });
-    await world.waitForModelPhase("small", "failed");
-    expect(world.modelCondition("small", "Stalled")).toMatchObject({
+describe("failures", () => {
+  test("a missing repository is not retried until the spec changes", async () => {
+    harness.applyModel("small", { source: "org/nowhere" });
+    await harness.waitForModelPhase("small", "failed");
+    expect(harness.modelCondition("small", "Stalled")).toMatchObject({
       status: "True",
       reason: "SourceNotFound",
     });
-    await world.clock.advance(10 * 60_000);
+    await harness.clock.advance(10 * 60_000);
     expect(count("resolve")).toBe(1);
-    world.applyModel("small", { source });
-    await world.waitForModelPhase("small", "ready");
+    harness.applyModel("small", { source });
+    await harness.waitForModelPhase("small", "ready");
   });
 
-  test("a hub that does not answer is asked again, later each time", async () => {
+  test("an unreachable hub is retried with growing delays", async () => {
     for (let time = 0; time < 3; time += 1)
-      world.models.resolveErrors.push(new BerthError("hub_unreachable", "no answer"));
-    world.applyModel("small", { source });
-    await world.clock.until(
-      () => world.modelCondition("small", "Ready")?.reason === "SourceUnreachable",
+      harness.models.resolveErrors.push(new BerthError("hub_unreachable", "no answer"));
+    harness.applyModel("small", { source });
+    await harness.clock.until(
+      () => harness.modelCondition("small", "Ready")?.reason === "SourceUnreachable",
       60_000,
       "it says so",
     );
-    await world.waitForModelPhase("small", "ready");
+    await harness.waitForModelPhase("small", "ready");
     expect(count("resolve")).toBe(4);
   });
 
-  test("as late as the hub asks for", async () => {
-    world.models.resolveErrors.push(
+  test("a retry is as late as the hub requests", async () => {
+    harness.models.resolveErrors.push(
       new BerthError("hub_unreachable", "too many requests", { details: { retryAfterMs: 90_000 } }),
     );
-    world.applyModel("small", { source });
-    await world.clock.advance(80_000);
+    harness.applyModel("small", { source });
+    await harness.clock.advance(80_000);
     expect(count("resolve")).toBe(1);
-    expect(world.model("small")?.status?.nextRetryAt).toBe("2030-01-01T00:01:30.000Z");
-    await world.waitForModelPhase("small", "ready");
+    expect(harness.model("small")?.status?.nextRetryAt).toBe("2030-01-01T00:01:30.000Z");
+    await harness.waitForModelPhase("small", "ready");
   });
 
-  test("a cut download goes on where it was", async () => {
-    world.applyModel("small", { source });
-    await world.clock.until(
-      () => (world.models.disk.get(keyOf())?.done ?? 0) >= 500,
+  test("an interrupted download is resumed", async () => {
+    harness.applyModel("small", { source });
+    await harness.clock.until(
+      () => (harness.models.disk.get(keyOf())?.done ?? 0) >= 500,
       60_000,
       "half",
     );
-    world.models.downloadErrors.push(new BerthError("hub_unreachable", "cut"));
-    await world.waitForModelPhase("small", "ready");
-    expect(world.models.calls).toContain(`download ${keyOf()} from 500`);
+    harness.models.downloadErrors.push(new BerthError("hub_unreachable", "cut"));
+    await harness.waitForModelPhase("small", "ready");
+    expect(harness.models.calls).toContain(`download ${keyOf()} from 500`);
   });
 
-  test("a file that is not what was promised is fetched three times, and not for ever", async () => {
+  test("a file with a wrong digest is downloaded three times at most", async () => {
     for (let time = 0; time < 3; time += 1)
-      world.models.downloadErrors.push(new BerthError("digest_mismatch", "another file came"));
-    world.applyModel("small", { source });
-    await world.waitForModelPhase("small", "failed");
+      harness.models.downloadErrors.push(new BerthError("digest_mismatch", "another file came"));
+    harness.applyModel("small", { source });
+    await harness.waitForModelPhase("small", "failed");
     expect(count("download")).toBe(3);
-    world.applyModel("small", { source }, { [RETRIED_AT_ANNOTATION]: "2030-01-01T00:00:09.000Z" });
-    await world.waitForModelPhase("small", "ready");
+    harness.applyModel(
+      "small",
+      { source },
+      { [RETRIED_AT_ANNOTATION]: "2030-01-01T00:00:09.000Z" },
+    );
+    await harness.waitForModelPhase("small", "ready");
   });
 
-  test("a credential that is not there is named, and comes by itself once it is", async () => {
-    world.applyModel("small", { source, credential: "hub" });
-    await world.clock.until(
-      () => world.modelCondition("small", "Accepted")?.status === "False",
+  test("a missing credential is named in the status, and used once it exists", async () => {
+    harness.applyModel("small", { source, credential: "hub" });
+    await harness.clock.until(
+      () => harness.modelCondition("small", "Accepted")?.status === "False",
       60_000,
       "it is refused",
     );
     expect(count("resolve")).toBe(0);
-    world.store.apply({
+    harness.store.apply({
       kind: "Secret",
       name: "hub",
       manager: "api",
@@ -221,232 +225,248 @@ describe("what goes wrong", () => {
       mode: "replace",
       spec: { data: { token: "hf_x" } },
     });
-    await world.waitForModelPhase("small", "ready");
-    expect(world.models.calls).toContain("resolve org/small hf_x");
+    await harness.waitForModelPhase("small", "ready");
+    expect(harness.models.calls).toContain("resolve org/small hf_x");
   });
 
-  test("a load that fails is tried again; the engine's fifth crash ends it", async () => {
+  test("a failed load is retried, until the engine's fifth crash", async () => {
     for (let time = 0; time < 5; time += 1)
-      world.models.loadErrors.push(new BerthError("engine_error", "it crashed"));
-    world.applyModel("small", { source, running: true });
-    await world.waitForModelPhase("small", "failed");
+      harness.models.loadErrors.push(new BerthError("engine_error", "it crashed"));
+    harness.applyModel("small", { source, running: true });
+    await harness.waitForModelPhase("small", "failed");
     expect(count("load small")).toBe(5);
-    world.applyModel("small", { source }, { [RETRIED_AT_ANNOTATION]: "2030-01-01T00:00:09.000Z" });
-    await world.waitForModelPhase("small", "running");
+    harness.applyModel(
+      "small",
+      { source },
+      { [RETRIED_AT_ANNOTATION]: "2030-01-01T00:00:09.000Z" },
+    );
+    await harness.waitForModelPhase("small", "running");
   });
 
-  test("without an assistant the files come, and nobody pretends to know more", async () => {
-    world.models.isReachable = false;
-    world.applyModel("small", { source, running: true });
-    await world.waitForModelPhase("small", "ready");
-    expect(world.modelCondition("small", "Ready")).toMatchObject({
+  test("without an assistant the files are downloaded, and Ready is unknown", async () => {
+    harness.models.isReachable = false;
+    harness.applyModel("small", { source, running: true });
+    await harness.waitForModelPhase("small", "ready");
+    expect(harness.modelCondition("small", "Ready")).toMatchObject({
       status: "Unknown",
       reason: "AssistantUnreachable",
     });
-    world.models.isReachable = true;
-    await world.waitForModelPhase("small", "running");
+    harness.models.isReachable = true;
+    await harness.waitForModelPhase("small", "running");
   });
 
-  test("an assistant that came up anew is told again what to load", async () => {
-    world.applyModel("small", { source, running: true });
-    await world.waitForModelPhase("small", "running");
-    world.models.restartAssistant();
-    await world.clock.until(() => count("load small") === 2, 60_000, "it is loaded again");
-    await world.waitForModelPhase("small", "running");
-    expect([...world.models.resident.keys()]).toEqual(["small"]);
+  test("a restarted assistant loads its models again", async () => {
+    harness.applyModel("small", { source, running: true });
+    await harness.waitForModelPhase("small", "running");
+    harness.models.restartAssistant();
+    await harness.clock.until(() => count("load small") === 2, 60_000, "it is loaded again");
+    await harness.waitForModelPhase("small", "running");
+    expect([...harness.models.resident.keys()]).toEqual(["small"]);
   });
 
-  test("a model that crashed is left to the assistant, which tries again by itself", async () => {
-    world.applyModel("small", { source, running: true });
-    await world.waitForModelPhase("small", "running");
-    const model = world.models.resident.get("small");
+  test("a crashed model is reloaded by the assistant, not by the reconciler", async () => {
+    harness.applyModel("small", { source, running: true });
+    await harness.waitForModelPhase("small", "running");
+    const model = harness.models.resident.get("small");
     if (!model) throw new Error("it is not resident");
     const error = { code: "engine_failed", message: "the engine of model small ended" };
-    world.models.resident.set("small", {
+    harness.models.resident.set("small", {
       ...model,
       state: "failed",
       memoryBytes: null,
       error,
       recovering: true,
     });
-    await world.waitForModelPhase("small", "starting");
-    expect(world.modelCondition("small", "Ready")?.message).toContain("ended");
-    await world.clock.advance(60_000);
+    await harness.waitForModelPhase("small", "starting");
+    expect(harness.modelCondition("small", "Ready")?.message).toContain("ended");
+    await harness.clock.advance(60_000);
     expect(count("load small")).toBe(1);
-    world.models.resident.set("small", model);
-    await world.waitForModelPhase("small", "running");
+    harness.models.resident.set("small", model);
+    await harness.waitForModelPhase("small", "running");
   });
 });
 
-test("while a new source comes, the one before serves on, also in an assistant that starts anew", async () => {
-  world.applyModel("small", { source, running: true });
-  await world.waitForModelPhase("small", "running");
-  const before = world.models.resident.get("small")?.path;
-  world.models.downloadMs = 3_600_000;
-  world.applyModel("small", { source: "org/large" });
-  await world.clock.until(() => count("download") === 2, 60_000, "the other download begins");
-  world.models.restartAssistant();
-  await world.clock.until(
-    () => world.models.resident.get("small")?.state === "resident",
+test("the previous model serves while a new source is downloaded, also after a restart of the assistant", async () => {
+  harness.applyModel("small", { source, running: true });
+  await harness.waitForModelPhase("small", "running");
+  const before = harness.models.resident.get("small")?.path;
+  harness.models.downloadMs = 3_600_000;
+  harness.applyModel("small", { source: "org/large" });
+  await harness.clock.until(() => count("download") === 2, 60_000, "the other download begins");
+  harness.models.restartAssistant();
+  await harness.clock.until(
+    () => harness.models.resident.get("small")?.state === "resident",
     60_000,
     "it is there again",
   );
-  expect(world.models.resident.get("small")?.path).toBe(before);
-  expect(world.modelCondition("small", "Ready")?.status).toBe("False");
-  world.models.downloadMs = 10_000;
-  await world.clock.until(
-    () => world.modelCondition("small", "Ready")?.status === "True",
+  expect(harness.models.resident.get("small")?.path).toBe(before);
+  expect(harness.modelCondition("small", "Ready")?.status).toBe("False");
+  harness.models.downloadMs = 10_000;
+  await harness.clock.until(
+    () => harness.modelCondition("small", "Ready")?.status === "True",
     7_200_000,
     "the new one answers",
   );
-  expect(world.models.resident.get("small")?.path).not.toBe(before);
-  expect(world.model("small")?.status?.memory.replaced).toBeNull();
+  expect(harness.models.resident.get("small")?.path).not.toBe(before);
+  expect(harness.model("small")?.status?.memory.replaced).toBeNull();
 });
 
-test("what no commit stands for is asked again what it is, once its bytes are not what they were", async () => {
-  world.models.repositories.set("org/loose", { ...small, commit: null });
-  world.models.downloadErrors.push(new BerthError("digest_mismatch", "another size"));
-  world.applyModel("small", { source: "org/loose" });
-  await world.waitForModelPhase("small", "ready");
+test("a source without a commit is resolved again after its digest has changed", async () => {
+  harness.models.repositories.set("org/loose", { ...small, commit: null });
+  harness.models.downloadErrors.push(new BerthError("digest_mismatch", "another size"));
+  harness.applyModel("small", { source: "org/loose" });
+  await harness.waitForModelPhase("small", "ready");
   expect(count("resolve")).toBe(2);
   for (let time = 0; time < 9; time += 1)
-    world.models.downloadErrors.push(new BerthError("digest_mismatch", "another size"));
-  world.models.disk.clear();
-  world.applyModel("other", { source: "org/loose" });
-  await world.waitForModelPhase("other", "failed");
-  // Three tries, and as many looks: a server that lies is not asked for ever.
+    harness.models.downloadErrors.push(new BerthError("digest_mismatch", "another size"));
+  harness.models.disk.clear();
+  harness.applyModel("other", { source: "org/loose" });
+  await harness.waitForModelPhase("other", "failed");
+  // Three attempts with as many resolutions: a wrong server is not asked without end.
   expect(count("resolve")).toBeLessThan(7);
 });
 
-test("a name that another model still has is left to it", async () => {
-  world.applyModel("one", { source, running: true });
-  await world.waitForModelPhase("one", "running");
-  world.models.downloadMs = 3_600_000;
-  world.applyModel("one", { source: "org/large" });
-  world.applyModel("two", { source, running: true });
-  await world.waitForModelPhase("two", "running");
-  expect(world.models.resident.get("one")?.aliases).toContain(source);
-  expect(world.models.resident.get("two")?.aliases).not.toContain(source);
+test("a name that another model still has is not claimed", async () => {
+  harness.applyModel("one", { source, running: true });
+  await harness.waitForModelPhase("one", "running");
+  harness.models.downloadMs = 3_600_000;
+  harness.applyModel("one", { source: "org/large" });
+  harness.applyModel("two", { source, running: true });
+  await harness.waitForModelPhase("two", "running");
+  expect(harness.models.resident.get("one")?.aliases).toContain(source);
+  expect(harness.models.resident.get("two")?.aliases).not.toContain(source);
 });
 
 describe("memory", () => {
-  test("the second one that does not fit waits on the disk, and comes when the first is stopped", async () => {
-    world.applyModel("small", { source, running: true });
-    await world.waitForModelPhase("small", "running");
-    world.applyModel("large", { source: "org/large", running: true });
-    await world.waitForModelPhase("large", "ready");
-    expect(world.modelCondition("large", "Ready")).toMatchObject({
+  test("a second model that does not fit stays on the disk, and is loaded when the first is stopped", async () => {
+    harness.applyModel("small", { source, running: true });
+    await harness.waitForModelPhase("small", "running");
+    harness.applyModel("large", { source: "org/large", running: true });
+    await harness.waitForModelPhase("large", "ready");
+    expect(harness.modelCondition("large", "Ready")).toMatchObject({
       status: "False",
       reason: "InsufficientMemory",
       message: expect.stringContaining("100 B are missing"),
     });
-    world.applyModel("small", { source, running: false });
-    await world.waitForModelPhase("large", "running");
+    harness.applyModel("small", { source, running: false });
+    await harness.waitForModelPhase("large", "running");
   });
 
-  test("the one that a person starts takes the place of the other, which comes back afterwards", async () => {
-    world.applyModel("small", { source, running: true });
-    await world.waitForModelPhase("small", "running");
-    world.applyModel(
+  test("a model that a user starts replaces another one, which is loaded again afterwards", async () => {
+    harness.applyModel("small", { source, running: true });
+    await harness.waitForModelPhase("small", "running");
+    harness.applyModel(
       "large",
       { source: "org/large", running: true },
       { [STARTED_AT_ANNOTATION]: "2030-01-01T01:00:00.000Z" },
     );
-    await world.waitForModelPhase("large", "running");
-    expect(world.model("small")?.status?.phase).toBe("ready");
-    expect([...world.models.resident.keys()]).toEqual(["large"]);
-    await world.clock.advance(5 * 60_000);
+    await harness.waitForModelPhase("large", "running");
+    expect(harness.model("small")?.status?.phase).toBe("ready");
+    expect([...harness.models.resident.keys()]).toEqual(["large"]);
+    await harness.clock.advance(5 * 60_000);
     expect(count("load small")).toBe(1);
-    world.applyModel("large", { source: "org/large", running: false });
-    await world.waitForModelPhase("small", "running");
+    harness.applyModel("large", { source: "org/large", running: false });
+    await harness.waitForModelPhase("small", "running");
   });
 
-  test("two that fit run side by side", async () => {
-    world.models.memoryBytesMax = 1_100;
-    world.applyModel("small", { source, running: true });
-    world.applyModel("large", { source: "org/large", running: true });
-    await world.waitForModelPhase("small", "running");
-    await world.waitForModelPhase("large", "running");
-    expect([...world.models.resident.keys()].toSorted()).toEqual(["large", "small"]);
+  test("two models that fit run concurrently", async () => {
+    harness.models.memoryBytesMax = 1_100;
+    harness.applyModel("small", { source, running: true });
+    harness.applyModel("large", { source: "org/large", running: true });
+    await harness.waitForModelPhase("small", "running");
+    await harness.waitForModelPhase("large", "running");
+    expect([...harness.models.resident.keys()].toSorted()).toEqual(["large", "small"]);
   });
 });
 
-describe("a person's wishes", () => {
-  test("another download asks the source anew, and compares what is there", async () => {
-    world.applyModel("small", { source });
-    await world.waitForModelPhase("small", "ready");
-    world.applyModel("small", { source }, { [RETRIED_AT_ANNOTATION]: "2030-01-01T00:00:09.000Z" });
-    await world.clock.until(() => count("verify") === 1, 60_000, "it is compared");
-    await world.waitForModelPhase("small", "ready");
+describe("a user's requests", () => {
+  test("a repeated download resolves the source again, and verifies the files", async () => {
+    harness.applyModel("small", { source });
+    await harness.waitForModelPhase("small", "ready");
+    harness.applyModel(
+      "small",
+      { source },
+      { [RETRIED_AT_ANNOTATION]: "2030-01-01T00:00:09.000Z" },
+    );
+    await harness.clock.until(() => count("verify") === 1, 60_000, "it is compared");
+    await harness.waitForModelPhase("small", "ready");
     expect(count("resolve")).toBe(2);
     expect(count("download")).toBe(1);
   });
 
-  test("what was damaged meanwhile comes again", async () => {
-    world.applyModel("small", { source });
-    await world.waitForModelPhase("small", "ready");
-    world.models.damaged.add(keyOf());
-    world.applyModel("small", { source }, { [RETRIED_AT_ANNOTATION]: "2030-01-01T00:00:09.000Z" });
-    await world.clock.until(() => count("download") === 2, 60_000, "it is fetched again");
-    await world.waitForModelPhase("small", "ready");
-    expect(world.models.damaged.size).toBe(0);
+  test("damaged files are downloaded again", async () => {
+    harness.applyModel("small", { source });
+    await harness.waitForModelPhase("small", "ready");
+    harness.models.damaged.add(keyOf());
+    harness.applyModel(
+      "small",
+      { source },
+      { [RETRIED_AT_ANNOTATION]: "2030-01-01T00:00:09.000Z" },
+    );
+    await harness.clock.until(() => count("download") === 2, 60_000, "it is fetched again");
+    await harness.waitForModelPhase("small", "ready");
+    expect(harness.models.damaged.size).toBe(0);
   });
 
-  test("a hub that is away takes nothing from what is there", async () => {
-    world.applyModel("small", { source, running: true });
-    await world.waitForModelPhase("small", "running");
-    world.models.resolveErrors.push(new BerthError("hub_unreachable", "no answer"));
-    world.applyModel("small", { source }, { [RETRIED_AT_ANNOTATION]: "2030-01-01T00:00:09.000Z" });
-    await world.clock.until(() => count("verify") === 1, 60_000, "it is compared");
-    await world.waitForModelPhase("small", "running");
+  test("an unreachable hub does not affect stored files", async () => {
+    harness.applyModel("small", { source, running: true });
+    await harness.waitForModelPhase("small", "running");
+    harness.models.resolveErrors.push(new BerthError("hub_unreachable", "no answer"));
+    harness.applyModel(
+      "small",
+      { source },
+      { [RETRIED_AT_ANNOTATION]: "2030-01-01T00:00:09.000Z" },
+    );
+    await harness.clock.until(() => count("verify") === 1, 60_000, "it is compared");
+    await harness.waitForModelPhase("small", "running");
     expect(events()).toContain("SourceUnreachable");
   });
 
-  test("stopped in the middle of a load, deleted in the middle of a download", async () => {
-    world.models.loadMs = 60_000;
-    world.applyModel("small", { source, running: true });
-    await world.waitForModelPhase("small", "starting");
-    world.applyModel("small", { source, running: false });
-    await world.waitForModelPhase("small", "ready");
-    expect(world.models.resident.size).toBe(0);
-    world.applyModel("large", { source: "org/large" });
-    await world.waitForModelPhase("large", "downloading");
-    world.store.delete("Model", "large", { actor: { name: "test" }, manager: "api" });
-    await world.clock.until(() => world.model("large") === undefined, 60_000, "it is gone");
-    await world.clock.advance(60_000);
+  test("a model is stopped during a load, or deleted during a download", async () => {
+    harness.models.loadMs = 60_000;
+    harness.applyModel("small", { source, running: true });
+    await harness.waitForModelPhase("small", "starting");
+    harness.applyModel("small", { source, running: false });
+    await harness.waitForModelPhase("small", "ready");
+    expect(harness.models.resident.size).toBe(0);
+    harness.applyModel("large", { source: "org/large" });
+    await harness.waitForModelPhase("large", "downloading");
+    harness.store.delete("Model", "large", { actor: { name: "test" }, manager: "api" });
+    await harness.clock.until(() => harness.model("large") === undefined, 60_000, "it is gone");
+    await harness.clock.advance(60_000);
     expect(count("download")).toBe(2);
   });
 
-  test("a deletion takes it out of memory; its files go where that was asked for", async () => {
-    world.applyModel("small", { source, running: true });
-    await world.waitForModelPhase("small", "running");
-    world.store.delete("Model", "small", { actor: { name: "test" }, manager: "api" });
-    await world.clock.until(() => world.model("small") === undefined, 60_000, "it is gone");
-    expect(world.models.resident.size).toBe(0);
-    expect(world.models.disk.has(keyOf())).toBe(true);
-    world.applyModel("small", { source }, { [FILE_POLICY_ANNOTATION]: "delete" });
-    await world.waitForModelPhase("small", "ready");
+  test("a deletion unloads the model; its files are removed if requested", async () => {
+    harness.applyModel("small", { source, running: true });
+    await harness.waitForModelPhase("small", "running");
+    harness.store.delete("Model", "small", { actor: { name: "test" }, manager: "api" });
+    await harness.clock.until(() => harness.model("small") === undefined, 60_000, "it is gone");
+    expect(harness.models.resident.size).toBe(0);
+    expect(harness.models.disk.has(keyOf())).toBe(true);
+    harness.applyModel("small", { source }, { [FILE_POLICY_ANNOTATION]: "delete" });
+    await harness.waitForModelPhase("small", "ready");
     expect(count("download")).toBe(1);
-    world.store.delete("Model", "small", { actor: { name: "test" }, manager: "api" });
-    await world.clock.until(() => world.model("small") === undefined, 60_000, "it is gone");
-    expect(world.models.disk.has(keyOf())).toBe(false);
+    harness.store.delete("Model", "small", { actor: { name: "test" }, manager: "api" });
+    await harness.clock.until(() => harness.model("small") === undefined, 60_000, "it is gone");
+    expect(harness.models.disk.has(keyOf())).toBe(false);
   });
 });
 
 describe("kill -9", () => {
   test.each(Array.from({ length: 24 }, (_, index) => index * 500 + 250))(
-    "after %i ms, and what should be comes about all the same",
+    "after %i ms, and the next run reaches the desired state",
     async (ms) => {
-      world.applyModel("small", { source, running: true });
-      await world.clock.advance(ms);
-      const there = world.models.disk.get(keyOf())?.done ?? 0;
-      await world.kill();
-      world.models.calls.length = 0;
-      world.boot();
-      await world.waitForModelPhase("small", "running");
-      expect([...world.models.resident.keys()]).toEqual(["small"]);
-      // What had come is not fetched twice.
-      const downloads = world.models.calls.filter((call) => call.startsWith("download"));
+      harness.applyModel("small", { source, running: true });
+      await harness.clock.advance(ms);
+      const there = harness.models.disk.get(keyOf())?.done ?? 0;
+      await harness.kill();
+      harness.models.calls.length = 0;
+      harness.boot();
+      await harness.waitForModelPhase("small", "running");
+      expect([...harness.models.resident.keys()]).toEqual(["small"]);
+      // The downloaded bytes are not downloaded again.
+      const downloads = harness.models.calls.filter((call) => call.startsWith("download"));
       expect(downloads).toEqual(there < small.bytes ? [`download ${keyOf()} from ${there}`] : []);
     },
   );

@@ -38,7 +38,7 @@ const model = (
     annotations: {},
     generation: 1,
     resourceVersion: 1,
-    // The second one is younger, and comes after the first.
+    // The second model is younger and has a lower rank.
     creationTimestamp: `2030-01-01T00:00:00.00${name === "one" ? 1 : 0}Z`,
     deletionTimestamp: more.deletionTimestamp ?? null,
     finalizers: [],
@@ -61,7 +61,7 @@ const model = (
   } satisfies ModelStatus,
 });
 
-/** How the Model "one", which needs 500, fares with 1000 bytes beside these. */
+/** Returns the decision for the Model "one", which needs 500 bytes, with a limit of 1000 and these models. */
 async function observed(
   others: readonly Resource<"Model">[],
   loaded: readonly AssistantModel[],
@@ -78,7 +78,7 @@ async function observed(
     },
     facts: factsOf(500),
     files: { find: async () => stored, storedBytes: async () => 1 },
-    sight: {
+    observation: {
       reachable: true,
       state: {
         version: "1",
@@ -97,14 +97,14 @@ const verdict = async (...args: Parameters<typeof observed>) => {
   return assistant.reachable ? assistant.verdict.type : assistant;
 };
 
-test("what a file takes is known of that file with these settings only", async () => {
+test("memory facts apply only to the same file and settings", async () => {
   expect((await observed([], [])).facts).toEqual(factsOf(500));
   expect((await observed([], [], "/models/another.gguf")).facts).toBeNull();
   const smaller = desiredModel(model("one", 500, { spec: { contextSize: 512 } }));
   expect((await observed([], [], computeFactsKey(stored.path, smaller))).facts).toBeNull();
 });
 
-test("another one that is to run comes before this younger one, unless it is being deleted or stopped", async () => {
+test("an older model that should run has priority, unless it is being deleted or stopped", async () => {
   expect(await verdict([model("two", 501)], [])).toBe("refused");
   expect(await verdict([model("two", 500)], [])).toBe("fits");
   const deletionTimestamp = "2030-01-01T00:00:00.000Z";
@@ -112,13 +112,13 @@ test("another one that is to run comes before this younger one, unless it is bei
   expect(await verdict([model("two", 501, { spec: { running: false } })], [])).toBe("fits");
 });
 
-test("one that is on its way takes memory already, and so do models of others that are kept", async () => {
+test("a model that is being loaded uses memory, and so do other pinned models", async () => {
   const coming = assistantModel("two", { state: "loading", pinned: true });
   const two = model("two", 501);
   const creationTimestamp = "2031-01-01T00:00:00.000Z";
   const younger = { ...two, metadata: { ...two.metadata, creationTimestamp } };
   expect(await verdict([younger], [])).toBe("fits");
-  // Who is there stays.
+  // A loaded model stays.
   expect(await verdict([younger], [coming])).toBe("refused");
   const theirs = assistantModel("theirs", { state: "resident", memoryBytes: 501 });
   expect(await verdict([], [{ ...theirs, pinned: true }])).toBe("refused");

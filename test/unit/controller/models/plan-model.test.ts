@@ -59,7 +59,7 @@ const fits = { type: "fits", bytesMax: 9 } as const;
 const refused = { type: "refused", message: "5 B are missing" } as const;
 
 type Sight = Extract<ObservedModel["assistant"], { reachable: true }>;
-const sight = (
+const observeAssistant = (
   model: AssistantModel | undefined,
   verdict: Sight["verdict"] = fits,
 ): ObservedModel["assistant"] => ({ reachable: true, model, namesOfOthers: [], verdict });
@@ -76,7 +76,7 @@ const plan = (observed: Partial<ObservedModel>, wanted: Partial<DesiredModel> = 
       storedBytes: 1,
       isVerifyDue: false,
       facts,
-      assistant: sight(resident),
+      assistant: observeAssistant(resident),
       ...observed,
     },
   );
@@ -88,43 +88,43 @@ const stopped = { running: false };
 describe("the files", () => {
   test.each<[string, Partial<ObservedModel>, readonly (readonly string[])[]]>([
     [
-      "nothing known",
+      "of an unresolved source",
       { pin: null, stored: undefined, storedBytes: 0 },
       [
-        ["resolveSource", "it is not known what the source stands for"],
+        ["resolveSource", "the source is not resolved"],
         ["downloadFiles", "they are not on the disk"],
       ],
     ],
     [
-      "known of an older spec, whose files are there",
+      "of a source that was resolved for an older spec",
       { pin: { inputs: "before", model: pinned } },
       [
-        ["resolveSource", "it is not known what the source stands for"],
+        ["resolveSource", "the source is not resolved"],
         ["downloadFiles", "they are not on the disk"],
       ],
     ],
-    ["there in part", { stored: undefined }, [["downloadFiles", "they are there in part"]]],
+    ["that are incomplete", { stored: undefined }, [["downloadFiles", "they are incomplete"]]],
     [
-      "not there at all",
+      "that are missing",
       { stored: undefined, storedBytes: 0 },
       [["downloadFiles", "they are not on the disk"]],
     ],
     [
-      "to be looked at anew",
+      "to be resolved and verified again",
       { isPinStale: true, isVerifyDue: true },
       [
-        ["resolveSource", "a person asked for it"],
-        ["verifyFiles", "a person asked for it"],
+        ["resolveSource", "a user requested it"],
+        ["verifyFiles", "a user requested it"],
       ],
     ],
-    ["to be compared", { isVerifyDue: true }, [["verifyFiles", "a person asked for it"]]],
-    ["as they should be", {}, []],
+    ["to be verified", { isVerifyDue: true }, [["verifyFiles", "a user requested it"]]],
+    ["in the desired state", {}, []],
   ])("%s", (_, observed, steps) => {
-    const files = { assistant: sight(undefined), ...observed };
+    const files = { assistant: observeAssistant(undefined), ...observed };
     expect(plan(files, stopped)).toEqual({ steps, blockedBy: null });
   });
 
-  test("are named by the first, and how many more there are", () => {
+  test("are named by the first one and the number of others", () => {
     const [first] = pinned.files;
     if (!first) throw new Error("it has a file");
     const part = (name: string) => ({ ...first, name });
@@ -145,9 +145,9 @@ describe("the files", () => {
 });
 
 describe("memory", () => {
-  test("one that is there as wanted stays", () => {
+  test("a model in its desired state stays loaded", () => {
     expect(plan({})).toEqual(nothing);
-    expect(plan({ assistant: sight(undefined) }, stopped)).toEqual(nothing);
+    expect(plan({ assistant: observeAssistant(undefined) }, stopped)).toEqual(nothing);
   });
 
   test.each<[string, AssistantModel | undefined, Partial<DesiredModel>]>([
@@ -165,49 +165,58 @@ describe("memory", () => {
     ["parallel has changed", { ...resident, wanted: { contextTokens: null, sequences: 2 } }, {}],
     ["the last load failed", failed, {}],
   ])("loaded, because %s", (cause, model, wanted) => {
-    expect(plan({ assistant: sight(model) }, wanted)).toEqual({
+    expect(plan({ assistant: observeAssistant(model) }, wanted)).toEqual({
       steps: [["loadModel", cause]],
       blockedBy: null,
     });
     expect(isLoadedAsWanted({ ...desired, ...wanted }, stored, model)).toBe(false);
   });
 
-  test("one that crashed is the assistant's to bring back, and does not answer meanwhile", () => {
+  test("a crashed model is reloaded by the assistant, and is not ready meanwhile", () => {
     const recovering = { ...failed, recovering: true };
-    expect(plan({ assistant: sight(recovering) })).toEqual(nothing);
+    expect(plan({ assistant: observeAssistant(recovering) })).toEqual(nothing);
     expect(isLoadedAsWanted(desired, stored, recovering)).toBe(false);
     expect(isLoadedAsWanted(desired, stored, resident)).toBe(true);
     expect(isLoadedAsWanted(desired, undefined, resident)).toBe(false);
   });
 
-  test("what it takes is looked up before it is loaded", () => {
-    const asked = ["inspectFile", "what it takes in memory is not known"];
+  test("the memory use is inspected before the load", () => {
+    const asked = ["inspectFile", "its memory use is not known"];
     const load = ["loadModel", "it is not in memory"];
-    expect(plan({ facts: null, assistant: sight(undefined) }).steps).toEqual([asked, load]);
-    expect(plan({ stored: undefined, assistant: sight(undefined) }).steps).toEqual([
-      ["downloadFiles", "they are there in part"],
+    expect(plan({ facts: null, assistant: observeAssistant(undefined) }).steps).toEqual([
+      asked,
+      load,
+    ]);
+    expect(plan({ stored: undefined, assistant: observeAssistant(undefined) }).steps).toEqual([
+      ["downloadFiles", "they are incomplete"],
       asked,
       load,
     ]);
   });
 
-  test("one that is not wanted goes, whatever state it is in; what others keep does not", () => {
-    const steps = [["unloadModel", "the spec wants it stopped"]];
+  test("a model that should not run is unloaded in any state; other pinned models are not", () => {
+    const steps = [["unloadModel", "the spec sets running: false"]];
     for (const model of [resident, failed])
-      expect(plan({ assistant: sight(model) }, stopped)).toEqual({ steps, blockedBy: null });
+      expect(plan({ assistant: observeAssistant(model) }, stopped)).toEqual({
+        steps,
+        blockedBy: null,
+      });
     const theirs = { ...resident, pinned: false };
-    expect(plan({ assistant: sight(theirs) }, stopped)).toEqual(nothing);
+    expect(plan({ assistant: observeAssistant(theirs) }, stopped)).toEqual(nothing);
   });
 
-  test("one that is refused goes, and its load waits; but not before its new file is there", () => {
+  test("a refused model is unloaded and its load waits, but not before its new file is complete", () => {
     const blockedBy = { reason: "InsufficientMemory", message: "5 B are missing" };
-    const steps = [["unloadModel", "another one comes first where memory is short"]];
-    expect(plan({ assistant: sight(resident, refused) })).toEqual({ steps, blockedBy });
-    expect(plan({ assistant: sight(failed, refused) })).toEqual({ steps, blockedBy });
+    const steps = [["unloadModel", "another model has priority for the memory"]];
+    expect(plan({ assistant: observeAssistant(resident, refused) })).toEqual({ steps, blockedBy });
+    expect(plan({ assistant: observeAssistant(failed, refused) })).toEqual({ steps, blockedBy });
     const going = { ...resident, state: "unloading" } as const;
-    expect(plan({ assistant: sight(going, refused) })).toEqual({ steps: [], blockedBy });
-    expect(plan({ assistant: sight(undefined, refused) })).toEqual({ steps: [], blockedBy });
-    const coming = plan({ stored: undefined, assistant: sight(resident, refused) });
+    expect(plan({ assistant: observeAssistant(going, refused) })).toEqual({ steps: [], blockedBy });
+    expect(plan({ assistant: observeAssistant(undefined, refused) })).toEqual({
+      steps: [],
+      blockedBy,
+    });
+    const coming = plan({ stored: undefined, assistant: observeAssistant(resident, refused) });
     expect(coming.steps.map(([type]) => type)).toEqual([
       "downloadFiles",
       "inspectFile",
@@ -216,16 +225,18 @@ describe("memory", () => {
     expect(coming.blockedBy).toBeNull();
   });
 
-  test("one that waits for others says for whom, once its file is there", () => {
+  test("a waiting model names the models that it waits for, once its file is complete", () => {
     const waits = { type: "waits", for: ["a", "b"] } as const;
-    expect(plan({ assistant: sight(undefined, waits) })).toEqual({
+    expect(plan({ assistant: observeAssistant(undefined, waits) })).toEqual({
       steps: [],
-      blockedBy: { reason: "WaitingForMemory", message: "waits until a, b has left the memory" },
+      blockedBy: { reason: "WaitingForMemory", message: "waits until a, b is unloaded" },
     });
-    expect(plan({ stored: undefined, assistant: sight(undefined, waits) }).blockedBy).toBeNull();
+    expect(
+      plan({ stored: undefined, assistant: observeAssistant(undefined, waits) }).blockedBy,
+    ).toBeNull();
   });
 
-  test("out of sight, nothing is loaded and nothing unloaded", () => {
+  test("nothing is loaded or unloaded while the assistant is unreachable", () => {
     expect(plan({ assistant: away })).toEqual({
       steps: [],
       blockedBy: { reason: "AssistantUnreachable", message: "it does not answer" },

@@ -8,28 +8,28 @@ const small = { commit: "c1".repeat(20), bytes: 1_000, memoryBytes: 400, quantiz
 const large = { commit: "d2".repeat(20), bytes: 5_000, memoryBytes: 700 };
 const source = "org/small";
 
-let world: ControlPlaneHarness;
+let harness: ControlPlaneHarness;
 
 beforeEach(() => {
-  world = new ControlPlaneHarness();
-  world.models.repositories.set(source, small).set("org/large", large);
-  world.boot();
-  return () => world[Symbol.asyncDispose]();
+  harness = new ControlPlaneHarness();
+  harness.models.repositories.set(source, small).set("org/large", large);
+  harness.boot();
+  return () => harness[Symbol.asyncDispose]();
 });
 
-const count = (call: string) => world.models.calls.filter((made) => made.startsWith(call)).length;
+const count = (call: string) => harness.models.calls.filter((made) => made.startsWith(call)).length;
 const unreachable = (retryAfterMs?: number) =>
   new BerthError("hub_unreachable", "no answer", {
     details: retryAfterMs === undefined ? undefined : { retryAfterMs },
   });
 const untilUnreachable = (name: string) =>
-  world.clock.until(
-    () => world.modelCondition(name, "Ready")?.reason === "SourceUnreachable",
+  harness.clock.until(
+    () => harness.modelCondition(name, "Ready")?.reason === "SourceUnreachable",
     60_000,
     "it says so",
   );
 const setSecret = (token: string) =>
-  world.store.apply({
+  harness.store.apply({
     kind: "Secret",
     name: "hub",
     manager: "api",
@@ -38,66 +38,66 @@ const setSecret = (token: string) =>
     spec: { data: { token } },
   });
 
-describe("a wait is over", () => {
+describe("a retry delay ends", () => {
   test("when the spec changes", async () => {
-    world.models.resolveErrors.push(unreachable(3_000_000));
-    world.applyModel("small", { source });
+    harness.models.resolveErrors.push(unreachable(3_000_000));
+    harness.applyModel("small", { source });
     await untilUnreachable("small");
-    world.applyModel("small", { source: "org/large" });
-    await world.waitForModelPhase("small", "ready", 120_000);
+    harness.applyModel("small", { source: "org/large" });
+    await harness.waitForModelPhase("small", "ready", 120_000);
     expect(count("resolve")).toBe(2);
   });
 
-  test("when the credential does", async () => {
+  test("when the credential changes", async () => {
     setSecret("hf_old");
-    world.models.resolveErrors.push(unreachable(3_000_000));
-    world.applyModel("small", { source, credential: "hub" });
+    harness.models.resolveErrors.push(unreachable(3_000_000));
+    harness.applyModel("small", { source, credential: "hub" });
     await untilUnreachable("small");
     setSecret("hf_new");
-    await world.waitForModelPhase("small", "ready", 120_000);
-    expect(world.models.calls).toContain("resolve org/small hf_new");
+    await harness.waitForModelPhase("small", "ready", 120_000);
+    expect(harness.models.calls).toContain("resolve org/small hf_new");
   });
 
-  test("after an hour, whatever the hub asks for", async () => {
-    world.models.resolveErrors.push(unreachable(999_999_999_000));
-    world.applyModel("small", { source });
+  test("after an hour, whatever the hub requests", async () => {
+    harness.models.resolveErrors.push(unreachable(999_999_999_000));
+    harness.applyModel("small", { source });
     await untilUnreachable("small");
-    expect(world.model("small")?.status?.nextRetryAt).toBe("2030-01-01T01:00:00.000Z");
+    expect(harness.model("small")?.status?.nextRetryAt).toBe("2030-01-01T01:00:00.000Z");
   });
 
-  test("no sooner than that of our own, where the hub asks for none", async () => {
-    for (let time = 0; time < 100; time += 1) world.models.resolveErrors.push(unreachable(0));
-    world.applyModel("small", { source });
-    await world.clock.advance(1_000);
+  test("no earlier than Berth's own back-off if the hub requests none", async () => {
+    for (let time = 0; time < 100; time += 1) harness.models.resolveErrors.push(unreachable(0));
+    harness.applyModel("small", { source });
+    await harness.clock.advance(1_000);
     expect(count("resolve")).toBeLessThanOrEqual(3);
   });
 
-  test("at once, where the clock has been set back since", async () => {
-    world.models.resolveErrors.push(unreachable());
-    world.applyModel("small", { source });
+  test("at once if the clock was set back since", async () => {
+    harness.models.resolveErrors.push(unreachable());
+    harness.applyModel("small", { source });
     await untilUnreachable("small");
-    const model = world.model("small");
+    const model = harness.model("small");
     const failure = model?.status?.memory.failure;
     if (!model?.status || !failure) throw new Error("it has not failed");
     const retryAt = failure.retryAt + 10 * 365 * 24 * 3_600_000;
     const memory = { ...model.status.memory, failure: { ...failure, retryAt } };
-    world.store.setStatus("Model", "small", model.metadata.uid, { ...model.status, memory });
-    await world.kill();
-    world.boot();
-    await world.waitForModelPhase("small", "ready", 60_000);
+    harness.store.setStatus("Model", "small", model.metadata.uid, { ...model.status, memory });
+    await harness.kill();
+    harness.boot();
+    await harness.waitForModelPhase("small", "ready", 60_000);
     expect(count("resolve")).toBe(2);
   });
 });
 
 describe("an edit of the source", () => {
-  test("is not fulfilled by what is there of the old one", async () => {
-    world.applyModel("small", { source });
-    await world.waitForModelPhase("small", "ready");
-    for (let time = 0; time < 20; time += 1) world.models.resolveErrors.push(unreachable());
-    world.applyModel("small", { source: "org/large" });
+  test("is not satisfied by the files of the old source", async () => {
+    harness.applyModel("small", { source });
+    await harness.waitForModelPhase("small", "ready");
+    for (let time = 0; time < 20; time += 1) harness.models.resolveErrors.push(unreachable());
+    harness.applyModel("small", { source: "org/large" });
     await untilUnreachable("small");
-    expect(world.modelCondition("small", "Downloaded")?.status).toBe("False");
-    expect(world.model("small")?.status).toMatchObject({
+    expect(harness.modelCondition("small", "Downloaded")?.status).toBe("False");
+    expect(harness.model("small")?.status).toMatchObject({
       phase: "absent",
       files: [],
       commit: null,
@@ -105,26 +105,26 @@ describe("an edit of the source", () => {
     });
   });
 
-  test("that is taken back leaves nothing behind of what went wrong", async () => {
-    world.applyModel("small", { source });
-    await world.waitForModelPhase("small", "ready");
-    for (let time = 0; time < 20; time += 1) world.models.resolveErrors.push(unreachable());
-    world.applyModel("small", { source: "org/large" });
+  test("that is reverted clears its failure", async () => {
+    harness.applyModel("small", { source });
+    await harness.waitForModelPhase("small", "ready");
+    for (let time = 0; time < 20; time += 1) harness.models.resolveErrors.push(unreachable());
+    harness.applyModel("small", { source: "org/large" });
     await untilUnreachable("small");
-    world.applyModel("small", { source });
-    await world.waitForModelPhase("small", "ready", 60_000);
-    expect(world.modelCondition("small", "Ready")?.status).toBe("True");
-    expect(world.model("small")?.status?.nextRetryAt).toBeNull();
+    harness.applyModel("small", { source });
+    await harness.waitForModelPhase("small", "ready", 60_000);
+    expect(harness.modelCondition("small", "Ready")?.status).toBe("True");
+    expect(harness.model("small")?.status?.nextRetryAt).toBeNull();
     expect(count("download")).toBe(1);
   });
 
-  test("of one that had failed is not said to be held up by that, in a dry run", async () => {
-    world.applyModel("small", { source: "org/nowhere" });
-    await world.waitForModelPhase("small", "failed");
+  test("of a failed model is not shown as blocked by the failure in a dry run", async () => {
+    harness.applyModel("small", { source: "org/nowhere" });
+    await harness.waitForModelPhase("small", "failed");
     const signal = new AbortController().signal;
-    const same = await world.controlPlane.planModel("small", undefined, signal);
+    const same = await harness.controlPlane.planModel("small", undefined, signal);
     expect(same.blockedBy).toContain("org/nowhere");
-    const edited = await world.controlPlane.planModel("small", { source }, signal);
+    const edited = await harness.controlPlane.planModel("small", { source }, signal);
     expect(edited.blockedBy).toBeNull();
   });
 });
@@ -132,56 +132,60 @@ describe("an edit of the source", () => {
 describe("the credential", () => {
   beforeEach(async () => {
     setSecret("hf_x");
-    world.applyModel("small", { source, credential: "hub", running: true });
-    await world.waitForModelPhase("small", "running");
-    world.store.delete("Secret", "hub", { actor: { name: "test" }, manager: "api", force: true });
+    harness.applyModel("small", { source, credential: "hub", running: true });
+    await harness.waitForModelPhase("small", "running");
+    harness.store.delete("Secret", "hub", { actor: { name: "test" }, manager: "api", force: true });
   });
 
-  test("is not needed to load what is on the disk", async () => {
-    world.models.restartAssistant();
-    await world.clock.until(() => count("load small") === 2, 60_000, "it is loaded again");
-    await world.waitForModelPhase("small", "running");
-    expect(world.modelCondition("small", "Accepted")?.reason).toBe("SecretNotFound");
+  test("is not needed to load a file on the disk", async () => {
+    harness.models.restartAssistant();
+    await harness.clock.until(() => count("load small") === 2, 60_000, "it is loaded again");
+    await harness.waitForModelPhase("small", "running");
+    expect(harness.modelCondition("small", "Accepted")?.reason).toBe("SecretNotFound");
   });
 
-  test("is needed to ask the source", async () => {
-    world.applyModel("small", { source }, { [RETRIED_AT_ANNOTATION]: "2030-01-01T00:00:09.000Z" });
-    world.applyModel("other", { source: "org/large", credential: "hub" });
-    await world.clock.advance(60_000);
+  test("is needed to resolve the source", async () => {
+    harness.applyModel(
+      "small",
+      { source },
+      { [RETRIED_AT_ANNOTATION]: "2030-01-01T00:00:09.000Z" },
+    );
+    harness.applyModel("other", { source: "org/large", credential: "hub" });
+    await harness.clock.advance(60_000);
     expect(count("resolve")).toBe(1);
-    expect(world.model("other")?.status?.phase).toBe("absent");
+    expect(harness.model("other")?.status?.phase).toBe("absent");
   });
 });
 
 const crash = (recovering: boolean) => {
-  const model = world.models.resident.get("small");
+  const model = harness.models.resident.get("small");
   if (!model) throw new Error("the assistant does not know it");
   const error = { code: "engine_failed", message: "the engine of model small ended" };
   const gone = { state: "failed", memoryBytes: null, error, recovering } as const;
-  world.models.resident.set("small", { ...model, ...gone });
+  harness.models.resident.set("small", { ...model, ...gone });
   return model;
 };
 const crashes = () =>
-  world.store.events
+  harness.store.events
     .list({ kind: "Model", name: "small", limit: 50 })
     .filter(({ reason }) => reason === "Crashed")
     .reduce((sum, { count: times }) => sum + times, 0);
 
-test("a token is taken without the end of its line, and one that cannot be sent is refused", async () => {
+test("a token's final newline is ignored, and an invalid token is refused", async () => {
   setSecret("hf_x\n");
-  world.applyModel("small", { source, credential: "hub" });
-  await world.waitForModelPhase("small", "ready");
-  expect(world.models.calls).toContain("resolve org/small hf_x");
+  harness.applyModel("small", { source, credential: "hub" });
+  await harness.waitForModelPhase("small", "ready");
+  expect(harness.models.calls).toContain("resolve org/small hf_x");
   for (const token of [" \n", "hf x", "hf_\u0000", "hf_ü"]) {
     setSecret(token);
-    await world.clock.until(
-      () => world.modelCondition("small", "Accepted")?.reason === "TokenUnusable",
+    await harness.clock.until(
+      () => harness.modelCondition("small", "Accepted")?.reason === "TokenUnusable",
       60_000,
       "it is refused",
     );
     setSecret("hf_right");
-    await world.clock.until(
-      () => world.modelCondition("small", "Accepted")?.status === "True",
+    await harness.clock.until(
+      () => harness.modelCondition("small", "Accepted")?.status === "True",
       60_000,
       "it is taken",
     );
@@ -190,156 +194,156 @@ test("a token is taken without the end of its line, and one that cannot be sent 
 
 describe("a model that crashes", () => {
   beforeEach(async () => {
-    world.applyModel("small", { source, running: true });
-    await world.waitForModelPhase("small", "running");
+    harness.applyModel("small", { source, running: true });
+    await harness.waitForModelPhase("small", "running");
   });
 
-  test("leaves an event each time", async () => {
+  test("records an event each time", async () => {
     for (const times of [1, 2]) {
       const model = crash(true);
-      await world.waitForModelPhase("small", "starting");
-      await world.clock.advance(60_000);
+      await harness.waitForModelPhase("small", "starting");
+      await harness.clock.advance(60_000);
       expect(crashes()).toBe(times);
-      world.models.resident.set("small", { ...model, state: "resident", error: null });
-      await world.waitForModelPhase("small", "running");
+      harness.models.resident.set("small", { ...model, state: "resident", error: null });
+      await harness.waitForModelPhase("small", "running");
     }
   });
 
-  test("is loaded as soon as the assistant gives it up", async () => {
+  test("is loaded as soon as the assistant stops retrying", async () => {
     crash(true);
-    await world.waitForModelPhase("small", "starting");
+    await harness.waitForModelPhase("small", "starting");
     crash(false);
-    await world.clock.until(() => count("load small") === 2, 5_000, "it is loaded again");
-    await world.waitForModelPhase("small", "running");
-    expect(world.modelCondition("small", "Ready")?.status).toBe("True");
+    await harness.clock.until(() => count("load small") === 2, 5_000, "it is loaded again");
+    await harness.waitForModelPhase("small", "running");
+    expect(harness.modelCondition("small", "Ready")?.status).toBe("True");
   });
 });
 
-test("a download that had to wait shows that it has begun", async () => {
-  world.models.downloadMs = 20_000;
+test("a queued download shows when it has started", async () => {
+  harness.models.downloadMs = 20_000;
   const names = ["a", "b", "c"];
   for (const name of names) {
-    world.models.repositories.set(`org/${name}`, small);
-    world.applyModel(name, { source: `org/${name}` });
+    harness.models.repositories.set(`org/${name}`, small);
+    harness.applyModel(name, { source: `org/${name}` });
   }
-  const reasonOf = (name: string) => world.modelCondition(name, "Ready")?.reason;
-  await world.clock.until(
+  const reasonOf = (name: string) => harness.modelCondition(name, "Ready")?.reason;
+  await harness.clock.until(
     () => names.some((name) => reasonOf(name) === "WaitingForDownload"),
     10_000,
     "two at once",
   );
   const waiting = names.find((name) => reasonOf(name) === "WaitingForDownload") ?? "";
-  await world.clock.until(() => count("download") === 3, 30_000, "its turn has come");
-  await world.clock.advance(3_000);
+  await harness.clock.until(() => count("download") === 3, 30_000, "its turn has come");
+  await harness.clock.advance(3_000);
   expect(reasonOf(waiting)).toBe("Downloading");
 });
 
 const isOut = () =>
-  world.clock.until(() => world.models.resident.size === 0, 60_000, "it is out of memory");
+  harness.clock.until(() => harness.models.resident.size === 0, 60_000, "it is out of memory");
 
-describe("what no Model stands for any more leaves the memory", () => {
-  test("where the store has forgotten it, as after a restore", async () => {
-    world.applyModel("small", { source, running: true });
-    await world.waitForModelPhase("small", "running");
-    const model = world.models.resident.get("small");
+describe("a model without a Model resource is unloaded", () => {
+  test("after a restore of a store without it", async () => {
+    harness.applyModel("small", { source, running: true });
+    await harness.waitForModelPhase("small", "running");
+    const model = harness.models.resident.get("small");
     if (!model) throw new Error("it is not resident");
-    await world.kill();
-    world.models.resident.clear();
-    world.models.resident.set("forgotten", { ...model, id: "forgotten" });
-    world.boot();
-    world.applyModel("small", { source, running: false });
+    await harness.kill();
+    harness.models.resident.clear();
+    harness.models.resident.set("forgotten", { ...model, id: "forgotten" });
+    harness.boot();
+    harness.applyModel("small", { source, running: false });
     await isOut();
-    expect(world.models.calls).toContain("unload forgotten");
+    expect(harness.models.calls).toContain("unload forgotten");
   });
 
-  test("where it was deleted without having to wait, as one of an older store is", async () => {
-    world.applyModel("small", { source, running: true });
-    await world.waitForModelPhase("small", "running");
-    world.store.removeFinalizer("Model", "small", MODEL_FINALIZER);
-    world.store.delete("Model", "small", { actor: { name: "test" }, manager: "api" });
-    expect(world.model("small")).toBeUndefined();
+  test("after a deletion without a finalizer, as in older stores", async () => {
+    harness.applyModel("small", { source, running: true });
+    await harness.waitForModelPhase("small", "running");
+    harness.store.removeFinalizer("Model", "small", MODEL_FINALIZER);
+    harness.store.delete("Model", "small", { actor: { name: "test" }, manager: "api" });
+    expect(harness.model("small")).toBeUndefined();
     await isOut();
     expect(count("unload small")).toBe(1);
   });
 
-  test("but not in an assistant that somebody else started, or on demand", async () => {
-    world.applyModel("small", { source, running: true });
-    await world.waitForModelPhase("small", "running");
-    const model = world.models.resident.get("small");
+  test("but not from a foreign assistant, or if it was loaded on demand", async () => {
+    harness.applyModel("small", { source, running: true });
+    await harness.waitForModelPhase("small", "running");
+    const model = harness.models.resident.get("small");
     if (!model) throw new Error("it is not resident");
-    world.models.resident.set("theirs", { ...model, id: "theirs", pinned: false });
-    await world.clock.advance(70_000);
-    world.models.daemonState = "foreign";
-    world.models.resident.set("kept", { ...model, id: "kept" });
-    await world.clock.advance(70_000);
-    expect([...world.models.resident.keys()]).toEqual(["small", "theirs", "kept"]);
-    world.models.daemonState = "up";
-    await world.clock.advance(70_000);
-    expect([...world.models.resident.keys()]).toEqual(["small", "theirs"]);
+    harness.models.resident.set("theirs", { ...model, id: "theirs", pinned: false });
+    await harness.clock.advance(70_000);
+    harness.models.daemonState = "foreign";
+    harness.models.resident.set("kept", { ...model, id: "kept" });
+    await harness.clock.advance(70_000);
+    expect([...harness.models.resident.keys()]).toEqual(["small", "theirs", "kept"]);
+    harness.models.daemonState = "up";
+    await harness.clock.advance(70_000);
+    expect([...harness.models.resident.keys()]).toEqual(["small", "theirs"]);
   });
 });
 
-test("files that another Model has too stay, whatever was asked for", async () => {
-  world.applyModel("one", { source });
-  world.applyModel("two", { source });
-  await world.waitForModelPhase("one", "ready");
-  await world.waitForModelPhase("two", "ready");
+test("files of another Model are kept, even if their removal was requested", async () => {
+  harness.applyModel("one", { source });
+  harness.applyModel("two", { source });
+  await harness.waitForModelPhase("one", "ready");
+  await harness.waitForModelPhase("two", "ready");
   const remove = async (name: string) => {
-    world.store.delete("Model", name, {
+    harness.store.delete("Model", name, {
       actor: { name: "test" },
       manager: "api",
       deleteFiles: true,
     });
-    await world.clock.until(() => world.model(name) === undefined, 60_000, "it is gone");
+    await harness.clock.until(() => harness.model(name) === undefined, 60_000, "it is gone");
   };
   await remove("one");
-  await world.clock.advance(70_000);
-  expect(world.model("two")?.status?.phase).toBe("ready");
+  await harness.clock.advance(70_000);
+  expect(harness.model("two")?.status?.phase).toBe("ready");
   expect(count("download")).toBe(2);
-  expect(world.models.disk.size).toBe(1);
+  expect(harness.models.disk.size).toBe(1);
   await remove("two");
-  expect(world.models.disk.size).toBe(0);
+  expect(harness.models.disk.size).toBe(0);
 });
 
-test("what is in memory comes back there while its successor is still on its way", async () => {
-  world.models.isShortOfDisk = true;
-  world.models.downloadMs = 600_000;
-  world.models.disk.set(createResolvedModel(source, small).key, { done: 1_000, total: 1_000 });
-  world.models.repositories.set("org/other", { ...small, commit: "e3".repeat(20) });
-  world.applyModel("small", { source, running: true });
-  await world.waitForModelPhase("small", "running");
-  world.applyModel("small", { source: "org/large" });
-  await world.clock.until(() => count("download") === 1, 60_000, "the new one is on its way");
-  world.applyModel("other", { source: "org/other" });
-  await world.waitForModelPhase("other", "ready", 900_000);
+test("a loaded model is loaded again after a restart while its successor is being downloaded", async () => {
+  harness.models.isShortOfDisk = true;
+  harness.models.downloadMs = 600_000;
+  harness.models.disk.set(createResolvedModel(source, small).key, { done: 1_000, total: 1_000 });
+  harness.models.repositories.set("org/other", { ...small, commit: "e3".repeat(20) });
+  harness.applyModel("small", { source, running: true });
+  await harness.waitForModelPhase("small", "running");
+  harness.applyModel("small", { source: "org/large" });
+  await harness.clock.until(() => count("download") === 1, 60_000, "the new one is on its way");
+  harness.applyModel("other", { source: "org/other" });
+  await harness.waitForModelPhase("other", "ready", 900_000);
   const keyOf = (id: string) =>
-    createResolvedModel(id, world.models.repositories.get(id) ?? small).key;
-  expect(world.models.disk.has(keyOf(source))).toBe(true);
-  await world.clock.until(() => count("load small") === 2, 900_000, "they are exchanged");
-  await world.waitForModelPhase("small", "running");
-  world.applyModel("another", { source: "org/other" });
-  await world.waitForModelPhase("another", "ready");
-  world.store.delete("Model", "other", { actor: { name: "test" }, manager: "api" });
-  await world.clock.until(() => !world.models.disk.has(keyOf(source)), 60_000, "it makes room");
-  expect([...world.models.disk.keys()].toSorted()).toEqual(
+    createResolvedModel(id, harness.models.repositories.get(id) ?? small).key;
+  expect(harness.models.disk.has(keyOf(source))).toBe(true);
+  await harness.clock.until(() => count("load small") === 2, 900_000, "they are exchanged");
+  await harness.waitForModelPhase("small", "running");
+  harness.applyModel("another", { source: "org/other" });
+  await harness.waitForModelPhase("another", "ready");
+  harness.store.delete("Model", "other", { actor: { name: "test" }, manager: "api" });
+  await harness.clock.until(() => !harness.models.disk.has(keyOf(source)), 60_000, "it makes room");
+  expect([...harness.models.disk.keys()].toSorted()).toEqual(
     [keyOf("org/large"), keyOf("org/other")].toSorted(),
   );
 });
 
-test("a deletion waits for an assistant that lives and does not answer, and not for one that has ended", async () => {
-  world.applyModel("small", { source, running: true });
-  await world.waitForModelPhase("small", "running");
-  world.models.isReachable = false;
-  world.store.delete("Model", "small", { actor: { name: "test" }, manager: "api" });
-  await world.clock.advance(60_000);
-  expect(world.model("small")?.status?.phase).toBe("deleting");
-  world.models.isReachable = true;
-  await world.clock.until(() => world.model("small") === undefined, 60_000, "it is gone");
-  expect(world.models.resident.size).toBe(0);
-  world.applyModel("small", { source, running: true });
-  await world.waitForModelPhase("small", "running");
-  world.models.isReachable = false;
-  world.models.daemonState = "waiting";
-  world.store.delete("Model", "small", { actor: { name: "test" }, manager: "api" });
-  await world.clock.until(() => world.model("small") === undefined, 5_000, "it is gone");
+test("a deletion waits for an unresponsive assistant, but not for one that has ended", async () => {
+  harness.applyModel("small", { source, running: true });
+  await harness.waitForModelPhase("small", "running");
+  harness.models.isReachable = false;
+  harness.store.delete("Model", "small", { actor: { name: "test" }, manager: "api" });
+  await harness.clock.advance(60_000);
+  expect(harness.model("small")?.status?.phase).toBe("deleting");
+  harness.models.isReachable = true;
+  await harness.clock.until(() => harness.model("small") === undefined, 60_000, "it is gone");
+  expect(harness.models.resident.size).toBe(0);
+  harness.applyModel("small", { source, running: true });
+  await harness.waitForModelPhase("small", "running");
+  harness.models.isReachable = false;
+  harness.models.daemonState = "waiting";
+  harness.store.delete("Model", "small", { actor: { name: "test" }, manager: "api" });
+  await harness.clock.until(() => harness.model("small") === undefined, 5_000, "it is gone");
 });

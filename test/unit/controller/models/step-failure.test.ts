@@ -31,7 +31,7 @@ test.each<[ErrorCode, number, string]>([
   ["digest_mismatch", 3, "DigestMismatch"],
   ["model_unusable", 1, "ModelUnusable"],
   ["engine_error", 5, "LoadFailed"],
-])("%s ends the tries after %i", (code, tries, reason) => {
+])("%s is not retried after %i attempts", (code, tries, reason) => {
   const before = after(tries - 1, code);
   expect(before.stalled).toBeNull();
   expect(before.failure?.reason).toBe(tries === 1 ? undefined : reason);
@@ -47,7 +47,7 @@ test.each<[ErrorCode, string]>([
   ["insufficient_memory", "InsufficientMemory"],
   ["assistant_unreachable", "AssistantUnreachable"],
   ["internal", "WillRetry"],
-])("%s is tried again for ever, later each time up to five minutes", (code, reason) => {
+])("%s is retried without end, with delays up to five minutes", (code, reason) => {
   const waits = [1, 2, 3, 40].map(
     (times) => (after(times, code).failure?.retryAt ?? 0) - 1_000_000,
   );
@@ -58,8 +58,8 @@ test.each<[ErrorCode, string]>([
   });
 });
 
-describe("the next try", () => {
-  test("is as late as the hub asks, within reason", () => {
+describe("the next attempt", () => {
+  test("is as late as the hub requests, up to the limit", () => {
     expect(retryIn(90_000)).toBe(90_000);
     expect(retryIn(0)).toBe(250);
     expect(retryIn(300, after(4, "hub_unreachable"))).toBe(4_000);
@@ -67,24 +67,24 @@ describe("the next try", () => {
     expect(retryIn("soon")).toBe(250);
   });
 
-  test("of another step counts anew", () => {
+  test("of another step restarts the count", () => {
     const memory = fail(error("hub_unreachable"), after(5, "hub_unreachable"), "resolve");
     expect(memory.failure).toMatchObject({ step: "resolve", count: 1, retryAt: 1_000_250 });
   });
 });
 
 describe("the message", () => {
-  test("has the hint, and says that it is tried again, once", () => {
-    expect(said(hinted("make some"))).toBe("there is no room; make some; it is tried again");
-    expect(said(hinted("it is tried again"))).toBe("there is no room; it is tried again");
-    expect(said(error("disk_full"))).toBe("it went wrong; it is tried again");
+  test("contains the hint, and announces the retry once", () => {
+    expect(said(hinted("make some"))).toBe("there is no room; make some; Berth will retry");
+    expect(said(hinted("Berth will retry"))).toBe("there is no room; Berth will retry");
+    expect(said(error("disk_full"))).toBe("it went wrong; Berth will retry");
   });
 
-  test("of a mistake of ours tells nothing of it", () => {
+  test("of an internal error does not reveal its details", () => {
     expect(fail(new TypeError("/secret/path"))).toMatchObject({
       failure: {
         reason: "WillRetry",
-        message: "an error of Berth's own; see its log; it is tried again",
+        message: "an internal error; see Berth's log; Berth will retry",
       },
     });
   });

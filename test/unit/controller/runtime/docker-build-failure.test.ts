@@ -8,7 +8,7 @@ const step = (text: string, lastLines: readonly string[] = []) => ({
   lastLines,
 });
 
-/** What engines really say, of versions 20.10 to 28. */
+/** Real messages of engines of the versions 20.10 to 28. */
 describe("the error of a build that failed", () => {
   it.each([
     [
@@ -23,7 +23,7 @@ describe("the error of a build that failed", () => {
       "build_failed",
       "step 2 of 3 (RUN npm ci) failed with exit code 127",
     ],
-    // What a command is called must not be taken for what the engine says of it.
+    // The name of a command must not be mistaken for the engine's message.
     [
       "The command '/bin/sh -c echo no space left on device; echo unauthorized' returned a non-zero code: 1",
       step("RUN echo no space left on device; echo unauthorized"),
@@ -96,7 +96,7 @@ describe("the error of a build that failed", () => {
       "build_failed",
       "step 2 of 3 (COPY *.js /) failed: COPY failed: no source files were specified",
     ],
-    // The engine's own trouble: the same source may build when it is tried again.
+    // Internal failures of the engine: the same source can succeed with a retry.
     [
       "layer does not exist",
       step("COPY a /"),
@@ -114,14 +114,14 @@ describe("the error of a build that failed", () => {
     expect({ code: error.code, message: error.message }).toEqual({ code, message });
   });
 
-  it("takes a private image for denied once credentials were sent", () => {
+  it("treats a private image as denied if credentials were sent", () => {
     const text =
       "pull access denied for a, repository does not exist or may require 'docker login'";
     const error = toEngineBuildError({ text, step: step("FROM a"), hasAuth: true });
     expect(error.code).toBe("registry_denied");
   });
 
-  it("names the limit of memory when a step was killed", () => {
+  it("contains the memory limit when a step was killed", () => {
     const text = "The command '/bin/sh -c make' returned a non-zero code: 137";
     const killed = { text, step: step("RUN make"), hasAuth: false };
     expect(toEngineBuildError({ ...killed, memoryBytes: 2 ** 30 }).hint).toContain("1024 MiB");

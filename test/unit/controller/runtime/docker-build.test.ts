@@ -25,7 +25,7 @@ const options: BuildImageOptions = {
 
 type Handler = (request: IncomingMessage, response: ServerResponse) => void;
 
-/** An engine that answers builds as the test says, and knows the size of what was built. */
+/** Starts an engine with the test's responses to builds, and the size of their image. */
 async function startEngine(
   onBuild: Handler,
   clock: Clock = systemClock,
@@ -67,7 +67,7 @@ function answerTo(url: string): Record<string, unknown> {
     : { Id: ID, Size: 4096 };
 }
 
-/** Reads the context to its end, then says these messages. */
+/** Reads the context to its end, then sends these messages. */
 function says(...messages: readonly unknown[]): Handler {
   return (request, response) => {
     request.resume();
@@ -120,8 +120,8 @@ async function failureOf(building: Promise<unknown>): Promise<BerthError> {
   throw new Error("the build did not fail as it should");
 }
 
-describe("what a build asks of the engine", () => {
-  it("is everything that the options say, with limits that the classic builder keeps", async () => {
+describe("the request of a build", () => {
+  it("contains all options, and the limits with the classic builder", async () => {
     const { result, seen } = await built(says({ aux: { ID } }), {
       target: "app",
       noCache: true,
@@ -164,7 +164,7 @@ describe("what a build asks of the engine", () => {
 });
 
 describe("the stream of a build", () => {
-  it("gives steps and lines in order, whole however they were cut", async () => {
+  it("is read as steps and lines in order, wherever chunks are split", async () => {
     const { output } = await built(
       says(
         '{"stream":"Step 1/2 : FROM a"}\r\n{"stream":"\\n"}\r\n{"str',
@@ -188,7 +188,7 @@ describe("the stream of a build", () => {
     ]);
   });
 
-  it("takes nothing that a command writes for a step of the engine's", async () => {
+  it("does not treat a command's output as a step", async () => {
     const { output } = await built(
       says(
         { stream: "Step 1/3 : FROM a" },
@@ -226,7 +226,7 @@ describe("the stream of a build", () => {
     ]);
   });
 
-  it("keeps the end of the output for the message, and no more of it than a message bears", async () => {
+  it("keeps the end of the output for the message, up to a limit", async () => {
     const lines = Array.from({ length: 500 }, (_, index) => `line ${index} ${"x".repeat(2_000)}`);
     const text = `${lines.join("\n")}\n`;
     const building = built(
@@ -249,7 +249,7 @@ describe("the stream of a build", () => {
     expect(Buffer.byteLength(message)).toBeLessThanOrEqual(2_048);
   });
 
-  it("is no success without an image at its end", async () => {
+  it("fails without an image at its end", async () => {
     await expect(built(says({ stream: "Step 1/1 : RUN make" }))).rejects.toMatchObject({
       code: "engine_unreachable",
     });
@@ -262,7 +262,7 @@ describe("a step that ends with a code", () => {
     [["create", "start", "die", "destroy"], "build_failed"],
     [["create", "start", "oom", "kill", "die", "destroy"], "build_failed"],
     [["create", "start", "kill", "die", "destroy"], "engine_error"],
-    // An engine that was started again has seen nothing of the container.
+    // A restarted engine has no events of the container.
     [[], "engine_error"],
   ])("after %j of its container is %s", async (actions, code) => {
     const message = "The command '/bin/sh -c make' returned a non-zero code: 137";
@@ -278,7 +278,7 @@ describe("a step that ends with a code", () => {
 });
 
 describe("the context of a build", () => {
-  it("is read only as fast as the engine takes it, and not for ever", async () => {
+  it("is read only as fast as the engine reads it, with a time limit", async () => {
     const clock = new VirtualClock();
     let isAsked = false;
     await using engine = await startEngine(() => (isAsked = true), clock);
@@ -297,7 +297,7 @@ describe("the context of a build", () => {
     const building = engine.runtime.buildImage(endless(), options, () => {}, signal);
     const outcome = building.catch((error: unknown) => error);
     await expect.poll(() => isAsked).toBe(true);
-    // What the sockets hold is taken at once, and nothing after that.
+    // The buffers of the sockets are filled at once, and nothing is read after that.
     let before = -1;
     await expect
       .poll(() => {
@@ -310,13 +310,13 @@ describe("the context of a build", () => {
     await clock.advance(121_000);
     expect(await outcome).toMatchObject({
       code: "engine_unreachable",
-      message: "cannot send the source to the engine: it took nothing for 120 s",
+      message: "cannot send the source to the engine: it read nothing for 120 s",
     });
     await expect.poll(() => isEnded).toBe(true);
   });
 
   it.each([true, false])(
-    "is destroyed when the engine answers before it has read it (a stream: %s)",
+    "is destroyed when the engine responds before it has read the context (a stream: %s)",
     async (isStream) => {
       await using engine = await startEngine(early);
       let isEnded = false;
@@ -338,7 +338,7 @@ describe("the context of a build", () => {
     },
   );
 
-  it("is destroyed where it fails itself, and leaves no path in the error", async () => {
+  it("is destroyed if it fails, and its error contains no path", async () => {
     await using engine = await startEngine(says({ aux: { ID } }));
     const source = new PassThrough();
     source.write(Buffer.alloc(1024));
@@ -349,7 +349,7 @@ describe("the context of a build", () => {
     expect(message).not.toContain("/home");
   });
 
-  it("ends the build when it fails while the engine talks already", async () => {
+  it("cancels the build when it fails after the engine has started to respond", async () => {
     let isCut = false;
     const talks: Handler = (request, response) => {
       request.resume();

@@ -12,7 +12,7 @@ const signal = new AbortController().signal;
 
 type Answer = (request: IncomingMessage, response: ServerResponse, body: string) => void;
 
-/** An HTTP server on a socket that answers as the test says. */
+/** Starts an HTTP server on a socket with the test's responses. */
 async function startEngine(answer: Answer) {
   const dir = await mkdtemp(path.join(os.tmpdir(), "berth-engine-"));
   const seen: { url: string; body: string }[] = [];
@@ -29,7 +29,7 @@ async function startEngine(answer: Answer) {
   return {
     host: `unix://${socket}`,
     seen,
-    /** Whoever is in stays in. */
+    /** Open connections stay open. */
     lockOut: () => void Server.prototype.close.call(server),
     async [Symbol.asyncDispose]() {
       server.closeAllConnections();
@@ -52,12 +52,12 @@ const version = (api: string, min = "1.24") => ({
   Arch: "amd64",
 });
 
-describe("agreeing on an API version", () => {
+describe("the negotiation of an API version", () => {
   it.each([
     ["1.41", "/v1.41/info"],
     ["1.44", "/v1.44/info"],
     ["1.99", "/v1.47/info"],
-  ])("of an engine that speaks %s it uses %s", async (api, url) => {
+  ])("with an engine of API %s uses %s", async (api, url) => {
     await using engine = await startEngine((request, response) =>
       json(response, request.url === "/version" ? version(api) : { NCPU: 4, MemTotal: 1024 }),
     );
@@ -70,8 +70,8 @@ describe("agreeing on an API version", () => {
   it.each([
     [version("1.40"), "too old"],
     [version("1.99", "1.60"), "too new"],
-    [{ hello: "world" }, "no engine"],
-  ])("refuses what it cannot speak to (%#)", async (answer, part) => {
+    [{ hello: "world" }, "not a container engine"],
+  ])("refuses an unsupported engine (%#)", async (answer, part) => {
     await using engine = await startEngine((_, response) => json(response, answer));
     await using runtime = new DockerRuntime({ host: engine.host, clock: systemClock });
     await expect(runtime.info(signal)).rejects.toMatchObject({
@@ -80,7 +80,7 @@ describe("agreeing on an API version", () => {
     });
   });
 
-  it("asks again when the engine comes back as another version", async () => {
+  it("is repeated when the engine restarts as another version", async () => {
     let api = "1.41";
     let cut = false;
     await using engine = await startEngine((request, response) => {
@@ -97,8 +97,8 @@ describe("agreeing on an API version", () => {
   });
 });
 
-describe("whether the engine lets anybody in", () => {
-  it("is asked over a connection of its own: those that are open tell nothing", async () => {
+describe("a ping of the engine", () => {
+  it("uses a new connection, because open ones still work on a stopping engine", async () => {
     await using engine = await startEngine((_, response) => json(response, version("1.41")));
     await using runtime = new DockerRuntime({ host: engine.host, clock: systemClock });
     await runtime.info(signal);
@@ -108,7 +108,7 @@ describe("whether the engine lets anybody in", () => {
     await expect(runtime.ping(signal)).rejects.toMatchObject({ code: "engine_unreachable" });
   });
 
-  it("is not waited for without an end", async () => {
+  it("has a time limit", async () => {
     const clock = new VirtualClock();
     await using engine = await startEngine(() => void clock.advance(60_000));
     await using runtime = new DockerRuntime({ host: engine.host, clock });
@@ -119,8 +119,8 @@ describe("whether the engine lets anybody in", () => {
 });
 
 describe("calls", () => {
-  it("have a time limit, after which the engine counts as away", async () => {
-    // Fires every timer at once when the engine has been asked: no test waits thirty seconds.
+  it("have a time limit, after which the engine counts as unreachable", async () => {
+    // Fires every timer after the engine's request, so that no test waits thirty seconds.
     const timers = new Set<() => void>();
     const clock: Clock = {
       now: () => 0,
@@ -141,7 +141,7 @@ describe("calls", () => {
     expect(timers.size).toBe(0);
   });
 
-  it("end with the reason of the signal, and let go of it", async () => {
+  it("reject with the signal's reason, and remove their listeners", async () => {
     const controller = new AbortController();
     const reason = new Error("the process ends");
     await using engine = await startEngine((request, response) => {
@@ -175,7 +175,7 @@ describe("calls", () => {
     expect(JSON.parse(created?.body ?? "")).toMatchObject({ Env: ["TOKEN=very-secret"] });
   });
 
-  it("make one list and one inspection for each container, and leave out what is gone meanwhile", async () => {
+  it("list and inspect all containers, and ignore those that are removed meanwhile", async () => {
     await using engine = await startEngine((request, response) => {
       const url = request.url ?? "";
       if (url === "/version") json(response, version("1.41"));
@@ -192,7 +192,7 @@ const layer = (id: string, status: string, current?: number, total?: number) =>
   `${JSON.stringify({ id, status, progressDetail: current === undefined ? {} : { current, total } })}\n`;
 
 describe("a pull", () => {
-  it("reports an error that comes within the stream", async () => {
+  it("reports an error inside the stream", async () => {
     await using engine = await startEngine((request, response) => {
       if (request.url === "/version") return json(response, version("1.41"));
       response.write(`${JSON.stringify({ status: "Pulling from web", id: "1" })}\n`);
@@ -206,7 +206,7 @@ describe("a pull", () => {
     });
   });
 
-  it("adds the layers up", async () => {
+  it("sums the progress of the layers", async () => {
     await using engine = await startEngine((request, response) => {
       if (request.url === "/version") return json(response, version("1.41"));
       response.write(layer("a", "Downloading", 10, 100) + layer("b", "Downloading", 50, 50));

@@ -31,7 +31,7 @@ async function read(bytes: Buffer, sizes: readonly number[] = [65_536]): Promise
 }
 
 describe("a multiplexed log", () => {
-  it("gives the same lines whatever the chunks are", async () => {
+  it("has the same lines wherever chunks are split", async () => {
     const line = fc.record({
       stream: fc.constantFrom(1 as const, 2 as const),
       text: fc.string({ unit: "binary", maxLength: 60 }).map((text) => text.replace(/[\n\r]/g, "")),
@@ -56,7 +56,7 @@ describe("a multiplexed log", () => {
     );
   });
 
-  it("joins the parts of a line that the engine cut, each with a time of its own", async () => {
+  it("joins the parts of a line that the engine split, each with its own time", async () => {
     const bytes = Buffer.concat([
       frame(1, `${TIME} one `),
       frame(2, `${TIME} other\n`),
@@ -68,7 +68,7 @@ describe("a multiplexed log", () => {
     ]);
   });
 
-  it("gives a line beyond 64 KiB in pieces, cut between characters", async () => {
+  it("splits a line of more than 64 KiB between characters", async () => {
     const text = "€".repeat(100_000);
     const pieces = (await read(frame(1, `${TIME} ${text}\n`))).map((line) => line.message);
     expect(pieces.join("")).toBe(text);
@@ -76,7 +76,7 @@ describe("a multiplexed log", () => {
     for (const piece of pieces) expect(Buffer.byteLength(piece)).toBeLessThanOrEqual(65_536);
   });
 
-  it("passes on a frame that claims to be huge as it comes", async () => {
+  it("passes on a frame with a huge length as it arrives", async () => {
     const header = Buffer.alloc(8);
     header[0] = 1;
     header.writeUInt32BE(0xffffffff, 4);
@@ -84,13 +84,13 @@ describe("a multiplexed log", () => {
     expect(lines.map((line) => line.message)).toEqual(["a", "b"]);
   });
 
-  it("refuses a stream that is not multiplexed", async () => {
+  it("throws for a stream that is not multiplexed", async () => {
     await expect(read(Buffer.from("plain text of a terminal\n"))).rejects.toMatchObject({
       code: "engine_error",
     });
   });
 
-  it("ends quietly where a stream is cut in a header", async () => {
+  it("ends without an error if the stream is cut off in a header", async () => {
     expect(await read(frame(1, `${TIME} whole\n`).subarray(0, -3))).toEqual([
       { time: TIME, stream: "stdout", message: "who" },
     ]);
@@ -99,7 +99,7 @@ describe("a multiplexed log", () => {
 });
 
 describe("a stream of JSON lines", () => {
-  it("gives objects, and leaves out what is none or too long", async () => {
+  it("returns objects, and skips lines that are not objects or too long", async () => {
     const long = `{"long":"${"x".repeat(3_000_000)}"}`;
     const bytes = Buffer.from(`{"a":1}\r\n\nnull\n[1]\nnot json\n${long}\n{"b":2}`);
     const found: unknown[] = [];

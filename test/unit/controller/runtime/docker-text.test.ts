@@ -12,7 +12,7 @@ import { splitReference } from "../../../../src/controller/runtime/docker-refere
 
 const isInspection = (value: object): value is ContainerInspectInfo => "State" in value;
 
-/** The state of a container that Docker inspects so. */
+/** Returns the state of a container with this inspection. */
 const stateOf = (Status: string, text: string) => {
   const inspection = {
     Id: "a".repeat(64),
@@ -24,7 +24,7 @@ const stateOf = (Status: string, text: string) => {
   };
   return isInspection(inspection) ? toObservedContainer(inspection, undefined).state : undefined;
 };
-describe("a container that the engine cannot start any more", () => {
+describe("a container that the engine can never start again", () => {
   const leftover = `task ${"a".repeat(64)}: already exists: unknown`;
 
   it("is dead", () => {
@@ -33,7 +33,7 @@ describe("a container that the engine cannot start any more", () => {
     expect(stateOf("exited", "id already in use")).toBe("dead");
   });
 
-  it("is not one that runs after all, or that may start at the next try", () => {
+  it("is not one that is running, or that may start with a retry", () => {
     expect(stateOf("running", leftover)).toBe("running");
     expect(stateOf("exited", "")).toBe("exited");
     expect(stateOf("exited", "exec: no such file")).toBe("exited");
@@ -46,15 +46,33 @@ describe("a container that the engine cannot start any more", () => {
 
 describe("the engine's address", () => {
   it.each([
-    [undefined, { transport: "unix", socketPath: "/var/run/docker.sock", local: true }],
-    ["unix:///run/x.sock", { transport: "unix", socketPath: "/run/x.sock", local: true }],
-    ["/run/x.sock", { transport: "unix", socketPath: "/run/x.sock", local: true }],
-    ["tcp://10.0.0.2:2375", { transport: "http", host: "10.0.0.2", port: 2375, local: false }],
-    ["tcp://box:2376", { transport: "https", host: "box", port: 2376, local: false }],
-    ["http://box", { transport: "http", host: "box", port: 2375, local: false }],
-    ["https://box", { transport: "https", host: "box", port: 2376, local: false }],
-    ["box:1234", { transport: "http", host: "box", port: 1234, local: false }],
-    ["tcp://[fd00::2]:2375", { transport: "http", host: "fd00::2", port: 2375, local: false }],
+    [
+      undefined,
+      { transport: "unix", socketPath: "/var/run/docker.sock", location: "this-machine" },
+    ],
+    [
+      "unix:///run/x.sock",
+      { transport: "unix", socketPath: "/run/x.sock", location: "this-machine" },
+    ],
+    ["/run/x.sock", { transport: "unix", socketPath: "/run/x.sock", location: "this-machine" }],
+    [
+      "tcp://10.0.0.2:2375",
+      { transport: "http", host: "10.0.0.2", port: 2375, location: "remote" },
+    ],
+    ["tcp://box:2376", { transport: "https", host: "box", port: 2376, location: "remote" }],
+    ["http://box", { transport: "http", host: "box", port: 2375, location: "remote" }],
+    ["https://box", { transport: "https", host: "box", port: 2376, location: "remote" }],
+    ["box:1234", { transport: "http", host: "box", port: 1234, location: "remote" }],
+    ["tcp://localhost", { transport: "http", host: "localhost", port: 2375, location: "loopback" }],
+    [
+      "tcp://127.0.0.1:2375",
+      { transport: "http", host: "127.0.0.1", port: 2375, location: "loopback" },
+    ],
+    ["tcp://[::1]:1", { transport: "http", host: "::1", port: 1, location: "loopback" }],
+    [
+      "tcp://[fd00::2]:2375",
+      { transport: "http", host: "fd00::2", port: 2375, location: "remote" },
+    ],
   ])("reads %s", (text, expected) => {
     expect(parseDockerHost(text)).toEqual(expected);
   });
@@ -95,7 +113,7 @@ describe("an image reference", () => {
   });
 });
 
-describe("what the engine says", () => {
+describe("an error of the engine", () => {
   it.each([
     [
       "start the container x",
@@ -202,7 +220,7 @@ describe("what the engine says", () => {
   });
 
   it.each(["ECONNREFUSED", "ENOENT", "ECONNRESET", "EACCES", "ETIMEDOUT", "EPIPE", "EHOSTUNREACH"])(
-    "takes %s for an engine that is away, and keeps the socket's path to itself",
+    "treats %s as an unreachable engine, without the socket's path in the message",
     (code) => {
       const failure = Object.assign(new Error(`connect ${code} /srv/secret/docker.sock`), { code });
       const error = toEngineError(failure, "list the containers");
@@ -212,7 +230,7 @@ describe("what the engine says", () => {
     },
   );
 
-  it("does not take a fault of this program for an engine that is away", () => {
+  it("does not report a bug of Berth as an unreachable engine", () => {
     expect(toEngineError(new TypeError("x is undefined"), "list the containers").code).toBe(
       "internal",
     );
@@ -220,7 +238,7 @@ describe("what the engine says", () => {
 });
 
 describe("the table of sockets", () => {
-  it("tells the ports that are listened on, once each, the engine's name server aside", () => {
+  it("contains each listening port once, without the engine's name server", () => {
     const table = `  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid
    0: 00000000:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 1 1
    1: 0100007F:0050 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 1 1

@@ -26,23 +26,23 @@ describe("a hub that cannot answer now", () => {
     [
       "says something else",
       { type: "page" },
-      ": what it answers is no listing of a repository; is it a hub?",
+      ": the response is not a listing of a repository; is it a hub?",
     ],
     [
       "sends half of a listing",
       { type: "status", status: 200, body: '{"sha": "0123' },
-      ": what it answers is no listing of a repository; is it a hub?",
+      ": the response is not a listing of a repository; is it a hub?",
     ],
     [
       "sends a listing of something else",
       { type: "status", status: 200, body: '{"sha": 5, "siblings": []}' },
-      ": what it answers is no listing of a repository; is it a hub?",
+      ": the response is not a listing of a repository; is it a hub?",
     ],
-    ["redirects to itself", { type: "loop" }, ": it redirects in circles"],
+    ["redirects to itself", { type: "loop" }, ": it redirects too often"],
     [
       "redirects to a file",
       { type: "redirect", to: "file:///etc/passwd" },
-      ": it redirects to something that is not http",
+      ": it redirects to a URL that is not http",
     ],
     ["forgets where it redirects to", { type: "status", status: 302 }, "answers with HTTP 302"],
   ])("%s", async (_, fault, message) => {
@@ -50,13 +50,13 @@ describe("a hub that cannot answer now", () => {
     const error = await createResolverHarness(hub.url).refusal({});
     expect(error).toMatchObject({
       code: "hub_unreachable",
-      hint: expect.stringContaining("tried again"),
+      hint: expect.stringContaining("will retry"),
     });
     expect(error.message).toContain(host);
     expect(error.message).toContain(message);
   });
 
-  it("is asked again by whoever wants to, and answers then", async () => {
+  it("can be asked again, and then answers", async () => {
     hub.faults.add({ on: "api", type: "status", status: 503, times: 1 });
     const { refusal, resolve } = createResolverHarness(hub.url);
     await refusal({});
@@ -67,7 +67,7 @@ describe("a hub that cannot answer now", () => {
     [{ "retry-after": "77" }, 77_000],
     [{ ratelimit: '"api";r=0;t=155' }, 155_000],
     [{}, undefined],
-  ])("says how long it wants to be left alone (%j)", async (headers, retryAfterMs) => {
+  ])("sends the delay of the next request (%j)", async (headers, retryAfterMs) => {
     hub.faults.add({ on: "api", type: "status", status: 429, headers });
     const { code, message, details } = await createResolverHarness(hub.url).refusal({});
     expect({ code, details }).toEqual({
@@ -91,7 +91,7 @@ describe("a hub that cannot answer now", () => {
   });
 
   it.each(["hang", "stall"])("never answers (%s)", async (type) => {
-    // A listing that begins and does not end is as bad as none.
+    // A listing that starts and never ends.
     const endless = { type: "redirect", to: `${hub.url}/files/endless.gguf` } as const;
     await hub.addFile("/files/endless.gguf", Buffer.alloc(1000), { length: false });
     hub.faults.add({ on: "files", type: "stall", afterBytes: 10 });
@@ -105,11 +105,11 @@ describe("a hub that cannot answer now", () => {
     hub.faults.add({ on: "api", type: "redirect", to: `${hub.url}/files/huge.gguf` });
     await hub.addFile("/files/huge.gguf", Buffer.alloc(65 * 1024 * 1024), { length: false });
     expect((await createResolverHarness(hub.url).refusal({})).message).toBe(
-      `${host}: its answer is longer than any listing`,
+      `${host}: its response is larger than any listing`,
     );
   });
 
-  it("is let go of at once, when nobody waits any more", async () => {
+  it("gets no more requests once the caller aborts", async () => {
     hub.faults.add({ on: "api", type: "hang" });
     const abort = new AbortController();
     const waited = createResolverHarness(hub.url).resolve({}, abort.signal);
@@ -126,11 +126,11 @@ describe("a hub that is not there", () => {
     const [port] = await freePorts(1);
     expect(await createResolverHarness(`http://127.0.0.1:${port}`).refusal({})).toMatchObject({
       code: "hub_unreachable",
-      message: `127.0.0.1:${port}: nothing listens there (ECONNREFUSED)`,
+      message: `127.0.0.1:${port}: it refused the connection (ECONNREFUSED)`,
     });
   });
 
-  it("has a name that nobody knows", async () => {
+  it("has an unknown name", async () => {
     const { code, message } = await createResolverHarness("https://hub.invalid").refusal({});
     expect(code).toBe("hub_unreachable");
     expect(message).toMatch(/^hub\.invalid: the name hub\.invalid cannot be resolved/);
@@ -138,10 +138,10 @@ describe("a hub that is not there", () => {
 
   it("does not speak TLS", async () => {
     const { message } = await createResolverHarness(hub.url.replace("http:", "https:")).refusal({});
-    expect(message).toMatch(/: there is no TLS connection to it \(\w+\)$/);
+    expect(message).toMatch(/: the TLS connection failed \(\w+\)$/);
   });
 
-  it("has a certificate that nobody vouches for", async () => {
+  it("has an untrusted certificate", async () => {
     const folder = await mkdtemp(path.join(os.tmpdir(), "berth-hub-tls-"));
     try {
       const [key, cert] = [path.join(folder, "key.pem"), path.join(folder, "cert.pem")];

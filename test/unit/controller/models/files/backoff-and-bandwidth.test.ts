@@ -11,45 +11,45 @@ import { catchBerthError } from "../../../../support/catch-berth-error.ts";
 import { VirtualClock } from "../../../../support/virtual-clock.ts";
 
 const never = new AbortController().signal;
-const setback = (busy?: { readonly retryAfterMs: number | undefined }) =>
-  new RetryableError(new BerthError("hub_unreachable", "cut"), busy);
+const cut = new BerthError("hub_unreachable", "cut");
+const failed = () => new RetryableError("failed", cut);
+const overloaded = (retryAfterMs?: number) =>
+  new RetryableError("overloaded", cut, { retryAfterMs });
 
-describe("back-off", () => {
+describe("DownloadBackoff", () => {
   const limits = { stallMs: 30_000, retryMs: 100, retriesMax: 3 };
 
-  it("gives up after so many failures in a row, of which those that come together count once", async () => {
+  it("throws after retriesMax failures in a row; concurrent failures count once", async () => {
     const clock = new VirtualClock();
     const backoff = new DownloadBackoff(clock, limits, 4);
     for (let round = 0; round < 3; round += 1) {
-      for (let connection = 0; connection < 4; connection += 1) backoff.recordFailure(setback(), 0);
+      for (let connection = 0; connection < 4; connection += 1) backoff.recordFailure(failed(), 0);
       await clock.advance(10_000);
     }
-    expect(catchBerthError(() => backoff.recordFailure(setback(), 0))).toMatchObject({
+    expect(catchBerthError(() => backoff.recordFailure(failed(), 0))).toMatchObject({
       code: "hub_unreachable",
     });
   });
 
-  it("begins anew with every byte", async () => {
+  it("restarts the count with every new byte", async () => {
     const clock = new VirtualClock();
     const backoff = new DownloadBackoff(clock, limits, 4);
     for (let bytes = 1; bytes < 20; bytes += 1) {
-      backoff.recordFailure(setback(), bytes);
+      backoff.recordFailure(failed(), bytes);
       await clock.advance(10_000);
     }
-    // Bytes that come again after they were lost are none.
+    // Bytes that are received again do not count as new.
     for (let round = 0; round < 2; round += 1) {
-      backoff.recordFailure(setback(), 10);
+      backoff.recordFailure(failed(), 10);
       await clock.advance(10_000);
     }
-    expect(catchBerthError(() => backoff.recordFailure(setback(), 10)).code).toBe(
-      "hub_unreachable",
-    );
+    expect(catchBerthError(() => backoff.recordFailure(failed(), 10)).code).toBe("hub_unreachable");
   });
 
-  it("waits as long as it is asked to, with half as many connections", async () => {
+  it("waits for the requested time, and halves the number of connections", async () => {
     const clock = new VirtualClock();
     const backoff = new DownloadBackoff(clock, limits, 4);
-    backoff.recordFailure(setback({ retryAfterMs: 5_000 }), 0);
+    backoff.recordFailure(overloaded(5_000), 0);
     expect(backoff.connectionsMax).toBe(2);
     let waited = false;
     void backoff.wait(never).then(() => (waited = true));
@@ -57,15 +57,15 @@ describe("back-off", () => {
     expect(waited).toBe(false);
     await clock.advance(1);
     expect(waited).toBe(true);
-    backoff.recordFailure(setback({ retryAfterMs: undefined }), 0);
+    backoff.recordFailure(overloaded(), 0);
     await clock.advance(10_000);
-    backoff.recordFailure(setback({ retryAfterMs: undefined }), 0);
+    backoff.recordFailure(overloaded(), 0);
     expect(backoff.connectionsMax).toBe(1);
   });
 });
 
-describe("bandwidth", () => {
-  it("is shared: whoever takes waits for what others have taken", async () => {
+describe("BandwidthLimiter", () => {
+  it("is shared: a download waits for the bytes of others", async () => {
     const clock = new VirtualClock();
     const bandwidth = new BandwidthLimiter(clock, 1_000);
     const over: number[] = [];
@@ -73,21 +73,22 @@ describe("bandwidth", () => {
     for (let taker = 0; taker < 3; taker += 1)
       void bandwidth.acquire(1_000, never)?.then(() => over.push(clock.now() - start));
     await clock.advance(5_000);
-    // A tenth of a second may be taken ahead.
+    // The burst is a tenth of a second.
     expect(over).toEqual([900, 1_900, 2_900]);
   });
 
-  it("costs nothing where there is no cap", () => {
+  it("does not delay without a limit", () => {
     expect(
       new BandwidthLimiter(new VirtualClock(), undefined).acquire(1e12, never),
     ).toBeUndefined();
   });
 });
 
-describe("the guard of a request", () => {
-  it("ends it when nothing has come for so long, and not while we do not read", async () => {
+describe("RequestGuard", () => {
+  it("aborts it after a time without data, but not while reading is paused", async () => {
     const clock = new VirtualClock();
-    using guard = new RequestGuard(clock, 1_000, never);
+    const limits = { stallMs: 1_000, retryMs: 1, retriesMax: 1 };
+    using guard = new RequestGuard({ clock, limits }, never);
     await clock.advance(900);
     guard.touch();
     await clock.advance(900);
@@ -103,8 +104,8 @@ describe("the guard of a request", () => {
   });
 });
 
-describe("progress", () => {
-  it("is told ten times a second at most, only when it changes, and in the end", async () => {
+describe("ProgressReporter", () => {
+  it("is reported ten times a second at most, only when it changes, and at the end", async () => {
     const clock = new VirtualClock();
     let doneBytes = 0;
     const told: DownloadProgress[] = [];

@@ -16,7 +16,7 @@ const entry = (end: number): PartialJournalEntry => ({
   ranges: [{ start: 0, end }],
 });
 
-describe("the journal of a half file", () => {
+describe("the journal of a partial file", () => {
   let dir: string;
   let path: string;
 
@@ -29,7 +29,7 @@ describe("the journal of a half file", () => {
     await rm(dir, { recursive: true, force: true });
   });
 
-  it("tells what was written last, also when it is opened again and gone on with", async () => {
+  it("returns the last entry, also after it is opened again", async () => {
     expect(await readPartialJournal(path)).toBeUndefined();
     for (const round of [1, 2, 3, 4, 5]) {
       const { journal, entry: found } = await PartialJournal.open(path);
@@ -40,7 +40,7 @@ describe("the journal of a half file", () => {
     }
   });
 
-  it("falls back on the entry before where the last one was cut off at any byte", async () => {
+  it("returns the previous entry if the last write was cut off at any byte", async () => {
     const { journal } = await PartialJournal.open(path);
     await journal.write(entry(1));
     const before = await readFile(path);
@@ -56,7 +56,7 @@ describe("the journal of a half file", () => {
     }
   });
 
-  it("is nothing where it is something else", async () => {
+  it("is empty if the file is not a journal", async () => {
     await writeFile(path, "not a journal");
     expect(await readPartialJournal(path)).toBeUndefined();
     const { journal, entry: found } = await PartialJournal.open(path);
@@ -66,7 +66,7 @@ describe("the journal of a half file", () => {
     expect(await readPartialJournal(path)).toEqual(entry(7));
   });
 
-  it("needs no more space than it had, however many ranges and keys there are", async () => {
+  it("does not grow with the number of ranges and keys", async () => {
     const { journal } = await PartialJournal.open(path);
     const ranges = Array.from({ length: 5000 }, (_, at) => ({
       start: at * 1e12 + 1,

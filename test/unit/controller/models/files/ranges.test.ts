@@ -17,7 +17,7 @@ const range = fc
   .map(([a, b]): ByteRange => ({ start: Math.min(a, b), end: Math.max(a, b) }));
 const manyRanges = fc.array(range, { maxLength: 12 });
 
-/** The same, as a set of bytes. */
+/** Converts ranges to a set of bytes. */
 function bytesIn(ranges: readonly ByteRange[]): Set<number> {
   const bytes = new Set<number>();
   for (const { start, end } of ranges) for (let at = start; at < end; at += 1) bytes.add(at);
@@ -27,7 +27,7 @@ function bytesIn(ranges: readonly ByteRange[]): Set<number> {
 const joined = (added: readonly ByteRange[]): ByteRanges => added.reduce<ByteRanges>(addRange, []);
 
 describe("ranges of bytes", () => {
-  it("are what was added, in order, apart, and none empty", () => {
+  it("contain all added ranges, sorted, disjoint and not empty", () => {
     fc.assert(
       fc.property(manyRanges, (added) => {
         const ranges = joined(added);
@@ -41,7 +41,7 @@ describe("ranges of bytes", () => {
     );
   });
 
-  it("do not depend on the order in which they came", () => {
+  it("do not depend on the order of additions", () => {
     fc.assert(
       fc.property(manyRanges, (added) => {
         expect(joined(added.toReversed())).toEqual(joined(added));
@@ -49,7 +49,7 @@ describe("ranges of bytes", () => {
     );
   });
 
-  it("and what is missing are all of the file, and share nothing", () => {
+  it("and the missing ranges are disjoint and cover the file", () => {
     fc.assert(
       fc.property(manyRanges, fc.nat(SIZE + 10), (added, size) => {
         const ranges = joined(added);
@@ -61,7 +61,7 @@ describe("ranges of bytes", () => {
     );
   });
 
-  it("begin with as many bytes as there are before the first gap", () => {
+  it("have a prefix up to the first gap", () => {
     fc.assert(
       fc.property(manyRanges, (added) => {
         const there = bytesIn(added);
@@ -72,7 +72,7 @@ describe("ranges of bytes", () => {
     );
   });
 
-  it("are never more than there were when the smallest are left out", () => {
+  it("are a subset when the smallest are left out", () => {
     fc.assert(
       fc.property(manyRanges, fc.nat(6), (added, countMax) => {
         const ranges = joined(added);

@@ -5,10 +5,10 @@ const found = { source: "here", validator: '"a"', sizeBytes: 100, keys: [] };
 const wanted = { source: "here", hasDigest: false, sizeBytes: 100 };
 const written = [{ start: 0, end: 50 }];
 
-describe("what an earlier try has left", () => {
+describe("the bytes of an earlier attempt", () => {
   it.each<[string, Partial<typeof found>, Partial<typeof wanted>, object | undefined]>([
-    ["with its tag", {}, {}, { sizeBytes: 100, validator: '"a"' }],
-    ["without a tag or digest", { validator: "" }, {}, undefined],
+    ["with their entity tag", {}, {}, { sizeBytes: 100, validator: '"a"' }],
+    ["without an entity tag or digest", { validator: "" }, {}, undefined],
     ["of another URL, without a digest", { source: "there" }, {}, undefined],
     [
       "of another URL, with a digest",
@@ -18,7 +18,7 @@ describe("what an earlier try has left", () => {
     ],
     ["of another size", { sizeBytes: 99 }, { hasDigest: true }, undefined],
     [
-      "that is more than the file has",
+      "beyond the end of the file",
       { sizeBytes: 40 },
       { hasDigest: true, sizeBytes: 40 },
       undefined,

@@ -6,7 +6,7 @@ import {
 } from "../../../../../src/controller/models/hub/choose-files.ts";
 import { catchBerthError } from "../../../../support/catch-berth-error.ts";
 
-/** Repositories as their publishers lay them out. */
+/** Real repositories of several publishers. */
 const theBloke = [
   ".gitattributes",
   "README.md",
@@ -59,18 +59,18 @@ function choose(
   });
 }
 
-describe("without a wish", () => {
+describe("without file and quantization", () => {
   it.each<[string, readonly string[], readonly string[], string | null]>([
     ["Q4_K_M", theBloke, ["llama-2-7b-chat.Q4_K_M.gguf"], "Q4_K_M"],
     ["Q4_K_M before Q4_K_L", bartowski, ["Big-70B-Instruct-Q4_K_M.gguf"], "Q4_K_M"],
     [
-      "a dynamic one of four bits before larger ones",
+      "a dynamic quantization of four bits before larger ones",
       unsloth,
       ["UD-Q4_K_XL/Qwen3-235B-UD-Q4_K_XL-00001-of-00001.gguf"],
       "UD-Q4_K_XL",
     ],
     [
-      "Q4_0 before Q8_0, whole or split",
+      "Q4_0 before Q8_0, in one file or split",
       qwen,
       [
         "qwen2.5-7b-instruct-q4_0-00001-of-00002.gguf",
@@ -81,70 +81,70 @@ describe("without a wish", () => {
     ["the only one", ggmlOrg, ["gpt-oss-20b-mxfp4.gguf"], "MXFP4"],
     ["Q8_0 before F16, and no projector", vision, ["gemma-3-4b-it-Q8_0.gguf"], "Q8_0"],
     [
-      "three bits before whole weights",
+      "three bits before unquantized weights",
       ["m-f16.gguf", "m-Q3_K_M.gguf"],
       ["m-Q3_K_M.gguf"],
       "Q3_K_M",
     ],
-    ["whole weights before two bits", ["m-f16.gguf", "m-Q2_K.gguf"], ["m-f16.gguf"], "F16"],
+    ["unquantized weights before two bits", ["m-f16.gguf", "m-Q2_K.gguf"], ["m-f16.gguf"], "F16"],
     [
-      "one that it knows before one that it does not",
+      "a known quantization before an unknown one",
       ["a.gguf", "b-Q2_K.gguf"],
       ["b-Q2_K.gguf"],
       "Q2_K",
     ],
     ["one without a quantization", ["README.md", "2b_it_v2.gguf"], ["2b_it_v2.gguf"], null],
     [
-      "the model and not the one that guesses for it",
+      "the model before its draft model",
       ["m-draft-Q4_K_M.gguf", "m-Q8_0.gguf"],
       ["m-Q8_0.gguf"],
       "Q8_0",
     ],
-    ["one that guesses, where that is all", ["m-DRAFT.Q8_0.gguf"], ["m-DRAFT.Q8_0.gguf"], "Q8_0"],
+    ["a draft model if there is no other", ["m-DRAFT.Q8_0.gguf"], ["m-DRAFT.Q8_0.gguf"], "Q8_0"],
     [
-      "one outside folders before its like inside",
+      "a file outside folders before one inside",
       ["old/m-Q4_K_M.gguf", "m-Q4_K_M.gguf"],
       ["m-Q4_K_M.gguf"],
       "Q4_K_M",
     ],
     [
-      "a whole one before the same in parts",
+      "a single file before a split one",
       ["m-Q4_K_M-00001-of-00002.gguf", "m-Q4_K_M-00002-of-00002.gguf", "m-Q4_K_M.gguf"],
       ["m-Q4_K_M.gguf"],
       "Q4_K_M",
     ],
-  ])("takes %s", (_, listed, names, quantization) => {
+  ])("chooses %s", (_, listed, names, quantization) => {
     expect(choose(listed)).toEqual({ names, quantization });
     expect(choose(listed.toReversed())).toEqual({ names, quantization });
   });
 
-  it("asks, where several models have what is best", () => {
+  it("throws if several models have the preferred quantization", () => {
     const error = catchBerthError(() =>
       choose(["2b-Q4_K_M.gguf", "7b-Q4_K_M.gguf", "7b-Q8_0.gguf"]),
     );
     expect(error).toMatchObject({
       code: "invalid_spec",
       message:
-        "org/name has several models, and nothing says which one: 2b-Q4_K_M.gguf, 7b-Q4_K_M.gguf",
+        "org/name has several models, and the spec does not choose one: 2b-Q4_K_M.gguf, 7b-Q4_K_M.gguf",
       hint: "name one of them, with its folder, in spec.file",
     });
   });
 
-  it("asks, where nothing is known of several", () => {
+  it("throws if there are several files without a quantization", () => {
     expect(catchBerthError(() => choose(["a.gguf", "b.gguf"])).code).toBe("invalid_spec");
   });
 
-  it("says that there is no GGUF file", () => {
+  it("throws if there is no GGUF file", () => {
     expect(catchBerthError(() => choose(["model.safetensors", "README.md"]))).toMatchObject({
       code: "hub_not_found",
       message: "org/name has no GGUF file",
     });
   });
 
-  it("says that there is only what goes with a model", () => {
+  it("throws if there are only companion files", () => {
     expect(catchBerthError(() => choose(["mmproj-f16.gguf", "lora-q8_0.gguf"]))).toMatchObject({
       code: "hub_not_found",
-      hint: "it has mmproj-f16.gguf, lora-q8_0.gguf; file takes any of them",
+      hint: "it has mmproj-f16.gguf, lora-q8_0.gguf; set file to use one of them",
     });
   });
 });
@@ -164,7 +164,7 @@ describe("by quantization", () => {
     expect(choose(listed, { quantization }).names[0]).toBe(first);
   });
 
-  it("takes the plain one, where there is a dynamic one beside it", () => {
+  it("prefers the plain one to a dynamic one", () => {
     const listed = ["m-UD-Q4_K_XL.gguf", "m-Q4_K_XL.gguf"];
     expect(choose(listed, { quantization: "Q4_K_XL" }).names).toEqual(["m-Q4_K_XL.gguf"]);
   });
@@ -176,15 +176,15 @@ describe("by quantization", () => {
     ]);
   });
 
-  it("says which part is missing", () => {
+  it("names the missing part", () => {
     expect(catchBerthError(() => choose(bartowski, { quantization: "f16" }))).toMatchObject({
       code: "hub_not_found",
       message:
-        "org/name lists Big-70B-Instruct-f16/Big-70B-Instruct-f16 as 3 parts, and lacks part 00002",
+        "org/name lists Big-70B-Instruct-f16/Big-70B-Instruct-f16 as 3 parts, but part 00002 is missing",
     });
   });
 
-  it("names those that there are, the best first", () => {
+  it("lists the quantizations, the best first", () => {
     expect(catchBerthError(() => choose(vision, { quantization: "Q4_K_M" }))).toMatchObject({
       code: "hub_not_found",
       message: "org/name has no file with quantization Q4_K_M",
@@ -192,23 +192,23 @@ describe("by quantization", () => {
     });
   });
 
-  it("finds a slip", () => {
+  it("suggests a correction of a typing error", () => {
     expect(catchBerthError(() => choose(theBloke, { quantization: "Q4KM" })).message).toBe(
       'org/name has no file with quantization Q4KM; did you mean "Q4_K_M"?',
     );
   });
 
-  it("names the files, where their names tell no quantization", () => {
+  it("lists the files if their names contain no quantization", () => {
     expect(catchBerthError(() => choose(["a.gguf"], { quantization: "Q8_0" })).hint).toBe(
-      "its names tell no quantization: choose with file among a.gguf",
+      "its file names contain no quantization: set file to one of a.gguf",
     );
   });
 
-  it("never takes a projector", () => {
+  it("never chooses a projector", () => {
     expect(choose(vision, { quantization: "F16" }).names).toEqual(["gemma-3-4b-it-f16.gguf"]);
   });
 
-  it("asks, where several have it", () => {
+  it("throws if several files have it", () => {
     const error = catchBerthError(() =>
       choose(["2b-Q8_0.gguf", "7b-Q8_0.gguf"], { quantization: "q8_0" }),
     );
@@ -233,7 +233,7 @@ describe("by file", () => {
     expect(names).toEqual(names.toSorted());
   });
 
-  it("names those that there are, and the nearest", () => {
+  it("lists the files, and suggests the most similar one", () => {
     expect(catchBerthError(() => choose(vision, { file: "gemma-3-4b-it-Q8.gguf" }))).toMatchObject({
       code: "hub_not_found",
       message:
@@ -242,7 +242,7 @@ describe("by file", () => {
     });
   });
 
-  it("asks for the folder, where several have one of that name", () => {
+  it("requires the folder if several folders have a file of that name", () => {
     expect(catchBerthError(() => choose(["a/m.gguf", "b/m.gguf"], { file: "m.gguf" })).code).toBe(
       "invalid_spec",
     );
@@ -254,25 +254,25 @@ describe("by file", () => {
   });
 });
 
-describe("whatever a hub lists", () => {
-  it("of a hundred thousand files as of ten", { timeout: 10_000 }, () => {
+describe("for an unusual listing", () => {
+  it("chooses from a hundred thousand files", { timeout: 10_000 }, () => {
     const many = Array.from({ length: 100_000 }, (_, index) => `m-${index}-Q4_K_M.gguf`);
     expect(choose(many, { file: "m-99999-Q4_K_M.gguf" }).names).toHaveLength(1);
     expect(catchBerthError(() => choose(many)).message).toContain("and 99970 more");
   });
 
-  it("of a model in more parts than any has", { timeout: 10_000 }, () => {
+  it("rejects a model with too many parts", { timeout: 10_000 }, () => {
     const parts = Array.from(
       { length: 99_999 },
       (_, index) => `m-${String(index + 1).padStart(5, "0")}-of-99999.gguf`,
     );
     expect(catchBerthError(() => choose(parts))).toMatchObject({
       code: "hub_not_found",
-      message: "m-00001-of-99999.gguf says that it is one of 99999 parts",
+      message: "m-00001-of-99999.gguf claims to be one of 99999 parts",
     });
   });
 
-  it("of names on which a search for quantizations would go back and forth", {
+  it("does not backtrack excessively on malicious names", {
     timeout: 10_000,
   }, () => {
     const part = `${"Q4_".repeat(80)}!`;
@@ -313,7 +313,7 @@ describe("whatever a hub lists", () => {
       return fc.shuffledSubarray(names, { minLength: 0 });
     });
 
-  it("is one whole model of the listing, in whatever order it lists, or an error that says why", () => {
+  it("chooses one complete model whatever the order of the listing, or throws", () => {
     fc.assert(
       fc.property(listing, fc.option(quantization, { nil: undefined }), (listed, wanted) => {
         const outcome = (names: readonly string[]): unknown => {
@@ -336,7 +336,7 @@ describe("whatever a hub lists", () => {
         expect(names).toHaveLength(count);
         expect(names).toEqual(names.toSorted());
         expect(names.join()).not.toContain("mmproj");
-        // Naming any of them comes to the same.
+        // Each part chooses the whole model.
         for (const file of names) expect(choose(listed, { file }).names).toEqual(names);
       }),
     );

@@ -31,7 +31,7 @@ describe("the quantization in a file's name", () => {
   });
 });
 
-describe("what a file is for", () => {
+describe("the role of a file", () => {
   it.each([
     ["gemma-3-4b-it-Q4_K_M.gguf", "model"],
     ["mmproj-model-f16.gguf", "companion"],
@@ -51,7 +51,7 @@ describe("what a file is for", () => {
   });
 
   it.each(["README.md", "model.safetensors", "model.gguf.part1of2", "x.gguf-split-a", "gguf"])(
-    "%s is no GGUF file",
+    "%s is not a GGUF file",
     (name) => {
       expect(parseGgufName(name)).toBeUndefined();
     },
@@ -59,7 +59,7 @@ describe("what a file is for", () => {
 });
 
 describe("parts", () => {
-  it("belong together by all but their number", () => {
+  it("have the same group", () => {
     const names = [
       "q/m-00001-of-00003.gguf",
       "q/m-00002-of-00003.gguf",
@@ -77,7 +77,7 @@ describe("parts", () => {
     "m-00004-of-00003.gguf",
     "m-00000-of-00000.gguf",
     "m-1-of-3.gguf",
-  ])("%s is whole: its number is none", (name) => {
+  ])("%s is not a part of a split model", (name) => {
     expect(parseGgufName(name)).toMatchObject({ part: null, group: name });
   });
 });

@@ -23,7 +23,7 @@ beforeEach(async () => {
 afterEach(() => hub[Symbol.asyncDispose]());
 
 describe("a repository", () => {
-  it("comes to one commit, and to the file with its digest, size and address", async () => {
+  it("is resolved to a commit and a file with digest, size and URL", async () => {
     const repository = await hub.addRepository({ id: "org/name", files });
     const commit = repository.find("main")?.sha;
     expect(await createResolverHarness(hub.url).resolve({})).toEqual({
@@ -41,7 +41,7 @@ describe("a repository", () => {
         },
       ],
     });
-    // One question, and nothing of the file itself.
+    // One request, and no byte of the file.
     expect(hub.requests).toHaveLength(1);
   });
 
@@ -57,7 +57,7 @@ describe("a repository", () => {
     });
   });
 
-  it("is read at a tag, a branch with a slash, and a commit", async () => {
+  it("is resolved at a tag, a branch with a slash, and a commit", async () => {
     const repository = await hub.addRepository({ id: "org/name", files, tags: ["v1.0"] });
     const first = repository.find("main")?.sha ?? "";
     const second = await repository.commit({ "n-Q4_0.gguf": bytes }, "refs/pr/1");
@@ -84,7 +84,7 @@ describe("a repository", () => {
     expect(model.files.map((file) => file.sha256)).toEqual([sha("1"), sha("2"), sha("3")]);
   });
 
-  it("has the same key wherever the same bytes stand under the same names", async () => {
+  it("has the same key as other sources with the same bytes and names", async () => {
     const one = await hub.addRepository({ id: "org/name", files });
     await hub.addRepository({ id: "other/copy", files });
     const { resolve } = createResolverHarness(hub.url);
@@ -97,7 +97,7 @@ describe("a repository", () => {
     expect((await resolve({})).key).not.toBe(key);
   });
 
-  it("escapes what has a meaning in addresses", async () => {
+  it("escapes special characters in URLs", async () => {
     await hub.addRepository({ id: "org/name", files: { "a b/m#1?x=%41 Q8_0.gguf": bytes } });
     const {
       files: [file],
@@ -107,7 +107,7 @@ describe("a repository", () => {
     expect(Buffer.from(await answer.arrayBuffer())).toEqual(bytes);
   });
 
-  it("leaves out files whose names would lead out of a folder", async () => {
+  it("ignores files whose names would lead out of the folder", async () => {
     await hub.addRepository({
       id: "org/name",
       files: { "../../m-Q4_K_M.gguf": bytes, "a//b-Q4_0.gguf": bytes, "ok-Q8_0.gguf": bytes },
@@ -116,7 +116,7 @@ describe("a repository", () => {
     expect(model.files.map((file) => file.name)).toEqual(["ok-Q8_0.gguf"]);
   });
 
-  it("is followed to its new name, and asked for by that from then on", async () => {
+  it("is followed to its new name, which later requests use", async () => {
     await hub.addRepository({ id: "org/new-name", files, private: true });
     hub.move("org/name", "org/new-name");
     const model = await createResolverHarness(hub.url, { token: hub.token }).resolve({});
@@ -125,7 +125,7 @@ describe("a repository", () => {
     });
   });
 
-  it("is found in whatever case its name is written", async () => {
+  it("is found in upper and lower case", async () => {
     await hub.addRepository({ id: "Org/Name-GGUF", files });
     const model = await createResolverHarness(hub.url).resolve({ source: "org/name-gguf" });
     expect(model.files[0]?.location).toMatchObject({
@@ -134,7 +134,7 @@ describe("a repository", () => {
   });
 
   it.each(["", "/resolve/v1/m-Q8_0.gguf", "/blob/v1/m-Q8_0.gguf"])(
-    "is known by the address of its page%s",
+    "is recognised by the URL of its page%s",
     async (page) => {
       const repository = await hub.addRepository({ id: "org/name", files, tags: ["v1"] });
       const commit = repository.find("v1")?.sha;
@@ -147,7 +147,7 @@ describe("a repository", () => {
 });
 
 describe("a digest in the spec", () => {
-  it("is no news, where the hub says the same", async () => {
+  it("is accepted if the hub reports the same", async () => {
     await hub.addRepository({ id: "org/name", files });
     const {
       files: [file],
@@ -155,12 +155,12 @@ describe("a digest in the spec", () => {
     expect(file?.sha256).toBe(sha256);
   });
 
-  it("ends it, where the hub says another", async () => {
+  it("is an error if the hub reports another one", async () => {
     await hub.addRepository({ id: "org/name", files });
     const wanted = "0".repeat(64);
     expect(await createResolverHarness(hub.url).refusal({ sha256: wanted })).toMatchObject({
       code: "digest_mismatch",
-      message: `m-Q4_K_M.gguf of org/name has the sha256 ${sha256}, and spec.sha256 says ${wanted}`,
+      message: `m-Q4_K_M.gguf of org/name has the sha256 ${sha256}, but spec.sha256 is ${wanted}`,
     });
   });
 });
@@ -173,13 +173,13 @@ describe("the token", () => {
     expect(ofTheHub).toEqual(own);
   });
 
-  it("of the hub may come with the end of its line", async () => {
+  it("of the hub may end with a newline", async () => {
     await hub.addRepository({ id: "org/name", files, private: true });
     const model = await createResolverHarness(hub.url, { token: `${hub.token}\n` }).resolve({});
     expect(model.files[0]?.sha256).toBe(sha256);
   });
 
-  it("of the request goes before that of the hub", async () => {
+  it("of the request takes precedence over that of the hub", async () => {
     await hub.addRepository({ id: "org/name", files, private: true });
     const model = await createResolverHarness(hub.url, { token: "hf_other" }).resolve({
       token: hub.token,
@@ -187,7 +187,7 @@ describe("the token", () => {
     expect(model.files[0]?.sha256).toBe(sha256);
   });
 
-  it("of the hub is for downloads from the hub, and for nobody else's", async () => {
+  it("of the hub is used for downloads from the hub only", async () => {
     await hub.addRepository({ id: "org/name", files });
     await using other = await Hub.open();
     const sources = new ModelSourceResolver({
@@ -205,7 +205,7 @@ describe("the token", () => {
     expect(sources.tokenFor(fromElsewhere, "own")).toBe("own");
   });
 
-  it("goes to no other server than the hub, wherever it redirects", async () => {
+  it("is sent to no other server than the hub, even after a redirect", async () => {
     const elsewhere = await Hub.open();
     await using _ = elsewhere;
     await elsewhere.addRepository({ id: "org/name", files });
@@ -222,7 +222,7 @@ describe("the token", () => {
     expect(elsewhere.requests.map(({ headers }) => headers.authorization)).toEqual([undefined]);
   });
 
-  it("is missed by whom the hub redirects to, and the error says whose it is", async () => {
+  it("is not sent to the target of a redirect, and the error explains that", async () => {
     const elsewhere = await Hub.open();
     await using _ = elsewhere;
     hub.faults.add({
@@ -234,7 +234,9 @@ describe("the token", () => {
       {},
     );
     expect(code).toBe("hub_denied");
-    expect(message).toContain(`redirects to ${new URL(elsewhere.url).host}, which wants a token`);
+    expect(message).toContain(
+      `redirects to ${new URL(elsewhere.url).host}, which requires a token`,
+    );
   });
 
   it("is in no error", async () => {
@@ -248,16 +250,16 @@ describe("the token", () => {
 });
 
 describe("a gated repository", () => {
-  it("without a token says where its terms are", async () => {
+  it("without a token has an error with the URL of its terms", async () => {
     await hub.addRepository({ id: "org/name", files, gated: "auto" });
     expect(await createResolverHarness(hub.url).refusal({})).toMatchObject({
       code: "hub_denied",
       message: "org/name is gated: its files need a token",
-      hint: `accept its terms at ${hub.url}/org/name, and name a Secret with a token of that account in credential, or set HF_TOKEN`,
+      hint: `accept its terms at ${hub.url}/org/name, and set credential to a Secret with a token of that account, or set HF_TOKEN`,
     });
   });
 
-  it("with a token of an account that has no access says so", async () => {
+  it("with a token of an account without access has an error that says so", async () => {
     await hub.addRepository({ id: "org/name", files, gated: "manual" });
     expect(await createResolverHarness(hub.url).refusal({ token: hub.token })).toMatchObject({
       code: "hub_denied",
@@ -266,7 +268,7 @@ describe("a gated repository", () => {
     });
   });
 
-  it("says that its authors have yet to decide", async () => {
+  it("has an error if its authors have not yet granted access", async () => {
     await hub.addRepository({ id: "org/name", files, gated: "manual" });
     hub.faults.add({
       on: "resolve",
@@ -283,12 +285,12 @@ describe("a gated repository", () => {
     );
   });
 
-  it("opens, once the account has access, and no token reaches the CDN", async () => {
+  it("is accessible once the account has access, and no token is sent to the CDN", async () => {
     const repository = await hub.addRepository({ id: "org/name", files, gated: "auto" });
     repository.authorised = true;
     const model = await createResolverHarness(hub.url).resolve({ token: hub.token });
     expect(model.files[0]?.sha256).toBe(sha256);
-    // Where the file is was asked; it was not gone to.
+    // The redirect to the file was requested, but not followed.
     expect(hub.requests.map(({ method }) => method)).toEqual(["GET", "HEAD"]);
     expect(hub.at("cdn")).toEqual([]);
   });
@@ -296,7 +298,7 @@ describe("a gated repository", () => {
 
 describe("a listing without sizes and digests, as some mirrors give", () => {
   it.each(["direct", "relative-redirect"] as const)(
-    "is made whole at the files (%s)",
+    "is completed by requests for the files (%s)",
     async (kind) => {
       hub.smallFiles = kind;
       const content = Buffer.from("GGUF small");
@@ -329,8 +331,8 @@ describe("a listing without sizes and digests, as some mirrors give", () => {
   );
 });
 
-describe("what is not there", () => {
-  it("without a token: nobody says whether it is private", async () => {
+describe("a missing repository, revision or file", () => {
+  it("without a token: the error mentions that it may be private", async () => {
     expect(await createResolverHarness(hub.url).refusal({ source: "org/none" })).toMatchObject({
       code: "hub_not_found",
       message:
@@ -347,7 +349,7 @@ describe("what is not there", () => {
     });
   });
 
-  it("a token that is none is said to be so, also for what is public", async () => {
+  it("an invalid token is an error even for a public repository", async () => {
     await hub.addRepository({ id: "org/name", files });
     expect(await createResolverHarness(hub.url).refusal({ token: "hf_wrong" })).toMatchObject({
       code: "hub_denied",
@@ -356,7 +358,7 @@ describe("what is not there", () => {
   });
 
   it.each(["api", "resolve"] as const)(
-    "a token that has expired is said to be so, however the hub words it (%s)",
+    "an expired token is an error that says so, for each of the hub's messages (%s)",
     async (on) => {
       await hub.addRepository({ id: "org/name", files, gated: "auto" });
       const code = on === "api" ? "RepoNotFound" : "GatedRepo";
@@ -375,7 +377,7 @@ describe("what is not there", () => {
     });
   });
 
-  it("a file, at the revision that was asked for", async () => {
+  it("a file at the requested revision", async () => {
     await hub.addRepository({ id: "org/name", files, tags: ["v1"] });
     expect(
       await createResolverHarness(hub.url).refusal({ file: "m-Q5_0.gguf", revision: "v1" }),
@@ -399,7 +401,7 @@ describe("what is not there", () => {
     expect((await createResolverHarness(hub.url).refusal({})).code).toBe("invalid_spec");
   });
 
-  it("a source that is none", async () => {
+  it("an invalid source", async () => {
     expect((await createResolverHarness(hub.url).refusal({ source: "org/name:Q4_0" })).code).toBe(
       "invalid_spec",
     );

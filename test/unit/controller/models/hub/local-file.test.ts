@@ -39,7 +39,7 @@ describe("a file of this machine", () => {
     });
   });
 
-  it("may be one without an ending, as Ollama keeps them, and behind a link", async () => {
+  it("may have no extension, as in Ollama's folder, and be behind a link", async () => {
     const link = path.join(folder, "link");
     await symlink(await put("sha256-0123"), link);
     const sha256 = "a".repeat(64);
@@ -48,7 +48,7 @@ describe("a file of this machine", () => {
     expect(quantization).toBeNull();
   });
 
-  it("has another key once it was written anew, digest or not", async () => {
+  it("has another key after it was written again, with or without a digest", async () => {
     const source = await put("m.gguf");
     const wanted = { source, sha256: "a".repeat(64) };
     const { key } = await sources.resolve(wanted);
@@ -57,7 +57,7 @@ describe("a file of this machine", () => {
     expect((await sources.resolve(wanted)).key).not.toBe(key);
   });
 
-  it("brings the other parts along", async () => {
+  it("includes the other parts", async () => {
     await put("m-00001-of-00002.gguf");
     const source = await put("m-00002-of-00002.gguf");
     const { files } = await sources.resolve({ source });
@@ -68,12 +68,12 @@ describe("a file of this machine", () => {
   });
 });
 
-describe("what is no such file", () => {
+describe("an unusable path", () => {
   it("is absent", async () => {
     const source = "/nowhere/m.gguf";
     expect(await sources.refusal({ source })).toMatchObject({
       code: "hub_not_found",
-      message: "/nowhere/m.gguf: there is no such file on this machine",
+      message: "/nowhere/m.gguf: the file does not exist on this machine",
       cause: undefined,
     });
   });
@@ -87,7 +87,7 @@ describe("what is no such file", () => {
     });
   });
 
-  it("lies below a file", async () => {
+  it("is below a file", async () => {
     const source = `${await put("m.gguf")}/n.gguf`;
     expect((await sources.refusal({ source })).code).toBe("hub_not_found");
   });
@@ -95,7 +95,7 @@ describe("what is no such file", () => {
   it("lacks a part", async () => {
     const source = await put("m-00001-of-00002.gguf");
     expect((await sources.refusal({ source })).message).toBe(
-      `${source}: its part m-00002-of-00002.gguf: there is no such file on this machine`,
+      `${source}: part m-00002-of-00002.gguf: the file does not exist on this machine`,
     );
   });
 });

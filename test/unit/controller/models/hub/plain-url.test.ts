@@ -13,13 +13,13 @@ let hub: Hub;
 let sources: ResolverHarness;
 beforeEach(async () => {
   hub = await Hub.open();
-  // The hub of the settings is another one: what is asked for here is any web server.
+  // The configured hub is another server: the URLs of these tests are of a plain web server.
   sources = createResolverHarness("https://hub.invalid");
 });
 afterEach(() => hub[Symbol.asyncDispose]());
 
 describe("a URL", () => {
-  it("comes to a file with the size and the tag that the server tells", async () => {
+  it("is resolved to a file with the size and the tag that the server sends", async () => {
     const url = await hub.addFile("/models/m-Q5_K_M.gguf", bytes);
     expect(await sources.resolve({ source: url })).toEqual({
       key: expect.stringMatching(/^[0-9a-f]{32}$/),
@@ -41,23 +41,27 @@ describe("a URL", () => {
 
   it.each<[string, PlainFileOptions, { sizeBytes: number | null; etag: unknown }]>([
     ["no HEAD", { head: false }, { sizeBytes: bytes.length, etag: expect.any(String) }],
-    ["no length to HEAD", { length: false }, { sizeBytes: bytes.length, etag: expect.any(String) }],
+    [
+      "no length for HEAD",
+      { length: false },
+      { sizeBytes: bytes.length, etag: expect.any(String) },
+    ],
     [
       "no length at all",
       { length: false, ranges: false },
       { sizeBytes: null, etag: expect.any(String) },
     ],
-    ["no tag", { etag: false }, { sizeBytes: bytes.length, etag: null }],
-    ["a weak tag", { etag: "weak" }, { sizeBytes: bytes.length, etag: null }],
-  ])("of a server that gives %s", async (_, options, expected) => {
+    ["no entity tag", { etag: false }, { sizeBytes: bytes.length, etag: null }],
+    ["a weak entity tag", { etag: "weak" }, { sizeBytes: bytes.length, etag: null }],
+  ])("of a server that sends %s", async (_, options, expected) => {
     const source = await hub.addFile("/m.gguf", bytes, options);
     const { files } = await sources.resolve({ source });
     expect(files[0]).toMatchObject(expected);
-    // Whatever had to be asked: the file itself did not come.
+    // The file itself is not downloaded, whatever requests are necessary.
     expect(hub.bytesSent).toBeLessThanOrEqual(options.ranges === false ? bytes.length : 1);
   });
 
-  it("that is signed for GET alone is asked for one byte", async () => {
+  it("that is signed for GET only gets a GET request for one byte", async () => {
     const source = await hub.addFile("/m.gguf", bytes);
     hub.faults.add({ on: "files", method: "HEAD", type: "expired" });
     const { files } = await sources.resolve({ source: `${source}?X-Amz-Signature=abc` });
@@ -73,7 +77,7 @@ describe("a URL", () => {
     expect((await sources.resolve({ source })).key).not.toBe(key);
   });
 
-  it("with a digest has the key of that, wherever it is from", async () => {
+  it("with a digest has a key that does not depend on the URL", async () => {
     const sha256 = createHash("sha256").update(bytes).digest("hex");
     const here = await sources.resolve({ source: await hub.addFile("/a/m.gguf", bytes), sha256 });
     const there = await sources.resolve({
@@ -86,7 +90,7 @@ describe("a URL", () => {
     expect((await createResolverHarness(hub.url).resolve({})).key).toBe(here.key);
   });
 
-  it("of one part of a split model comes to all of them", async () => {
+  it("of one part of a split model is resolved to all parts", async () => {
     for (const part of [1, 2]) await hub.addFile(`/x/m-Q8_0-0000${part}-of-00002.gguf`, bytes);
     const source = `${hub.url}/x/m-Q8_0-00002-of-00002.gguf?token=1`;
     const { files } = await sources.resolve({ source });
@@ -115,7 +119,7 @@ describe("a URL", () => {
     expect(other.requests[0]?.headers.authorization).toBeUndefined();
   });
 
-  it("beside the repositories of the hub is no repository, and gets no token of the hub", async () => {
+  it("of the hub's server outside of its repositories gets no token of the hub", async () => {
     const source = await hub.addFile("/files/m.gguf", bytes);
     const { files } = await createResolverHarness(hub.url, { token: hub.token }).resolve({
       source,
@@ -152,13 +156,13 @@ describe("the name of the file", () => {
   });
 });
 
-describe("a server that does not give it", () => {
+describe("a server that denies access", () => {
   it.each([
-    [404, "hub_not_found", "there is no such file"],
-    [410, "hub_not_found", "there is no such file"],
-    [400, "hub_not_found", "the server refuses with HTTP 400"],
-    [401, "hub_denied", "the server wants a token (HTTP 401)"],
-    [403, "hub_denied", "the server wants a token (HTTP 403)"],
+    [404, "hub_not_found", "the file does not exist"],
+    [410, "hub_not_found", "the file does not exist"],
+    [400, "hub_not_found", "the server refused the request with HTTP 400"],
+    [401, "hub_denied", "the server requires a token (HTTP 401)"],
+    [403, "hub_denied", "the server requires a token (HTTP 403)"],
   ])("HTTP %i: %s", async (status, code, message) => {
     const source = await hub.addFile("/m.gguf", bytes);
     hub.faults.add({ on: "files", type: "status", status });
@@ -177,22 +181,24 @@ describe("a server that does not give it", () => {
     expect((await sources.resolve({ source, token: hub.token })).files).toHaveLength(1);
   });
 
-  it("redirects to one that wants a token too", async () => {
+  it("redirects to a server that requires a token too", async () => {
     await using other = await Hub.open();
     const to = await other.addFile("/m.gguf", bytes, { needsToken: true });
     const source = await hub.addFile("/m.gguf", bytes);
     hub.faults.add({ on: "files", type: "redirect", to });
     const { code, message } = await sources.refusal({ source, token: other.token });
     expect(code).toBe("hub_denied");
-    expect(message).toContain(`redirects to ${new URL(other.url).host}, which refuses (HTTP 401)`);
+    expect(message).toContain(
+      `redirects to ${new URL(other.url).host}, which denies access (HTTP 401)`,
+    );
   });
 
-  it("shows a page instead", async () => {
+  it("sends a web page", async () => {
     const source = await hub.addFile("/m.gguf", bytes);
     hub.faults.add({ on: "files", type: "page" });
     expect(await sources.refusal({ source })).toMatchObject({
       code: "hub_not_found",
-      message: `${source} is a page, and no GGUF file`,
+      message: `${source} is a web page, not a GGUF file`,
     });
   });
 
@@ -200,7 +206,7 @@ describe("a server that does not give it", () => {
     await hub.addFile("/m-00001-of-00002.gguf", bytes);
     const { code, message } = await sources.refusal({ source: `${hub.url}/m-00001-of-00002.gguf` });
     expect(code).toBe("hub_not_found");
-    expect(message).toBe(`${hub.url}/m-00002-of-00002.gguf: there is no such file`);
+    expect(message).toBe(`${hub.url}/m-00002-of-00002.gguf: the file does not exist`);
   });
 
   it("claims to have thousands of parts", async () => {
@@ -209,7 +215,7 @@ describe("a server that does not give it", () => {
     expect(hub.requests).toEqual([]);
   });
 
-  it.each([429, 503])("is busy (HTTP %i), and asked once", async (status) => {
+  it.each([429, 503])("is overloaded (HTTP %i) and gets one request", async (status) => {
     const source = await hub.addFile("/m.gguf", bytes);
     hub.faults.add({ on: "files", type: "status", status, headers: { "retry-after": "9" } });
     expect(await sources.refusal({ source })).toMatchObject({

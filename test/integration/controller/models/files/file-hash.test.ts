@@ -1,0 +1,68 @@
+import { createHash, randomBytes } from "node:crypto";
+import { mkdtemp, open, rm, truncate, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { FileHash } from "../../../../../src/controller/models/files/file-hash.ts";
+
+const MIB = 2 ** 20;
+/** Large enough for a thread. */
+const SIZE = 40 * MIB + 3;
+const neverAborted = new AbortController().signal;
+
+describe("FileHash", () => {
+  let dir: string;
+  let path: string;
+  let bytes: Buffer;
+
+  beforeEach(async () => {
+    dir = await mkdtemp(join(tmpdir(), "berth-file-hash-"));
+    path = join(dir, "data");
+    bytes = randomBytes(SIZE);
+  });
+
+  afterEach(async () => {
+    await rm(dir, { recursive: true, force: true });
+  });
+
+  test("follows a file that grows, and returns both digests", async () => {
+    await writeFile(path, "");
+    const hash = new FileHash({ path, sizeBytes: SIZE, withGitBlob: true });
+    const file = await open(path, "r+");
+    for (let at = 0; at < SIZE; at += 8 * MIB) {
+      const part = bytes.subarray(at, at + 8 * MIB);
+      await file.write(part, 0, part.length, at);
+      hash.advance(at + part.length);
+      // A smaller number has no effect.
+      hash.advance(at);
+    }
+    await file.close();
+    expect(await hash.finish(() => {}, neverAborted)).toEqual({
+      sha256: createHash("sha256").update(bytes).digest("hex"),
+      gitBlob: createHash("sha1").update(`blob ${SIZE}\0`).update(bytes).digest("hex"),
+    });
+  });
+
+  test("rejects if the file is shorter", async () => {
+    await writeFile(path, bytes);
+    await truncate(path, MIB);
+    const hash = new FileHash({ path, sizeBytes: SIZE, withGitBlob: false });
+    await expect(hash.finish(() => {}, neverAborted)).rejects.toThrow("the file has only 1048576");
+  });
+
+  test("rejects if the file is missing, also when finish is called later", async () => {
+    const hash = new FileHash({ path, sizeBytes: SIZE, withGitBlob: false });
+    hash.advance(1);
+    await new Promise((resolve) => setTimeout(resolve, 200));
+    await expect(hash.finish(() => {}, neverAborted)).rejects.toThrow("ENOENT");
+  });
+
+  test("rejects with the reason of an aborted signal", async () => {
+    await writeFile(path, bytes);
+    const abort = new AbortController();
+    const hash = new FileHash({ path, sizeBytes: SIZE, withGitBlob: false });
+    const result = hash.finish(() => {}, abort.signal);
+    abort.abort();
+    await expect(result).rejects.toMatchObject({ name: "AbortError" });
+  });
+});
