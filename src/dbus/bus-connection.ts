@@ -74,10 +74,7 @@ export interface BusConnectionOptions {
 export class BusConnection implements AsyncDisposable {
   /** Resolves when the connection is lost or was closed. */
   readonly closed: Promise<void>;
-  readonly #transport: BusTransport;
-  readonly #receiver: BusReceiver;
-  readonly #bodyBytesMax: number;
-  readonly #valuesMax: number;
+  readonly #options: BusConnectionOptions;
   readonly #pending = new PendingCalls();
   /** That came, and whose message has not come yet. */
   readonly #fds: number[] = [];
@@ -102,18 +99,15 @@ export class BusConnection implements AsyncDisposable {
       connection.#uniqueName = toText(name);
       return connection;
     } catch (error) {
-      connection.#transport.destroy();
+      connection.#options.transport.destroy();
       throw isTimeout(error) && !options.signal.aborted ? noAnswerError(options.timeoutMs) : error;
     }
   }
 
   private constructor(options: BusConnectionOptions) {
-    this.#transport = options.transport;
-    this.#receiver = options.receiver;
-    this.#bodyBytesMax = options.bodyBytesMax;
-    this.#valuesMax = options.valuesMax;
+    this.#options = options;
     this.closed = new Promise((resolve) => {
-      this.#transport.start({
+      this.#options.transport.start({
         onFds: (fds) => this.#fds.push(...fds),
         onData: (chunk) => this.#onData(chunk),
         onClosed: (error) => {
@@ -140,7 +134,7 @@ export class BusConnection implements AsyncDisposable {
   }
 
   get canPassFds(): boolean {
-    return this.#transport.canPassFds;
+    return this.#options.transport.canPassFds;
   }
 
   /**
@@ -148,7 +142,7 @@ export class BusConnection implements AsyncDisposable {
    * sends all the same may lose the connection, which bears 256 MiB.
    */
   get isFull(): boolean {
-    return !this.#isClosed && this.#transport.pendingBytes > FULL_BYTES;
+    return !this.#isClosed && this.#options.transport.pendingBytes > FULL_BYTES;
   }
 
   /** Resolves when a message has been written, or the connection is lost. Call it where `isFull` only. */
@@ -204,7 +198,7 @@ export class BusConnection implements AsyncDisposable {
         };
       });
     }
-    this.#transport.destroy();
+    this.#options.transport.destroy();
     await this.closed;
   }
 
@@ -213,8 +207,8 @@ export class BusConnection implements AsyncDisposable {
     return new Promise((resolve, reject) => {
       this.#onLost = () => reject(disconnectedError(this.#lossError));
       if (this.#isClosed) this.#onLost();
-      const authentication = new Authentication(this.#transport, uid);
-      const frames = new FrameReader(this.#bodyBytesMax, (frame) => this.#onFrame(frame));
+      const authentication = new Authentication(this.#options.transport, uid);
+      const frames = new FrameReader(this.#options.bodyBytesMax, (frame) => this.#onFrame(frame));
       this.#onData = (chunk) => {
         try {
           if (!authentication.feed(chunk)) return;
@@ -232,14 +226,14 @@ export class BusConnection implements AsyncDisposable {
       frames.push(chunk);
     } catch {
       // Where a message ends is not known any more.
-      this.#transport.destroy();
+      this.#options.transport.destroy();
     }
   }
 
   #onFrame(frame: Frame): void {
     const fds = this.#fds.splice(0, frame.fdCount);
     if (frame.type === messageTypes.call) {
-      this.#receiver.onCall({ frame, fds }, this);
+      this.#options.receiver.onCall({ frame, fds }, this);
       return;
     }
     if (frame.type === messageTypes.answer) {
@@ -247,7 +241,7 @@ export class BusConnection implements AsyncDisposable {
       return;
     }
     closeFds(fds);
-    if (frame.type === messageTypes.signal) this.#receiver.onSignal(frame, this);
+    if (frame.type === messageTypes.signal) this.#options.receiver.onSignal(frame, this);
     else if (frame.type === messageTypes.error) {
       this.#pending.take(frame.replySerial)?.reject(toCallError(frame));
     }
@@ -273,7 +267,7 @@ export class BusConnection implements AsyncDisposable {
   /** The arguments of a message. Throws as `readValues` does, and TooManyValuesError for a body left out. */
   read(frame: Frame, fds: readonly number[]): BusValue[] {
     if (!frame.body) throw new TooManyValuesError("the body is too long");
-    return readValues(frame.body, { ...frame, fds, valuesMax: this.#valuesMax });
+    return readValues(frame.body, { ...frame, fds, valuesMax: this.#options.valuesMax });
   }
 
   #write(message: OutgoingMessage, serial: number): void {
@@ -301,13 +295,14 @@ export class BusConnection implements AsyncDisposable {
       throw error;
     }
     this.#unwrittenMessages += 1;
-    this.#transport.write(bytes, fds, () => {
+    this.#options.transport.write(bytes, fds, () => {
       closeFds(sent);
       this.#unwrittenMessages -= 1;
       if (this.#unwrittenMessages === 0) this.#onFlushed();
       this.#notifyDrained();
     });
-    if (this.#transport.pendingBytes > UNWRITTEN_BYTES_MAX) this.#transport.destroy();
+    if (this.#options.transport.pendingBytes > UNWRITTEN_BYTES_MAX)
+      this.#options.transport.destroy();
   }
 
   #notifyDrained(): void {

@@ -94,7 +94,7 @@ class ServingBus implements OpenBus {
     this.#interfaces = readInterfaces();
     this.#router = new Router({
       objects: this.#objects,
-      peerOf: (connection) => this.#getPeer(connection),
+      getPeer: (connection) => this.#getPeer(connection),
       machineId: readMachineId,
       logger: options.logger,
     });

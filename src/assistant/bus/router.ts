@@ -21,37 +21,37 @@ import { type ErrorReply, toErrorReply } from "./error-reply.ts";
 import type { ObjectTree } from "./object-tree.ts";
 import type { Peer } from "./peer.ts";
 
+interface RouterDependencies {
+  readonly objects: ObjectTree;
+  readonly getPeer: (connection: string) => Peer;
+  readonly machineId: () => Promise<string>;
+  readonly logger: Logger;
+}
+
 /**
  * Answers calls. In this order: how fast the caller calls; what is called, and whether the types fit; who
  * calls; how much of the caller's runs already; then the arguments are read, and the method runs. A call
  * is answered exactly once, unless its caller takes no answer or has gone.
  */
 export class Router {
-  readonly #objects: ObjectTree;
-  readonly #getPeer: (connection: string) => Peer;
-  readonly #machineId: () => Promise<string>;
-  readonly #logger: Logger;
+  readonly #dependencies: RouterDependencies;
   readonly #running = new Set<Promise<void>>();
 
-  constructor(options: {
-    readonly objects: ObjectTree;
-    readonly peerOf: (connection: string) => Peer;
-    readonly machineId: () => Promise<string>;
-    readonly logger: Logger;
-  }) {
-    this.#objects = options.objects;
-    this.#getPeer = options.peerOf;
-    this.#machineId = options.machineId;
-    this.#logger = options.logger;
+  constructor(dependencies: RouterDependencies) {
+    this.#dependencies = dependencies;
   }
 
   onCall({ frame, fds }: IncomingCall, connection: BusConnection): void {
-    const call: RoutedCall = { frame, connection, peer: this.#getPeer(frame.sender ?? "") };
+    const call: RoutedCall = {
+      frame,
+      connection,
+      peer: this.#dependencies.getPeer(frame.sender ?? ""),
+    };
     let target: CallTarget;
     let held: Disposable;
     try {
       call.peer.checkRate();
-      target = findCallTarget(frame, this.#objects, this.#machineId);
+      target = findCallTarget(frame, this.#dependencies.objects, this.#dependencies.machineId);
       if (!frame.body) throw tooLongError();
       held = call.peer.reserveBytes(frame.body.length);
     } catch (error) {
@@ -109,7 +109,7 @@ export class Router {
     const reply = isEnding ? shutdownReply : toErrorReply(error);
     const { interface: interfaceName, member, path } = frame;
     if (reply.isUnexpected) {
-      this.#logger.error(
+      this.#dependencies.logger.error(
         { err: error, interface: interfaceName, member, path },
         "a call on the session bus failed",
       );

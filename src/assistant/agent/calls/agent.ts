@@ -101,9 +101,9 @@ export class Agent implements AgentService, AsyncDisposable {
   private constructor(options: AgentOptions, journal: CallJournal) {
     const { registry, apps, ledger, rules, clock, logger } = options;
     const bootClock = options.bootClock ?? systemBootClock;
-    const life = this.#lifetime.signal;
+    const lifetime = this.#lifetime.signal;
     // Each call that is under way listens to it.
-    setMaxListeners(0, life);
+    setMaxListeners(0, lifetime);
     this.#options = options;
     this.#journal = journal;
     this.#listeners = new AgentListeners({ logger });
@@ -115,41 +115,42 @@ export class Agent implements AgentService, AsyncDisposable {
     const planner = this.#planner;
     this.#definitions = new LiveDefinitions({ apps, journal, logger });
     const definitions = this.#definitions;
-    const dispatcher = new Dispatcher({ apps, ledger, definitions, clock, logger, life });
+    const dispatcher = new Dispatcher({ apps, ledger, definitions, clock, logger, lifetime });
     this.#outbox = new LedgerOutbox({ journal, ledger, clock, tasks, logger });
-    const owed = this.#outbox;
-    this.#completions = new CallCompletionRecorder({
+    const outbox = this.#outbox;
+    const completions = new CallCompletionRecorder({
       ledger,
       journal,
-      owed,
+      outbox,
       planner,
       clock,
       tasks,
       logger,
     });
-    const ends = this.#completions;
-    const admission = new CallerQuotas({ limits: options.limits ?? defaultCallLimits, clock });
+    this.#completions = completions;
+    const quotas = new CallerQuotas({ limits: options.limits ?? defaultCallLimits, clock });
     const listener = this.#listeners;
     const shared = { ledger, journal, planner, dispatcher, logger };
-    this.#pendingConfirmations = new PendingConfirmations({
+    const pendingConfirmations = new PendingConfirmations({
       ...shared,
-      ends,
-      admission,
+      completions,
+      quotas,
       listener,
       clock,
       bootClock,
       tasks,
     });
-    this.#undoExecutor = new UndoExecutor({ ...shared, owed });
+    this.#pendingConfirmations = pendingConfirmations;
+    this.#undoExecutor = new UndoExecutor({ ...shared, outbox });
     const ids = new CallIds({ journal, logger });
     this.#requestHandler = new CallRequestHandler({
       ...shared,
-      ends,
-      admission,
+      completions,
+      quotas,
       ids,
-      parking: this.#pendingConfirmations,
+      pendingConfirmations,
       definitions,
-      life,
+      lifetime,
     });
   }
 

@@ -25,33 +25,23 @@ interface UnsavedResult extends EndedCall {
   readonly from: "parked" | "dispatching";
 }
 
+interface CallCompletionDependencies {
+  readonly ledger: Ledger;
+  readonly journal: CallJournal;
+  readonly outbox: LedgerOutbox;
+  readonly planner: CallPlanner;
+  readonly clock: Clock;
+  readonly tasks: TaskGroup;
+  readonly logger: Logger;
+}
+
 /** Writes down how calls end: first in the ledger, then in the journal, and never neither. */
 export class CallCompletionRecorder {
-  readonly #ledger: Ledger;
-  readonly #journal: CallJournal;
-  readonly #outbox: LedgerOutbox;
-  readonly #planner: CallPlanner;
-  readonly #clock: Clock;
-  readonly #tasks: TaskGroup;
-  readonly #logger: Logger;
+  readonly #dependencies: CallCompletionDependencies;
   readonly #unsaved = new Map<number, UnsavedResult>();
 
-  constructor(options: {
-    readonly ledger: Ledger;
-    readonly journal: CallJournal;
-    readonly owed: LedgerOutbox;
-    readonly planner: CallPlanner;
-    readonly clock: Clock;
-    readonly tasks: TaskGroup;
-    readonly logger: Logger;
-  }) {
-    this.#ledger = options.ledger;
-    this.#journal = options.journal;
-    this.#outbox = options.owed;
-    this.#planner = options.planner;
-    this.#clock = options.clock;
-    this.#tasks = options.tasks;
-    this.#logger = options.logger;
+  constructor(dependencies: CallCompletionDependencies) {
+    this.#dependencies = dependencies;
   }
 
   /**
@@ -98,7 +88,11 @@ export class CallCompletionRecorder {
     refusal: CallRefusal,
     entries: readonly NewEntry[],
   ): Promise<CallResult> {
-    const receipts = await appendBatch(this.#ledger, entries, this.#logger);
+    const receipts = await appendBatch(
+      this.#dependencies.ledger,
+      entries,
+      this.#dependencies.logger,
+    );
     const isWritten = !isRefusal(receipts);
     const end = toRefusedResult(call, refusal, isWritten ? receipts.at(-1) : undefined);
     this.#save(call, "parked", end, isWritten ? [] : entries);
@@ -107,14 +101,16 @@ export class CallCompletionRecorder {
 
   /** How a call ended that was parked; undefined: it has not, or nobody remembers it. */
   find(callId: number): EndedCall | undefined {
-    return this.#unsaved.get(callId) ?? this.#journal.findEnded(callId);
+    return this.#unsaved.get(callId) ?? this.#dependencies.journal.findEnded(callId);
   }
 
   /** Tries once more to write down what the journal did not take. */
   retryUnsaved(): void {
     for (const [callId, { from, result: end }] of this.#unsaved) {
       try {
-        this.#journal.recordResult(callId, from, end, { endedMs: this.#clock.now() });
+        this.#dependencies.journal.recordResult(callId, from, end, {
+          endedMs: this.#dependencies.clock.now(),
+        });
       } catch {
         // Said when it happened. The next start ends the call, as one that was interrupted.
         return;
@@ -131,15 +127,24 @@ export class CallCompletionRecorder {
     compensation?: Compensation,
   ): Promise<CallResult> {
     if (!isJournaled) {
-      this.#tasks.run("result of a call", async () => {
-        const receipts = await appendBatch(this.#ledger, [entry], this.#logger, {
-          mayWait: true,
-        });
-        if (isRefusal(receipts)) this.#outbox.enqueue(entry);
+      this.#dependencies.tasks.run("result of a call", async () => {
+        const receipts = await appendBatch(
+          this.#dependencies.ledger,
+          [entry],
+          this.#dependencies.logger,
+          {
+            mayWait: true,
+          },
+        );
+        if (isRefusal(receipts)) this.#dependencies.outbox.enqueue(entry);
       });
       return end;
     }
-    const receipts = await appendBatch(this.#ledger, [entry], this.#logger);
+    const receipts = await appendBatch(
+      this.#dependencies.ledger,
+      [entry],
+      this.#dependencies.logger,
+    );
     const owed = isRefusal(receipts) ? [entry] : [];
     if (this.#save(call, "dispatching", end, owed, compensation) || !compensation) return end;
     // The compensation is not on the disk, so Undo will not find it.
@@ -158,12 +163,24 @@ export class CallCompletionRecorder {
     owed: readonly NewEntry[],
     compensation?: Compensation,
   ): boolean {
-    const endedMs = this.#clock.now();
+    const endedMs = this.#dependencies.clock.now();
     try {
-      if (!this.#journal.recordResult(call.callId, from, end, { endedMs, compensation, owed }))
-        this.#logger.error({ call: call.callId, from }, "a call had ended in the journal before");
+      if (
+        !this.#dependencies.journal.recordResult(call.callId, from, end, {
+          endedMs,
+          compensation,
+          owed,
+        })
+      )
+        this.#dependencies.logger.error(
+          { call: call.callId, from },
+          "a call had ended in the journal before",
+        );
     } catch (err) {
-      this.#logger.error({ err, call: call.callId }, "the journal did not take the end of a call");
+      this.#dependencies.logger.error(
+        { err, call: call.callId },
+        "the journal did not take the end of a call",
+      );
       if (this.#unsaved.size >= UNSAVED_MAX) {
         for (const oldest of this.#unsaved.keys()) {
           this.#unsaved.delete(oldest);
@@ -171,10 +188,10 @@ export class CallCompletionRecorder {
         }
       }
       this.#unsaved.set(call.callId, { from, result: end, requester: sandboxedApp(call.caller) });
-      for (const entry of owed) this.#outbox.enqueue(entry);
+      for (const entry of owed) this.#dependencies.outbox.enqueue(entry);
       return false;
     }
-    if (owed.length > 0) this.#outbox.scheduleFlush();
+    if (owed.length > 0) this.#dependencies.outbox.scheduleFlush();
     this.retryUnsaved();
     return true;
   }
@@ -190,7 +207,7 @@ export class CallCompletionRecorder {
     if (typeof compensation === "string") return compensation;
     const tool = call.app.tools.find((one) => one.name === compensation.tool);
     if (!tool) return `${call.app.name} declares no tool ${compensation.tool}`;
-    const invalid = this.#planner.checkArguments(tool, compensation.args);
+    const invalid = this.#dependencies.planner.checkArguments(tool, compensation.args);
     return invalid ? `${tool.name} would not take it: ${invalid.message}` : compensation;
   }
 }

@@ -23,69 +23,60 @@ import { type CallRefusal, type PlannedCall, toRefusedResult } from "./planned-c
 /** Names in an answer are cut to what a name can be. */
 const NAME_CHARS_MAX = 256;
 
+interface CallRequestDependencies {
+  readonly ledger: Ledger;
+  readonly journal: CallJournal;
+  readonly planner: CallPlanner;
+  readonly dispatcher: Dispatcher;
+  readonly completions: CallCompletionRecorder;
+  readonly quotas: CallerQuotas;
+  readonly ids: CallIds;
+  readonly pendingConfirmations: PendingConfirmations;
+  readonly definitions: LiveDefinitions;
+  /** Of the daemon. */
+  readonly lifetime: AbortSignal;
+  readonly logger: Logger;
+}
+
 /** From a request to its answer: refused, run at once, or parked. */
 export class CallRequestHandler {
-  readonly #ledger: Ledger;
-  readonly #journal: CallJournal;
-  readonly #planner: CallPlanner;
-  readonly #dispatcher: Dispatcher;
-  readonly #completions: CallCompletionRecorder;
-  readonly #quotas: CallerQuotas;
-  readonly #ids: CallIds;
-  readonly #pendingConfirmations: PendingConfirmations;
-  readonly #definitions: LiveDefinitions;
-  readonly #lifetime: AbortSignal;
-  readonly #logger: Logger;
+  readonly #dependencies: CallRequestDependencies;
 
-  constructor(options: {
-    readonly ledger: Ledger;
-    readonly journal: CallJournal;
-    readonly planner: CallPlanner;
-    readonly dispatcher: Dispatcher;
-    readonly ends: CallCompletionRecorder;
-    readonly admission: CallerQuotas;
-    readonly ids: CallIds;
-    readonly parking: PendingConfirmations;
-    readonly definitions: LiveDefinitions;
-    /** Of the daemon. */
-    readonly life: AbortSignal;
-    readonly logger: Logger;
-  }) {
-    this.#ledger = options.ledger;
-    this.#journal = options.journal;
-    this.#planner = options.planner;
-    this.#dispatcher = options.dispatcher;
-    this.#completions = options.ends;
-    this.#quotas = options.admission;
-    this.#ids = options.ids;
-    this.#pendingConfirmations = options.parking;
-    this.#definitions = options.definitions;
-    this.#lifetime = options.life;
-    this.#logger = options.logger;
+  constructor(dependencies: CallRequestDependencies) {
+    this.#dependencies = dependencies;
   }
 
   /** Rejects with `ledger_unavailable` where the journal has no number left for the call. */
   async handle(request: CallRequest, caller: Caller): Promise<CallAnswer> {
-    const callId = this.#ids.next();
-    const held = this.#quotas.startCall(caller, request.argsJson.length);
+    const callId = this.#dependencies.ids.next();
+    const held = this.#dependencies.quotas.startCall(caller, request.argsJson.length);
     if (held) {
-      const call = this.#planner.refuseUnplanned(callId, request, caller, held.refusal);
+      const call = this.#dependencies.planner.refuseUnplanned(
+        callId,
+        request,
+        caller,
+        held.refusal,
+      );
       // The first of a flood is enough: an entry for each would make it a flood of the ledger.
       return held.isFirst ? this.#refuse(call) : toCallAnswer(call);
     }
     try {
-      const plan = this.#planner.plan(callId, request, caller);
+      const plan = this.#dependencies.planner.plan(callId, request, caller);
       if ("refusal" in plan) return await this.#refuse(plan);
       const { disposition } = plan.decision;
       if (disposition !== "run") {
-        const refusal = await this.#definitions.precheck(plan.app, plan.tool, this.#lifetime);
+        const refusal = await this.#dependencies.definitions.precheck(
+          plan.app,
+          plan.tool,
+          this.#dependencies.lifetime,
+        );
         if (refusal) return await this.#refuse({ refusal, requested: toRequestedCall(plan) });
-        return await this.#pendingConfirmations.park(plan, disposition);
+        return await this.#dependencies.pendingConfirmations.park(plan, disposition);
       }
       const end = await this.#run(plan);
       return { callId, disposition: end.status, detail: end.detail };
     } finally {
-      this.#quotas.endCall(caller);
+      this.#dependencies.quotas.endCall(caller);
     }
   }
 
@@ -94,7 +85,11 @@ export class CallRequestHandler {
     const { callId, appId: app, tool } = requested;
     const result = resultEntry({ call: callId, app, tool }, refusal);
     const entries = [requestedEntry(requested), result];
-    const receipts = await appendBatch(this.#ledger, entries, this.#logger);
+    const receipts = await appendBatch(
+      this.#dependencies.ledger,
+      entries,
+      this.#dependencies.logger,
+    );
     return isRefusal(receipts)
       ? toCallAnswer({ ...call, refusal: receipts })
       : toCallAnswer(call, receipts[0]);
@@ -106,7 +101,7 @@ export class CallRequestHandler {
     if (isJournaled) {
       try {
         const requester = sandboxedApp(plan.caller);
-        this.#journal.add(
+        this.#dependencies.journal.add(
           { ...toCallReference(plan), requester, argsText: plan.argsText },
           "dispatching",
         );
@@ -114,22 +109,25 @@ export class CallRequestHandler {
         return toRefusedResult(plan, ledgerUnavailableRefusal(error));
       }
     }
-    const dispatched = await this.#dispatcher.dispatch(plan, {
+    const dispatched = await this.#dependencies.dispatcher.dispatch(plan, {
       before: [requestedEntry(toRequestedCall(plan))],
       dispatch: dispatchEntry(plan),
     });
     if (isDispatched(dispatched))
-      return this.#completions.recordDispatched(plan, dispatched, isJournaled);
+      return this.#dependencies.completions.recordDispatched(plan, dispatched, isJournaled);
     if (isJournaled) this.#forget(plan.callId);
     return toRefusedResult(plan, dispatched);
   }
 
   #forget(callId: number): void {
     try {
-      this.#journal.forget(callId);
+      this.#dependencies.journal.forget(callId);
     } catch (err) {
       // The next start ends it as interrupted, which says too much, but nothing wrong.
-      this.#logger.warn({ err, call: callId }, "the journal lags behind a call that did not run");
+      this.#dependencies.logger.warn(
+        { err, call: callId },
+        "the journal lags behind a call that did not run",
+      );
     }
   }
 }

@@ -22,33 +22,24 @@ export interface DispatchResult {
   readonly ms: number;
 }
 
+interface DispatcherDependencies {
+  readonly apps: ToolApps;
+  readonly ledger: Ledger;
+  readonly definitions: LiveDefinitions;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly lifetime: AbortSignal;
+}
+
 /**
  * The one place where a tool is called: calls, confirmed calls and compensations. The app, its activation
  * included, is not reached before the COMMIT of the dispatch entry, and never twice for one entry.
  */
 export class Dispatcher {
-  readonly #apps: ToolApps;
-  readonly #ledger: Ledger;
-  readonly #definitions: LiveDefinitions;
-  readonly #clock: Clock;
-  readonly #logger: Logger;
-  /** Of the daemon's life: a requester that goes away does not cut off what has begun. */
-  readonly #lifetime: AbortSignal;
+  readonly #dependencies: DispatcherDependencies;
 
-  constructor(options: {
-    readonly apps: ToolApps;
-    readonly ledger: Ledger;
-    readonly definitions: LiveDefinitions;
-    readonly clock: Clock;
-    readonly logger: Logger;
-    readonly life: AbortSignal;
-  }) {
-    this.#apps = options.apps;
-    this.#ledger = options.ledger;
-    this.#definitions = options.definitions;
-    this.#clock = options.clock;
-    this.#logger = options.logger;
-    this.#lifetime = options.life;
+  constructor(dependencies: DispatcherDependencies) {
+    this.#dependencies = dependencies;
   }
 
   /**
@@ -59,32 +50,41 @@ export class Dispatcher {
     call: ToolInvocation,
     entries: { readonly before: readonly NewEntry[]; readonly dispatch: NewEntry },
   ): Promise<DispatchResult | CallRefusal> {
-    if (this.#lifetime.aborted)
+    if (this.#dependencies.lifetime.aborted)
       return failedRefusal("ledger_unavailable", "the assistant is shutting down");
     const receipts = await appendBatch(
-      this.#ledger,
+      this.#dependencies.ledger,
       [...entries.before, entries.dispatch],
-      this.#logger,
+      this.#dependencies.logger,
     );
     if (isRefusal(receipts)) return receipts;
     const dispatch = receipts.at(-1);
     if (!dispatch) return failedRefusal("ledger_unavailable", "the ledger gave no receipt");
-    const startedMs = this.#clock.now();
+    const startedMs = this.#dependencies.clock.now();
     const outcome = await this.#callTool(call);
-    return { dispatch, outcome, ms: Math.max(0, this.#clock.now() - startedMs) };
+    return { dispatch, outcome, ms: Math.max(0, this.#dependencies.clock.now() - startedMs) };
   }
 
   async #callTool({ app, tool, args }: ToolInvocation): Promise<CallOutcome> {
     try {
-      const refusal = await this.#definitions.check(app, tool, this.#lifetime);
+      const refusal = await this.#dependencies.definitions.check(
+        app,
+        tool,
+        this.#dependencies.lifetime,
+      );
       if (refusal) return refusal;
-      return toOutcome(await this.#apps.call(app, tool.name, args, this.#lifetime));
+      return toOutcome(
+        await this.#dependencies.apps.call(app, tool.name, args, this.#dependencies.lifetime),
+      );
     } catch (err) {
       if (err instanceof ToolAppError) return toFailedOutcome(err);
-      if (this.#lifetime.aborted)
+      if (this.#dependencies.lifetime.aborted)
         return failedRefusal("interrupted", "the assistant was shut down before the app answered");
       // A fault of ours. Whether the tool ran is not known, which is what this code says.
-      this.#logger.error({ err, app: app.appId, tool: tool.name }, "a call of a tool failed");
+      this.#dependencies.logger.error(
+        { err, app: app.appId, tool: tool.name },
+        "a call of a tool failed",
+      );
       return failedRefusal("transport_closed", `the call of ${tool.name} broke off`);
     }
   }

@@ -8,51 +8,45 @@ import type { CallJournal } from "./call-journal.ts";
 const RETRY_MS_MIN = 1_000;
 const RETRY_MS_MAX = 60_000;
 
+interface LedgerOutboxDependencies {
+  readonly journal: CallJournal;
+  readonly ledger: Ledger;
+  readonly clock: Clock;
+  readonly tasks: TaskGroup;
+  readonly logger: Logger;
+}
+
 /**
  * Entries about what has happened already, or has been given up, which the ledger did not take: they wait in
  * the journal until it does. An entry that stands before an act never comes here: without it there is no act.
  * Where the daemon dies between the ledger's commit and the journal's, an entry stands twice.
  */
 export class LedgerOutbox {
-  readonly #journal: CallJournal;
-  readonly #ledger: Ledger;
-  readonly #clock: Clock;
-  readonly #tasks: TaskGroup;
-  readonly #logger: Logger;
+  readonly #dependencies: LedgerOutboxDependencies;
   #retryMs = RETRY_MS_MIN;
   #isFlushing = false;
   #cancelTimer: (() => void) | undefined;
 
-  constructor(options: {
-    readonly journal: CallJournal;
-    readonly ledger: Ledger;
-    readonly clock: Clock;
-    readonly tasks: TaskGroup;
-    readonly logger: Logger;
-  }) {
-    this.#journal = options.journal;
-    this.#ledger = options.ledger;
-    this.#clock = options.clock;
-    this.#tasks = options.tasks;
-    this.#logger = options.logger;
+  constructor(dependencies: LedgerOutboxDependencies) {
+    this.#dependencies = dependencies;
   }
 
   /** For an entry that no other transaction of the journal writes down. */
   enqueue(entry: NewEntry): void {
     try {
-      this.#journal.enqueueEntry(entry);
+      this.#dependencies.journal.enqueueEntry(entry);
       this.scheduleFlush();
     } catch (err) {
-      this.#logger.error({ err, entry: entry.name }, "an entry of the ledger is lost");
+      this.#dependencies.logger.error({ err, entry: entry.name }, "an entry of the ledger is lost");
     }
   }
 
   /** Soon, and again and again until the ledger has taken them. */
   scheduleFlush(): void {
-    if (this.#cancelTimer || this.#isFlushing || this.#tasks.signal.aborted) return;
-    this.#cancelTimer = this.#clock.setTimer(this.#retryMs, () => {
+    if (this.#cancelTimer || this.#isFlushing || this.#dependencies.tasks.signal.aborted) return;
+    this.#cancelTimer = this.#dependencies.clock.setTimer(this.#retryMs, () => {
       this.#cancelTimer = undefined;
-      this.#tasks.run("flush the ledger outbox", () => this.flush());
+      this.#dependencies.tasks.run("flush the ledger outbox", () => this.flush());
     });
     this.#retryMs = Math.min(RETRY_MS_MAX, 2 * this.#retryMs);
   }
@@ -64,16 +58,19 @@ export class LedgerOutbox {
     let isFlushed = false;
     try {
       for (
-        let queued = this.#journal.oldestQueuedEntry();
+        let queued = this.#dependencies.journal.oldestQueuedEntry();
         queued;
-        queued = this.#journal.oldestQueuedEntry()
+        queued = this.#dependencies.journal.oldestQueuedEntry()
       ) {
         if (!(await this.#append(queued.entry))) break;
-        this.#journal.removeQueuedEntry(queued.id);
+        this.#dependencies.journal.removeQueuedEntry(queued.id);
       }
-      isFlushed = this.#journal.oldestQueuedEntry() === undefined;
+      isFlushed = this.#dependencies.journal.oldestQueuedEntry() === undefined;
     } catch (err) {
-      this.#logger.warn({ err }, "the journal does not say which entries the ledger is owed");
+      this.#dependencies.logger.warn(
+        { err },
+        "the journal does not say which entries the ledger is owed",
+      );
     } finally {
       this.#isFlushing = false;
     }
@@ -87,12 +84,12 @@ export class LedgerOutbox {
 
   async #append(entry: NewEntry): Promise<boolean> {
     try {
-      await this.#ledger.append(entry);
+      await this.#dependencies.ledger.append(entry);
       return true;
     } catch (err) {
       if (err instanceof AssistantError && err.code === "ledger_unavailable") return false;
       // It would be refused for ever, and keep the others waiting.
-      this.#logger.error({ err, entry: entry.name }, "an entry of the ledger is lost");
+      this.#dependencies.logger.error({ err, entry: entry.name }, "an entry of the ledger is lost");
       return true;
     }
   }

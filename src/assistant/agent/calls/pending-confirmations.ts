@@ -50,48 +50,30 @@ export interface ConfirmationListener {
   callResolved(callId: number, status: CallStatus): void;
 }
 
+interface PendingConfirmationsDependencies {
+  readonly ledger: Ledger;
+  readonly journal: CallJournal;
+  readonly planner: CallPlanner;
+  readonly dispatcher: Dispatcher;
+  readonly completions: CallCompletionRecorder;
+  readonly quotas: CallerQuotas;
+  readonly listener: ConfirmationListener;
+  readonly clock: Clock;
+  readonly bootClock: BootClock;
+  readonly tasks: TaskGroup;
+  readonly logger: Logger;
+}
+
 /** Calls that wait for a person. Who may answer is decided by whoever asks; this is what an answer does. */
 export class PendingConfirmations {
-  readonly #ledger: Ledger;
-  readonly #journal: CallJournal;
-  readonly #planner: CallPlanner;
-  readonly #dispatcher: Dispatcher;
-  readonly #completions: CallCompletionRecorder;
-  readonly #quotas: CallerQuotas;
-  readonly #listener: ConfirmationListener;
-  readonly #clock: Clock;
-  readonly #bootClock: BootClock;
-  readonly #tasks: TaskGroup;
-  readonly #logger: Logger;
+  readonly #dependencies: PendingConfirmationsDependencies;
   readonly #parked = new Map<number, ParkedCall>();
   /** In the journal still `dispatching`, because it did not take that nothing has happened. */
   readonly #unreleased = new Set<number>();
   #cancelTimer: (() => void) | undefined;
 
-  constructor(options: {
-    readonly ledger: Ledger;
-    readonly journal: CallJournal;
-    readonly planner: CallPlanner;
-    readonly dispatcher: Dispatcher;
-    readonly ends: CallCompletionRecorder;
-    readonly admission: CallerQuotas;
-    readonly listener: ConfirmationListener;
-    readonly clock: Clock;
-    readonly bootClock: BootClock;
-    readonly tasks: TaskGroup;
-    readonly logger: Logger;
-  }) {
-    this.#ledger = options.ledger;
-    this.#journal = options.journal;
-    this.#planner = options.planner;
-    this.#dispatcher = options.dispatcher;
-    this.#completions = options.ends;
-    this.#quotas = options.admission;
-    this.#listener = options.listener;
-    this.#clock = options.clock;
-    this.#bootClock = options.bootClock;
-    this.#tasks = options.tasks;
-    this.#logger = options.logger;
+  constructor(dependencies: PendingConfirmationsDependencies) {
+    this.#dependencies = dependencies;
   }
 
   /** Who asked for the parked call; undefined: no such call is parked. */
@@ -120,7 +102,7 @@ export class PendingConfirmations {
     disposition: "confirm-chip" | "confirm-modal",
   ): Promise<CallAnswer> {
     const requested = entries.requestedEntry(entries.toRequestedCall(plan));
-    const full = this.#quotas.park(plan.caller);
+    const full = this.#dependencies.quotas.park(plan.caller);
     if (full) {
       const result = entries.resultEntry(entries.toCallReference(plan), full);
       return this.#toRefusedAnswer(plan, full, await this.#append([requested, result]));
@@ -132,7 +114,10 @@ export class PendingConfirmations {
       try {
         const { argsText } = plan;
         const requester = sandboxedApp(plan.caller);
-        this.#journal.add({ ...entries.toCallReference(plan), requester, argsText }, "parked");
+        this.#dependencies.journal.add(
+          { ...entries.toCallReference(plan), requester, argsText },
+          "parked",
+        );
       } catch (error) {
         const refusal = ledgerUnavailableRefusal(error);
         const result = entries.resultEntry(entries.toCallReference(plan), refusal);
@@ -141,13 +126,13 @@ export class PendingConfirmations {
       const second = await this.#append([entries.parkedEntry(plan, CONFIRMATION_TTL_MS)]);
       if (isRefusal(second)) {
         const result = entries.resultEntry(entries.toCallReference(plan), second);
-        const end = await this.#completions.recordUndispatched(plan, second, [result]);
+        const end = await this.#dependencies.completions.recordUndispatched(plan, second, [result]);
         return { callId: plan.callId, disposition: end.status, detail: end.detail };
       }
       isParked = true;
       return this.#addParked(plan, disposition, second.at(-1));
     } finally {
-      if (!isParked) this.#quotas.unpark(plan.caller);
+      if (!isParked) this.#dependencies.quotas.unpark(plan.caller);
     }
   }
 
@@ -171,12 +156,12 @@ export class PendingConfirmations {
     disposition: "confirm-chip" | "confirm-modal",
     ledger: Receipt | undefined,
   ): CallAnswer {
-    const expiresBootMs = this.#bootClock.now() + CONFIRMATION_TTL_MS;
-    const expiresAtMs = this.#clock.now() + CONFIRMATION_TTL_MS;
+    const expiresBootMs = this.#dependencies.bootClock.now() + CONFIRMATION_TTL_MS;
+    const expiresAtMs = this.#dependencies.clock.now() + CONFIRMATION_TTL_MS;
     const spec = buildConfirmationSpec(plan, expiresAtMs);
     this.#parked.set(plan.callId, { plan, spec, expiresBootMs, pendingResult: undefined });
     this.#scheduleExpiryCheck();
-    this.#listener.confirmationRequested(plan.callId, spec);
+    this.#dependencies.listener.confirmationRequested(plan.callId, spec);
     const detail = {
       ...buildDetailBase(plan),
       code: "confirm",
@@ -194,8 +179,8 @@ export class PendingConfirmations {
       ({ result: end, isSettled: isOver }) => {
         if (isOver) {
           this.#parked.delete(callId);
-          this.#quotas.unpark(caller);
-          this.#listener.callResolved(callId, end.status);
+          this.#dependencies.quotas.unpark(caller);
+          this.#dependencies.listener.callResolved(callId, end.status);
         } else this.#resumeWaiting(parked);
         return end;
       },
@@ -216,15 +201,15 @@ export class PendingConfirmations {
 
   async #confirm(plan: PlannedCall, by: Caller): Promise<DecisionOutcome> {
     const confirmed = entries.answeredEntry(plan, "confirmed", by);
-    const refusal = this.#planner.checkUnchanged(plan);
+    const refusal = this.#dependencies.planner.checkUnchanged(plan);
     if (refusal) {
       const result = entries.resultEntry(entries.toCallReference(plan), refusal);
       return toSettled(await this.#recordUndispatched(plan, refusal, [confirmed, result]));
     }
     try {
       this.#release(plan.callId);
-      if (!this.#journal.claim(plan.callId)) {
-        const ended = this.#completions.find(plan.callId)?.result;
+      if (!this.#dependencies.journal.claim(plan.callId)) {
+        const ended = this.#dependencies.completions.find(plan.callId)?.result;
         return toSettled(
           ended ? markReplayed(ended) : toRefusedResult(plan, unknownCallRefusal(plan.callId)),
         );
@@ -232,17 +217,22 @@ export class PendingConfirmations {
     } catch (error) {
       return this.#keepWaiting(plan, ledgerUnavailableRefusal(error));
     }
-    const dispatched = await this.#dispatcher.dispatch(plan, {
+    const dispatched = await this.#dependencies.dispatcher.dispatch(plan, {
       before: [confirmed],
       dispatch: entries.dispatchEntry(plan),
     });
     if (isDispatched(dispatched))
-      return toSettled(await this.#completions.recordDispatched(plan, dispatched, true));
+      return toSettled(
+        await this.#dependencies.completions.recordDispatched(plan, dispatched, true),
+      );
     this.#unreleased.add(plan.callId);
     try {
       this.#release(plan.callId);
     } catch (err) {
-      this.#logger.warn({ err, call: plan.callId }, "the journal lags behind a parked call");
+      this.#dependencies.logger.warn(
+        { err, call: plan.callId },
+        "the journal lags behind a parked call",
+      );
     }
     return this.#keepWaiting(plan, dispatched);
   }
@@ -270,7 +260,7 @@ export class PendingConfirmations {
     } catch {
       // The journal does not take the end either, then, and says so there.
     }
-    return this.#completions.recordUndispatched(plan, refusal, endEntries);
+    return this.#dependencies.completions.recordUndispatched(plan, refusal, endEntries);
   }
 
   #keepWaiting(plan: PlannedCall, refusal: CallRefusal): DecisionOutcome {
@@ -280,12 +270,12 @@ export class PendingConfirmations {
 
   #release(callId: number): void {
     if (!this.#unreleased.has(callId)) return;
-    this.#journal.release(callId);
+    this.#dependencies.journal.release(callId);
     this.#unreleased.delete(callId);
   }
 
   #append(list: readonly NewEntry[]): ReturnType<typeof appendBatch> {
-    return appendBatch(this.#ledger, list, this.#logger);
+    return appendBatch(this.#dependencies.ledger, list, this.#dependencies.logger);
   }
 
   #toRefusedAnswer(
@@ -300,19 +290,23 @@ export class PendingConfirmations {
   }
 
   #isExpired(parked: ParkedCall): boolean {
-    return this.#bootClock.now() >= parked.expiresBootMs;
+    return this.#dependencies.bootClock.now() >= parked.expiresBootMs;
   }
 
   #scheduleExpiryCheck(): void {
     const waiting = [...this.#parked.values()].filter(
       ({ pendingResult: deciding }) => deciding === undefined,
     );
-    if (this.#cancelTimer || this.#tasks.signal.aborted || waiting.length === 0) return;
+    if (this.#cancelTimer || this.#dependencies.tasks.signal.aborted || waiting.length === 0)
+      return;
     const nextMs = Math.min(...waiting.map(({ expiresBootMs }) => expiresBootMs));
-    const waitMs = Math.max(0, Math.min(CHECK_INTERVAL_MS_MAX, nextMs - this.#bootClock.now()));
-    this.#cancelTimer = this.#clock.setTimer(waitMs, () => {
+    const waitMs = Math.max(
+      0,
+      Math.min(CHECK_INTERVAL_MS_MAX, nextMs - this.#dependencies.bootClock.now()),
+    );
+    this.#cancelTimer = this.#dependencies.clock.setTimer(waitMs, () => {
       this.#cancelTimer = undefined;
-      this.#tasks.run("expire parked calls", () => this.#expireOverdue());
+      this.#dependencies.tasks.run("expire parked calls", () => this.#expireOverdue());
     });
   }
 

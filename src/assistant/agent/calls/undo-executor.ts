@@ -16,6 +16,15 @@ import {
 import type { LedgerOutbox } from "./ledger-outbox.ts";
 import type { CallRefusal } from "./planned-call.ts";
 
+interface UndoDependencies {
+  readonly ledger: Ledger;
+  readonly journal: CallJournal;
+  readonly planner: CallPlanner;
+  readonly dispatcher: Dispatcher;
+  readonly outbox: LedgerOutbox;
+  readonly logger: Logger;
+}
+
 /**
  * Takes calls back, the last one first, one at a time. The arguments of a compensation were fixed when its
  * call was executed; it needs no confirmation of its own, since it was part of what was confirmed.
@@ -27,30 +36,13 @@ import type { CallRefusal } from "./planned-call.ts";
  * its own: whether it ran is not known, and only a person can tell, who may skip it.
  */
 export class UndoExecutor {
-  readonly #ledger: Ledger;
-  readonly #journal: CallJournal;
-  readonly #planner: CallPlanner;
-  readonly #dispatcher: Dispatcher;
-  readonly #outbox: LedgerOutbox;
-  readonly #logger: Logger;
+  readonly #dependencies: UndoDependencies;
   #isBusy = false;
   /** Undone, though the journal did not take it: never again in this life. */
   readonly #undoneUnsaved = new Set<number>();
 
-  constructor(options: {
-    readonly ledger: Ledger;
-    readonly journal: CallJournal;
-    readonly planner: CallPlanner;
-    readonly dispatcher: Dispatcher;
-    readonly owed: LedgerOutbox;
-    readonly logger: Logger;
-  }) {
-    this.#ledger = options.ledger;
-    this.#journal = options.journal;
-    this.#planner = options.planner;
-    this.#dispatcher = options.dispatcher;
-    this.#outbox = options.owed;
-    this.#logger = options.logger;
+  constructor(dependencies: UndoDependencies) {
+    this.#dependencies = dependencies;
   }
 
   /**
@@ -60,13 +52,13 @@ export class UndoExecutor {
   async undo(caller: Caller): Promise<UndoReport> {
     return this.#runExclusively(async () => {
       const owner = sandboxedApp(caller);
-      const top = this.#journal.findLastUndoable(owner, this.#undoneUnsaved);
+      const top = this.#dependencies.journal.findLastUndoable(owner, this.#undoneUnsaved);
       if (!top) return emptyReport();
       const compensation = this.#findCompensation(top);
       if ("code" in compensation)
         return this.#reportFailure(top, caller, compensation, top.attempts);
       try {
-        this.#journal.markUndoStarted(top.call);
+        this.#dependencies.journal.markUndoStarted(top.call);
       } catch (error) {
         return this.#reportFailure(top, caller, ledgerUnavailableRefusal(error), top.attempts);
       }
@@ -74,7 +66,10 @@ export class UndoExecutor {
       const place = { call: top.call, app: top.app, tool: compensation.tool.name };
       const details = { attempt: attempts, by: caller, argsText: top.compensation.argsText };
       const dispatch = undoDispatchEntry(place, details);
-      const dispatched = await this.#dispatcher.dispatch(compensation, { before: [], dispatch });
+      const dispatched = await this.#dependencies.dispatcher.dispatch(compensation, {
+        before: [],
+        dispatch,
+      });
       if (!isDispatched(dispatched)) {
         this.#revertStart(top.call);
         return this.#reportFailure(top, caller, dispatched, top.attempts);
@@ -89,7 +84,7 @@ export class UndoExecutor {
    */
   async skip(callId: number, caller: Caller): Promise<UndoReport> {
     return this.#runExclusively(async () => {
-      const call = this.#journal.findUndoable(callId);
+      const call = this.#dependencies.journal.findUndoable(callId);
       const owner = sandboxedApp(caller);
       if (owner !== undefined && call?.requester !== owner)
         throw new AssistantError("forbidden", `call ${callId} is not one that ${owner} asked for`);
@@ -97,10 +92,14 @@ export class UndoExecutor {
         throw new AssistantError("not_found", `call ${callId} is not one that can be undone`);
       const place = { call: call.call, app: call.app, tool: call.compensation.tool };
       const entry = undoResultEntry(place, { status: "skipped", code: "ok" });
-      const receipts = await appendBatch(this.#ledger, [entry], this.#logger);
+      const receipts = await appendBatch(
+        this.#dependencies.ledger,
+        [entry],
+        this.#dependencies.logger,
+      );
       if (isRefusal(receipts)) return this.#reportFailure(call, caller, receipts, call.attempts);
       try {
-        this.#journal.recordUndoEnd(callId, "skipped", []);
+        this.#dependencies.journal.recordUndoEnd(callId, "skipped", []);
       } catch (error) {
         return this.#reportFailure(call, caller, ledgerUnavailableRefusal(error), call.attempts);
       }
@@ -123,12 +122,12 @@ export class UndoExecutor {
 
   /** What would be called, as it is declared today; or why it may not be. */
   #findCompensation(top: UndoableCall): ToolInvocation | CallRefusal {
-    const found = this.#planner.findTool(top.app, top.compensation.tool);
+    const found = this.#dependencies.planner.findTool(top.app, top.compensation.tool);
     if ("code" in found) return found;
     const { args } = top.compensation;
     return (
-      this.#planner.checkDisabled(found.app, found.tool) ??
-      this.#planner.checkArguments(found.tool, args) ?? { ...found, args }
+      this.#dependencies.planner.checkDisabled(found.app, found.tool) ??
+      this.#dependencies.planner.checkArguments(found.tool, args) ?? { ...found, args }
     );
   }
 
@@ -148,7 +147,11 @@ export class UndoExecutor {
         text: isUndone ? outcome.text : undefined,
       },
     );
-    const receipts = await appendBatch(this.#ledger, [entry], this.#logger);
+    const receipts = await appendBatch(
+      this.#dependencies.ledger,
+      [entry],
+      this.#dependencies.logger,
+    );
     const owed = isRefusal(receipts) ? [entry] : [];
     this.#save(top.call, isUndone, owed);
     if (!isUndone) return this.#reportFailure(top, caller, outcome, attempts, dispatch);
@@ -158,21 +161,24 @@ export class UndoExecutor {
 
   #save(callId: number, isUndone: boolean, owed: readonly NewEntry[]): void {
     try {
-      this.#journal.recordUndoEnd(callId, isUndone ? "undone" : "ready", owed);
-      if (owed.length > 0) this.#outbox.scheduleFlush();
+      this.#dependencies.journal.recordUndoEnd(callId, isUndone ? "undone" : "ready", owed);
+      if (owed.length > 0) this.#dependencies.outbox.scheduleFlush();
     } catch (err) {
-      this.#logger.error({ err, call: callId, isUndone }, "the journal did not take an undo");
+      this.#dependencies.logger.error(
+        { err, call: callId, isUndone },
+        "the journal did not take an undo",
+      );
       if (isUndone) this.#undoneUnsaved.add(callId);
-      for (const entry of owed) this.#outbox.enqueue(entry);
+      for (const entry of owed) this.#dependencies.outbox.enqueue(entry);
     }
   }
 
   #revertStart(callId: number): void {
     try {
-      this.#journal.revertUndoStarted(callId);
+      this.#dependencies.journal.revertUndoStarted(callId);
     } catch (err) {
       // It stays `running`, which Undo takes for ready; only an attempt too many is counted.
-      this.#logger.warn({ err, call: callId }, "the journal lags behind an undo");
+      this.#dependencies.logger.warn({ err, call: callId }, "the journal lags behind an undo");
     }
   }
 
@@ -207,7 +213,10 @@ export class UndoExecutor {
       result: more.result ?? null,
       error: more.error ?? null,
       attempts,
-      remaining: this.#journal.countUndoable(sandboxedApp(caller), this.#undoneUnsaved),
+      remaining: this.#dependencies.journal.countUndoable(
+        sandboxedApp(caller),
+        this.#undoneUnsaved,
+      ),
       ledger: more.ledger ?? null,
     };
   }

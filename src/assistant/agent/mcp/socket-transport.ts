@@ -15,6 +15,15 @@ import { FrameSplitter, FrameTooLargeError } from "./frame-splitter.ts";
 import type { McpLimits } from "./mcp-limits.ts";
 import { checkBounds, checkNesting, MessageBoundsError } from "./message-bounds.ts";
 
+interface SocketTransportOptions {
+  readonly appId: string;
+  readonly socket: Socket;
+  readonly clock: Clock;
+  readonly limits: McpLimits;
+  /** Whoever closed it. */
+  readonly onEnded: () => void;
+}
+
 /**
  * MCP over one connection: JSON-RPC, a message a line. What is no message, or too much of one, ends the
  * connection, since nothing that comes after it can be trusted to be whole; `endedBy` has the reason then.
@@ -24,10 +33,7 @@ export class SocketTransport implements Transport {
   onerror?: (error: Error) => void;
   onmessage?: (message: JSONRPCMessage) => void;
 
-  readonly #appId: string;
-  readonly #onEnded: () => void;
-  readonly #socket: Socket;
-  readonly #limits: McpLimits;
+  readonly #options: SocketTransportOptions;
   readonly #splitter: FrameSplitter;
   /** What the app may say that nobody asked it for. */
   readonly #unsolicited: TokenBucket;
@@ -37,23 +43,13 @@ export class SocketTransport implements Transport {
   #closeReason: ToolAppError | undefined;
 
   /** Takes the socket over: connected, and not read from yet. */
-  constructor(options: {
-    readonly appId: string;
-    readonly socket: Socket;
-    readonly clock: Clock;
-    readonly limits: McpLimits;
-    /** Whoever closed it. */
-    readonly onEnded: () => void;
-  }) {
-    this.#appId = options.appId;
-    this.#onEnded = options.onEnded;
-    this.#socket = options.socket;
-    this.#limits = options.limits;
+  constructor(options: SocketTransportOptions) {
+    this.#options = options;
     this.#splitter = new FrameSplitter(options.limits.frameBytesMax);
     const { unsolicitedPerSecond: perSecond, unsolicitedBurst: burst } = options.limits;
     this.#unsolicited = new TokenBucket({ perSecond, burst }, options.clock);
-    this.#socket.on("error", () => {}); // followed by "close", which says it all
-    this.#socket.once("close", () => this.#finishClose());
+    this.#options.socket.on("error", () => {}); // followed by "close", which says it all
+    this.#options.socket.once("close", () => this.#finishClose());
   }
 
   /** Why this side closed; undefined while it is open, and where the app did, or `close`. */
@@ -62,27 +58,27 @@ export class SocketTransport implements Transport {
   }
 
   get isClosed(): boolean {
-    return this.#isClosed || this.#socket.destroyed;
+    return this.#isClosed || this.#options.socket.destroyed;
   }
 
   async start(): Promise<void> {
     if (this.isClosed) throw new SdkError(SdkErrorCode.NotConnected, "the app has closed");
-    this.#socket.on("data", (chunk: Buffer) => this.#read(chunk));
+    this.#options.socket.on("data", (chunk: Buffer) => this.#read(chunk));
   }
 
   /** Resolves when it was handed to the system, or waits in a bounded queue. */
   async send(message: JSONRPCMessage): Promise<void> {
     if (this.isClosed) throw new SdkError(SdkErrorCode.NotConnected, "the app has closed");
     this.#trackRequest(message);
-    this.#socket.write(serializeMessage(message));
-    if (this.#socket.writableLength > this.#limits.outgoingBytesMax) {
+    this.#options.socket.write(serializeMessage(message));
+    if (this.#options.socket.writableLength > this.#options.limits.outgoingBytesMax) {
       this.#fail("transport_closed", "does not read what is sent to it");
       throw new SdkError(SdkErrorCode.SendFailed, "the app does not read");
     }
   }
 
   async close(): Promise<void> {
-    this.#socket.destroy();
+    this.#options.socket.destroy();
     this.#finishClose();
   }
 
@@ -94,7 +90,7 @@ export class SocketTransport implements Transport {
       }
     } catch (error) {
       if (error instanceof FrameTooLargeError) {
-        const mib = this.#limits.frameBytesMax / 1024 / 1024;
+        const mib = this.#options.limits.frameBytesMax / 1024 / 1024;
         this.#fail("result_too_large", `sent a line of more than ${mib} MiB`);
       } else {
         this.#fail("bad_result", "sent a line that is not UTF-8");
@@ -112,7 +108,7 @@ export class SocketTransport implements Transport {
         return;
       }
       if (typeof value === "object" && value !== null) {
-        checkBounds(value, this.#limits.blocksMax);
+        checkBounds(value, this.#options.limits.blocksMax);
       }
       message = parseJSONRPCMessage(value);
     } catch (error) {
@@ -127,7 +123,7 @@ export class SocketTransport implements Transport {
     const id = "id" in message ? message.id : undefined;
     const isSolicited = isAnswer && id !== undefined && this.#pendingRequests.delete(id);
     if (!isSolicited && !this.#unsolicited.tryConsume()) {
-      const { unsolicitedPerSecond: unaskedPerSecond } = this.#limits;
+      const { unsolicitedPerSecond: unaskedPerSecond } = this.#options.limits;
       this.#fail(
         "transport_closed",
         `sent more than ${unaskedPerSecond} messages in a second that nobody asked for`,
@@ -159,9 +155,9 @@ export class SocketTransport implements Transport {
   #fail(code: ToolAppError["code"], what: string): void {
     this.#closeReason ??= new ToolAppError(
       code,
-      `${this.#appId} ${what}: the connection was closed`,
+      `${this.#options.appId} ${what}: the connection was closed`,
     );
-    this.#socket.destroy();
+    this.#options.socket.destroy();
     this.#finishClose();
   }
 
@@ -171,6 +167,6 @@ export class SocketTransport implements Transport {
     this.#splitter.clear();
     this.#pendingRequests.clear();
     this.onclose?.();
-    this.#onEnded();
+    this.#options.onEnded();
   }
 }
