@@ -1,3 +1,4 @@
+import { backoffMs } from "../../../base/backoff.ts";
 import type { Clock } from "../../../base/clock.ts";
 import type { Logger } from "../../../base/logger.ts";
 import type { TaskGroup } from "../../../base/task-group.ts";
@@ -5,8 +6,7 @@ import { AssistantError } from "../../assistant-error.ts";
 import type { Ledger, NewEntry } from "../../ledger/port.ts";
 import type { CallJournal } from "./call-journal.ts";
 
-const RETRY_MS_MIN = 1_000;
-const RETRY_MS_MAX = 60_000;
+const retryBackoff = { firstMs: 1_000, maxMs: 60_000 };
 
 interface LedgerOutboxDependencies {
   readonly journal: CallJournal;
@@ -23,7 +23,8 @@ interface LedgerOutboxDependencies {
  */
 export class LedgerOutbox {
   readonly #dependencies: LedgerOutboxDependencies;
-  #retryMs = RETRY_MS_MIN;
+  /** Flushes scheduled since the outbox was last empty. */
+  #retries = 0;
   #isFlushing = false;
   #cancelTimer: (() => void) | undefined;
 
@@ -44,11 +45,11 @@ export class LedgerOutbox {
   /** Soon, and again and again until the ledger has taken them. */
   scheduleFlush(): void {
     if (this.#cancelTimer || this.#isFlushing || this.#dependencies.tasks.signal.aborted) return;
-    this.#cancelTimer = this.#dependencies.clock.setTimer(this.#retryMs, () => {
+    this.#cancelTimer = this.#dependencies.clock.setTimer(backoffMs(this.#retries, retryBackoff), () => {
       this.#cancelTimer = undefined;
       this.#dependencies.tasks.run("flush the ledger outbox", () => this.flush());
     });
-    this.#retryMs = Math.min(RETRY_MS_MAX, 2 * this.#retryMs);
+    this.#retries += 1;
   }
 
   /** In their order, until one is refused. */
@@ -74,7 +75,7 @@ export class LedgerOutbox {
     } finally {
       this.#isFlushing = false;
     }
-    if (isFlushed) this.#retryMs = RETRY_MS_MIN;
+    if (isFlushed) this.#retries = 0;
     else this.scheduleFlush();
   }
 

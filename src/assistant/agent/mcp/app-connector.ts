@@ -1,4 +1,5 @@
 import type { Socket } from "node:net";
+import { backoffMs } from "../../../base/backoff.ts";
 import type { Clock } from "../../../base/clock.ts";
 import type { Logger } from "../../../base/logger.ts";
 import { raceWithAbort } from "../../../base/race-with-abort.ts";
@@ -68,9 +69,8 @@ export class AppConnector {
     this.#failures += 1;
     this.#lastFailure = error.message;
     const late = this.#failures - limits.failuresBeforeBackoff;
-    // 2 ** 20 seconds are beyond any limit, and beyond them numbers would grow for nothing.
-    const delayMs =
-      late < 0 ? 0 : Math.min(limits.backoffMs * 2 ** Math.min(late, 20), limits.backoffMsMax);
+    const backoff = { firstMs: limits.backoffMs, maxMs: limits.backoffMsMax };
+    const delayMs = late < 0 ? 0 : backoffMs(late, backoff);
     this.#backoffUntil = clock.now() + delayMs;
     const fields = { app: appId, failures: this.#failures, restMs: delayMs, err: error };
     logger.warn(fields, "an app failed its caller");
