@@ -113,7 +113,7 @@ describe("sending and receiving", () => {
         "more",
         Array.from({ length: 254 }, () => fd),
       ),
-    ).rejects.toThrow("more descriptors than a message can have");
+    ).rejects.toThrow("a message has more descriptors than allowed");
     closeSync(fd);
   });
 

@@ -177,7 +177,7 @@ test("what runs when the daemon ends is told so, and its caller too", async () =
   await world.daemon[Symbol.asyncDispose]();
   expect(await ended).toEqual({
     name: "dev.assistant.Error.Cancelled",
-    text: "the companion is ending",
+    text: "the companion is shutting down",
   });
   await world.daemon.closed;
   await world.bus[Symbol.asyncDispose]();

@@ -22,7 +22,7 @@ export function formatAnswer(answer: ModelAnswer): string {
 
 /** Refuses as a person does. */
 export const declineQuestion: PassTurn["ask"] = async () => {
-  throw new DeniedError("declined", "the answer was no");
+  throw new DeniedError("declined", "the user declined");
 };
 
 /** The agent pass over a real agent and a model that answers what the test says, one answer a step. */

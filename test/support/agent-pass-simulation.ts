@@ -236,7 +236,7 @@ export class AgentPassSimulation {
     };
     switch (answer) {
       case "no":
-        throw new DeniedError("declined", "the answer was no");
+        throw new DeniedError("declined", "the user declined");
       case "expires":
         await clock.advance(301_000);
         return forever(asked);

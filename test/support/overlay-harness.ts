@@ -155,7 +155,7 @@ export class ScriptedUi implements OverlayUi {
   }
 
   #call(call: string): void {
-    if (this.owner === undefined) throw new AssistantError("not_found", "no frontend is there");
+    if (this.owner === undefined) throw new AssistantError("not_found", "there is no frontend");
     if (this.failure) throw this.failure;
     this.calls.push(call);
   }

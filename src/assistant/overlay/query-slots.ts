@@ -1,11 +1,11 @@
 /**
- * So many queries run at a time. Of those that wait, the next one is of the connection that has the fewest
- * running, so that a program with many queries cannot keep another one's single query from its turn.
+ * A fair concurrency limit for queries. The next waiting query is one of the connection with the fewest running
+ * queries, so that a program with many queries cannot delay the single query of another.
  */
 export class QuerySlots {
   readonly #capacity: number;
   readonly #running = new Map<string, number>();
-  /** In the order in which they came. */
+  /** In the order of arrival. */
   readonly #waiting: WaitingQuery[] = [];
   #used = 0;
 
@@ -21,7 +21,7 @@ export class QuerySlots {
     return this.#used;
   }
 
-  /** Resolves when there is a place; rejects with the signal's reason. */
+  /** Resolves when a slot is free; rejects with the signal's reason. */
   async acquire(connection: string, signal: AbortSignal): Promise<QuerySlot> {
     await this.#waitForSlot(connection, false, signal);
     return new QuerySlot({
@@ -76,7 +76,7 @@ export class QuerySlots {
     return best;
   }
 
-  /** A query that has begun, and for which a person has just been asked, does not line up again. */
+  /** A query that resumes after a question has priority over new queries. */
   #isBefore(one: WaitingQuery, other: WaitingQuery): boolean {
     if (one.hasBegun !== other.hasBegun) return one.hasBegun;
     return this.#countRunning(one.connection) < this.#countRunning(other.connection);
@@ -93,7 +93,7 @@ interface WaitingQuery {
   readonly start: () => void;
 }
 
-/** One query's place. It is given back for as long as a person is asked, who may take minutes. */
+/** The slot of one query. It is released while the query waits for the user, which may take minutes. */
 export class QuerySlot implements Disposable {
   readonly #enter: () => Promise<void>;
   readonly #leave: () => void;

@@ -135,7 +135,7 @@ describe("a query on a real bus", () => {
     const refusal = await other.getRefusal("Cancel", "t", id);
     expect(refusal).toEqual({
       name: "dev.assistant.Error.NotFound",
-      text: `there is no query ${id} of this connection`,
+      text: `this connection has no query ${id}`,
     });
     await client.call("Cancel", "t", id);
     await client.call("Cancel", "t", id);
@@ -207,13 +207,13 @@ describe("bad input", () => {
     ["", {}, INVALID, "prompt is empty"],
     ["x".repeat(1_048_577), {}, LIMITS, "prompt has 1048577 bytes"],
     ["x", { my_stuf: true }, INVALID, 'there is no option "my_stuf"'],
-    ["x", { my_stuff: "yes" }, INVALID, '"my_stuff" is of the type "s"'],
-    ["x", { window: 1 }, INVALID, '"window" is of the type "u"'],
-    ["x", { lane: "fast" }, INVALID, "lane has to be agent or chat"],
-    ["x", { model_hint: true }, INVALID, '"model_hint" is of the type "b"'],
+    ["x", { my_stuff: "yes" }, INVALID, '"my_stuff" has the type "s"'],
+    ["x", { window: 1 }, INVALID, '"window" has the type "u"'],
+    ["x", { lane: "fast" }, INVALID, "lane must be agent or chat"],
+    ["x", { model_hint: true }, INVALID, '"model_hint" has the type "b"'],
     ["x", { model_hint: "remote:x" }, INVALID, "model_hint begins with remote:"],
     ["x", { history_json: "[]" }, INVALID, "history_json belongs to the chat lane"],
-    ["x", { lane: "chat", history_json: "" }, INVALID, "history_json has to be an array"],
+    ["x", { lane: "chat", history_json: "" }, INVALID, "history_json must be an array"],
     ["x", { lane: "chat", history_json: "[" }, INVALID, "history_json is not JSON"],
     [
       "x",
@@ -222,14 +222,14 @@ describe("bad input", () => {
       "stands twice",
     ],
     ["x", { lane: "chat", history_json: '[{"__proto__":1}]' }, INVALID, "not allowed"],
-    ["x", chat({}), INVALID, "history_json has to be an array"],
+    ["x", chat({}), INVALID, "history_json must be an array"],
     ["x", chat([[[]]]), INVALID, "nested deeper"],
-    ["x", chat(["x"]), INVALID, "history_json[0] has to be an object"],
-    ["x", chat([turn, { ...turn, role: "tool" }]), INVALID, "history_json[1].role has to be"],
-    ["x", chat([{ role: "user" }]), INVALID, "history_json[0].content has to be a string"],
-    ["x", chat([{ ...turn, name: "me" }]), INVALID, "and nothing else"],
+    ["x", chat(["x"]), INVALID, "history_json[0] must be an object"],
+    ["x", chat([turn, { ...turn, role: "tool" }]), INVALID, "history_json[1].role must be"],
+    ["x", chat([{ role: "user" }]), INVALID, "history_json[0].content must be a string"],
+    ["x", chat([{ ...turn, name: "me" }]), INVALID, "must have only role and content"],
     ["x", chat(Array.from({ length: 257 }, () => turn)), INVALID, "history_json has 257 turns"],
-    ["x", chat([{ ...turn, content: "x".repeat(1_048_576) }]), INVALID, "and may have 1048576"],
+    ["x", chat([{ ...turn, content: "x".repeat(1_048_576) }]), INVALID, "at most 1048576 are allowed"],
   ])("%#: %.20s %j", async (prompt, options, name, text) => {
     const refusal = await client.getRefusal("Ask", "sa{sv}", prompt, toVariants(options));
     expect(refusal.name).toBe(name);
@@ -306,7 +306,7 @@ describe("the frontend", () => {
     ] as const) {
       expect(await client.getRefusal(member, signature, ...body)).toEqual({
         name: "dev.assistant.Error.NotFound",
-        text: expect.stringContaining("no frontend is there"),
+        text: expect.stringContaining("there is no frontend"),
       });
     }
   });

@@ -4,7 +4,7 @@ import { escapeLine } from "./escape-text.ts";
 const PROPERTIES_MAX = 16;
 const TEXT_CHARS_MAX = 80;
 
-/** The arguments of a tool in one line: `Arguments: title (string), body (string, optional): Text in Markdown`. */
+/** Describes a tool's arguments in one line: `Arguments: title (string), body (string, optional): Text in Markdown`. */
 export function describeArguments(schema: JsonObject): string {
   const properties = Object.entries(toObject(schema["properties"]));
   if (properties.length === 0) return "No arguments.";

@@ -95,7 +95,7 @@ describe("Cancel", () => {
     world.overlay.cancel(early, defaultCaller);
     await world.settle();
     expect(world.eventSequence(early)).toBe("cancelled/cancelled");
-    expect(world.finished(early)?.message).toBe("Cancel was called");
+    expect(world.finished(early)?.message).toBe("the query was cancelled");
   });
 
   test("is the end also where a model talks on", async () => {
