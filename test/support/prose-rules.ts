@@ -32,7 +32,7 @@ const words: readonly WordRule[] = [
 /** The first words of a fragment. What follows the first list is a sentence all the same. */
 const FRAGMENT = /^(?:Of|By|As|What|Whether|Who|Whose|Whom|Where|To)\b/;
 const SENTENCE =
-  /^(?:By default\b|As (?:long|soon|far|many|much|in|of|a result)\b|As [^,.]{3,60}, |By [a-z]+ing\b|To [a-z]+ [^.]*, |Where [^,.]*, |What [^,.]* (?:is|are|was|were|has|have|does|did|happens|cannot|can|must|may|needs|stays|goes|remains|counts|matters)\b)/;
+  /^(?:By default\b|As a result\b|As [^,.]{3,60}, |By [a-z]+ing\b|To [a-z]+ [^.]*, |What [^,.]* (?:is|are|was|were|has|have|does|did|happens|cannot|can|must|may|needs|stays|goes|remains|counts|matters)\b)/;
 
 export interface Prose {
   readonly path: string;

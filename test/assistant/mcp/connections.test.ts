@@ -43,7 +43,7 @@ it("leaves an app alone that fails again and again, for longer each time", async
   for (let round = 0; round < 3; round += 1) expect(await fail()).toBe("transport_closed");
   const left = await getToolAppError(world.call(APP, "echo"));
   expect(left.code).toBe("app_unavailable");
-  expect(left.message).toMatch(/failed 3 times in a row and is left alone for 1 s; last: .+/);
+  expect(left.message).toMatch(/failed 3 times in a row and is not called for 1 s; last: .+/);
   expect(app.connections).toBe(3);
   for (const restMs of [1_000, 2_000, 3_000, 3_000]) {
     await clock.advance(restMs - 1);
@@ -149,13 +149,13 @@ it("takes only a folder and a socket that are this user's alone", async () => {
   expect(await readdir(join(world.dir, "assistant"))).toEqual(["apps"]);
   const socket = join(world.socketsDir, `${APP}.sock`);
   await writeFile(socket, "");
-  expect(await reason()).toContain("no socket");
+  expect(await reason()).toContain("is not a socket");
   await rm(socket);
   const app = await RawApp.start(world.socketsDir, "org.example.Other");
   await symlink(join(world.socketsDir, "org.example.Other.sock"), socket);
-  expect(await reason()).toContain("no socket");
+  expect(await reason()).toContain("is not a socket");
   await chmod(world.socketsDir, 0o750);
-  expect(await reason()).toContain("open to others");
+  expect(await reason()).toContain("accessible to other users");
   await app[Symbol.asyncDispose]();
   await rm(world.socketsDir, { recursive: true });
   await symlink(world.dir, world.socketsDir);
@@ -167,7 +167,7 @@ it("a name that leads elsewhere, or is too long for a socket, is refused", async
   await mkdir(world.socketsDir, { recursive: true, mode: 0o700 });
   for (const appId of ["../evil", "a/b", "", ".", "a..b", "a\0b", `org.${"x".repeat(200)}`]) {
     expect((await getToolAppError(world.call(appId, "echo"))).message).toContain(
-      "cannot be the name",
+      "cannot be a socket name",
     );
   }
 });

@@ -18,7 +18,10 @@ import {
   toRefusedResult,
 } from "./planned-call.ts";
 
-/** Ends that the journal did not take; a disk that stays full must not fill the memory too. */
+/**
+ * Results that the journal could not record are kept in memory up to this number, because a full disk must not fill
+ * the memory too.
+ */
 const UNSAVED_MAX = 256;
 
 interface UnsavedResult extends EndedCall {
@@ -35,7 +38,10 @@ interface CallCompletionDependencies {
   readonly logger: Logger;
 }
 
-/** Writes down how calls end: first in the ledger, then in the journal, and never neither. */
+/**
+ * Records how calls end, first in the ledger and then in the journal. What either of them rejects is kept and tried
+ * again.
+ */
 export class CallCompletionRecorder {
   readonly #dependencies: CallCompletionDependencies;
   readonly #unsaved = new Map<number, UnsavedResult>();
@@ -45,8 +51,8 @@ export class CallCompletionRecorder {
   }
 
   /**
-   * The tool has been called, and nothing can make that undone: the end counts, whoever fails to write it
-   * down. A call that is not journaled is answered while its result is on the way to the ledger.
+   * Records the result of a tool that was called. The call is final even if the ledger or the journal cannot record
+   * it. The answer to a call without a journal row does not wait for the ledger.
    */
   async recordDispatched(
     call: PlannedCall,
@@ -82,7 +88,7 @@ export class CallCompletionRecorder {
     return this.#finish(call, { status: "executed", detail }, entry, isJournaled, kept);
   }
 
-  /** A parked call ends without having been dispatched. `entries` tell of it; the last one is the end. */
+  /** Records the end of a parked call that was not dispatched. The last of `entries` is the end. */
   async recordUndispatched(
     call: PlannedCall,
     refusal: CallRefusal,
@@ -99,12 +105,12 @@ export class CallCompletionRecorder {
     return end;
   }
 
-  /** How a call ended that was parked; undefined: it has not, or nobody remembers it. */
+  /** Returns the result of an ended call; undefined if it has not ended or is no longer kept. */
   find(callId: number): EndedCall | undefined {
     return this.#unsaved.get(callId) ?? this.#dependencies.journal.findEnded(callId);
   }
 
-  /** Tries once more to write down what the journal did not take. */
+  /** Tries again to record the results that the journal could not record. */
   retryUnsaved(): void {
     for (const [callId, { from, result: end }] of this.#unsaved) {
       try {
@@ -112,7 +118,7 @@ export class CallCompletionRecorder {
           endedMs: this.#dependencies.clock.now(),
         });
       } catch {
-        // Said when it happened. The next start ends the call, as one that was interrupted.
+        // Logged when it happened first. The next start ends the call as interrupted.
         return;
       }
       this.#unsaved.delete(callId);
@@ -149,7 +155,7 @@ export class CallCompletionRecorder {
     if (this.#save(call, "dispatching", end, owed, compensation) || !compensation) return end;
     // The compensation is not on the disk, so Undo will not find it.
     const { undo: _, ...rest } = end.detail;
-    const message = `${call.tool.title}: done; it cannot be undone: the journal did not take it`;
+    const message = `${call.tool.title}: done; it cannot be undone: the journal could not record it`;
     const without = { ...end, detail: { ...rest, message, undoable: false } };
     const unsaved = this.#unsaved.get(call.callId);
     if (unsaved) this.#unsaved.set(call.callId, { ...unsaved, result: without });
@@ -174,12 +180,12 @@ export class CallCompletionRecorder {
       )
         this.#dependencies.logger.error(
           { call: call.callId, from },
-          "a call had ended in the journal before",
+          "the journal already had the end of a call",
         );
     } catch (err) {
       this.#dependencies.logger.error(
         { err, call: call.callId },
-        "the journal did not take the end of a call",
+        "the journal could not record the end of a call",
       );
       if (this.#unsaved.size >= UNSAVED_MAX) {
         for (const oldest of this.#unsaved.keys()) {
@@ -196,7 +202,10 @@ export class CallCompletionRecorder {
     return true;
   }
 
-  /** The call that takes it back, one that would be taken; a string: why there is none. */
+  /**
+   * Returns a compensation whose arguments are valid, a string with the reason why there is none, or undefined if
+   * the tool declares none.
+   */
   #buildCompensation(
     call: PlannedCall,
     result: PlannedCall["args"] | undefined,
@@ -208,6 +217,6 @@ export class CallCompletionRecorder {
     const tool = call.app.tools.find((one) => one.name === compensation.tool);
     if (!tool) return `${call.app.name} declares no tool ${compensation.tool}`;
     const invalid = this.#dependencies.planner.checkArguments(tool, compensation.args);
-    return invalid ? `${tool.name} would not take it: ${invalid.message}` : compensation;
+    return invalid ? `${tool.name} rejects the arguments: ${invalid.message}` : compensation;
   }
 }

@@ -1,16 +1,16 @@
 import type { Migration } from "../../../base/sqlite.ts";
 
 /**
- * calls: those that were parked, and those that can be undone. A call that runs at once and leaves nothing
- * to undo is in the ledger only, and so costs no flush here.
+ * calls: the calls that were parked and the calls that can be undone. A call that runs at once and cannot be undone
+ * is only in the ledger, and so needs no flush here.
  *
  *   parked -> dispatching -> ended      confirmed
- *   parked -> ended                     declined, expired, restarted, or not allowed any more
- *   dispatching -> parked               the ledger did not take the dispatch: nothing has happened
- *   dispatching -> ended                at once, without having been parked
+ *   parked -> ended                     declined, expired, restarted, or no longer allowed
+ *   dispatching -> parked               the ledger rejected the dispatch: the app was not called
+ *   dispatching -> ended                run at once, never parked
  *
- * undo_state, of an executed call that has a compensation: ready -> running -> undone, or back to ready
- * where the compensation failed; ready -> skipped.
+ * undo_state of an executed call with a compensation: ready -> running -> undone, or back to ready if the
+ * compensation failed; ready -> skipped.
  */
 export const callJournalMigrations: readonly Migration[] = [
   `

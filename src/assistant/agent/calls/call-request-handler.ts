@@ -20,7 +20,7 @@ import type { LiveDefinitions } from "./live-definitions.ts";
 import type { PendingConfirmations } from "./pending-confirmations.ts";
 import { type CallRefusal, type PlannedCall, toRefusedResult } from "./planned-call.ts";
 
-/** Names in an answer are cut to what a name can be. */
+/** Longer names in an answer are cut. */
 const NAME_CHARS_MAX = 256;
 
 interface CallRequestDependencies {
@@ -33,12 +33,12 @@ interface CallRequestDependencies {
   readonly ids: CallIds;
   readonly pendingConfirmations: PendingConfirmations;
   readonly definitions: LiveDefinitions;
-  /** Of the daemon. */
+  /** Aborts when the daemon stops. */
   readonly lifetime: AbortSignal;
   readonly logger: Logger;
 }
 
-/** From a request to its answer: refused, run at once, or parked. */
+/** Answers a request: refuses it, runs it at once, or parks it. */
 export class CallRequestHandler {
   readonly #dependencies: CallRequestDependencies;
 
@@ -46,7 +46,7 @@ export class CallRequestHandler {
     this.#dependencies = dependencies;
   }
 
-  /** Rejects with `ledger_unavailable` where the journal has no number left for the call. */
+  /** Rejects with `ledger_unavailable` if the journal cannot reserve an id for the call. */
   async handle(request: CallRequest, caller: Caller): Promise<CallAnswer> {
     const callId = this.#dependencies.ids.next();
     const held = this.#dependencies.quotas.startCall(caller, request.argsJson.length);
@@ -57,7 +57,7 @@ export class CallRequestHandler {
         caller,
         held.refusal,
       );
-      // The first of a flood is enough: an entry for each would make it a flood of the ledger.
+      // Only the first refusal of a burst has a ledger entry; otherwise a flood of calls would flood the ledger.
       return held.isFirst ? this.#refuse(call) : toCallAnswer(call);
     }
     try {
@@ -95,7 +95,7 @@ export class CallRequestHandler {
       : toCallAnswer(call, receipts[0]);
   }
 
-  /** At once. Only what can be undone has a place in the journal. */
+  /** Runs a call at once. Only a call that can be undone has a row in the journal. */
   async #run(plan: PlannedCall): Promise<CallResult> {
     const isJournaled = plan.tool.undo !== undefined;
     if (isJournaled) {
@@ -123,10 +123,10 @@ export class CallRequestHandler {
     try {
       this.#dependencies.journal.forget(callId);
     } catch (err) {
-      // The next start ends it as interrupted, which says too much, but nothing wrong.
+      // The next start reports it as interrupted, although it did not run.
       this.#dependencies.logger.warn(
         { err, call: callId },
-        "the journal lags behind a call that did not run",
+        "the journal could not delete a call that did not run",
       );
     }
   }

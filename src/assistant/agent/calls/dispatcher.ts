@@ -15,7 +15,7 @@ export interface ToolInvocation {
   readonly args: JsonObject;
 }
 
-/** What came of it: `dispatch` stands in the ledger, and the app may have been reached. */
+/** The result of a call whose `dispatch` entry is in the ledger, so that the app may have been called. */
 export interface DispatchResult {
   readonly dispatch: Receipt;
   readonly outcome: CallOutcome;
@@ -32,8 +32,8 @@ interface DispatcherDependencies {
 }
 
 /**
- * The one place where a tool is called: calls, confirmed calls and compensations. The app, its activation
- * included, is not reached before the COMMIT of the dispatch entry, and never twice for one entry.
+ * The only code that calls tools: calls that run at once, confirmed calls and compensations. An app is neither
+ * started nor called before the commit of the dispatch entry, and never called twice for one entry.
  */
 export class Dispatcher {
   readonly #dependencies: DispatcherDependencies;
@@ -43,8 +43,8 @@ export class Dispatcher {
   }
 
   /**
-   * Writes `before` and then `dispatch` in one commit, and calls the tool. A refusal: the ledger did not take
-   * them, and nothing has happened. Never rejects.
+   * Appends `before` and then `dispatch` in one commit, and calls the tool. Returns a refusal if the ledger
+   * rejected the entries; the tool was not called then. Never rejects.
    */
   async dispatch(
     call: ToolInvocation,
@@ -59,7 +59,7 @@ export class Dispatcher {
     );
     if (isRefusal(receipts)) return receipts;
     const dispatch = receipts.at(-1);
-    if (!dispatch) return failedRefusal("ledger_unavailable", "the ledger gave no receipt");
+    if (!dispatch) return failedRefusal("ledger_unavailable", "the ledger returned no receipt");
     const startedMs = this.#dependencies.clock.now();
     const outcome = await this.#callTool(call);
     return { dispatch, outcome, ms: Math.max(0, this.#dependencies.clock.now() - startedMs) };
@@ -80,12 +80,15 @@ export class Dispatcher {
       if (err instanceof ToolAppError) return toFailedOutcome(err);
       if (this.#dependencies.lifetime.aborted)
         return failedRefusal("interrupted", "the assistant was shut down before the app answered");
-      // A fault of ours. Whether the tool ran is not known, which is what this code says.
+      // A bug in Berth. The code says that it is unknown whether the tool ran.
       this.#dependencies.logger.error(
         { err, app: app.appId, tool: tool.name },
-        "a call of a tool failed",
+        "a tool call failed unexpectedly",
       );
-      return failedRefusal("transport_closed", `the call of ${tool.name} broke off`);
+      return failedRefusal(
+        "transport_closed",
+        `an internal error interrupted the call of ${tool.name}`,
+      );
     }
   }
 }

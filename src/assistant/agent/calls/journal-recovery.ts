@@ -7,9 +7,9 @@ import type { CallJournal, UnfinishedCall } from "./call-journal.ts";
 import { type CallRefusal, deniedRefusal, failedRefusal } from "./planned-call.ts";
 
 /**
- * Ends what a daemon left open that is no more. Nothing is sent to any app: a parked call is denied, since
- * nobody may know any more who is asked what; of one that was under way nobody knows whether it ran. Where the
- * ledger does not take the entries now, the journal owes them. Throws where the journal cannot be written.
+ * Ends the calls that a dead daemon left open. No app is called: a parked call is denied, because its prompts may
+ * be gone; for a call that was running, the result says that it is unknown whether it ran. If the ledger rejects
+ * the entries, they go to the journal's outbox. Throws if the journal cannot be written.
  */
 export async function recoverJournal(options: {
   readonly journal: CallJournal;
@@ -45,12 +45,12 @@ export async function recoverJournal(options: {
     if (call.state === "dispatching")
       logger.warn(
         { call: call.call, app: call.app, tool: call.tool },
-        "a call was interrupted; whether it ran is not known, and it cannot be undone",
+        "a call was interrupted; it is unknown whether it ran, and it cannot be undone",
       );
   }
   for (const { call, tool, entry } of undos) {
     journal.recordUndoEnd(call, "ready", owed(entry));
-    logger.warn({ call, tool }, "an undo was interrupted; whether it ran is not known");
+    logger.warn({ call, tool }, "an undo was interrupted; it is unknown whether it ran");
   }
   journal.prune(nowMs);
 }
@@ -63,11 +63,12 @@ function buildRecoveryEnd(call: UnfinishedCall): {
   if (state === "parked") {
     const refusal = deniedRefusal(
       "restarted",
-      "the assistant was started anew; ask for the call again",
+      "the assistant was restarted; request the call again",
     );
     return { refusal, entry: expiredEntry(place, "restarted") };
   }
-  const message = "the assistant died before the app answered; whether the call ran is not known";
+  const message =
+    "the assistant stopped before the app answered; it is unknown whether the call ran";
   const refusal = failedRefusal("interrupted", message);
   return { refusal, entry: resultEntry(place, refusal) };
 }

@@ -17,9 +17,10 @@ interface LedgerOutboxDependencies {
 }
 
 /**
- * Entries about what has happened already, or has been given up, which the ledger did not take: they wait in
- * the journal until it does. An entry that stands before an act never comes here: without it there is no act.
- * Where the daemon dies between the ledger's commit and the journal's, an entry stands twice.
+ * The outbox for ledger entries about events that have already happened, or about cancelled calls. Entries that the
+ * ledger rejected wait in the journal until it accepts them. An entry that must precede an effect never waits here:
+ * without it, the effect does not happen. If the daemon dies between the ledger's commit and the journal's, the
+ * ledger has an entry twice.
  */
 export class LedgerOutbox {
   readonly #dependencies: LedgerOutboxDependencies;
@@ -32,27 +33,30 @@ export class LedgerOutbox {
     this.#dependencies = dependencies;
   }
 
-  /** For an entry that no other transaction of the journal writes down. */
+  /** Adds an entry that is not part of another transaction of the journal. */
   enqueue(entry: NewEntry): void {
     try {
       this.#dependencies.journal.enqueueEntry(entry);
       this.scheduleFlush();
     } catch (err) {
-      this.#dependencies.logger.error({ err, entry: entry.name }, "an entry of the ledger is lost");
+      this.#dependencies.logger.error({ err, entry: entry.name }, "a ledger entry is lost");
     }
   }
 
-  /** Soon, and again and again until the ledger has taken them. */
+  /** Flushes soon, and repeats with a growing delay until the outbox is empty. */
   scheduleFlush(): void {
     if (this.#cancelTimer || this.#isFlushing || this.#dependencies.tasks.signal.aborted) return;
-    this.#cancelTimer = this.#dependencies.clock.setTimer(backoffMs(this.#retries, retryBackoff), () => {
-      this.#cancelTimer = undefined;
-      this.#dependencies.tasks.run("flush the ledger outbox", () => this.flush());
-    });
+    this.#cancelTimer = this.#dependencies.clock.setTimer(
+      backoffMs(this.#retries, retryBackoff),
+      () => {
+        this.#cancelTimer = undefined;
+        this.#dependencies.tasks.run("flush the ledger outbox", () => this.flush());
+      },
+    );
     this.#retries += 1;
   }
 
-  /** In their order, until one is refused. */
+  /** Appends the entries in order and stops at the first that the ledger rejects. */
   async flush(): Promise<void> {
     if (this.#isFlushing) return;
     this.#isFlushing = true;
@@ -68,10 +72,7 @@ export class LedgerOutbox {
       }
       isFlushed = this.#dependencies.journal.oldestQueuedEntry() === undefined;
     } catch (err) {
-      this.#dependencies.logger.warn(
-        { err },
-        "the journal does not say which entries the ledger is owed",
-      );
+      this.#dependencies.logger.warn({ err }, "the journal cannot read its queued ledger entries");
     } finally {
       this.#isFlushing = false;
     }
@@ -89,8 +90,8 @@ export class LedgerOutbox {
       return true;
     } catch (err) {
       if (err instanceof AssistantError && err.code === "ledger_unavailable") return false;
-      // It would be refused for ever, and keep the others waiting.
-      this.#dependencies.logger.error({ err, entry: entry.name }, "an entry of the ledger is lost");
+      // The ledger would always reject it, and the entries behind it would never be appended.
+      this.#dependencies.logger.error({ err, entry: entry.name }, "a ledger entry is lost");
       return true;
     }
   }

@@ -23,23 +23,23 @@ import {
   toRefusedResult,
 } from "./planned-call.ts";
 
-/** How long a person has to answer. */
+/** Time that the user has to answer. */
 const CONFIRMATION_TTL_MS = 300_000;
-/** Of arguments in one list of calls: 64 calls with a megabyte each, told twice, are more than a bus takes. */
+/** Limits the arguments in one list of calls: 64 calls with a megabyte each, written twice, exceed a D-Bus message. */
 const LISTED_BYTES_MAX = 4 * 1024 * 1024;
-/** Timers stand still while the machine sleeps, so the boot clock is looked at this often at least. */
+/** Timers pause while the machine sleeps, so the boot clock is read at least this often. */
 const CHECK_INTERVAL_MS_MAX = 5_000;
 
 interface ParkedCall {
   readonly plan: PlannedCall;
-  /** As everybody was asked. */
+  /** The spec that the listeners received. */
   readonly spec: ConfirmationSpec;
   readonly expiresBootMs: number;
-  /** Somebody has answered, or the time is up; all who answer later wait for the same end. */
+  /** Set when an answer is being processed or the call is expiring; later answers wait for the same result. */
   pendingResult: Promise<CallResult> | undefined;
 }
 
-/** How an answer came out. Not over: nothing has happened, and the call waits on. */
+/** The outcome of an answer. If not settled, nothing has happened and the call stays parked. */
 interface DecisionOutcome {
   readonly result: CallResult;
   readonly isSettled: boolean;
@@ -64,11 +64,11 @@ interface PendingConfirmationsDependencies {
   readonly logger: Logger;
 }
 
-/** Calls that wait for a person. Who may answer is decided by whoever asks; this is what an answer does. */
+/** Keeps the calls that wait for confirmation and carries out the answers. The agent decides who may answer. */
 export class PendingConfirmations {
   readonly #dependencies: PendingConfirmationsDependencies;
   readonly #parked = new Map<number, ParkedCall>();
-  /** In the journal still `dispatching`, because it did not take that nothing has happened. */
+  /** Calls that are still `dispatching` in the journal, because it could not record that they did not run. */
   readonly #unreleased = new Set<number>();
   #cancelTimer: (() => void) | undefined;
 
@@ -76,12 +76,12 @@ export class PendingConfirmations {
     this.#dependencies = dependencies;
   }
 
-  /** Who asked for the parked call; undefined: no such call is parked. */
+  /** Returns the caller that requested a parked call; undefined if no such call is parked. */
   findRequester(callId: number): Caller | undefined {
     return this.#parked.get(callId)?.plan.caller;
   }
 
-  /** Those that nobody has answered, oldest first; with `requester` only what that sandboxed app asked for. */
+  /** Returns the unanswered calls, oldest first; with `requester`, only the calls of that sandboxed app. */
   list(requester: string | undefined): readonly ConfirmationSpec[] {
     const specs: ConfirmationSpec[] = [];
     let bytes = 0;
@@ -96,7 +96,7 @@ export class PendingConfirmations {
     return specs;
   }
 
-  /** Waits for the ledger, the journal and the ledger again, in this order; then everybody is told. */
+  /** Writes to the ledger, the journal and the ledger again, in this order; then notifies the listeners. */
   async park(
     plan: PlannedCall,
     disposition: "confirm-chip" | "confirm-modal",
@@ -136,7 +136,7 @@ export class PendingConfirmations {
     }
   }
 
-  /** Undefined: no such call is parked. */
+  /** Returns undefined if no such call is parked. */
   async answer(callId: number, approve: boolean, by: Caller): Promise<CallResult | undefined> {
     const parked = this.#parked.get(callId);
     if (!parked) return undefined;
@@ -172,7 +172,7 @@ export class PendingConfirmations {
     return { callId: plan.callId, disposition, detail };
   }
 
-  /** Everything about this call goes through here, one after the other. */
+  /** Every decision about a parked call runs here, one at a time. */
   #decide(parked: ParkedCall, work: () => Promise<DecisionOutcome>): Promise<CallResult> {
     const { callId, caller } = parked.plan;
     const deciding = work().then(
@@ -185,7 +185,7 @@ export class PendingConfirmations {
         return end;
       },
       (error: unknown) => {
-        // The journal knows whether it was dispatched, and will not give it out again.
+        // The journal knows if the call was dispatched, and does not dispatch it again.
         this.#resumeWaiting(parked);
         throw error;
       },
@@ -231,13 +231,13 @@ export class PendingConfirmations {
     } catch (err) {
       this.#dependencies.logger.warn(
         { err, call: plan.callId },
-        "the journal lags behind a parked call",
+        "the journal still lists a parked call as dispatching",
       );
     }
     return this.#keepWaiting(plan, dispatched);
   }
 
-  /** Holds even where the ledger cannot be written: nothing is done either way. */
+  /** Succeeds even if the ledger cannot be written, because the app is not called either way. */
   async #decline(plan: PlannedCall, by: Caller): Promise<DecisionOutcome> {
     const entry = entries.answeredEntry(plan, "declined", by);
     const refusal = deniedRefusal("declined", `${plan.tool.title} was declined`);
@@ -258,13 +258,13 @@ export class PendingConfirmations {
     try {
       this.#release(plan.callId);
     } catch {
-      // The journal does not take the end either, then, and says so there.
+      // The journal cannot record the end either, which is logged then.
     }
     return this.#dependencies.completions.recordUndispatched(plan, refusal, endEntries);
   }
 
   #keepWaiting(plan: PlannedCall, refusal: CallRefusal): DecisionOutcome {
-    const message = `${refusal.message}; the call waits for confirmation as before`;
+    const message = `${refusal.message}; the call still waits for confirmation`;
     return { result: toRefusedResult(plan, { ...refusal, message }), isSettled: false };
   }
 
@@ -326,6 +326,6 @@ function toSettled(end: CallResult): DecisionOutcome {
 export function unknownCallRefusal(callId: number): CallRefusal {
   return failedRefusal(
     "unknown_call",
-    `no call ${callId} waits for confirmation, or has waited lately`,
+    `no call ${callId} waits for confirmation or has waited recently`,
   );
 }

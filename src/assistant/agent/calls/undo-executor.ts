@@ -26,19 +26,19 @@ interface UndoDependencies {
 }
 
 /**
- * Takes calls back, the last one first, one at a time. The arguments of a compensation were fixed when its
- * call was executed; it needs no confirmation of its own, since it was part of what was confirmed.
+ * Reverts calls, the last one first, one at a time. The arguments of a compensation were fixed when its call was
+ * executed; it needs no confirmation of its own, because the user confirmed it together with the call.
  *
  *   journal: running, one attempt more -> ledger: agent.undo.dispatch -> app
  *   -> ledger: agent.undo.result -> journal: undone, or ready again
  *
- * One that failed, or was under way when the daemon died, is tried again by the next Undo, as an attempt of
- * its own: whether it ran is not known, and only a person can tell, who may skip it.
+ * A compensation that failed, or was running when the daemon died, is tried again by the next Undo as another
+ * attempt: it is unknown whether it ran. The user can check that and skip the call instead.
  */
 export class UndoExecutor {
   readonly #dependencies: UndoDependencies;
   #isBusy = false;
-  /** Undone, though the journal did not take it: never again in this life. */
+  /** Undone calls that the journal could not mark as undone; this process does not undo them again. */
   readonly #undoneUnsaved = new Set<number>();
 
   constructor(dependencies: UndoDependencies) {
@@ -46,8 +46,8 @@ export class UndoExecutor {
   }
 
   /**
-   * The last call that can be undone; for a sandboxed app the last that it asked for itself. Rejects with
-   * `busy` while another one runs: whoever presses the button twice wants one call back, not two.
+   * Reverts the last call that can be undone; for a sandboxed app, the last one that it requested itself. Rejects
+   * with `busy` while another undo runs, so that a double click reverts only one call.
    */
   async undo(caller: Caller): Promise<UndoReport> {
     return this.#runExclusively(async () => {
@@ -79,17 +79,17 @@ export class UndoExecutor {
   }
 
   /**
-   * That call stays as it is. Rejects with `not_found` where it cannot be undone anyway, with `forbidden`
-   * where a sandboxed app did not ask for it, and with `busy`.
+   * Leaves that call as it is. Rejects with `not_found` if it cannot be undone, with `forbidden` if a sandboxed app
+   * did not request it, and with `busy`.
    */
   async skip(callId: number, caller: Caller): Promise<UndoReport> {
     return this.#runExclusively(async () => {
       const call = this.#dependencies.journal.findUndoable(callId);
       const owner = sandboxedApp(caller);
       if (owner !== undefined && call?.requester !== owner)
-        throw new AssistantError("forbidden", `call ${callId} is not one that ${owner} asked for`);
+        throw new AssistantError("forbidden", `call ${callId} was not requested by ${owner}`);
       if (!call || this.#undoneUnsaved.has(callId))
-        throw new AssistantError("not_found", `call ${callId} is not one that can be undone`);
+        throw new AssistantError("not_found", `call ${callId} cannot be undone`);
       const place = { call: call.call, app: call.app, tool: call.compensation.tool };
       const entry = undoResultEntry(place, { status: "skipped", code: "ok" });
       const receipts = await appendBatch(
@@ -109,7 +109,7 @@ export class UndoExecutor {
 
   async #runExclusively<T>(work: () => Promise<T>): Promise<T> {
     if (this.#isBusy)
-      throw new AssistantError("busy", "another call is being undone; try again when it is", {
+      throw new AssistantError("busy", "another call is being undone; try again afterwards", {
         retryAfterSeconds: 1,
       });
     this.#isBusy = true;
@@ -120,7 +120,7 @@ export class UndoExecutor {
     }
   }
 
-  /** What would be called, as it is declared today; or why it may not be. */
+  /** Returns the compensation as it is declared now, or the reason why it may not be called. */
   #findCompensation(top: UndoableCall): ToolInvocation | CallRefusal {
     const found = this.#dependencies.planner.findTool(top.app, top.compensation.tool);
     if ("code" in found) return found;
@@ -166,7 +166,7 @@ export class UndoExecutor {
     } catch (err) {
       this.#dependencies.logger.error(
         { err, call: callId, isUndone },
-        "the journal did not take an undo",
+        "the journal could not record an undo",
       );
       if (isUndone) this.#undoneUnsaved.add(callId);
       for (const entry of owed) this.#dependencies.outbox.enqueue(entry);
@@ -177,8 +177,11 @@ export class UndoExecutor {
     try {
       this.#dependencies.journal.revertUndoStarted(callId);
     } catch (err) {
-      // It stays `running`, which Undo takes for ready; only an attempt too many is counted.
-      this.#dependencies.logger.warn({ err, call: callId }, "the journal lags behind an undo");
+      // It stays `running`, which Undo treats like `ready`; only the number of attempts is one too high.
+      this.#dependencies.logger.warn(
+        { err, call: callId },
+        "the journal could not revert the start of an undo",
+      );
     }
   }
 

@@ -13,14 +13,14 @@ interface AppConnectionOptions extends Pick<HandshakeOptions, "appId" | "clock" 
   readonly changes: ToolChanges;
 }
 
-/** One connection to one app, from the handshake to its end. What it learns of the app ends with it. */
+/** One connection to one app, from the handshake to its end. Cached tools are dropped with it. */
 export class AppConnection {
   readonly #options: AppConnectionOptions;
   #tools: Promise<ReadonlyMap<string, LiveTool>> | undefined;
   #calls = 0;
   #stopIdleTimer = () => {};
 
-  /** Rejects with ToolAppError, or the signal's reason. `onClosed` comes once, whoever closed it. */
+  /** Rejects with ToolAppError or the signal's reason. `onClosed` is called once, for each kind of close. */
   static async open(
     options: Omit<HandshakeOptions, "onToolsChanged" | "onEnded"> & {
       readonly onClosed: (connection: AppConnection) => void;
@@ -53,7 +53,7 @@ export class AppConnection {
     return this.#options.transport.isClosed;
   }
 
-  /** What the app's tools are now. Rejects with ToolAppError, or the signal's reason. */
+  /** Returns the app's current tools. Rejects with ToolAppError or the signal's reason. */
   async getTools(signal: AbortSignal): Promise<ReadonlyMap<string, LiveTool>> {
     const { count, isNotified: isTold } = this.#options.changes;
     if (!this.#tools || !isTold || this.#options.changes.knownCount !== count) {
@@ -67,14 +67,14 @@ export class AppConnection {
     return await raceWithAbort(this.#tools, signal);
   }
 
-  /** Rejects with ToolAppError, or the signal's reason. Sent once. */
+  /** Sends the call once. Rejects with ToolAppError or the signal's reason. */
   async call(name: string, args: JsonObject, signal: AbortSignal): Promise<ToolResult> {
     if (this.#calls >= this.#options.limits.callsMax) {
-      const message = `${this.#options.appId} has ${this.#calls} calls to answer already: try again later`;
+      const message = `${this.#options.appId} already has ${this.#calls} calls to answer: try again later`;
       throw new ToolAppError("app_unavailable", message);
     }
     const result = await this.#exchange(this.#options.limits.callTimeoutMs, signal, (options) =>
-      // Not callTool: that one compiles the app's output schema, and may send a call twice.
+      // client.callTool would compile the app's output schema and might send a call twice.
       this.#options.client.request(
         { method: "tools/call", params: { name, arguments: { ...args } } },
         options,
@@ -109,7 +109,7 @@ export class AppConnection {
     );
   }
 
-  /** One exchange with the app, bounded in time; what goes wrong becomes a ToolAppError. */
+  /** Sends one request with a time limit, and turns errors into ToolAppError. */
   async #exchange<T>(
     limitMs: number,
     signal: AbortSignal,
@@ -119,7 +119,7 @@ export class AppConnection {
     this.#calls += 1;
     this.#stopIdleTimer();
     const stop = new AbortController();
-    // The reason is told to the app: nothing of the caller's.
+    // The reason is sent to the app, so it must not contain the caller's own reason.
     const onAbort = () => stop.abort("cancelled");
     signal.addEventListener("abort", onAbort, { once: true });
     let isLate = false;
@@ -138,7 +138,7 @@ export class AppConnection {
         throw new ToolAppError("timeout", message, { cause: error });
       }
       const failure = toRequestFailure(this.#options.appId, error);
-      // To check what is wrong in an answer is dear: an app that gives such answers begins anew.
+      // Validating a wrong answer is expensive: an app that sends one must connect again.
       if (failure.code === "bad_result") await this.close();
       throw this.isClosed && failure.code === "timeout"
         ? connectionLostError(this.#options.appId, error)
@@ -159,7 +159,7 @@ export class AppConnection {
     );
   }
 
-  /** Apps of 2026 tell of changes for as long as they keep the subscription; then they have to be asked. */
+  /** Apps of MCP 2026 report changes only while the subscription lasts; afterwards the list is read for each call. */
   #watchSubscription(): void {
     if (this.#options.client.getProtocolEra() !== "modern") return;
     const doesChange = this.#options.client.getServerCapabilities()?.tools?.listChanged === true;
@@ -173,14 +173,14 @@ export class AppConnection {
 }
 
 interface ToolChanges {
-  /** How often the app has said that its tools have changed. */
+  /** Number of change notifications from the app. */
   count: number;
-  /** The count as of which the tools are known. */
+  /** Value of `count` when the tools were last listed. */
   knownCount?: number;
   isNotified: boolean;
 }
 
-/** In 2026 it may be any value; a result that is no object goes where older apps have to put theirs. */
+/** In MCP 2026 structuredContent may be any value; older revisions put a value that is not an object under `result`. */
 function toStructuredResult(value: unknown): JsonObject | undefined {
   if (value === undefined) return undefined;
   return isJsonObject(value) ? value : { result: value };

@@ -17,9 +17,9 @@ import { defaultMcpLimits, type McpLimits } from "./mcp-limits.ts";
 import { SocketFolder } from "./socket-folder.ts";
 
 /**
- * Apps that speak MCP on a Unix socket of their own, `<app id>.sock` in one folder of the user. One
- * connection for each app, opened on demand and closed when it has been idle. Apps share nothing, so that
- * one that hangs or floods is waited for by its own callers only.
+ * Apps that speak MCP on their own Unix sockets, `<app id>.sock` in one folder of the user. Each app has one
+ * connection, opened on demand and closed when idle. Apps share nothing, so an app that hangs or floods delays only
+ * its own callers.
  */
 export class McpApps implements ToolApps, AsyncDisposable {
   readonly #folder: SocketFolder;
@@ -32,7 +32,7 @@ export class McpApps implements ToolApps, AsyncDisposable {
   readonly #disposal = new AbortController();
 
   constructor(options: {
-    /** `$XDG_RUNTIME_DIR/assistant/apps`; made when it is first needed. */
+    /** `$XDG_RUNTIME_DIR/assistant/apps`; created on first use. */
     readonly socketsDir: string;
     readonly activator: Activator;
     readonly clock: Clock;
@@ -44,7 +44,7 @@ export class McpApps implements ToolApps, AsyncDisposable {
     this.#clock = options.clock;
     this.#logger = options.logger;
     this.#limits = { ...defaultMcpLimits, ...options.limits };
-    // Each app that is being connected listens: many of them are no leak.
+    // Each connecting app adds a listener, so the default warning at ten listeners does not apply.
     setMaxListeners(0, this.#disposal.signal);
   }
 
@@ -68,7 +68,7 @@ export class McpApps implements ToolApps, AsyncDisposable {
     const result = await this.#withConnection(app, signal, (connection) =>
       connection.call(name, args, signal),
     );
-    // Not before: an app that crashes at each call tells what its tools are each time.
+    // Listing tools does not count as success, because an app that crashes at each call can still list them.
     this.#getConnector(app.appId).recordSuccess();
     return result;
   }
@@ -83,9 +83,9 @@ export class McpApps implements ToolApps, AsyncDisposable {
     return found?.isThere ?? false;
   }
 
-  /** Calls under way reject with `transport_closed`. */
+  /** Running calls reject with `transport_closed`. */
   async [Symbol.asyncDispose](): Promise<void> {
-    this.#disposal.abort(new ToolAppError("transport_closed", "the assistant is ending"));
+    this.#disposal.abort(new ToolAppError("transport_closed", "the assistant is shutting down"));
     await Promise.all([...this.#connectors.values()].map((link) => link.close()));
   }
 
@@ -100,7 +100,7 @@ export class McpApps implements ToolApps, AsyncDisposable {
     try {
       return await use(connection);
     } catch (error) {
-      // A tool that fails, or takes its time, is an app that works.
+      // A tool that fails or is slow does not mean that the app failed.
       if (connection.isClosed) link.recordFailure(error, connection);
       throw error;
     }

@@ -20,13 +20,13 @@ interface SocketTransportOptions {
   readonly socket: Socket;
   readonly clock: Clock;
   readonly limits: McpLimits;
-  /** Whoever closed it. */
+  /** Called once, whichever side closed the connection. */
   readonly onEnded: () => void;
 }
 
 /**
- * MCP over one connection: JSON-RPC, a message a line. What is no message, or too much of one, ends the
- * connection, since nothing that comes after it can be trusted to be whole; `endedBy` has the reason then.
+ * MCP over one connection: JSON-RPC with one message per line. An invalid or too large message closes the
+ * connection, because the rest of the stream cannot be trusted; `closeReason` has the reason then.
  */
 export class SocketTransport implements Transport {
   onclose?: () => void;
@@ -35,24 +35,24 @@ export class SocketTransport implements Transport {
 
   readonly #options: SocketTransportOptions;
   readonly #splitter: FrameSplitter;
-  /** What the app may say that nobody asked it for. */
+  /** Limits messages that are not answers to pending requests. */
   readonly #unsolicited: TokenBucket;
   /** Requests that were sent and neither answered nor cancelled. */
   readonly #pendingRequests = new Set<RequestId>();
   #isClosed = false;
   #closeReason: ToolAppError | undefined;
 
-  /** Takes the socket over: connected, and not read from yet. */
+  /** Takes ownership of a connected socket that has not been read from yet. */
   constructor(options: SocketTransportOptions) {
     this.#options = options;
     this.#splitter = new FrameSplitter(options.limits.frameBytesMax);
     const { unsolicitedPerSecond: perSecond, unsolicitedBurst: burst } = options.limits;
     this.#unsolicited = new TokenBucket({ perSecond, burst }, options.clock);
-    this.#options.socket.on("error", () => {}); // followed by "close", which says it all
+    this.#options.socket.on("error", () => {}); // "close" follows and is handled below
     this.#options.socket.once("close", () => this.#finishClose());
   }
 
-  /** Why this side closed; undefined while it is open, and where the app did, or `close`. */
+  /** The reason why this side closed; undefined while it is open, or if the app or `close` closed it. */
   get closeReason(): ToolAppError | undefined {
     return this.#closeReason;
   }
@@ -62,18 +62,20 @@ export class SocketTransport implements Transport {
   }
 
   async start(): Promise<void> {
-    if (this.isClosed) throw new SdkError(SdkErrorCode.NotConnected, "the app has closed");
+    if (this.isClosed)
+      throw new SdkError(SdkErrorCode.NotConnected, "the app has closed the connection");
     this.#options.socket.on("data", (chunk: Buffer) => this.#read(chunk));
   }
 
-  /** Resolves when it was handed to the system, or waits in a bounded queue. */
+  /** Resolves when the message was written, or is in a bounded queue. */
   async send(message: JSONRPCMessage): Promise<void> {
-    if (this.isClosed) throw new SdkError(SdkErrorCode.NotConnected, "the app has closed");
+    if (this.isClosed)
+      throw new SdkError(SdkErrorCode.NotConnected, "the app has closed the connection");
     this.#trackRequest(message);
     this.#options.socket.write(serializeMessage(message));
     if (this.#options.socket.writableLength > this.#options.limits.outgoingBytesMax) {
-      this.#fail("transport_closed", "does not read what is sent to it");
-      throw new SdkError(SdkErrorCode.SendFailed, "the app does not read");
+      this.#fail("transport_closed", "does not read its messages");
+      throw new SdkError(SdkErrorCode.SendFailed, "the app does not read its messages");
     }
   }
 
@@ -104,7 +106,7 @@ export class SocketTransport implements Transport {
       checkNesting(line);
       const value: unknown = JSON.parse(line);
       if (Array.isArray(value)) {
-        this.#fail("bad_result", "sent a batch, which MCP does not have");
+        this.#fail("bad_result", "sent a batch, which MCP does not allow");
         return;
       }
       if (typeof value === "object" && value !== null) {
@@ -115,7 +117,7 @@ export class SocketTransport implements Transport {
       const what =
         error instanceof MessageBoundsError
           ? `sent ${error.message}`
-          : "sent a line that is no message of JSON-RPC";
+          : "sent a line that is not a JSON-RPC message";
       this.#fail("bad_result", what);
       return;
     }
@@ -126,16 +128,16 @@ export class SocketTransport implements Transport {
       const { unsolicitedPerSecond: unaskedPerSecond } = this.#options.limits;
       this.#fail(
         "transport_closed",
-        `sent more than ${unaskedPerSecond} messages in a second that nobody asked for`,
+        `sent more than ${unaskedPerSecond} unsolicited messages in a second`,
       );
       return;
     }
-    // Late answers, and those with an id that was never sent.
+    // Ignores late answers and answers with unknown ids.
     if (isAnswer && !isSolicited) return;
     try {
       this.onmessage?.(message);
     } catch {
-      this.#fail("bad_result", "sent a message that MCP does not have");
+      this.#fail("bad_result", "sent a message that is not part of MCP");
     }
   }
 

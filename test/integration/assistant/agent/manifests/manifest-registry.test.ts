@@ -94,10 +94,10 @@ describe("a started registry", () => {
     expect(reportOf(registry)).toEqual([
       ["org.example.A", "taken"],
       ["org.example.B", "taken"],
-      ["org.example.C", "rejected", "version 3 is newer than this Berth, which reads 1"],
+      ["org.example.C", "rejected", "version 3 is too new: this Berth reads version 1"],
     ]);
     expect(log).toContain(
-      'a tool manifest is rejected {"app":"org.example.C","pointer":"/svc_manifest","reason":"version 3 is newer than this Berth, which reads 1"}',
+      'a tool manifest is rejected {"app":"org.example.C","pointer":"/svc_manifest","reason":"version 3 is too new: this Berth reads version 1"}',
     );
   });
 
@@ -215,7 +215,7 @@ describe("folders in order", () => {
     registries.push(registry);
     expect(idsOf(registry)).toEqual(["org.example.Notes"]);
     expect(() => new ManifestRegistry({ ...common, builtIn: [{}] })).toThrow(
-      "a built-in manifest is wrong: /svc_manifest must be 1, not nothing",
+      "a built-in manifest is invalid: /svc_manifest must be 1, not nothing",
     );
   });
 });
@@ -231,12 +231,12 @@ describe("files that are not what they should be", () => {
     chmodAfterWrite(join(own, "org.example.Large.json"), " ".repeat(2 ** 20 + 1));
     try {
       expect(reportOf(await started())).toEqual([
-        ["org.example.Dangling", "rejected", "it is a link to nothing"],
-        ["org.example.Folder", "rejected", "it is no plain file"],
+        ["org.example.Dangling", "rejected", "it is a broken link"],
+        ["org.example.Folder", "rejected", "it is not a regular file"],
         ["org.example.Large", "rejected", "the file is larger than 1 MiB"],
-        ["org.example.Loop", "rejected", "its links lead in a circle"],
-        ["org.example.Pipe", "rejected", "it is no plain file"],
-        ["org.example.Socket", "rejected", "it is no plain file"],
+        ["org.example.Loop", "rejected", "its links form a cycle"],
+        ["org.example.Pipe", "rejected", "it is not a regular file"],
+        ["org.example.Socket", "rejected", "it is not a regular file"],
       ]);
     } finally {
       server.close();
@@ -248,9 +248,13 @@ describe("files that are not what they should be", () => {
     chmodSync(write(own, "org.example.Group"), 0o664);
     symlinkSync(write(root, "org.example.Link"), join(own, "org.example.Link.json"));
     expect(reportOf(await started())).toEqual([
-      ["org.example.Any", "rejected", "anybody may write it; take that away with chmod o-w"],
+      [
+        "org.example.Any",
+        "rejected",
+        "every user may write it; remove that permission with chmod o-w",
+      ],
       ["org.example.Group", "taken", "its group may write it"],
-      ["org.example.Link", "taken", expect.stringContaining("leads out of the folder")],
+      ["org.example.Link", "taken", expect.stringContaining("link to a file outside the folder")],
     ]);
   });
 

@@ -66,7 +66,7 @@ describe("is taken", () => {
 
   it("with a warning where a required property is not described", () => {
     expect(faultsOf(about({}, { required: ["aa"] }))).toEqual([
-      '/required/0: "aa" does not stand in properties; did you mean "a"?',
+      '/required/0: "aa" is not in properties; did you mean "a"?',
     ]);
   });
 });
@@ -81,25 +81,29 @@ describe("is refused", () => {
     }),
   );
   it.each<[string, Schema, string]>([
-    ["a list", { type: "array" }, '/type: must be "object", since arguments are one, not "array"'],
+    [
+      "a list",
+      { type: "array" },
+      '/type: must be "object", because arguments are an object, not "array"',
+    ],
     ["an unknown draft", { $schema: "urn:x", type: "object" }, "/$schema: must be left out"],
-    ["a wrong type", about({ type: "strng" }), '"strng" is no type; did you mean "string"?'],
+    ["a wrong type", about({ type: "strng" }), '"strng" is not a type; did you mean "string"?'],
     [
       "a wrong word",
       about({ maxlength: 1 }),
-      '/properties/a/maxlength: "maxlength" is no keyword of JSON Schema 2020-12; did you mean "maxLength"?',
+      '/properties/a/maxlength: "maxlength" is not a keyword of JSON Schema 2020-12; did you mean "maxLength"?',
     ],
     ["a wrong value", about({ maxLength: -1 }), "/properties/a/maxLength: must be >= 0"],
     ["a schema that is none", about(1), "/properties/a: must be a schema, not 1"],
     [
       "a remote reference",
       about({ $ref: "http://example.org/a" }),
-      '/properties/a/$ref: "http://example.org/a" leads out of the schema',
+      '/properties/a/$ref: "http://example.org/a" points outside the schema',
     ],
     [
       "a lost reference",
       about({ $ref: "#/$defs/b" }),
-      '/properties/a/$ref: "#/$defs/b" leads to no schema',
+      '/properties/a/$ref: "#/$defs/b" does not point to a schema',
     ],
     [
       "a reference to no schema",
@@ -107,12 +111,12 @@ describe("is refused", () => {
         { $ref: "#/properties/b/const" },
         { properties: { a: { $ref: "#/properties/b/const" }, b: { const: {} } } },
       ),
-      "leads to no schema",
+      "does not point to a schema",
     ],
     [
       "itself",
       about({ $ref: "#" }),
-      "/properties/a/$ref: the schema contains itself, so that it has no bound",
+      "/properties/a/$ref: the schema contains itself, so its size has no bound",
     ],
     [
       "itself, two steps on, unused",
@@ -132,11 +136,11 @@ describe("is refused", () => {
     ],
     ["depth", about(deep(31)), "schemas are nested deeper than 32 levels"],
     ["size", about({ description: "x".repeat(2 ** 16) }), "larger than 64 KiB"],
-    ["look-ahead", about({ pattern: "(?=a)b" }), "/properties/a/pattern: is no pattern of RE2"],
-    ["back references", about({ pattern: "(a)\\1" }), "is no pattern of RE2"],
-    ["a pattern that is none", about({ pattern: "(" }), "is no pattern of RE2"],
+    ["look-ahead", about({ pattern: "(?=a)b" }), "/properties/a/pattern: is not an RE2 pattern"],
+    ["back references", about({ pattern: "(a)\\1" }), "is not an RE2 pattern"],
+    ["a pattern that is none", about({ pattern: "(" }), "is not an RE2 pattern"],
     ["a huge pattern", about({ pattern: "a".repeat(1001) }), "it is longer than 1000 characters"],
-    ["many repetitions", about({ pattern: "((a{100}){100}){100}" }), "is no pattern of RE2"],
+    ["many repetitions", about({ pattern: "((a{100}){100}){100}" }), "is not an RE2 pattern"],
     [
       "an unknown format",
       about({ format: "emial" }),
@@ -145,19 +149,19 @@ describe("is refused", () => {
     [
       "unique items of any kind",
       about({ uniqueItems: true }),
-      "/properties/a/uniqueItems: compares each item with each",
+      "/properties/a/uniqueItems: compares all items pairwise",
     ],
-    ["a then without its if", about(then({})), '/properties/a/then: does nothing without "if"'],
+    ["a then without its if", about(then({})), '/properties/a/then: has no effect without "if"'],
     [
       "an if without its then",
       about({ if: {} }),
-      '/properties/a/if: does nothing without "then" or "else"',
+      '/properties/a/if: has no effect without "then" or "else"',
     ],
-    ["no value at all", about({ enum: [] }), "/properties/a/enum: must have a value"],
+    ["no value at all", about({ enum: [] }), "/properties/a/enum: must have at least one value"],
     [
       "a pattern for what has a property",
       { type: "object", properties: { ab: {} }, patternProperties: { "^a": {} } },
-      '/patternProperties/^a: also matches "ab", which stands in properties',
+      '/patternProperties/^a: also matches "ab", which is in properties',
     ],
   ])("%s", (_, schema, fault) => {
     expect(faultsOf(schema).join("\n")).toContain(fault);
@@ -233,7 +237,7 @@ describe("arguments", () => {
     );
     expect(check(schema, { a: "abcd", tier: 2, teir: 1 })).toEqual([
       "/b~1c: is missing",
-      '/teir: is no argument that the tool takes; did you mean "tier"?',
+      '/teir: is not an argument of this tool; did you mean "tier"?',
       "/a: must NOT have more than 3 characters",
       '/tier: must be one of "x", 1',
     ]);
@@ -256,7 +260,7 @@ describe("arguments", () => {
   it("may hold what the comparison calls", () => {
     const schema = about({ enum: [{ valueOf: 1 }] });
     expect(check(schema, { a: { valueOf: 1 } })).toEqual([
-      ': holds a member "valueOf" or "toString" that is not taken',
+      ': holds a member "valueOf" or "toString", which is not allowed',
     ]);
   });
 
@@ -266,7 +270,7 @@ describe("arguments", () => {
     expect(check(about({ type: "string", pattern: "^(a+)+$" }), { a: `${text}!` })).toHaveLength(1);
     expect(check(about({ type: "string", pattern: "^(a|a)*$" }), { a: text })).toEqual([]);
     expect(check(about({ type: "string", format: "url" }), { a: `http://${text}` })).toEqual([
-      '/a: must be of the format "url"',
+      '/a: must have the format "url"',
     ]);
     expect(performance.now() - started).toBeLessThan(UNBOUNDED_AFTER_MS);
   });

@@ -42,16 +42,16 @@ describe("lint", () => {
       text.replace('"maxLength": 120', '"maxlength": 120'),
     );
     expect(await lines(file)).toEqual([
-      "2:3 /svc_manifest version 7 is newer than this Berth, which reads 1",
+      "2:3 /svc_manifest version 7 is too new: this Berth reads version 1",
       '6:5 /mcp/transport must be "unix", not "tcp"',
-      '23:13 /tools/0/input_schema/properties/title/maxlength "maxlength" is no keyword of JSON Schema 2020-12; did you mean "maxLength"?',
+      '23:13 /tools/0/input_schema/properties/title/maxlength "maxlength" is not a keyword of JSON Schema 2020-12; did you mean "maxLength"?',
     ]);
   });
 
   it("points at what is around a thing that is missing", async () => {
     const file = write("org.example.Notes.json", notes({ tools: [{ name: "a", tier: "read" }] }));
     expect(await lines(file)).toEqual([
-      "10:5 /tools/0/description is missing: people decide by it, and the tool is found by it",
+      "10:5 /tools/0/description is missing: people decide by it, and tool discovery searches it",
       expect.stringMatching(/^10:5 \/tools\/0\/input_schema must be a JSON Schema, not nothing/),
     ]);
   });
@@ -76,7 +76,7 @@ describe("lint", () => {
     ]);
     expect(await lines(write("draft.manifest", notes()))).toEqual([]);
     expect(await lines(write("draft.json", notes()))).toEqual([
-      '3:3 /app_id is "org.example.Notes", so the file must be called "org.example.Notes.json"',
+      '3:3 /app_id is "org.example.Notes", so the file must be named "org.example.Notes.json"',
     ]);
   });
 
@@ -144,7 +144,7 @@ describe("berth tools lint", () => {
     const { code, errors } = await lint(["org.example.Notes.json"]);
     expect([code, errors]).toEqual([
       0,
-      expect.stringContaining(`${odd}:57:3: warning: /titel: "titel" is no field of this`),
+      expect.stringContaining(`${odd}:57:3: warning: /titel: "titel" is not a known field here`),
     ]);
   });
 
@@ -167,7 +167,7 @@ describe("berth tools lint", () => {
             {
               pointer: "/tools/0/input_schema/type",
               severity: "error",
-              message: 'must be "object", since arguments are one, not "array"',
+              message: 'must be "object", because arguments are an object, not "array"',
               line: 1,
               column: 186,
             },

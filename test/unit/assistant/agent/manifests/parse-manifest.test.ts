@@ -80,12 +80,12 @@ describe("a good manifest", () => {
   it("may hold fields that mean nothing, with a warning that names the nearest", () => {
     const document = notesManifest({ appid: "x", mcp: { transport: "unix", activateable: true } });
     expect(warningsOf(document)).toEqual([
-      '/appid: "appid" is no field of this; it is ignored; did you mean "app_id"?',
-      '/mcp/activateable: "activateable" is no field of this; it is ignored; did you mean "activatable"?',
+      '/appid: "appid" is not a known field here; it is ignored; did you mean "app_id"?',
+      '/mcp/activateable: "activateable" is not a known field here; it is ignored; did you mean "activatable"?',
     ]);
     expect(warningsOf(withTools(tool({ inputSchema: {}, constructor: 1 })))).toEqual([
-      '/tools/0/inputSchema: "inputSchema" is no field of this; it is ignored; did you mean "input_schema"?',
-      '/tools/0/constructor: "constructor" is no field of this; it is ignored',
+      '/tools/0/inputSchema: "inputSchema" is not a known field here; it is ignored; did you mean "input_schema"?',
+      '/tools/0/constructor: "constructor" is not a known field here; it is ignored',
     ]);
   });
 });
@@ -109,13 +109,13 @@ describe("a bad manifest", () => {
       "/tools/2/name",
     ]);
     expect(faults.map(({ message }) => message)).toEqual([
-      "version 2 is newer than this Berth, which reads 1",
+      "version 2 is too new: this Berth reads version 1",
       'must be a reverse-domain name such as "org.example.Notes", not "Notes"',
       'must be "unix", not "tcp"',
       'must be true or false, not "yes"',
       'must be 1 to 128 letters, digits, "_", "." and "-", not "b c"',
       'must be "read", "write" or "destructive", not "wirte"; did you mean "write"?',
-      '"a" is declared at /tools/0 already',
+      '"a" is already declared at /tools/0',
     ]);
   });
 
@@ -126,8 +126,8 @@ describe("a bad manifest", () => {
     ['{"app_id": 1, "app_id": 2}', 'the key "app_id" stands twice in one object', true],
     ['{"tools": [{"__proto__": {}}]}', 'the key "__proto__" is not allowed', true],
     ["[".repeat(65) + "]".repeat(65), "the file is nested deeper than 64 levels", true],
-    ["[]", "a manifest is an object, not a list", false],
-    ["null", "a manifest is an object, not null", false],
+    ["[]", "a manifest must be an object, not a list", false],
+    ["null", "a manifest must be an object, not null", false],
   ])("is no object: %s", (text, message, isCut) => {
     const parsed = parseText(text);
     expect(parsed.faults).toEqual([
@@ -145,7 +145,7 @@ describe("a bad manifest", () => {
 
   it("is called otherwise than its file", () => {
     expect(errorsOf(notesManifest({ app_id: "org.example.Mail" }))).toEqual([
-      '/app_id: is "org.example.Mail", so the file must be called "org.example.Mail.json"',
+      '/app_id: is "org.example.Mail", so the file must be named "org.example.Mail.json"',
     ]);
   });
 
@@ -210,12 +210,12 @@ describe("undo", () => {
     [
       "an argument too few",
       { tool: "remove", map: {} },
-      '/tools/0/undo/map: does not give "id", which "remove" requires',
+      '/tools/0/undo/map: does not provide "id", which "remove" requires',
     ],
     [
       "an argument too few, with no map at all",
       { tool: "remove" },
-      '/tools/0/undo/map: does not give "id", which "remove" requires',
+      '/tools/0/undo/map: does not provide "id", which "remove" requires',
     ],
     [
       "a field that the input has not",
@@ -225,12 +225,12 @@ describe("undo", () => {
     [
       "a constant",
       { tool: "remove", map: { id: "1" } },
-      '/tools/0/undo/map/id: must be "$input.<field>" or "$result.<field>", with further fields behind dots, not "1"',
+      '/tools/0/undo/map/id: must be "$input.<field>" or "$result.<field>", with further fields after dots, not "1"',
     ],
     [
       "all of the result",
       { tool: "remove", map: { id: "$result" } },
-      '/tools/0/undo/map/id: must be "$input.<field>" or "$result.<field>", with further fields behind dots, not "$result"',
+      '/tools/0/undo/map/id: must be "$input.<field>" or "$result.<field>", with further fields after dots, not "$result"',
     ],
   ])("names %s", (_, undo, fault) => {
     expect(errorsOf(create(undo))).toEqual([fault]);
@@ -262,7 +262,7 @@ describe("undo", () => {
   it("names a type that never fits", () => {
     const undo = { tool: "remove", map: { id: "$input.count" } };
     expect(errorsOf(create(undo, { count: { type: "integer" } }))).toEqual([
-      '/tools/0/undo/map/id: "$input.count" is of another type than "id" of "remove"',
+      '/tools/0/undo/map/id: "$input.count" has another type than "id" of "remove"',
     ]);
     expect(errorsOf(create(undo, { count: { type: ["integer", "string"] } }))).toEqual([]);
   });
@@ -270,7 +270,7 @@ describe("undo", () => {
   it("warns of what cannot be known, or makes no sense", () => {
     const undo = { tool: "remove", map: { id: "$input.note.id" } };
     expect(warningsOf(create(undo, { note: { type: "object" } }))).toEqual([
-      '/tools/0/undo/map/id: "$input.note.id": the input schema does not say whether there is such a field',
+      '/tools/0/undo/map/id: "$input.note.id": the input schema does not say if there is such a field',
     ]);
     const optional = withTools(
       tool({
@@ -282,8 +282,8 @@ describe("undo", () => {
     );
     expect(warningsOf(optional)).toEqual([
       "/tools/0/undo: a tool that only reads has nothing to undo",
-      '/tools/0/undo/tool: "remove" only reads: it takes nothing back',
-      '/tools/0/undo/map/id: "$input.id" may be left out, and a call without it cannot be undone: "remove" requires "id"',
+      '/tools/0/undo/tool: "remove" only reads, so it cannot undo anything',
+      '/tools/0/undo/map/id: "$input.id" is optional, and a call without it cannot be undone: "remove" requires "id"',
     ]);
   });
 
