@@ -2,11 +2,11 @@ import { expect } from "vitest";
 import { openedBy } from "./open-descriptors.ts";
 import type { RemoteCompanionHarness } from "./remote-companion-harness.ts";
 
-/** What a daemon has that somebody has to give back. */
+/** Resources of a daemon that clients must release. */
 export interface Held {
-  /** Descriptors of files, pipes and whatever else is no socket. */
+  /** Descriptors of files, pipes and others that are not sockets. */
   readonly files: number;
-  /** Without the connections to the two sides that answer, which may be kept. */
+  /** Sockets except connections to the system instance and the providers, which may be kept open. */
   readonly sockets: number;
   readonly timers: number;
   readonly underWay: number;
@@ -14,18 +14,18 @@ export interface Held {
   readonly pending: unknown;
 }
 
-/** Of one provider; what the daemon keeps at most. */
+/** Most connections that the daemon keeps open to one provider. */
 const KEPT_MAX = 8;
-/** Less than it takes until something is said to clients that wait, by which it would be seen that they have gone. */
+/** Shorter than the interval of keep-alive data for waiting clients, which would also reveal closed connections. */
 const BACK_MS_MAX = 8_000;
 
-export async function heldBy(desk: RemoteCompanionHarness): Promise<Held> {
-  const metrics = await desk.metrics();
-  const { files, sockets } = descriptorsOf(desk.companion.ready.pid);
-  const { active, pending } = await desk.countQueries();
+export async function heldBy(harness: RemoteCompanionHarness): Promise<Held> {
+  const metrics = await harness.metrics();
+  const { files, sockets } = descriptorsOf(harness.companion.ready.pid);
+  const { active, pending } = await harness.countQueries();
   return {
     files,
-    sockets: sockets - desk.cloudProvider.connections - desk.localProvider.connections,
+    sockets: sockets - harness.cloudProvider.connections - harness.localProvider.connections,
     timers: metrics.get('nodejs_active_resources{type="Timeout"}') ?? 0,
     underWay: metrics.get("berth_inference_requests_underway") ?? 0,
     active,
@@ -33,20 +33,20 @@ export async function heldBy(desk: RemoteCompanionHarness): Promise<Held> {
   };
 }
 
-/** Waits until the daemon has no more than it had, and is asked for nothing any more. */
-export async function isBackAt(before: Held, desk: RemoteCompanionHarness): Promise<void> {
+/** Waits until the daemon holds no more than before and no request is pending. */
+export async function isBackAt(before: Held, harness: RemoteCompanionHarness): Promise<void> {
   const { timers, ...others } = before;
   const now = async () => {
-    const { timers: timersNow, ...rest } = await heldBy(desk);
-    // The clocks of kept connections, of which there were fewer.
+    const { timers: timersNow, ...rest } = await heldBy(harness);
+    // Allows for the timers of kept connections, of which there were fewer before.
     return { ...rest, timersMore: Math.max(0, timersNow - timers - KEPT_MAX) };
   };
   await expect
     .poll(now, { timeout: BACK_MS_MAX, interval: 50 })
     .toEqual({ ...others, timersMore: 0 });
-  for (const side of [desk.cloudProvider, desk.localProvider])
+  for (const side of [harness.cloudProvider, harness.localProvider])
     expect(side.requests.filter(({ state }) => state === "open")).toEqual([]);
-  expect(desk.cloudProvider.connections).toBeLessThanOrEqual(KEPT_MAX);
+  expect(harness.cloudProvider.connections).toBeLessThanOrEqual(KEPT_MAX);
 }
 
 function descriptorsOf(pid: number): { readonly files: number; readonly sockets: number } {

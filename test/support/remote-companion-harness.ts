@@ -17,25 +17,25 @@ export const REMOTE_MODEL = "remote:cloud:test-model";
 export const LOCAL_MODEL = "tiny";
 
 export interface RemoteCompanionHarnessOptions {
-  /** What both sides do with a chat; undefined: they repeat what it says. */
+  /** The reply of both sides to a chat request; undefined: they repeat the prompt. */
   readonly script?: (request: ProviderRequest) => ScriptedResponse | undefined;
   readonly environment?: Readonly<Record<string, string>>;
   /** False: it is only prepared, and has no provider yet. */
   readonly isStarted?: boolean;
-  /** The provider records what key it is sent, and takes any. */
+  /** If true, the provider accepts and records any key. */
   readonly acceptsAnyKey?: boolean;
-  /** PEM of those that it trusts beside the provider's own. */
+  /** PEM certificates that the companion trusts in addition to the provider's own. */
   readonly extraAuthorities?: readonly string[];
 }
 
 /**
- * The real companion on a bus of its own, a provider over TLS, what answers in place of the system instance, and a
- * person's frontend.
+ * The real companion on its own bus, with a provider over TLS, a substitute for the system instance, and a user's
+ * frontend.
  */
 export class RemoteCompanionHarness implements AsyncDisposable {
   readonly bus: TestSessionBus;
   readonly companion: CompanionProcess;
-  /** Of the person; the folder of the companion's state. */
+  /** The folder of the companion's state. */
   readonly dataDir: string;
   readonly cloudProvider: TestProvider;
   readonly localProvider: TestProvider;
@@ -91,7 +91,7 @@ export class RemoteCompanionHarness implements AsyncDisposable {
     this.#cleanup = cleanup;
   }
 
-  /** The provider is there, has its key, and prompts may go to it. */
+  /** Adds the provider with its key and gives consent to send prompts. */
   async configureProvider(): Promise<void> {
     await this.frontend.call(
       "Remote1",
@@ -109,17 +109,17 @@ export class RemoteCompanionHarness implements AsyncDisposable {
     await this.frontend.call("Remote1", "SetKey", "ss", "cloud", PROVIDER_KEY);
   }
 
-  /** Before all else ends. */
+  /** Runs a step before everything else is closed. */
   defer(step: () => unknown): void {
     this.#cleanup.defer(step);
   }
 
-  /** Another frontend, on a connection of its own. */
+  /** Connects another frontend on its own connection. */
   async connectFrontend(): Promise<FrontendClient> {
     return await FrontendClient.connect(this.bus.address);
   }
 
-  /** A streamed chat on the companion's port. */
+  /** Starts a streamed chat on the companion's port. */
   chat(model: string, text: string): HttpChat {
     return new HttpChat(this.companion.ready.url, {
       model,
@@ -128,7 +128,7 @@ export class RemoteCompanionHarness implements AsyncDisposable {
     });
   }
 
-  /** Vectors of a text. */
+  /** Requests the embedding of a text. */
   embed(model: string, input: string): HttpChat {
     return new HttpChat(this.companion.ready.url, { model, input }, "/v1/embeddings");
   }
@@ -137,18 +137,18 @@ export class RemoteCompanionHarness implements AsyncDisposable {
     return new HttpChat(this.companion.ready.url, undefined, path);
   }
 
-  /** In the companion's ledger, which may be in use; of this name, or all. */
+  /** Entries of the companion's ledger, which may be in use; of this name, or all. */
   entries(name?: string): readonly TailEntry[] {
     using ledger = OfflineLedger.open(this.dataDir);
     return ledger.tail(1_000_000).filter(({ body }) => body.name === (name ?? body.name));
   }
 
-  /** What the provider was asked to answer. */
+  /** Chat requests that the provider received. */
   listChatRequests(): readonly ProviderRequest[] {
     return this.cloudProvider.requests.filter(({ path }) => path.endsWith("/chat/completions"));
   }
 
-  /** A call of Remote1: `answered`, or the name of its error. */
+  /** Calls a method of Remote1 and returns `answered`, or the name of its error. */
   async getOutcome(
     member: string,
     signature: string,
@@ -157,7 +157,7 @@ export class RemoteCompanionHarness implements AsyncDisposable {
     return getCallOutcome(this.frontend.call("Remote1", member, signature, ...args));
   }
 
-  /** GetStatus: queries that run, and that wait for a person. */
+  /** Returns numbers from GetStatus: queries that run, and queries that wait for the user. */
   async countQueries(): Promise<{ readonly active: unknown; readonly pending: unknown }> {
     const [status] = await this.frontend.call("Overlay1", "GetStatus");
     if (!(status instanceof Map)) throw new Error("no status");
@@ -167,7 +167,7 @@ export class RemoteCompanionHarness implements AsyncDisposable {
     };
   }
 
-  /** `/metrics`, each line by its name with its labels. */
+  /** Returns the values of `/metrics` by name with labels. */
   async metrics(): Promise<ReadonlyMap<string, number>> {
     const { text } = await this.get("/metrics").result;
     const lines = text.split("\n").filter((line) => line !== "" && !line.startsWith("#"));
@@ -185,19 +185,19 @@ export class RemoteCompanionHarness implements AsyncDisposable {
 }
 
 export interface HttpChatResult {
-  /** 0: there was no answer. */
+  /** 0 if there was no answer. */
   readonly status: number;
   readonly headers: IncomingMessage["headers"];
   readonly text: string;
-  /** Of the error, as the answer's body or as an event of the stream; undefined: there was none. */
+  /** Error code from the answer's body or from an event of the stream; undefined if there was no error. */
   readonly code: string | undefined;
 }
 
-/** A request on a connection of its own, which its client can leave at any time. Without a body it is a GET. */
+/** A request on its own connection, which its client can close at any time. Without a body it is a GET. */
 export class HttpChat {
-  /** Something of the body has come. Never rejects. */
+  /** Resolves when part of the body has arrived. Never rejects. */
   readonly begun: Promise<void>;
-  /** Never rejects: also how far it came that was left or cut. */
+  /** The result, even of an incomplete answer. Never rejects. */
   readonly result: Promise<HttpChatResult>;
   readonly #request;
 
@@ -238,7 +238,7 @@ export class HttpChat {
     this.#request.destroy();
   }
 
-  /** What it said, its events put together. */
+  /** Returns the text of all events. */
   async readAnswer(): Promise<string> {
     const { text } = await this.result;
     const pieces = text.matchAll(/"content":("(?:[^"\\]|\\.)*")/g);

@@ -127,8 +127,8 @@ class ServingBus implements OpenBus {
     void this.#handleLoss(connection);
     // One match rule for all disconnects; a rule per caller would cost a round trip before each first answer.
     const rule = `type='signal',sender='${BUS_NAME}',path='${BUS_PATH}',interface='${BUS_NAME}',member='NameOwnerChanged'`;
-    for (const who of ["arg1=''", "arg2=''"])
-      await callBusDaemon(connection, "AddMatch", [`${rule},${who}`], this.#shutdown.signal);
+    for (const filter of ["arg1=''", "arg2=''"])
+      await callBusDaemon(connection, "AddMatch", [`${rule},${filter}`], this.#shutdown.signal);
     this.#times.startRecording();
   }
 

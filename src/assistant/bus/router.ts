@@ -60,9 +60,9 @@ export class Router {
       return;
     }
     // Descriptors that the method does not expect would never be closed.
-    const taken = target.description.inSignature.includes("h") ? fds : [];
-    if (taken.length === 0) closeFds(fds);
-    const running = this.#run(call, taken, target).finally(() => {
+    const acceptedFds = target.description.inSignature.includes("h") ? fds : [];
+    if (acceptedFds.length === 0) closeFds(fds);
+    const running = this.#run(call, acceptedFds, target).finally(() => {
       held[Symbol.dispose]();
       this.#running.delete(running);
     });

@@ -109,7 +109,7 @@ export class Overlay implements OverlayService, AsyncDisposable {
     const queries = [...this.#queries.values()];
     return readOverlayStatus(this.#dependencies, {
       active: queries.filter(({ hasBegun }) => hasBegun).length,
-      asked: queries.filter(({ isWaitingForAnswer: isAsked }) => isAsked).length,
+      asked: queries.filter(({ isWaitingForAnswer }) => isWaitingForAnswer).length,
       startedAtMs: this.#startedAtMs,
       signal: this.#tasks.signal,
     });
@@ -148,11 +148,11 @@ export class Overlay implements OverlayService, AsyncDisposable {
 
   /** Throws `limits_exceeded` if there is no capacity. Some of it is reserved for connections without a query. */
   #checkCapacity(connection: string): void {
-    const { running, waiting, reservedForNew: newcomers } = this.#limits;
-    const places = running + waiting;
-    if (this.#queries.size < places) return;
+    const { running, waiting, reservedForNew: reserved } = this.#limits;
+    const capacity = running + waiting;
+    if (this.#queries.size < capacity) return;
     const isNew = [...this.#queries.values()].every((query) => query.connection !== connection);
-    if (isNew && this.#queries.size < places + newcomers) return;
+    if (isNew && this.#queries.size < capacity + reserved) return;
     throw new AssistantError(
       "limits_exceeded",
       `${running} queries are running and ${waiting} wait: wait for one of them to end`,
@@ -176,12 +176,12 @@ export class Overlay implements OverlayService, AsyncDisposable {
 
   #createTurn(query: OverlayQuery, slot: QuerySlot): QueryTurn {
     const { id, connection } = query;
-    const tell = (word: (listener: OverlayListener) => void) => {
-      if (!query.isEnded) this.#listeners.notify(word);
+    const send = (deliver: (listener: OverlayListener) => void) => {
+      if (!query.isEnded) this.#listeners.notify(deliver);
     };
     return new QueryTurn(this.#dependencies, query, {
-      started: (meta) => tell((listener) => listener.started(id, meta, connection)),
-      token: (text) => tell((listener) => listener.token(id, text, connection)),
+      started: (meta) => send((listener) => listener.started(id, meta, connection)),
+      token: (text) => send((listener) => listener.token(id, text, connection)),
       ask: (request, signal) => this.#askPerson(query, slot, request, signal),
     });
   }
@@ -235,13 +235,13 @@ export class Overlay implements OverlayService, AsyncDisposable {
    * Then shows the frontend's window.
    */
   #showQuestion(query: OverlayQuery, question: UserQuestion, spec: OverlaySpec): void {
-    const tell = (to: string) =>
+    const send = (to: string) =>
       this.#listeners.notify((listener) => listener.confirmationNeeded(query.id, spec, to));
-    tell(query.connection);
+    send(query.connection);
     this.#tasks.run("the frontend", async (signal) => {
       const frontend = await this.#dependencies.ui.connection(signal);
       const isOther = frontend !== undefined && frontend !== query.connection;
-      if (isOther && question.isOpen && !query.isEnded) tell(frontend);
+      if (isOther && question.isOpen && !query.isEnded) send(frontend);
     });
     this.#window.requireVisible(query.id);
   }
@@ -261,8 +261,8 @@ export class Overlay implements OverlayService, AsyncDisposable {
   }
 }
 
-function notWaitingError(words: string, param: string): AssistantError {
-  return new AssistantError("invalid_request", words, { param });
+function notWaitingError(message: string, param: string): AssistantError {
+  return new AssistantError("invalid_request", message, { param });
 }
 
 function noSuchQueryError(queryId: number): AssistantError {

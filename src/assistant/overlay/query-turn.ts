@@ -63,10 +63,10 @@ export class QueryTurn {
   #allowedAddress: string | undefined;
   #sources: readonly SourceMeta[] = [];
 
-  constructor(options: OverlayDependencies, query: OverlayQuery, voice: TurnCallbacks) {
+  constructor(options: OverlayDependencies, query: OverlayQuery, callbacks: TurnCallbacks) {
     this.#dependencies = options;
     this.#query = query;
-    this.#callbacks = voice;
+    this.#callbacks = callbacks;
     this.#route = resolveTurnRoute(options.routes, query.request.modelHint);
   }
 

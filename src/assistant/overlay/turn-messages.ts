@@ -45,10 +45,10 @@ function quoteBlock(
   attributes: Readonly<Record<string, string>>,
   text: string,
 ): string {
-  const said = Object.entries(attributes).map(
+  const attributeList = Object.entries(attributes).map(
     ([key, value]) => ` ${key}=${JSON.stringify(neutralizeTags(value))}`,
   );
-  return `<${name}${said.join("")}>\n${neutralizeTags(text)}\n</${name}>`;
+  return `<${name}${attributeList.join("")}>\n${neutralizeTags(text)}\n</${name}>`;
 }
 
 /** Prevents a quoted text from ending its own quotation, even with blanks and invisible characters in the tag. */

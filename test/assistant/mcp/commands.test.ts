@@ -94,7 +94,7 @@ it("one that ends before it listens is app_unavailable at once, and the log has 
   const failure = await getToolAppError(world.call("org.example.Broken", "x", {}, true));
   expect(failure.code).toBe("app_unavailable");
   expect(failure.message).toContain("ended before it listened");
-  await expect.poll(() => endings).toMatchObject([{ code: 3, said: "it is broken" }]);
+  await expect.poll(() => endings).toMatchObject([{ code: 3, stderr: "it is broken" }]);
 });
 
 it("one that cannot be started is app_unavailable, without the program's path", async () => {

@@ -195,7 +195,7 @@ it("ends what is under way when it is disposed, and begins nothing after", async
   expect((await call).code).toBe("transport_closed");
   const after = await getToolAppError(world.call(APP, "echo"));
   expect(after.code).toBe("transport_closed");
-  expect(after.message).toContain("ending");
+  expect(after.message).toContain("shutting down");
 });
 
 it("keeps nothing of connections that are over", async () => {

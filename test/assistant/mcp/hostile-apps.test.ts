@@ -263,7 +263,7 @@ describe("an app that speaks unasked", () => {
     );
     const failure = await getToolAppError(world.call(APP, "echo"));
     expect(failure.code).toBe("transport_closed");
-    expect(failure.message).toContain("200 messages in a second");
+    expect(failure.message).toContain("200 unsolicited messages in a second");
   });
 
   it("may say a few hundred things at once", async () => {

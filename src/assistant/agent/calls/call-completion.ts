@@ -151,22 +151,23 @@ export class CallCompletionRecorder {
       [entry],
       this.#dependencies.logger,
     );
-    const owed = isRefusal(receipts) ? [entry] : [];
-    if (this.#save(call, "dispatching", end, owed, compensation) || !compensation) return end;
+    const queuedEntries = isRefusal(receipts) ? [entry] : [];
+    if (this.#save(call, "dispatching", end, queuedEntries, compensation) || !compensation)
+      return end;
     // The compensation is not on the disk, so Undo will not find it.
     const { undo: _, ...rest } = end.detail;
     const message = `${call.tool.title}: done; it cannot be undone: the journal could not record it`;
-    const without = { ...end, detail: { ...rest, message, undoable: false } };
+    const irreversible = { ...end, detail: { ...rest, message, undoable: false } };
     const unsaved = this.#unsaved.get(call.callId);
-    if (unsaved) this.#unsaved.set(call.callId, { ...unsaved, result: without });
-    return without;
+    if (unsaved) this.#unsaved.set(call.callId, { ...unsaved, result: irreversible });
+    return irreversible;
   }
 
   #save(
     call: PlannedCall,
     from: "parked" | "dispatching",
     end: CallResult,
-    owed: readonly NewEntry[],
+    queuedEntries: readonly NewEntry[],
     compensation?: Compensation,
   ): boolean {
     const endedMs = this.#dependencies.clock.now();
@@ -175,7 +176,7 @@ export class CallCompletionRecorder {
         !this.#dependencies.journal.recordResult(call.callId, from, end, {
           endedMs,
           compensation,
-          owed,
+          queuedEntries,
         })
       )
         this.#dependencies.logger.error(
@@ -194,10 +195,10 @@ export class CallCompletionRecorder {
         }
       }
       this.#unsaved.set(call.callId, { from, result: end, requester: sandboxedApp(call.caller) });
-      for (const entry of owed) this.#dependencies.outbox.enqueue(entry);
+      for (const entry of queuedEntries) this.#dependencies.outbox.enqueue(entry);
       return false;
     }
-    if (owed.length > 0) this.#dependencies.outbox.scheduleFlush();
+    if (queuedEntries.length > 0) this.#dependencies.outbox.scheduleFlush();
     this.retryUnsaved();
     return true;
   }

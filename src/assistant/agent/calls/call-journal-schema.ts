@@ -26,13 +26,13 @@ export const callJournalMigrations: readonly Migration[] = [
     state TEXT NOT NULL CHECK (state IN ('parked', 'dispatching', 'ended')),
     app_id TEXT NOT NULL,
     tool TEXT NOT NULL,
-    -- The sandboxed app that asked for it; NULL: a program of the user's.
+    -- The sandboxed app that requested the call; NULL: a program outside a sandbox.
     requester TEXT,
-    -- Canonical JSON; gone when the call has ended.
+    -- Canonical JSON; NULL after the call has ended.
     args TEXT,
     ended_ms INTEGER,
     status TEXT CHECK (status IN ('executed', 'failed', 'denied')),
-    -- detail_json, for whoever asks again.
+    -- detail_json, for callers that confirm an ended call again.
     detail TEXT,
     -- Grows with each executed call that can be undone.
     executed INTEGER UNIQUE,
@@ -48,13 +48,13 @@ export const callJournalMigrations: readonly Migration[] = [
   CREATE INDEX calls_ended ON calls (ended_ms) WHERE state = 'ended';
   CREATE INDEX calls_undo ON calls (executed) WHERE undo_state IN ('ready', 'running');
 
-  -- Entries that the ledger did not take when their turn came.
+  -- The outbox: ledger entries that the ledger has rejected so far.
   CREATE TABLE owed (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     entry TEXT NOT NULL
   ) STRICT;
 
-  -- Tools whose app last had another definition than its manifest.
+  -- Tools whose live definition last differed from the manifest.
   CREATE TABLE changed_tools (
     app_id TEXT NOT NULL,
     tool TEXT NOT NULL,

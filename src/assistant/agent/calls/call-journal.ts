@@ -101,10 +101,10 @@ export class CallJournal implements Disposable {
     details: {
       readonly endedMs: number;
       readonly compensation?: Compensation | undefined;
-      readonly owed?: readonly NewEntry[];
+      readonly queuedEntries?: readonly NewEntry[];
     },
   ): boolean {
-    const { endedMs, compensation, owed = [] } = details;
+    const { endedMs, compensation, queuedEntries = [] } = details;
     const hasEnded = this.#transact(() => {
       const executed = compensation ? (this.#sql.lastExecuted.get() ?? 0) + 1 : null;
       const { changes } = this.#sql.end.run({
@@ -118,7 +118,7 @@ export class CallJournal implements Disposable {
         undoArgs: compensation?.argsText ?? null,
         undoState: compensation ? "ready" : null,
       });
-      if (changes === 1) this.#enqueueEntries(owed);
+      if (changes === 1) this.#enqueueEntries(queuedEntries);
       return changes === 1;
     });
     this.#endsUntilPrune -= 1;
@@ -180,11 +180,11 @@ export class CallJournal implements Disposable {
   recordUndoEnd(
     callId: number,
     state: "ready" | "undone" | "skipped",
-    owed: readonly NewEntry[],
+    queuedEntries: readonly NewEntry[],
   ): void {
     this.#transact(() => {
       this.#sql.undoEnded.run(state, callId);
-      this.#enqueueEntries(owed);
+      this.#enqueueEntries(queuedEntries);
     });
   }
 

@@ -49,16 +49,16 @@ export class CallRequestHandler {
   /** Rejects with `ledger_unavailable` if the journal cannot reserve an id for the call. */
   async handle(request: CallRequest, caller: Caller): Promise<CallAnswer> {
     const callId = this.#dependencies.ids.next();
-    const held = this.#dependencies.quotas.startCall(caller, request.argsJson.length);
-    if (held) {
+    const throttled = this.#dependencies.quotas.startCall(caller, request.argsJson.length);
+    if (throttled) {
       const call = this.#dependencies.planner.refuseUnplanned(
         callId,
         request,
         caller,
-        held.refusal,
+        throttled.refusal,
       );
       // Only the first refusal of a burst has a ledger entry; otherwise a flood of calls would flood the ledger.
-      return held.isFirst ? this.#refuse(call) : toCallAnswer(call);
+      return throttled.isFirst ? this.#refuse(call) : toCallAnswer(call);
     }
     try {
       const plan = this.#dependencies.planner.plan(callId, request, caller);

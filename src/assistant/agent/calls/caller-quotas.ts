@@ -65,25 +65,25 @@ export class CallerQuotas {
   startCall(caller: Caller, chars: number): QuotaRefusal | undefined {
     const { perSecond, burst } = this.#rate(caller);
     const cost = Math.min(burst, 1 + Math.floor(chars / CHARS_PER_EXTRA_CALL));
-    const account = this.#getUsage(caller, burst);
+    const usage = this.#getUsage(caller, burst);
     const now = this.#clock.now();
-    const gained = (Math.max(0, now - account.atMs) / 1_000) * perSecond;
-    account.tokens = Math.min(burst, account.tokens + gained);
-    account.atMs = now;
+    const gained = (Math.max(0, now - usage.atMs) / 1_000) * perSecond;
+    usage.tokens = Math.min(burst, usage.tokens + gained);
+    usage.atMs = now;
     const message =
-      account.tokens < cost
+      usage.tokens < cost
         ? `more than ${perSecond} calls a second (large calls count several times); wait a moment, then try again`
-        : account.running >= this.#limits.runningPerCaller
-          ? `${account.running} calls of this caller are running; wait for one to end`
+        : usage.running >= this.#limits.runningPerCaller
+          ? `${usage.running} calls of this caller are running; wait for one to end`
           : undefined;
     if (message !== undefined) {
-      const isFirst = !account.isThrottled;
-      account.isThrottled = true;
+      const isFirst = !usage.isThrottled;
+      usage.isThrottled = true;
       return { refusal: deniedRefusal("rate_limited", message), isFirst };
     }
-    account.tokens -= cost;
-    account.running += 1;
-    account.isThrottled = false;
+    usage.tokens -= cost;
+    usage.running += 1;
+    usage.isThrottled = false;
     return undefined;
   }
 
@@ -93,19 +93,19 @@ export class CallerQuotas {
 
   /** Returns undefined if the call may be parked; `unpark` must follow then. */
   park(caller: Caller): CallRefusal | undefined {
-    const account = this.#getUsage(caller, this.#rate(caller).burst);
+    const usage = this.#getUsage(caller, this.#rate(caller).burst);
     const { parkedPerCaller, parkedTotal: parked } = this.#limits;
-    if (account.parked >= parkedPerCaller)
+    if (usage.parked >= parkedPerCaller)
       return deniedRefusal(
         "too_many_parked",
-        `${account.parked} calls of this caller already wait for confirmation; answer one of them first`,
+        `${usage.parked} calls of this caller already wait for confirmation; answer one of them first`,
       );
     if (this.#parked >= parked)
       return deniedRefusal(
         "too_many_parked",
         `${this.#parked} calls already wait for confirmation; answer one of them first`,
       );
-    account.parked += 1;
+    usage.parked += 1;
     this.#parked += 1;
     return undefined;
   }
@@ -125,15 +125,15 @@ export class CallerQuotas {
     const known = this.#usages.get(key);
     if (known) return known;
     if (this.#usages.size >= CALLERS_MAX) this.#dropIdle();
-    const account = {
+    const usage = {
       tokens: burst,
       atMs: this.#clock.now(),
       running: 0,
       parked: 0,
       isThrottled: false,
     };
-    this.#usages.set(key, account);
-    return account;
+    this.#usages.set(key, usage);
+    return usage;
   }
 
   /** Forgets callers that made no call for a minute: their token buckets are full again by then. */

@@ -24,8 +24,8 @@ export async function recoverJournal(options: {
     return { call, tool, entry };
   });
   const entries = [...calls, ...undos].map(({ entry }) => entry);
-  const isOwed = isRefusal(await appendBatch(ledger, entries, logger));
-  const owed = (entry: NewEntry) => (isOwed ? [entry] : []);
+  const mustQueue = isRefusal(await appendBatch(ledger, entries, logger));
+  const toQueued = (entry: NewEntry) => (mustQueue ? [entry] : []);
   for (const { call, refusal, entry } of calls) {
     const { status, code, message } = refusal;
     const detail: CallDetail = {
@@ -40,7 +40,7 @@ export async function recoverJournal(options: {
       call.call,
       call.state,
       { status, detail },
-      { endedMs: nowMs, owed: owed(entry) },
+      { endedMs: nowMs, queuedEntries: toQueued(entry) },
     );
     if (call.state === "dispatching")
       logger.warn(
@@ -49,7 +49,7 @@ export async function recoverJournal(options: {
       );
   }
   for (const { call, tool, entry } of undos) {
-    journal.recordUndoEnd(call, "ready", owed(entry));
+    journal.recordUndoEnd(call, "ready", toQueued(entry));
     logger.warn({ call, tool }, "an undo was interrupted; it is unknown whether it ran");
   }
   journal.prune(nowMs);
@@ -59,16 +59,16 @@ function buildRecoveryEnd(call: UnfinishedCall): {
   readonly refusal: CallRefusal;
   readonly entry: NewEntry;
 } {
-  const { state, ...place } = call;
+  const { state, ...reference } = call;
   if (state === "parked") {
     const refusal = deniedRefusal(
       "restarted",
       "the assistant was restarted; request the call again",
     );
-    return { refusal, entry: expiredEntry(place, "restarted") };
+    return { refusal, entry: expiredEntry(reference, "restarted") };
   }
   const message =
     "the assistant stopped before the app answered; it is unknown whether the call ran";
   const refusal = failedRefusal("interrupted", message);
-  return { refusal, entry: resultEntry(place, refusal) };
+  return { refusal, entry: resultEntry(reference, refusal) };
 }

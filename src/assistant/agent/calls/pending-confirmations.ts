@@ -175,9 +175,9 @@ export class PendingConfirmations {
   /** Every decision about a parked call runs here, one at a time. */
   #decide(parked: ParkedCall, work: () => Promise<DecisionOutcome>): Promise<CallResult> {
     const { callId, caller } = parked.plan;
-    const deciding = work().then(
-      ({ result: end, isSettled: isOver }) => {
-        if (isOver) {
+    const pending = work().then(
+      ({ result: end, isSettled }) => {
+        if (isSettled) {
           this.#parked.delete(callId);
           this.#dependencies.quotas.unpark(caller);
           this.#dependencies.listener.callResolved(callId, end.status);
@@ -190,8 +190,8 @@ export class PendingConfirmations {
         throw error;
       },
     );
-    parked.pendingResult = deciding;
-    return deciding;
+    parked.pendingResult = pending;
+    return pending;
   }
 
   #resumeWaiting(parked: ParkedCall): void {
@@ -295,7 +295,7 @@ export class PendingConfirmations {
 
   #scheduleExpiryCheck(): void {
     const waiting = [...this.#parked.values()].filter(
-      ({ pendingResult: deciding }) => deciding === undefined,
+      ({ pendingResult }) => pendingResult === undefined,
     );
     if (this.#cancelTimer || this.#dependencies.tasks.signal.aborted || waiting.length === 0)
       return;

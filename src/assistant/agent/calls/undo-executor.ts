@@ -63,9 +63,9 @@ export class UndoExecutor {
         return this.#reportFailure(top, caller, ledgerUnavailableRefusal(error), top.attempts);
       }
       const attempts = top.attempts + 1;
-      const place = { call: top.call, app: top.app, tool: compensation.tool.name };
+      const reference = { call: top.call, app: top.app, tool: compensation.tool.name };
       const details = { attempt: attempts, by: caller, argsText: top.compensation.argsText };
-      const dispatch = undoDispatchEntry(place, details);
+      const dispatch = undoDispatchEntry(reference, details);
       const dispatched = await this.#dependencies.dispatcher.dispatch(compensation, {
         before: [],
         dispatch,
@@ -90,8 +90,8 @@ export class UndoExecutor {
         throw new AssistantError("forbidden", `call ${callId} was not requested by ${owner}`);
       if (!call || this.#undoneUnsaved.has(callId))
         throw new AssistantError("not_found", `call ${callId} cannot be undone`);
-      const place = { call: call.call, app: call.app, tool: call.compensation.tool };
-      const entry = undoResultEntry(place, { status: "skipped", code: "ok" });
+      const reference = { call: call.call, app: call.app, tool: call.compensation.tool };
+      const entry = undoResultEntry(reference, { status: "skipped", code: "ok" });
       const receipts = await appendBatch(
         this.#dependencies.ledger,
         [entry],
@@ -152,24 +152,28 @@ export class UndoExecutor {
       [entry],
       this.#dependencies.logger,
     );
-    const owed = isRefusal(receipts) ? [entry] : [];
-    this.#save(top.call, isUndone, owed);
+    const queuedEntries = isRefusal(receipts) ? [entry] : [];
+    this.#save(top.call, isUndone, queuedEntries);
     if (!isUndone) return this.#reportFailure(top, caller, outcome, attempts, dispatch);
     const result = outcome.structured ?? outcome.content;
     return this.#report(top, caller, "undone", attempts, { ledger: dispatch, result });
   }
 
-  #save(callId: number, isUndone: boolean, owed: readonly NewEntry[]): void {
+  #save(callId: number, isUndone: boolean, queuedEntries: readonly NewEntry[]): void {
     try {
-      this.#dependencies.journal.recordUndoEnd(callId, isUndone ? "undone" : "ready", owed);
-      if (owed.length > 0) this.#dependencies.outbox.scheduleFlush();
+      this.#dependencies.journal.recordUndoEnd(
+        callId,
+        isUndone ? "undone" : "ready",
+        queuedEntries,
+      );
+      if (queuedEntries.length > 0) this.#dependencies.outbox.scheduleFlush();
     } catch (err) {
       this.#dependencies.logger.error(
         { err, call: callId, isUndone },
         "the journal could not record an undo",
       );
       if (isUndone) this.#undoneUnsaved.add(callId);
-      for (const entry of owed) this.#dependencies.outbox.enqueue(entry);
+      for (const entry of queuedEntries) this.#dependencies.outbox.enqueue(entry);
     }
   }
 

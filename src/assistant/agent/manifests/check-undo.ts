@@ -35,8 +35,8 @@ export function checkUndo(
   checkArguments(undo, compensation, pointerBelow(pointer, "map"), faults);
   for (const [argument, expression] of undo.map) {
     if (expression.from === "result") continue;
-    const place = pointerBelow(pointer, "map", argument);
-    checkInput({ argument, expression, tool, compensation }, place, faults);
+    const argumentPointer = pointerBelow(pointer, "map", argument);
+    checkInput({ argument, expression, tool, compensation }, argumentPointer, faults);
   }
 }
 
@@ -46,12 +46,12 @@ function checkArguments(
   pointer: string,
   faults: FaultCollector,
 ): void {
-  const taken = collectProperties(compensation.inputSchema, compensation.inputSchema);
+  const accepted = collectProperties(compensation.inputSchema, compensation.inputSchema);
   for (const argument of undo.map.keys()) {
-    if (taken.has(argument)) continue;
+    if (accepted.has(argument)) continue;
     faults.error(
       pointerBelow(pointer, argument),
-      `${quoteValue(undo.tool)} has no argument ${quoteValue(argument)}${formatSuggestion(argument, taken.keys())}`,
+      `${quoteValue(undo.tool)} has no argument ${quoteValue(argument)}${formatSuggestion(argument, accepted.keys())}`,
     );
   }
   for (const name of getRequired(compensation.inputSchema)) {
@@ -102,9 +102,11 @@ function checkInput(mapped: MappedArgument, pointer: string, faults: FaultCollec
 /** Returns false only if both schemas name their types and have none in common. */
 function areCompatible(source: unknown, target: unknown): boolean {
   if (!isObject(source) || !isObject(target)) return true;
-  const [given, taken] = [getTypes(source), getTypes(target)];
-  if (given.length === 0 || taken.length === 0) return true;
-  return given.some((type) => taken.includes(type) || (isNumeric(type) && taken.some(isNumeric)));
+  const [given, accepted] = [getTypes(source), getTypes(target)];
+  if (given.length === 0 || accepted.length === 0) return true;
+  return given.some(
+    (type) => accepted.includes(type) || (isNumeric(type) && accepted.some(isNumeric)),
+  );
 }
 
 function isNumeric(type: string): boolean {

@@ -70,8 +70,8 @@ export function getOwn(object: JsonObject, name: string): unknown {
 const QUOTED_MAX = 60;
 
 /** Quotes a text from a manifest for a message, in one line and shortened. */
-export function quoteValue(word: string): string {
-  return JSON.stringify(word.length > QUOTED_MAX ? `${word.slice(0, QUOTED_MAX)}…` : word);
+export function quoteValue(text: string): string {
+  return JSON.stringify(text.length > QUOTED_MAX ? `${text.slice(0, QUOTED_MAX)}…` : text);
 }
 
 /** Describes a value for the message "must be …, not …". */

@@ -103,7 +103,7 @@ export class ManifestRegistry implements ToolRegistry, AsyncDisposable {
     await this.#tasks[Symbol.asyncDispose]();
     this.#debouncer.cancel();
     this.#cancelScheduledScan?.();
-    await Promise.all(this.#watchers.map((hints) => hints[Symbol.asyncDispose]()));
+    await Promise.all(this.#watchers.map((watcher) => watcher[Symbol.asyncDispose]()));
   }
 
   #createWatcher(folder: ManifestFolder): ManifestFolderWatcher {
@@ -149,7 +149,7 @@ export class ManifestRegistry implements ToolRegistry, AsyncDisposable {
         this.#folders.map((folder) => folder.scan(suspects.get(folder) ?? new Set())),
       );
       this.#publish();
-      await Promise.all(this.#watchers.map((hints) => hints.updateWatches()));
+      await Promise.all(this.#watchers.map((watcher) => watcher.updateWatches()));
     }
     if (!signal.aborted) this.#scheduleScan();
   }
@@ -174,12 +174,12 @@ export class ManifestRegistry implements ToolRegistry, AsyncDisposable {
 
   /** Returns the manifest in use of each app, ordered by app id. */
   #selectManifests(): ReadonlyMap<string, { manifest: AppManifest; signature: string }> {
-    const taken = new Map<string, { manifest: AppManifest; signature: string } | undefined>();
+    const selected = new Map<string, { manifest: AppManifest; signature: string } | undefined>();
     for (const { appId, manifest, signature } of this.#entries()) {
-      if (!taken.has(appId)) taken.set(appId, manifest && { manifest, signature });
+      if (!selected.has(appId)) selected.set(appId, manifest && { manifest, signature });
     }
     return new Map(
-      [...taken]
+      [...selected]
         .flatMap(([id, entry]) => (entry ? [[id, entry] as const] : []))
         .toSorted(([a], [b]) => (a < b ? -1 : 1)),
     );
@@ -213,22 +213,22 @@ export class ManifestRegistry implements ToolRegistry, AsyncDisposable {
     for (const app of this.#apps.keys()) {
       if (!apps.has(app)) this.#logger.info({ app }, "an app's tools were removed");
     }
-    const told = new Map<string, string>();
+    const logged = new Map<string, string>();
     for (const { appId, file, faults } of this.#entries()) {
       const fault = faults.find(({ severity }) => severity === "error");
       if (!fault || file === undefined) continue;
       const { pointer, message } = fault;
-      told.set(file, `${pointer} ${message}`);
-      if (this.#loggedProblems.get(file) === told.get(file)) continue;
+      logged.set(file, `${pointer} ${message}`);
+      if (this.#loggedProblems.get(file) === logged.get(file)) continue;
       this.#logger.warn({ app: appId, pointer, reason: message }, "a tool manifest is rejected");
     }
     for (const { directory, problem } of this.#folders) {
       if (problem === undefined) continue;
-      told.set(directory, problem);
+      logged.set(directory, problem);
       if (this.#loggedProblems.get(directory) === problem) continue;
       this.#logger.warn({ reason: problem }, "a folder of tool manifests cannot be read");
     }
-    this.#loggedProblems = told;
+    this.#loggedProblems = logged;
   }
 }
 

@@ -55,8 +55,8 @@ export class AppConnection {
 
   /** Returns the app's current tools. Rejects with ToolAppError or the signal's reason. */
   async getTools(signal: AbortSignal): Promise<ReadonlyMap<string, LiveTool>> {
-    const { count, isNotified: isTold } = this.#options.changes;
-    if (!this.#tools || !isTold || this.#options.changes.knownCount !== count) {
+    const { count, isNotified } = this.#options.changes;
+    if (!this.#tools || !isNotified || this.#options.changes.knownCount !== count) {
       this.#options.changes.knownCount = count;
       const listing = this.#fetchTools();
       this.#tools = listing;

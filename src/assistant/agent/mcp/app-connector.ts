@@ -68,9 +68,9 @@ export class AppConnector {
     this.#lastFailedConnection = connection;
     this.#failures += 1;
     this.#lastFailure = error.message;
-    const late = this.#failures - limits.failuresBeforeBackoff;
+    const excess = this.#failures - limits.failuresBeforeBackoff;
     const backoff = { firstMs: limits.backoffMs, maxMs: limits.backoffMsMax };
-    const delayMs = late < 0 ? 0 : backoffMs(late, backoff);
+    const delayMs = excess < 0 ? 0 : backoffMs(excess, backoff);
     this.#backoffUntil = clock.now() + delayMs;
     const fields = { app: appId, failures: this.#failures, restMs: delayMs, err: error };
     logger.warn(fields, "an app connection or call failed");

@@ -34,16 +34,16 @@ export interface HandshakeOptions {
  */
 export async function performHandshake(options: HandshakeOptions): Promise<HandshakeResult> {
   const first = await attemptHandshake(options, "any");
-  if (first.greeted) return first.greeted;
+  if (first.established) return first.established;
   const second = await attemptHandshake(options, "older");
-  if (second.greeted) return second.greeted;
+  if (second.established) return second.established;
   throw second.failure;
 }
 
 type HandshakeAttempt =
-  | { readonly greeted: HandshakeResult; readonly failure?: never }
+  | { readonly established: HandshakeResult; readonly failure?: never }
   /** The app may speak an older revision. */
-  | { readonly greeted?: never; readonly failure: ToolAppError };
+  | { readonly established?: never; readonly failure: ToolAppError };
 
 async function attemptHandshake(
   options: HandshakeOptions,
@@ -75,7 +75,7 @@ async function attemptHandshake(
       ...(era === "older" && { prior: { kind: "legacy" as const } }),
     });
     if (transport.isClosed) throw new SdkError(SdkErrorCode.ConnectionClosed, "closed");
-    return { greeted: { client, transport } };
+    return { established: { client, transport } };
   } catch (error) {
     await transport.close();
     if (bound.signal.aborted) throw bound.signal.reason;

@@ -86,7 +86,7 @@ export class McpApps implements ToolApps, AsyncDisposable {
   /** Running calls reject with `transport_closed`. */
   async [Symbol.asyncDispose](): Promise<void> {
     this.#disposal.abort(new ToolAppError("transport_closed", "the assistant is shutting down"));
-    await Promise.all([...this.#connectors.values()].map((link) => link.close()));
+    await Promise.all([...this.#connectors.values()].map((connector) => connector.close()));
   }
 
   async #withConnection<T>(
@@ -95,13 +95,13 @@ export class McpApps implements ToolApps, AsyncDisposable {
     use: (connection: AppConnection) => Promise<T>,
   ): Promise<T> {
     this.#disposal.signal.throwIfAborted();
-    const link = this.#getConnector(app.appId);
-    const connection = await link.getConnection(app.isActivatable, signal);
+    const connector = this.#getConnector(app.appId);
+    const connection = await connector.getConnection(app.isActivatable, signal);
     try {
       return await use(connection);
     } catch (error) {
       // A tool that fails or is slow does not mean that the app failed.
-      if (connection.isClosed) link.recordFailure(error, connection);
+      if (connection.isClosed) connector.recordFailure(error, connection);
       throw error;
     }
   }
@@ -109,7 +109,7 @@ export class McpApps implements ToolApps, AsyncDisposable {
   #getConnector(appId: string): AppConnector {
     const known = this.#connectors.get(appId);
     if (known) return known;
-    const link = new AppConnector({
+    const connector = new AppConnector({
       appId,
       folder: this.#folder,
       activator: this.#activator,
@@ -119,7 +119,7 @@ export class McpApps implements ToolApps, AsyncDisposable {
       limits: this.#limits,
       signal: this.#disposal.signal,
     });
-    this.#connectors.set(appId, link);
-    return link;
+    this.#connectors.set(appId, connector);
+    return connector;
   }
 }

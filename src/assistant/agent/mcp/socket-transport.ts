@@ -125,10 +125,10 @@ export class SocketTransport implements Transport {
     const id = "id" in message ? message.id : undefined;
     const isSolicited = isAnswer && id !== undefined && this.#pendingRequests.delete(id);
     if (!isSolicited && !this.#unsolicited.tryConsume()) {
-      const { unsolicitedPerSecond: unaskedPerSecond } = this.#options.limits;
+      const { unsolicitedPerSecond } = this.#options.limits;
       this.#fail(
         "transport_closed",
-        `sent more than ${unaskedPerSecond} unsolicited messages in a second`,
+        `sent more than ${unsolicitedPerSecond} unsolicited messages in a second`,
       );
       return;
     }

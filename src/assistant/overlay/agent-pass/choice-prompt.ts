@@ -45,13 +45,13 @@ export function buildChoiceMessages(
   prompt: ChoicePrompt,
   sizes: PromptSizes,
 ): readonly ChatMessage[] {
-  const { userPrompt: wish, context: found, candidates, past } = prompt;
+  const { userPrompt, context, candidates, past } = prompt;
   const block = (name: string, text: string, charsMax: number) =>
     quoteBlock({ name, text: truncateText(text, charsMax), boundary: prompt.boundary });
   const parts = [
     `Blocks of this conversation begin and end with a line that has the code ${prompt.boundary}.`,
-    block("wish", wish, sizes.userPrompt),
-    ...(found === "" ? [] : [block("found", found, sizes.context)]),
+    block("wish", userPrompt, sizes.userPrompt),
+    ...(context === "" ? [] : [block("found", context, sizes.context)]),
     ...past.flatMap(({ choice, outcome }, index) => [
       ...(choice === undefined ? [] : [block(`call ${index + 1}`, choice, sizes.outcome)]),
       block(`outcome ${index + 1}`, outcome, sizes.outcome),

@@ -169,8 +169,8 @@ export class LocalAgentPass implements AgentPass, AsyncDisposable {
     const request = { appId, tool, argsJson, actor: "overlay", provenance };
     const { callId, status, detail } = await this.#calls.call(request, turn, signal);
     const text = formatResult(detail, this.#limits.resultBytes);
-    const told: TurnCall = { call_id: callId, app_id: appId, tool, status };
-    progress.results.push({ call: told, text });
+    const turnCall: TurnCall = { call_id: callId, app_id: appId, tool, status };
+    progress.results.push({ call: turnCall, text });
     if (!agentAuthoredCodes.has(detail.code)) progress.chain.addApp(appId);
     const past = { choice: JSON.stringify({ tool: name, args }), outcome: text };
     if (status !== "executed") return recordFailure(progress, past);

@@ -17,8 +17,8 @@ function formatRawResult(detail: CallDetail): string {
 
 function formatFailure({ code, message, errors }: CallDetail): string {
   const faults = (errors ?? []).map(({ path, message: fault }) => `${path || "/"}: ${fault}`);
-  const told = faults.length > 1 ? faults.join("; ") : message;
-  return `not done (${code}): ${told}`;
+  const reason = faults.length > 1 ? faults.join("; ") : message;
+  return `not done (${code}): ${reason}`;
 }
 
 /** A block that is not text is replaced by its type. */
