@@ -219,7 +219,7 @@ test("a name that another companion owns is not queued for", async () => {
   const taken = second.daemon.requestName(CONTEXT);
   await expect(taken).rejects.toMatchObject({
     code: "busy",
-    message: expect.stringMatching(/is running already/),
+    message: expect.stringMatching(/is already running/),
   });
   await expect(taken).rejects.toBeInstanceOf(AssistantError);
   const queued = await harness.bus.busctlCall(

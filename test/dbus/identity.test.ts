@@ -215,5 +215,7 @@ test("a connection that never calls can be identified too, without keeping state
   );
   await using strangers = await startBusWith([], { uid: 4_321 });
   await using other = await RawBusClient.connect(strangers.bus);
-  await expect(strangers.daemon.identifyConnection(other.name)).rejects.toThrow("not the frontend");
+  await expect(strangers.daemon.identifyConnection(other.name)).rejects.toThrow(
+    "serves only the user",
+  );
 });

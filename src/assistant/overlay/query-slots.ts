@@ -25,8 +25,8 @@ export class QuerySlots {
   async acquire(connection: string, signal: AbortSignal): Promise<QuerySlot> {
     await this.#waitForSlot(connection, false, signal);
     return new QuerySlot({
-      enter: () => this.#waitForSlot(connection, true, signal),
-      leave: () => this.#release(connection),
+      reacquire: () => this.#waitForSlot(connection, true, signal),
+      release: () => this.#release(connection),
     });
   }
 
@@ -40,11 +40,11 @@ export class QuerySlots {
         this.#waiting.splice(this.#waiting.indexOf(waiting), 1);
         reject(signal.reason);
       };
-      const enter = () => {
+      const start = () => {
         signal.removeEventListener("abort", onAbort);
         resolve();
       };
-      const waiting: WaitingQuery = { connection, hasBegun, start: enter };
+      const waiting: WaitingQuery = { connection, hasBegun, start };
       signal.addEventListener("abort", onAbort, { once: true });
       this.#waiting.push(waiting);
       this.#startWaiting();
@@ -95,25 +95,25 @@ interface WaitingQuery {
 
 /** The slot of one query. It is released while the query waits for the user, which may take minutes. */
 export class QuerySlot implements Disposable {
-  readonly #enter: () => Promise<void>;
-  readonly #leave: () => void;
+  readonly #reacquire: () => Promise<void>;
+  readonly #release: () => void;
   #isHeld = true;
 
-  constructor({ enter, leave }: { enter: () => Promise<void>; leave: () => void }) {
-    this.#enter = enter;
-    this.#leave = leave;
+  constructor({ reacquire, release }: { reacquire: () => Promise<void>; release: () => void }) {
+    this.#reacquire = reacquire;
+    this.#release = release;
   }
 
   suspend(): void {
     if (!this.#isHeld) return;
     this.#isHeld = false;
-    this.#leave();
+    this.#release();
   }
 
   /** Rejects with the reason of the query's signal. */
   async resume(): Promise<void> {
     if (this.#isHeld) return;
-    await this.#enter();
+    await this.#reacquire();
     this.#isHeld = true;
   }
 

@@ -1,7 +1,11 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { COLLECTING, collectGarbage } from "../../support/collected-garbage.ts";
+import {
+  type DaemonResources,
+  readDaemonResources,
+  waitForResources,
+} from "../../support/daemon-resources.ts";
 import type { FrontendClient, RecordedTurn } from "../../support/frontend-client.ts";
-import { type Held, heldBy, isBackAt } from "../../support/held-by-daemon.ts";
 import {
   type FaultName,
   findFaultyResponse,
@@ -22,7 +26,7 @@ const STREAMS = 200;
 const AT_ONCE = { http: 15, overlay: 10 };
 
 let harness: RemoteCompanionHarness;
-let before: Held;
+let before: DaemonResources;
 
 beforeAll(async () => {
   process.stdout.write(`BERTH_SEED=${SEED}\n`);
@@ -34,7 +38,7 @@ beforeAll(async () => {
   await Promise.all(
     createSources().flatMap(({ openStreams: ask }) => ask("trickle").map(({ end }) => end())),
   );
-  before = await heldBy(harness);
+  before = await readDaemonResources(harness);
 });
 afterAll(() => harness?.[Symbol.asyncDispose]());
 
@@ -43,7 +47,7 @@ interface Stream {
   readonly model: string;
   /** Resolves when text has arrived, or the stream has ended. */
   readonly begun: () => Promise<unknown>;
-  readonly leave: () => Promise<unknown>;
+  readonly cancel: () => Promise<unknown>;
   readonly end: () => Promise<{ readonly code: string | undefined; readonly text: string }>;
 }
 
@@ -57,7 +61,7 @@ function toHttpStream(chat: HttpChat, of: string): Stream {
   return {
     model: of,
     begun: () => chat.begun,
-    leave: async () => chat.disconnect(),
+    cancel: async () => chat.disconnect(),
     end: async () => ({ code: (await chat.result).code, text: await chat.readAnswer() }),
   };
 }
@@ -72,7 +76,7 @@ function toBusStream(caller: FrontendClient, asked: Promise<RecordedTurn>, of: s
         () => turn.text !== "" || turn.end !== undefined,
       );
     },
-    leave: async () => caller.call("Overlay1", "Cancel", "t", (await asked).queryId),
+    cancel: async () => caller.call("Overlay1", "Cancel", "t", (await asked).queryId),
     end: async () => {
       const { end, text } = await caller.waitForEnd(await asked);
       return { code: String(end?.detail["code"]), text };
@@ -114,13 +118,13 @@ describe("200 streams leave no connection, descriptor or state behind", () => {
       await Promise.all(
         streams.map(async (stream) => {
           if (random.chance(0.5)) await Promise.race([stream.begun(), waitForRequests()]);
-          await stream.leave();
+          await stream.cancel();
           const { code = "left" } = await stream.end();
           expect(["left", "cancelled", "ok"]).toContain(code);
         }),
       );
     });
-    await isBackAt(before, harness);
+    await waitForResources(before, harness);
   });
 
   it("if their callers' connections are lost", async () => {
@@ -129,9 +133,9 @@ describe("200 streams leave no connection, descriptor or state behind", () => {
       const streams = openAll(createSources(caller), random.pick(["hang", "hang-head"]));
       await Promise.race([...streams.map(({ begun }) => begun()), waitForRequests()]);
       await caller[Symbol.asyncDispose]();
-      for (const stream of streams) void stream.leave().catch(() => {});
+      for (const stream of streams) void stream.cancel().catch(() => {});
     });
-    await isBackAt(before, harness);
+    await waitForResources(before, harness);
     expect(harness.companion.lines.join("\n")).toContain('"status":"gone"');
   });
 
@@ -147,7 +151,7 @@ describe("200 streams leave no connection, descriptor or state behind", () => {
           expect(text).not.toContain("\uFFFD");
         }),
       );
-      await isBackAt(before, harness);
+      await waitForResources(before, harness);
     },
   );
 
@@ -156,7 +160,7 @@ describe("200 streams leave no connection, descriptor or state behind", () => {
       for (const ended of await Promise.all(openAll(sources, "trickle").map(({ end }) => end())))
         expect(ended).toMatchObject({ text: trickled });
     });
-    await isBackAt(before, harness);
+    await waitForResources(before, harness);
   });
 
   it("and memory does not grow with their number", async () => {
@@ -167,12 +171,12 @@ describe("200 streams leave no connection, descriptor or state behind", () => {
         await Promise.all(
           streams.map(async (stream) => {
             await stream.begun();
-            await stream.leave();
+            await stream.cancel();
             await stream.end();
           }),
         );
       });
-    await isBackAt(before, harness);
+    await waitForResources(before, harness);
     const after = await measureMemory();
     process.stdout.write(`${megabytes.toFixed(1)} MB, ${after.toFixed(1)} MB\n`);
     expect(after - megabytes).toBeLessThan(8);

@@ -133,7 +133,7 @@ export class CallCompletionRecorder {
     compensation?: Compensation,
   ): Promise<CallResult> {
     if (!isJournaled) {
-      this.#dependencies.tasks.run("result of a call", async () => {
+      this.#dependencies.tasks.run("append the result of a call", async () => {
         const receipts = await appendBatch(
           this.#dependencies.ledger,
           [entry],
