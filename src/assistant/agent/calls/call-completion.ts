@@ -94,11 +94,8 @@ export class CallCompletionRecorder {
     refusal: CallRefusal,
     entries: readonly NewEntry[],
   ): Promise<CallResult> {
-    const receipts = await appendBatch(
-      this.#dependencies.ledger,
-      entries,
-      this.#dependencies.logger,
-    );
+    const { ledger, logger } = this.#dependencies;
+    const receipts = await appendBatch(ledger, entries, logger);
     const isWritten = !isRefusal(receipts);
     const end = toRefusedResult(call, refusal, isWritten ? receipts.at(-1) : undefined);
     this.#save(call, "parked", end, isWritten ? [] : entries);
@@ -112,10 +109,11 @@ export class CallCompletionRecorder {
 
   /** Tries again to record the results that the journal could not record. */
   retryUnsaved(): void {
+    const { journal, clock } = this.#dependencies;
     for (const [callId, { from, result: end }] of this.#unsaved) {
       try {
-        this.#dependencies.journal.recordResult(callId, from, end, {
-          endedMs: this.#dependencies.clock.now(),
+        journal.recordResult(callId, from, end, {
+          endedMs: clock.now(),
         });
       } catch {
         // Logged when it happened first. The next start ends the call as interrupted.
@@ -132,25 +130,17 @@ export class CallCompletionRecorder {
     isJournaled: boolean,
     compensation?: Compensation,
   ): Promise<CallResult> {
+    const { tasks, ledger, logger, outbox } = this.#dependencies;
     if (!isJournaled) {
-      this.#dependencies.tasks.run("append the result of a call", async () => {
-        const receipts = await appendBatch(
-          this.#dependencies.ledger,
-          [entry],
-          this.#dependencies.logger,
-          {
-            mayWait: true,
-          },
-        );
-        if (isRefusal(receipts)) this.#dependencies.outbox.enqueue(entry);
+      tasks.run("append the result of a call", async () => {
+        const receipts = await appendBatch(ledger, [entry], logger, {
+          mayWait: true,
+        });
+        if (isRefusal(receipts)) outbox.enqueue(entry);
       });
       return end;
     }
-    const receipts = await appendBatch(
-      this.#dependencies.ledger,
-      [entry],
-      this.#dependencies.logger,
-    );
+    const receipts = await appendBatch(ledger, [entry], logger);
     const queuedEntries = isRefusal(receipts) ? [entry] : [];
     if (this.#save(call, "dispatching", end, queuedEntries, compensation) || !compensation)
       return end;
@@ -170,24 +160,19 @@ export class CallCompletionRecorder {
     queuedEntries: readonly NewEntry[],
     compensation?: Compensation,
   ): boolean {
-    const endedMs = this.#dependencies.clock.now();
+    const { clock, journal, logger, outbox } = this.#dependencies;
+    const endedMs = clock.now();
     try {
       if (
-        !this.#dependencies.journal.recordResult(call.callId, from, end, {
+        !journal.recordResult(call.callId, from, end, {
           endedMs,
           compensation,
           queuedEntries,
         })
       )
-        this.#dependencies.logger.error(
-          { call: call.callId, from },
-          "the journal already had the end of a call",
-        );
+        logger.error({ call: call.callId, from }, "the journal already had the end of a call");
     } catch (err) {
-      this.#dependencies.logger.error(
-        { err, call: call.callId },
-        "the journal could not record the end of a call",
-      );
+      logger.error({ err, call: call.callId }, "the journal could not record the end of a call");
       if (this.#unsaved.size >= UNSAVED_MAX) {
         for (const oldest of this.#unsaved.keys()) {
           this.#unsaved.delete(oldest);
@@ -195,10 +180,10 @@ export class CallCompletionRecorder {
         }
       }
       this.#unsaved.set(call.callId, { from, result: end, requester: sandboxedApp(call.caller) });
-      for (const entry of queuedEntries) this.#dependencies.outbox.enqueue(entry);
+      for (const entry of queuedEntries) outbox.enqueue(entry);
       return false;
     }
-    if (queuedEntries.length > 0) this.#dependencies.outbox.scheduleFlush();
+    if (queuedEntries.length > 0) outbox.scheduleFlush();
     this.retryUnsaved();
     return true;
   }

@@ -48,48 +48,38 @@ export class CallRequestHandler {
 
   /** Rejects with `ledger_unavailable` if the journal cannot reserve an id for the call. */
   async handle(request: CallRequest, caller: Caller): Promise<CallAnswer> {
-    const callId = this.#dependencies.ids.next();
-    const throttled = this.#dependencies.quotas.startCall(caller, request.argsJson.length);
+    const { ids, quotas, planner, definitions, lifetime, pendingConfirmations } =
+      this.#dependencies;
+    const callId = ids.next();
+    const throttled = quotas.startCall(caller, request.argsJson.length);
     if (throttled) {
-      const call = this.#dependencies.planner.refuseUnplanned(
-        callId,
-        request,
-        caller,
-        throttled.refusal,
-      );
+      const call = planner.refuseUnplanned(callId, request, caller, throttled.refusal);
       // Only the first refusal of a burst has a ledger entry; otherwise a flood of calls would flood the ledger.
       return throttled.isFirst ? this.#refuse(call) : toCallAnswer(call);
     }
     try {
-      const plan = this.#dependencies.planner.plan(callId, request, caller);
+      const plan = planner.plan(callId, request, caller);
       if ("refusal" in plan) return await this.#refuse(plan);
       const { disposition } = plan.decision;
       if (disposition !== "run") {
-        const refusal = await this.#dependencies.definitions.precheck(
-          plan.app,
-          plan.tool,
-          this.#dependencies.lifetime,
-        );
+        const refusal = await definitions.precheck(plan.app, plan.tool, lifetime);
         if (refusal) return await this.#refuse({ refusal, requested: toRequestedCall(plan) });
-        return await this.#dependencies.pendingConfirmations.park(plan, disposition);
+        return await pendingConfirmations.park(plan, disposition);
       }
       const end = await this.#run(plan);
       return { callId, disposition: end.status, detail: end.detail };
     } finally {
-      this.#dependencies.quotas.endCall(caller);
+      quotas.endCall(caller);
     }
   }
 
   async #refuse(call: RefusedCall): Promise<CallAnswer> {
+    const { ledger, logger } = this.#dependencies;
     const { refusal, requested } = call;
     const { callId, appId: app, tool } = requested;
     const result = resultEntry({ call: callId, app, tool }, refusal);
     const entries = [requestedEntry(requested), result];
-    const receipts = await appendBatch(
-      this.#dependencies.ledger,
-      entries,
-      this.#dependencies.logger,
-    );
+    const receipts = await appendBatch(ledger, entries, logger);
     return isRefusal(receipts)
       ? toCallAnswer({ ...call, refusal: receipts })
       : toCallAnswer(call, receipts[0]);
@@ -97,11 +87,12 @@ export class CallRequestHandler {
 
   /** Runs a call at once. Only a call that can be undone has a row in the journal. */
   async #run(plan: PlannedCall): Promise<CallResult> {
+    const { journal, dispatcher, completions } = this.#dependencies;
     const isJournaled = plan.tool.undo !== undefined;
     if (isJournaled) {
       try {
         const requester = sandboxedApp(plan.caller);
-        this.#dependencies.journal.add(
+        journal.add(
           { ...toCallReference(plan), requester, argsText: plan.argsText },
           "dispatching",
         );
@@ -109,25 +100,23 @@ export class CallRequestHandler {
         return toRefusedResult(plan, ledgerUnavailableRefusal(error));
       }
     }
-    const dispatched = await this.#dependencies.dispatcher.dispatch(plan, {
+    const dispatched = await dispatcher.dispatch(plan, {
       before: [requestedEntry(toRequestedCall(plan))],
       dispatch: dispatchEntry(plan),
     });
     if (isDispatched(dispatched))
-      return this.#dependencies.completions.recordDispatched(plan, dispatched, isJournaled);
+      return completions.recordDispatched(plan, dispatched, isJournaled);
     if (isJournaled) this.#forget(plan.callId);
     return toRefusedResult(plan, dispatched);
   }
 
   #forget(callId: number): void {
+    const { journal, logger } = this.#dependencies;
     try {
-      this.#dependencies.journal.forget(callId);
+      journal.forget(callId);
     } catch (err) {
       // The next start reports it as interrupted, although it did not run.
-      this.#dependencies.logger.warn(
-        { err, call: callId },
-        "the journal could not delete a call that did not run",
-      );
+      logger.warn({ err, call: callId }, "the journal could not delete a call that did not run");
     }
   }
 }

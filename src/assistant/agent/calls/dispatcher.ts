@@ -50,41 +50,30 @@ export class Dispatcher {
     call: ToolInvocation,
     entries: { readonly before: readonly NewEntry[]; readonly dispatch: NewEntry },
   ): Promise<DispatchResult | CallRefusal> {
-    if (this.#dependencies.lifetime.aborted)
+    const { lifetime, ledger, logger, clock } = this.#dependencies;
+    if (lifetime.aborted)
       return failedRefusal("ledger_unavailable", "the assistant is shutting down");
-    const receipts = await appendBatch(
-      this.#dependencies.ledger,
-      [...entries.before, entries.dispatch],
-      this.#dependencies.logger,
-    );
+    const receipts = await appendBatch(ledger, [...entries.before, entries.dispatch], logger);
     if (isRefusal(receipts)) return receipts;
     const dispatch = receipts.at(-1);
     if (!dispatch) return failedRefusal("ledger_unavailable", "the ledger returned no receipt");
-    const startedMs = this.#dependencies.clock.now();
+    const startedMs = clock.now();
     const outcome = await this.#callTool(call);
-    return { dispatch, outcome, ms: Math.max(0, this.#dependencies.clock.now() - startedMs) };
+    return { dispatch, outcome, ms: Math.max(0, clock.now() - startedMs) };
   }
 
   async #callTool({ app, tool, args }: ToolInvocation): Promise<CallOutcome> {
+    const { definitions, lifetime, apps, logger } = this.#dependencies;
     try {
-      const refusal = await this.#dependencies.definitions.check(
-        app,
-        tool,
-        this.#dependencies.lifetime,
-      );
+      const refusal = await definitions.check(app, tool, lifetime);
       if (refusal) return refusal;
-      return toOutcome(
-        await this.#dependencies.apps.call(app, tool.name, args, this.#dependencies.lifetime),
-      );
+      return toOutcome(await apps.call(app, tool.name, args, lifetime));
     } catch (err) {
       if (err instanceof ToolAppError) return toFailedOutcome(err);
-      if (this.#dependencies.lifetime.aborted)
+      if (lifetime.aborted)
         return failedRefusal("interrupted", "the assistant was shut down before the app answered");
       // A bug in Berth. The code says that it is unknown whether the tool ran.
-      this.#dependencies.logger.error(
-        { err, app: app.appId, tool: tool.name },
-        "a tool call failed unexpectedly",
-      );
+      logger.error({ err, app: app.appId, tool: tool.name }, "a tool call failed unexpectedly");
       return failedRefusal(
         "transport_closed",
         `an internal error interrupted the call of ${tool.name}`,

@@ -35,44 +35,40 @@ export class LedgerOutbox {
 
   /** Adds an entry that is not part of another transaction of the journal. */
   enqueue(entry: NewEntry): void {
+    const { journal, logger } = this.#dependencies;
     try {
-      this.#dependencies.journal.enqueueEntry(entry);
+      journal.enqueueEntry(entry);
       this.scheduleFlush();
     } catch (err) {
-      this.#dependencies.logger.error({ err, entry: entry.name }, "a ledger entry is lost");
+      logger.error({ err, entry: entry.name }, "a ledger entry is lost");
     }
   }
 
   /** Flushes soon, and repeats with a growing delay until the outbox is empty. */
   scheduleFlush(): void {
-    if (this.#cancelTimer || this.#isFlushing || this.#dependencies.tasks.signal.aborted) return;
-    this.#cancelTimer = this.#dependencies.clock.setTimer(
-      backoffMs(this.#retries, retryBackoff),
-      () => {
-        this.#cancelTimer = undefined;
-        this.#dependencies.tasks.run("flush the ledger outbox", () => this.flush());
-      },
-    );
+    const { tasks, clock } = this.#dependencies;
+    if (this.#cancelTimer || this.#isFlushing || tasks.signal.aborted) return;
+    this.#cancelTimer = clock.setTimer(backoffMs(this.#retries, retryBackoff), () => {
+      this.#cancelTimer = undefined;
+      tasks.run("flush the ledger outbox", () => this.flush());
+    });
     this.#retries += 1;
   }
 
   /** Appends the entries in order and stops at the first that the ledger rejects. */
   async flush(): Promise<void> {
+    const { journal, logger } = this.#dependencies;
     if (this.#isFlushing) return;
     this.#isFlushing = true;
     let isFlushed = false;
     try {
-      for (
-        let queued = this.#dependencies.journal.oldestQueuedEntry();
-        queued;
-        queued = this.#dependencies.journal.oldestQueuedEntry()
-      ) {
+      for (let queued = journal.oldestQueuedEntry(); queued; queued = journal.oldestQueuedEntry()) {
         if (!(await this.#append(queued.entry))) break;
-        this.#dependencies.journal.removeQueuedEntry(queued.id);
+        journal.removeQueuedEntry(queued.id);
       }
-      isFlushed = this.#dependencies.journal.oldestQueuedEntry() === undefined;
+      isFlushed = journal.oldestQueuedEntry() === undefined;
     } catch (err) {
-      this.#dependencies.logger.warn({ err }, "the journal cannot read its queued ledger entries");
+      logger.warn({ err }, "the journal cannot read its queued ledger entries");
     } finally {
       this.#isFlushing = false;
     }
@@ -85,13 +81,14 @@ export class LedgerOutbox {
   }
 
   async #append(entry: NewEntry): Promise<boolean> {
+    const { ledger, logger } = this.#dependencies;
     try {
-      await this.#dependencies.ledger.append(entry);
+      await ledger.append(entry);
       return true;
     } catch (err) {
       if (err instanceof AssistantError && err.code === "ledger_unavailable") return false;
       // The ledger would always reject it, and the entries behind it would never be appended.
-      this.#dependencies.logger.error({ err, entry: entry.name }, "a ledger entry is lost");
+      logger.error({ err, entry: entry.name }, "a ledger entry is lost");
       return true;
     }
   }

@@ -101,8 +101,9 @@ export class PendingConfirmations {
     plan: PlannedCall,
     disposition: "confirm-chip" | "confirm-modal",
   ): Promise<CallAnswer> {
+    const { quotas, journal, completions } = this.#dependencies;
     const requested = entries.requestedEntry(entries.toRequestedCall(plan));
-    const full = this.#dependencies.quotas.park(plan.caller);
+    const full = quotas.park(plan.caller);
     if (full) {
       const result = entries.resultEntry(entries.toCallReference(plan), full);
       return this.#toRefusedAnswer(plan, full, await this.#append([requested, result]));
@@ -114,10 +115,7 @@ export class PendingConfirmations {
       try {
         const { argsText } = plan;
         const requester = sandboxedApp(plan.caller);
-        this.#dependencies.journal.add(
-          { ...entries.toCallReference(plan), requester, argsText },
-          "parked",
-        );
+        journal.add({ ...entries.toCallReference(plan), requester, argsText }, "parked");
       } catch (error) {
         const refusal = ledgerUnavailableRefusal(error);
         const result = entries.resultEntry(entries.toCallReference(plan), refusal);
@@ -126,13 +124,13 @@ export class PendingConfirmations {
       const second = await this.#append([entries.parkedEntry(plan, CONFIRMATION_TTL_MS)]);
       if (isRefusal(second)) {
         const result = entries.resultEntry(entries.toCallReference(plan), second);
-        const end = await this.#dependencies.completions.recordUndispatched(plan, second, [result]);
+        const end = await completions.recordUndispatched(plan, second, [result]);
         return { callId: plan.callId, disposition: end.status, detail: end.detail };
       }
       isParked = true;
       return this.#addParked(plan, disposition, second.at(-1));
     } finally {
-      if (!isParked) this.#dependencies.quotas.unpark(plan.caller);
+      if (!isParked) quotas.unpark(plan.caller);
     }
   }
 
@@ -156,12 +154,13 @@ export class PendingConfirmations {
     disposition: "confirm-chip" | "confirm-modal",
     ledger: Receipt | undefined,
   ): CallAnswer {
-    const expiresBootMs = this.#dependencies.bootClock.now() + CONFIRMATION_TTL_MS;
-    const expiresAtMs = this.#dependencies.clock.now() + CONFIRMATION_TTL_MS;
+    const { bootClock, clock, listener } = this.#dependencies;
+    const expiresBootMs = bootClock.now() + CONFIRMATION_TTL_MS;
+    const expiresAtMs = clock.now() + CONFIRMATION_TTL_MS;
     const spec = buildConfirmationSpec(plan, expiresAtMs);
     this.#parked.set(plan.callId, { plan, spec, expiresBootMs, pendingResult: undefined });
     this.#scheduleExpiryCheck();
-    this.#dependencies.listener.confirmationRequested(plan.callId, spec);
+    listener.confirmationRequested(plan.callId, spec);
     const detail = {
       ...buildDetailBase(plan),
       code: "confirm",
@@ -174,13 +173,14 @@ export class PendingConfirmations {
 
   /** Every decision about a parked call runs here, one at a time. */
   #decide(parked: ParkedCall, work: () => Promise<DecisionOutcome>): Promise<CallResult> {
+    const { quotas, listener } = this.#dependencies;
     const { callId, caller } = parked.plan;
     const pending = work().then(
       ({ result: end, isSettled }) => {
         if (isSettled) {
           this.#parked.delete(callId);
-          this.#dependencies.quotas.unpark(caller);
-          this.#dependencies.listener.callResolved(callId, end.status);
+          quotas.unpark(caller);
+          listener.callResolved(callId, end.status);
         } else this.#resumeWaiting(parked);
         return end;
       },
@@ -200,16 +200,17 @@ export class PendingConfirmations {
   }
 
   async #confirm(plan: PlannedCall, by: Caller): Promise<DecisionOutcome> {
+    const { planner, journal, completions, dispatcher, logger } = this.#dependencies;
     const confirmed = entries.answeredEntry(plan, "confirmed", by);
-    const refusal = this.#dependencies.planner.checkUnchanged(plan);
+    const refusal = planner.checkUnchanged(plan);
     if (refusal) {
       const result = entries.resultEntry(entries.toCallReference(plan), refusal);
       return toSettled(await this.#recordUndispatched(plan, refusal, [confirmed, result]));
     }
     try {
       this.#release(plan.callId);
-      if (!this.#dependencies.journal.claim(plan.callId)) {
-        const ended = this.#dependencies.completions.find(plan.callId)?.result;
+      if (!journal.claim(plan.callId)) {
+        const ended = completions.find(plan.callId)?.result;
         return toSettled(
           ended ? markReplayed(ended) : toRefusedResult(plan, unknownCallRefusal(plan.callId)),
         );
@@ -217,19 +218,17 @@ export class PendingConfirmations {
     } catch (error) {
       return this.#keepWaiting(plan, ledgerUnavailableRefusal(error));
     }
-    const dispatched = await this.#dependencies.dispatcher.dispatch(plan, {
+    const dispatched = await dispatcher.dispatch(plan, {
       before: [confirmed],
       dispatch: entries.dispatchEntry(plan),
     });
     if (isDispatched(dispatched))
-      return toSettled(
-        await this.#dependencies.completions.recordDispatched(plan, dispatched, true),
-      );
+      return toSettled(await completions.recordDispatched(plan, dispatched, true));
     this.#unreleased.add(plan.callId);
     try {
       this.#release(plan.callId);
     } catch (err) {
-      this.#dependencies.logger.warn(
+      logger.warn(
         { err, call: plan.callId },
         "the journal still lists a parked call as dispatching",
       );
@@ -275,7 +274,8 @@ export class PendingConfirmations {
   }
 
   #append(list: readonly NewEntry[]): ReturnType<typeof appendBatch> {
-    return appendBatch(this.#dependencies.ledger, list, this.#dependencies.logger);
+    const { ledger, logger } = this.#dependencies;
+    return appendBatch(ledger, list, logger);
   }
 
   #toRefusedAnswer(
@@ -294,19 +294,16 @@ export class PendingConfirmations {
   }
 
   #scheduleExpiryCheck(): void {
+    const { tasks, bootClock, clock } = this.#dependencies;
     const waiting = [...this.#parked.values()].filter(
       ({ pendingResult }) => pendingResult === undefined,
     );
-    if (this.#cancelTimer || this.#dependencies.tasks.signal.aborted || waiting.length === 0)
-      return;
+    if (this.#cancelTimer || tasks.signal.aborted || waiting.length === 0) return;
     const nextMs = Math.min(...waiting.map(({ expiresBootMs }) => expiresBootMs));
-    const waitMs = Math.max(
-      0,
-      Math.min(CHECK_INTERVAL_MS_MAX, nextMs - this.#dependencies.bootClock.now()),
-    );
-    this.#cancelTimer = this.#dependencies.clock.setTimer(waitMs, () => {
+    const waitMs = Math.max(0, Math.min(CHECK_INTERVAL_MS_MAX, nextMs - bootClock.now()));
+    this.#cancelTimer = clock.setTimer(waitMs, () => {
       this.#cancelTimer = undefined;
-      this.#dependencies.tasks.run("expire parked calls", () => this.#expireOverdue());
+      tasks.run("expire parked calls", () => this.#expireOverdue());
     });
   }
 

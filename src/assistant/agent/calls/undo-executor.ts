@@ -50,15 +50,16 @@ export class UndoExecutor {
    * with `busy` while another undo runs, so that a double click reverts only one call.
    */
   async undo(caller: Caller): Promise<UndoReport> {
+    const { journal, dispatcher } = this.#dependencies;
     return this.#runExclusively(async () => {
       const owner = sandboxedApp(caller);
-      const top = this.#dependencies.journal.findLastUndoable(owner, this.#undoneUnsaved);
+      const top = journal.findLastUndoable(owner, this.#undoneUnsaved);
       if (!top) return emptyReport();
       const compensation = this.#findCompensation(top);
       if ("code" in compensation)
         return this.#reportFailure(top, caller, compensation, top.attempts);
       try {
-        this.#dependencies.journal.markUndoStarted(top.call);
+        journal.markUndoStarted(top.call);
       } catch (error) {
         return this.#reportFailure(top, caller, ledgerUnavailableRefusal(error), top.attempts);
       }
@@ -66,7 +67,7 @@ export class UndoExecutor {
       const reference = { call: top.call, app: top.app, tool: compensation.tool.name };
       const details = { attempt: attempts, by: caller, argsText: top.compensation.argsText };
       const dispatch = undoDispatchEntry(reference, details);
-      const dispatched = await this.#dependencies.dispatcher.dispatch(compensation, {
+      const dispatched = await dispatcher.dispatch(compensation, {
         before: [],
         dispatch,
       });
@@ -83,8 +84,9 @@ export class UndoExecutor {
    * did not request it, and with `busy`.
    */
   async skip(callId: number, caller: Caller): Promise<UndoReport> {
+    const { journal, ledger, logger } = this.#dependencies;
     return this.#runExclusively(async () => {
-      const call = this.#dependencies.journal.findUndoable(callId);
+      const call = journal.findUndoable(callId);
       const owner = sandboxedApp(caller);
       if (owner !== undefined && call?.requester !== owner)
         throw new AssistantError("forbidden", `call ${callId} was not requested by ${owner}`);
@@ -92,14 +94,10 @@ export class UndoExecutor {
         throw new AssistantError("not_found", `call ${callId} cannot be undone`);
       const reference = { call: call.call, app: call.app, tool: call.compensation.tool };
       const entry = undoResultEntry(reference, { status: "skipped", code: "ok" });
-      const receipts = await appendBatch(
-        this.#dependencies.ledger,
-        [entry],
-        this.#dependencies.logger,
-      );
+      const receipts = await appendBatch(ledger, [entry], logger);
       if (isRefusal(receipts)) return this.#reportFailure(call, caller, receipts, call.attempts);
       try {
-        this.#dependencies.journal.recordUndoEnd(callId, "skipped", []);
+        journal.recordUndoEnd(callId, "skipped", []);
       } catch (error) {
         return this.#reportFailure(call, caller, ledgerUnavailableRefusal(error), call.attempts);
       }
@@ -122,12 +120,13 @@ export class UndoExecutor {
 
   /** Returns the compensation as it is declared now, or the reason why it may not be called. */
   #findCompensation(top: UndoableCall): ToolInvocation | CallRefusal {
-    const found = this.#dependencies.planner.findTool(top.app, top.compensation.tool);
+    const { planner } = this.#dependencies;
+    const found = planner.findTool(top.app, top.compensation.tool);
     if ("code" in found) return found;
     const { args } = top.compensation;
     return (
-      this.#dependencies.planner.checkDisabled(found.app, found.tool) ??
-      this.#dependencies.planner.checkArguments(found.tool, args) ?? { ...found, args }
+      planner.checkDisabled(found.app, found.tool) ??
+      planner.checkArguments(found.tool, args) ?? { ...found, args }
     );
   }
 
@@ -137,6 +136,7 @@ export class UndoExecutor {
     { dispatch, outcome }: DispatchResult,
     attempts: number,
   ): Promise<UndoReport> {
+    const { ledger, logger } = this.#dependencies;
     const isUndone = outcome.status === "executed";
     const entry = undoResultEntry(
       { call: top.call, app: top.app, tool: top.compensation.tool },
@@ -147,11 +147,7 @@ export class UndoExecutor {
         text: isUndone ? outcome.text : undefined,
       },
     );
-    const receipts = await appendBatch(
-      this.#dependencies.ledger,
-      [entry],
-      this.#dependencies.logger,
-    );
+    const receipts = await appendBatch(ledger, [entry], logger);
     const queuedEntries = isRefusal(receipts) ? [entry] : [];
     this.#save(top.call, isUndone, queuedEntries);
     if (!isUndone) return this.#reportFailure(top, caller, outcome, attempts, dispatch);
@@ -160,32 +156,24 @@ export class UndoExecutor {
   }
 
   #save(callId: number, isUndone: boolean, queuedEntries: readonly NewEntry[]): void {
+    const { journal, outbox, logger } = this.#dependencies;
     try {
-      this.#dependencies.journal.recordUndoEnd(
-        callId,
-        isUndone ? "undone" : "ready",
-        queuedEntries,
-      );
-      if (queuedEntries.length > 0) this.#dependencies.outbox.scheduleFlush();
+      journal.recordUndoEnd(callId, isUndone ? "undone" : "ready", queuedEntries);
+      if (queuedEntries.length > 0) outbox.scheduleFlush();
     } catch (err) {
-      this.#dependencies.logger.error(
-        { err, call: callId, isUndone },
-        "the journal could not record an undo",
-      );
+      logger.error({ err, call: callId, isUndone }, "the journal could not record an undo");
       if (isUndone) this.#undoneUnsaved.add(callId);
-      for (const entry of queuedEntries) this.#dependencies.outbox.enqueue(entry);
+      for (const entry of queuedEntries) outbox.enqueue(entry);
     }
   }
 
   #revertStart(callId: number): void {
+    const { journal, logger } = this.#dependencies;
     try {
-      this.#dependencies.journal.revertUndoStarted(callId);
+      journal.revertUndoStarted(callId);
     } catch (err) {
       // It stays `running`, which Undo treats like `ready`; only the number of attempts is one too high.
-      this.#dependencies.logger.warn(
-        { err, call: callId },
-        "the journal could not revert the start of an undo",
-      );
+      logger.warn({ err, call: callId }, "the journal could not revert the start of an undo");
     }
   }
 
