@@ -1,12 +1,12 @@
 import type { BusTransport } from "./bus-transport.ts";
 import { BusCallError } from "./port.ts";
 
-/** Lines of this conversation are short; a peer that sends more at once is no bus. */
+/** Lines of the SASL handshake are short; a peer that sends a longer one is not a bus. */
 const LINE_BYTES_MAX = 16 * 1024;
 
 /**
- * The conversation before the first message, as a state machine that is fed what comes: AUTH by the user id
- * that the kernel tells the bus, then descriptors where they are wanted, then BEGIN.
+ * The SASL handshake before the first message, as a state machine: AUTH with the user id, which the kernel confirms
+ * to the bus; then NEGOTIATE_UNIX_FD if the transport can pass descriptors; then BEGIN.
  */
 export class Authentication {
   #text = "";
@@ -20,8 +20,8 @@ export class Authentication {
   }
 
   /**
-   * True when messages may be sent from now on. Throws BusCallError `AuthFailed`, or `NotSupported` for a
-   * bus that passes no descriptors.
+   * Processes received bytes. Returns true when messages may be sent. Throws BusCallError `AuthFailed`, or
+   * `NotSupported` if the bus does not pass descriptors.
    */
   feed(chunk: Buffer): boolean {
     this.#text += chunk.toString("latin1");
@@ -29,7 +29,7 @@ export class Authentication {
       const end = this.#text.indexOf("\r\n");
       if (end === -1) {
         if (this.#text.length > LINE_BYTES_MAX)
-          throw authFailedError("it answers what no bus does");
+          throw authFailedError("its answer is not part of the D-Bus protocol");
         return false;
       }
       const line = this.#text.slice(0, end);
@@ -40,7 +40,7 @@ export class Authentication {
 
   #isDone(line: string): boolean {
     if (this.#state === "authenticating") {
-      if (!line.startsWith("OK")) throw authFailedError("it does not take this user");
+      if (!line.startsWith("OK")) throw authFailedError("it does not accept this user");
       if (this.#transport.canPassFds) {
         this.#state = "negotiating";
         this.#send("NEGOTIATE_UNIX_FD\r\n");
@@ -49,7 +49,7 @@ export class Authentication {
     } else if (line !== "AGREE_UNIX_FD") {
       throw new BusCallError(
         "org.freedesktop.DBus.Error.NotSupported",
-        "this session bus passes no file descriptors, which the assistant's token streams need",
+        "this session bus does not pass file descriptors, which the assistant's token streams need",
       );
     }
     this.#send("BEGIN\r\n");

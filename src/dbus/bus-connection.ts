@@ -17,14 +17,14 @@ import { BusCallError, type BusMethodCall, type BusValue } from "./port.ts";
 import { DESCRIPTORS_MAX } from "./socket-calls.ts";
 import { writeMessage } from "./wire-format.ts";
 
-/** A bus that takes nothing while this much waits is as good as lost. */
+/** A bus that lets this much data wait is treated as lost. */
 const UNWRITTEN_BYTES_MAX = 256 * 2 ** 20;
-/** Beside this much that waits, nothing large should be made to wait too. */
+/** While this much data waits, no other large message should be added. */
 const FULL_BYTES = 16 * 2 ** 20;
-/** What a bus takes for one array; beyond it, it cuts off whoever sent it. */
+/** The D-Bus limit for one array; a bus disconnects a sender that exceeds it. */
 const SENT_BYTES_MAX = 64 * 2 ** 20;
 const SERIAL_MAX = 0xffff_ffff;
-/** How long a connection that is being closed still tries to say what was said before. */
+/** Time to write waiting messages when the connection is closed. */
 const FLUSH_MS = 1_000;
 
 const helloCall: BusMethodCall = {
@@ -36,16 +36,16 @@ const helloCall: BusMethodCall = {
   args: [],
 };
 
-/** A bus would cut off whoever sends this. */
+/** The message exceeds a limit for which the bus would disconnect the sender. */
 export class MessageTooLongError extends Error {}
 
-/** A method call that came. Its descriptors are the receiver's, to close or to keep. */
+/** A received method call. Its file descriptors belong to the receiver, which must close them. */
 export interface IncomingCall {
   readonly frame: Frame;
   readonly fds: readonly number[];
 }
 
-/** What comes, in the order in which it comes; from the first message on, before `open` resolves. Neither may throw. */
+/** Receives messages in their order, from the first one on, even before `open` resolves. Neither method may throw. */
 export interface BusReceiver {
   onCall(call: IncomingCall, connection: BusConnection): void;
   onSignal(frame: Frame, connection: BusConnection): void;
@@ -59,27 +59,24 @@ export interface BusCallOptions {
 export interface BusConnectionOptions {
   readonly transport: BusTransport;
   readonly receiver: BusReceiver;
-  /** The user that this process is. */
+  /** The user that this process runs as. */
   readonly uid: number;
-  /** Of what is received; what is longer comes without its body. */
+  /** Limit for received bodies; a frame with a longer one has no body. */
   readonly bodyBytesMax: number;
-  /** Values in a body that is received. */
+  /** Limit on the number of values in a received body. */
   readonly valuesMax: number;
 }
 
 /**
- * Messages to and from a bus. Authenticating, then open, then closed; nothing leads back. Whatever comes,
- * nothing is thrown at nobody.
+ * A connection to a bus. Its states are authenticating, open and closed, in this order only. Unexpected input
+ * closes the connection or rejects a call; it never throws in an event handler.
  */
 export class BusConnection implements AsyncDisposable {
   /** Resolves when the connection is lost or was closed. */
   readonly closed: Promise<void>;
-  readonly #transport: BusTransport;
-  readonly #receiver: BusReceiver;
-  readonly #bodyBytesMax: number;
-  readonly #valuesMax: number;
+  readonly #options: BusConnectionOptions;
   readonly #pending = new PendingCalls();
-  /** That came, and whose message has not come yet. */
+  /** Received descriptors whose message is not complete yet. */
   readonly #fds: number[] = [];
   #uniqueName = "";
   #lossError: Error | undefined;
@@ -87,12 +84,12 @@ export class BusConnection implements AsyncDisposable {
   #unwrittenMessages = 0;
   #isClosed = false;
   #onFlushed: () => void = () => {};
-  /** Whoever waits for room to write. */
+  /** Callbacks of `waitForDrain`. */
   #drainWaiters: (() => void)[] = [];
   #onData: (chunk: Buffer) => void = () => {};
   #onLost: () => void = () => {};
 
-  /** Owns the transport, also where it rejects: with BusCallError, or the signal's reason. */
+  /** Takes ownership of the transport even if it rejects: with BusCallError or the signal's reason. */
   static async open(options: BusConnectionOptions & BusCallOptions): Promise<BusConnection> {
     const connection = new BusConnection(options);
     try {
@@ -102,18 +99,15 @@ export class BusConnection implements AsyncDisposable {
       connection.#uniqueName = toText(name);
       return connection;
     } catch (error) {
-      connection.#transport.destroy();
+      connection.#options.transport.destroy();
       throw isTimeout(error) && !options.signal.aborted ? noAnswerError(options.timeoutMs) : error;
     }
   }
 
   private constructor(options: BusConnectionOptions) {
-    this.#transport = options.transport;
-    this.#receiver = options.receiver;
-    this.#bodyBytesMax = options.bodyBytesMax;
-    this.#valuesMax = options.valuesMax;
+    this.#options = options;
     this.closed = new Promise((resolve) => {
-      this.#transport.start({
+      this.#options.transport.start({
         onFds: (fds) => this.#fds.push(...fds),
         onData: (chunk) => this.#onData(chunk),
         onClosed: (error) => {
@@ -134,29 +128,32 @@ export class BusConnection implements AsyncDisposable {
     return this.#uniqueName;
   }
 
-  /** After `closed`: why the connection was lost, if it was neither closed by the bus nor by this side. */
+  /** After `closed`: the error that ended the connection; undefined if the bus or this side closed it. */
   get lossError(): Error | undefined {
     return this.#lossError;
   }
 
   get canPassFds(): boolean {
-    return this.#transport.canPassFds;
+    return this.#options.transport.canPassFds;
   }
 
   /**
-   * More waits to be written than should: ask, and where it is so, wait for `room` and ask again. Whoever
-   * sends all the same may lose the connection, which bears 256 MiB.
+   * True if too much data waits to be written. Callers then wait with `waitForDrain` and check again. Sending
+   * anyway may lose the connection, which is closed at 256 MiB.
    */
   get isFull(): boolean {
-    return !this.#isClosed && this.#transport.pendingBytes > FULL_BYTES;
+    return !this.#isClosed && this.#options.transport.pendingBytes > FULL_BYTES;
   }
 
-  /** Resolves when a message has been written, or the connection is lost. Call it where `isFull` only. */
+  /** Resolves when a message has been written or the connection is lost. Call it only while `isFull`. */
   waitForDrain(): Promise<void> {
     return new Promise((resolve) => this.#drainWaiters.push(resolve));
   }
 
-  /** As `SessionBus.call`. `onAnswer` runs before the next message is looked at, which a promise does not. */
+  /**
+   * Like `SessionBus.call`. `onAnswer` runs before the next message is processed; a promise callback would run
+   * later.
+   */
   async call(
     method: BusMethodCall,
     options: BusCallOptions,
@@ -186,9 +183,9 @@ export class BusConnection implements AsyncDisposable {
   }
 
   /**
-   * Hands a message to the bus. Descriptors among its values are closed when they have been sent, or could
-   * not be. Throws a TypeError where values do not fit the signature, and MessageTooLongError; a connection that is lost takes
-   * everything, and does nothing.
+   * Sends a message. Descriptors among its values are closed when they have been sent or cannot be sent. Throws
+   * TypeError if the values do not fit the signature, and MessageTooLongError. On a lost connection it does
+   * nothing.
    */
   send(message: OutgoingMessage): void {
     this.#write(message, this.#nextSerial());
@@ -204,7 +201,7 @@ export class BusConnection implements AsyncDisposable {
         };
       });
     }
-    this.#transport.destroy();
+    this.#options.transport.destroy();
     await this.closed;
   }
 
@@ -213,8 +210,8 @@ export class BusConnection implements AsyncDisposable {
     return new Promise((resolve, reject) => {
       this.#onLost = () => reject(disconnectedError(this.#lossError));
       if (this.#isClosed) this.#onLost();
-      const authentication = new Authentication(this.#transport, uid);
-      const frames = new FrameReader(this.#bodyBytesMax, (frame) => this.#onFrame(frame));
+      const authentication = new Authentication(this.#options.transport, uid);
+      const frames = new FrameReader(this.#options.bodyBytesMax, (frame) => this.#onFrame(frame));
       this.#onData = (chunk) => {
         try {
           if (!authentication.feed(chunk)) return;
@@ -231,15 +228,15 @@ export class BusConnection implements AsyncDisposable {
     try {
       frames.push(chunk);
     } catch {
-      // Where a message ends is not known any more.
-      this.#transport.destroy();
+      // The start of the next message is unknown.
+      this.#options.transport.destroy();
     }
   }
 
   #onFrame(frame: Frame): void {
     const fds = this.#fds.splice(0, frame.fdCount);
     if (frame.type === messageTypes.call) {
-      this.#receiver.onCall({ frame, fds }, this);
+      this.#options.receiver.onCall({ frame, fds }, this);
       return;
     }
     if (frame.type === messageTypes.answer) {
@@ -247,7 +244,7 @@ export class BusConnection implements AsyncDisposable {
       return;
     }
     closeFds(fds);
-    if (frame.type === messageTypes.signal) this.#receiver.onSignal(frame, this);
+    if (frame.type === messageTypes.signal) this.#options.receiver.onSignal(frame, this);
     else if (frame.type === messageTypes.error) {
       this.#pending.take(frame.replySerial)?.reject(toCallError(frame));
     }
@@ -270,10 +267,10 @@ export class BusConnection implements AsyncDisposable {
     }
   }
 
-  /** The arguments of a message. Throws as `readValues` does, and TooManyValuesError for a body left out. */
+  /** Returns the arguments of a message. Throws like `readValues`, and TooManyValuesError if the body was left out. */
   read(frame: Frame, fds: readonly number[]): BusValue[] {
     if (!frame.body) throw new TooManyValuesError("the body is too long");
-    return readValues(frame.body, { ...frame, fds, valuesMax: this.#valuesMax });
+    return readValues(frame.body, { ...frame, fds, valuesMax: this.#options.valuesMax });
   }
 
   #write(message: OutgoingMessage, serial: number): void {
@@ -292,26 +289,31 @@ export class BusConnection implements AsyncDisposable {
         signature,
         body: toWireValues(signature, args),
       });
-      if (bytes.length > SENT_BYTES_MAX) throw new MessageTooLongError("longer than a bus takes");
-      if (fds.length > DESCRIPTORS_MAX) throw new MessageTooLongError("more descriptors than fit");
+      if (bytes.length > SENT_BYTES_MAX)
+        throw new MessageTooLongError("the message is longer than a bus accepts");
+      if (fds.length > DESCRIPTORS_MAX)
+        throw new MessageTooLongError(
+          "the message has more descriptors than one message can carry",
+        );
       if (fds.length > 0 && !this.canPassFds)
-        throw new TypeError("no descriptors on this connection");
+        throw new TypeError("this connection cannot pass file descriptors");
     } catch (error) {
       closeFds(sent);
       throw error;
     }
     this.#unwrittenMessages += 1;
-    this.#transport.write(bytes, fds, () => {
+    this.#options.transport.write(bytes, fds, () => {
       closeFds(sent);
       this.#unwrittenMessages -= 1;
       if (this.#unwrittenMessages === 0) this.#onFlushed();
       this.#notifyDrained();
     });
-    if (this.#transport.pendingBytes > UNWRITTEN_BYTES_MAX) this.#transport.destroy();
+    if (this.#options.transport.pendingBytes > UNWRITTEN_BYTES_MAX)
+      this.#options.transport.destroy();
   }
 
   #notifyDrained(): void {
-    for (const tell of this.#drainWaiters.splice(0)) tell();
+    for (const resolve of this.#drainWaiters.splice(0)) resolve();
   }
 
   #nextSerial(): number {
@@ -327,7 +329,7 @@ function toCallError(frame: Frame): BusCallError {
       const options = { endian: frame.endian, fds: [], valuesMax: 1 };
       text = toText(readValues(frame.body, { signature: "s", ...options })[0]);
     } catch {
-      // The name of the error says enough.
+      // The error name alone is sufficient.
     }
   }
   return new BusCallError(frame.errorName ?? "org.freedesktop.DBus.Error.Failed", text);
@@ -353,7 +355,7 @@ export function noAnswerError(timeoutMs: number): BusCallError {
 function tooLongError(): BusCallError {
   return new BusCallError(
     "org.freedesktop.DBus.Error.LimitsExceeded",
-    "the answer is longer than is taken",
+    "the answer is longer than this connection accepts",
   );
 }
 

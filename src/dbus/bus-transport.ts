@@ -1,27 +1,30 @@
-/** Bytes to and from a bus, and descriptors where the transport can carry them. */
+/** Carries bytes to and from a bus, and file descriptors if it can. */
 export interface BusTransport {
   readonly canPassFds: boolean;
 
-  /** Once, before anything can be lost: nothing is read before this. */
+  /** Starts reading. Call it once; no data is read before, so none is lost. */
   start(receiver: TransportReceiver): void;
 
   /**
-   * `done` is called exactly once: when all has been handed to the system, or will never be. Descriptors are
-   * no longer needed then.
+   * Calls `done` exactly once, when all data was handed to the system or never will be. The descriptors are no
+   * longer needed then.
    */
   write(data: Buffer, fds: readonly number[], done: () => void): void;
 
-  /** Bytes that were written and that the system has not taken yet. */
+  /** Bytes that the system has not accepted yet. */
   readonly pendingBytes: number;
 
-  /** Closes the connection. Nothing is received after this; `done` of what is unwritten and `onClosed` follow soon. Safe to repeat. */
+  /**
+   * Closes the connection. No data is received after this; `done` of unwritten data and `onClosed` follow soon.
+   * Safe to repeat.
+   */
   destroy(): void;
 }
 
 export interface TransportReceiver {
-  /** Before the `onData` with the first byte of the message that they came with. */
+  /** Called before the `onData` with the first byte of the message that the descriptors belong to. */
   onFds(fds: readonly number[]): void;
   onData(chunk: Buffer): void;
-  /** Once, however the connection ended. An error if it was neither closed by the peer nor destroyed by this side. */
+  /** Called once when the connection has ended, with an error unless the peer closed it or this side destroyed it. */
   onClosed(error?: Error): void;
 }

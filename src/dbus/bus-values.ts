@@ -1,14 +1,14 @@
 import type { BusDictionary, BusValue, BusVariant } from "./port.ts";
 import { formatSignature, parseSignature, type TypeTree, ValueReader } from "./wire-format.ts";
 
-/** A body holds more than this many values: reading it would stop everything else for too long. */
+/** The body has more values than allowed; reading them would block the event loop for too long. */
 export class TooManyValuesError extends Error {}
-/** A body names a descriptor that did not come with it, or that nobody asked for. */
+/** The body refers to a descriptor that was not sent with it, or that its method does not accept. */
 export class NoSuchDescriptorError extends Error {}
 
 /**
- * The arguments of a body. Throws TooManyValuesError past `valuesMax`, and NoSuchDescriptorError; other
- * bodies that cannot be read do not come from a bus, which checks them.
+ * Reads the arguments of a body. Throws TooManyValuesError past `valuesMax`, and NoSuchDescriptorError. Other
+ * unreadable bodies cannot come from a bus, which validates them.
  */
 export function readValues(
   body: Buffer,
@@ -25,7 +25,7 @@ export function readValues(
   return trees.map((tree, index) => toBusValue(tree, read[index]));
 }
 
-/** Throws TooManyValuesError and NoSuchDescriptorError, as `readValues` has it. */
+/** A value reader with limits. Throws TooManyValuesError and NoSuchDescriptorError like `readValues`. */
 export class BoundedReader extends ValueReader {
   readonly #fds: readonly number[];
   #left: number;
@@ -49,12 +49,13 @@ export class BoundedReader extends ValueReader {
     if (tree.type !== "h") return super.readTree(tree);
     const index = super.readTree({ type: "u", child: [] });
     const fd = typeof index === "number" ? this.#fds[index] : undefined;
-    if (fd === undefined) throw new NoSuchDescriptorError("a descriptor did not come along");
+    if (fd === undefined)
+      throw new NoSuchDescriptorError("the body refers to a descriptor that was not sent with it");
     return fd;
   }
 }
 
-/** What dbus-next has read, as it travels in Berth. */
+/** Converts a value that dbus-next has read into a BusValue. */
 function toBusValue(tree: TypeTree, read: unknown): BusValue {
   if (tree.type === "v") return toVariant(read);
   if (Array.isArray(read)) {
@@ -104,8 +105,8 @@ function toDictionary(entry: TypeTree, read: readonly unknown[]): BusDictionary 
 }
 
 /**
- * As dbus-next writes it. Throws a TypeError where a value does not fit the signature, as far as
- * dbus-next does not see that itself: a bus cuts off whoever sends what is malformed.
+ * Converts values into the form that dbus-next writes. Throws TypeError if a value does not fit the signature and
+ * dbus-next would not notice: a bus disconnects the sender of a malformed message.
  */
 export function toWireValues(signature: string, values: readonly BusValue[]): unknown[] {
   const trees = parseSignature(signature);
@@ -126,20 +127,22 @@ function toWireValue(tree: TypeTree, value: BusValue | undefined): unknown {
   if (tree.type === "a" && getOnlyChild(tree).type === "{")
     return toWireDictionary(getOnlyChild(tree), value);
   if (tree.type === "a" || tree.type === "(") {
-    if (!isList(value)) throw new TypeError(`${formatSignature(tree)} is no list`);
+    if (!isList(value)) throw new TypeError(`${formatSignature(tree)} needs a list`);
     if (tree.type === "a") return value.map((item) => toWireValue(getOnlyChild(tree), item));
-    if (value.length !== tree.child.length) throw new TypeError(`not ${formatSignature(tree)}`);
+    if (value.length !== tree.child.length)
+      throw new TypeError(`the value does not fit ${formatSignature(tree)}`);
     return value.map((item, index) => toWireValue(getChild(tree, index), item));
   }
-  if (tree.type === "o" && !isObjectPath(value)) throw new TypeError("no path of an object");
+  if (tree.type === "o" && !isObjectPath(value))
+    throw new TypeError("the value is not an object path");
   return value;
 }
 
 function toWireDictionary(entry: TypeTree, value: BusValue): unknown[] {
-  if (!isDictionary(value)) throw new TypeError("a dictionary is a Map");
+  if (!isDictionary(value)) throw new TypeError("a dictionary must be a Map");
   const [keyTree, valueTree] = entry.child;
   if (!keyTree || !valueTree || !"sog".includes(keyTree.type)) {
-    throw new TypeError(`a dictionary with keys of the type ${keyTree?.type}`);
+    throw new TypeError(`a dictionary cannot have keys of the type ${keyTree?.type}`);
   }
   return [...value].map(([key, item]) => [
     key,
@@ -147,7 +150,7 @@ function toWireDictionary(entry: TypeTree, value: BusValue): unknown[] {
   ]);
 }
 
-/** Every descriptor among the values, wherever it stands. */
+/** Returns every descriptor in the values, at any depth. */
 export function findDescriptors(signature: string, values: readonly BusValue[]): number[] {
   const found = new Set<number>();
   const visit = (tree: TypeTree | undefined, value: BusValue | undefined): void => {
@@ -168,7 +171,7 @@ export function findDescriptors(signature: string, values: readonly BusValue[]):
   return [...found];
 }
 
-/** "" for what is no text. */
+/** Returns "" for a value that is not a string. */
 export function toText(value: BusValue | undefined): string {
   return typeof value === "string" ? value : "";
 }

@@ -9,28 +9,28 @@ import { BusCallError, type SessionBus } from "./port.ts";
 import { parseSocketPaths } from "./session-bus-address.ts";
 import { SignalSubscriptions } from "./signal-subscriptions.ts";
 
-/** What D-Bus allows at most for one message; the peer is one that this side has chosen. */
+/** The D-Bus limit for one message; this side has chosen the peer and trusts it. */
 const BODY_BYTES_MAX = 128 * 2 ** 20;
 const VALUES_MAX = 16 * 2 ** 20;
-/** A bus of this machine answers in a millisecond. */
+/** A local bus answers within a millisecond. */
 const CONNECT_TIMEOUT_MS = 10_000;
 
 export interface ConnectOptions {
-  /** As `sessionBusAddress` has it. */
+  /** The result of `sessionBusAddress`. */
   readonly address: string;
   /**
-   * Whether descriptors can be sent and received. Needs the package koffi, which is loaded for this only; rejects with
-   * BusCallError `NotSupported` without it, and for a bus that passes none.
+   * If true, descriptors can be sent and received. This needs the package koffi, which is loaded only then; rejects
+   * with BusCallError `NotSupported` without it, and if the bus does not pass descriptors.
    */
   readonly negotiateFds: boolean;
-  /** Of the process; undefined: its real one. */
+  /** User id of the process; defaults to its real one. */
   readonly uid?: number;
   readonly signal?: AbortSignal;
 }
 
 /**
- * Connects to a session bus as a client. Rejects with BusCallError: `NoServer` where nobody listens,
- * `BadAddress`, `AuthFailed`, `NotSupported`, `NoReply` after ten seconds.
+ * Connects to a session bus as a client. Rejects with BusCallError: `NoServer` if no bus listens, `BadAddress`,
+ * `AuthFailed`, `NotSupported`, `NoReply` after ten seconds.
  */
 export async function connectSessionBus(options: ConnectOptions): Promise<SessionBus> {
   const subscriptions = new SignalSubscriptions();
@@ -45,7 +45,7 @@ export async function connectSessionBus(options: ConnectOptions): Promise<Sessio
           destination: frame.sender,
           errorName: "org.freedesktop.DBus.Error.UnknownObject",
           signature: "s",
-          args: ["there is nothing to call here"],
+          args: ["this connection has no objects"],
         });
       },
       onSignal: (frame, connection) => subscriptions.onSignal(frame, connection),
@@ -63,7 +63,7 @@ export async function connectSessionBus(options: ConnectOptions): Promise<Sessio
   };
 }
 
-/** A connection for whoever answers calls himself. Rejects as `connectSessionBus` does. */
+/** Opens a connection that also receives calls. Rejects like `connectSessionBus`. */
 export async function openConnection(
   options: ConnectOptions & {
     readonly receiver: BusReceiver;
@@ -104,7 +104,7 @@ async function openFirstTransport(
   }
   const refused = new BusCallError(
     "org.freedesktop.DBus.Error.NoServer",
-    "no session bus answers at its address: log in to a desktop, or run it below dbus-run-session",
+    "no session bus answers at its address: log in to a desktop, or start the program with dbus-run-session",
   );
   refused.cause = failure;
   throw refused;

@@ -1,18 +1,18 @@
 import os from "node:os";
 import { setTimeout as delay } from "node:timers/promises";
+import { backoffMs } from "../base/backoff.ts";
 import { socketAddress } from "./socket-address.ts";
 import type { SocketCalls } from "./socket-calls.ts";
 import { systemError } from "./system-error.ts";
 
 const EAGAIN = os.constants.errno.EAGAIN;
-/** A listener whose backlog is full accepts within a few milliseconds, or is overloaded. */
-const RETRY_MIN_MS = 1;
-const RETRY_MAX_MS = 100;
+/** A listener with a full backlog accepts again within a few milliseconds, or is overloaded. */
+const retryBackoff = { firstMs: 1, maxMs: 100 };
 
 /**
- * Connects to a path and resolves to the descriptor, which the caller closes. If the backlog of the listener is full, it
- * tries again until the signal aborts; no event tells when there is space. Rejects with the system's error, or the
- * signal's reason.
+ * Connects to a path and resolves to the descriptor, which the caller must close. While the backlog of the listener
+ * is full, it tries again until the signal aborts; no event reports free space. Rejects with the system's error or
+ * the signal's reason.
  */
 export async function connectSocket(
   calls: SocketCalls,
@@ -24,11 +24,11 @@ export async function connectSocket(
   const fd = calls.open();
   if (fd < 0) throw systemError("socket", fd);
   try {
-    for (let retryMs = RETRY_MIN_MS; ; retryMs = Math.min(2 * retryMs, RETRY_MAX_MS)) {
+    for (let attempts = 0; ; attempts += 1) {
       const result = calls.connect(fd, address);
       if (result >= 0) return fd;
       if (result !== -EAGAIN) throw systemError("connect", result, path);
-      await delay(retryMs, undefined, { signal });
+      await delay(backoffMs(attempts, retryBackoff), undefined, { signal });
     }
   } catch (error) {
     calls.close(fd);

@@ -1,6 +1,6 @@
 import { close } from "node:fs";
 
-/** Closes them, soon. One that is closed already is nobody's concern. */
+/** Closes the descriptors asynchronously and ignores errors. */
 export function closeFds(fds: Iterable<number>): void {
   for (const fd of new Set(fds)) close(fd, () => {});
 }

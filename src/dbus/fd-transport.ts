@@ -15,21 +15,21 @@ import { systemError } from "./system-error.ts";
 import { WriteQueue } from "./write-queue.ts";
 
 const { EAGAIN, ENOBUFS, ENOMEM } = os.constants.errno;
-/** Node has no name for it: too many descriptors of this user are under way between processes. */
+/** Node has no name for this error: too many descriptors of this user are in transit between processes. */
 const ETOOMANYREFS = 109;
-/** Nothing of the message was sent, and no event tells when it can be. */
+/** After these errors nothing of the message was sent, and no event reports when it can be. */
 const TRANSIENT = new Set([-ENOBUFS, -ENOMEM, -ETOOMANYREFS]);
 const TRANSIENT_RETRY_MS = 10;
-/** What others have under way is received within milliseconds, or they do not read at all. */
+/** Descriptors in transit are received within milliseconds, or their receiver does not read at all. */
 const TRANSIENT_RETRIES_MAX = 500;
-/** Before other work has its turn: each reads at most 64 KiB, which can be hundreds of messages. */
+/** Reads per event before other work runs: each reads at most 64 KiB, which can be hundreds of messages. */
 const READS_MAX = 4;
-/** A socket buffers about 200 KiB; a peer that goes on writing while it reads nothing has had its chance. */
+/** A socket buffers about 200 KiB, so a peer that writes without reading cannot extend the final reads for long. */
 const REST_TURNS_MAX = 64;
 
 /**
- * Opens a transport over a Unix socket that passes descriptors. Rejects with BusCallError `NotSupported` if descriptors cannot be passed on
- * this machine, with the system's error if it cannot connect, else with the signal's reason.
+ * Opens a transport over a Unix socket that passes descriptors. Rejects with BusCallError `NotSupported` if this
+ * machine cannot pass descriptors, with the system's error if the connection fails, or with the signal's reason.
  */
 export async function openFdTransport(
   path: string,
@@ -41,8 +41,8 @@ export async function openFdTransport(
 }
 
 /**
- * A connected socket. Open, then perhaps failing (nothing more can be written, and what has arrived is still read),
- * then closed.
+ * A connected socket. Its states are open; possibly failing, in which nothing can be written but received data is
+ * still read; then closed.
  */
 export class FdTransport implements BusTransport {
   readonly canPassFds = true;
@@ -60,7 +60,7 @@ export class FdTransport implements BusTransport {
   #isClosedReported = false;
   #reason: Error | undefined;
 
-  /** Owns the descriptor. */
+  /** Takes ownership of the descriptor. */
   constructor(calls: SocketCalls, fd: number) {
     this.#calls = calls;
     this.#fd = fd;
@@ -79,8 +79,8 @@ export class FdTransport implements BusTransport {
   }
 
   write(data: Buffer, fds: readonly number[], done: () => void): void {
-    assert(fds.length <= DESCRIPTORS_MAX, "more descriptors than a message can have");
-    assert(fds.length === 0 || data.length > 0, "descriptors are sent with a byte");
+    assert(fds.length <= DESCRIPTORS_MAX, "a message has more descriptors than allowed");
+    assert(fds.length === 0 || data.length > 0, "descriptors must be sent with at least one byte");
     if (this.#isClosed || this.#writeError) {
       done();
       return;
@@ -95,7 +95,7 @@ export class FdTransport implements BusTransport {
     this.#isClosed = true;
     this.#reason = reason;
     clearTimeout(this.#retryTimer);
-    // In this order: libuv must not poll a descriptor that may be another file's by then.
+    // The order matters: libuv must not poll a descriptor number that may already be reused.
     this.#watch.close();
     this.#calls.close(this.#fd);
     setImmediate(() => {
@@ -130,7 +130,7 @@ export class FdTransport implements BusTransport {
 
   #retryLater(): void {
     this.#retries += 1;
-    // Until then nothing is written, and an event would come at once.
+    // Until then, write events are off, because the socket would be reported as writable at once.
     this.#retryTimer = setTimeout(() => {
       this.#retryTimer = undefined;
       this.#flush();
@@ -138,7 +138,7 @@ export class FdTransport implements BusTransport {
     this.#updateWatch();
   }
 
-  /** The peer may have said why it closed the connection: what has arrived is read before this side closes it. */
+  /** Reads what has arrived before closing, because the peer may have sent the reason why it closed. */
   #failWriting(error: Error): void {
     this.#writeError = error;
     this.#queue.clear();
@@ -163,7 +163,8 @@ export class FdTransport implements BusTransport {
         return;
       }
       this.#deliver(receiver, received);
-      // There is probably no more; if there is, it causes the next event. A message with descriptors is received alone.
+      // A short read probably emptied the socket; if not, the next event follows. A message with descriptors is
+      // always received alone.
       if (received.data.length < RECEIVED_BYTES_MAX && received.fds.length === 0) return;
     }
   }
@@ -173,7 +174,7 @@ export class FdTransport implements BusTransport {
       closeFds(fds);
       this.destroy(
         new Error(
-          "descriptors were lost: this process has too many open, or too many arrived at once",
+          "descriptors were lost: this process has too many open, or received too many at once",
         ),
       );
       return;

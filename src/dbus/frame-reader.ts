@@ -1,13 +1,13 @@
 import { BoundedReader, NoSuchDescriptorError, TooManyValuesError } from "./bus-values.ts";
 import type { TypeTree } from "./wire-format.ts";
 
-/** Before the fields: byte order, type, flags, version, length of the body, serial, length of the fields. */
+/** Header before the fields: byte order, type, flags, version, body length, serial, length of the fields. */
 const FIXED_BYTES = 16;
-/** What D-Bus allows for an array, as which the fields are sent. */
+/** The fields are an array, for which this is the D-Bus limit. */
 const FIELDS_BYTES_MAX = 64 * 2 ** 20;
-/** There are nine fields of a few values each; a message with more is passed over. */
+/** D-Bus has nine fields of a few values each; a message with more is ignored. */
 const FIELD_VALUES_MAX = 4096;
-/** D-Bus has no bound for paths, and no object of anybody's has a longer one. */
+/** D-Bus does not limit paths, but no real object has a longer one. */
 const PATH_LENGTH_MAX = 64 * 1024;
 const LITTLE_ENDIAN = "l".charCodeAt(0);
 const BIG_ENDIAN = "B".charCodeAt(0);
@@ -20,12 +20,12 @@ const FIELD_TYPE: TypeTree = {
   ],
 };
 
-/** A message as it came, its body not read yet. */
+/** A received message whose body is not decoded yet. */
 export interface Frame {
   readonly type: number;
   readonly flags: number;
   readonly serial: number;
-  /** Undefined also where it was longer than any object's. */
+  /** Also undefined if the path was longer than the limit. */
   readonly path: string | undefined;
   readonly interface: string | undefined;
   readonly member: string | undefined;
@@ -34,17 +34,17 @@ export interface Frame {
   readonly destination: string | undefined;
   readonly sender: string | undefined;
   readonly signature: string;
-  /** How many descriptors belong to it. */
+  /** Number of descriptors that belong to the message. */
   readonly fdCount: number;
   readonly endian: number;
-  /** Undefined: it was longer than is taken, and was thrown away as it came. */
+  /** Undefined if the body was longer than the limit; it was discarded while it arrived. */
   readonly body: Buffer | undefined;
 }
 
-/** What came is no D-Bus: the connection cannot go on. */
+/** The received data is not D-Bus, so the connection cannot continue. */
 export class BrokenStreamError extends Error {}
 
-/** Cuts what comes from a bus into messages. A body that is too long is never held in memory. */
+/** Splits received data into messages. A body above the limit is never held in memory. */
 export class FrameReader {
   readonly #bodyBytesMax: number;
   readonly #onFrame: (frame: Frame) => void;
@@ -74,7 +74,7 @@ export class FrameReader {
       this.#header = parseFixedHeader(this.#take(FIXED_BYTES));
       const { fieldsBytes, bodyBytes } = this.#header;
       if (fieldsBytes > FIELDS_BYTES_MAX) {
-        throw new BrokenStreamError("a message has longer fields than a bus lets through");
+        throw new BrokenStreamError("a message has longer header fields than D-Bus allows");
       }
       this.#needed = padLength(fieldsBytes) + (bodyBytes > this.#bodyBytesMax ? 0 : bodyBytes);
       return;
@@ -105,7 +105,7 @@ export class FrameReader {
 
   #take(bytes: number): Buffer {
     const [first] = this.#chunks;
-    // One copy of a long message when all of it is there, rather than one for each piece that comes.
+    // A long message is copied once when it is complete, not once per received chunk.
     const all =
       this.#chunks.length === 1 && first ? first : Buffer.concat(this.#chunks, this.#bufferedBytes);
     this.#bufferedBytes -= bytes;
@@ -126,7 +126,7 @@ interface FixedHeader {
 function parseFixedHeader(bytes: Buffer): FixedHeader {
   const endian = bytes.readUInt8(0);
   if (endian !== LITTLE_ENDIAN && endian !== BIG_ENDIAN) {
-    throw new BrokenStreamError("what came over the bus connection is no message");
+    throw new BrokenStreamError("the received data is not a D-Bus message");
   }
   const read = (at: number) =>
     endian === LITTLE_ENDIAN ? bytes.readUInt32LE(at) : bytes.readUInt32BE(at);
@@ -140,7 +140,7 @@ function parseFixedHeader(bytes: Buffer): FixedHeader {
   };
 }
 
-/** Throws as BoundedReader does. */
+/** Throws like BoundedReader. */
 function parseFrame(fixed: FixedHeader, bytes: Buffer, body: Buffer | undefined): Frame {
   const fields = new Map<unknown, unknown>();
   const reader = new BoundedReader(bytes, {
@@ -180,7 +180,7 @@ function parseFrame(fixed: FixedHeader, bytes: Buffer, body: Buffer | undefined)
   };
 }
 
-/** Fields are followed by as many bytes as make a multiple of eight. */
+/** The fields are padded to a multiple of eight bytes. */
 function padLength(length: number): number {
   return Math.ceil(length / 8) * 8;
 }

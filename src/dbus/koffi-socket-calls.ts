@@ -17,7 +17,7 @@ import {
 
 type Koffi = Pick<typeof import("koffi"), "load" | "address" | "errno" | "node" | "sizeof">;
 
-// The same on every 64-bit little-endian Linux that Node runs on, with glibc and with musl.
+// These values are the same on every 64-bit little-endian Linux that Node supports, with glibc and with musl.
 const AF_UNIX = 1;
 const SOCK_STREAM = 1;
 const SOCK_NONBLOCK = 0o4000;
@@ -27,31 +27,31 @@ const MSG_NOSIGNAL = 0x4000;
 const MSG_CMSG_CLOEXEC = 0x4000_0000;
 const EINTR = os.constants.errno.EINTR;
 
-/** What one call sends at most. */
+/** Limit for one call. */
 const SENT_BYTES_MAX = 64 * 1024;
-/** The kernel passes at most 1,032 bytes of descriptors; more than enough for what else it may add one day. */
+/** The kernel passes at most 1,032 bytes of descriptors; the rest is reserve for other control data. */
 const CONTROL_BYTES = 64 * 1024;
 
 let loaded: Promise<SocketCalls> | undefined;
 
-/** `socketCallsFrom` koffi, which is loaded on the first call of this and not before. */
+/** Returns the `socketCallsFrom` koffi, which is imported on the first call. */
 export function loadSocketCalls(): Promise<SocketCalls> {
   loaded ??= socketCallsFrom(() => import("koffi"));
   return loaded;
 }
 
-/** Rejects with BusCallError `NotSupported` if koffi cannot be imported, or does not have what is needed. */
+/** Rejects with BusCallError `NotSupported` if koffi cannot be imported or lacks a needed function. */
 export async function socketCallsFrom(importKoffi: () => Promise<Koffi>): Promise<SocketCalls> {
   try {
     const koffi = await importKoffi();
     if (process.platform !== "linux" || os.endianness() !== "LE" || koffi.sizeof("void *") !== 8) {
-      throw new Error(`no 64-bit Linux: ${process.platform} ${process.arch}`);
+      throw new Error(`not a 64-bit little-endian Linux: ${process.platform} ${process.arch}`);
     }
     return socketCalls(koffi, CONTROL_BYTES);
   } catch (error) {
     const refused = new BusCallError(
       "org.freedesktop.DBus.Error.NotSupported",
-      "file descriptors cannot be passed: the package koffi could not be loaded; install Berth's packages again, " +
+      "file descriptors cannot be passed, because the package koffi could not be loaded; install Berth's packages again, " +
         "with their optional packages (npm install --include=optional)",
     );
     refused.cause = error;
@@ -59,9 +59,9 @@ export async function socketCallsFrom(importKoffi: () => Promise<Koffi>): Promis
   }
 }
 
-/** `controlBytes` is the space for received control data. */
+/** Binds the system calls. `controlBytes` is the space for received control data. */
 export function socketCalls(koffi: Koffi, controlBytes: number): SocketCalls {
-  // null: the functions that the process has already, of whichever C library that is.
+  // null loads the functions of the C library that the process already uses.
   const libc = koffi.load(null);
   const socket: (domain: number, type: number, protocol: number) => number = libc.func(
     "int socket(int domain, int type, int protocol)",
@@ -84,7 +84,7 @@ export function socketCalls(koffi: Koffi, controlBytes: number): SocketCalls {
   const outgoing = new SocketMessage(SENT_BYTES_MAX, getControlBytes(DESCRIPTORS_MAX), addressOf);
   const incoming = new SocketMessage(RECEIVED_BYTES_MAX, controlBytes, addressOf);
 
-  /** The result of a call, or its error as a negative number. */
+  /** Repeats an interrupted call. Returns its result, or its error as a negative number. */
   const repeated = (call: () => number): number => {
     for (;;) {
       const result = call();
@@ -122,7 +122,7 @@ export function socketCalls(koffi: Koffi, controlBytes: number): SocketCalls {
     },
 
     close: (fd) => {
-      // Not repeated: Linux has released the descriptor, whatever the result is.
+      // Not repeated, because Linux releases the descriptor whatever the result is.
       close(fd);
     },
 
@@ -131,10 +131,10 @@ export function socketCalls(koffi: Koffi, controlBytes: number): SocketCalls {
 }
 
 /**
- * Watches with a poll handle of libuv, on Node's own event loop. koffi ends the process when a handle is used after it was
- * closed. It calls back outside of Node's callback scopes: promises that a callback resolves wait for another event
- * (on Node 26), and an exception surfaces in the next native call. So the callback only asks for an immediate, which runs
- * when the events of this turn of the loop have been reported.
+ * Watches a descriptor with a poll handle of libuv on Node's own event loop. koffi ends the process if a handle is
+ * used after it was closed. It calls back outside of Node's callback scopes: promises that a callback resolves wait
+ * for another event (on Node 26), and an exception surfaces in the next native call. So the callback only schedules
+ * an immediate, which runs after the events of this loop iteration have been reported.
  */
 function watch(koffi: Koffi, fd: number, onEvent: () => void): SocketWatch {
   let isClosed = false;
@@ -144,9 +144,9 @@ function watch(koffi: Koffi, fd: number, onEvent: () => void): SocketWatch {
     isRequested = false;
     if (!isClosed) onEvent();
   };
-  // The declared type of the callback lacks its first parameter, which is the one that is needed.
+  // The declared type of the callback lacks its first parameter, which is needed here.
   const onPoll = (...[status]: readonly unknown[]) => {
-    // libuv has stopped the handle when the socket has an error, which the next call on the socket returns.
+    // libuv stops the handle on a socket error; the next call on the socket returns that error.
     if (typeof status === "number" && status < 0) {
       watched = { readable: false, writable: false };
     }

@@ -5,7 +5,7 @@ interface PendingCall {
   reject(error: unknown): void;
 }
 
-/** Calls that wait for their answers, by their serial numbers. Each is settled once. */
+/** Pending calls by serial number. Each is settled once. */
 export class PendingCalls {
   readonly #calls = new Map<number, PendingCall & { readonly stop: () => void }>();
 
@@ -30,7 +30,7 @@ export class PendingCalls {
     this.#calls.set(serial, { ...call, stop });
   }
 
-  /** Undefined: nobody waits for it, or not any more. */
+  /** Removes and returns a call; undefined if it is unknown or already settled. */
   take(serial: number | undefined): PendingCall | undefined {
     const found = serial === undefined ? undefined : this.#calls.get(serial);
     if (!found || serial === undefined) return undefined;

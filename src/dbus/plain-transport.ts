@@ -1,7 +1,7 @@
 import { connect, type Socket } from "node:net";
 import type { BusTransport, TransportReceiver } from "./bus-transport.ts";
 
-/** Over Node's own sockets, which carry no descriptors. Rejects with what the system says of the path. */
+/** Opens a transport over Node's own sockets, which cannot pass descriptors. Rejects with the system's error. */
 export function openPlainTransport(path: string): Promise<BusTransport> {
   return new Promise((resolve, reject) => {
     const socket = connect({ path });
@@ -19,7 +19,7 @@ class PlainTransport implements BusTransport {
 
   constructor(socket: Socket) {
     this.#socket = socket;
-    socket.on("error", () => {}); // "close" follows, and says all that is needed
+    socket.on("error", () => {}); // "close" follows and is handled
   }
 
   get pendingBytes(): number {

@@ -1,22 +1,19 @@
-/**
- * A connection to the session bus, as a client has it: the command line, and what the daemon itself asks of
- * the bus. Values are as in `BusValue`.
- */
+/** A client connection to the session bus, used by the command line and by the daemon's own calls. */
 export interface SessionBus extends AsyncDisposable {
-  /** `:1.42`. */
+  /** The unique connection name, such as `:1.42`. */
   readonly uniqueName: string;
 
   /**
-   * Calls a method and resolves to its out arguments. Rejects with BusCallError for an error reply and for a
-   * connection that is lost, with the signal's reason when that aborts, and with a BusCallError
-   * `org.freedesktop.DBus.Error.NoReply` after `timeoutMs`. Descriptors in the answer belong to the caller.
+   * Calls a method and resolves to its out arguments. Rejects with BusCallError for an error reply or a lost
+   * connection, with the signal's reason when it aborts, and with BusCallError `org.freedesktop.DBus.Error.NoReply`
+   * after `timeoutMs`. Descriptors in the answer belong to the caller.
    */
   call(
     method: BusMethodCall,
     options: { readonly signal: AbortSignal; readonly timeoutMs: number },
   ): Promise<readonly BusValue[]>;
 
-  /** Subscribes; resolves when the bus has taken the rule, so that nothing sent after that is missed. */
+  /** Subscribes to a signal. Resolves when the bus has installed the match rule, so no later signal is missed. */
   onSignal(rule: BusSignalRule, listener: (signal: ReceivedSignal) => void): Promise<() => void>;
 
   /** Resolves when the connection is lost or was closed. */
@@ -28,7 +25,10 @@ export interface BusMethodCall {
   readonly path: string;
   readonly interface: string;
   readonly member: string;
-  /** Of the arguments; "" for none. Descriptors among them belong to the bus from then on, which closes them. */
+  /**
+   * Signature of the arguments; "" for none. Descriptors among them belong to the bus connection, which closes
+   * them.
+   */
   readonly signature: string;
   readonly args: readonly BusValue[];
 }
@@ -37,7 +37,7 @@ export interface BusSignalRule {
   readonly path: string;
   readonly interface: string;
   readonly member: string;
-  /** A well-known name: its owner's signals only. */
+  /** With a well-known name, only signals of its owner match. */
   readonly sender: string;
 }
 
@@ -47,9 +47,9 @@ export interface ReceivedSignal {
 }
 
 /**
- * What travels: `t` and `x` as bigint, other numbers as number, `h` as the number of a file descriptor,
- * arrays and structs as arrays, `a{sv}` as a Map of variants, a `v` that stands alone as a variant.
- * Other dictionaries are such Maps too, with the one signature that their values have.
+ * D-Bus values in JavaScript: `t` and `x` are bigint, other numbers are number, `h` is the number of a file
+ * descriptor, arrays and structs are arrays, `a{sv}` is a Map of variants, and a single `v` is a variant. Other
+ * dictionaries are also such Maps; all their values have the same signature.
  */
 export type BusValue =
   | string
@@ -67,9 +67,9 @@ export interface BusVariant {
   readonly value: BusValue;
 }
 
-/** What came back in place of an answer. */
+/** An error reply to a call, or the failure of the connection. */
 export class BusCallError extends Error {
-  /** `dev.assistant.Error.NotFound`. */
+  /** The D-Bus error name, such as `dev.assistant.Error.NotFound`. */
   readonly busName: string;
 
   constructor(busName: string, text: string) {

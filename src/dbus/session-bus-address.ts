@@ -1,8 +1,8 @@
 import { BusCallError } from "./port.ts";
 
 /**
- * Where the session bus of an environment is: `DBUS_SESSION_BUS_ADDRESS`, else the socket that systemd
- * makes for each user. Undefined where neither is said; whether somebody listens there is another matter.
+ * Returns the session bus address of an environment: `DBUS_SESSION_BUS_ADDRESS`, else the socket that systemd
+ * creates for each user. Undefined if the environment has neither; does not check if a bus listens there.
  */
 export function sessionBusAddress(
   environment: Readonly<Record<string, string | undefined>>,
@@ -14,9 +14,9 @@ export function sessionBusAddress(
 }
 
 /**
- * The sockets that an address offers, in the order in which to try them; an abstract one begins with a NUL.
- * Only Unix sockets on this machine: whoever reaches a bus over a network is nobody that the system vouches
- * for. Throws BusCallError `BadAddress`.
+ * Returns the socket paths of an address in the order in which to try them; an abstract one begins with a NUL. Only
+ * Unix sockets of this machine are supported, because the system cannot identify callers over a network. Throws
+ * BusCallError `BadAddress`.
  */
 export function parseSocketPaths(address: string): string[] {
   const found = address.split(";").flatMap((entry) => {
@@ -31,7 +31,7 @@ export function parseSocketPaths(address: string): string[] {
   if (found.length > 0) return found;
   throw new BusCallError(
     "org.freedesktop.DBus.Error.BadAddress",
-    "the address of the session bus has no Unix socket in it: it looks like unix:path=/run/user/1000/bus",
+    "the address of the session bus contains no Unix socket; it must look like unix:path=/run/user/1000/bus",
   );
 }
 
@@ -44,7 +44,7 @@ function unescaped(text: string): string {
   const bytes = text.replaceAll(/%([0-9a-fA-F]{2})/g, (_, hex: string) =>
     String.fromCharCode(Number.parseInt(hex, 16)),
   );
-  // Each escape is a byte, of which several can make a character.
+  // Each escape is one byte of UTF-8; several can form one character.
   return text.includes("%") ? Buffer.from(bytes, "latin1").toString("utf8") : bytes;
 }
 

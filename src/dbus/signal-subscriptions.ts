@@ -19,12 +19,13 @@ interface Subscription {
 }
 
 /**
- * Signals of a connection. A bus delivers what any of the connection's rules asks for, and anybody can send
- * a signal to one connection without any rule: so who sent it is looked at here, for each subscription.
+ * The signal subscriptions of a connection. A bus delivers a signal if any rule of the connection matches, and any
+ * process can send a signal to one connection without a rule. So this class checks the sender for each
+ * subscription.
  */
 export class SignalSubscriptions {
   readonly #subscriptions = new Set<Subscription>();
-  /** Of well-known names that are subscribed to; "" while nobody has it. */
+  /** Owners of subscribed well-known names; "" while a name has no owner. */
   readonly #owners = new Map<string, string>();
   #connection: BusConnection | undefined;
 
@@ -34,7 +35,7 @@ export class SignalSubscriptions {
 
   async add(rule: BusSignalRule, listener: (signal: ReceivedSignal) => void): Promise<() => void> {
     const subscription: Subscription = { rule, listener };
-    // The bus counts equal rules, so that each subscription can have its own.
+    // The bus counts equal rules, so each subscription can add its own.
     const rules = isWellKnown(rule.sender)
       ? [buildOwnerMatchRule(rule.sender), buildMatchRule(rule)]
       : [buildMatchRule(rule)];
@@ -44,7 +45,7 @@ export class SignalSubscriptions {
         this.#owners.delete(rule.sender);
       }
       for (const text of rules.splice(0)) {
-        this.#callBus("RemoveMatch", "s", [text]).catch(() => {}); // no connection, no rule
+        this.#callBus("RemoveMatch", "s", [text]).catch(() => {}); // the connection is closed, and its rules with it
       }
     };
     this.#subscriptions.add(subscription);
@@ -67,7 +68,7 @@ export class SignalSubscriptions {
     try {
       args = connection.read(frame, []);
     } catch {
-      return; // too long, or with descriptors, which no signal of ours has
+      return; // The signal is too long or has descriptors; no signal of Berth's does.
     }
     const [name, , owner] = args;
     if (isOwnerChange && typeof name === "string" && this.#owners.has(name)) {
@@ -89,7 +90,8 @@ export class SignalSubscriptions {
   async #fetchOwner(name: string): Promise<void> {
     if (!this.#owners.has(name)) this.#owners.set(name, "");
     try {
-      // At once, not in a later turn: a signal of the owner may be the very next message.
+      // The callback runs at once instead of in a later turn, because the very next message may be a signal of the
+      // owner.
       await this.#callBus("GetNameOwner", "s", [name], ([owner]) => {
         this.#owners.set(name, toText(owner));
       });
@@ -140,7 +142,7 @@ function buildOwnerMatchRule(name: string): string {
   });
 }
 
-/** Names and paths hold nothing that a rule would have to quote. */
+/** Names and paths contain no characters that must be quoted in a rule. */
 function formatMatchRule(keys: Readonly<Record<string, string>>): string {
   const pairs = Object.entries(keys).map(([key, value]) => `${key}='${value.replaceAll("'", "")}'`);
   return ["type='signal'", ...pairs].join(",");

@@ -2,12 +2,12 @@ import os from "node:os";
 import { systemError } from "./system-error.ts";
 
 const AF_UNIX = 1;
-/** `sun_path`. */
+/** Size of `sun_path`. */
 const PATH_BYTES_MAX = 108;
 
 /**
- * The `struct sockaddr_un` of a path; a path that begins with a NUL is a name in the abstract namespace. Throws as
- * connect(2) would fail: `ENAMETOOLONG`, and `EINVAL` for a NUL elsewhere.
+ * Returns the `struct sockaddr_un` of a path; a path that begins with a NUL is a name in the abstract namespace.
+ * Throws the errors of connect(2): `ENAMETOOLONG`, and `EINVAL` for a NUL elsewhere.
  */
 export function socketAddress(path: string): Buffer {
   const isAbstract = path.startsWith("\0");
@@ -15,7 +15,7 @@ export function socketAddress(path: string): Buffer {
   if (name.includes(0, 1) || name.length === 0) {
     throw systemError("connect", -os.constants.errno.EINVAL, path);
   }
-  // The length of an abstract name is that of the structure; a path has a NUL at its end.
+  // The length of an abstract name is that of the structure; a path ends with a NUL.
   const bytes = Buffer.alloc(2 + name.length + (isAbstract ? 0 : 1));
   if (bytes.length > 2 + PATH_BYTES_MAX) {
     throw systemError("connect", -os.constants.errno.ENAMETOOLONG, path);

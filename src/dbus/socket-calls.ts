@@ -1,44 +1,47 @@
 /**
- * The system calls of Unix stream sockets that pass descriptors, on plain numbers and Buffers. They never block.
- * A negative result is an error as the kernel reports it: `-EAGAIN`, `-EPIPE`. An interrupted call is repeated.
+ * The system calls for Unix stream sockets that pass descriptors, with plain numbers and Buffers. They never block.
+ * A negative result is a kernel error such as `-EAGAIN` or `-EPIPE`. An interrupted call is repeated.
  */
 export interface SocketCalls {
-  /** Opens a socket that is not blocking and that is closed in child processes. Returns its descriptor. */
+  /** Opens a non-blocking socket that child processes do not inherit. Returns its descriptor. */
   open(): number;
 
-  /** Returns 0 when it is connected. `-EAGAIN`: the backlog of the listener is full, and no event follows when it is not. */
+  /**
+   * Returns 0 when connected. `-EAGAIN` means that the backlog of the listener is full; no event reports when it is
+   * not.
+   */
   connect(fd: number, address: Buffer): number;
 
   /**
-   * Returns how many bytes the system accepted, which can be fewer than there are. The descriptors, at most
-   * DESCRIPTORS_MAX, are sent with the first byte: with any result above zero all of them were, else none.
+   * Returns the number of bytes that the system accepted, which can be less than `data`. The descriptors, at most
+   * DESCRIPTORS_MAX, are sent with the first byte: all of them if the result is above zero, otherwise none.
    */
   send(fd: number, data: Buffer, fds: readonly number[]): number;
 
-  /** Descriptors that are received belong to the caller, and are closed in child processes. */
+  /** Received descriptors belong to the caller, and child processes do not inherit them. */
   receive(fd: number): ReceivedData | number;
 
-  /** Stop watching the descriptor before this. */
+  /** The watch of the descriptor must be closed first. */
   close(fd: number): void;
 
-  /** Calls `onEvent` on the events that `update` asks for, and when the socket has failed. */
+  /** Calls `onEvent` for the events that `update` selects, and when the socket has failed. */
   watch(fd: number, onEvent: () => void): SocketWatch;
 }
 
 export interface ReceivedData {
-  /** Empty: the peer sends no more. The memory belongs to the caller. */
+  /** Empty if the peer has closed its sending side. The memory belongs to the caller. */
   readonly data: Buffer;
   readonly fds: readonly number[];
-  /** Descriptors were lost: there was no space for them, or this process may not open as many. */
+  /** Descriptors were lost, because there was no space for them or this process may not open more. */
   readonly isTruncated: boolean;
 }
 
-/** Level-triggered: what is left unread or unwritten causes the next event. Nothing is reported before `update`. */
+/** Level-triggered: data left unread or unwritten causes another event. No event is reported before `update`. */
 export interface SocketWatch {
-  /** May be called from `onEvent`. Does nothing after `close`. The end of the connection counts as readable. */
+  /** May be called from `onEvent`. Has no effect after `close`. The end of the connection counts as readable. */
   update(events: SocketEvents): void;
 
-  /** No event is reported after this. The descriptor may be closed at once. Safe to repeat. */
+  /** No event is reported after this, and the descriptor may be closed at once. Safe to repeat. */
   close(): void;
 }
 
@@ -47,8 +50,8 @@ export interface SocketEvents {
   readonly writable: boolean;
 }
 
-/** What one call receives at most; a socket buffers about 200 KiB. */
+/** Most bytes that one call receives; a socket buffers about 200 KiB. */
 export const RECEIVED_BYTES_MAX = 64 * 1024;
 
-/** SCM_MAX_FD of Linux: how many descriptors one message of a socket can have. */
+/** SCM_MAX_FD of Linux: the most descriptors in one socket message. */
 export const DESCRIPTORS_MAX = 253;

@@ -20,14 +20,14 @@ const SOL_SOCKET = 1;
 const SCM_RIGHTS = 1;
 const MSG_CTRUNC = 0x8;
 
-/** A message header for one piece of data and one piece of control data, which stay where they are. */
+/** A message header for one data buffer and one control buffer at fixed addresses. */
 export class SocketMessage {
   /** Begins with the `struct msghdr`. */
   readonly header = Buffer.alloc(HEADER_BYTES);
   readonly data: Buffer;
   readonly control: Buffer;
 
-  /** `addressOf` returns where the memory of a Buffer is. */
+  /** `addressOf` returns the memory address of a Buffer. */
   constructor(dataBytes: number, controlBytes: number, addressOf: (memory: Buffer) => bigint) {
     this.data = Buffer.alloc(dataBytes);
     this.control = Buffer.alloc(controlBytes);
@@ -37,7 +37,7 @@ export class SocketMessage {
     this.header.writeBigUInt64LE(addressOf(this.data), IOVEC_AT);
   }
 
-  /** How much of each is for the next call. A call overwrites the length of the control data. */
+  /** Sets the lengths for the next call, because a call overwrites the length of the control data. */
   setLengths(dataBytes: number, controlBytes: number): void {
     this.header.writeUInt32LE(dataBytes, IOVEC_AT + 8);
     this.header.writeUInt32LE(controlBytes, 40);
@@ -45,23 +45,23 @@ export class SocketMessage {
     this.header.writeUInt32LE(0, 48);
   }
 
-  /** The control data that a call has returned. */
+  /** The control data that the last call received. */
   get receivedControl(): Buffer {
     return this.control.subarray(0, this.header.readUInt32LE(40));
   }
 
-  /** Of the control data that a call has returned, something is missing. */
+  /** True if control data of the last call was truncated. */
   get isControlTruncated(): boolean {
     return (this.header.readUInt32LE(48) & MSG_CTRUNC) !== 0;
   }
 }
 
-/** The bytes that a control message with n descriptors takes. */
+/** Returns the size of a control message with `count` descriptors. */
 export function getControlBytes(count: number): number {
   return CONTROL_HEADER_BYTES + aligned(count * DESCRIPTOR_BYTES);
 }
 
-/** Writes one control message that passes the descriptors. Returns its length; there must be space for it. */
+/** Writes one control message that passes the descriptors. Returns its length; the buffer must be large enough. */
 export function writeDescriptors(control: Buffer, fds: readonly number[]): number {
   const bytes = getControlBytes(fds.length);
   control.fill(0, 0, bytes);
@@ -74,7 +74,7 @@ export function writeDescriptors(control: Buffer, fds: readonly number[]): numbe
   return bytes;
 }
 
-/** The descriptors in control data. Control messages of other types, such as credentials, are passed over. */
+/** Returns the descriptors in control data. Skips control messages of other types, such as credentials. */
 export function readDescriptors(control: Buffer): number[] {
   const fds: number[] = [];
   let at = 0;

@@ -1,18 +1,18 @@
 import { createRequire } from "node:module";
 
 /**
- * dbus-next's reading and writing of values. Its MessageBus and connection are not used: they give the
- * descriptors of messages that arrive together to the first of them, throw out of stream events where a
- * body cannot be read, and leave a rejection that nobody handles where the bus refuses the connection.
+ * Value reading and writing of dbus-next. Its MessageBus and connection are not used: they assign the descriptors
+ * of messages that arrive together to the first of them, throw from stream events if a body is unreadable, and
+ * leave an unhandled rejection if the bus refuses the connection.
  */
 
-/** Of a signature: `a{sv}` is a, with a child { that has the children s and v. */
+/** A parsed signature: `a{sv}` is a tree of type a with a child {, whose children are s and v. */
 export interface TypeTree {
   readonly type: string;
   readonly child: readonly TypeTree[];
 }
 
-/** A message as dbus-next's writer takes it: variants as [signature, value], dictionaries as pairs. */
+/** A message in the form that dbus-next writes: variants as [signature, value], dictionaries as pairs. */
 export interface WireMessage {
   readonly type: number;
   readonly flags?: number;
@@ -30,7 +30,7 @@ export interface WireMessage {
 interface ValueReader {
   pos: number;
   align(power: number): void;
-  /** Values as they are written, but variants as [[tree], [value]]. */
+  /** Returns values in the form of WireMessage, except variants, which are [[tree], [value]]. */
   readTree(tree: TypeTree): unknown;
   readArray(element: TypeTree, byteLength: number): unknown[];
   readStruct(trees: readonly TypeTree[]): unknown[];
@@ -46,14 +46,14 @@ type ValueReaderClass = new (
 
 const require = createRequire(import.meta.url);
 
-/** The bytes of a message, and its descriptors in their order. Throws where a value does not fit its type. */
+/** Returns the bytes of a message and its descriptors in order. Throws if a value does not fit its type. */
 export const { marshall: writeMessage } =
   // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- a file that the library's types leave out, at a fixed version
   require("dbus-next/lib/message.js") as {
     readonly marshall: (message: WireMessage) => [Buffer, number[]];
   };
 
-/** Throws where it is none. */
+/** Throws if the text is not a signature. */
 export const { parseSignature } =
   // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- as above
   require("dbus-next/lib/signature.js") as {

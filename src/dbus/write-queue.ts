@@ -6,12 +6,15 @@ interface WriteEntry {
 }
 
 /**
- * How many calls in a row, of at most 64 KiB each, before other work has its turn: a peer that reads as fast as this side
- * writes would otherwise hold the event loop.
+ * Calls in a row, of at most 64 KiB each, before other work runs: a peer that reads as fast as this side writes
+ * would otherwise block the event loop.
  */
 const SENDS_MAX = 64;
 
-/** What is to be written, in order. A list, since a peer that does not read can let a million messages wait. */
+/**
+ * The write queue of a transport, in order. It is a linked list, because a peer that does not read can let a
+ * million messages wait.
+ */
 export class WriteQueue {
   #first: WriteEntry | undefined;
   #last: WriteEntry | undefined;
@@ -35,8 +38,8 @@ export class WriteQueue {
   }
 
   /**
-   * Writes until nothing is left, `send` returns an error, or other work has to have its turn. Returns the error,
-   * else 0. The descriptors of an entry go to `send` until it has accepted a byte, and not again.
+   * Writes until the queue is empty, `send` returns an error, or other work must run. Returns the error, else 0.
+   * The descriptors of an entry are passed to `send` until it has accepted a byte, and not again.
    */
   flush(send: (data: Buffer, fds: readonly number[]) => number): number {
     for (let sends = 0; this.#first && sends < SENDS_MAX; sends++) {
@@ -51,7 +54,7 @@ export class WriteQueue {
     return 0;
   }
 
-  /** Forgets everything: each `done` is called, nothing more is written. */
+  /** Empties the queue and calls each `done`; nothing more is written. */
   clear(): void {
     this.#pendingBytes = 0;
     while (this.#first) this.#settle(this.#first);

@@ -39,16 +39,16 @@ const spec: ConfirmationSpec = {
   digest: "",
 };
 
-async function worldWith(agent: ReturnType<typeof createFakeAgent>): Promise<BusHarness> {
-  const world = await BusHarness.start();
-  serveAgent({ bus: world.daemon, service: agent, daemon: "berth 1.2.3" });
-  await world.daemon.requestName(AGENT);
-  return world;
+async function startBusWith(agent: ReturnType<typeof createFakeAgent>): Promise<BusHarness> {
+  const harness = await BusHarness.start();
+  serveAgent({ bus: harness.daemon, service: agent, daemon: "berth 1.2.3" });
+  await harness.daemon.requestName(AGENT);
+  return harness;
 }
 
-test("a call goes to the agent as it was made, and its answer comes back", async () => {
+test("a call is passed to the agent unchanged, and its answer is returned", async () => {
   const requests: { request: CallRequest; caller: Caller }[] = [];
-  await using world = await worldWith(
+  await using harness = await startBusWith(
     createFakeAgent({
       requestCall: async (request, caller) => {
         requests.push({ request, caller });
@@ -59,7 +59,7 @@ test("a call goes to the agent as it was made, and its answer comes back", async
       ],
     }),
   );
-  const { bus } = world;
+  const { bus } = harness;
   const gdbus = await bus.gdbusCall(
     ...([AGENT, AGENT_PATH, `${AGENT}.RequestCall`, "a.b", "t", '{"x": 1}'] as const),
     "{'actor': <'me'>, 'provenance': <['user', 'file:notes']>}",
@@ -95,12 +95,12 @@ test("a call goes to the agent as it was made, and its answer comes back", async
 });
 
 test.each([
-  ["an option that there is not", { provenence: new Variant("as", []) }, /"provenence"/],
+  ["an unknown option", { provenence: new Variant("as", []) }, /"provenence"/],
   ["an option of another type", { provenance: new Variant("s", "user") }, /provenance.*"s".*"as"/],
-  ["JavaScript's own name", { toString: 1 }, /"toString"/],
-])("%s is refused by its name", async (_, given: Record<string, unknown>, text) => {
-  await using world = await worldWith(createFakeAgent({}));
-  await using raw = await RawBusClient.connect(world.bus);
+  ["the name of an inherited JavaScript member", { toString: 1 }, /"toString"/],
+])("%s is refused by name", async (_, given: Record<string, unknown>, text) => {
+  await using harness = await startBusWith(createFakeAgent({}));
+  await using raw = await RawBusClient.connect(harness.bus);
   const options = Object.fromEntries(
     Object.entries(given).map(([name, value]) => [
       name,
@@ -119,9 +119,9 @@ test.each([
   expect(error.text).toMatch(text);
 });
 
-test("numbers that no call can have are unknown", async () => {
+test("a number that cannot be a call id is unknown", async () => {
   const asked: number[] = [];
-  await using world = await worldWith(
+  await using harness = await startBusWith(
     createFakeAgent({
       confirm: async (id) => {
         asked.push(id);
@@ -130,36 +130,39 @@ test("numbers that no call can have are unknown", async () => {
     }),
   );
   const confirm = (id: string) =>
-    world.bus.busctlCall(AGENT, AGENT_PATH, AGENT, "Confirm", "tb", id, "true");
+    harness.bus.busctlCall(AGENT, AGENT_PATH, AGENT, "Confirm", "tb", id, "true");
   expect((await confirm("9007199254740991"))[0]).toBe("executed");
   const [status, text] = await confirm("9007199254740992");
   expect([status, JSON.parse(String(text)).code]).toEqual(["failed", "unknown_call"]);
   expect((await confirm("18446744073709551615"))[0]).toBe("failed");
   expect(asked).toEqual([9007199254740991]);
   await expect(
-    world.bus.gdbusCall(AGENT, AGENT_PATH, `${AGENT}.UndoSkip`, "18446744073709551615"),
+    harness.bus.gdbusCall(AGENT, AGENT_PATH, `${AGENT}.UndoSkip`, "18446744073709551615"),
   ).rejects.toMatchObject({ busName: "dev.assistant.Error.NotFound" });
 });
 
-test("what waits is told to whoever asks, as it was announced", async () => {
+test("ListParked returns the specs of the confirmation requests", async () => {
   const callers: Caller[] = [];
   const listParked = (caller: Caller) => {
     callers.push(caller);
     return [spec];
   };
-  await using world = await worldWith(createFakeAgent({ listParked }));
-  const [json] = await world.bus.busctlCall(AGENT, AGENT_PATH, AGENT, "ListParked");
+  await using harness = await startBusWith(createFakeAgent({ listParked }));
+  const [json] = await harness.bus.busctlCall(AGENT, AGENT_PATH, AGENT, "ListParked");
   expect(JSON.parse(String(json))).toEqual([spec]);
   expect(callers).toMatchObject([
     { connection: expect.stringMatching(/^:1\.\d+$/), pid: expect.any(Number) },
   ]);
 });
 
-test("signals are heard by every client that listens", async () => {
+test("every subscribed client receives the agent's signals", async () => {
   const agent = createFakeAgent({});
-  await using world = await worldWith(agent);
-  await using monitor = await world.bus.monitor(AGENT);
-  await using client = await connectSessionBus({ address: world.bus.address, negotiateFds: false });
+  await using harness = await startBusWith(agent);
+  await using monitor = await harness.bus.monitor(AGENT);
+  await using client = await connectSessionBus({
+    address: harness.bus.address,
+    negotiateFds: false,
+  });
   const heard: ReceivedSignal[] = [];
   const rule = { path: AGENT_PATH, interface: AGENT, sender: AGENT };
   const requested = { ...rule, member: "ConfirmationRequested" };
@@ -172,7 +175,7 @@ test("signals are heard by every client that listens", async () => {
   await monitor.line(/CallResolved \(uint64 7, 'denied'\)/);
   await vi.waitFor(() => expect(heard.length).toBe(2), WAIT_OPTIONS);
   expect(heard[0]?.args).toEqual([7n, JSON.stringify(spec)]);
-  expect(heard[1]).toEqual({ sender: world.daemon.uniqueName, args: [7n, "denied"] });
+  expect(heard[1]).toEqual({ sender: harness.daemon.uniqueName, args: [7n, "denied"] });
   stop();
   agent.tell.confirmationRequested(8, spec);
   agent.tell.callResolved(8, "executed");
@@ -180,16 +183,19 @@ test("signals are heard by every client that listens", async () => {
   expect(heard[2]?.args).toEqual([8n, "executed"]);
 });
 
-test("a signal that somebody else sends to a client is not the agent's", async () => {
+test("a signal that another program sends to a client is not accepted as the agent's", async () => {
   const agent = createFakeAgent({});
-  await using world = await worldWith(agent);
-  await using client = await connectSessionBus({ address: world.bus.address, negotiateFds: false });
+  await using harness = await startBusWith(agent);
+  await using client = await connectSessionBus({
+    address: harness.bus.address,
+    negotiateFds: false,
+  });
   const heard: ReceivedSignal[] = [];
   const rule = { path: AGENT_PATH, interface: AGENT, sender: AGENT, member: "CallResolved" };
   await client.onSignal(rule, (signal) => heard.push(signal));
-  // Sent to the one connection, for which no rule is needed.
+  // A signal to one connection needs no match rule.
   const emit = ["emit", "--session", "--dest", client.uniqueName, "--object-path", AGENT_PATH];
-  const forged = await world.bus.run("gdbus", [
+  const forged = await harness.bus.run("gdbus", [
     ...emit,
     "--signal",
     `${AGENT}.CallResolved`,
@@ -202,16 +208,16 @@ test("a signal that somebody else sends to a client is not the agent's", async (
   expect(heard[0]?.args).toEqual([2n, "failed"]);
 });
 
-test("a confirmer is forgotten when its connection goes", async () => {
+test("a confirmer is forgotten when its connection closes", async () => {
   const gone: string[] = [];
   const registered: string[] = [];
-  await using world = await worldWith(
+  await using harness = await startBusWith(
     createFakeAgent({
       registerConfirmer: ({ connection }) => void registered.push(connection),
       handleDisconnect: (connection) => void gone.push(connection),
     }),
   );
-  const raw = await RawBusClient.connect(world.bus);
+  const raw = await RawBusClient.connect(harness.bus);
   const call = { destination: AGENT, path: AGENT_PATH, interface: AGENT };
   await raw.call({ ...call, member: "RegisterConfirmer" });
   await raw.call({ ...call, member: "RegisterConfirmer" });
@@ -222,7 +228,7 @@ test("a confirmer is forgotten when its connection goes", async () => {
 
 test("search and memory", async () => {
   const searches: SearchRequest[] = [];
-  await using world = await BusHarness.start();
+  await using harness = await BusHarness.start();
   const service = createFakeContextService({
     search: async (request) => {
       searches.push(request);
@@ -230,9 +236,9 @@ test("search and memory", async () => {
       return [];
     },
   });
-  serveContext({ bus: world.daemon, service, daemon: "berth 1.2.3" });
-  await world.daemon.requestName(CONTEXT);
-  const { bus } = world;
+  serveContext({ bus: harness.daemon, service, daemon: "berth 1.2.3" });
+  await harness.daemon.requestName(CONTEXT);
+  const { bus } = harness;
   const search = (options: string) =>
     bus.gdbusCall(CONTEXT, CONTEXT_PATH, `${CONTEXT}.Search`, "words", options);
   expect(await search("{}")).toBe("('[]',)");

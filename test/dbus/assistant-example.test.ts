@@ -13,11 +13,11 @@ afterAll(async () => {
   await desktop[Symbol.asyncDispose]();
 });
 
-/** The example as its head shows it; `input` is what the person types. */
+/** Runs the example as its header shows; `input` is what the user types. */
 const assistant = (words: readonly string[], input = "") =>
   desktop.bus.run("/usr/bin/python3", [program, ...words], input);
 
-test("finds a tool, calls it, and has the person confirm what is due", async () => {
+test("finds a tool, calls it, and asks the user for a necessary confirmation", async () => {
   const { stdout } = await assistant(["tools", "write a note"]);
   expect(stdout).toContain(`["${NOTES}", "create_note", "write", `);
   const create = ["call", NOTES, "create_note", '{"title": "Milk\\u001b", "body": ""}', "user"];
@@ -30,14 +30,14 @@ test("finds a tool, calls it, and has the person confirm what is due", async () 
   expect([list.code, list.stderr, JSON.parse(list.stdout).notes.length]).toEqual([0, "", 1]);
 });
 
-test("is asked for more where a page had a part in it", async () => {
+test("needs more confirmation if a page influenced the call", async () => {
   const args = ["call", NOTES, "create_note", '{"title": "Eggs", "body": ""}', "user", "web:a"];
   const chip = await assistant(args, "y\n");
   expect([chip.code, JSON.parse(chip.stdout)]).toMatchObject([1, { code: "declined" }]);
   expect((await assistant(args, "create_note\n")).code).toBe(0);
 });
 
-test("asks about calls that waited before it came", async () => {
+test("asks about calls that were parked before it started", async () => {
   const parked = ["call", NOTES, "create_note", "title=Salt", "body=", "--provenance", "user"];
   expect((await desktop.companion.berth(parked)).code).toBe(6);
   const { code, stdout, stderr } = await assistant(["waiting"], "y\n");
@@ -46,7 +46,7 @@ test("asks about calls that waited before it came", async () => {
   expect(await assistant(["waiting"])).toEqual({ code: 0, stdout: "", stderr: "" });
 });
 
-test("is told what somebody else decided meanwhile, and runs nothing", async () => {
+test("reports that another frontend has decided, and runs nothing", async () => {
   const args = ["call", NOTES, "create_note", '{"title": "Flour", "body": ""}', "user"];
   const child = spawn("/usr/bin/python3", [program, ...args], {
     env: desktop.companion.environment,
@@ -68,7 +68,7 @@ test("is told what somebody else decided meanwhile, and runs nothing", async () 
   expect(JSON.parse(said)).toMatchObject({ code: "declined", replayed: true });
 });
 
-test("searches, and shows a model's text as it comes", async () => {
+test("searches, and shows a model's text as it arrives", async () => {
   await expect
     .poll(async () => (await assistant(["search", "boiler pressure"])).stdout, { timeout: 30_000 })
     .toMatch(/^\["file:papers", ".*1\.5 bar/);
@@ -77,7 +77,7 @@ test("searches, and shows a model's text as it comes", async () => {
   expect(said.stdout.trim().length).toBeGreaterThan(0);
 });
 
-test("tells errors of the bus by their name", async () => {
+test("reports errors of the bus by their names", async () => {
   const { code, stderr } = await assistant(["search", ""]);
   expect(code).not.toBe(0);
   expect(stderr).toMatch(/^org\.freedesktop\.DBus\.Error\.InvalidArgs: /);

@@ -29,8 +29,8 @@ const berth = (words: readonly string[], input = "") =>
   bus.run(process.execPath, [program, ...words], input);
 const screen = (...words: string[]) => new Screen(words, bus.environment);
 
-describe("the built command line, on a real bus", () => {
-  it("lists, calls, parks, confirms and takes back", async () => {
+describe("the built command line on a real bus", () => {
+  it("lists, calls, parks, confirms and undoes", async () => {
     const listed = await berth(["tools"]);
     expect(listed).toMatchObject({ code: 0, stderr: "" });
     expect(listed.stdout).toMatch(/^org\.example\.Notes +add_note +write +yes +Keeps a note\.$/m);
@@ -39,7 +39,7 @@ describe("the built command line, on a real bus", () => {
     expect(parked.code).toBe(6);
     expect(JSON.parse(parked.stdout)).toMatchObject({ call_id: 17, status: "parked" });
     expect(parked.stderr).toContain('TITLE  "Milk"');
-    // Nobody sat at a terminal: nothing is said of where the call comes from.
+    // Without a terminal the call has no provenance.
     expect(agent.requests[0]?.options).toEqual({});
 
     const confirmed = await berth(["confirm", "17", "--yes"]);
@@ -48,7 +48,7 @@ describe("the built command line, on a real bus", () => {
     expect(agent.notes.size).toBe(0);
   });
 
-  it("passes provenance on, and ends with what became of the call", async () => {
+  it("passes provenance on, and exits with the outcome of the call", async () => {
     const words = ["call", NOTES, "add_note", "title=Milk", "--yes", "--provenance", "file:a"];
     expect((await berth(words)).code).toBe(0);
     expect(agent.requests[0]?.options).toEqual({
@@ -84,12 +84,12 @@ describe("the built command line, on a real bus", () => {
     ]);
   });
 
-  it("completes the names of apps and tools", async () => {
+  it("completes app ids and tool names", async () => {
     const { stdout } = await berth(["__complete", "--current", "add", "--", "call", NOTES]);
     expect(stdout).toBe("add_note\twrite: Keeps a note.\n:none\n");
   });
 
-  it("says what is missing where no companion runs, and where no bus is", async () => {
+  it("reports that no companion or no session bus is running", async () => {
     await companion?.[Symbol.asyncDispose]();
     companion = undefined;
     const absent = await berth(["call", NOTES, "list_notes"]);
@@ -111,7 +111,7 @@ describe("the built command line, on a real bus", () => {
 });
 
 describe("at a real terminal", () => {
-  it("asks for a chip, and runs it", async () => {
+  it("asks for y with the disposition confirm-chip, and runs the call", async () => {
     using person = screen("call", NOTES, "add_note", "title=Milk");
     const shown = await person.until(/Run it\? \[y\/N\] /);
     expect(shown).toMatch(/Because of: {2}user\r\n/);
@@ -121,7 +121,7 @@ describe("at a real terminal", () => {
     expect([...agent.notes.values()]).toEqual(["Milk"]);
   });
 
-  it("asks for the tool's name for a modal, not before its time", async () => {
+  it("asks for the tool's name with confirm-modal, after the hold time", async () => {
     agent.holdMs = 500;
     using person = screen("call", NOTES, "delete_note", "id:=1");
     await person.until(/you are asked in 0\.5 s/);
@@ -132,7 +132,7 @@ describe("at a real terminal", () => {
     expect(await person.ended).toBe(4);
   });
 
-  it("Ctrl-C declines, with the question and before it", async () => {
+  it("Ctrl-C declines, during the question and before it", async () => {
     for (const wait of [/Run it\? \[y\/N\] /, /Arguments:/]) {
       using person = screen("call", NOTES, "add_note", "title=Milk");
       await person.until(wait);
@@ -143,7 +143,7 @@ describe("at a real terminal", () => {
     expect(agent.notes.size).toBe(0);
   });
 
-  it("stops asking when somebody else decides", async () => {
+  it("stops asking when another frontend decides", async () => {
     using person = screen("call", NOTES, "add_note", "title=Milk");
     await person.until(/Run it\? \[y\/N\] /);
     agent.confirm(17n, false);
@@ -151,7 +151,7 @@ describe("at a real terminal", () => {
     expect(await person.ended).toBe(5);
   });
 
-  it("shows calls of others, and decides about them", async () => {
+  it("shows calls of other programs, and decides about them", async () => {
     using person = screen("confirm");
     await person.until(/Ctrl-C leaves/);
     expect((await berth(["call", NOTES, "add_note", "title=Milk"])).code).toBe(6);

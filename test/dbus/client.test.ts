@@ -26,7 +26,7 @@ afterEach(async () => {
     throw new Error("a rejection that nobody handled", { cause: unhandled });
 });
 
-test.each([false, true])("nobody listens (descriptors: %s)", async (negotiateFds) => {
+test.each([false, true])("no process listens (descriptors: %s)", async (negotiateFds) => {
   const address = `unix:path=${dir}/nothing`;
   await expect(connectSessionBus({ address, negotiateFds })).rejects.toMatchObject(
     error("NoServer"),
@@ -36,16 +36,16 @@ test.each([false, true])("nobody listens (descriptors: %s)", async (negotiateFds
 });
 
 test.each([
-  ["rejects everybody", "REJECTED EXTERNAL\r\n", "AuthFailed"],
-  ["is no bus", `HTTP/1.1 400 Bad Request\r\n`, "AuthFailed"],
+  ["rejects every user", "REJECTED EXTERNAL\r\n", "AuthFailed"],
+  ["is not a bus", `HTTP/1.1 400 Bad Request\r\n`, "AuthFailed"],
   ["never ends its line", "x".repeat(20_000), "AuthFailed"],
   ["hangs up", undefined, "Disconnected"],
   [
-    "speaks something else then",
+    "sends invalid data after the handshake",
     "OK 1234\r\nAGREE_UNIX_FD\r\nthis is no message at all, is it?",
     "Disconnected",
   ],
-  ["hangs up after the greeting", "OK 1234\r\nAGREE_UNIX_FD\r\n", "Disconnected"],
+  ["hangs up after the handshake", "OK 1234\r\nAGREE_UNIX_FD\r\n", "Disconnected"],
 ])("a peer that %s", async (_, text, name) => {
   const sockets = new Set<Socket>();
   const server = createServer((socket) => {
@@ -66,7 +66,7 @@ test.each([
   await new Promise((resolve) => server.close(resolve));
 });
 
-test("a bus that has no room for one more", async () => {
+test("a bus without space for another connection", async () => {
   await using bus = await TestSessionBus.start({ limits: { max_completed_connections: 1 } });
   await using first = await connectSessionBus({ address: bus.address, negotiateFds: true });
   expect(first.uniqueName).toMatch(/^:/);
@@ -77,9 +77,9 @@ test("a bus that has no room for one more", async () => {
 });
 
 test.each([false, true])("deadlines and aborts (descriptors: %s)", async (negotiateFds) => {
-  await using world = await BusHarness.start();
+  await using harness = await BusHarness.start();
   let answer: (() => void) | undefined;
-  await world.serveContext({
+  await harness.serveContext({
     MemoryList: async () => {
       await new Promise<void>((resolve) => {
         answer = resolve;
@@ -87,7 +87,7 @@ test.each([false, true])("deadlines and aborts (descriptors: %s)", async (negoti
       return ["late"];
     },
   });
-  await using client = await connectSessionBus({ address: world.bus.address, negotiateFds });
+  await using client = await connectSessionBus({ address: harness.bus.address, negotiateFds });
   const list = { ...target, member: "MemoryList", signature: "s", args: ["app"] };
   await expect(client.call(list, { signal: forever, timeoutMs: 50 })).rejects.toMatchObject(
     error("NoReply"),
@@ -99,7 +99,7 @@ test.each([false, true])("deadlines and aborts (descriptors: %s)", async (negoti
   abort.abort(reason);
   await expect(aborted).rejects.toBe(reason);
   await expect(client.call(list, { signal: abort.signal, timeoutMs: 1 })).rejects.toBe(reason);
-  // Answers that come late are nobody's, and the connection goes on.
+  // Late answers are ignored, and the connection continues.
   const ping = { ...target, member: "Ping", signature: "", args: [] };
   expect(await client.call(ping, { signal: forever, timeoutMs: 5_000 })).toEqual(["berth test"]);
   const wrong = client.call(

@@ -4,9 +4,9 @@ import { Screen } from "../support/screen.ts";
 import { ToolHarness } from "../support/tool-harness.ts";
 
 /**
- * A person's day with the built command line: the real companion with the notes app, a published MCP server
- * and Berth's own tools, and behind these the real API and reconcilers on an engine in memory. The tests stand
- * in the order of the day, and each builds on those before it.
+ * A scenario with the built command line: the real companion with the notes app, a published MCP server and Berth's
+ * own tools, and behind these the real API and reconcilers on an engine in memory. The tests run in order, and each
+ * builds on those before it.
  */
 const BERTH = "dev.berth.apps";
 const interrupt = "\u0003";
@@ -24,12 +24,12 @@ afterAll(async () => {
 });
 
 const berth = (...words: string[]) => desktop.companion.berth(words);
-/** What somebody who sits at a terminal would get. */
+/** Runs a call with the provenance that a terminal would give it. */
 const asUser = (...words: string[]) => berth("call", ...words, "--provenance", "user");
 const screen = (...words: string[]) => new Screen(words, desktop.companion.environment);
 
-/** The command line at a terminal: answers its question, and resolves with what it ended with. */
-async function answering(
+/** Runs the command line at a terminal, answers its question, and resolves to its result. */
+async function runAnswering(
   question: RegExp,
   answer: string,
   ...words: string[]
@@ -40,11 +40,11 @@ async function answering(
   return { code: await person.ended, before };
 }
 
-/** A call that nobody has been asked about yet. */
-const leave = (title: string) => berth("call", NOTES, "create_note", `title=${title}`, "body=");
+/** A call that was parked without a question. */
+const parkCall = (title: string) => berth("call", NOTES, "create_note", `title=${title}`, "body=");
 
-/** As another program of the person sees them. */
-async function notes(): Promise<readonly { readonly id: string; readonly title: string }[]> {
+/** The notes as another program of the user sees them. */
+async function listNotes(): Promise<readonly { readonly id: string; readonly title: string }[]> {
   const agent = ["dev.assistant.Agent1", "/dev/assistant/Agent1", "dev.assistant.Agent1"] as const;
   const call = ["sssa{sv}", NOTES, "list_notes", "{}", "1", "provenance", "as", "1", "user"];
   const [, , json] = await desktop.bus.busctlCall(...agent, "RequestCall", ...call);
@@ -56,7 +56,7 @@ const chip = /Run it\? \[y\/N\] /;
 const modal = /nothing to decline: /;
 
 describe("tools of apps", () => {
-  it("are listed: Berth's own, the notes, and those behind the bridge", async () => {
+  it("are listed: Berth's own, those of the notes app, and those behind the bridge", async () => {
     const { code, stdout, stderr } = await berth("tools");
     expect([code, stderr]).toEqual([0, ""]);
     expect(stdout).toMatch(/^dev\.berth\.apps +list_apps +read +no /m);
@@ -70,53 +70,53 @@ describe("tools of apps", () => {
     );
   });
 
-  it("that read run at once", async () => {
+  it("with the tier read run at once", async () => {
     expect((await asUser(NOTES, "list_notes")).stdout).toBe("notes: []\n");
     const graph = await asUser(MEMORY, "read_graph");
     expect([graph.code, graph.stdout]).toEqual([0, expect.stringContaining("entities")]);
   });
 
-  it("that write are shown first at a terminal, and run after y", async () => {
+  it("with the tier write are shown first at a terminal, and run after y", async () => {
     using person = screen("call", NOTES, "create_note", "title=Milk", "body=two bottles");
     const shown = await person.until(chip);
     expect(shown).toMatch(/Because of: +user\r\n/);
     expect(shown).toMatch(/Title +"Milk"\r\n +Text +"two bottles"\r\n/);
-    expect(await notes()).toEqual([]);
+    expect(await listNotes()).toEqual([]);
     person.type("y\r");
     await person.until(/title: Milk/);
     await person.until(/`berth undo` takes it back/);
     expect(await person.ended).toBe(0);
-    expect(await notes()).toMatchObject([{ title: "Milk" }]);
+    expect(await listNotes()).toMatchObject([{ title: "Milk" }]);
   });
 
-  it("that destroy want their name, and Ctrl-C declines", async () => {
-    const id = (await notes())[0]?.id ?? "";
-    const no = await answering(modal, "", "call", NOTES, "delete_note", `id=${id}`);
+  it("with the tier destructive need their name, and Ctrl-C declines", async () => {
+    const id = (await listNotes())[0]?.id ?? "";
+    const no = await runAnswering(modal, "", "call", NOTES, "delete_note", `id=${id}`);
     expect(no.code).toBe(5);
     using person = screen("call", NOTES, "delete_note", `id=${id}`);
     await person.until(modal);
     person.type(interrupt);
     await person.until(/is declined; nothing was done/);
     expect(await person.ended).toBe(5);
-    expect(await notes()).toHaveLength(1);
-    const yes = await answering(modal, "delete_note", "call", NOTES, "delete_note", `id=${id}`);
+    expect(await listNotes()).toHaveLength(1);
+    const yes = await runAnswering(modal, "delete_note", "call", NOTES, "delete_note", `id=${id}`);
     expect(yes.code).toBe(0);
-    expect(await notes()).toEqual([]);
+    expect(await listNotes()).toEqual([]);
   });
 
-  it("are taken back one after the other, and one is left out", async () => {
+  it("are undone one after the other, and one is skipped", async () => {
     expect((await berth("undo")).stdout).toMatch(/delete_note by restore_note .*; 1 more can/);
-    expect(await notes()).toMatchObject([{ title: "Milk" }]);
+    expect(await listNotes()).toMatchObject([{ title: "Milk" }]);
     const more = await asUser(NOTES, "create_note", "title=Eggs", "body=", "--yes", "--json");
     const { call_id: eggs }: { call_id: number } = JSON.parse(more.stdout);
     const skipped = await berth("undo", "--skip", String(eggs));
     expect(skipped.stdout).toContain("create_note, stays as it is; 1 more can be undone");
     expect((await berth("undo")).stdout).toContain("nothing more can be undone");
-    expect(await notes()).toMatchObject([{ title: "Eggs" }]);
+    expect(await listNotes()).toMatchObject([{ title: "Eggs" }]);
     expect(await berth("undo")).toMatchObject({ code: 0, stdout: "there is nothing to undo\n" });
   });
 
-  it("fail with what is wrong, and ask nobody", async () => {
+  it("fail with the reason, and without a question", async () => {
     const wrong = await asUser(NOTES, "create_note", "title=Milk");
     expect([wrong.code, wrong.stdout]).toEqual([4, ""]);
     expect(wrong.stderr).toMatch(/^error: call \d+ failed \(invalid_args\): \/body: is missing\n$/);
@@ -128,9 +128,9 @@ describe("tools of apps", () => {
   });
 });
 
-describe("calls that wait", () => {
-  it("are listed, shown by their number, and decided about", async () => {
-    expect(await leave("Salt")).toMatchObject({
+describe("parked calls", () => {
+  it("are listed, shown by number, and decided", async () => {
+    expect(await parkCall("Salt")).toMatchObject({
       code: 6,
       stdout: expect.stringMatching(/waits to be confirmed/),
     });
@@ -138,8 +138,8 @@ describe("calls that wait", () => {
     const [{ call_id: id }]: [{ call_id: number }] = JSON.parse(waiting.stdout);
     const listed = await berth("confirm", "--list");
     expect(listed.stdout).toMatch(/create_note +destructive +.*Title="Salt"/);
-    // Nobody said what led to it, so that the tool's name is asked for.
-    const decided = await answering(modal, "create_note", "confirm", String(id));
+    // The call has no provenance, so the tool's name is required.
+    const decided = await runAnswering(modal, "create_note", "confirm", String(id));
     expect(decided).toMatchObject({ code: 0, before: expect.stringMatching(/Title +"Salt"/) });
     expect(await berth("confirm", "--list")).toMatchObject({
       stdout: "",
@@ -148,13 +148,13 @@ describe("calls that wait", () => {
     expect((await berth("undo")).code).toBe(0);
   });
 
-  it("before `berth confirm` began are asked about, and then those that come", async () => {
-    await leave("Flour");
+  it("that were parked before `berth confirm` began are asked about first, and later ones afterwards", async () => {
+    await parkCall("Flour");
     using person = screen("confirm");
     await person.until(/1 call waits now/);
     await person.until(/Title +"Flour"/);
     await person.until(modal);
-    await leave("Yeast");
+    await parkCall("Yeast");
     person.type("n\r");
     await person.until(/is declined; nothing was done/);
     await person.until(/Title +"Yeast"/);
@@ -163,12 +163,12 @@ describe("calls that wait", () => {
     await person.until(/title: Yeast/);
     person.type(interrupt);
     expect(await person.ended).toBe(130);
-    expect((await notes()).map(({ title }) => title).toSorted()).toEqual(["Eggs", "Yeast"]);
+    expect((await listNotes()).map(({ title }) => title).toSorted()).toEqual(["Eggs", "Yeast"]);
   });
 });
 
 describe("context", () => {
-  it("finds what the person has", async () => {
+  it("finds the user's data", async () => {
     await expect
       .poll(async () => (await berth("search", "boiler", "pressure")).stdout, { timeout: 30_000 })
       .toMatch(/^The boiler\n {2}file:\/\/.*\/Papers\/heating\.md \(papers\)\n {2}.*1\.5 bar/);
@@ -176,7 +176,7 @@ describe("context", () => {
     expect((await berth("search", "--state")).stdout).toMatch(/: 1 document in 1 passage\n/);
   });
 
-  it("remembers for an app, until it is wiped", async () => {
+  it("stores a value for an app, until it is wiped", async () => {
     expect((await berth("memory", "set", NOTES, "sort", "newest")).code).toBe(0);
     expect((await berth("memory", "get", NOTES, "sort")).stdout).toBe("newest\n");
     expect((await berth("memory", "ls", NOTES)).stdout).toMatch(/sort +newest/);
@@ -185,13 +185,13 @@ describe("context", () => {
   });
 });
 
-describe("an assistant on the server", () => {
-  it("sees that there are no apps", async () => {
+describe("an assistant that manages the server", () => {
+  it("lists no apps at first", async () => {
     const { code, stdout } = await asUser(BERTH, "list_apps");
     expect([code, stdout]).toEqual([0, "apps: []\ntotal: 0\n"]);
   });
 
-  it("deploys one, once the person has agreed", async () => {
+  it("deploys an app after the user has confirmed", async () => {
     const asked = await berth(
       "call",
       BERTH,
@@ -205,28 +205,35 @@ describe("an assistant on the server", () => {
     expect(asked.code).toBe(6);
     expect(server.world.app("web")).toBeUndefined();
     const number = /call (?<id>\d+) waits/.exec(asked.stdout)?.groups?.["id"] ?? "";
-    const { code, before } = await answering(modal, "deploy_app", "confirm", number);
+    const { code, before } = await runAnswering(modal, "deploy_app", "confirm", number);
     expect(code).toBe(0);
     expect(before).toMatch(/Asked by: .*which calls itself "helper"/);
     const described = await asUser(BERTH, "describe_app", "name=web");
     expect(described.stdout).toMatch(/ready: true/);
   });
 
-  it("deletes it behind a modal, and gets it back", async () => {
-    const { code } = await answering(modal, "delete_app", "call", BERTH, "delete_app", "name=web");
+  it("deletes it after a modal confirmation, and restores it", async () => {
+    const { code } = await runAnswering(
+      modal,
+      "delete_app",
+      "call",
+      BERTH,
+      "delete_app",
+      "name=web",
+    );
     expect(code).toBe(0);
     expect(server.world.app("web")).toBeUndefined();
     expect((await berth("undo")).stdout).toMatch(/delete_app by restore_app/);
     expect(server.world.isReady("web")).toBe(true);
   });
 
-  it("takes the deployment back, too", async () => {
+  it("undoes the deployment, too", async () => {
     expect((await berth("undo")).stdout).toMatch(/deploy_app by restore_app/);
     expect(server.world.app("web")).toBeUndefined();
   });
 });
 
-it("can be proved afterwards", async () => {
+it("all calls can be proved from the ledger afterwards", async () => {
   expect(await berth("ledger", "verify", "--user")).toMatchObject({
     code: 0,
     stdout: expect.stringMatching(/^whole: /),

@@ -4,26 +4,26 @@ import { FaultHarness } from "../support/fault-harness.ts";
 import { Dice } from "../support/random.ts";
 import { SEED } from "../support/sampling.ts";
 
-/** Parked calls that two connections answer at once. */
+/** Number of parked calls that two connections answer at once. */
 const ROUNDS = Number(process.env["BERTH_CONFIRM_BUS_ROUNDS"] ?? 200);
 const LIMIT_MS = 120_000 + ROUNDS * 100;
 
 it(
-  "two connections that answer at once: one dispatch each, and the same end for both",
+  "if two connections answer at once, each call has one dispatch, and both get the same result",
   async () => {
-    await using world = await FaultHarness.open();
-    await world.companion.start();
-    const { client } = world;
-    await using other = await CompanionClient.connect(world.bus, client.acknowledged);
+    await using harness = await FaultHarness.open();
+    await harness.companion.start();
+    const { client } = harness;
+    await using other = await CompanionClient.connect(harness.bus, client.acknowledged);
     const dice = new Dice(SEED);
     process.stdout.write(`${ROUNDS} rounds, BERTH_SEED=${SEED}\n`);
     const executed = new Set<number>();
     const wins = { client: 0, other: 0 };
     for (let round = 0; round < ROUNDS; round += 1) {
       const here = `round ${round}`;
-      const parked = await world.request("make", `round-${round}`);
+      const parked = await harness.request("make", `round-${round}`);
       if (parked?.status !== "confirm-chip") throw new Error(`${here}: ${parked?.status}`);
-      // Now and then one of the two does not want it; whoever comes first decides.
+      // Sometimes one of the two declines; the first answer decides.
       const wishes = [!dice.chance(0.1), !dice.chance(0.1)] as const;
       const [first, second] = dice.chance(0.5) ? [client, other] : [other, client];
       const answers = await Promise.all([
@@ -45,11 +45,11 @@ it(
       if (one?.status === "executed") executed.add(Number(parked.callId));
       wins[(decided === 0) === (first === client) ? "client" : "other"] += 1;
     }
-    // Neither of them is always the first, or nothing was at once.
+    // If one of them were always first, the answers would not be concurrent.
     expect(Math.min(wins.client, wins.other)).toBeGreaterThan(ROUNDS / 10);
-    expect(world.app.effects()).toHaveLength(executed.size);
-    await expect.poll(() => world.audit(true)).toEqual({ verdict: "whole", problems: [] });
-    const dispatched = world
+    expect(harness.app.effects()).toHaveLength(executed.size);
+    await expect.poll(() => harness.audit(true)).toEqual({ verdict: "whole", problems: [] });
+    const dispatched = harness
       .entries()
       .filter(({ body }) => body.name === "agent.call.dispatch")
       .map(({ body }) => Number(body.fields["call"]));

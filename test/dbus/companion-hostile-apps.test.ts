@@ -12,12 +12,12 @@ import { assertText } from "../support/companion-client.ts";
 import { FaultHarness } from "../support/fault-harness.ts";
 import { UNBOUNDED_AFTER_MS } from "../support/wait-limits.ts";
 
-/** So often all of them misbehave at once. */
+/** Number of rounds in which all apps misbehave at once. */
 const ROUNDS = Number(process.env["BERTH_HOSTILE_ROUNDS"] ?? 2);
 const LIMIT_MS = 120_000 + ROUNDS * 30_000;
 const program = fileURLToPath(new URL("../support/hostile-app.mjs", import.meta.url));
 
-/** How each of them misbehaves, and how its calls end. */
+/** The misbehaviours, and the expected results of calls. */
 const behaviours: Readonly<Record<string, RegExp>> = {
   dies: /^failed\/(transport_closed|app_unavailable)$/,
   late: /^executed\/ok$/,
@@ -27,25 +27,25 @@ const behaviours: Readonly<Record<string, RegExp>> = {
   deep: /^failed\/bad_result$/,
   floods: /^failed\/transport_closed$/,
   changes: /^denied\/manifest_changed$/,
-  // These have to be ended first: their calls would go on for a minute.
+  // These apps are killed first, because their calls would last for a minute.
   silent: /^failed\/(transport_closed|app_unavailable)$/,
   hangs: /^failed\/transport_closed$/,
 };
 const STUCK = ["silent", "hangs"];
 const CALLS_EACH = 4;
-/** Of what is kept, from the end of the first round to that of the last. */
+/** Growth of the retained memory, from the end of the first round to that of the last. */
 const GROWTH_MIB_MAX = 48;
 
-function idOf(behaviour: string, round: number): string {
+function appIdOf(behaviour: string, round: number): string {
   return `org.example.Hostile.${behaviour}${round}`;
 }
 
-async function declare(world: FaultHarness): Promise<void> {
+async function writeManifests(harness: FaultHarness): Promise<void> {
   for (let round = 0; round < ROUNDS; round += 1)
     for (const behaviour of Object.keys(behaviours)) {
       const manifest = {
         svc_manifest: 1,
-        app_id: idOf(behaviour, round),
+        app_id: appIdOf(behaviour, round),
         name: behaviour,
         mcp: { transport: "unix", activatable: false },
         tools: [
@@ -57,7 +57,7 @@ async function declare(world: FaultHarness): Promise<void> {
           },
         ],
       };
-      const file = join(world.companion.manifestsDir, `${manifest.app_id}.json`);
+      const file = join(harness.companion.manifestsDir, `${manifest.app_id}.json`);
       await writeFile(file, JSON.stringify(manifest));
     }
 }
@@ -71,16 +71,19 @@ async function startApp(socket: string, behaviour: string): Promise<ChildProcess
   return child;
 }
 
-async function ended(child: ChildProcess): Promise<void> {
+async function waitForExit(child: ChildProcess): Promise<void> {
   if (child.exitCode !== null || child.signalCode !== null) return;
   const exit = once(child, "exit");
   child.kill("SIGKILL");
   await exit;
 }
 
-/** What the other apps, readers and programs of this person do all the time; the longest that each took, in ms. */
-async function othersUntil(world: FaultHarness, isOver: () => boolean, name: string) {
-  const { client, companion } = world;
+/**
+ * Uses the other apps and programs of the same user all the time, and returns the longest duration of each call in
+ * milliseconds.
+ */
+async function useOthersUntil(harness: FaultHarness, isOver: () => boolean, name: string) {
+  const { client, companion } = harness;
   const none = new Map<string, BusVariant>();
   const longest = new Map<string, number>();
   const timed = async (what: string, work: () => Promise<unknown>) => {
@@ -91,7 +94,7 @@ async function othersUntil(world: FaultHarness, isOver: () => boolean, name: str
   let round = 0;
   for (; !isOver(); round += 1) {
     await timed("call", async () => {
-      const answer = await world.request("look", `${name}-${round}`);
+      const answer = await harness.request("look", `${name}-${round}`);
       expect(answer?.status).toBe("executed");
     });
     await timed("search", () => client.context("Search", "sa{sv}", ["boiler", none]));
@@ -117,63 +120,65 @@ async function othersUntil(world: FaultHarness, isOver: () => boolean, name: str
   return { rounds: round, longest: Object.fromEntries(longest) };
 }
 
-function footprint(pid: number) {
+function readResourceUse(pid: number) {
   const status = readFileSync(`/proc/${pid}/status`, "utf8");
   const kib = Number(/^VmRSS:\s+(\d+)/m.exec(status)?.[1]);
   return { mib: Math.round(kib / 1_024), descriptors: readdirSync(`/proc/${pid}/fd`).length };
 }
 
 it(
-  "apps that hang, die, answer late, write 50 MB, change and flood, all at once, are nobody else's business",
+  "apps that hang, die, answer late, write 50 MB, change and flood at once do not affect others",
   async () => {
-    await using world = await FaultHarness.open({
+    await using harness = await FaultHarness.open({
       environment: COLLECTING,
     });
-    await declare(world);
-    await world.companion.start();
-    const { pid, apps_dir: socketsDir } = world.companion.ready;
+    await writeManifests(harness);
+    await harness.companion.start();
+    const { pid, apps_dir: socketsDir } = harness.companion.ready;
     let calls = 0;
-    await othersUntil(world, () => calls++ === 3, "before");
-    const before = footprint(pid);
+    await useOthersUntil(harness, () => calls++ === 3, "before");
+    const before = readResourceUse(pid);
     const after: { mib: number; descriptors: number }[] = [];
     for (let round = 0; round < ROUNDS; round += 1) {
       const apps = await Promise.all(
         Object.keys(behaviours).map((behaviour) =>
-          startApp(join(socketsDir, `${idOf(behaviour, round)}.sock`), behaviour),
+          startApp(join(socketsDir, `${appIdOf(behaviour, round)}.sock`), behaviour),
         ),
       );
       let isOver = false;
       const ends = Object.keys(behaviours).map(async (behaviour) => {
         const asked = Array.from({ length: CALLS_EACH }, () =>
-          world.client.request(idOf(behaviour, round), "act", {}),
+          harness.client.request(appIdOf(behaviour, round), "act", {}),
         );
         const answers = await Promise.all(asked);
         return answers.map((answer) => `${answer?.status}/${answer?.detail.code}`);
       });
       const loud = ends.slice(0, -STUCK.length);
       void Promise.all(loud)
-        .then(() => Promise.all(apps.map(ended)))
+        .then(() => Promise.all(apps.map(waitForExit)))
         .then(() => Promise.all(ends))
         .finally(() => {
           isOver = true;
         });
-      const others = await othersUntil(world, () => isOver, `round-${round}`);
+      const others = await useOthersUntil(harness, () => isOver, `round-${round}`);
       for (const [index, [behaviour, expected]] of Object.entries(behaviours).entries())
         for (const end of (await ends[index]) ?? [])
           expect([behaviour, end]).toEqual([behaviour, expect.stringMatching(expected)]);
-      await expect.poll(() => footprint(pid).descriptors).toBeLessThanOrEqual(before.descriptors);
-      await collectGarbage(world.companion);
-      after.push(footprint(pid));
+      await expect
+        .poll(() => readResourceUse(pid).descriptors)
+        .toBeLessThanOrEqual(before.descriptors);
+      await collectGarbage(harness.companion);
+      after.push(readResourceUse(pid));
       process.stdout.write(`${JSON.stringify({ ...others, ...after.at(-1) })}\n`);
       expect(Math.max(...Object.values(others.longest))).toBeLessThan(UNBOUNDED_AFTER_MS);
     }
-    // The first round makes room that stays: code, tables, arenas.
+    // The first round allocates memory that stays: code, tables, arenas.
     const [first, last] = [after[0]?.mib ?? 0, after.at(-1)?.mib ?? 0];
     expect(last - first).toBeLessThan(GROWTH_MIB_MAX);
-    // Nothing that nobody thought of, such as what Node warns of in its own words.
-    expect(world.companion.lines.filter((line) => !/^(\{|berth ready )/.test(line))).toEqual([]);
-    expect(world.companion.lines.filter((line) => /"level":[56]0/.test(line))).toEqual([]);
-    await expect.poll(() => world.audit(true)).toEqual({ verdict: "whole", problems: [] });
+    // The log has no unexpected output, such as warnings of Node.
+    expect(harness.companion.lines.filter((line) => !/^(\{|berth ready )/.test(line))).toEqual([]);
+    expect(harness.companion.lines.filter((line) => /"level":[56]0/.test(line))).toEqual([]);
+    await expect.poll(() => harness.audit(true)).toEqual({ verdict: "whole", problems: [] });
   },
   LIMIT_MS,
 );

@@ -16,7 +16,7 @@ import { newDescriptor, openDescriptors } from "../support/open-descriptors.ts";
 import { RawBusClient } from "../support/raw-bus-client.ts";
 import { WAIT_OPTIONS } from "../support/wait-limits.ts";
 
-/** 10,000 of each were counted when this was written; fewer show a leak just as well. */
+/** The test was written with 10,000 of each; fewer show a leak just as well. */
 const CALLS = Number(process.env["BERTH_BUS_CALLS"] ?? 500);
 const BATCH = 50;
 
@@ -31,9 +31,9 @@ const inference = {
   interface: "dev.assistant.Inference1",
 };
 
-async function worldWithSessions(open: () => number): Promise<BusHarness> {
-  const world = await BusHarness.start({ limits: unlimited });
-  world.daemon.serve(inference.path, {
+async function startBusWithSessions(open: () => number): Promise<BusHarness> {
+  const harness = await BusHarness.start({ limits: unlimited });
+  harness.daemon.serve(inference.path, {
     name: inference.interface,
     methods: {
       Ping: () => ["berth test"],
@@ -41,8 +41,8 @@ async function worldWithSessions(open: () => number): Promise<BusHarness> {
     },
     properties: { Version: () => 1 },
   });
-  await world.daemon.requestName(inference.destination);
-  return world;
+  await harness.daemon.requestName(inference.destination);
+  return harness;
 }
 
 function openSession(client: SessionBus) {
@@ -56,9 +56,12 @@ async function inBatches(work: () => Promise<unknown>): Promise<void> {
   }
 }
 
-test("descriptors that are returned are closed here when they have been sent", async () => {
-  await using world = await worldWithSessions(newDescriptor);
-  await using client = await connectSessionBus({ address: world.bus.address, negotiateFds: true });
+test("returned descriptors are closed here after they were sent", async () => {
+  await using harness = await startBusWithSessions(newDescriptor);
+  await using client = await connectSessionBus({
+    address: harness.bus.address,
+    negotiateFds: true,
+  });
   const start = openDescriptors();
   const once = async () => {
     const [, fd] = await openSession(client);
@@ -69,16 +72,19 @@ test("descriptors that are returned are closed here when they have been sent", a
   await vi.waitFor(() => expect(openDescriptors()).toBeLessThanOrEqual(start), WAIT_OPTIONS);
 }, 120_000);
 
-test("each of many answers that come together has its own descriptor", async () => {
+test("each of many concurrent answers has its own descriptor", async () => {
   const dir = await mkdtemp(path.join(os.tmpdir(), "berth-fds-"));
   let count = 0;
-  await using world = await worldWithSessions(() => {
+  await using harness = await startBusWithSessions(() => {
     count += 1;
     const file = path.join(dir, String(count));
     writeFileSync(file, String(count));
     return openSync(file, "r");
   });
-  await using client = await connectSessionBus({ address: world.bus.address, negotiateFds: true });
+  await using client = await connectSessionBus({
+    address: harness.bus.address,
+    negotiateFds: true,
+  });
   const answers = await Promise.all(Array.from({ length: 100 }, () => openSession(client)));
   const texts = answers.map(([, fd]) => {
     if (typeof fd !== "number") throw new Error("no descriptor came");
@@ -91,15 +97,15 @@ test("each of many answers that come together has its own descriptor", async () 
   await rm(dir, { recursive: true });
 });
 
-test("nobody reads the answers, or takes them: they are closed all the same", async () => {
+test("descriptors are closed even if the client does not read the answers", async () => {
   const opened: number[] = [];
-  await using world = await worldWithSessions(() => {
+  await using harness = await startBusWithSessions(() => {
     const fd = newDescriptor();
     opened.push(fd);
     return fd;
   });
   const start = openDescriptors();
-  const raw = await RawBusClient.connect(world.bus); // takes no descriptors
+  const raw = await RawBusClient.connect(harness.bus); // This client does not accept descriptors.
   const call = { ...inference, member: "OpenSession", signature: "a{sv}", body: [{}] };
   for (let sent = 0; sent < 100; sent++) raw.send({ ...call, isReplyUnwanted: sent % 2 === 0 });
   await vi.waitFor(() => expect(opened.length).toBe(100), WAIT_OPTIONS);
@@ -107,10 +113,13 @@ test("nobody reads the answers, or takes them: they are closed all the same", as
   await vi.waitFor(() => expect(openDescriptors()).toBeLessThanOrEqual(start), WAIT_OPTIONS);
 });
 
-test("descriptors that are sent here are closed, wherever they are in the arguments", async () => {
-  await using world = await BusHarness.start({ limits: unlimited });
-  await world.serveContext({});
-  await using client = await connectSessionBus({ address: world.bus.address, negotiateFds: true });
+test("sent descriptors are closed here, at any depth in the arguments", async () => {
+  await using harness = await BusHarness.start({ limits: unlimited });
+  await harness.serveContext({});
+  await using client = await connectSessionBus({
+    address: harness.bus.address,
+    negotiateFds: true,
+  });
   const start = openDescriptors();
   const call = { destination: CONTEXT, path: CONTEXT_PATH, interface: CONTEXT };
   const search = (variant: BusVariant) => ({
@@ -134,7 +143,7 @@ test("descriptors that are sent here are closed, wherever they are in the argume
     const variant = variants[turn++ % variants.length];
     if (!variant) return;
     const options = { signal: new AbortController().signal, timeoutMs: 10_000 };
-    // The connection closes what it has sent.
+    // The connection closes descriptors after sending them.
     const error = await client.call(variant(newDescriptor()), options).catch((why: unknown) => why);
     names.add(error instanceof BusCallError ? error.busName.replace(/.*\./, "") : String(error));
   });
@@ -142,17 +151,18 @@ test("descriptors that are sent here are closed, wherever they are in the argume
   await vi.waitFor(() => expect(openDescriptors()).toBeLessThanOrEqual(start), WAIT_OPTIONS);
 }, 120_000);
 
-test("an index of a descriptor that did not come is an error, and no end of the daemon", async () => {
-  await using world = await BusHarness.start();
-  await world.serveContext({});
-  await using raw = await RawBusClient.connect(world.bus);
-  // A connection that passes none: dbus-next writes the index and drops the descriptor.
+test("an index of a descriptor that was not sent is an error, and the daemon continues", async () => {
+  await using harness = await BusHarness.start();
+  await harness.serveContext({});
+  await using raw = await RawBusClient.connect(harness.bus);
+  // This connection cannot pass descriptors: dbus-next writes the index and drops the descriptor.
   const warn = vi.spyOn(console, "warn").mockImplementation(() => {});
   const call = { destination: CONTEXT, path: CONTEXT_PATH, interface: CONTEXT };
   const body = ["q", { fd: new Variant("h", 0) }];
   raw.send({ ...call, member: "Search", signature: "sa{sv}", body });
   warn.mockRestore();
-  // The bus may cut off who announces what it does not send; the daemon serves the next one.
-  await using other = await RawBusClient.connect(world.bus);
+  // The bus may disconnect a client that announces descriptors without sending them; the daemon serves the next
+  // client.
+  await using other = await RawBusClient.connect(harness.bus);
   expect(await other.call({ ...call, member: "Ping" })).toEqual(["berth test"]);
 });

@@ -4,9 +4,8 @@ import { DesktopHarness, MEMORY, NOTES } from "../support/desktop-harness.ts";
 import type { TestSessionBus } from "../support/test-session-bus.ts";
 
 /**
- * A desktop client's day, with the programs that desktops have and no client of Berth's own: the real
- * daemon, two example apps, a private bus. The tests stand in the order of the day, and each builds on
- * those before it.
+ * A scenario of a desktop client with common D-Bus programs and no client of Berth's own: the real daemon, two
+ * example apps, a private bus. The tests run in order, and each builds on those before it.
  */
 const AGENT = ["dev.assistant.Agent1", "/dev/assistant/Agent1", "dev.assistant.Agent1"] as const;
 const CONTEXT = [
@@ -34,13 +33,13 @@ interface Detail {
   readonly undoable?: boolean;
 }
 
-/** The daemon's own word; a test that reads a member that is not there fails. */
-function detailOf(json: unknown): Detail {
+/** Parses the daemon's detail; a test that reads a missing member fails. */
+function parseDetail(json: unknown): Detail {
   const detail: Detail = JSON.parse(String(json));
   return detail;
 }
 
-/** RequestCall as busctl makes it. */
+/** RequestCall through busctl. */
 async function requestCall(
   app: string,
   tool: string,
@@ -60,15 +59,15 @@ async function requestCall(
     String(provenance.length),
     ...provenance,
   );
-  return { id: String(id), disposition: String(disposition), detail: detailOf(detail) };
+  return { id: String(id), disposition: String(disposition), detail: parseDetail(detail) };
 }
 
 async function confirm(id: string, approve: boolean): Promise<{ status: string; detail: Detail }> {
   const [status, detail] = await bus.busctlCall(...AGENT, "Confirm", "tb", id, String(approve));
-  return { status: String(status), detail: detailOf(detail) };
+  return { status: String(status), detail: parseDetail(detail) };
 }
 
-async function noteIds(): Promise<readonly string[]> {
+async function listNoteIds(): Promise<readonly string[]> {
   const { disposition, detail } = await requestCall(NOTES, "list_notes", {}, ["user"]);
   expect(disposition).toBe("executed");
   return (detail.result?.notes ?? []).map(({ id }) => id);
@@ -92,7 +91,7 @@ async function search(...options: readonly string[]): Promise<unknown[]> {
   return found;
 }
 
-describe("a desktop client's day", () => {
+describe("a desktop client", () => {
   let note = "";
 
   it("sees the daemon and the tools of both apps", async () => {
@@ -114,13 +113,13 @@ describe("a desktop client's day", () => {
     expect(String(found)).toContain("create_note");
   });
 
-  it("reads without asking, where the user began it", async () => {
-    expect(await noteIds()).toEqual([]);
+  it("reads without a question if the provenance is user", async () => {
+    expect(await listNoteIds()).toEqual([]);
     const graph = await requestCall(MEMORY, "read_graph", {}, ["user"]);
     expect(graph.disposition).toBe("executed");
   });
 
-  it("asks where nobody says what led to the call", async () => {
+  it("needs a confirmation if the provenance is unknown", async () => {
     const { id, disposition } = await requestCall(NOTES, "list_notes", {}, []);
     expect(disposition).toBe("confirm-chip");
     expect(await confirm(id, false)).toMatchObject({
@@ -129,7 +128,7 @@ describe("a desktop client's day", () => {
     });
   });
 
-  it("parks a write, tells every frontend, and runs it once it is confirmed", async () => {
+  it("parks a write, notifies every frontend, and runs it once after confirmation", async () => {
     await using frontend = await bus.monitor(AGENT[0]);
     const { id, disposition, detail } = await requestCall(
       NOTES,
@@ -142,22 +141,22 @@ describe("a desktop client's day", () => {
     const asked = await frontend.line(/ConfirmationRequested/);
     expect(asked).toContain("two bottles");
     expect(asked).toContain(`(uint64 ${id},`);
-    expect(await noteIds()).toEqual([]);
+    expect(await listNoteIds()).toEqual([]);
 
     const { status, detail: ended } = await confirm(id, true);
     expect(status).toBe("executed");
     await frontend.line(new RegExp(`CallResolved \\(uint64 ${id}, 'executed'\\)`));
     note = ended.result?.id ?? "";
-    expect(await noteIds()).toEqual([note]);
-    // Somebody who was late is told the same, and nothing happens again.
+    expect(await listNoteIds()).toEqual([note]);
+    // A late confirmation gets the same result and has no effect.
     expect(await confirm(id, true)).toMatchObject({
       status: "executed",
       detail: { replayed: true },
     });
-    expect(await noteIds()).toEqual([note]);
+    expect(await listNoteIds()).toEqual([note]);
   });
 
-  it("shows a modal for what destroys, longer where a page led to it", async () => {
+  it("shows a modal for a destructive tool, with a hold time if a page influenced the call", async () => {
     await using frontend = await bus.monitor(AGENT[0]);
     const { id, disposition } = await requestCall(NOTES, "delete_note", { id: note }, [
       "user",
@@ -169,18 +168,18 @@ describe("a desktop client's day", () => {
       status: "executed",
       detail: { undoable: true },
     });
-    expect(await noteIds()).toEqual([]);
+    expect(await listNoteIds()).toEqual([]);
   });
 
-  it("undoes it, and then what was before it", async () => {
+  it("undoes the last call, and then the one before", async () => {
     expect(await undo()).toMatchObject({ status: "undone", tool: "delete_note", remaining: 1 });
-    expect(await noteIds()).toEqual([note]);
+    expect(await listNoteIds()).toEqual([note]);
     expect(await undo()).toMatchObject({ status: "undone", tool: "create_note", remaining: 0 });
-    expect(await noteIds()).toEqual([]);
+    expect(await listNoteIds()).toEqual([]);
     expect(await undo()).toMatchObject({ status: "nothing", call_id: null });
   });
 
-  it("refuses what does not fit the schema without asking anybody", async () => {
+  it("gets a refusal without a question for invalid arguments", async () => {
     const { disposition, detail } = await requestCall(
       NOTES,
       "create_note",
@@ -191,7 +190,7 @@ describe("a desktop client's day", () => {
     expect(detail).toMatchObject({ code: "invalid_args", errors: [{ path: "/title" }] });
   });
 
-  it("searches what the person has, in the scope that it names", async () => {
+  it("searches the user's data in the scope that it names", async () => {
     await expect.poll(() => search("0"), { timeout: 30_000 }).toHaveLength(1);
     expect(await search("1", "scopes", "as", "1", "home")).toMatchObject([
       { source: "papers", provenance: "file:papers", snippet: expect.stringContaining("1.5 bar") },
@@ -201,7 +200,7 @@ describe("a desktop client's day", () => {
     await expect(search("1", "limit", "u", "0")).rejects.toThrow(/limit/);
   });
 
-  it("keeps memory for each app, and wipes it", async () => {
+  it("stores memory for each app, and wipes it", async () => {
     const memory = (member: string, ...args: readonly string[]) =>
       bus.busctlCall(...CONTEXT, member, "s".repeat(args.length), ...args);
     await memory("MemorySet", NOTES, "colour", "blue");
@@ -224,7 +223,7 @@ describe("a desktop client's day", () => {
     expect(finished).toBe("completed");
   });
 
-  it("can prove the whole story afterwards", async () => {
+  it("can verify the ledger of all calls afterwards", async () => {
     const verdict = await companion.berth(["ledger", "verify", "--user"]);
     expect(verdict).toMatchObject({ code: 0, stdout: expect.stringMatching(/^whole: /) });
     const tail = await companion.berth(["ledger", "tail", "--user", "-n", "200", "--json"]);
@@ -252,7 +251,7 @@ describe("a desktop client's day", () => {
   });
 });
 
-/** GLib's own D-Bus client, which takes the pipe as any desktop program would. */
+/** A program with GLib's D-Bus client, which receives the pipe like any desktop program. */
 const STREAMING_CLIENT = `
 import json, os
 from gi.repository import Gio, GLib

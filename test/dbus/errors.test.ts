@@ -5,16 +5,16 @@ import { BusHarness, CONTEXT, CONTEXT_PATH } from "../support/bus-harness.ts";
 import { runGiClient } from "../support/gi-client.ts";
 import { RawBusClient } from "../support/raw-bus-client.ts";
 
-const standard = (name: string) => `org.freedesktop.DBus.Error.${name}`;
+const standardError = (name: string) => `org.freedesktop.DBus.Error.${name}`;
 const PROPERTIES = "org.freedesktop.DBus.Properties";
 const SECRET = "sk-canary-1234";
 
-let world: BusHarness;
+let harness: BusHarness;
 let raw: RawBusClient;
 
 beforeAll(async () => {
-  world = await BusHarness.start();
-  await world.serveContext({
+  harness = await BusHarness.start();
+  await harness.serveContext({
     MemoryGet: ({ args: [app] }) => {
       if (app === "missing") throw new AssistantError("not_found", "there is\nno\u0000 such key");
       if (app === "wrong") return [7];
@@ -22,11 +22,11 @@ beforeAll(async () => {
     },
     MemoryList: () => ["a", "b"],
   });
-  raw = await RawBusClient.connect(world.bus);
+  raw = await RawBusClient.connect(harness.bus);
 });
 afterAll(async () => {
   await raw[Symbol.asyncDispose]();
-  await world[Symbol.asyncDispose]();
+  await harness[Symbol.asyncDispose]();
 });
 
 const call = {
@@ -38,22 +38,22 @@ const call = {
   body: ["app", "key"],
 };
 
-describe("raw messages", () => {
+describe("malformed messages", () => {
   test.each([
     ["another type", { signature: "si", body: ["app", 1] }, "InvalidArgs"],
-    ["an argument too many", { signature: "sss", body: ["a", "b", "c"] }, "InvalidArgs"],
+    ["too many arguments", { signature: "sss", body: ["a", "b", "c"] }, "InvalidArgs"],
     ["no argument", { signature: "", body: [] }, "InvalidArgs"],
     ["the right types in a struct", { signature: "(ss)", body: [["a", "b"]] }, "InvalidArgs"],
     ["a variant", { signature: "v", body: [new Variant("s", "a")] }, "InvalidArgs"],
     ["another path", { path: "/dev/assistant/Agent1" }, "UnknownObject"],
     ["the root", { path: "/" }, "UnknownInterface"],
-    ["a path that only leads on", { path: "/dev/assistant" }, "UnknownInterface"],
-    ["an object below", { path: `${CONTEXT_PATH}/x` }, "UnknownObject"],
+    ["a path that only has children", { path: "/dev/assistant" }, "UnknownInterface"],
+    ["a child of the object", { path: `${CONTEXT_PATH}/x` }, "UnknownObject"],
     ["another interface", { interface: "dev.assistant.Context2" }, "UnknownInterface"],
     ["an interface of another object", { interface: "dev.assistant.Agent1" }, "UnknownInterface"],
-    ["a method that there is not", { member: "MemoryPut" }, "UnknownMethod"],
-    ["another case", { member: "memoryGet" }, "UnknownMethod"],
-    ["a name of JavaScript's", { member: "constructor" }, "UnknownMethod"],
+    ["an unknown method", { member: "MemoryPut" }, "UnknownMethod"],
+    ["a method in another case", { member: "memoryGet" }, "UnknownMethod"],
+    ["the name of an inherited JavaScript member", { member: "constructor" }, "UnknownMethod"],
     ["another one", { member: "__proto__" }, "UnknownMethod"],
     [
       "a signal as a method",
@@ -62,37 +62,37 @@ describe("raw messages", () => {
     ],
   ])("%s", async (_, change, name) => {
     const error = await raw.errorOf({ ...call, ...change });
-    expect(error.name).toBe(standard(name));
+    expect(error.name).toBe(standardError(name));
     expect(error.text).toMatch(/^[^\n]{10,300}$/);
   });
 
-  test("without an interface the method is found", async () => {
+  test("a method is found without an interface", async () => {
     const { interface: _, ...bare } = call;
     const found = await raw.errorOf({ ...bare, body: ["missing", "key"] });
     expect(found.name).toBe("dev.assistant.Error.NotFound");
     const ping = { ...bare, member: "Ping", signature: "", body: [] };
-    // Peer has a Ping too; the object's own comes first.
+    // Peer also has a Ping; the object's own method has priority.
     expect(await raw.call(ping)).toEqual(["berth test"]);
     expect(await raw.call({ ...ping, path: "/dev" })).toEqual([]);
     const introspect = await raw.call({ ...ping, member: "Introspect" });
     expect(introspect[0]).toContain(CONTEXT);
     const unknown = await raw.errorOf({ ...bare, member: "Nothing" });
-    expect(unknown.name).toBe(standard("UnknownMethod"));
+    expect(unknown.name).toBe(standardError("UnknownMethod"));
   });
 
-  test("an error of the assistant has its name, in one line", async () => {
+  test("an error of the assistant has its D-Bus name and one line of text", async () => {
     expect(await raw.errorOf({ ...call, body: ["missing", "key"] })).toEqual({
       name: "dev.assistant.Error.NotFound",
       text: "there is no such key",
     });
   });
 
-  test.each(["broken", "wrong"])("what nobody expected says nothing of itself: %s", async (app) => {
-    const before = world.logged.length;
+  test.each(["broken", "wrong"])("an unexpected error reveals no details: %s", async (app) => {
+    const before = harness.logged.length;
     const error = await raw.errorOf({ ...call, body: [app, "key"] });
     expect(error.name).toBe("dev.assistant.Error.Failed");
     expect(error.text).not.toMatch(/canary|\/|Error|\bat /);
-    expect(world.logged.slice(before)).toMatchObject([{ level: "error", member: "MemoryGet" }]);
+    expect(harness.logged.slice(before)).toMatchObject([{ level: "error", member: "MemoryGet" }]);
   });
 
   test("values that do not fit the interface's file are not sent", async () => {
@@ -100,13 +100,13 @@ describe("raw messages", () => {
     expect(error.name).toBe("dev.assistant.Error.Failed");
   });
 
-  test("who takes no answer gets none, and no error either", async () => {
+  test("a caller that expects no reply gets neither an answer nor an error", async () => {
     const before = raw.repliesReceived;
     const ping = { ...call, member: "Ping", signature: "", body: [] };
     for (const sent of [{ body: ["broken", "key"] }, { signature: "u", body: [1] }, ping]) {
       raw.send({ ...call, ...sent, isReplyUnwanted: true });
     }
-    // They are answered in their order: those before this one would have come by now.
+    // Calls are answered in order, so earlier answers would have arrived by now.
     expect(await raw.call(ping)).toEqual(["berth test"]);
     expect(raw.repliesReceived).toBe(before + 1);
   });
@@ -115,12 +115,14 @@ describe("raw messages", () => {
 describe("properties", () => {
   const properties = { ...call, interface: PROPERTIES };
 
-  test("are read one by one and together", async () => {
-    const { uniqueName } = world.daemon;
-    expect(await runGiClient(world.bus, "properties", uniqueName, CONTEXT_PATH, CONTEXT)).toEqual({
-      Version: ["u", 1],
-    });
-    expect(await world.bus.busctlProperty(CONTEXT, CONTEXT_PATH, CONTEXT, "Version")).toBe(1);
+  test("are read one by one and all together", async () => {
+    const { uniqueName } = harness.daemon;
+    expect(await runGiClient(harness.bus, "properties", uniqueName, CONTEXT_PATH, CONTEXT)).toEqual(
+      {
+        Version: ["u", 1],
+      },
+    );
+    expect(await harness.bus.busctlProperty(CONTEXT, CONTEXT_PATH, CONTEXT, "Version")).toBe(1);
     const any = await raw.call({ ...properties, member: "Get", body: ["", "Version"] });
     expect(any).toEqual([new Variant("u", 1)]);
     const peer = "org.freedesktop.DBus.Peer";
@@ -140,44 +142,44 @@ describe("properties", () => {
     ["Set", "ssv", ["no.such.Interface", "Version", new Variant("u", 2)], "UnknownInterface"],
   ])("%s %s %j", async (member, signature, body, name) => {
     const error = await raw.errorOf({ ...properties, member, signature, body });
-    expect(error.name).toBe(standard(name));
+    expect(error.name).toBe(standardError(name));
   });
 
-  test("cannot be written by what desktops have either", async () => {
+  test("cannot be written, even with standard clients", async () => {
     const set = [`${PROPERTIES}.Set`, CONTEXT, "Version", "<uint32 9>"] as const;
-    await expect(world.bus.gdbusCall(CONTEXT, CONTEXT_PATH, ...set)).rejects.toMatchObject({
-      busName: standard("PropertyReadOnly"),
+    await expect(harness.bus.gdbusCall(CONTEXT, CONTEXT_PATH, ...set)).rejects.toMatchObject({
+      busName: standardError("PropertyReadOnly"),
     });
     const property = [CONTEXT, CONTEXT_PATH, CONTEXT, "Version", "u", "9"];
-    const address = `--address=${world.bus.address}`;
-    const run = await world.bus.run("busctl", [address, "set-property", ...property]);
+    const address = `--address=${harness.bus.address}`;
+    const run = await harness.bus.run("busctl", [address, "set-property", ...property]);
     expect(run.code).not.toBe(0);
-    expect(await world.bus.busctlProperty(CONTEXT, CONTEXT_PATH, CONTEXT, "Version")).toBe(1);
+    expect(await harness.bus.busctlProperty(CONTEXT, CONTEXT_PATH, CONTEXT, "Version")).toBe(1);
   });
 });
 
-describe("clients that desktops have", () => {
-  test("gdbus is told the names of errors", async () => {
-    const { bus } = world;
+describe("standard clients", () => {
+  test("gdbus receives the error names", async () => {
+    const { bus } = harness;
     const failing = (member: string, ...args: string[]) =>
       bus.gdbusCall(CONTEXT, CONTEXT_PATH, member, ...args);
     await expect(failing(`${CONTEXT}.MemoryGet`, "missing", "k")).rejects.toMatchObject({
       busName: "dev.assistant.Error.NotFound",
     });
     await expect(failing(`${CONTEXT}.Nope`)).rejects.toMatchObject({
-      busName: standard("UnknownMethod"),
+      busName: standardError("UnknownMethod"),
     });
     await expect(bus.gdbusCall(CONTEXT, "/nowhere", `${CONTEXT}.Ping`)).rejects.toMatchObject({
-      busName: standard("UnknownObject"),
+      busName: standardError("UnknownObject"),
     });
   });
 
-  test("busctl and GLib too", async () => {
-    const { bus } = world;
+  test("busctl and GLib receive them too", async () => {
+    const { bus } = harness;
     await expect(
       bus.busctlCall(CONTEXT, CONTEXT_PATH, CONTEXT, "MemoryGet", "su", "missing", "1"),
     ).rejects.toThrow(/arguments of the types/);
-    const name = world.daemon.uniqueName;
+    const name = harness.daemon.uniqueName;
     expect(
       await runGiClient(
         bus,
@@ -201,26 +203,26 @@ describe("clients that desktops have", () => {
         "sx",
         '["missing", 1]',
       ),
-    ).toMatchObject({ error: standard("InvalidArgs") });
+    ).toMatchObject({ error: standardError("InvalidArgs") });
   });
 
-  test("Peer answers everywhere", async () => {
+  test("the Peer interface answers at every path", async () => {
     const peer = "org.freedesktop.DBus.Peer";
-    expect(await world.bus.gdbusCall(CONTEXT, "/anywhere/at/all", `${peer}.Ping`)).toBe("()");
-    const [id] = await world.bus.busctlCall(CONTEXT, CONTEXT_PATH, peer, "GetMachineId");
+    expect(await harness.bus.gdbusCall(CONTEXT, "/anywhere/at/all", `${peer}.Ping`)).toBe("()");
+    const [id] = await harness.bus.busctlCall(CONTEXT, CONTEXT_PATH, peer, "GetMachineId");
     expect(id).toMatch(/^[0-9a-f]{32}$/);
   });
 });
 
-test("a name that another companion has is not queued for", async () => {
-  await using second = await BusHarness.start({ address: world.bus.address });
+test("a name that another companion owns is not queued for", async () => {
+  await using second = await BusHarness.start({ address: harness.bus.address });
   const taken = second.daemon.requestName(CONTEXT);
   await expect(taken).rejects.toMatchObject({
     code: "busy",
-    message: expect.stringMatching(/is running already/),
+    message: expect.stringMatching(/is already running/),
   });
   await expect(taken).rejects.toBeInstanceOf(AssistantError);
-  const queued = await world.bus.busctlCall(
+  const queued = await harness.bus.busctlCall(
     "org.freedesktop.DBus",
     "/org/freedesktop/DBus",
     "org.freedesktop.DBus",
@@ -228,5 +230,5 @@ test("a name that another companion has is not queued for", async () => {
     "s",
     CONTEXT,
   );
-  expect(queued).toEqual([[world.daemon.uniqueName]]);
+  expect(queued).toEqual([[harness.daemon.uniqueName]]);
 });

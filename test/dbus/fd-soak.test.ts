@@ -10,10 +10,13 @@ import type { SocketPeer } from "../support/socket-peer.ts";
 import { socketPeers } from "../support/socket-peer.ts";
 import { WAIT_OPTIONS } from "../support/wait-limits.ts";
 
-/** A million were sent each time that the transport was changed; fewer show a leak or a mix-up just as well. */
+/**
+ * The test was run with a million messages whenever the transport was changed; fewer show a leak or a mix-up just
+ * as well.
+ */
 const MESSAGES = Number(process.env["BERTH_BUS_MESSAGES"] ?? 20_000);
 const FILES = 8;
-/** Length, number, descriptors, and the file that the first descriptor leads to. */
+/** Length, number, descriptors, and the inode of the first descriptor's file. */
 const HEADER_BYTES = 16;
 const PENDING_BYTES_MAX = 1 << 20;
 
@@ -22,11 +25,11 @@ interface Message {
   readonly files: readonly number[];
 }
 
-/** The nth message of a direction: mostly short, sometimes longer than a socket holds. */
-function messageOf(dice: Dice, number: number): Message {
-  const length = dice.chance(0.01) ? dice.between(0, 300_000) : dice.between(0, 400);
-  const count = dice.chance(0.3) ? dice.between(1, 4) : 0;
-  const first = dice.between(0, FILES - 1);
+/** Creates message `number` of a direction: mostly short, sometimes longer than a socket's buffer. */
+function createMessage(random: Dice, number: number): Message {
+  const length = random.chance(0.01) ? random.between(0, 300_000) : random.between(0, 400);
+  const count = random.chance(0.3) ? random.between(1, 4) : 0;
+  const first = random.between(0, FILES - 1);
   const bytes = Buffer.alloc(HEADER_BYTES + length, number % 251);
   bytes.writeUInt32LE(bytes.length, 0);
   bytes.writeUInt32LE(number, 4);
@@ -35,20 +38,20 @@ function messageOf(dice: Dice, number: number): Message {
   return { bytes, files: Array.from({ length: count }, (_, index) => (first + index) % FILES) };
 }
 
-async function sendAll(from: SocketPeer, dice: Dice, fds: readonly number[]): Promise<void> {
+async function sendAll(from: SocketPeer, random: Dice, fds: readonly number[]): Promise<void> {
   for (let number = 0; number < MESSAGES; number++) {
-    const { bytes, files } = messageOf(dice, number);
+    const { bytes, files } = createMessage(random, number);
     const written = from.write(
       bytes,
       files.map((file) => fds[file] ?? -1),
     );
     if (from.transport.pendingBytes > PENDING_BYTES_MAX) await written;
-    // Others have their turn, as between the calls of a daemon.
+    // Lets other work run, as between the calls of a daemon.
     else if (number % 100 === 0) await new Promise((resolve) => setImmediate(resolve));
   }
 }
 
-/** Checks each message as it arrives, closes its descriptors, and resolves to how many there were. */
+/** Checks each message as it arrives and closes its descriptors. Resolves to the number of messages. */
 function receiveAll(at: SocketPeer, inodes: readonly number[]): Promise<number> {
   let chunks: Buffer[] = [];
   let held = 0;

@@ -30,13 +30,13 @@ beforeEach(async () => {
 });
 afterEach(async () => {
   await rm(dir, { recursive: true });
-  // What is received is closed by a thread.
+  // Received descriptors are closed in a thread.
   await vi.waitFor(() => {
     if (openDescriptors() > openBefore) throw new Error("descriptors were left open");
   }, WAIT_OPTIONS);
 });
 
-/** A process at the other end of a socket, and the lines that it prints. */
+/** Starts a process at the other end of a socket, and returns the lines that it prints. */
 function startProcess(mode: string, options: { readonly openFilesMax?: number } = {}) {
   const [here, there] = socketPair();
   const program = [process.execPath, "--import", "tsx", PROGRAM, mode];
@@ -58,7 +58,7 @@ function startProcess(mode: string, options: { readonly openFilesMax?: number } 
 }
 
 describe("sending and receiving", () => {
-  test("a descriptor behind more than a socket holds arrives", async () => {
+  test("a descriptor after more bytes than a socket buffers arrives", async () => {
     const [left, right] = await socketPeers();
     using sender = left.start();
     const fd = newDescriptor();
@@ -76,7 +76,7 @@ describe("sending and receiving", () => {
     closeSync(fd);
   });
 
-  test("a peer that does not read lets the bytes wait, and descriptors with them", async () => {
+  test("bytes and descriptors wait while the peer does not read", async () => {
     const [left, right] = await socketPeers();
     using sender = left.start();
     const fd = newDescriptor();
@@ -97,7 +97,7 @@ describe("sending and receiving", () => {
     closeSync(fd);
   });
 
-  test("253 descriptors arrive with one message, and not one more is taken", async () => {
+  test("253 descriptors arrive with one message, and one more is rejected", async () => {
     const [left, right] = await socketPeers();
     using sender = left.start();
     using receiver = right.start();
@@ -113,11 +113,11 @@ describe("sending and receiving", () => {
         "more",
         Array.from({ length: 254 }, () => fd),
       ),
-    ).rejects.toThrow("more descriptors than a message can have");
+    ).rejects.toThrow("a message has more descriptors than allowed");
     closeSync(fd);
   });
 
-  test("descriptors of messages that arrive together are each with their own bytes", async () => {
+  test("descriptors of messages that arrive together stay with their own bytes", async () => {
     const [left, right] = await socketPeers();
     using sender = left.start();
     const events: unknown[] = [];
@@ -144,7 +144,7 @@ describe("sending and receiving", () => {
     right.transport.destroy();
   });
 
-  test("neither sockets nor received descriptors are left open in child processes", async () => {
+  test("neither sockets nor received descriptors stay open in child processes", async () => {
     const [left, right] = await socketPeers();
     using sender = left.start();
     using receiver = right.start();
@@ -161,17 +161,17 @@ describe("sending and receiving", () => {
     expect(inherited).not.toContain(file);
     const [received = -1] = receiver.fds;
     expect(readlinkSync(`/proc/self/fd/${received}`)).toBe(file);
-    expect(openFlags(received) & 0o2000000).not.toBe(0);
+    expect(readOpenFlags(received) & 0o2000000).not.toBe(0);
   });
 
   test("the socket of a connection is closed in child processes, and does not block", async () => {
     const calls = await loadSocketCalls();
     const fd = calls.open();
-    expect(openFlags(fd) & 0o2004000).toBe(0o2004000);
+    expect(readOpenFlags(fd) & 0o2004000).toBe(0o2004000);
     calls.close(fd);
   });
 
-  test("promises that received data resolves go on, although nothing else happens", async () => {
+  test("promises that received data resolves continue without other events", async () => {
     const { here, nextLine: _ } = startProcess("echo");
     const calls = await loadSocketCalls();
     using peer = new SocketPeer(new FdTransport(calls, here)).start();
@@ -183,7 +183,7 @@ describe("sending and receiving", () => {
 });
 
 describe("ends", () => {
-  test("the peer closes: what it wrote is read, and the end is no error", async () => {
+  test("when the peer closes, its data is read, and the end is not an error", async () => {
     const [left, right] = await socketPeers();
     const fd = newDescriptor();
     await left.write("bye", [fd]);
@@ -194,7 +194,7 @@ describe("ends", () => {
     expect([receiver.text, receiver.fds.length, receiver.error]).toEqual(["bye", 1, undefined]);
   });
 
-  test("the peer closes in the middle of a message: the rest is settled", async () => {
+  test("when the peer closes in the middle of a message, unsent data is settled", async () => {
     const [left, right] = await socketPeers();
     using receiver = right.start();
     left.start();
@@ -213,7 +213,7 @@ describe("ends", () => {
     expect(receiver.error).toBeUndefined();
   });
 
-  test("the peer closes without having read: what it wrote is read, then the reset", async () => {
+  test("when the peer closes without reading, its data is read before the reset", async () => {
     const [left, right] = await socketPeers();
     using sender = left.start();
     await sender.write("never read");
@@ -224,7 +224,7 @@ describe("ends", () => {
     expect(sender.error).toMatchObject({ code: "ECONNRESET" });
   });
 
-  test("the peer takes no more: a write ends the connection, after what has arrived", async () => {
+  test("when the peer stops receiving, a write ends the connection after the arrived data was read", async () => {
     const [left, right] = socketPair();
     const calls = await loadSocketCalls();
     endReading(right);
@@ -241,7 +241,7 @@ describe("ends", () => {
     closeSync(right);
   });
 
-  test("a bus that is killed in the middle of a message leaves no descriptor", async () => {
+  test("a bus that is killed in the middle of a message leaks no descriptor", async () => {
     const { here, child, ended, nextLine } = startProcess("half-message");
     const calls = await loadSocketCalls();
     const opening = BusConnection.open({
@@ -254,7 +254,7 @@ describe("ends", () => {
       timeoutMs: 60_000,
     });
     const [error] = await Promise.all([
-      rejectionOf(opening),
+      getRejection(opening),
       nextLine().then((line) => {
         expect(line).toBe("written");
         child.kill("SIGKILL");
@@ -283,8 +283,8 @@ describe("ends", () => {
   });
 });
 
-describe("descriptors that do not fit", () => {
-  test("there is no space for all: those that arrived are closed, with the connection", async () => {
+describe("descriptors that were lost", () => {
+  test("received descriptors are closed with the connection if there is no space for all", async () => {
     const [left, right] = socketPair();
     using sender = new SocketPeer(new FdTransport(await loadSocketCalls(), left)).start();
     using receiver = new SocketPeer(new FdTransport(socketCalls(koffi, getControlBytes(2)), right));
@@ -300,7 +300,7 @@ describe("descriptors that do not fit", () => {
     closeSync(fd);
   });
 
-  test("a process that may not open as many closes the connection and says why", async () => {
+  test("a process that may not open more descriptors closes the connection and reports why", async () => {
     const { here, nextLine } = startProcess("receive", { openFilesMax: 60 });
     expect(await nextLine()).toBe("ready");
     using peer = new SocketPeer(new FdTransport(await loadSocketCalls(), here)).start();
@@ -316,7 +316,7 @@ describe("descriptors that do not fit", () => {
 });
 
 describe("connecting", () => {
-  test("nothing is at the path, nothing listens there, or it is no path", async () => {
+  test("connecting fails for a missing path, an unused socket and an invalid path", async () => {
     await expect(openFdTransport(path.join(dir, "nothing"), forever)).rejects.toMatchObject({
       code: "ENOENT",
       syscall: "connect",
@@ -335,7 +335,7 @@ describe("connecting", () => {
   test.each([
     ["the longest path", (folder: string) => `${folder}/`.padEnd(107, "x")],
     ["an abstract name", (folder: string) => `\0${folder}`],
-  ])("%s is connected to", async (_, address) => {
+  ])("%s can be connected to", async (_, address) => {
     const fd = listenWithoutAccepting(address(dir), 1);
     const transport = await openFdTransport(address(dir), forever);
     expect(transport.canPassFds).toBe(true);
@@ -343,15 +343,15 @@ describe("connecting", () => {
     closeSync(fd);
   });
 
-  test("a full backlog is waited out until the signal aborts", async () => {
+  test("a full backlog is retried until the signal aborts", async () => {
     const busy = path.join(dir, "busy");
     const listening = listenWithoutAccepting(busy, 0);
     const first = await openFdTransport(busy, forever);
     const abort = new AbortController();
     const { signal } = abort;
     const rejections = Promise.all([
-      rejectionOf(openFdTransport(busy, signal)),
-      rejectionOf(connectSessionBus({ address: `unix:path=${busy}`, negotiateFds: true, signal })),
+      getRejection(openFdTransport(busy, signal)),
+      getRejection(connectSessionBus({ address: `unix:path=${busy}`, negotiateFds: true, signal })),
     ]);
     await new Promise((resolve) => setImmediate(resolve));
     const reason = new Error("enough");
@@ -361,7 +361,7 @@ describe("connecting", () => {
     closeSync(listening);
   });
 
-  test("more connections at once than the backlog holds are all made", async () => {
+  test("more concurrent connections than the backlog holds all succeed", async () => {
     await using server = await listen(path.join(dir, "few"), 1);
     const transports = await Promise.all(
       Array.from({ length: 20 }, () => openFdTransport(server.path, forever)),
@@ -371,14 +371,14 @@ describe("connecting", () => {
   });
 });
 
-function rejectionOf(promise: Promise<unknown>): Promise<unknown> {
+function getRejection(promise: Promise<unknown>): Promise<unknown> {
   return promise.then(
     () => undefined,
     (error: unknown) => error,
   );
 }
 
-/** A server that accepts connections and does nothing with them. */
+/** A server that accepts connections and does nothing else. */
 async function listen(at: string, backlog = 16) {
   const { createServer } = await import("node:net");
   const server = createServer((socket) => {
@@ -392,8 +392,8 @@ async function listen(at: string, backlog = 16) {
   };
 }
 
-/** The flags of an open descriptor, as the kernel reports them. */
-function openFlags(fd: number): number {
+/** Returns the flags of an open descriptor, as the kernel reports them. */
+function readOpenFlags(fd: number): number {
   const text = readFileSync(`/proc/self/fdinfo/${fd}`, "utf8");
   return Number.parseInt(/flags:\s+(\d+)/.exec(text)?.[1] ?? "", 8);
 }

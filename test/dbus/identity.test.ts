@@ -11,45 +11,45 @@ import { WAIT_OPTIONS } from "../support/wait-limits.ts";
 const ACCESS_DENIED = "org.freedesktop.DBus.Error.AccessDenied";
 const ping = { destination: CONTEXT, path: CONTEXT_PATH, interface: CONTEXT, member: "Ping" };
 
-/** A /proc in which this process is what the test makes of it. */
+/** A /proc directory in which the test controls the identity of this process. */
 let root: string;
-const own = () => path.join(root, String(process.pid));
+const ownProcDir = () => path.join(root, String(process.pid));
 
 beforeEach(async () => {
   root = await mkdtemp(path.join(os.tmpdir(), "berth-proc-"));
-  await mkdir(path.join(own(), "root"), { recursive: true });
-  await writeFile(path.join(own(), "stat"), await readFile(`/proc/${process.pid}/stat`));
+  await mkdir(path.join(ownProcDir(), "root"), { recursive: true });
+  await writeFile(path.join(ownProcDir(), "stat"), await readFile(`/proc/${process.pid}/stat`));
 });
 afterEach(async () => await rm(root, { recursive: true }));
 
-async function worldOf(
+async function startBusWith(
   callers: Caller[],
   options: Parameters<typeof BusHarness.start>[0],
 ): Promise<BusHarness> {
-  const world = await BusHarness.start(options);
-  await world.serveContext({
+  const harness = await BusHarness.start(options);
+  await harness.serveContext({
     Ping: ({ caller }) => {
       callers.push(caller);
       return ["berth test"];
     },
   });
-  return world;
+  return harness;
 }
 
-test("the system says who calls, and is asked once for each connection", async () => {
+test("the system identifies each caller once per connection", async () => {
   const callers: Caller[] = [];
-  await using world = await worldOf(callers, {});
-  await using raw = await RawBusClient.connect(world.bus);
+  await using harness = await startBusWith(callers, {});
+  await using raw = await RawBusClient.connect(harness.bus);
   await raw.call(ping);
   await raw.call(ping);
   expect(callers[0]).toMatchObject({ connection: raw.name, pid: process.pid });
   expect(callers[1]).toBe(callers[0]);
 });
 
-test("another user is denied everything", async () => {
+test("another user is denied every call", async () => {
   const callers: Caller[] = [];
-  await using world = await worldOf(callers, { uid: 4_321 });
-  await using raw = await RawBusClient.connect(world.bus);
+  await using harness = await startBusWith(callers, { uid: 4_321 });
+  await using raw = await RawBusClient.connect(harness.bus);
   const introspect = {
     ...ping,
     interface: "org.freedesktop.DBus.Introspectable",
@@ -61,20 +61,23 @@ test("another user is denied everything", async () => {
   expect(callers).toEqual([]);
 });
 
-test("a sandboxed app is what its sandbox says", async () => {
-  await writeFile(path.join(own(), "root", ".flatpak-info"), "[Application]\nname=org.a.B\n");
+test("a sandboxed app is identified by its sandbox", async () => {
+  await writeFile(
+    path.join(ownProcDir(), "root", ".flatpak-info"),
+    "[Application]\nname=org.a.B\n",
+  );
   const callers: Caller[] = [];
-  await using world = await worldOf(callers, { processFiles: new ProcessFiles(root) });
-  await using raw = await RawBusClient.connect(world.bus);
+  await using harness = await startBusWith(callers, { processFiles: new ProcessFiles(root) });
+  await using raw = await RawBusClient.connect(harness.bus);
   await raw.call(ping);
   expect(callers[0]?.app).toEqual({ id: "org.a.B", kind: "flatpak" });
 });
 
-test("a process that cannot be looked at any more is denied, not trusted", async () => {
-  await rm(own(), { recursive: true });
+test("a process that can no longer be identified is denied, not trusted", async () => {
+  await rm(ownProcDir(), { recursive: true });
   const callers: Caller[] = [];
-  await using world = await worldOf(callers, { processFiles: new ProcessFiles(root) });
-  await using raw = await RawBusClient.connect(world.bus);
+  await using harness = await startBusWith(callers, { processFiles: new ProcessFiles(root) });
+  await using raw = await RawBusClient.connect(harness.bus);
   expect(await raw.errorOf(ping)).toMatchObject({
     name: ACCESS_DENIED,
     text: expect.stringMatching(/ended/),
@@ -82,7 +85,7 @@ test("a process that cannot be looked at any more is denied, not trusted", async
   expect(callers).toEqual([]);
 });
 
-test("a process whose id became another's in the middle is denied", async () => {
+test("a process whose id is reused during identification is denied", async () => {
   class Reused extends ProcessFiles {
     #start = 0;
     override async startTime(): Promise<string> {
@@ -91,31 +94,31 @@ test("a process whose id became another's in the middle is denied", async () => 
     }
   }
   const callers: Caller[] = [];
-  await using world = await worldOf(callers, { processFiles: new Reused() });
-  await using raw = await RawBusClient.connect(world.bus);
+  await using harness = await startBusWith(callers, { processFiles: new Reused() });
+  await using raw = await RawBusClient.connect(harness.bus);
   expect((await raw.errorOf(ping)).name).toBe(ACCESS_DENIED);
   expect(callers).toEqual([]);
 });
 
-test("a process that is younger than its connection has the id of another", async () => {
+test("a process that is younger than its connection has a reused id", async () => {
   const young = String(Math.ceil(os.uptime() * 100) + 6_000);
   const callers: Caller[] = [];
   class Young extends ProcessFiles {
     #asked = 0;
     override async startTime(pid: number): Promise<string | undefined> {
       this.#asked += 1;
-      // The third time it is the daemon, which wants to know how the machine's clock goes.
+      // The third read is for the daemon itself, to check the machine's clock.
       const isCaller = this.#asked < 3;
       return isCaller ? young : await super.startTime(pid);
     }
   }
-  await using world = await worldOf(callers, { processFiles: new Young() });
-  await using raw = await RawBusClient.connect(world.bus);
+  await using harness = await startBusWith(callers, { processFiles: new Young() });
+  await using raw = await RawBusClient.connect(harness.bus);
   expect((await raw.errorOf(ping)).name).toBe(ACCESS_DENIED);
   expect(callers).toEqual([]);
 });
 
-test("nobody is taken for the user while the sandboxes cannot be looked at", async () => {
+test("no caller is treated as the user while sandboxes cannot be checked", async () => {
   const callers: Caller[] = [];
   class Exhausted extends ProcessFiles {
     #asked = 0;
@@ -125,16 +128,16 @@ test("nobody is taken for the user while the sandboxes cannot be looked at", asy
       return await super.flatpakInfo(pid);
     }
   }
-  await using world = await worldOf(callers, { processFiles: new Exhausted() });
-  await using raw = await RawBusClient.connect(world.bus);
+  await using harness = await startBusWith(callers, { processFiles: new Exhausted() });
+  await using raw = await RawBusClient.connect(harness.bus);
   expect(await raw.errorOf(ping)).toMatchObject({ name: "dev.assistant.Error.Failed" });
   expect(callers).toEqual([]);
-  // Not for the rest of the connection's life.
+  // The denial does not last for the rest of the connection.
   await raw.call(ping);
   expect(callers).toHaveLength(1);
 });
 
-test("a caller that goes while it is looked at is not served", async () => {
+test("a caller that disconnects during identification is not served", async () => {
   const looked = deferred();
   const goOn = deferred();
   class Slow extends ProcessFiles {
@@ -145,16 +148,16 @@ test("a caller that goes while it is looked at is not served", async () => {
     }
   }
   const callers: Caller[] = [];
-  await using world = await worldOf(callers, { processFiles: new Slow() });
-  const raw = await RawBusClient.connect(world.bus);
+  await using harness = await startBusWith(callers, { processFiles: new Slow() });
+  const raw = await RawBusClient.connect(harness.bus);
   raw.send({ ...ping, isReplyUnwanted: true });
   await looked.promise;
   const gone = deferred();
-  world.daemon.onDisconnect(raw.name, gone.resolve);
+  harness.daemon.onDisconnect(raw.name, gone.resolve);
   raw.disconnect();
   await gone.promise;
   goOn.resolve();
-  await using other = await RawBusClient.connect(world.bus);
+  await using other = await RawBusClient.connect(harness.bus);
   await other.call(ping);
   await vi.waitFor(
     () => expect(callers.map(({ connection }) => connection)).toEqual([other.name]),
@@ -162,16 +165,16 @@ test("a caller that goes while it is looked at is not served", async () => {
   );
 });
 
-test("only the bus says who has gone", async () => {
+test("only the bus can report a disconnection", async () => {
   const callers: Caller[] = [];
-  await using world = await worldOf(callers, {});
-  await using raw = await RawBusClient.connect(world.bus);
-  await using liar = await RawBusClient.connect(world.bus);
+  await using harness = await startBusWith(callers, {});
+  await using raw = await RawBusClient.connect(harness.bus);
+  await using liar = await RawBusClient.connect(harness.bus);
   await raw.call(ping);
   const gone: string[] = [];
-  world.daemon.onDisconnect(raw.name, () => gone.push(raw.name));
+  harness.daemon.onDisconnect(raw.name, () => gone.push(raw.name));
   liar.send({
-    destination: world.daemon.uniqueName,
+    destination: harness.daemon.uniqueName,
     path: "/org/freedesktop/DBus",
     interface: "org.freedesktop.DBus",
     member: "NameOwnerChanged",
@@ -179,7 +182,7 @@ test("only the bus says who has gone", async () => {
     body: [raw.name, raw.name, ""],
     isSignal: true,
   });
-  // Behind it on the same connection.
+  // This message comes after the forged one on the same connection.
   await liar.call(ping);
   await raw.call(ping);
   expect(gone).toEqual([]);
@@ -194,23 +197,25 @@ function deferred(): { readonly promise: Promise<void>; readonly resolve: () => 
   return { promise, resolve: () => settle?.() };
 }
 
-test("who never calls can be looked at as well, and nothing of it is kept", async () => {
+test("a connection that never calls can be identified too, without keeping state", async () => {
   await writeFile(
-    path.join(own(), "root", ".flatpak-info"),
+    path.join(ownProcDir(), "root", ".flatpak-info"),
     "[Application]\nname=org.example.App\n",
   );
-  await using world = await worldOf([], { processFiles: new ProcessFiles(root) });
-  const raw = await RawBusClient.connect(world.bus);
-  expect(await world.daemon.identifyConnection(raw.name)).toMatchObject({
+  await using harness = await startBusWith([], { processFiles: new ProcessFiles(root) });
+  const raw = await RawBusClient.connect(harness.bus);
+  expect(await harness.daemon.identifyConnection(raw.name)).toMatchObject({
     connection: raw.name,
     app: { id: "org.example.App", kind: "flatpak" },
   });
   await raw[Symbol.asyncDispose]();
   await vi.waitFor(
-    () => expect(world.daemon.identifyConnection(raw.name)).rejects.toThrow(/name/i),
+    () => expect(harness.daemon.identifyConnection(raw.name)).rejects.toThrow(/name/i),
     WAIT_OPTIONS,
   );
-  await using strangers = await worldOf([], { uid: 4_321 });
+  await using strangers = await startBusWith([], { uid: 4_321 });
   await using other = await RawBusClient.connect(strangers.bus);
-  await expect(strangers.daemon.identifyConnection(other.name)).rejects.toThrow("nobody else");
+  await expect(strangers.daemon.identifyConnection(other.name)).rejects.toThrow(
+    "serves only the user",
+  );
 });

@@ -20,59 +20,59 @@ import { WAIT_OPTIONS } from "../support/wait-limits.ts";
 const NAME = "dev.assistant.Inference1";
 const PATH = "/dev/assistant/Inference1";
 const SESSION = "dev.assistant.Inference1.Session";
-const text = (words: string): AnswerEvent => ({ type: "text", choice: 0, text: words });
+const textEvent = (content: string): AnswerEvent => ({ type: "text", choice: 0, text: content });
 
-/** 10,000 take 40 seconds. */
+/** 10,000 rounds take 40 seconds. */
 const ROUNDS = Number(process.env["BERTH_SESSION_ROUNDS"] ?? 200);
 
 const until = (is: () => boolean) => vi.waitUntil(is, { ...WAIT_OPTIONS, interval: 5 });
 
 const runtimeDir = mkdtempSync(join(tmpdir(), "berth-pipes-"));
 const service = new ScriptedService();
-let world: BusHarness;
+let harness: BusHarness;
 let objects: InferenceObjects;
 let client: SessionClient;
 
 beforeAll(async () => {
-  world = await BusHarness.start({
+  harness = await BusHarness.start({
     limits: { calls: { burst: 1e9, perSecond: 1e9 }, runningMax: 64, heldBytesMax: 2 ** 25 },
   });
   objects = new InferenceObjects({
-    bus: world.daemon,
+    bus: harness.daemon,
     service,
     runtimeDir,
     clock: systemClock,
     daemon: "berth 0.0.0-test",
   });
-  await world.daemon.requestName(NAME);
-  client = await SessionClient.start(world.bus);
+  await harness.daemon.requestName(NAME);
+  client = await SessionClient.start(harness.bus);
 });
 afterAll(async () => {
   await client[Symbol.asyncDispose]();
   await objects[Symbol.asyncDispose]();
-  await world[Symbol.asyncDispose]();
+  await harness[Symbol.asyncDispose]();
   rmSync(runtimeDir, { recursive: true, force: true });
 });
 beforeEach(() => {
   service.script = (request) => says(request, ["Hello", " ", "there"]);
 });
 
-/** One text, and then nothing until it is ended. */
+/** Emits one text, and then nothing until it is aborted. */
 async function* thinking(_: GenerateRequest, signal: AbortSignal): AsyncGenerator<AnswerEvent> {
   yield accepted;
-  yield text("so far");
-  yield text("");
+  yield textEvent("so far");
+  yield textEvent("");
   await forever(signal);
 }
 
-/** Faster than anybody reads, without an end. */
+/** Emits text faster than a client reads, without an end. */
 function* flood(): Generator<AnswerEvent> {
   yield accepted;
-  for (;;) yield text("x".repeat(4_000));
+  for (;;) yield textEvent("x".repeat(4_000));
 }
 
 describe("a session on a real bus", () => {
-  it("has the read end of a pipe, which blocks as pipes do", async () => {
+  it("has the read end of a blocking pipe", async () => {
     const opened = await client.ask("open", { model_hint: "default" });
     expect(opened).toEqual({
       path: expect.stringMatching(/^\/dev\/assistant\/Inference1\/session\/[0-9a-f]{16}$/),
@@ -82,7 +82,7 @@ describe("a session on a real bus", () => {
     });
   });
 
-  it("streams message after message, each up to its EOF, and Finished follows", async () => {
+  it("streams one message after another, each up to its EOF, followed by Finished", async () => {
     service.script = (request) => says(request, ["«", textOfPrompt(request.prompts[0]), "» 🌱"]);
     const session = await client.open();
     for (const prompt of ["eins", "zwei", "drei"]) {
@@ -103,7 +103,7 @@ describe("a session on a real bus", () => {
     expect(vectors).toEqual([Array(8).fill(expect.any(Number)), Array(8).fill(expect.any(Number))]);
   });
 
-  it("meets EOF at once when it is cancelled, and generates again", async () => {
+  it("reaches EOF at once when it is cancelled, and can generate again", async () => {
     service.script = thinking;
     const session = await client.open();
     await client.ask("generate", session, "x", {});
@@ -117,7 +117,7 @@ describe("a session on a real bus", () => {
     expect(await client.ask("read", session, null)).toBe("again");
   });
 
-  it("is gone after Close, with EOF for who still reads", async () => {
+  it("is removed by Close, and its reader gets EOF", async () => {
     service.script = thinking;
     const session = await client.open();
     await client.ask("generate", session, "x", {});
@@ -129,15 +129,15 @@ describe("a session on a real bus", () => {
   });
 });
 
-describe("errors have the names that the contract's errors have", () => {
+describe("errors have the names that the specification gives them", () => {
   it.each([
-    ["a model that there is not", { model_hint: "none" }, "dev.assistant.Error.NotFound"],
+    ["an unknown model", { model_hint: "none" }, "dev.assistant.Error.NotFound"],
     ["a wrong type", { model_hint: 5 }, "org.freedesktop.DBus.Error.InvalidArgs"],
   ])("OpenSession: %s", async (_, given, name) => {
     await expect(client.ask("open", given)).rejects.toThrow(name);
   });
 
-  it("Generate: a schema that is not JSON, and a second message beside the first", async () => {
+  it("Generate rejects a schema that is not JSON, and a second message during the first", async () => {
     const session = await client.open();
     await expect(client.ask("generate", session, "x", { schema: "{" })).rejects.toThrow(
       "org.freedesktop.DBus.Error.InvalidArgs",
@@ -150,9 +150,9 @@ describe("errors have the names that the contract's errors have", () => {
     await client.ask("call", session, "Close");
   });
 
-  it("another connection may look and not touch", async () => {
+  it("another connection may read properties but not use the session", async () => {
     const session = await client.open();
-    await using other = await SessionClient.start(world.bus);
+    await using other = await SessionClient.start(harness.bus);
     for (const [command, ...args] of [
       ["call", session, "Cancel"],
       ["call", session, "Close"],
@@ -163,26 +163,26 @@ describe("errors have the names that the contract's errors have", () => {
         "org.freedesktop.DBus.Error.AccessDenied",
       );
     expect(await other.ask("state", session)).toBe("open");
-    expect(await world.bus.busctlProperty(NAME, session, SESSION, "Version")).toBe(1);
+    expect(await harness.bus.busctlProperty(NAME, session, SESSION, "Version")).toBe(1);
   });
 
-  it("65 sessions are one too many", async () => {
-    await using greedy = await SessionClient.start(world.bus);
+  it("a 65th session is refused", async () => {
+    await using greedy = await SessionClient.start(harness.bus);
     for (let session = 0; session < 64; session += 1) await greedy.open();
     await expect(greedy.open()).rejects.toThrow("org.freedesktop.DBus.Error.LimitsExceeded");
   });
 });
 
 describe("a client", () => {
-  it("that does not read stalls nobody: another streams beside it", async () => {
+  it("that does not read does not delay another client's stream", async () => {
     service.script = (request) =>
       textOfPrompt(request.prompts[0]) === "flood" ? flood() : says(request, ["quick"]);
     const slow = await client.open();
     const before = service.pulled;
     await client.ask("generate", slow, "flood", {});
-    // 64 KiB are in the pipe.
+    // The pipe holds 64 KiB.
     await until(() => service.pulled >= before + 15);
-    await using other = await SessionClient.start(world.bus);
+    await using other = await SessionClient.start(harness.bus);
     const quick = await other.open();
     for (let round = 0; round < 20; round += 1) {
       await other.ask("generate", quick, "x", {});
@@ -195,9 +195,9 @@ describe("a client", () => {
     await until(() => service.running === 0);
   });
 
-  it("that closes its pipe cancels the generation, and hears of it", async () => {
+  it("that closes its pipe cancels the generation, and gets Finished", async () => {
     service.script = flood;
-    await using one = await SessionClient.start(world.bus);
+    await using one = await SessionClient.start(harness.bus);
     const session = await one.open();
     await one.ask("generate", session, "x", {});
     await one.ask("close_pipe", session);
@@ -210,10 +210,10 @@ describe("a client", () => {
     );
   });
 
-  it("that is killed takes its sessions and generations with it, and nobody else's", async () => {
+  it("that is killed ends its own sessions and generations only", async () => {
     const mine = await client.open();
     const others = objects.sessionCount;
-    const victim = await SessionClient.start(world.bus);
+    const victim = await SessionClient.start(harness.bus);
     service.script = thinking;
     const sessions = [await victim.open(), await victim.open()];
     for (const session of sessions) await victim.ask("generate", session, "x", {});
@@ -225,20 +225,20 @@ describe("a client", () => {
       await expect(client.ask("state", session)).rejects.toThrow("UnknownObject");
   });
 
-  it("hears of its own messages only", async () => {
-    await using one = await SessionClient.start(world.bus);
-    await using two = await SessionClient.start(world.bus);
+  it("receives signals of its own messages only", async () => {
+    await using one = await SessionClient.start(harness.bus);
+    await using two = await SessionClient.start(harness.bus);
     await two.open();
     const session = await one.open();
     await one.ask("generate", session, "x", {});
     expect(await one.ask("finished", 1)).toHaveLength(1);
-    // Its answer comes behind every signal that was sent to it.
+    // The answer comes after every signal that was sent to the client.
     await two.open();
     expect(await two.ask("finished", 0)).toEqual([]);
   });
 
-  it(`opens, uses and closes ${ROUNDS} sessions, and no descriptor is left`, async () => {
-    await using one = await SessionClient.start(world.bus);
+  it(`opens, uses and closes ${ROUNDS} sessions without leaking a descriptor`, async () => {
+    await using one = await SessionClient.start(harness.bus);
     await one.ask("rounds", 20);
     const before = openDescriptors();
     const sessions = objects.sessionCount;
@@ -248,7 +248,7 @@ describe("a client", () => {
   }, 600_000);
 });
 
-it("gdbus sees Ping and Version", async () => {
-  expect(await world.bus.gdbusCall(NAME, PATH, `${NAME}.Ping`)).toBe("('berth 0.0.0-test',)");
-  expect(await world.bus.busctlProperty(NAME, PATH, NAME, "Version")).toBe(1);
+it("gdbus can call Ping and read Version", async () => {
+  expect(await harness.bus.gdbusCall(NAME, PATH, `${NAME}.Ping`)).toBe("('berth 0.0.0-test',)");
+  expect(await harness.bus.busctlProperty(NAME, PATH, NAME, "Version")).toBe(1);
 });

@@ -40,8 +40,10 @@ function run(
   });
 }
 
-/** A systemctl that writes down what it is told, and answers as the test wants. */
-async function standIn(answer: string): Promise<{ path: string; told: () => Promise<string[]> }> {
+/** A systemctl replacement that records its arguments and answers as the test defines. */
+async function writeFakeSystemctl(
+  answer: string,
+): Promise<{ path: string; readCalls: () => Promise<string[]> }> {
   const folder = join(home, "bin");
   const log = join(home, "told");
   await mkdir(folder, { recursive: true });
@@ -49,12 +51,12 @@ async function standIn(answer: string): Promise<{ path: string; told: () => Prom
   await chmod(join(folder, "systemctl"), 0o755);
   return {
     path: `${folder}:${process.env["PATH"] ?? ""}`,
-    told: async () => (await readFile(log, "utf8")).trim().split("\n"),
+    readCalls: async () => (await readFile(log, "utf8")).trim().split("\n"),
   };
 }
 
 describe("install", () => {
-  test("writes a unit that systemd takes, and a service for each name", async () => {
+  test("writes a valid systemd unit, and a service file for each name", async () => {
     const { code, output } = await run([
       "install",
       "--no-start",
@@ -67,7 +69,7 @@ describe("install", () => {
       encoding: "utf8",
       env: { ...process.env, HOME: home, XDG_RUNTIME_DIR: home },
     });
-    // Where there is no systemd at all, nobody reads the unit.
+    // Without systemd the unit is not checked.
     if (!verified.error) expect(verified.stderr).not.toContain("berth-companion");
     const unit = await readFile(unitFile(), "utf8");
     expect(parseExecStart(unit)?.slice(2)).toEqual([
@@ -86,7 +88,7 @@ describe("install", () => {
     ).toContain("nothing new");
   });
 
-  test("a bus that does not follow its folders is told, each time", async () => {
+  test("a bus that does not watch its folders is reloaded each time", async () => {
     await using bus = await TestSessionBus.start();
     const reloads: string[] = [];
     const openSessionBus = async (address: string, signal: AbortSignal) => {
@@ -105,7 +107,7 @@ describe("install", () => {
     expect(reloads).toEqual(["ReloadConfig", "ReloadConfig"]);
   });
 
-  test("paths among the flags are written down from the root", async () => {
+  test("relative paths in flags are stored as absolute paths", async () => {
     await writeFile(join(home, "companion.yaml"), "paused: true\n");
     await writeFile(join(home, "some.gguf"), "");
     await run(["install", "--no-start", "--config", "companion.yaml", "--model", "a=some.gguf"]);
@@ -125,7 +127,7 @@ describe("install", () => {
     await expect(stat(unitFile())).rejects.toThrow("ENOENT");
   });
 
-  test("what somebody else has written stays, and nothing is half done", async () => {
+  test("files of other origin are kept, and nothing is half installed", async () => {
     await mkdir(servicesDir(), { recursive: true });
     const foreign = join(servicesDir(), "dev.assistant.Remoted.service");
     await writeFile(foreign, "[D-BUS Service]\n");
@@ -137,14 +139,14 @@ describe("install", () => {
     expect(await readFile(foreign, "utf8")).toBe("[D-BUS Service]\n");
   });
 
-  test("systemd is told, in this order; what it refuses is said", async () => {
-    const manager = await standIn("exit 0");
+  test("systemd commands run in this order; a refusal is reported", async () => {
+    const manager = await writeFakeSystemctl("exit 0");
     expect((await run(["install"], { PATH: manager.path })).code).toBe(0);
     await run(["install"], { PATH: manager.path });
     expect((await run(["uninstall"], { PATH: manager.path })).output).toContain("removed 6 files");
     const unit = "berth-companion.service";
     const words = "--user --no-ask-password";
-    expect(await manager.told()).toEqual([
+    expect(await manager.readCalls()).toEqual([
       `${words} daemon-reload`,
       `${words} enable ${unit}`,
       `${words} restart ${unit}`,
@@ -155,7 +157,7 @@ describe("install", () => {
       `${words} daemon-reload`,
     ]);
     expect(await readdir(servicesDir())).toEqual([]);
-    const refusing = await standIn(
+    const refusing = await writeFakeSystemctl(
       '[ "$3" = daemon-reload ] || { echo "Unit is masked" >&2; exit 1; }',
     );
     const { code, errors } = await run(["install"], { PATH: refusing.path });
@@ -163,8 +165,10 @@ describe("install", () => {
     expect(errors).toContain("Unit is masked");
   });
 
-  test("without a systemd that runs, the bus alone starts it", async () => {
-    const absent = await standIn('echo "Failed to connect to bus: No medium found" >&2; exit 1');
+  test("without a running systemd, only the bus starts the companion", async () => {
+    const absent = await writeFakeSystemctl(
+      'echo "Failed to connect to bus: No medium found" >&2; exit 1',
+    );
     const { code, output } = await run(["install"], { PATH: absent.path });
     expect(code).toBe(0);
     expect(output).toContain("no systemd runs");
@@ -172,7 +176,7 @@ describe("install", () => {
   });
 });
 
-describe("the texts", () => {
+describe("the texts of unit and service files", () => {
   const odd = [
     "/opt/a b/node",
     '/x/"quoted"\\back',
@@ -186,11 +190,11 @@ describe("the texts", () => {
     "\\new",
   ];
 
-  test("a program with odd words comes out of the unit as it went in", () => {
+  test("a program path with special characters survives the unit file", () => {
     expect(parseExecStart(formatUnit(odd))).toEqual(odd);
   });
 
-  test("and so it does out of the service, as the bus itself reads it", async () => {
+  test("and it survives the service file, as the bus reads it", async () => {
     const folder = join(home, `a b'c"$HOME \`date\``);
     await mkdir(folder);
     const program = join(folder, "it");
@@ -208,8 +212,8 @@ describe("the texts", () => {
   });
 });
 
-describe("what is installed", () => {
-  test("is started by whoever calls any of its names, and found by doctor", {
+describe("an installed companion", () => {
+  test("is started by a call of any of its names, and is found by doctor", {
     timeout: 60_000,
   }, async () => {
     const runtime = join(home, "runtime");

@@ -5,7 +5,7 @@ import { BusHarness, createFakeAgent, createFakeContextService } from "../suppor
 import { runGiClient } from "../support/gi-client.ts";
 
 /**
- * Written from the runtime's contract by hand, with the additions that are decided beside it; the files in
+ * The expected interfaces, written by hand from the runtime's specification with later additions; the files in
  * dbus/interfaces/ are not read here.
  */
 const contract: Readonly<Record<string, unknown>> = {
@@ -72,9 +72,9 @@ const session = "/dev/assistant/Inference1/session/7";
 
 const nothing = () => [];
 
-async function everything(): Promise<BusHarness> {
-  const world = await BusHarness.start();
-  const { daemon: bus } = world;
+async function serveAllInterfaces(): Promise<BusHarness> {
+  const harness = await BusHarness.start();
+  const { daemon: bus } = harness;
   serveAgent({ bus, service: createFakeAgent({}), daemon: "berth test" });
   serveContext({ bus, service: createFakeContextService(), daemon: "berth test" });
   bus.serve("/dev/assistant/Inference1", {
@@ -90,13 +90,13 @@ async function everything(): Promise<BusHarness> {
   for (const name of ["Agent1", "Context1", "Inference1"]) {
     await bus.requestName(`dev.assistant.${name}`);
   }
-  return world;
+  return harness;
 }
 
-test("a client that is made from introspection has the contract's signatures", async () => {
-  await using world = await everything();
+test("a client that is generated from introspection has the specified signatures", async () => {
+  await using harness = await serveAllInterfaces();
   const at = async (path: string) =>
-    await runGiClient(world.bus, "signatures", world.daemon.uniqueName, path);
+    await runGiClient(harness.bus, "signatures", harness.daemon.uniqueName, path);
   for (const [name, path] of [
     ["dev.assistant.Agent1", "/dev/assistant/Agent1"],
     ["dev.assistant.Context1", "/dev/assistant/Context1"],
@@ -104,18 +104,18 @@ test("a client that is made from introspection has the contract's signatures", a
     ["dev.assistant.Inference1.Session", session],
   ] as const) {
     expect(await at(path)).toMatchObject({ interfaces: { [name]: contract[name], ...standard } });
-    const own = Object.keys((await interfacesAt(world, path)) ?? {});
+    const own = Object.keys((await readInterfacesAt(harness, path)) ?? {});
     expect(own.toSorted()).toEqual([name, ...Object.keys(standard)].toSorted());
   }
 });
 
-test("gdbus sees the same, and the children on the way to each object", async () => {
-  await using world = await everything();
-  const xml = await world.bus.gdbusIntrospect("dev.assistant.Agent1", "/dev/assistant/Agent1");
+test("gdbus sees the same, and the child nodes on the path to each object", async () => {
+  await using harness = await serveAllInterfaces();
+  const xml = await harness.bus.gdbusIntrospect("dev.assistant.Agent1", "/dev/assistant/Agent1");
   expect(xml).toContain('<method name="RequestCall">');
   expect(xml).toContain("EmitsChangedSignal");
   const children = async (path: string) => {
-    const text = await world.bus.gdbusIntrospect(world.daemon.uniqueName, path);
+    const text = await harness.bus.gdbusIntrospect(harness.daemon.uniqueName, path);
     return [...text.matchAll(/<node name="(\w+)"/g)].map(([, name]) => name);
   };
   expect(await children("/")).toEqual(["dev"]);
@@ -124,37 +124,37 @@ test("gdbus sees the same, and the children on the way to each object", async ()
   expect(await children("/dev/assistant/Inference1/session")).toEqual(["7"]);
 });
 
-test("an object that was taken off is gone, and so is the way to it", async () => {
-  await using world = await BusHarness.start();
-  const remove = world.daemon.serve(session, {
+test("a removed object disappears, and so do the nodes on its path", async () => {
+  await using harness = await BusHarness.start();
+  const remove = harness.daemon.serve(session, {
     name: "dev.assistant.Inference1.Session",
     methods: { Generate: () => [], Embed: () => [], Cancel: () => [], Close: () => [] },
     properties: { State: () => "open", Version: () => 1 },
   });
-  const { uniqueName } = world.daemon;
-  expect(await world.bus.gdbusIntrospect(uniqueName, "/dev")).toContain('"assistant"');
+  const { uniqueName } = harness.daemon;
+  expect(await harness.bus.gdbusIntrospect(uniqueName, "/dev")).toContain('"assistant"');
   remove();
   remove();
-  await expect(world.bus.gdbusIntrospect(uniqueName, "/dev")).rejects.toMatchObject({
+  await expect(harness.bus.gdbusIntrospect(uniqueName, "/dev")).rejects.toMatchObject({
     busName: "org.freedesktop.DBus.Error.UnknownObject",
   });
 });
 
-test("what is served has to be what the file says, no more and no less", async () => {
-  await using world = await BusHarness.start();
+test("a served interface must implement exactly what the file declares", async () => {
+  await using harness = await BusHarness.start();
   const methods = { Generate: () => [], Embed: () => [], Cancel: () => [] };
   const properties = { State: () => "open", Version: () => 1 };
   const name = "dev.assistant.Inference1.Session";
   const serve = (more: object) =>
-    world.daemon.serve(session, { name, methods: { ...methods, ...more }, properties });
+    harness.daemon.serve(session, { name, methods: { ...methods, ...more }, properties });
   expect(() => serve({})).toThrow(TypeError);
   expect(() => serve({ Close: () => [], Extra: () => [] })).toThrow(TypeError);
   serve({ Close: () => [] });
   expect(() => serve({ Close: () => [] })).toThrow(TypeError);
 });
 
-async function interfacesAt(world: BusHarness, path: string): Promise<object | undefined> {
-  const found = await runGiClient(world.bus, "signatures", world.daemon.uniqueName, path);
+async function readInterfacesAt(harness: BusHarness, path: string): Promise<object | undefined> {
+  const found = await runGiClient(harness.bus, "signatures", harness.daemon.uniqueName, path);
   const isObject = typeof found === "object" && found !== null && "interfaces" in found;
   return isObject && typeof found.interfaces === "object" && found.interfaces !== null
     ? found.interfaces

@@ -9,68 +9,68 @@ import { WAIT_OPTIONS } from "../support/wait-limits.ts";
 
 const target = { destination: CONTEXT, path: CONTEXT_PATH, interface: CONTEXT };
 
-async function lives(world: BusHarness): Promise<void> {
-  expect(await world.bus.gdbusCall(CONTEXT, CONTEXT_PATH, `${CONTEXT}.Ping`)).toBe(
+async function assertAlive(harness: BusHarness): Promise<void> {
+  expect(await harness.bus.gdbusCall(CONTEXT, CONTEXT_PATH, `${CONTEXT}.Ping`)).toBe(
     "('berth test',)",
   );
 }
 
-test("a client that asks for much at once gets it, and costs the daemon nothing", async () => {
-  await using world = await BusHarness.start();
+test("a client with many calls at once gets all answers, and the daemon keeps running", async () => {
+  await using harness = await BusHarness.start();
   const text = "x".repeat(16 << 20);
-  await world.serveContext({
+  await harness.serveContext({
     MemoryList: () => [text],
     MemoryGet: async () => [await Promise.resolve(text)],
   });
-  const raw = await RawBusClient.connect(world.bus);
+  const raw = await RawBusClient.connect(harness.bus);
   const list = { ...target, member: "MemoryList", signature: "s", body: ["a"] };
   const get = { ...target, member: "MemoryGet", signature: "ss", body: ["a", "b"] };
-  // 320 MiB, which is more than the connection bears to have waiting.
+  // 320 MiB, more than the connection may hold in its write queue.
   for (let each = 0; each < 10; each++) {
     raw.send(list);
     raw.send(get);
   }
   await vi.waitFor(() => expect(raw.repliesReceived).toBe(20), 20_000);
   raw.disconnect();
-  await lives(world);
+  await assertAlive(harness);
 }, 30_000);
 
-test("large answers to a client that has left are dropped, and cost the daemon nothing", async () => {
-  await using world = await BusHarness.start();
+test("large answers to a client that has left are dropped", async () => {
+  await using harness = await BusHarness.start();
   const text = "x".repeat(16 << 20);
   let running = 0;
-  await world.serveContext({
+  await harness.serveContext({
     MemoryGet: async ({ signal }) => {
       running += 1;
       await once(signal, "abort");
       return [text];
     },
   });
-  const raw = await RawBusClient.connect(world.bus);
+  const raw = await RawBusClient.connect(harness.bus);
   const get = { ...target, member: "MemoryGet", signature: "ss", body: ["a", "b"] };
   for (let each = 0; each < 30; each++) raw.send(get);
   await vi.waitFor(() => expect(running).toBe(30), WAIT_OPTIONS);
   raw.disconnect();
-  await lives(world);
+  await assertAlive(harness);
 });
 
-test("an answer that no message can hold is refused in words, and nothing to worry about", async () => {
-  await using world = await BusHarness.start();
+test("an answer that exceeds a D-Bus message is refused with an error, and not logged", async () => {
+  await using harness = await BusHarness.start();
   const text = "x".repeat(65 << 20);
-  await world.serveContext({ MemoryList: () => [text] });
-  await using raw = await RawBusClient.connect(world.bus);
+  await harness.serveContext({ MemoryList: () => [text] });
+  await using raw = await RawBusClient.connect(harness.bus);
   const list = { ...target, member: "MemoryList", signature: "s", body: ["a"] };
   const { name, text: why } = await raw.errorOf(list);
   expect(name).toBe("org.freedesktop.DBus.Error.LimitsExceeded");
   expect(why).toContain("64 MiB");
-  expect(world.logged).toEqual([]);
+  expect(harness.logged).toEqual([]);
 });
 
 test("a call with a path of any length is answered, and its descriptors are closed", async () => {
-  await using world = await BusHarness.start();
-  await world.serveContext({});
+  await using harness = await BusHarness.start();
+  await harness.serveContext({});
   await using client = await openConnection({
-    address: world.bus.address,
+    address: harness.bus.address,
     negotiateFds: true,
     receiver: { onCall: () => {}, onSignal: () => {} },
     bodyBytesMax: 1_000,
@@ -95,5 +95,5 @@ test("a call with a path of any length is answered, and its descriptors are clos
     busName: "org.freedesktop.DBus.Error.UnknownObject",
   });
   await vi.waitFor(() => expect(openDescriptors()).toBeLessThanOrEqual(start), WAIT_OPTIONS);
-  await lives(world);
+  await assertAlive(harness);
 });

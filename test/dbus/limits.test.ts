@@ -15,14 +15,14 @@ const target = { destination: CONTEXT, path: CONTEXT_PATH, interface: CONTEXT };
 const ping = { ...target, member: "Ping" };
 const search = { ...target, member: "Search", signature: "sa{sv}" };
 
-async function lives(world: BusHarness): Promise<void> {
-  expect(await world.bus.gdbusCall(CONTEXT, CONTEXT_PATH, `${CONTEXT}.Ping`)).toBe(
+async function assertAlive(harness: BusHarness): Promise<void> {
+  expect(await harness.bus.gdbusCall(CONTEXT, CONTEXT_PATH, `${CONTEXT}.Ping`)).toBe(
     "('berth test',)",
   );
 }
 
-/** Calls that do not end before their caller goes. */
-function neverEnding(): {
+/** Methods that do not end before their caller disconnects. */
+function createHangingMethod(): {
   readonly method: BusMethod;
   readonly callers: string[];
   readonly gone: string[];
@@ -62,15 +62,15 @@ test.each([
       ],
     },
   ],
-])("%s that is too large is refused, and the next call served", async (_, call) => {
-  await using world = await BusHarness.start();
-  await world.serveContext({});
-  await using raw = await RawBusClient.connect(world.bus);
+])("%s that is too large is refused, and the next call is served", async (_, call) => {
+  await using harness = await BusHarness.start();
+  await harness.serveContext({});
+  await using raw = await RawBusClient.connect(harness.bus);
   expect(await raw.errorOf(call)).toMatchObject({
     name: LIMITS_EXCEEDED,
     text: expect.stringMatching(/4 MiB/),
   });
-  // On the same connection: the end of what was thrown away was found.
+  // On the same connection, which shows that the end of the discarded message was found.
   expect(await raw.call(ping)).toEqual(["berth test"]);
   const large = {
     ...target,
@@ -81,11 +81,11 @@ test.each([
   expect(await raw.call(large)).toEqual([""]);
 });
 
-test("who calls in a flood is refused in part, and nobody else is", async () => {
-  await using world = await BusHarness.start();
-  await world.serveContext({});
-  await using flood = await RawBusClient.connect(world.bus);
-  await using other = await RawBusClient.connect(world.bus);
+test("a client that floods is refused in part, and others are not affected", async () => {
+  await using harness = await BusHarness.start();
+  await harness.serveContext({});
+  await using flood = await RawBusClient.connect(harness.bus);
+  await using other = await RawBusClient.connect(harness.bus);
   const results = await Promise.allSettled(Array.from({ length: 3_000 }, () => flood.call(ping)));
   const refused = results.filter(({ status }) => status === "rejected");
   expect(refused.length).toBeGreaterThan(1_000);
@@ -100,16 +100,16 @@ test("who calls in a flood is refused in part, and nobody else is", async () => 
   );
 });
 
-test("1,000 calls at once from many are all answered", async () => {
-  await using world = await BusHarness.start();
-  await world.serveContext({
+test("1,000 concurrent calls of many clients are all answered", async () => {
+  await using harness = await BusHarness.start();
+  await harness.serveContext({
     MemoryGet: async ({ args: [app, key] }) => {
       await new Promise((resolve) => setImmediate(resolve));
       return [`${toText(app)}/${toText(key)}`];
     },
   });
   const clients = await Promise.all(
-    Array.from({ length: 20 }, () => RawBusClient.connect(world.bus)),
+    Array.from({ length: 20 }, () => RawBusClient.connect(harness.bus)),
   );
   const answers = await Promise.all(
     clients.flatMap((client, app) =>
@@ -130,11 +130,11 @@ test("1,000 calls at once from many are all answered", async () => {
   for (const client of clients) client.disconnect();
 });
 
-test("no more of a connection's calls run at once than may", async () => {
-  const hanging = neverEnding();
-  await using world = await BusHarness.start();
-  await world.serveContext({ MemoryList: hanging.method });
-  const raw = await RawBusClient.connect(world.bus);
+test("the number of running calls of a connection is limited", async () => {
+  const hanging = createHangingMethod();
+  await using harness = await BusHarness.start();
+  await harness.serveContext({ MemoryList: hanging.method });
+  const raw = await RawBusClient.connect(harness.bus);
   const list = { ...target, member: "MemoryList", signature: "s", body: ["app"] };
   for (let sent = 0; sent < 64; sent++) raw.send(list);
   await vi.waitFor(() => expect(hanging.callers.length).toBe(64), WAIT_OPTIONS);
@@ -144,59 +144,62 @@ test("no more of a connection's calls run at once than may", async () => {
   });
   raw.disconnect();
   await vi.waitFor(() => expect(hanging.gone.length).toBe(64), WAIT_OPTIONS);
-  await lives(world);
+  await assertAlive(harness);
 });
 
-test("a call ends with its own connection, and with no other", async () => {
-  const hanging = neverEnding();
-  await using world = await BusHarness.start();
-  await world.serveContext({ MemoryList: hanging.method });
+test("a call is aborted when its own connection closes, and not by another", async () => {
+  const hanging = createHangingMethod();
+  await using harness = await BusHarness.start();
+  await harness.serveContext({ MemoryList: hanging.method });
   const list = { ...target, member: "MemoryList", signature: "s", body: ["app"] };
   const [leaving, staying] = [
-    await RawBusClient.connect(world.bus),
-    await RawBusClient.connect(world.bus),
+    await RawBusClient.connect(harness.bus),
+    await RawBusClient.connect(harness.bus),
   ];
   leaving.send(list);
   staying.send(list);
   await vi.waitFor(() => expect(hanging.callers.length).toBe(2), WAIT_OPTIONS);
   leaving.disconnect();
   await vi.waitFor(() => expect(hanging.gone).toEqual([leaving.name]), WAIT_OPTIONS);
-  await lives(world);
+  await assertAlive(harness);
   expect(hanging.gone).toEqual([leaving.name]);
   staying.disconnect();
   await vi.waitFor(() => expect(hanging.gone).toEqual([leaving.name, staying.name]), WAIT_OPTIONS);
 });
 
-test("what runs when the daemon ends is told so, and its caller too", async () => {
-  const hanging = neverEnding();
-  const world = await BusHarness.start();
-  await world.serveContext({ MemoryList: hanging.method });
-  await using raw = await RawBusClient.connect(world.bus);
+test("a running call is cancelled when the daemon shuts down, and its caller is notified", async () => {
+  const hanging = createHangingMethod();
+  const harness = await BusHarness.start();
+  await harness.serveContext({ MemoryList: hanging.method });
+  await using raw = await RawBusClient.connect(harness.bus);
   const ended = raw.errorOf({ ...target, member: "MemoryList", signature: "s", body: ["app"] });
   await vi.waitFor(() => expect(hanging.callers.length).toBe(1), WAIT_OPTIONS);
-  await world.daemon[Symbol.asyncDispose]();
+  await harness.daemon[Symbol.asyncDispose]();
   expect(await ended).toEqual({
     name: "dev.assistant.Error.Cancelled",
-    text: "the companion is ending",
+    text: "the companion is shutting down",
   });
-  await world.daemon.closed;
-  await world.bus[Symbol.asyncDispose]();
+  await harness.daemon.closed;
+  await harness.bus[Symbol.asyncDispose]();
 });
 
-test("a lost bus ends what runs, and whoever waits for it knows", async () => {
-  const hanging = neverEnding();
-  const world = await BusHarness.start();
-  await world.serveContext({ MemoryList: hanging.method });
+test("a lost bus cancels running calls and resolves `closed`", async () => {
+  const hanging = createHangingMethod();
+  const harness = await BusHarness.start();
+  await harness.serveContext({ MemoryList: hanging.method });
   const gone: string[] = [];
-  await using client = await connectSessionBus({ address: world.bus.address, negotiateFds: false });
-  world.daemon.onDisconnect(client.uniqueName, () => gone.push(client.uniqueName));
+  await using client = await connectSessionBus({
+    address: harness.bus.address,
+    negotiateFds: false,
+  });
+  harness.daemon.onDisconnect(client.uniqueName, () => gone.push(client.uniqueName));
   const method = { ...target, member: "MemoryList", signature: "s", args: ["app"] };
   const { signal } = new AbortController();
   const lost = client.call(method, { signal, timeoutMs: 60_000 });
   const outcome = lost.catch((error: unknown) => error);
   await vi.waitFor(() => expect(hanging.callers.length).toBe(1), WAIT_OPTIONS);
-  await world.bus.kill();
-  await world.daemon.closed;
+  await harness.bus.kill();
+  await harness.daemon.closed;
   await client.closed;
   const disconnected = { busName: "org.freedesktop.DBus.Error.Disconnected" };
   expect(await outcome).toMatchObject(disconnected);
@@ -204,28 +207,28 @@ test("a lost bus ends what runs, and whoever waits for it knows", async () => {
   expect(gone).toEqual([client.uniqueName]);
   const later = client.call(method, { signal, timeoutMs: 60_000 });
   await expect(later).rejects.toMatchObject(disconnected);
-  world.daemon.emit(
+  harness.daemon.emit(
     { path: "/x", interface: "dev.assistant.Agent1", name: "CallResolved", args: [1n, "failed"] },
     undefined,
   );
-  await world[Symbol.asyncDispose]();
+  await harness[Symbol.asyncDispose]();
 });
 
-test("whoever has gone already, or never was, has gone", async () => {
-  await using world = await BusHarness.start();
-  const raw = await RawBusClient.connect(world.bus);
+test("a connection that has left or never existed counts as disconnected", async () => {
+  await using harness = await BusHarness.start();
+  const raw = await RawBusClient.connect(harness.bus);
   const gone: string[] = [];
-  world.daemon.onDisconnect(":1.99999", () => gone.push("never"));
-  const forget = world.daemon.onDisconnect(raw.name, () => gone.push("forgotten"));
-  world.daemon.onDisconnect(raw.name, () => gone.push("left"));
+  harness.daemon.onDisconnect(":1.99999", () => gone.push("never"));
+  const forget = harness.daemon.onDisconnect(raw.name, () => gone.push("forgotten"));
+  harness.daemon.onDisconnect(raw.name, () => gone.push("left"));
   await vi.waitFor(() => expect(gone).toEqual(["never"]), WAIT_OPTIONS);
   forget();
   raw.disconnect();
   await vi.waitFor(() => expect(gone).toEqual(["never", "left"]), WAIT_OPTIONS);
 });
 
-test("a client that reads nothing holds nobody up", async () => {
-  await using world = await BusHarness.start({
+test("a client that reads nothing does not delay others", async () => {
+  await using harness = await BusHarness.start({
     limits: {
       calls: { burst: 1e6, perSecond: 1e6 },
       runningMax: 64,
@@ -233,14 +236,14 @@ test("a client that reads nothing holds nobody up", async () => {
     },
   });
   let answered = 0;
-  await world.serveContext({
+  await harness.serveContext({
     MemoryList: () => {
       answered += 1;
       return ["x".repeat(1 << 20)];
     },
   });
-  // Speaks as far as Hello, asks for 100 MiB, and never reads again.
-  const [path = ""] = parseSocketPaths(world.bus.address);
+  // Completes Hello, requests 100 MiB, and never reads again.
+  const [path = ""] = parseSocketPaths(harness.bus.address);
   const socket = connect({ path });
   socket.on("error", () => {});
   const uid = Buffer.from(String(process.getuid?.())).toString("hex");
@@ -254,12 +257,12 @@ test("a client that reads nothing holds nobody up", async () => {
     socket.write(message(serial, [CONTEXT, CONTEXT_PATH, CONTEXT, "MemoryList"], "app"));
   }
   await vi.waitFor(() => expect(answered).toBe(100), WAIT_OPTIONS);
-  await lives(world);
+  await assertAlive(harness);
   socket.destroy();
-  await lives(world);
+  await assertAlive(harness);
 });
 
-/** A method call in D-Bus's own bytes, with one text as its argument or none. */
+/** A method call in D-Bus wire format, with one text argument or none. */
 function message(
   serial: number,
   to: readonly [string, string, string, string],

@@ -19,30 +19,30 @@ const NOTES = "org.example.Notes";
 const parts: AsyncDisposable[] = [];
 let bus: TestSessionBus;
 let connection: SessionBus | undefined;
-let world: McpHarness;
+let harness: McpHarness;
 
 afterEach(async () => {
   for (const part of parts.splice(0).toReversed()) await part[Symbol.asyncDispose]();
   connection = undefined;
 });
 
-/** A bus with activation files, and the adapter connected to it. */
+/** Starts a bus with activation files, and an adapter that is connected to it. */
 async function open(
   services: (dir: string) => Readonly<Record<string, string>>,
   activationMs = 10_000,
 ): Promise<void> {
   const way = { bus: () => connection, clock: systemClock, timeoutMs: 20_000 };
-  world = await McpHarness.open({
+  harness = await McpHarness.open({
     limits: { activationTimeoutMs: activationMs },
     activator: () => new StarterChain([new BusServiceStarter(way), new SystemdUnitStarter(way)]),
   });
-  bus = await TestSessionBus.start({ services: services(world.dir) });
+  bus = await TestSessionBus.start({ services: services(harness.dir) });
   parts.push(bus);
   connection = await connectSessionBus({ address: bus.address, negotiateFds: false });
-  parts.push(connection, world);
+  parts.push(connection, harness);
 }
 
-function service(name: string, command: string): Record<string, string> {
+function serviceFile(name: string, command: string): Record<string, string> {
   const text = `[D-BUS Service]\nName=${name}\nExec=/bin/sh -c "${command}"\n`;
   return { [`${name}.service`]: text };
 }
@@ -53,94 +53,99 @@ function notes(dir: string): string {
   return `echo started >> ${dir}/starts; exec env ${environment} ${process.execPath} ${program}`;
 }
 
-function ofTheBus(member: string, name: string): Promise<string> {
+function callBusDaemon(member: string, name: string): Promise<string> {
   const dbusName = "org.freedesktop.DBus";
   return bus.gdbusCall(dbusName, "/org/freedesktop/DBus", `${dbusName}.${member}`, name);
 }
 
-async function pidOfNotes(): Promise<number> {
-  // Its socket is there first.
-  await expect.poll(() => ofTheBus("NameHasOwner", NOTES)).toBe("(true,)");
-  const answer = await ofTheBus("GetConnectionUnixProcessID", NOTES);
+async function findNotesPid(): Promise<number> {
+  // The socket appears first.
+  await expect.poll(() => callBusDaemon("NameHasOwner", NOTES)).toBe("(true,)");
+  const answer = await callBusDaemon("GetConnectionUnixProcessID", NOTES);
   return Number(/uint32 (\d+)/.exec(answer)?.[1]);
 }
 
-async function starts(): Promise<number> {
-  return (await readFile(join(world.dir, "starts"), "utf8")).split("\n").length - 1;
+async function countStarts(): Promise<number> {
+  return (await readFile(join(harness.dir, "starts"), "utf8")).split("\n").length - 1;
 }
 
-describe("an app that the session bus knows", () => {
-  it("is started by the first call, once for all who call, and keeps its name", async () => {
-    await open((dir) => service(NOTES, notes(dir)));
-    const calls = Array.from({ length: 10 }, () => world.call(NOTES, "list_notes", {}, true));
+describe("an app that the session bus can start", () => {
+  it("is started once for all callers of the first call, and keeps its name", async () => {
+    await open((dir) => serviceFile(NOTES, notes(dir)));
+    const calls = Array.from({ length: 10 }, () => harness.call(NOTES, "list_notes", {}, true));
     for (const call of calls) expect((await call).structured).toEqual({ notes: [] });
-    expect(await starts()).toBe(1);
-    await expect.poll(() => ofTheBus("NameHasOwner", NOTES)).toBe("(true,)");
+    expect(await countStarts()).toBe(1);
+    await expect.poll(() => callBusDaemon("NameHasOwner", NOTES)).toBe("(true,)");
   });
 
-  it("ends with its bus", async () => {
-    await open((dir) => service(NOTES, notes(dir)));
-    await world.call(NOTES, "list_notes", {}, true);
-    const pid = await pidOfNotes();
+  it("exits with its bus", async () => {
+    await open((dir) => serviceFile(NOTES, notes(dir)));
+    await harness.call(NOTES, "list_notes", {}, true);
+    const pid = await findNotesPid();
     await bus.kill();
     await expect.poll(() => isProcessAlive(pid)).toBe(false);
   });
 
-  it("is started anew where a crash left its socket behind", async () => {
-    await open((dir) => service(NOTES, notes(dir)));
-    await world.call(NOTES, "list_notes", {}, true);
-    process.kill(await pidOfNotes(), "SIGKILL");
-    await expect.poll(() => world.apps.isConnected(NOTES)).toBe(false);
-    await world.call(NOTES, "list_notes", {}, true);
-    expect(await starts()).toBe(2);
+  it("is started again if a crash left its socket behind", async () => {
+    await open((dir) => serviceFile(NOTES, notes(dir)));
+    await harness.call(NOTES, "list_notes", {}, true);
+    process.kill(await findNotesPid(), "SIGKILL");
+    await expect.poll(() => harness.apps.isConnected(NOTES)).toBe(false);
+    await harness.call(NOTES, "list_notes", {}, true);
+    expect(await countStarts()).toBe(2);
   });
 
-  it("is started where its name is only given up while it is called for", async () => {
-    await open((dir) => service(NOTES, notes(dir)));
+  it("is started if it releases its name only after the call began", async () => {
+    await open((dir) => serviceFile(NOTES, notes(dir)));
     const dying = dbus.sessionBus({ busAddress: bus.address });
     await dying.requestName(NOTES, 0);
-    const call = world.call(NOTES, "list_notes", {}, true);
+    const call = harness.call(NOTES, "list_notes", {}, true);
     call.catch(() => {});
-    await expect.poll(() => readdir(world.socketsDir).catch(() => undefined)).toBeDefined();
-    // A program's start later than what the call asks of the bus.
-    expect(await ofTheBus("NameHasOwner", NOTES)).toBe("(true,)");
+    await expect.poll(() => readdir(harness.socketsDir).catch(() => undefined)).toBeDefined();
+    // The program starts later than the call's request to the bus.
+    expect(await callBusDaemon("NameHasOwner", NOTES)).toBe("(true,)");
     dying.disconnect();
     expect((await call).structured).toEqual({ notes: [] });
   });
 
   it("and that fails to start is app_unavailable at once, without a path", async () => {
     await open(() => ({
-      ...service("org.example.Fails", "exit 3"),
+      ...serviceFile(
+        "org.example.Fails",
+        "fails with app_unavailable at once if it cannot start, without a path in the message",
+      ),
       "org.example.Gone.service":
         "[D-BUS Service]\nName=org.example.Gone\nExec=/nonexistent/program\n",
     }));
     for (const appId of ["org.example.Fails", "org.example.Gone"]) {
-      const failure = await getToolAppError(world.call(appId, "x", {}, true));
+      const failure = await getToolAppError(harness.call(appId, "x", {}, true));
       expect(failure.code).toBe("app_unavailable");
       expect(failure.message).toContain(`the session bus could not start ${appId}`);
       expect(failure.message).not.toContain("nonexistent");
     }
   });
 
-  it("and that never listens is activation_timeout", async () => {
-    await open(() => service("org.example.Sleeps", "exec sleep 5"), 1_000);
-    const failure = await getToolAppError(world.call("org.example.Sleeps", "x", {}, true));
+  it("fails with activation_timeout if it never listens", async () => {
+    await open(() => serviceFile("org.example.Sleeps", "exec sleep 5"), 1_000);
+    const failure = await getToolAppError(harness.call("org.example.Sleeps", "x", {}, true));
     expect(failure.code).toBe("activation_timeout");
     expect(failure.message).toContain("within 1 s");
   });
 });
 
-describe("an app that the session bus does not know", () => {
-  it("is app_unavailable where there is no systemd either, and where there is no bus", async () => {
+describe("an app that the session bus cannot start", () => {
+  it("is app_unavailable if there is no systemd or no bus either", async () => {
     await open(() => ({}));
-    const unknown = await getToolAppError(world.call(NOTES, "x", {}, true));
+    const unknown = await getToolAppError(harness.call(NOTES, "x", {}, true));
     expect(unknown.code).toBe("app_unavailable");
     expect(unknown.message).toContain("knows how to start it");
     connection = undefined;
-    expect((await getToolAppError(world.call(NOTES, "x", {}, true))).code).toBe("app_unavailable");
+    expect((await getToolAppError(harness.call(NOTES, "x", {}, true))).code).toBe(
+      "app_unavailable",
+    );
   });
 
-  it("is started as the unit of its name", async () => {
+  it("is started as the systemd unit with its name", async () => {
     await open(() => ({}));
     const asked: unknown[] = [];
     const systemd = dbus.sessionBus({ busAddress: bus.address });
@@ -153,24 +158,24 @@ describe("an app that the session bus does not know", () => {
       if (unit === "org.example.Plain.service") {
         const [path, text] = ["/org/freedesktop/systemd1/job/1", "o"];
         systemd.send(dbus.Message.newMethodReturn(message, text, [path]));
-        void RawApp.start(world.socketsDir, "org.example.Plain").then((app) => parts.push(app));
+        void RawApp.start(harness.socketsDir, "org.example.Plain").then((app) => parts.push(app));
         return true;
       }
       const what = unit === "org.example.Masked.service" ? "UnitMasked" : "NoSuchUnit";
       const name = `org.freedesktop.systemd1.${what}`;
-      // Its type does not know that it takes the message first.
+      // The type declarations lack the message as the first parameter.
       const newError: unknown = Reflect.get(dbus.Message, "newError");
       if (typeof newError !== "function") throw new Error("dbus-next has no newError");
       systemd.send(newError.call(dbus.Message, message, name, `Unit ${unit} is not there.`));
       return true;
     });
-    await mkdir(world.socketsDir, { recursive: true, mode: 0o700 });
-    const result = await world.call("org.example.Plain", "echo", { a: 1 }, true);
+    await mkdir(harness.socketsDir, { recursive: true, mode: 0o700 });
+    const result = await harness.call("org.example.Plain", "echo", { a: 1 }, true);
     expect(result.structured).toEqual({ a: 1 });
     expect(asked).toEqual([["org.example.Plain.service", "replace"]]);
-    const unknown = await getToolAppError(world.call(NOTES, "x", {}, true));
+    const unknown = await getToolAppError(harness.call(NOTES, "x", {}, true));
     expect(unknown.message).toContain("knows how to start it");
-    const masked = await getToolAppError(world.call("org.example.Masked", "x", {}, true));
+    const masked = await getToolAppError(harness.call("org.example.Masked", "x", {}, true));
     expect(masked.message).toContain("systemctl --user status org.example.Masked.service");
   });
 });

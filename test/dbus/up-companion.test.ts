@@ -17,7 +17,7 @@ const program = join(import.meta.dirname, "../../bin/berth");
 
 type Report = SystemInfo["companion"];
 
-/** `berth up` with an assistant that computes nothing, and no container engine. */
+/** `berth up` with an assistant that computes nothing, and without a container engine. */
 function openBerth(
   environment: Readonly<Record<string, string>>,
   flags: readonly string[] = [],
@@ -26,13 +26,13 @@ function openBerth(
     dockerHost: (root) => `unix://${join(root, "no-engine.sock")}`,
     docker: connectTo("unix:///nonexistent/no-engine.sock"),
     assistant: true,
-    // Meant for the system assistant: a companion would refuse it.
+    // This option is for the system assistant; a companion would refuse it.
     env: { ...environment, BERTH_ASSISTANT_ENGINE: "stub" },
     flags: ["--companion-port=0", ...flags],
   });
 }
 
-function companionIs(
+function waitForCompanion(
   berth: BerthProcess,
   state: Report["state"],
   also: (report: Report) => boolean = () => true,
@@ -47,29 +47,29 @@ function pidOf({ pid }: Report): number {
   return pid ?? expect.fail("it says no process");
 }
 
-const gone = (pid: number) => expect.poll(() => isProcessAlive(pid)).toBe(false);
+const waitForExit = (pid: number) => expect.poll(() => isProcessAlive(pid)).toBe(false);
 
-/** What the log says at warn and above that is about a companion. */
-function complaints(berth: BerthProcess): string[] {
+/** Log lines about a companion with the level warn or above. */
+function listWarnings(berth: BerthProcess): string[] {
   return berth.output
     .split("\n")
     .filter((line) => /"level":"?(warn|error|[456]0)/.test(line) && /companion/.test(line));
 }
 
-test("without a session bus there is no companion, and not a word about it", async () => {
+test("without a session bus there is no companion and no warning", async () => {
   await using berth = await openBerth({ XDG_RUNTIME_DIR: "/nonexistent" });
-  await companionIs(berth, "no_bus");
-  expect(complaints(berth)).toEqual([]);
+  await waitForCompanion(berth, "no_bus");
+  expect(listWarnings(berth)).toEqual([]);
   await berth.stop();
   await berth.start({ XDG_RUNTIME_DIR: "" });
   expect((await berth.client.system.info()).companion).toMatchObject({
     state: "no_bus",
     message: "no session bus is in the environment",
   });
-  expect(complaints(berth)).toEqual([]);
+  expect(listWarnings(berth)).toEqual([]);
 });
 
-test("off is off, whatever bus there is", async () => {
+test("the setting off is respected on any bus", async () => {
   await using bus = await TestSessionBus.start();
   await using berth = await openBerth(bus.environment, ["--companion=off"]);
   await berth.until("the assistant is up", async () => {
@@ -80,10 +80,10 @@ test("off is off, whatever bus there is", async () => {
   expect(await ownerOf(bus, NAME)).toBeUndefined();
 });
 
-test("with a bus it is there with its names and the assistant's models, comes back where it is killed, and ends with berth up", async () => {
+test("with a bus it runs with its names and the assistant's models, restarts when it is killed, and ends with berth up", async () => {
   await using bus = await TestSessionBus.start();
   await using berth = await openBerth(bus.environment);
-  const first = await companionIs(berth, "up");
+  const first = await waitForCompanion(berth, "up");
   expect(first).toMatchObject({ starts: 1, message: null });
   for (const name of companionBusNames) expect(await ownerOf(bus, name)).toBe(first.pid);
   const listed = await fetch(`${first.url}/v1/models`);
@@ -91,43 +91,43 @@ test("with a bus it is there with its names and the assistant's models, comes ba
   expect((await berth.cli(["status"])).stdout).toMatch(/^Companion: +http/m);
 
   process.kill(pidOf(first), "SIGKILL");
-  const second = await companionIs(berth, "up", ({ pid }) => pid !== first.pid);
+  const second = await waitForCompanion(berth, "up", ({ pid }) => pid !== first.pid);
   expect(second.starts).toBe(2);
   expect(await ownerOf(bus, NAME)).toBe(second.pid);
-  expect(complaints(berth)).toHaveLength(1);
+  expect(listWarnings(berth)).toHaveLength(1);
 
   expect(await berth.stop()).toBe(0);
   expect(isProcessAlive(pidOf(second))).toBe(false);
   expect(await ownerOf(bus, NAME)).toBeUndefined();
 });
 
-test("it ends with a berth up that is killed, and the next one has its own", async () => {
+test("it ends when berth up is killed, and the next berth up starts its own", async () => {
   await using bus = await TestSessionBus.start();
   await using berth = await openBerth(bus.environment);
-  const first = await companionIs(berth, "up");
+  const first = await waitForCompanion(berth, "up");
   await berth.kill();
-  await gone(pidOf(first));
+  await waitForExit(pidOf(first));
   await berth.start();
-  const second = await companionIs(berth, "up");
+  const second = await waitForCompanion(berth, "up");
   expect(await ownerOf(bus, NAME)).toBe(second.pid);
 });
 
-test("it ends with its bus, without a complaint, and Berth goes on", async () => {
+test("it ends with its bus without a warning, and Berth continues", async () => {
   await using bus = await TestSessionBus.start();
   await using berth = await openBerth(bus.environment);
-  const { pid, starts } = await companionIs(berth, "up");
+  const { pid, starts } = await waitForCompanion(berth, "up");
   await bus.kill();
-  expect(await companionIs(berth, "no_bus")).toMatchObject({ pid: null, url: null, starts });
-  await gone(pid ?? 0);
-  expect(complaints(berth)).toEqual([]);
+  expect(await waitForCompanion(berth, "no_bus")).toMatchObject({ pid: null, url: null, starts });
+  await waitForExit(pid ?? 0);
+  expect(listWarnings(berth)).toEqual([]);
   expect((await berth.client.health()).version).toBe(berth.ready.version);
 });
 
-test("somebody else's is left alone; when it has gone, there is one of Berth's", async () => {
+test("another companion is left alone; when it exits, Berth starts its own", async () => {
   await using bus = await TestSessionBus.start();
   await using other = await CompanionProcess.start({ bus });
   await using berth = await openBerth(bus.environment);
-  expect(await companionIs(berth, "foreign")).toMatchObject({
+  expect(await waitForCompanion(berth, "foreign")).toMatchObject({
     pid: other.ready.pid,
     url: other.ready.url,
     starts: 0,
@@ -135,13 +135,13 @@ test("somebody else's is left alone; when it has gone, there is one of Berth's",
   await berth.stop();
   expect(isProcessAlive(other.ready.pid)).toBe(true);
   await berth.start();
-  await companionIs(berth, "foreign");
+  await waitForCompanion(berth, "foreign");
   await other.stop();
-  await companionIs(berth, "up");
-  expect(complaints(berth)).toEqual([]);
+  await waitForCompanion(berth, "up");
+  expect(listWarnings(berth)).toEqual([]);
 });
 
-test("one that is installed is started by the bus and outlives berth up; what a person ends stays ended", async () => {
+test("an installed companion is started by the bus and outlives berth up; if the user stops it, it stays stopped", async () => {
   const argv = [
     process.execPath,
     program,
@@ -154,10 +154,10 @@ test("one that is installed is started by the bus and outlives berth up; what a 
   ];
   await using bus = await TestSessionBus.start();
   await using berth = await openBerth(bus.environment);
-  const ours = await companionIs(berth, "up");
-  // Installed while Berth runs its own, which makes way.
+  const ours = await waitForCompanion(berth, "up");
+  // Installed while Berth runs its own companion, which exits.
   await bus.install(`${NAME}.service`, formatBusService(NAME, argv), { HOME: berth.home });
-  const installed = await companionIs(berth, "activated", ({ pid }) => pid !== null);
+  const installed = await waitForCompanion(berth, "activated", ({ pid }) => pid !== null);
   expect(installed.pid).not.toBe(ours.pid);
   expect(installed.url).toMatch(/^http:\/\/127\.0\.0\.1:\d+$/);
   expect(isProcessAlive(pidOf(ours))).toBe(false);
@@ -165,45 +165,45 @@ test("one that is installed is started by the bus and outlives berth up; what a 
   await berth.stop();
   expect(isProcessAlive(pidOf(installed))).toBe(true);
   await berth.start();
-  await companionIs(berth, "activated", ({ pid }) => pid === installed.pid);
+  await waitForCompanion(berth, "activated", ({ pid }) => pid === installed.pid);
   await endProcessOf(bus, NAME);
-  await companionIs(berth, "activated", ({ pid }) => pid === null);
+  await waitForCompanion(berth, "activated", ({ pid }) => pid === null);
   expect(await ownerOf(bus, NAME)).toBeUndefined();
-  // The next start begins one again.
+  // The next start begins another one.
   await berth.stop();
   await berth.start();
-  await companionIs(berth, "activated", ({ pid }) => pid !== null);
-  expect(complaints(berth)).toEqual([]);
+  await waitForCompanion(berth, "activated", ({ pid }) => pid !== null);
+  expect(listWarnings(berth)).toEqual([]);
   await berth.stop();
   await endProcessOf(bus, NAME);
 });
 
-test("one that cannot have its port is said once with what to do, and costs nothing else", async () => {
+test("a companion whose port is taken is reported once with a hint, and Berth continues", async () => {
   await using bus = await TestSessionBus.start();
   const holder = createServer().listen(0, "127.0.0.1");
   await once(holder, "listening");
   const address = holder.address();
   const port = typeof address === "object" ? address?.port : undefined;
   await using berth = await openBerth(bus.environment, [`--companion-port=${port}`]);
-  const { message } = await companionIs(berth, "waiting", ({ starts }) => starts >= 2);
+  const { message } = await waitForCompanion(berth, "waiting", ({ starts }) => starts >= 2);
   expect(message).toContain(`port ${port} of 127.0.0.1 is taken`);
   expect(message).toContain("--companion-port");
-  expect(complaints(berth)).toHaveLength(1);
+  expect(listWarnings(berth)).toHaveLength(1);
   expect((await berth.client.system.info()).assistant.state).toBe("up");
   const { stdout } = await berth.cli(["doctor", "--docker-host", berth.dockerHost]);
   expect(stdout).toMatch(/companion.*could not start it/);
   holder.close();
-  await companionIs(berth, "up");
+  await waitForCompanion(berth, "up");
 });
 
 test.runIf(process.getuid?.() === 0)(
-  "another user's bus is none, also where it lets root in",
+  "the bus of another user is not used, even if it accepts root",
   async () => {
     await using bus = await TestSessionBus.start({ user: 65_534 });
-    // As this test's own user it can be asked, so that it is Berth that keeps away.
+    // The test's own user could use it, so it is Berth that refuses.
     expect(await ownerOf(bus, NAME)).toBeUndefined();
     await using berth = await openBerth(bus.environment);
-    await companionIs(berth, "no_bus");
-    expect(complaints(berth)).toEqual([]);
+    await waitForCompanion(berth, "no_bus");
+    expect(listWarnings(berth)).toEqual([]);
   },
 );

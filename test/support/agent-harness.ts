@@ -27,7 +27,7 @@ import { VirtualClock } from "./virtual-clock.ts";
 
 export const NOTES = "org.example.notes";
 
-/** A program of the user's, and one in a sandbox. */
+/** Returns a program of the user without a sandbox. */
 export function userCaller(connection = ":1.1"): Caller {
   return { connection, pid: 100, app: undefined };
 }
@@ -105,7 +105,7 @@ export const permissiveRules: AgentRules = {
   confirm: "any",
 };
 
-/** One companion's agent over a notes app, which it may lose and open again. */
+/** An agent with a notes app, which can be closed and opened again. */
 export class AgentHarness {
   readonly clock = new VirtualClock();
   readonly ledger = new FakeLedger();
@@ -113,7 +113,7 @@ export class AgentHarness {
   readonly registry = new FakeRegistry([
     { appId: NOTES, name: "Notes", isActivatable: false, tools: notesTools },
   ]);
-  /** Milliseconds that the machine has slept: the boot clock has gone on. */
+  /** Milliseconds that the machine has slept, which only the boot clock counts. */
   sleptMs = 0;
   rules: AgentRules = permissiveRules;
   /** The app's notes, by id. */
@@ -121,7 +121,7 @@ export class AgentHarness {
   readonly confirmationRequests: { readonly callId: number; readonly spec: ConfirmationSpec }[] =
     [];
   readonly resolved: { readonly callId: number; readonly status: CallStatus }[] = [];
-  /** Calls that have reached the app, in all of its lives. */
+  /** Calls that have reached the app, across all agents. */
   received = 0;
   app: FakeApp;
   dir: string;
@@ -137,16 +137,16 @@ export class AgentHarness {
   static async open(
     options: Partial<AgentOptions> = {},
     dir = temporaryDirectory(),
-    prepare: (world: AgentHarness) => void = () => {},
+    prepare: (harness: AgentHarness) => void = () => {},
   ): Promise<AgentHarness> {
-    const world = new AgentHarness(dir);
-    prepare(world);
-    await world.start(options);
-    return world;
+    const harness = new AgentHarness(dir);
+    prepare(harness);
+    await harness.start(options);
+    return harness;
   }
 
   get agent(): Agent {
-    if (!this.#agent) throw new Error("the agent is not there");
+    if (!this.#agent) throw new Error("the agent is not running");
     return this.#agent;
   }
 
@@ -170,14 +170,14 @@ export class AgentHarness {
     });
   }
 
-  /** Ends it in good order, and starts it anew. */
+  /** Closes the agent and starts it again. */
   async restart(): Promise<void> {
     await this.agent[Symbol.asyncDispose]();
     this.ledger.restart();
     await this.start();
   }
 
-  /** The files as they are at this moment, as a crash would leave them. */
+  /** Copies the files in their current state, as a crash would leave them. */
   snapshot(): string {
     const copy = temporaryDirectory();
     mkdirSync(copy, { recursive: true });
@@ -218,7 +218,7 @@ export class AgentHarness {
     return this.agent.requestCall(request, caller, new AbortController().signal);
   }
 
-  /** Parks a call, and gives its number. */
+  /** Parks a call and returns its id. */
   async park(
     tool = "create",
     args: JsonObject = { title: "a" },

@@ -10,7 +10,7 @@ import { silentLogger } from "../../src/base/logger.ts";
 import { AgentHarness, NOTES, userCaller } from "./agent-harness.ts";
 import { ScriptedService, says, textOfPrompt } from "./scripted-service.ts";
 
-/** What the model answers: a tool of the notes app with its arguments, `none`, or any text. */
+/** The model's answer: a tool of the notes app with its arguments, `none`, or any text. */
 export type ModelAnswer = readonly [tool: string, args: object] | { readonly text: string };
 
 export const noToolAnswer: ModelAnswer = { text: '{"tool":"none"}' };
@@ -20,22 +20,22 @@ export function formatAnswer(answer: ModelAnswer): string {
   return JSON.stringify({ tool: `${NOTES}/${answer[0]}`, args: answer[1] });
 }
 
-/** Refuses as a person does. */
+/** Declines like a user. */
 export const declineQuestion: PassTurn["ask"] = async () => {
-  throw new DeniedError("declined", "the answer was no");
+  throw new DeniedError("declined", "the user declined");
 };
 
-/** The agent pass over a real agent and a model that answers what the test says, one answer a step. */
+/** The agent pass with a real agent and a model that gives the test's answers, one for each step. */
 export class AgentPassHarness {
   readonly agentHarness: AgentHarness;
   readonly inference = new ScriptedService();
   readonly pass: LocalAgentPass;
-  /** What the person was asked. */
+  /** The questions to the user. */
   readonly confirmationRequests: ConfirmationSpec[] = [];
-  /** What the turn was told of its calls. */
+  /** The calls that the pass reported to the turn. */
   readonly reportedCalls: TurnCall[] = [];
   readonly answers: ModelAnswer[] = [];
-  /** The person. */
+  /** The user's answer. */
   answer: PassTurn["ask"] = async () => userCaller(":1.5");
 
   private constructor(agents: AgentHarness) {
@@ -51,7 +51,7 @@ export class AgentPassHarness {
     onTestFinished(() => this.pass[Symbol.asyncDispose]());
   }
 
-  /** Every tool is found, whatever the wish, unless `options` say otherwise. */
+  /** Every tool matches every request, unless `options` say otherwise. */
   static async open(
     answers: readonly ModelAnswer[] = [],
     options: Partial<AgentOptions> = {},
@@ -62,9 +62,9 @@ export class AgentPassHarness {
       ...options,
     });
     found.agent = agents;
-    const world = new AgentPassHarness(agents);
-    world.answers.push(...answers);
-    return world;
+    const harness = new AgentPassHarness(agents);
+    harness.answers.push(...answers);
+    return harness;
   }
 
   run(
@@ -89,12 +89,12 @@ export class AgentPassHarness {
     );
   }
 
-  /** What the model was shown in each step. */
+  /** The prompts that the model got in each step. */
   get prompts(): readonly string[] {
     return this.inference.requests.map(({ prompts }) => textOfPrompt(prompts[0]));
   }
 
-  /** Calls that wait for a person. */
+  /** Returns the ids of parked calls. */
   listParked(caller: Caller = userCaller()): readonly number[] {
     return this.agentHarness.agent.listParked(caller).map(({ call_id }) => call_id);
   }

@@ -11,7 +11,7 @@ import { AgentPassHarness, formatAnswer } from "./agent-pass-harness.ts";
 import { findOrderViolation } from "./call-entry-order.ts";
 import { forever, says } from "./scripted-service.ts";
 
-/** What the model answers in one step. */
+/** The model's answer in one step. */
 type Step =
   | "list"
   | "star"
@@ -23,7 +23,7 @@ type Step =
   | "none"
   | "fails";
 
-/** What becomes of a question. */
+/** The result of a question. */
 type Answer =
   | "yes"
   | "no"
@@ -43,9 +43,9 @@ export interface SimulatedTurn {
   readonly answers: readonly Answer[];
   readonly provenance: readonly string[];
   readonly isSandboxed: boolean;
-  /** The app dies in the middle of calls. */
+  /** If true, the app dies during calls. */
   readonly isAppGone: boolean;
-  /** It is left with this many appends to the ledger; undefined: never. */
+  /** Number of ledger appends after which the turn is aborted; undefined: never. */
   readonly leavesAfter: number | undefined;
 }
 
@@ -88,23 +88,23 @@ export const simulatedTurns: fc.Arbitrary<SimulatedTurn> = fc.record({
   leavesAfter: fc.option(fc.nat(12), { nil: undefined, freq: 3 }),
 });
 
-/** Plays turns on one companion, and looks after each that nothing went by a person. */
+/** Runs turns on one companion, and checks after each that no call ran without permission. */
 export class AgentPassSimulation {
   readonly #harness: AgentPassHarness;
-  /** Of calls that somebody has said yes to, by whatever way. */
+  /** Calls that a caller has approved, in any way. */
   readonly #approved = new Set<number>();
   /** Makes choices differ from each other. */
   #mark = 0;
   #lastText = "";
   readonly dispatched = { reads: 0, effects: 0 };
 
-  constructor(world: AgentPassHarness) {
-    this.#harness = world;
+  constructor(harness: AgentPassHarness) {
+    this.#harness = harness;
   }
 
   async runTurn(turn: SimulatedTurn): Promise<void> {
-    const world = this.#harness;
-    const { agentHarness: agents } = world;
+    const harness = this.#harness;
+    const { agentHarness: agents } = harness;
     agents.ledger.mode = "ok";
     agents.startNotes();
     if (turn.isAppGone) await agents.app.die();
@@ -123,35 +123,35 @@ export class AgentPassSimulation {
       if (appends === turn.leavesAfter) leaving.abort(new Error("left"));
     };
     const begun = agents.ledger.entries.length;
-    const toldBefore = world.reportedCalls.length;
+    const toldBefore = harness.reportedCalls.length;
     const questions = turn.answers[Symbol.iterator]();
     const model = turn.steps[Symbol.iterator]();
-    world.inference.requests.length = 0;
-    world.inference.script = (request) => {
+    harness.inference.requests.length = 0;
+    harness.inference.script = (request) => {
       const { value } = model.next();
       if (value === "fails") throw new AssistantError("queue_full", "later");
       this.#lastText = this.#buildModelAnswer(value ?? "none");
       return says(request, [this.#lastText]);
     };
-    world.answer = (spec, asked) =>
+    harness.answer = (spec, asked) =>
       this.#answer(spec.call_id, questions.next().value ?? "no", asked, leaving);
 
     const caller = turn.isSandboxed ? sandboxedCaller("org.example.chat") : userCaller();
     const { provenance } = turn;
-    const ended = await world.run({ caller, provenance }, leaving.signal).then(
+    const ended = await harness.run({ caller, provenance }, leaving.signal).then(
       (outcome) => ({ outcome, error: undefined }),
       (error: unknown) => ({ outcome: undefined, error }),
     );
     if (leaving.signal.aborted && ended.error !== undefined) {
-      // What was on its way is taken back, or runs on, before anybody looks.
+      // Pending calls are withdrawn or run to their end before the check.
       await agents.clock.settle();
       await agents.clock.settle();
     }
     agents.ledger.onAppend = () => {};
 
-    assert.deepEqual(world.listParked(), []);
-    assert.ok(world.inference.requests.length <= 5);
-    const told = world.reportedCalls.slice(toldBefore);
+    assert.deepEqual(harness.listParked(), []);
+    assert.ok(harness.inference.requests.length <= 5);
+    const told = harness.reportedCalls.slice(toldBefore);
     if (ended.outcome) {
       assert.deepEqual(ended.outcome.calls, told);
       assert.deepEqual(
@@ -162,7 +162,7 @@ export class AgentPassSimulation {
     this.#checkLedger(begun, turn);
   }
 
-  /** The ledger of the turn, entry by entry. */
+  /** Checks the ledger entries of the turn. */
   #checkLedger(begun: number, turn: SimulatedTurn): void {
     const { ledger } = this.#harness.agentHarness;
     let chain: readonly string[] = [];
@@ -181,7 +181,7 @@ export class AgentPassSimulation {
       dispatched += 1;
       const story = ledger.entryNamesOfCall(call);
       const tier = this.#tierOf(fields["tool"]);
-      // Whoever was asked has said yes; nobody was asked about a read of the person's own.
+      // Every call with a question was approved; a read with trusted provenance needs no question.
       if (story.includes("call.parked")) assert.ok(this.#approved.has(call), story.join(" "));
       else assert.deepEqual([tier, assessTrust(chain)], ["read", "trusted"]);
       if (tier === "read") this.dispatched.reads += 1;
@@ -236,7 +236,7 @@ export class AgentPassSimulation {
     };
     switch (answer) {
       case "no":
-        throw new DeniedError("declined", "the answer was no");
+        throw new DeniedError("declined", "the user declined");
       case "expires":
         await clock.advance(301_000);
         return forever(asked);

@@ -4,11 +4,11 @@ import { AssistantError } from "../../src/assistant/assistant-error.ts";
 import { type AgentHarness, userCaller } from "./agent-harness.ts";
 import { findOrderViolation } from "./call-entry-order.ts";
 
-/** What a call should have come to, kept beside the agent by rules a page long. */
+/** The expected state of a call, computed by a simple model. */
 interface ExpectedCall {
   state: "parked" | "ended";
   code: string;
-  /** Of an executed `create`: the note that is there because of it. */
+  /** The note that an executed `create` has created. */
   note: string | undefined;
   undo: "none" | "ready" | "over";
 }
@@ -19,7 +19,7 @@ interface ExpectedState {
   readonly stack: number[];
   ledger: "ok" | "down" | "torn";
   appIsThere: boolean;
-  /** Calls of tools that may have reached the app. */
+  /** Tool calls that may have reached the app. */
   dispatches: number;
 }
 
@@ -80,7 +80,7 @@ export const agentSteps: fc.Arbitrary<AgentStep> = fc.oneof(
   { weight: 1, arbitrary: fc.constant({ kind: "restart" as const }) },
 );
 
-/** Plays one sequence on the agent and on the model, and compares them after each step. */
+/** Runs one sequence on the agent and on the model, and compares them after each step. */
 export class AgentSimulation {
   readonly #harness: AgentHarness;
   readonly #expected: ExpectedState = {
@@ -90,11 +90,11 @@ export class AgentSimulation {
     appIsThere: true,
     dispatches: 0,
   };
-  /** Milliseconds of the boot clock at which each parked call ends. */
+  /** The boot clock's time in milliseconds at which each parked call expires. */
   readonly #expiry = new Map<number, number>();
 
-  constructor(world: AgentHarness) {
-    this.#harness = world;
+  constructor(harness: AgentHarness) {
+    this.#harness = harness;
   }
 
   async runStep(step: AgentStep): Promise<void> {
@@ -132,11 +132,11 @@ export class AgentSimulation {
     await this.#compare();
   }
 
-  /** With a ledger that works again everything is told in it. */
+  /** Repairs the ledger and checks that it then records everything. */
   async finish(): Promise<void> {
     this.#expected.ledger = this.#harness.ledger.mode = "ok";
     await this.#harness.clock.advance(130_000);
-    // The entries that are owed are paid one after the other.
+    // The entries of the outbox are appended one after the other.
     for (let turn = 0; turn < 100; turn += 1) await this.#harness.clock.settle();
     for (const [callId, at] of this.#expiry) {
       if (at <= this.#harness.clock.now()) this.#end(callId, "expired");
@@ -195,7 +195,7 @@ export class AgentSimulation {
       this.#executed(callId, end.detail.code, end.detail.result);
       if (!model.appIsThere) assert.equal(end.detail.code, "app_unavailable");
     }
-    // Otherwise nothing has happened, and it waits on.
+    // Otherwise nothing has happened, and the call stays parked.
     const code = approve && model.ledger !== "ok" ? "ledger_unavailable" : call.code;
     assert.equal(end.detail.code, this.#expected.calls.get(callId)?.code || code);
   }
@@ -269,7 +269,7 @@ export class AgentSimulation {
     const notes = [...this.#expected.calls.values()].flatMap(({ note }) => note ?? []);
     assert.deepEqual([...this.#harness.notes.keys()].toSorted(), notes.toSorted());
     const written = this.#harness.ledger.entries.filter(({ name }) => name.endsWith(".dispatch"));
-    // Never more than was meant, and nothing without its entry.
+    // No more effects than expected, and none without its entry.
     assert.ok(this.#harness.received <= this.#expected.dispatches);
     assert.ok(this.#expected.dispatches <= written.length);
   }

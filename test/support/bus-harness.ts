@@ -15,7 +15,7 @@ export interface LogLine extends LogFields {
   readonly message: string;
 }
 
-/** A private bus, and on it the daemon's side of the bus with objects of the test's own. */
+/** A private bus, and on it the daemon's bus connection with objects of the test. */
 export class BusHarness implements AsyncDisposable {
   readonly bus: TestSessionBus;
   readonly daemon: OpenBus;
@@ -39,7 +39,7 @@ export class BusHarness implements AsyncDisposable {
     this.logged = logged;
   }
 
-  /** Context1 with methods of the test's own; those that it leaves out answer "". Takes the name, too. */
+  /** Serves Context1 with the test's methods; the others answer "". Also requests the name. */
   async serveContext(methods: Readonly<Record<string, BusMethod>>): Promise<void> {
     this.daemon.serve(CONTEXT_PATH, createContextInterface(methods));
     await this.daemon.requestName(DAEMON_NAME);
@@ -74,10 +74,10 @@ export function createContextInterface(
 }
 
 function failUnexpectedCall(): never {
-  throw new Error("the test did not expect this");
+  throw new Error("the test did not expect this call");
 }
 
-/** An agent that knows nothing, but for what the test gives it. `tell` speaks to whoever has subscribed. */
+/** An agent without data, except for the test's methods. `tell` sends events to its subscribers. */
 export function createFakeAgent(methods: Partial<AgentService>): AgentService & {
   readonly tell: AgentListener;
 } {
@@ -110,7 +110,7 @@ export function createFakeAgent(methods: Partial<AgentService>): AgentService & 
   };
 }
 
-/** Context whose memory is a Map, and which finds nothing. */
+/** A context service whose memory is a Map, and which finds nothing. */
 export function createFakeContextService(methods: Partial<ContextService> = {}): ContextService {
   const values = new Map<string, string>();
   return {

@@ -1,7 +1,7 @@
 import { isProcessAlive } from "./processes.ts";
 import { BusClientError, type TestSessionBus } from "./test-session-bus.ts";
 
-/** The program that has a name on the bus; undefined: nobody has. */
+/** Returns the process id of the owner of a name; undefined if it has no owner. */
 export async function ownerOf(bus: TestSessionBus, name: string): Promise<number | undefined> {
   try {
     const answer = await bus.gdbusCall(
@@ -18,10 +18,10 @@ export async function ownerOf(bus: TestSessionBus, name: string): Promise<number
   }
 }
 
-/** Ends the program that has a name on the bus, and waits until it is gone. */
+/** Kills the owner of a name, and waits until it has exited. */
 export async function endProcessOf(bus: TestSessionBus, name: string): Promise<void> {
   const pid = await ownerOf(bus, name);
-  if (pid === undefined) throw new Error(`nobody has ${name}`);
+  if (pid === undefined) throw new Error(`${name} has no owner`);
   process.kill(pid, "SIGTERM");
   while (isProcessAlive(pid)) await new Promise((resolve) => setTimeout(resolve, 20));
 }

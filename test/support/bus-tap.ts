@@ -2,7 +2,7 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import type { TestSessionBus } from "./test-session-bus.ts";
 
-/** Everything that goes over a bus, as bytes, from when this resolves: what whoever may monitor it sees. */
+/** Records all messages on a bus as bytes, from when this resolves, like any client that may monitor it. */
 export class BusTap implements AsyncDisposable {
   readonly #child: ChildProcess;
   readonly #chunks: Buffer[] = [];
@@ -12,7 +12,7 @@ export class BusTap implements AsyncDisposable {
       stdio: ["ignore", "pipe", "inherit"],
     });
     const tap = new BusTap(child);
-    // It shows its own arrival first.
+    // The first message is the monitor's own.
     await once(child.stdout, "data");
     return tap;
   }

@@ -1,9 +1,9 @@
-/** What may follow what in the ledger, of one call; see src/assistant/agent/calls/call-entries.ts. */
+/** The ledger entries of one call that may follow each entry; see src/assistant/agent/calls/call-entries.ts. */
 const allowedNext: Readonly<Record<string, readonly string[]>> = {
   "": ["call.requested"],
   "call.requested": ["call.result", "call.dispatch", "call.parked", "call.expired"],
   "call.parked": ["call.confirmed", "call.declined", "call.expired", "call.result"],
-  // A ledger that takes entries and then says that it did not leaves a call to be answered again.
+  // If a ledger accepts entries and then reports a failure, the call is answered again.
   "call.confirmed": [
     "call.dispatch",
     "call.result",
@@ -12,7 +12,8 @@ const allowedNext: Readonly<Record<string, readonly string[]>> = {
     "call.expired",
   ],
   "call.dispatch": ["call.result", "call.confirmed", "call.declined", "call.expired"],
-  // Killed between the ledger and the journal, or torn: the end stands twice, and the last one counts.
+  // After a kill between ledger and journal, or a torn write, the end is in the ledger twice, and the last one
+  // counts.
   "call.declined": ["call.declined", "call.expired"],
   "call.expired": ["call.expired"],
   "call.result": ["call.result", "undo.dispatch", "undo.result"],
@@ -20,7 +21,7 @@ const allowedNext: Readonly<Record<string, readonly string[]>> = {
   "undo.result": ["undo.dispatch", "undo.result"],
 };
 
-/** The first step that should not be there; undefined: the story can be read in order. */
+/** Returns the first entry that is out of order; undefined if the order is valid. */
 export function findOrderViolation(entryNames: readonly string[]): string | undefined {
   let last = "";
   for (const step of entryNames) {

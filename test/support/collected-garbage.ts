@@ -3,7 +3,7 @@ import type { CompanionProcess } from "./companion-process.ts";
 
 const preload = new URL("./collect-garbage.mjs", import.meta.url).href;
 
-/** For a daemon that `collectGarbage` is to be called on. */
+/** Environment of a daemon for which `collectGarbage` will be called. */
 export const COLLECTING = { NODE_OPTIONS: `--import=${preload}` };
 
 /** Resolves when the daemon, started with COLLECTING, has collected all garbage of its main thread. */

@@ -8,7 +8,7 @@ import {
 import type { TestSessionBus } from "./test-session-bus.ts";
 
 const ANSWER_MS_MAX = 60_000;
-/** What the bus says of a daemon that has died, before the call or with it. */
+/** The errors of the bus for a daemon that died before or during the call. */
 const DEAD = /\.Error\.(NoReply|ServiceUnknown|NameHasNoOwner|Disconnected)$/;
 
 export interface ObservedCallDetail {
@@ -23,7 +23,7 @@ export interface ObservedCallDetail {
 
 export interface ObservedAnswer {
   readonly callId: bigint;
-  /** A disposition, or a status. */
+  /** A disposition or a status. */
   readonly status: string;
   readonly detail: ObservedCallDetail;
 }
@@ -35,10 +35,10 @@ export interface ObservedUndo {
   readonly ledger: { readonly seq: number; readonly leaf: string } | null;
 }
 
-/** One connection to the companion, that of a program which the daemon's death does not end. */
+/** A client connection to the companion that survives the daemon's death. */
 export class CompanionClient implements AsyncDisposable {
   readonly #bus: SessionBus;
-  /** Entries that answers named, by their number. */
+  /** Ledger entries that answers referred to, by sequence number. */
   readonly acknowledged: Map<number, string>;
 
   static async connect(
@@ -57,7 +57,7 @@ export class CompanionClient implements AsyncDisposable {
     this.acknowledged = acknowledged;
   }
 
-  /** Undefined: the daemon died before it answered. */
+  /** Resolves to undefined if the daemon died before it answered. */
   async request(
     app: string,
     tool: string,
@@ -72,13 +72,13 @@ export class CompanionClient implements AsyncDisposable {
     return answer && this.#toObservedAnswer(answer[0], answer[1], answer[2]);
   }
 
-  /** Undefined: the daemon died before it answered. */
+  /** Resolves to undefined if the daemon died before it answered. */
   async confirm(callId: bigint, approve = true): Promise<ObservedAnswer | undefined> {
     const answer = await this.#undefinedIfDead(this.agent("Confirm", "tb", [callId, approve]));
     return answer && this.#toObservedAnswer(callId, answer[0], answer[1]);
   }
 
-  /** Undefined: the daemon died before it answered. */
+  /** Resolves to undefined if the daemon died before it answered. */
   async undo(): Promise<ObservedUndo | undefined> {
     const answer = await this.#undefinedIfDead(this.agent("Undo", "", []));
     if (!answer) return undefined;
@@ -105,7 +105,7 @@ export class CompanionClient implements AsyncDisposable {
     return this.call("Context1", member, signature, args);
   }
 
-  /** `object` where it is not the one of the interface. Rejects with BusCallError. */
+  /** `object` defaults to the interface's own path. Rejects with BusCallError. */
   call(
     name: "Agent1" | "Context1" | "Inference1",
     member: string,
@@ -151,13 +151,13 @@ export class CompanionClient implements AsyncDisposable {
   }
 }
 
-/** Fails where it is none. */
+/** Throws if the value is not a string. */
 export function assertText(value: BusValue | undefined): string {
   if (typeof value !== "string") throw new Error("the answer has no text in this place");
   return value;
 }
 
-/** `answered`, or the name of the error that a call ends with. */
+/** Returns `answered`, or the name of the error that the call ended with. */
 export async function getCallOutcome(call: Promise<unknown>): Promise<string> {
   try {
     await call;

@@ -12,17 +12,17 @@ const LOG_LINES_SHOWN = 80;
 
 export interface CompanionOptions {
   readonly bus: TestSessionBus;
-  /** Default: the stub engine in the daemon itself. */
+  /** Default: the stub engine inside the daemon. */
   readonly flags?: readonly string[];
-  /** Beside those of the bus and the home. */
+  /** Variables in addition to those of the bus and the home folder. */
   readonly environment?: Readonly<Record<string, string>>;
 }
 
-/** `bin/berth assistant --user` as a process, with a bus, a home and a port of its own. */
+/** `bin/berth assistant --user` as a process, with its own bus, home folder and port. */
 export class CompanionProcess implements AsyncDisposable {
   /** HOME; data, settings and runtime folders are in it. */
   readonly home: string;
-  /** What a program of the same person would have. */
+  /** The environment of a program of the same user. */
   readonly environment: Readonly<Record<string, string>>;
   readonly #flags: readonly string[];
   readonly #log: string[] = [];
@@ -40,7 +40,7 @@ export class CompanionProcess implements AsyncDisposable {
     return companion;
   }
 
-  /** Its folders, and no process yet: for who has to put files there first. */
+  /** Creates the folders without starting a process, for tests that must put files there first. */
   static async prepare(options: CompanionOptions): Promise<CompanionProcess> {
     const home = await mkdtemp(join(tmpdir(), "berth-home-"));
     const runtime = join(home, "runtime");
@@ -83,7 +83,7 @@ export class CompanionProcess implements AsyncDisposable {
     return join(this.home, ".config/berth/companion.yaml");
   }
 
-  /** All lines of both streams, of all of its lives. */
+  /** All lines of both streams, across restarts. */
   get lines(): readonly string[] {
     return this.#log;
   }
@@ -103,7 +103,7 @@ export class CompanionProcess implements AsyncDisposable {
     this.#ready = await untilReady<CompanionReady>(child, this.#log);
   }
 
-  /** Ends it as `signal` does, and resolves to what it ended with. */
+  /** Sends `signal` and resolves to the exit code. */
   async stop(signal: NodeJS.Signals = "SIGTERM"): Promise<number | null> {
     const child = this.#child;
     if (!child) return null;
@@ -111,7 +111,7 @@ export class CompanionProcess implements AsyncDisposable {
     return endedBy(child, signal);
   }
 
-  /** `bin/berth` as the same person runs it. */
+  /** Runs `bin/berth` as the same user. */
   async berth(
     args: readonly string[],
     input = "",
@@ -125,7 +125,7 @@ export class CompanionProcess implements AsyncDisposable {
     let stderr = "";
     child.stdout.setEncoding("utf8").on("data", (text: string) => (stdout += text));
     child.stderr.setEncoding("utf8").on("data", (text: string) => (stderr += text));
-    child.stdin.on("error", () => {}).end(input); // it may end without having read
+    child.stdin.on("error", () => {}).end(input); // the process may exit without reading its input
     const code = await new Promise<number | null>((resolve) => child.once("close", resolve));
     return { code, stdout, stderr };
   }

@@ -11,7 +11,7 @@ const BUS = "org.freedesktop.DBus";
 
 export type AskOptions = Readonly<Record<string, boolean | string | number>>;
 
-/** What came over the wire, in its order: the id that Ask was answered with, signals, calls of the own window. */
+/** Received messages in order: the id in the answer to Ask, signals, calls of the frontend's own interface. */
 export type ReceivedItem = readonly [kind: string, ...args: readonly unknown[]];
 
 export interface DBusRefusal {
@@ -19,7 +19,7 @@ export interface DBusRefusal {
   readonly text: string;
 }
 
-/** A frontend, as another program has it: an implementation of D-Bus that is not Berth's. */
+/** A frontend with a D-Bus implementation that is not Berth's. */
 export class DbusNextFrontend implements AsyncDisposable {
   readonly name: string;
   readonly received: ReceivedItem[] = [];
@@ -57,14 +57,14 @@ export class DbusNextFrontend implements AsyncDisposable {
     return await this.#ask(target, member, signature, body);
   }
 
-  /** The query's id. */
+  /** Returns the query's id. */
   async ask(prompt: string, options: AskOptions = {}): Promise<bigint> {
     const [id] = await this.call("Ask", "sa{sv}", prompt, toVariants(options));
     if (typeof id !== "bigint") throw new Error("Ask did not answer with an id");
     return id;
   }
 
-  /** The error that the call ends with; fails where it ends well. */
+  /** Returns the error of the call; throws if it succeeds. */
   async getRefusal(
     member: string,
     signature = "",
@@ -79,25 +79,25 @@ export class DbusNextFrontend implements AsyncDisposable {
     throw new Error(`${member} was answered`);
   }
 
-  /** Sends a call and waits for nothing. */
+  /** Sends a call without waiting for its answer. */
   send(member: string, signature: string, ...body: readonly unknown[]): void {
     const target = { path: OVERLAY_PATH, destination: OVERLAY, interface: OVERLAY };
     this.#bus.send(new Message({ ...target, member, signature, body: [...body] }));
   }
 
-  /** All that was received of a query. */
+  /** Returns all received messages of a query. */
   receivedOfQuery(id: bigint): ReceivedItem[] {
     return this.received.filter((entry) => entry[1] === id);
   }
 
-  /** `answered Started Token Token Finished`. */
+  /** Returns a text such as `answered Started Token Token Finished`. */
   eventSequence(id: bigint): string {
     return this.receivedOfQuery(id)
       .map(([kind]) => kind)
       .join(" ");
   }
 
-  /** JSON of the last such signal of the query. */
+  /** Returns the JSON of the last such signal of the query. */
   json(id: bigint, kind: "Started" | "ConfirmationNeeded" | "Finished"): Record<string, unknown> {
     const last = this.receivedOfQuery(id)
       .findLast((entry) => entry[0] === kind)
@@ -113,8 +113,8 @@ export class DbusNextFrontend implements AsyncDisposable {
     });
   }
 
-  /** Becomes the frontend. */
-  /** Resolves when the name is this connection's; the bus may not have noticed yet that another one has left. */
+  /** Requests the frontend's name. */
+  /** Resolves when this connection owns the name; the bus may not have noticed yet that another owner has left. */
   async takeUi(): Promise<void> {
     const flags = 4; // do not queue
     const [owner, alreadyOwner] = [1, 4];
@@ -128,13 +128,13 @@ export class DbusNextFrontend implements AsyncDisposable {
     await this.#bus.releaseName(UI);
   }
 
-  /** Leaves the bus in the middle of whatever is under way. */
+  /** Closes the connection with calls still pending. */
   disconnect(): void {
     this.#bus.disconnect();
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    // A call that comes in now has nobody any more to answer it.
+    // A call that arrives now is not answered.
     this.window.isMute = true;
     this.#bus.disconnect();
   }

@@ -13,15 +13,15 @@ const memoryServer = fileURLToPath(
 );
 
 /**
- * What a person has before them: a private session bus, the real companion on it, the notes app, a published
- * MCP server behind the bridge, and a folder that is indexed.
+ * A complete desktop: a private session bus, the real companion, the notes app, a published MCP server behind the
+ * bridge, and an indexed folder.
  */
 export class DesktopHarness implements AsyncDisposable {
   readonly bus: TestSessionBus;
   readonly companion: CompanionProcess;
   readonly #apps: ExampleApp[] = [];
 
-  /** `flags`: of the companion, as of CompanionProcess. */
+  /** `flags` of the companion, as in CompanionProcess. */
   static async start(
     environment: Readonly<Record<string, string>> = {},
     flags?: readonly string[],

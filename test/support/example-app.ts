@@ -5,13 +5,13 @@ import { createInterface } from "node:readline";
 
 const examples = new URL("../../examples/", import.meta.url);
 
-/** One of the programs in `examples/`, as a person starts it. */
+/** One of the programs in `examples/`, started as a user would. */
 export class ExampleApp implements AsyncDisposable {
   readonly stderr: string[] = [];
   readonly #child: ChildProcess;
   readonly #closed: Promise<unknown>;
 
-  /** Resolves when it says that it listens; rejects with what it says where it ends before. */
+  /** Resolves when the program reports that it listens; rejects with its output if it exits before. */
   static async start(
     program: string,
     options: {
@@ -43,7 +43,7 @@ export class ExampleApp implements AsyncDisposable {
     return this.#child.exitCode;
   }
 
-  /** As a crash ends it. */
+  /** Kills the program like a crash. */
   async kill(): Promise<void> {
     this.#child.kill("SIGKILL");
     await this.#closed;

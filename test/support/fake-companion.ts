@@ -10,11 +10,11 @@ export type BusAnswer = (
   ...args: readonly BusValue[]
 ) => readonly BusValue[] | Promise<readonly BusValue[]>;
 
-/** A session bus with a companion on it that answers as a test says. No other name has an owner. */
+/** A session bus with a companion that answers as a test defines. No other name has an owner. */
 export class FakeCompanion {
-  /** What was called, but for the bus's own methods. */
+  /** The received calls, except those of the bus's own methods. */
   readonly calls: { readonly member: string; readonly args: readonly BusValue[] }[] = [];
-  /** By member; without one, the member is unknown. */
+  /** Answers by member; a member without one is an unknown method. */
   methods: Readonly<Record<string, BusAnswer>>;
   isRunning = true;
   openConnections = 0;
@@ -58,7 +58,7 @@ export class FakeCompanion {
       if (entry.member === member) entry.listener({ sender: ":1.2", args });
   }
 
-  /** Every connection is lost. */
+  /** Closes every connection. */
   disconnect(): void {
     for (const hangUp of this.#hangUps) hangUp();
   }

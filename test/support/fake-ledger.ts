@@ -10,15 +10,15 @@ export interface WrittenEntry extends NewEntry {
 }
 
 /**
- * A ledger in memory that commits as the real one does: what is handed over in one turn is one commit.
- * down: refuses. torn: writes, and says that it could not.
+ * A ledger in memory that commits like the real one: entries of one event loop turn are one commit. down: rejects
+ * entries. torn: writes them, and reports a failure.
  */
 export class FakeLedger implements Ledger {
   readonly entries: WrittenEntry[] = [];
   mode: "ok" | "down" | "torn" = "ok";
-  /** Before an entry is handed over; what it throws is what the append comes to. */
+  /** Called before an entry is accepted; an exception is the result of the append. */
   onAppend: (entry: NewEntry) => void = () => {};
-  /** After a commit, before anybody is told of it. */
+  /** Called after a commit, before the appends resolve. */
   onCommit: () => void = () => {};
   #waiting: {
     entry: NewEntry;
@@ -29,7 +29,7 @@ export class FakeLedger implements Ledger {
 
   async append(entry: NewEntry): Promise<Receipt> {
     this.onAppend(entry);
-    // What the real one would refuse is refused here too.
+    // Rejects what the real ledger would reject.
     draftEntry(entry, "2030-01-01T00:00:00.000Z");
     if (this.#waiting.length === 0) queueMicrotask(() => setImmediate(() => this.#commit()));
     return new Promise((resolve, reject) => {
@@ -37,7 +37,7 @@ export class FakeLedger implements Ledger {
     });
   }
 
-  /** What a start adds: each dispatch without a result is said to be without one. */
+  /** Adds the entries of a restart: each dispatch without a result becomes indeterminate. */
   restart(): void {
     const ended = new Set(this.entries.map(({ fields }) => fields["dispatch"]));
     this.#write({ name: "ledger.opened", fields: {} });
@@ -47,7 +47,7 @@ export class FakeLedger implements Ledger {
     }
   }
 
-  /** Names of the entries about this call, without `agent.`, with the code of those that have one. */
+  /** Returns the names of the entries of this call without `agent.`, with the code if they have one. */
   entryNamesOfCall(call: number): string[] {
     return this.entries
       .filter(({ fields }) => fields["call"] === call)

@@ -14,14 +14,14 @@ import type {
   ToolAppsHarness,
 } from "../contract/assistant/tool-apps-contract.ts";
 
-/** An app that lives in the test: what it is told to do is what it does. */
+/** An app in the test's process whose behaviour the test controls. */
 export class FakeApp implements ScriptedApp {
   readonly address: AppAddress;
   readonly received: { readonly name: string; readonly args: JsonObject }[] = [];
   tools: readonly ScriptedTool[];
   isAlive = true;
   isConnected = false;
-  /** Undefined: each tool gives the answer that it was given. */
+  /** Undefined: each tool gives its scripted answer. */
   respond: ((name: string, args: JsonObject) => ScriptedAnswer) | undefined;
 
   readonly #death = new AbortController();
@@ -75,15 +75,15 @@ export class FakeApp implements ScriptedApp {
   }
 }
 
-/** ToolApps without processes and sockets. A test may look into `calls`, or fail the n-th step with `fault`. */
+/** ToolApps without processes and sockets. A test can read `calls`, or fail the n-th step with `fault`. */
 export class FakeToolApps implements ToolApps {
   readonly #apps = new Map<string, FakeApp>();
-  /** For this long a call may hang; undefined: for ever. */
+  /** Time limit of a call; undefined: none. */
   readonly #callLimitMs: number | undefined;
-  /** Called before each step; what it throws is what the step comes to. */
+  /** Called before each step; an exception is the result of the step. */
   fault: (step: "definition" | "call", appId: string, name: string) => void = () => {};
 
-  /** Called when a call has been answered, before the caller hears of it. */
+  /** Called when a call was answered, before the caller gets the answer. */
   after: (step: "call") => void = () => {};
 
   constructor(options: { readonly callLimitMs?: number } = {}) {
@@ -135,7 +135,7 @@ export class FakeToolApps implements ToolApps {
     return this.#apps.get(appId)?.isConnected ?? false;
   }
 
-  /** As a socket that is left by an app that died. */
+  /** False, like the socket of an app that has died. */
   async isReachable({ appId, isActivatable }: AppAddress): Promise<boolean> {
     return isActivatable || this.#apps.has(appId);
   }

@@ -4,7 +4,7 @@ import type { BusValue, BusVariant, SessionBus } from "../../src/dbus/port.ts";
 
 const ANSWER_MS_MAX = 30_000;
 
-/** What a frontend was told of one query, in its order. */
+/** The signals of one query as a frontend received them, in order. */
 export interface RecordedTurn {
   readonly queryId: bigint;
   /** `Started`, `Token`, ... */
@@ -15,12 +15,12 @@ export interface RecordedTurn {
   end: { readonly status: string; readonly detail: Record<string, unknown> } | undefined;
 }
 
-/** A frontend's side of the bus: asks, answers, and takes down what it is told. */
+/** A frontend's client: asks, answers, and records its signals. */
 export class FrontendClient implements AsyncDisposable {
   readonly bus: SessionBus;
   readonly #turns = new Map<bigint, RecordedTurn>();
   readonly logins: string[] = [];
-  /** Whoever waits looks again at each change. */
+  /** Waiters that check their condition after each signal. */
   readonly #waiting = new Set<() => void>();
 
   static async connect(address: string): Promise<FrontendClient> {
@@ -82,8 +82,9 @@ export class FrontendClient implements AsyncDisposable {
     while (!isSo()) {
       if (Date.now() > deadline)
         throw new Error(
-          `never: ${what}; ${JSON.stringify([...this.#turns.values()], (_, value: unknown) =>
-            typeof value === "bigint" ? String(value) : value,
+          `timed out while waiting for ${what}; ${JSON.stringify(
+            [...this.#turns.values()],
+            (_, value: unknown) => (typeof value === "bigint" ? String(value) : value),
           )}`,
         );
       await new Promise<void>((resolve) => {
@@ -99,12 +100,12 @@ export class FrontendClient implements AsyncDisposable {
   }
 
   async waitForEnd(turn: RecordedTurn): Promise<RecordedTurn> {
-    await this.waitUntil(`query ${turn.queryId} ends`, () => turn.end !== undefined);
+    await this.waitUntil(`the end of query ${turn.queryId}`, () => turn.end !== undefined);
     return turn;
   }
 
   async waitForQuestion(turn: RecordedTurn, count = 1): Promise<Record<string, unknown>> {
-    await this.waitUntil(`query ${turn.queryId} asks`, () => turn.specs.length >= count);
+    await this.waitUntil(`a question of query ${turn.queryId}`, () => turn.specs.length >= count);
     return turn.specs[count - 1] ?? {};
   }
 

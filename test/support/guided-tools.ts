@@ -8,7 +8,7 @@ import { notesManifest } from "./tool-manifests.ts";
 
 const examples = join(import.meta.dirname, "../../examples");
 
-/** Apps with schemas that somebody has thought about: the examples, Berth's own tools, and the tests' notes. */
+/** Apps with carefully written schemas: the examples, Berth's own tools, and the tests' notes app. */
 export function writtenApps(): readonly AppManifest[] {
   const files = ["notes-app/org.example.Notes.json", "mcp-bridge/org.example.Memory.json"];
   const written = files.map((file): object =>
@@ -19,7 +19,7 @@ export function writtenApps(): readonly AppManifest[] {
   );
 }
 
-/** All tools of an app as the agent pass has them. */
+/** Returns all tools of an app as candidates of the agent pass. */
 export function candidatesOf(app: AppManifest): readonly ToolCandidate[] {
   return app.tools.map(({ name, tier, description, inputSchema, digest }) => ({
     name: `${app.appId}/${name}`,

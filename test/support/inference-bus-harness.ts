@@ -24,7 +24,7 @@ export function options(given: Readonly<Record<string, string | number>> = {}): 
   );
 }
 
-/** The inference objects on a fake bus, with a scripted service. */
+/** The inference objects on a bus without a connection, with a service that the test controls. */
 export class InferenceBusHarness {
   readonly bus = new FakeBus();
   readonly service = new ScriptedService();
@@ -54,10 +54,10 @@ export class InferenceBusHarness {
   }
 }
 
-/** A session and its read end, as a client has them. */
+/** A session and its read end for a client. */
 export class TestSession {
   readonly path: string;
-  /** The descriptor as it was received; `closeReader` closes it. */
+  /** The received descriptor; `closeReader` closes it. */
   readonly pipe: number;
   readonly #bus: FakeBus;
   readonly #connection: string;
@@ -83,7 +83,7 @@ export class TestSession {
     return this.#bus.property(this.path, "State");
   }
 
-  /** Waits for bytes, like a reader of a pipe; an empty result is EOF. */
+  /** Waits for bytes like a reader of a pipe; empty at EOF. */
   async readSome(bytesMax = 65_536): Promise<Buffer> {
     const { buffer, bytesRead } = await readFrom(
       this.pipe,
@@ -95,7 +95,7 @@ export class TestSession {
     return buffer.subarray(0, bytesRead);
   }
 
-  /** Everything up to EOF. */
+  /** Returns all data up to EOF. */
   async message(): Promise<string> {
     const parts: Buffer[] = [];
     for (;;) {
@@ -105,7 +105,7 @@ export class TestSession {
     }
   }
 
-  /** The Finished signals in order: status and detail. */
+  /** Returns the status and detail of each Finished signal, in order. */
   finished(): { status: BusValue | undefined; detail: unknown; to: string | undefined }[] {
     return this.#bus.signals
       .filter(({ path }) => path === this.path)

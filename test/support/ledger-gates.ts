@@ -7,7 +7,7 @@ import { EFFECTS } from "./effects-app.ts";
 import type { FaultHarness } from "./fault-harness.ts";
 import type { WebhookReceiver } from "./webhook-receiver.ts";
 
-/** The session that a program opened while all was well. */
+/** A session that a program opened while the ledger worked. */
 export interface OpenSession {
   readonly path: string;
   readonly interface: string;
@@ -20,7 +20,7 @@ export async function openSession(harness: FaultHarness): Promise<OpenSession> {
   return { path: assertText(path), interface: "dev.assistant.Inference1.Session" };
 }
 
-/** Calls that the ledger gates, beside those of tools: each with what it ends with. */
+/** Calls the methods that need the ledger, except tool calls, and returns the outcome of each. */
 export async function requestGatedMethods(
   harness: FaultHarness,
   session: OpenSession,
@@ -40,7 +40,7 @@ export async function requestGatedMethods(
   };
 }
 
-/** Status and code of each endpoint that the ledger gates. */
+/** Status and code of each endpoint that needs the ledger. */
 export async function requestGatedEndpoints(
   harness: FaultHarness,
 ): Promise<readonly (readonly [string, number, unknown])[]> {
@@ -64,12 +64,12 @@ export async function requestGatedEndpoints(
   );
 }
 
-/** Requests that would have made a model of the system instance work. */
+/** Counts the requests that would have made a model of the system instance work. */
 export function countModelRequests(upstream: WebhookReceiver): number {
   return upstream.received.filter(({ method }) => method === "POST").length;
 }
 
-/** Of all that memory has on the disk. */
+/** Digest of all memory files on the disk. */
 export function digestMemoryFiles({ dataDir }: FaultHarness): string {
   const digest = createHash("sha256");
   const keys = readdirSync(join(dataDir, "memory.keys")).map((key) => `memory.keys/${key}`);

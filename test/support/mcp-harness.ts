@@ -10,7 +10,7 @@ import { type Clock, systemClock } from "../../src/base/clock.ts";
 import { silentLogger } from "../../src/base/logger.ts";
 import { RawApp, type RawScript } from "./raw-app.ts";
 
-/** A folder for sockets, the adapter on it, and the apps of one test. */
+/** A socket folder, an adapter for it, and the apps of one test. */
 export class McpHarness implements AsyncDisposable {
   readonly dir: string;
   readonly socketsDir: string;
@@ -48,7 +48,7 @@ export class McpHarness implements AsyncDisposable {
     return part;
   }
 
-  /** A definition first, as the agent asks for it, then the call. */
+  /** Gets the definition first, like the agent, and then calls the tool. */
   async call(
     appId: string,
     name: string,
@@ -68,7 +68,7 @@ export class McpHarness implements AsyncDisposable {
   }
 }
 
-/** The ToolAppError of the rejection; throws where there is none. */
+/** Returns the ToolAppError of the rejection; throws if there is none. */
 export async function getToolAppError(work: Promise<unknown>): Promise<ToolAppError> {
   const error: unknown = await work.then(
     () => new Error("it succeeded"),

@@ -19,13 +19,13 @@ import type {
   ToolAppsHarness,
 } from "../contract/assistant/tool-apps-contract.ts";
 
-/** modern: `server/discover`, of 2026. legacy: the `initialize` handshake alone, as SDKs had it until then. */
+/** modern: `server/discover` of 2026. legacy: only the `initialize` handshake of earlier SDKs. */
 export type Era = "modern" | "legacy";
 
-/** Two tests wait for it; all others are to be done by then, on a busy machine too. */
+/** Two tests wait for this limit; all other calls must end earlier, even on a busy machine. */
 const CALL_LIMIT_MS = 1_000;
 
-/** Real sockets, with servers of the official SDK behind them. */
+/** Real sockets, with servers of the official SDK. */
 export async function mcpToolAppsHarness(
   era: Era,
   limits: Partial<McpLimits> = {},
@@ -39,7 +39,7 @@ export async function mcpToolAppsHarness(
     limits: { callTimeoutMs: CALL_LIMIT_MS, ...limits },
   });
   const running = new Map<string, SdkApp>();
-  // Made by the adapter at the first use; apps listen before that.
+  // The adapter creates the folder at first use, but these apps listen earlier.
   await apps
     .getDefinition({ appId: "org.example.first", isActivatable: false }, "x", neverAborted())
     .catch(() => {});

@@ -106,7 +106,7 @@ export function confirmationSpec(given: Partial<ConfirmationSpec> = {}): Confirm
   };
 }
 
-/** Knows how many of its timers neither ran nor were taken back. */
+/** A clock that counts the timers that neither ran nor were cancelled. */
 class TimerCountingClock extends VirtualClock {
   pending = 0;
 
@@ -128,7 +128,7 @@ class TimerCountingClock extends VirtualClock {
   }
 }
 
-/** A frontend that does as it is told, and says what that was. */
+/** A frontend that records the calls of the companion. */
 export class ScriptedUi implements OverlayUi {
   owner: string | undefined;
   visible = false;
@@ -155,7 +155,7 @@ export class ScriptedUi implements OverlayUi {
   }
 
   #call(call: string): void {
-    if (this.owner === undefined) throw new AssistantError("not_found", "no frontend is there");
+    if (this.owner === undefined) throw new AssistantError("not_found", "there is no frontend");
     if (this.failure) throw this.failure;
     this.calls.push(call);
   }
@@ -163,7 +163,7 @@ export class ScriptedUi implements OverlayUi {
 
 export const emptyPassOutcome: PassOutcome = { isAvailable: true, calls: [], results: [] };
 
-/** What one created note comes to. */
+/** The outcome of a pass that created one note. */
 export const oneCallPassOutcome: PassOutcome = {
   isAvailable: true,
   calls: [{ call_id: 3, app_id: "org.example.Notes", tool: "create", status: "executed" }],
@@ -175,7 +175,7 @@ export const oneCallPassOutcome: PassOutcome = {
   ],
 };
 
-/** The overlay among parts that do what a test says. */
+/** An overlay whose other parts are controlled by the test. */
 export class OverlayHarness implements AsyncDisposable {
   readonly clock = new TimerCountingClock();
   readonly inference = new ScriptedService();
@@ -246,12 +246,12 @@ export class OverlayHarness implements AsyncDisposable {
     };
   }
 
-  /** Waits until nothing happens any more without time going on. */
+  /** Waits until nothing happens without time passing. */
   async settle(): Promise<void> {
     for (let turn = 0; turn < 4; turn += 1) await this.clock.settle();
   }
 
-  /** Asks, and waits for what comes of it without time or a person. */
+  /** Asks, and waits for the events that need neither time nor an answer. */
   async ask(given: Partial<AskRequest> = {}, caller: Caller = defaultCaller): Promise<number> {
     const id = this.overlay.ask(askRequest(given), caller);
     await this.settle();
@@ -287,7 +287,7 @@ export class OverlayHarness implements AsyncDisposable {
     return needed?.kind === "needed" ? needed.spec : undefined;
   }
 
-  /** What the answer's request had in its last message. */
+  /** The last message of the answer's request. */
   get lastQuestion(): string {
     const prompt = this.inference.requests.at(-1)?.prompts[0];
     return prompt?.kind === "chat" ? (prompt.messages.at(-1)?.content ?? "") : "";
@@ -298,25 +298,25 @@ export class OverlayHarness implements AsyncDisposable {
   }
 }
 
-/** Ended with its test. */
+/** Creates a harness that is closed with its test. */
 export function createOverlayHarness(limits?: OverlayLimits): OverlayHarness {
-  const world = new OverlayHarness(limits);
-  onTestFinished(() => world[Symbol.asyncDispose]());
-  return world;
+  const harness = new OverlayHarness(limits);
+  onTestFinished(() => harness[Symbol.asyncDispose]());
+  return harness;
 }
 
 export function textEvent(words: string): AnswerEvent {
   return { type: "text", choice: 0, text: words };
 }
 
-/** One token, and then nothing until it is ended. */
+/** Emits one token, and then nothing until it is aborted. */
 export async function* streamForever(_: unknown, signal: AbortSignal): AsyncGenerator<AnswerEvent> {
   yield accepted;
   yield textEvent("so");
   await forever(signal);
 }
 
-/** `code: message` of the AssistantError that it throws; "none" where it throws nothing. */
+/** Returns `code: message` of the thrown AssistantError, or "none". */
 export function getRefusal(work: () => unknown): string {
   try {
     work();

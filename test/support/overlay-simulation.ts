@@ -25,7 +25,7 @@ export type OverlayStep =
   | { readonly kind: "ask"; readonly by: Connection; readonly given: Partial<AskRequest> }
   | { readonly kind: "cancel" | "yes" | "no"; readonly by: Connection; readonly which: number }
   | { readonly kind: "leave"; readonly by: Connection }
-  /** Some part that waits goes on, or fails. */
+  /** A waiting part continues or fails. */
   | { readonly kind: "go" | "fail"; readonly which: number }
   | { readonly kind: "time"; readonly ms: number }
   | { readonly kind: "consent"; readonly scope: DataClass; readonly isAllowed: boolean }
@@ -87,7 +87,7 @@ interface Waiting {
   fail: (error: Error) => void;
 }
 
-/** Parts that wait in the middle of what they do, until the run lets one of them go on. */
+/** Parts that pause during their work until the simulation lets one of them continue. */
 class Pauses {
   readonly #waiting: Waiting[] = [];
 
@@ -114,26 +114,26 @@ class Pauses {
   }
 }
 
-/** A world in which every part pauses, and that watches itself. */
+/** An overlay whose parts all pause, with checks of its invariants. */
 export class OverlaySimulation {
   readonly harness = new OverlayHarness();
   readonly pauses = new Pauses();
   readonly asked: number[] = [];
-  /** Scopes that a person allowed, of each query. */
+  /** The scopes that a user allowed, by query. */
   readonly allowed = new Map<number, Set<DataClass>>();
   readonly faults: string[] = [];
   #working = 0;
   #passes = 0;
 
   constructor() {
-    const { harness: world, pauses } = this;
-    world.aliases.set("best", ["tiny", REMOTE_MODEL]);
-    world.hits = (signal) =>
+    const { harness, pauses } = this;
+    harness.aliases.set("best", ["tiny", REMOTE_MODEL]);
+    harness.hits = (signal) =>
       this.#countWork(async () => {
         await pauses.pause(signal);
         return [searchHit()];
       });
-    world.pass = ({ ask }, signal) =>
+    harness.pass = ({ ask }, signal) =>
       this.#countWork(async () => {
         this.#passes += 1;
         const number = this.#passes;
@@ -146,18 +146,18 @@ export class OverlaySimulation {
         await pauses.pause(signal);
         return oneCallPassOutcome;
       });
-    world.inference.script = (request, signal) => this.#answer(request, signal);
+    harness.inference.script = (request, signal) => this.#answer(request, signal);
   }
 
   async *#answer(
     request: Parameters<OverlayHarness["inference"]["script"]>[0],
     signal: AbortSignal,
   ) {
-    const { harness: world, pauses } = this;
+    const { harness, pauses } = this;
     this.#enter();
     try {
       const { classes = [], allowedOnce = [] } = request.egress ?? {};
-      const missing = world.consent
+      const missing = harness.consent
         .missing(classes)
         .filter((scope) => !allowedOnce.includes(scope));
       const isRemote = request.model === REMOTE_MODEL || request.model === "best";
@@ -168,10 +168,10 @@ export class OverlaySimulation {
         allowedOnce.length > 0 &&
         !approved.some((scopes) => allowedOnce.every((scope) => scopes.has(scope)))
       )
-        this.faults.push(`${allowedOnce.join()} went out, and nobody has allowed it`);
+        this.faults.push(`${allowedOnce.join()} was sent without permission`);
       if (
         allowedOnce.length > 0 &&
-        !world.ledger.entries.some(({ name }) => name === "remote.consent")
+        !harness.ledger.entries.some(({ name }) => name === "remote.consent")
       )
         this.faults.push("consent was used that is not in the ledger");
       yield { ...accepted };
@@ -244,8 +244,9 @@ export class OverlaySimulation {
     );
     const isRefused = error?.code === "limits_exceeded";
     if (isRefused !== (error !== undefined)) this.faults.push(`Ask ended with ${error?.code}`);
-    if (isRefused && open < 20) this.faults.push(`refused with ${open} queries under way`);
-    if (!isRefused && open >= 24) this.faults.push(`taken with ${open} queries under way`);
+    if (isRefused && open < 20) this.faults.push(`refused with ${open} queries running or waiting`);
+    if (!isRefused && open >= 24)
+      this.faults.push(`accepted with ${open} queries running or waiting`);
   }
 
   #respond(id: number, isApproved: boolean, by: Connection): void {
@@ -277,7 +278,7 @@ export class OverlaySimulation {
     return this.harness.events.filter((told) => told.kind === "finished");
   }
 
-  /** Lets everything come to its end: people who do not answer included. */
+  /** Lets everything run to its end, including users who do not answer. */
   async drain(): Promise<void> {
     for (let turn = 0; turn < 2_000 && this.finished().length < this.asked.length; turn += 1) {
       const next = this.pauses.at(0);
@@ -288,7 +289,7 @@ export class OverlaySimulation {
     await this.harness.settle();
   }
 
-  /** Asks for more than there are places: how many of them run. */
+  /** Asks more queries than can run, and returns the number that run. */
   async runningOfNine(): Promise<number> {
     this.harness.inference.script = streamForever;
     for (let at = 0; at < 9; at += 1) this.harness.overlay.ask(askRequest(), createCaller(":1.1"));
@@ -296,20 +297,20 @@ export class OverlaySimulation {
     return this.harness.inference.running;
   }
 
-  /** Everything that should not be: empty and 0 throughout once all has ended. */
+  /** Returns state that should not exist: empty and 0 after everything has ended. */
   leftovers() {
-    const { harness: world } = this;
+    const { harness } = this;
     return {
       faults: this.faults,
       oddStories: this.asked
-        .map((id) => world.eventSequence(id))
+        .map((id) => harness.eventSequence(id))
         .filter((story) => !wholeSequence.test(story)),
       oddIds: this.asked.filter((id, index) => id !== index + 1),
-      ofNobody: world.events.filter(({ id }) => !this.asked.includes(id)),
+      ofNobody: harness.events.filter(({ id }) => !this.asked.includes(id)),
       working: this.#working,
-      generating: world.inference.running,
+      generating: harness.inference.running,
       paused: this.pauses.count,
-      timers: world.clock.pending,
+      timers: harness.clock.pending,
     };
   }
 }
@@ -325,6 +326,6 @@ export const nothingLeft: ReturnType<OverlaySimulation["leftovers"]> = {
   timers: 0,
 };
 
-/** Finished once, and last; Started once before any token; asked only in between. */
+/** Valid signals: Finished once, and last; Started once before any token; questions only in between. */
 const wholeSequence =
   /^(started (needed\((consent|call)\) )*(a (b )?)?)?(completed|failed|cancelled|denied)\/[a-z_]+$/;

@@ -3,7 +3,7 @@ import { createServer, type Server, type Socket } from "node:net";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 
-/** One message of JSON-RPC, as it came. */
+/** One received JSON-RPC message. */
 export interface RawMessage {
   readonly id?: number | string;
   readonly method?: string;
@@ -14,19 +14,19 @@ export interface RawMessage {
 
 export interface RawPeer {
   readonly socket: Socket;
-  /** JSON with its end of line. */
+  /** Sends JSON with a line end. */
   readonly send: (value: unknown) => void;
-  /** A result for the request. */
+  /** Sends a result for the request. */
   readonly answer: (request: RawMessage, result: unknown) => void;
 }
 
-/** What an app does with a message; undefined: what a polite app of the older era does. */
+/** The app's reaction to a message; undefined: that of a correct app of an older MCP revision. */
 export type RawScript = (message: RawMessage, peer: RawPeer) => "handled" | undefined;
 
-/** An app without an SDK, which a test lets do what no SDK would. */
+/** An app without an SDK, which can misbehave as no SDK would. */
 export class RawApp implements AsyncDisposable {
   readonly received: RawMessage[] = [];
-  /** How often it was connected to. */
+  /** Number of accepted connections. */
   connections = 0;
   script: RawScript;
   readonly #listener: Server;
@@ -52,12 +52,12 @@ export class RawApp implements AsyncDisposable {
     this.#listener = createServer((socket) => this.#serve(socket));
   }
 
-  /** Of requests and notifications, in order. */
+  /** Methods of requests and notifications, in order. */
   get methods(): readonly (string | undefined)[] {
     return this.received.map(({ method }) => method);
   }
 
-  /** Connections that are open now; what came over the others has been seen to. */
+  /** Number of open connections; all data of the closed ones has been processed. */
   get openConnections(): number {
     return this.#sockets.size;
   }
@@ -84,7 +84,7 @@ export class RawApp implements AsyncDisposable {
       answer: ({ id }, result) => send({ jsonrpc: "2.0", id, result }),
     };
     const lines = createInterface({ input: socket });
-    // It passes on what befalls the socket.
+    // It forwards the socket's errors.
     lines
       .on("error", () => {})
       .on("line", (line) => {

@@ -9,24 +9,24 @@ import {
 } from "dbus-next";
 import type { TestSessionBus } from "./test-session-bus.ts";
 
-/** A call as it goes over the wire, with all that a polite client would not do. */
+/** A D-Bus call with all header fields, including combinations that a normal client would not send. */
 export interface RawCall {
   readonly destination: string;
   readonly path: string;
-  /** Undefined: the header has none. */
+  /** Undefined: the header has no interface. */
   readonly interface?: string;
   readonly member: string;
   readonly signature?: string;
   readonly body?: readonly unknown[];
   readonly isReplyUnwanted?: boolean;
-  /** No call: a signal to one connection, which any program may send in anybody's words. */
+  /** Sends a signal to one connection instead of a call, which any program may do with any content. */
   readonly isSignal?: boolean;
 }
 
-/** dbus-next as another program has it: an implementation of D-Bus that is not Berth's. */
+/** A client with dbus-next, a D-Bus implementation that is not Berth's. */
 export class RawBusClient implements AsyncDisposable {
   readonly name: string;
-  /** Answers and errors, also those that nobody waits for. */
+  /** Number of answers and errors, including unexpected ones. */
   repliesReceived = 0;
   readonly #bus: MessageBus;
 
@@ -45,13 +45,13 @@ export class RawBusClient implements AsyncDisposable {
     this.name = String(Reflect.get(bus, "name"));
   }
 
-  /** The out arguments; rejects with a DBusError. */
+  /** Returns the out arguments; rejects with a DBusError. */
   async call(call: RawCall): Promise<readonly unknown[]> {
     const answer = await this.#bus.call(messageOf(call));
     return answer?.body ?? [];
   }
 
-  /** The name of the error that the call ends with; fails where it ends well. */
+  /** Returns the name of the call's error; throws if the call succeeds. */
   async errorOf(call: RawCall): Promise<{ readonly name: string; readonly text: string }> {
     try {
       await this.call(call);
@@ -66,7 +66,7 @@ export class RawBusClient implements AsyncDisposable {
     this.#bus.send(messageOf(call));
   }
 
-  /** Leaves the bus in the middle of whatever is under way. */
+  /** Closes the connection with calls still pending. */
   disconnect(): void {
     this.#bus.disconnect();
   }

@@ -17,22 +17,25 @@ export const REMOTE_MODEL = "remote:cloud:test-model";
 export const LOCAL_MODEL = "tiny";
 
 export interface RemoteCompanionHarnessOptions {
-  /** Script of both models for a chat; undefined: they echo it. */
+  /** The reply of both sides to a chat request; undefined: they repeat the prompt. */
   readonly script?: (request: ProviderRequest) => ScriptedResponse | undefined;
   readonly environment?: Readonly<Record<string, string>>;
   /** False: the companion starts without the provider. */
   readonly isStarted?: boolean;
-  /** The provider records the key that it receives, and accepts any. */
+  /** If true, the provider accepts and records any key. */
   readonly acceptsAnyKey?: boolean;
-  /** PEM of further authorities that the companion trusts. */
+  /** PEM certificates that the companion trusts in addition to the provider's own. */
   readonly extraAuthorities?: readonly string[];
 }
 
-/** The real companion on a private bus, with a TLS provider, a stand-in for the system instance, and a frontend. */
+/**
+ * The real companion on its own bus, with a provider over TLS, a substitute for the system instance, and a user's
+ * frontend.
+ */
 export class RemoteCompanionHarness implements AsyncDisposable {
   readonly bus: TestSessionBus;
   readonly companion: CompanionProcess;
-  /** The user's home directory, which contains the companion's state. */
+  /** The folder of the companion's state. */
   readonly dataDir: string;
   readonly cloudProvider: TestProvider;
   readonly localProvider: TestProvider;
@@ -88,7 +91,7 @@ export class RemoteCompanionHarness implements AsyncDisposable {
     this.#cleanup = cleanup;
   }
 
-  /** Adds the provider with its key, and gives consent for prompts. */
+  /** Adds the provider with its key and gives consent to send prompts. */
   async configureProvider(): Promise<void> {
     await this.frontend.call(
       "Remote1",
@@ -106,17 +109,17 @@ export class RemoteCompanionHarness implements AsyncDisposable {
     await this.frontend.call("Remote1", "SetKey", "ss", "cloud", PROVIDER_KEY);
   }
 
-  /** Called before everything else is disposed. */
+  /** Runs a step before everything else is closed. */
   defer(step: () => unknown): void {
     this.#cleanup.defer(step);
   }
 
-  /** Another frontend on a separate connection. */
+  /** Connects another frontend on its own connection. */
   async connectFrontend(): Promise<FrontendClient> {
     return await FrontendClient.connect(this.bus.address);
   }
 
-  /** Streams a chat from the companion's port. */
+  /** Starts a streamed chat on the companion's port. */
   chat(model: string, text: string): HttpChat {
     return new HttpChat(this.companion.ready.url, {
       model,
@@ -134,18 +137,18 @@ export class RemoteCompanionHarness implements AsyncDisposable {
     return new HttpChat(this.companion.ready.url, undefined, path);
   }
 
-  /** Entries of the companion's ledger, even while it is in use: those of one name, or all. */
+  /** Entries of the companion's ledger, which may be in use; of this name, or all. */
   entries(name?: string): readonly TailEntry[] {
     using ledger = OfflineLedger.open(this.dataDir);
     return ledger.tail(1_000_000).filter(({ body }) => body.name === (name ?? body.name));
   }
 
-  /** Requests that the provider received. */
+  /** Chat requests that the provider received. */
   listChatRequests(): readonly ProviderRequest[] {
     return this.cloudProvider.requests.filter(({ path }) => path.endsWith("/chat/completions"));
   }
 
-  /** Calls Remote1; resolves to `answered`, or to the name of the error. */
+  /** Calls a method of Remote1 and returns `answered`, or the name of its error. */
   async getOutcome(
     member: string,
     signature: string,
@@ -154,7 +157,7 @@ export class RemoteCompanionHarness implements AsyncDisposable {
     return getCallOutcome(this.frontend.call("Remote1", member, signature, ...args));
   }
 
-  /** GetStatus: running queries, and those that wait for the user. */
+  /** Returns numbers from GetStatus: queries that run, and queries that wait for the user. */
   async countQueries(): Promise<{ readonly active: unknown; readonly pending: unknown }> {
     const [status] = await this.frontend.call("Overlay1", "GetStatus");
     if (!(status instanceof Map)) throw new Error("no status");
@@ -164,7 +167,7 @@ export class RemoteCompanionHarness implements AsyncDisposable {
     };
   }
 
-  /** `/metrics`, with each value by its name and labels. */
+  /** Returns the values of `/metrics` by name with labels. */
   async metrics(): Promise<ReadonlyMap<string, number>> {
     const { text } = await this.get("/metrics").result;
     const lines = text.split("\n").filter((line) => line !== "" && !line.startsWith("#"));
@@ -186,15 +189,15 @@ export interface HttpChatResult {
   readonly status: number;
   readonly headers: IncomingMessage["headers"];
   readonly text: string;
-  /** The code of the error in the body or in the stream; undefined if there was none. */
+  /** Error code from the answer's body or from an event of the stream; undefined if there was no error. */
   readonly code: string | undefined;
 }
 
-/** A request on a separate connection, which its client can close at any time. Without a body it is a GET. */
+/** A request on its own connection, which its client can close at any time. Without a body it is a GET. */
 export class HttpChat {
-  /** Resolves when a part of the body has arrived. Never rejects. */
+  /** Resolves when part of the body has arrived. Never rejects. */
   readonly begun: Promise<void>;
-  /** Never rejects: an answer that was abandoned or cut off resolves to its part so far. */
+  /** The result, even of an incomplete answer. Never rejects. */
   readonly result: Promise<HttpChatResult>;
   readonly #request;
 
@@ -235,7 +238,7 @@ export class HttpChat {
     this.#request.destroy();
   }
 
-  /** Returns the text of its events. */
+  /** Returns the text of all events. */
   async readAnswer(): Promise<string> {
     const { text } = await this.result;
     const pieces = text.matchAll(/"content":("(?:[^"\\]|\\.)*")/g);

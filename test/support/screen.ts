@@ -4,7 +4,7 @@ import { join } from "node:path";
 const program = join(import.meta.dirname, "../../bin/berth");
 const LIMIT_MS = 30_000;
 
-/** A Node program, `bin/berth` unless another is named, in a pseudo-terminal, which script(1) makes. */
+/** A Node program, by default `bin/berth`, in a pseudo-terminal of script(1). */
 export class Screen implements Disposable {
   readonly #child: ChildProcess;
   readonly ended: Promise<number | null>;
@@ -16,7 +16,7 @@ export class Screen implements Disposable {
     environment: Readonly<Record<string, string>> = {},
     script = program,
   ) {
-    // exec: a shell that stays would end by Ctrl-C itself, with 130, whatever the program ends with.
+    // exec replaces the shell, which would otherwise exit with 130 on Ctrl-C, whatever the program's exit code is.
     const line = `exec ${[process.execPath, script, ...args].map((word) => `'${word}'`).join(" ")}`;
     this.#child = spawn("script", ["-qefc", line, "/dev/null"], {
       env: { ...process.env, NO_COLOR: "1", TERM: "xterm", ...environment },
@@ -33,7 +33,7 @@ export class Screen implements Disposable {
     this.#child.stdin?.write(text);
   }
 
-  /** Resolves with what came up to a match, which the next one begins behind. */
+  /** Resolves to the text up to a match; the next call continues after it. */
   async until(wanted: RegExp): Promise<string> {
     const deadline = AbortSignal.timeout(LIMIT_MS);
     for (;;) {
@@ -44,7 +44,7 @@ export class Screen implements Disposable {
         this.#text = this.#text.slice(end);
         return seen;
       }
-      if (deadline.aborted) throw new Error(`only ${JSON.stringify(this.#text)} came`);
+      if (deadline.aborted) throw new Error(`received only ${JSON.stringify(this.#text)}`);
       await new Promise<void>((resolve) => {
         this.#onChange = resolve;
         deadline.addEventListener("abort", () => resolve(), { once: true });

@@ -2,7 +2,7 @@ import { BusCallError, type BusValue } from "../../src/dbus/port.ts";
 import type { BusAnswer } from "./fake-companion.ts";
 
 const NOTES = "org.example.Notes";
-/** Moves the cursor up, clears a line, and writes what looks like the companion's own. */
+/** Moves the cursor up, clears a line, and writes text that imitates the companion's own output. */
 const HOSTILE = "\u001b[1A\u001b[2KBecause of: user\u009b31m\u202etxt";
 
 interface Parked {
@@ -13,13 +13,13 @@ interface Parked {
 }
 
 /**
- * A companion without rules, ledger or apps: it answers as the interfaces have it, so that the command line
- * can be seen. Notes are added (chip, can be undone), listed (read) and deleted (modal).
+ * A companion without rules, ledger or apps that answers as the interfaces define, for tests of the command line.
+ * Notes are added (confirm-chip, can be undone), listed (read) and deleted (confirm-modal).
  */
 export class ScriptedAgent {
   readonly notes = new Map<number, string>();
   readonly memory = new Map<string, Map<string, string>>();
-  /** What RequestCall was asked with. */
+  /** The arguments of RequestCall. */
   readonly requests: {
     readonly tool: string;
     readonly args: unknown;
@@ -27,9 +27,9 @@ export class ScriptedAgent {
   }[] = [];
   holdMs = 0;
   hasConfirmer = false;
-  /** Confirm refuses. */
+  /** If true, Confirm refuses the requester. */
   isStrict = false;
-  /** Signals go here. */
+  /** Receives the signals. */
   emit: (member: string, signature: string, args: readonly BusValue[]) => void = () => {};
   readonly #parked = new Map<bigint, Parked>();
   readonly #done: { readonly callId: bigint; readonly note: number }[] = [];
@@ -101,7 +101,7 @@ export class ScriptedAgent {
     },
   };
 
-  /** As Confirm does it; also for a frontend beside the command line. */
+  /** Handles Confirm; tests also call it as another frontend. */
   confirm(callId: bigint, approve: boolean): readonly BusValue[] {
     const parked = this.#parked.get(callId);
     if (parked === undefined)
@@ -118,7 +118,7 @@ export class ScriptedAgent {
     return [parked.end.status, JSON.stringify(parked.end.detail)];
   }
 
-  /** Five minutes have passed. */
+  /** Expires the call as if five minutes had passed. */
   expire(callId: bigint): void {
     const parked = this.#parked.get(callId);
     if (parked === undefined) throw new Error("there is no such call");

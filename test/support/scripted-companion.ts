@@ -5,14 +5,14 @@ import type { BusAnswer } from "./fake-companion.ts";
 import type { ScriptedAgent } from "./scripted-agent.ts";
 import type { Emit } from "./scripted-overlay.ts";
 
-/** Answers to some of the methods of an interface, and where its signals go. */
+/** Answers to some of the methods of an interface, and a receiver for its signals. */
 export interface ScriptedInterface {
   readonly interface: string;
   readonly name: string;
   readonly scripted: { readonly methods: Readonly<Record<string, BusAnswer>>; emit: Emit };
 }
 
-/** Puts a scripted agent on a real bus. */
+/** Exports a scripted agent on a real bus. */
 export function serveScripted(agent: ScriptedAgent, busAddress: string): Promise<AsyncDisposable> {
   return serveInterfaces(busAddress, [
     {
@@ -23,13 +23,16 @@ export function serveScripted(agent: ScriptedAgent, busAddress: string): Promise
     {
       interface: "dev.assistant.Context1",
       name: "dev.assistant.Context1",
-      // Its signals are the agent's.
+      // The agent emits its own signals.
       scripted: { methods: agent.methods, emit: () => {} },
     },
   ]);
 }
 
-/** Puts scripted interfaces on a real bus, by another library than the one under test, as the XML files have them. */
+/**
+ * Exports scripted interfaces on a real bus with another D-Bus library than the one under test, as the XML files
+ * define them.
+ */
 export async function serveInterfaces(
   busAddress: string,
   served: readonly ScriptedInterface[],
@@ -81,7 +84,7 @@ async function answer(
   }
 }
 
-/** dbus-next has dictionaries as objects; all here are `a{sv}`. */
+/** dbus-next represents dictionaries as objects; all dictionaries here are `a{sv}`. */
 function fromLibrary(value: unknown): BusValue {
   if (
     typeof value === "string" ||
@@ -90,7 +93,8 @@ function fromLibrary(value: unknown): BusValue {
     typeof value === "number"
   )
     return value;
-  if (typeof value !== "object" || value === null) throw new TypeError("not in any signature here");
+  if (typeof value !== "object" || value === null)
+    throw new TypeError("a value of a type that no signature here has");
   const entries = Object.entries(value).map(([name, variant]: [string, unknown]) => {
     if (!(variant instanceof dbus.Variant)) throw new TypeError("not an a{sv}");
     const { signature, value: inside } = variant;

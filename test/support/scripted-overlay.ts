@@ -23,7 +23,7 @@ export const doneDetail = {
   calls: [],
 };
 
-/** One query, as a script plays it. */
+/** One query that a script answers. */
 export class ScriptedTurn {
   readonly id: bigint;
   readonly prompt: string;
@@ -52,7 +52,7 @@ export class ScriptedTurn {
     this.#emit("Token", "ts", [this.id, text]);
   }
 
-  /** Resolves with the person's answer. */
+  /** Resolves to the user's answer. */
   confirm(spec: object): Promise<boolean> {
     return new Promise((resolve) => {
       this.#respond = resolve;
@@ -65,14 +65,14 @@ export class ScriptedTurn {
     this.#emit("Finished", "tss", [this.id, status, JSON.stringify(detail)]);
   }
 
-  /** Resolves when somebody cancels it. */
+  /** Resolves when the query is cancelled. */
   untilCancelled(): Promise<void> {
     return new Promise((resolve) => {
       this.#cancel = resolve;
     });
   }
 
-  /** As Respond does it; also for another frontend. False: it waits for nobody. */
+  /** Handles Respond; tests also call it as another frontend. False: there is no open question. */
   respond(isApproved: boolean): boolean {
     const respond = this.#respond;
     this.#respond = undefined;
@@ -86,13 +86,13 @@ export class ScriptedTurn {
   }
 }
 
-/** A companion's overlay that plays what a test says. */
+/** A scripted overlay of a companion. */
 export class ScriptedOverlay {
   readonly turns: ScriptedTurn[] = [];
   readonly responses: boolean[] = [];
-  /** Those that were answered by their number. */
+  /** Answers with a question number. */
   readonly questions: unknown[] = [];
-  /** What a query does; it begins once the caller has its number. */
+  /** The behaviour of a query; it begins after the caller has the id. */
   script: (turn: ScriptedTurn) => void | Promise<void> = (turn) => {
     turn.started();
     turn.token("Hello ");
@@ -143,7 +143,7 @@ export class ScriptedOverlay {
   }
 }
 
-/** What waits where something that is not allowed would leave the machine. */
+/** A spec for consent. */
 export function consentSpec(more: object = {}): object {
   return {
     v: 1,
@@ -157,7 +157,7 @@ export function consentSpec(more: object = {}): object {
   };
 }
 
-/** What waits where a tool would be called. */
+/** A spec for a tool call. */
 export function callSpec(more: object = {}): object {
   return {
     v: 1,

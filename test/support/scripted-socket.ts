@@ -4,17 +4,17 @@ import type { ReceivedData, SocketCalls, SocketEvents } from "../../src/dbus/soc
 const { EAGAIN } = os.constants.errno;
 
 /**
- * The system calls of one socket, with results that a test scripts. A call of which nothing is scripted would block;
- * `send` accepts everything.
+ * The system calls of one socket with scripted results. A call without a script would block; `send` accepts
+ * everything.
  */
 export class ScriptedSocket implements SocketCalls {
   readonly connects: number[] = [];
-  /** How many bytes each `send` accepts, or its error. */
+  /** Number of bytes that each `send` accepts, or its error. */
   readonly sends: number[] = [];
   readonly receives: (ReceivedData | number)[] = [];
-  /** What `send` has accepted. */
+  /** The data that `send` has accepted. */
   readonly sent: { readonly text: string; readonly fds: readonly number[] }[] = [];
-  /** The calls that have to be in order. */
+  /** The calls whose order matters. */
   readonly log: string[] = [];
   sendCalls = 0;
   receiveCalls = 0;
@@ -60,7 +60,7 @@ export class ScriptedSocket implements SocketCalls {
     };
   }
 
-  /** The event loop reports an event. */
+  /** Reports an event like the event loop. */
   event(): void {
     this.#onEvent();
   }

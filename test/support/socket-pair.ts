@@ -20,7 +20,7 @@ const listen: (fd: number, backlog: number) => number = libc.func(
 );
 const shutdown: (fd: number, how: number) => number = libc.func("int shutdown(int fd, int how)");
 
-/** Two connected Unix sockets that do not block and that no child process inherits. */
+/** Returns two connected Unix sockets that do not block and that no child process inherits. */
 export function socketPair(): readonly [number, number] {
   const fds = new Int32Array(2);
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds) !== 0) {
@@ -29,12 +29,15 @@ export function socketPair(): readonly [number, number] {
   return [fds[0] ?? -1, fds[1] ?? -1];
 }
 
-/** Nothing more can be read from the socket, and its peer cannot write to it. */
+/** Shuts down reading: the socket gets no more data, and its peer cannot write to it. */
 export function endReading(fd: number): void {
   if (shutdown(fd, 0) !== 0) throw new Error(`shutdown failed with ${koffi.errno()}`);
 }
 
-/** A socket that listens at a path and accepts no connection: after `backlog` and one more, connecting has to wait. */
+/**
+ * Returns a socket that listens at a path and accepts no connection: after `backlog` connections and one more,
+ * connecting has to wait.
+ */
 export function listenWithoutAccepting(path: string, backlog: number): number {
   const fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
   const address = socketAddress(path);

@@ -3,7 +3,7 @@ import { FdTransport } from "../../src/dbus/fd-transport.ts";
 import { loadSocketCalls } from "../../src/dbus/koffi-socket-calls.ts";
 import { socketPair } from "./socket-pair.ts";
 
-/** One end of a socket pair: a transport, and what has arrived at it. */
+/** One end of a socket pair: a transport, and the data that it has received. */
 export class SocketPeer implements Disposable {
   readonly transport: FdTransport;
   readonly fds: number[] = [];
@@ -16,7 +16,7 @@ export class SocketPeer implements Disposable {
     this.transport = transport;
   }
 
-  /** Begins to read. */
+  /** Starts reading. */
   start(): this {
     this.transport.start({
       onFds: (fds) => this.fds.push(...fds),
@@ -36,7 +36,7 @@ export class SocketPeer implements Disposable {
     return Buffer.concat(this.#chunks).toString("latin1");
   }
 
-  /** Resolves when the system has accepted it all, or never will. */
+  /** Resolves when the system has accepted all data, or never will. */
   write(data: Buffer | string, fds: readonly number[] = []): Promise<void> {
     const bytes = typeof data === "string" ? Buffer.from(data, "latin1") : data;
     return new Promise((resolve) => this.transport.write(bytes, fds, resolve));
@@ -48,7 +48,7 @@ export class SocketPeer implements Disposable {
   }
 }
 
-/** Two ends that are connected, neither of which reads yet. */
+/** Creates two connected ends, neither of which reads yet. */
 export async function socketPeers(): Promise<readonly [SocketPeer, SocketPeer]> {
   const calls = await loadSocketCalls();
   const [left, right] = socketPair();

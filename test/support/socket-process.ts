@@ -3,11 +3,11 @@ import { FdTransport } from "../../src/dbus/fd-transport.ts";
 import { loadSocketCalls } from "../../src/dbus/koffi-socket-calls.ts";
 
 /**
- * A process of its own at the other end of a socket, which is its descriptor 3.
+ * A separate process at the other end of a socket, which is its descriptor 3.
  *
- * `half-message` is a bus that agrees to everything, answers the first message with the first bytes of one with three
- * descriptors, and prints `written`. `receive` prints how many descriptors have arrived and how the connection ended. `echo`
- * sends everything back, after a promise.
+ * The mode `half-message` is a bus that accepts every handshake line, answers the first message with the first bytes of a
+ * message with three descriptors, and prints `written`. `receive` prints how many descriptors have arrived and how the
+ * connection ended. `echo` sends all data back from a promise callback.
  */
 const [mode] = process.argv.slice(2);
 const transport = new FdTransport(await loadSocketCalls(), 3);

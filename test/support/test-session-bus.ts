@@ -6,7 +6,7 @@ import path from "node:path";
 import { createInterface } from "node:readline";
 import { killProcess, processesWith } from "./processes.ts";
 
-/** How a client program ended. */
+/** The result of a client program. */
 export interface ClientRun {
   readonly code: number | null;
   readonly stdout: string;
@@ -14,24 +14,24 @@ export interface ClientRun {
 }
 
 export interface SessionBusOptions {
-  /** Activation files, `<name>.service`, by their name with the ending. */
+  /** Activation files by name, `<name>.service`. */
   readonly services?: Readonly<Record<string, string>>;
-  /** What programs that the bus starts have, beside PATH. */
+  /** Environment of programs that the bus starts, in addition to PATH. */
   readonly environment?: Readonly<Record<string, string>>;
-  /** `<limit name="…">` of dbus-daemon, beside its own. */
+  /** `<limit name="…">` elements of dbus-daemon, in addition to its own. */
   readonly limits?: Readonly<Record<string, number>>;
-  /** Whose bus it is, where this process may choose that; everybody is let in then. */
+  /** User that runs the bus, if this process may choose it; every user may connect then. */
   readonly user?: number;
 }
 
 /**
- * A private session bus: a real dbus-daemon of this test alone, and the clients that desktops have, run
- * against it. Nothing of the machine's own buses is touched.
+ * A private session bus: a real dbus-daemon for one test, with standard clients that run against it. The machine's
+ * own buses are not used.
  */
 export class TestSessionBus implements AsyncDisposable {
   /** `unix:path=…,guid=…`. */
   readonly address: string;
-  /** What a program needs to find this bus and no other. */
+  /** The environment with which a program finds this bus and no other. */
   readonly environment: Readonly<Record<string, string>>;
   readonly #dir: string;
   readonly #daemon: ChildProcess;
@@ -81,7 +81,7 @@ export class TestSessionBus implements AsyncDisposable {
     return this.#daemon.pid;
   }
 
-  /** Ends the bus as a crash would; `[Symbol.asyncDispose]` still cleans up. */
+  /** Kills the bus like a crash; `[Symbol.asyncDispose]` still cleans up. */
   async kill(): Promise<void> {
     await terminate(this.#daemon, "SIGKILL");
   }
@@ -89,13 +89,13 @@ export class TestSessionBus implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     for (const monitor of this.#monitors) await terminate(monitor, "SIGTERM");
     await terminate(this.#daemon, "SIGTERM");
-    // What it has started may be about to connect still, and would not hear of its end.
+    // A program that the bus has started may still be connecting, and would not notice the end of the bus.
     const starter = `DBUS_STARTER_ADDRESS=unix:path=${this.#dir}/`;
     for (const pid of await processesWith(starter)) killProcess(pid);
     await rm(this.#dir, { recursive: true, force: true });
   }
 
-  /** One more activation file, `<name>.service`; what the bus starts from now on has `environment` too. */
+  /** Adds an activation file, `<name>.service`; programs that the bus starts from now on also have `environment`. */
   async install(
     file: string,
     text: string,
@@ -109,7 +109,7 @@ export class TestSessionBus implements AsyncDisposable {
     await this.gdbusCall(...bus, "org.freedesktop.DBus.ReloadConfig");
   }
 
-  /** Any program, with this bus as its session bus. */
+  /** Runs any program with this bus as its session bus. */
   async run(program: string, args: readonly string[], input = ""): Promise<ClientRun> {
     const child = spawn(program, args, {
       env: { PATH: process.env["PATH"], LC_ALL: "C", ...this.environment },
@@ -121,14 +121,14 @@ export class TestSessionBus implements AsyncDisposable {
         output[name] += text;
       });
     }
-    child.stdin.on("error", () => {}).end(input); // it may end without having read
+    child.stdin.on("error", () => {}).end(input); // the program may exit without reading its input
     const code = await new Promise<number | null>((resolve, reject) => {
       child.once("error", reject).once("close", resolve);
     });
     return { code, ...output };
   }
 
-  /** `gdbus call`; `member` with its interface. The answer is GVariant text: `('berth 0.1.0',)`. */
+  /** Runs `gdbus call`; `member` includes its interface. The answer is GVariant text: `('berth 0.1.0',)`. */
   async gdbusCall(
     name: string,
     object: string,
@@ -136,7 +136,7 @@ export class TestSessionBus implements AsyncDisposable {
     ...args: readonly string[]
   ): Promise<string> {
     const target = ["--session", "--dest", name, "--object-path", object, "--method", member];
-    // `--` since an argument may begin with a minus.
+    // `--` allows arguments that begin with a minus.
     return getOutput(await this.run("gdbus", ["call", ...target, "--", ...args]));
   }
 
@@ -145,7 +145,7 @@ export class TestSessionBus implements AsyncDisposable {
     return getOutput(await this.run("gdbus", ["introspect", ...target, "--xml"]));
   }
 
-  /** The out arguments, as busctl writes them in JSON. */
+  /** Returns the out arguments in busctl's JSON form. */
   async busctlCall(
     name: string,
     object: string,
@@ -189,9 +189,9 @@ export class TestSessionBus implements AsyncDisposable {
   }
 }
 
-/** What a client program made of an error reply. */
+/** An error reply as a client program reported it. */
 export class BusClientError extends Error {
-  /** Undefined where the program does not say it (busctl tells the text only). */
+  /** Undefined if the program does not report it (busctl prints only the text). */
   readonly busName: string | undefined;
   readonly text: string;
 
@@ -218,7 +218,7 @@ export class BusMonitor implements AsyncDisposable {
     });
   }
 
-  /** The first line that fits, also one that has come already. */
+  /** Resolves to the first line that matches, including earlier lines. */
   line(pattern: RegExp, timeoutMs = 10_000): Promise<string> {
     return new Promise((resolve, reject) => {
       const stop = () => {
@@ -253,7 +253,7 @@ function getOutput(run: ClientRun): string {
 async function firstLine(daemon: ChildProcess): Promise<string> {
   if (!daemon.stdout) throw new Error("its output is not read");
   for await (const line of createInterface({ input: daemon.stdout })) return line;
-  return await new Promise<never>(() => {}); // it ended, which its own event tells
+  return await new Promise<never>(() => {}); // the process has exited, which its own event reports
 }
 
 async function terminate(child: ChildProcess, signal: NodeJS.Signals): Promise<void> {
@@ -263,7 +263,7 @@ async function terminate(child: ChildProcess, signal: NodeJS.Signals): Promise<v
   await closed;
 }
 
-/** As the session.conf that dbus ships: everything is allowed, and the limits are far away. */
+/** The session.conf that D-Bus ships: everything is allowed, and the limits are high. */
 function buildConfig(
   dir: string,
   services: string,

@@ -25,21 +25,21 @@ import { ControlPlaneHarness } from "./control-plane-harness.ts";
 import { FakeBuildControl } from "./fake-build-control.ts";
 import type { FakeImage } from "./fake-engine.ts";
 
-/** So much virtual time passes in each pause: fast enough to wait for, slow enough to leave the cores alone. */
+/** Virtual time per pause: enough for fast tests, with little load on the cores. */
 const STEP_MS = 500;
 const PAUSE_MS = 4;
 
 /**
- * Berth's tools as a companion has them: its MCP client on a real socket, the server of the tools behind it,
- * the real API on a real store, and the real reconcilers on an engine in memory, whose time runs fast.
+ * Berth's tools in a companion's environment: its MCP client on a real socket, the server of the tools, the real
+ * API on a real store, and the real reconcilers on an engine in memory with accelerated time.
  */
 export class ToolHarness implements AsyncDisposable {
   readonly world: ControlPlaneHarness;
   readonly folder: string;
   readonly apps: McpApps;
-  /** What a call failed with that nobody expected; the end of the world throws it. */
+  /** Unexpected errors of calls, which are thrown at the end of the test. */
   readonly #unexpected: unknown[] = [];
-  /** What the tools take for the person's own credential. */
+  /** The credential that the tools use. */
   target: { url: string; token: string | undefined; instance?: string };
   #tools: ToolServer;
   readonly #api: FastifyInstance;
@@ -132,7 +132,7 @@ export class ToolHarness implements AsyncDisposable {
     await this.#tools.listen(this.socket);
   }
 
-  /** As after a crash of the server of the tools: another process on the same files. */
+  /** Restarts the server of the tools on the same files, as after a crash. */
   async restart(waitMs?: number): Promise<void> {
     await this.#tools[Symbol.asyncDispose]();
     this.#tools = this.#toolServer(waitMs);
@@ -148,7 +148,7 @@ export class ToolHarness implements AsyncDisposable {
     return this.apps.call(address, tool, args, new AbortController().signal);
   }
 
-  /** The structured result of a call that is to succeed. */
+  /** Returns the structured result of a call, which must succeed. */
   async callExpectingSuccess(tool: string, args: JsonObject = {}): Promise<JsonObject> {
     const result = await this.call(tool, args);
     if (result.isError || !result.structured)
@@ -156,7 +156,7 @@ export class ToolHarness implements AsyncDisposable {
     return result.structured;
   }
 
-  /** What a call that is to fail says. */
+  /** Returns the message of a call, which must fail. */
   async callExpectingError(tool: string, args: JsonObject = {}): Promise<string> {
     const { isError, content } = await this.call(tool, args);
     const text = JSON.stringify(content);
@@ -164,7 +164,7 @@ export class ToolHarness implements AsyncDisposable {
     return text;
   }
 
-  /** Calls what the manifest says takes a call back, with what its map makes of it. */
+  /** Calls the compensation of a tool with the arguments that its map computes. */
   async undo(tool: string, args: JsonObject, result: JsonObject): Promise<JsonObject> {
     const compensation = this.compensation(tool, args, result);
     if (typeof compensation === "string") throw new Error(`no undo of ${tool}: ${compensation}`);

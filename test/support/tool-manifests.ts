@@ -1,4 +1,4 @@
-/** Manifests for tests, as their files hold them. */
+/** Manifests for tests, as JSON documents. */
 
 export type Document = Record<string, unknown>;
 
@@ -11,7 +11,7 @@ export function objectSchema(
   return { type: "object", required, additionalProperties: false, properties };
 }
 
-/** A notes app with the contract's bounds, and an undo that fits. */
+/** A notes app with the limits of the specification and a valid undo. */
 export function notesManifest(changes: Document = {}): Document {
   return {
     svc_manifest: 1,
@@ -44,7 +44,7 @@ export function notesManifest(changes: Document = {}): Document {
   };
 }
 
-/** A manifest whose one tool has this schema. */
+/** A manifest with one tool that has this schema. */
 export function withSchema(schema: unknown): Document {
   const tool = { name: "do", tier: "read", description: "Does it.", input_schema: schema };
   return notesManifest({ tools: [tool] });

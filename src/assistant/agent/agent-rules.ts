@@ -1,11 +1,11 @@
-/** What the user has set for the agent bus, in the companion's configuration; read anew for each call. */
+/** The user's settings for the agent bus from the companion's configuration, read again for each call. */
 export interface AgentRules {
-  /** No call is taken; `denied` with `paused`. */
+  /** If true, every call is `denied` with `paused`. */
   readonly isPaused: boolean;
-  /** App ids: `denied` with `app_disabled`. */
+  /** App ids; their calls are `denied` with `app_disabled`. */
   readonly disabledApps: ReadonlySet<string>;
-  /** `app_id/tool`: `denied` with `tool_disabled`. */
+  /** `app_id/tool`; calls are `denied` with `tool_disabled`. */
   readonly disabledTools: ReadonlySet<string>;
-  /** strict: the process that asked for a call may not confirm it, by whatever connection. */
+  /** strict: the process that requested a call may not confirm it, on any of its connections. */
   readonly confirm: "any" | "strict";
 }

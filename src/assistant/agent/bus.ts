@@ -14,11 +14,11 @@ const callOptions = { actor: "s", provenance: "as" } as const;
 export interface ServeAgentOptions {
   readonly bus: Bus;
   readonly service: AgentService;
-  /** What Ping answers: `berth 0.1.0`. */
+  /** The answer to Ping, such as `berth 0.1.0`. */
   readonly daemon: string;
 }
 
-/** Puts the agent on the bus. The function that it returns takes it off. */
+/** Exports the agent on the bus. The returned function removes it. */
 export function serveAgent(options: ServeAgentOptions): () => void {
   const { bus, service } = options;
   const remove = bus.serve(PATH, buildAgentInterface(options));
@@ -34,13 +34,16 @@ export function serveAgent(options: ServeAgentOptions): () => void {
   };
 }
 
-/** To whoever listens: any frontend may show a prompt, and has to drop it when another one was quicker. */
+/**
+ * Emits a signal to all listeners: every frontend may show a prompt, and must close it when another one answered
+ * first.
+ */
 function emit(bus: Bus, name: string, args: readonly BusValue[]): void {
   bus.emit({ path: PATH, interface: INTERFACE, name, args }, undefined);
 }
 
 function buildAgentInterface({ bus, service, daemon }: ServeAgentOptions): ServedInterface {
-  /** Connections that have asked to confirm, and whose leaving is waited for. */
+  /** Connections that have registered to confirm and whose disconnection is watched. */
   const confirmers = new Set<string>();
   return {
     name: INTERFACE,
@@ -98,7 +101,7 @@ function buildAgentInterface({ bus, service, daemon }: ServeAgentOptions): Serve
   };
 }
 
-/** Call ids are numbers that JSON holds exactly; what is larger has never been one. */
+/** Call ids are safe integers; a larger number was never assigned. */
 function parseCallId(value: BusValue | undefined): number | undefined {
   return typeof value === "bigint" && value <= BigInt(Number.MAX_SAFE_INTEGER)
     ? Number(value)
@@ -108,7 +111,7 @@ function parseCallId(value: BusValue | undefined): number | undefined {
 const unknownCallDetail: CallDetail = {
   v: 1,
   code: "unknown_call",
-  message: "there has never been a call of this number",
+  message: "there is no call with this number",
   app_id: "",
   tool: "",
 };
@@ -117,7 +120,7 @@ function noSuchCallError(): AssistantError {
   return new AssistantError("not_found", unknownCallDetail.message);
 }
 
-/** The bus has checked the types. */
+/** The bus has already checked the types. */
 function toText(value: BusValue | undefined): string {
   return typeof value === "string" ? value : "";
 }

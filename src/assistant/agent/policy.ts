@@ -1,36 +1,36 @@
 import type { Tier } from "./port.ts";
 
 /**
- * Who may have a tool called without being asked. Pure, and all in this file, so that it can be read as the
- * table that it is. A provenance chain says what led to a call: labels `kind[:detail]`, the requester's own
- * first, then what the bus saw itself.
+ * Decides if a tool call may run without confirmation. All rules are pure functions in this file, so that the table
+ * can be read in one place. A provenance chain lists what led to a call as labels `kind[:detail]`: first those that
+ * the requester claims, then those that the bus observed itself.
  */
 
-/** The kinds of label that are trusted, whatever their detail; every other kind is not, nor is "". */
+/** Label kinds that are trusted with any detail. Every other kind is untrusted, and so is "". */
 export const trustedProvenance: readonly string[] = ["user", "system"];
 
 export type Trust =
   /** Every label is of a trusted kind. */
   | "trusted"
-  /** At least one is not. */
+  /** At least one label is of another kind. */
   | "untrusted"
-  /** Nobody has said anything. */
+  /** The chain is empty. */
   | "unknown";
 
 export interface PolicyDecision {
   readonly trust: Trust;
-  /** What the tool's tier comes to for this chain. */
+  /** The tool's tier after the chain is taken into account. */
   readonly effective: Tier;
-  /** run: at once. The others wait for a person. */
+  /** run: at once. The others wait for the user's confirmation. */
   readonly disposition: "run" | "confirm-chip" | "confirm-modal";
-  /** How long the button has to be held, so that nobody clicks it in passing; 0: a click. */
+  /** Milliseconds that the user must hold the button, to prevent accidental clicks; 0: a click. */
   readonly holdMs: number;
 }
 
-/** How long a person holds a button for what cannot be taken back and comes from who knows where. */
+/** Hold time for an irreversible call with an untrusted chain. */
 const HOLD_MS = 1_500;
 
-/** From the weakest to the strongest, in each row and in each column: no cell is weaker than its neighbours before it. */
+/** Ordered from the weakest to the strongest in each row and column: no cell is weaker than a cell before it. */
 const policyTable: Readonly<Record<Tier, Readonly<Record<Trust, Omit<PolicyDecision, "trust">>>>> =
   {
     read: {
@@ -60,15 +60,15 @@ export function assessTrust(chain: readonly string[]): Trust {
   return chain.every(isTrustedLabel) ? "trusted" : "untrusted";
 }
 
-/** By its kind, letter by letter: `User`, ` user` and `users` are kinds that nobody knows. */
+/** Compares the kind exactly: `User`, ` user` and `users` are unknown kinds. */
 function isTrustedLabel(label: string): boolean {
   const [kind = ""] = label.split(":", 1);
   return trustedProvenance.includes(kind);
 }
 
 /**
- * The chain that decides: the claim, extended by what the bus saw, and never shortened. A sandboxed
- * program cannot speak for the user, whatever it claims.
+ * Returns the chain that the policy applies to: the claimed labels plus what the bus observed. It is never
+ * shortened. A sandboxed program cannot act as the user, whatever it claims.
  */
 export function extendChain(
   claimed: readonly string[] | undefined,
@@ -80,18 +80,18 @@ export function extendChain(
   return chain.includes(observed) ? chain : [...chain, observed];
 }
 
-/** A chain is for a person to read. */
+/** The user reads the chain, so it must be short. */
 const LABELS_MAX = 32;
 const LABEL_BYTES_MAX = 128;
 
 /**
- * Why a claimed chain is not taken; undefined: it is. One that is too long is refused and never cut: the
- * label that was left out could have been the one that mattered.
+ * Returns the reason why a claimed chain is refused; undefined if it is accepted. A chain that is too long is
+ * refused, not cut, because the missing label could be the untrusted one.
  */
 export function findChainProblem(claimed: readonly string[] | undefined): string | undefined {
   if (claimed === undefined) return undefined;
   if (claimed.length > LABELS_MAX)
-    return `the provenance has ${claimed.length} labels, and may have ${LABELS_MAX}`;
+    return `the provenance has ${claimed.length} labels; at most ${LABELS_MAX} are allowed`;
   const long = claimed.findIndex((label) => Buffer.byteLength(label) > LABEL_BYTES_MAX);
   return long === -1
     ? undefined

@@ -1,57 +1,63 @@
 import type { Caller } from "../caller.ts";
 
 /**
- * The agent bus as its transports see it: tools that apps declare, calls of them by tier and provenance,
- * confirmation, and undo. Every path is in the ledger before anything happens.
+ * The agent bus for its transports: tools that apps declare, calls decided by tier and provenance, confirmation and
+ * undo. The ledger records each step before it has an effect.
  *
- * What goes wrong with a call is no error here but a disposition, `failed` or `denied`, with a code in the
- * detail. AssistantErrors are left for what is no call at all: `forbidden`, `not_found`, `busy`.
+ * A failed or refused call is not an error but a disposition, `failed` or `denied`, with a code in the detail.
+ * AssistantErrors are for requests that are not calls: `forbidden`, `not_found`, `busy`.
  */
 export interface AgentService {
-  /** Every tool of every app whose manifest is good, ordered by app and name. */
+  /** Returns the tools of all apps with a valid manifest, ordered by app and name. */
   listTools(): readonly ToolRecord[];
 
-  /** The tools that a wish in plain words is about, best first; at most 20, and none that has nothing of it. */
+  /**
+   * Returns at most 20 tools that match a request in plain language, best first; tools without any match are left
+   * out.
+   */
   discover(query: string, signal: AbortSignal): Promise<readonly ToolRecord[]>;
 
-  /** Runs a call, parks it for confirmation, or says why neither. */
+  /** Runs a call, parks it for confirmation, or refuses it. */
   requestCall(request: CallRequest, caller: Caller, signal: AbortSignal): Promise<CallAnswer>;
 
   /**
-   * The calls that wait for a person, oldest first, as `confirmationRequested` told of each; to a sandboxed
-   * app those that it asked for itself. Of many with large arguments the oldest only, up to 4 MiB.
+   * Returns the calls that wait for confirmation, oldest first, with the specs that `confirmationRequested`
+   * reported; a sandboxed app gets only its own. If the arguments are large, only the oldest calls up to 4 MiB.
    */
   listParked(caller: Caller): readonly ConfirmationSpec[];
 
   /**
-   * Ends the waiting of a parked call. Exactly one of any number of callers decides; the others get the
-   * same answer with `replayed`. Rejects with `forbidden` where this caller may not confirm this call. A call
-   * that there is not is `failed` with `unknown_call`.
+   * Approves or declines a parked call. If several callers answer, exactly one decides, and the others get the same
+   * result with `replayed`. Rejects with `forbidden` if this caller may not confirm this call. Resolves to `failed`
+   * with `unknown_call` if there is no such call.
    */
   confirm(callId: number, approve: boolean, caller: Caller): Promise<CallResult>;
 
   /**
-   * Takes a parked call back in the name of whoever asked for it, who needs no right to confirm for that: it
-   * ends as one that was declined. One that somebody else is answering is waited for, and keeps that end. Resolves
-   * to how the call ended, whoever ended it. Rejects with `forbidden` where somebody else has asked for the call.
+   * Declines a parked call for its requester, who needs no right to confirm for that. If another caller is already
+   * answering, waits for that result. Resolves to the result of the call. Rejects with `forbidden` if another
+   * caller requested the call.
    */
   withdraw(callId: number, requester: Caller): Promise<CallResult>;
 
-  /** Reverts the last call that can be. Rejects with `forbidden` for an app that did not ask for that call. */
+  /** Reverts the last call that can be undone; a sandboxed app reverts only its own calls. */
   undo(caller: Caller): Promise<UndoReport>;
 
-  /** Leaves that call as it is for good, so that the one before it comes next. */
+  /** Leaves that call as it is for good, so that the next Undo reverts the one before it. */
   undoSkip(callId: number, caller: Caller): Promise<UndoReport>;
 
-  /** From now on only this connection may confirm, until `callerGone`. `busy` where another one is it. */
+  /**
+   * From now on only this connection may confirm, until `handleDisconnect`. Throws `busy` if another connection has
+   * registered.
+   */
   registerConfirmer(caller: Caller): void;
 
-  /** Accepts what the app's tool has become; `not_found` where it is not what `digest` names. */
+  /** Accepts the changed definition of a tool. Rejects with `not_found` if `digest` is not its current one. */
   approveTool(appId: string, tool: string, digest: string, caller: Caller): Promise<void>;
 
   handleDisconnect(connection: string): void;
 
-  /** The function that it returns ends the subscription. */
+  /** Returns a function that ends the subscription. */
   subscribe(listener: AgentListener): () => void;
 }
 
@@ -62,25 +68,25 @@ export interface AgentListener {
 
 export type Tier = "read" | "write" | "destructive";
 
-/** An array of these is what ListTools and Discover answer. */
+/** One element of the JSON array that ListTools and Discover return. */
 export interface ToolRecord {
   readonly app_id: string;
   readonly name: string;
   readonly tier: Tier;
   readonly description: string;
   readonly undoable: boolean;
-  /** Discover only: how well it fits, larger is better; comparable within one answer. */
+  /** Only in Discover: relevance, larger is better; comparable within one answer only. */
   readonly score?: number;
 }
 
 export interface CallRequest {
   readonly appId: string;
   readonly tool: string;
-  /** As it came: JSON text. */
+  /** JSON text as received. */
   readonly argsJson: string;
-  /** Who wants it, in the requester's own words; told to people, never trusted. */
+  /** The requester's description of who wants the call. It is displayed and never trusted. */
   readonly actor: string | undefined;
-  /** The chain of what led to this call, as the requester claims it; undefined: it says nothing. */
+  /** The provenance chain that the requester claims; undefined if it claims none. */
   readonly provenance: readonly string[] | undefined;
 }
 
@@ -130,36 +136,36 @@ export const deniedCodes = [
 ] as const;
 export type DeniedCode = (typeof deniedCodes)[number];
 
-/** detail_json. Members that have no value are left out, `null` stands for a result that is null. */
+/** The JSON document detail_json. Members without a value are left out; `null` is a result that is null. */
 export interface CallDetail {
   readonly v: 1;
   /** `ok` for an executed call, `confirm` for a parked one. */
   readonly code: "ok" | "confirm" | FailedCode | DeniedCode;
-  /** One line for a person. */
+  /** One line for the user. */
   readonly message: string;
   readonly app_id: string;
   readonly tool: string;
   readonly tier?: Tier;
   readonly effective_tier?: Tier;
   readonly chain?: readonly string[];
-  /** Of an executed call: the structured result where the tool gave one. */
+  /** The structured result of an executed call, if the tool returned one. */
   readonly result?: unknown;
-  /** Of an executed call: the content blocks of MCP, as the tool gave them. */
+  /** The MCP content blocks of an executed call, as the tool returned them. */
   readonly content?: readonly unknown[];
-  /** Of `invalid_args`: JSON Pointers into the arguments, and what is wrong there. */
+  /** With `invalid_args`: JSON Pointers into the arguments, each with its error. */
   readonly errors?: readonly ArgumentError[];
   readonly undoable?: boolean;
   /** The compensation that Undo would call. */
   readonly undo?: { readonly tool: string; readonly args: JsonObject };
-  /** RFC 3339; of a parked call. */
+  /** RFC 3339; only for a parked call. */
   readonly expires_at?: string;
-  /** The digest that ApproveTool takes, where the code is `manifest_changed`. */
+  /** With `manifest_changed`: the digest that ApproveTool accepts. */
   readonly digest?: string;
-  /** The entry that stands before the act; absent where it could not be written. */
+  /** The ledger entry that precedes the effect; missing if it could not be written. */
   readonly ledger?: LedgerReference;
-  /** From the dispatch to the result. */
+  /** Milliseconds from the dispatch to the result. */
   readonly ms?: number;
-  /** This answer was given before. */
+  /** The same answer was given before. */
   readonly replayed?: true;
 }
 
@@ -175,14 +181,14 @@ export interface LedgerReference {
 
 export type JsonObject = { readonly [name: string]: unknown };
 
-/** spec_json: all that a person needs to decide. */
+/** The JSON document spec_json, with everything that the user needs to decide. */
 export interface ConfirmationSpec {
   readonly v: 1;
   readonly call_id: number;
   readonly app_id: string;
   readonly app_name: string;
   readonly tool: string;
-  /** The tool's, in a few words: from its manifest, else its name. */
+  /** The tool's title from its manifest, else its name. */
   readonly title: string;
   readonly description: string;
   readonly args: JsonObject;
@@ -190,7 +196,7 @@ export interface ConfirmationSpec {
   readonly chain: readonly string[];
   /** One row for each argument, in the order of the schema. */
   readonly diff: readonly DiffRow[];
-  /** Which tool takes it back, where one does. */
+  /** The name of the compensation, or null if the call cannot be undone. */
   readonly undo: string | null;
   readonly caller: {
     readonly app: string | null;
@@ -198,22 +204,22 @@ export interface ConfirmationSpec {
     readonly actor: string | null;
   };
   readonly expires_at: string;
-  /** How long a button has to be held; 0: a click. */
+  /** Milliseconds that the user must hold the button; 0: a click. */
   readonly hold_ms: number;
-  /** sha256 of the tool's declaration, to which the call is pinned. */
+  /** sha256 of the tool's declaration. The call is refused if the declaration changes. */
   readonly digest: string;
 }
 
 export interface DiffRow {
   /** JSON Pointer into the arguments. */
   readonly path: string;
-  /** Of the schema: title, else the property's name. */
+  /** The title from the schema, else the property's name. */
   readonly label: string;
   readonly type: "string" | "number" | "boolean" | "null" | "array" | "object";
   readonly value: unknown;
 }
 
-/** report_json. */
+/** The JSON document report_json. */
 export interface UndoReport {
   readonly v: 1;
   readonly status: "undone" | "failed" | "skipped" | "nothing";
@@ -223,9 +229,9 @@ export interface UndoReport {
   readonly compensation: { readonly tool: string; readonly args: JsonObject } | null;
   readonly result: unknown;
   readonly error: { readonly code: FailedCode | DeniedCode; readonly message: string } | null;
-  /** How often this compensation has been tried. */
+  /** Number of times that this compensation was tried. */
   readonly attempts: number;
-  /** Calls that can still be undone. */
+  /** Number of calls that can still be undone. */
   readonly remaining: number;
   readonly ledger: LedgerReference | null;
 }

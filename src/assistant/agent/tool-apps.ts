@@ -1,31 +1,31 @@
 import type { FailedCode, JsonObject } from "./port.ts";
 
 /**
- * The apps behind the tools, as the agent calls them: MCP over the app's socket, with activation. An app
- * that hangs, dies, floods or answers nonsense costs its own call, and nothing else.
+ * The apps that provide the tools, connected by MCP over their sockets and started on demand. An app that hangs,
+ * dies, floods or sends invalid answers only fails its own call.
  */
 export interface ToolApps {
   /**
-   * Connects, starting the app where it is not there and `isActivatable`, and resolves to what its tool
-   * `name` is now; undefined: it has no such tool. Remembered for a connection, and asked anew when the app
-   * says that its list has changed. Rejects with ToolAppError: `app_unavailable`, `activation_timeout`,
-   * `transport_closed`, `timeout`, `bad_result`.
+   * Connects, starts the app if it is not running and `isActivatable`, and resolves to its current tool `name`;
+   * undefined if it has no such tool. The tool list is cached per connection and read again when the app reports a
+   * change. Rejects with ToolAppError: `app_unavailable`, `activation_timeout`, `transport_closed`, `timeout`,
+   * `bad_result`.
    */
   getDefinition(app: AppAddress, name: string, signal: AbortSignal): Promise<LiveTool | undefined>;
 
   /**
-   * Calls the tool, after `definition` has been asked. Never sent twice: a connection that is lost on the way
-   * is `transport_closed`, and whether the tool ran is not known. Rejects with ToolAppError; an abort sends a
-   * cancellation and rejects with the signal's reason.
+   * Calls the tool; `getDefinition` must have been called before. A call is never sent twice: if the connection is
+   * lost meanwhile, the error is `transport_closed`, and it is unknown whether the tool ran. Rejects with
+   * ToolAppError; an abort sends a cancellation and rejects with the signal's reason.
    */
   call(app: AppAddress, name: string, args: JsonObject, signal: AbortSignal): Promise<ToolResult>;
 
-  /** Whether there is a connection just now; makes none. */
+  /** True if there is a connection now; does not connect. */
   isConnected(appId: string): boolean;
 
   /**
-   * Whether a call has anybody to go to: a connection, a socket, or a way to start the app. Connects to nobody
-   * and starts nothing, so that a person is not asked about what cannot happen.
+   * True if the app is connected, has a socket, or can be started. Does not connect or start anything; it prevents
+   * a confirmation prompt for a call that cannot run.
    */
   isReachable(app: AppAddress): Promise<boolean>;
 }
@@ -41,14 +41,14 @@ export interface LiveTool {
 }
 
 export interface ToolResult {
-  /** structuredContent; undefined: the tool gave none. */
+  /** The structuredContent of the result; undefined if the tool returned none. */
   readonly structured: JsonObject | undefined;
   readonly content: readonly unknown[];
-  /** The tool itself says that it failed; the content says why. */
+  /** The tool reports that it failed; the content gives the reason. */
   readonly isError: boolean;
 }
 
-/** `message` is one line without a path; an app's own words are cut to 500 characters, in one line. */
+/** `message` is one line without paths; text from the app is cut to 500 characters. */
 export class ToolAppError extends Error {
   readonly code: Extract<
     FailedCode,

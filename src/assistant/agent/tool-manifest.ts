@@ -1,11 +1,11 @@
 import type { JsonObject, Tier } from "./port.ts";
 
-/** A manifest that has been read and found good: defaults are filled in. */
+/** A valid manifest with its defaults filled in. */
 export interface AppManifest {
   readonly appId: string;
-  /** For people: the manifest's `name`, else the id. */
+  /** Display name: the manifest's `name`, else the id. */
   readonly name: string;
-  /** For people, and for finding its tools. */
+  /** Displayed to users and used by tool discovery. */
   readonly description?: string;
   readonly isActivatable: boolean;
   readonly tools: readonly ToolDeclaration[];
@@ -13,43 +13,43 @@ export interface AppManifest {
 
 export interface ToolDeclaration {
   readonly name: string;
-  /** For people: the declaration's `title`, else its name. */
+  /** Display name: the declaration's `title`, else its name. */
   readonly title: string;
-  /** A declaration without one is `destructive`. */
+  /** Defaults to `destructive`. */
   readonly tier: Tier;
   readonly description: string;
   readonly inputSchema: JsonObject;
   readonly undo: UndoDeclaration | undefined;
-  /** sha256 of the declaration's canonical JSON, 64 hex digits: a call is pinned to it. */
+  /** sha256 of the declaration's canonical JSON, 64 hex digits. A call is refused if it changes. */
   readonly digest: string;
 }
 
 export interface UndoDeclaration {
-  /** Of the same app. */
+  /** A tool of the same app. */
   readonly tool: string;
-  /** Argument of the compensation to the expression that gives it. */
+  /** Maps each argument of the compensation to the expression that computes it. */
   readonly map: ReadonlyMap<string, UndoExpression>;
 }
 
-/** `$input.title`, `$result.note.id`: where to read, and the fields to go through, one or more. */
+/** `$input.title`, `$result.note.id`: a source and a path of one or more fields. */
 export interface UndoExpression {
   readonly from: "input" | "result";
   readonly fields: readonly string[];
 }
 
-/** What is wrong with a manifest; `pointer` is a JSON Pointer into it, "" for all of it. */
+/** A fault in a manifest. `pointer` is a JSON Pointer into it, "" for the whole document. */
 export interface ManifestFault {
   readonly pointer: string;
   readonly message: string;
-  /** error: the manifest is rejected whole. warning: it is taken. */
+  /** error: the whole manifest is rejected. warning: it is accepted. */
   readonly severity: "error" | "warning";
 }
 
-/** The tools that there are, kept up to date with the manifests on the disk. */
+/** The declared tools, kept up to date with the manifests on the disk. */
 export interface ToolRegistry {
   /** Ordered by app id. */
   apps(): readonly AppManifest[];
   find(appId: string): AppManifest | undefined;
-  /** Grows with every change. */
+  /** Increases with every change. */
   readonly version: number;
 }

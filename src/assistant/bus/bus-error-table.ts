@@ -3,12 +3,12 @@ import type { AssistantErrorCode } from "../assistant-error.ts";
 const standard = (name: string) => `org.freedesktop.DBus.Error.${name}`;
 const own = (name: string) => `dev.assistant.Error.${name}`;
 
-/** What nobody expected; its text stays in the log. */
+/** An unexpected error; its details are only in the log. */
 export const FAILED = own("Failed");
-/** The daemon ends, and the call with it. */
+/** The daemon is shutting down and cancels the call. */
 export const CANCELLED = own("Cancelled");
 
-/** Every code of the assistant, as a caller on the session bus sees it. */
+/** Maps every error code of the assistant to its D-Bus error name. */
 export const busErrorTable: Readonly<Record<AssistantErrorCode, string>> = {
   invalid_request: standard("InvalidArgs"),
   unsupported_parameter: standard("NotSupported"),

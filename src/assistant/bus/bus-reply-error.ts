@@ -1,10 +1,10 @@
-/** An error that the caller sees as it stands: its D-Bus name, and one line. */
+/** An error that is sent to the caller unchanged: its D-Bus name and one line of text. */
 export class BusReplyError extends Error {
   readonly busName: string;
 
   constructor(busName: StandardError, text: string) {
     super(text);
-    this.name = "BusFault";
+    this.name = "BusReplyError";
     this.busName = `org.freedesktop.DBus.Error.${busName}`;
   }
 }

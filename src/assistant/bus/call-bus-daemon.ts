@@ -4,10 +4,13 @@ import type { BusValue } from "../../dbus/port.ts";
 export const BUS_NAME = "org.freedesktop.DBus";
 export const BUS_PATH = "/org/freedesktop/DBus";
 
-/** The bus answers in a millisecond, or is as good as dead. */
+/** The bus daemon answers within a millisecond; one that takes this long is not responding. */
 const TIMEOUT_MS = 10_000;
 
-/** Asks the bus itself. Text arguments only, but for RequestName's flags. Rejects as `SessionBus.call` does. */
+/**
+ * Calls a method of the bus daemon. Arguments are strings, or numbers for the flags of RequestName. Rejects like
+ * `SessionBus.call`.
+ */
 export function callBusDaemon(
   bus: BusConnection,
   member: string,

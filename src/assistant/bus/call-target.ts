@@ -2,23 +2,26 @@ import { toText } from "../../dbus/bus-values.ts";
 import type { Frame } from "../../dbus/frame-reader.ts";
 import type { BusValue, BusVariant } from "../../dbus/port.ts";
 import { BusReplyError } from "./bus-reply-error.ts";
-import { buildIntrospection } from "./introspection.ts";
 import type { ObjectNode, ObjectTree, ServedObject } from "./object-tree.ts";
 import type { MethodDescription } from "./parse-interface-file.ts";
 import type { BusMethod } from "./port.ts";
 import { INTROSPECTABLE, PEER, PROPERTIES, standardInterfaces } from "./standard-interfaces.ts";
 
-/** What a call means: a method, and what runs it. */
+/** The method that a call refers to, and its implementation. */
 export interface CallTarget {
   readonly description: MethodDescription;
   readonly run: BusMethod;
 }
 
+const DOCTYPE =
+  '<!DOCTYPE node PUBLIC "-//freedesktop//DTD D-BUS Object Introspection 1.0//EN"\n' +
+  ' "http://www.freedesktop.org/standards/dbus/1.0/introspect.dtd">\n';
+
 const emptyNode: ObjectNode = { interfaces: new Map(), children: [] };
 
 /**
- * Finds what is called. Throws BusFault `UnknownObject`, `UnknownInterface` or `UnknownMethod`, and
- * `InvalidArgs` where the arguments are not of the method's types.
+ * Finds the method that a message calls. Throws BusReplyError `UnknownObject`, `UnknownInterface` or
+ * `UnknownMethod`, and `InvalidArgs` if the arguments do not have the method's types.
  */
 export function findCallTarget(
   frame: Frame,
@@ -27,7 +30,7 @@ export function findCallTarget(
 ): CallTarget {
   const { path = "", member = "" } = frame;
   const node = objects.at(path);
-  // Every path of a program answers Peer, as D-Bus has it.
+  // D-Bus requires that Peer works with every path.
   if (!node && frame.interface !== PEER) {
     throw new BusReplyError(
       "UnknownObject",
@@ -70,7 +73,7 @@ function findTargetIn(
   throw new BusReplyError("UnknownMethod", `the interface ${name} has no method ${member}`);
 }
 
-/** D-Bus lets a caller leave the interface out. The object's own come first. */
+/** D-Bus allows calls without an interface. The object's own interfaces come first. */
 function findTargetByMember(
   node: ObjectNode,
   member: string,
@@ -85,7 +88,10 @@ function findTargetByMember(
   const [target, other] = own.length > 0 ? own : standard;
   if (!target) throw new BusReplyError("UnknownMethod", `the object has no method ${member}`);
   if (other) {
-    throw new BusReplyError("UnknownMethod", `more than one interface has ${member}: name the one`);
+    throw new BusReplyError(
+      "UnknownMethod",
+      `more than one interface has ${member}: name the interface`,
+    );
   }
   return target;
 }
@@ -143,7 +149,7 @@ function readProperties(node: ObjectNode, interfaceName: string): BusValue {
 
 function refuseToSet(node: ObjectNode, interfaceName: string, name: string): never {
   readProperty(node, interfaceName, name);
-  throw new BusReplyError("PropertyReadOnly", `the property ${name} can only be read`);
+  throw new BusReplyError("PropertyReadOnly", `the property ${name} is read-only`);
 }
 
 function readVariant({ description, served }: ServedObject, name: string): BusVariant | undefined {
@@ -152,7 +158,7 @@ function readVariant({ description, served }: ServedObject, name: string): BusVa
   return property && read && { signature: property.signature, value: read() };
 }
 
-/** An empty name means any of them, as D-Bus has it. The standard interfaces have no properties. */
+/** In D-Bus, an empty name means all interfaces. The standard interfaces have no properties. */
 function findObjects(node: ObjectNode, interfaceName: string): ServedObject[] {
   if (interfaceName === "") return [...node.interfaces.values()];
   if (standardInterfaces.some(({ name }) => name === interfaceName)) return [];
@@ -161,4 +167,15 @@ function findObjects(node: ObjectNode, interfaceName: string): ServedObject[] {
     throw new BusReplyError("UnknownInterface", `the object has no interface ${interfaceName}`);
   }
   return [object];
+}
+
+/**
+ * Returns the XML for Introspect: the object's interfaces as in their files, the standard interfaces, and the child
+ * nodes.
+ */
+function buildIntrospection(node: ObjectNode): string {
+  const interfaces = [...node.interfaces.values()].map(({ description }) => description.xml);
+  const standard = standardInterfaces.map(({ xml }) => xml);
+  const children = [...node.children].toSorted().map((name) => `  <node name="${name}"/>`);
+  return `${DOCTYPE}<node>\n${[...interfaces, ...standard, ...children].join("\n")}\n</node>\n`;
 }

@@ -7,27 +7,30 @@ export interface ServedObject {
 }
 
 export interface ObjectNode {
-  /** By their names; none for a path that only leads to others. */
+  /** Interfaces by name; empty if the path only has children. */
   readonly interfaces: ReadonlyMap<string, ServedObject>;
-  /** The next part of each path below this one. */
+  /** The next element of each path below this one. */
   readonly children: Iterable<string>;
 }
 
 interface TreeNode {
   readonly interfaces: Map<string, ServedObject>;
-  /** How many objects are below each child. */
+  /** Number of objects below each child. */
   readonly children: Map<string, number>;
 }
 
-/** The objects on the bus, by their paths. */
+/** The objects on the bus by path. */
 export class ObjectTree {
   readonly #nodes = new Map<string, TreeNode>();
 
-  /** Throws a TypeError where the path has this interface already. The function takes it off, once. */
+  /**
+   * Adds an interface to a path. Throws TypeError if the path already has it. The returned function removes it;
+   * further calls have no effect.
+   */
   add(path: string, object: ServedObject): () => void {
     const { name } = object.description;
     if (this.#nodes.get(path)?.interfaces.has(name)) {
-      throw new TypeError(`${path} has the interface ${name} already`);
+      throw new TypeError(`${path} already has the interface ${name}`);
     }
     this.#node(path).interfaces.set(name, object);
     for (const [parent, child] of listAncestors(path)) {
@@ -72,7 +75,7 @@ export class ObjectTree {
   }
 }
 
-/** Every path above, with the part that leads on: `/a/b` has [/a, b] and [/, a]. */
+/** Returns every ancestor path with the name of its child on the way: `/a/b` has [/a, b] and [/, a]. */
 function listAncestors(path: string): [string, string][] {
   const parts = path.split("/").filter((part) => part !== "");
   return parts.map((part, index) => [`/${parts.slice(0, index).join("/")}`, part]);

@@ -21,17 +21,17 @@ import type { Bus, BusSignal, ServedInterface } from "./port.ts";
 import { readInterfaces } from "./read-interfaces.ts";
 import { Router } from "./router.ts";
 
-/** As much as the HTTP endpoint takes. */
+/** The same limit as the HTTP endpoint. */
 const BODY_BYTES_MAX = 4 * 2 ** 20;
-/** Read in about 50 ms. Texts to embed and options are far fewer. */
+/** This many values are read in about 50 ms. Texts to embed and options have far fewer. */
 const VALUES_MAX = 128 * 1024;
-/** A person, or a program that does a person's work, stays far below; a loop without a pause does not. */
+/** Interactive programs stay far below these limits; a loop without a pause exceeds them. */
 const defaultPeerLimits: PeerLimits = {
   calls: { burst: 400, perSecond: 200 },
   runningMax: 64,
   heldBytesMax: 32 * 2 ** 20,
 };
-/** How long calls that are under way may take to end, once they have been told to. */
+/** Time that running calls have to end after they were aborted. */
 const SHUTDOWN_TIMEOUT_MS = 2_000;
 
 const DO_NOT_QUEUE = 4;
@@ -39,36 +39,40 @@ const PRIMARY_OWNER = 1;
 const ALREADY_OWNER = 4;
 
 export interface OpenBusOptions {
-  /** As `sessionBusAddress` has it. */
+  /** The result of `sessionBusAddress`. */
   readonly address: string;
   readonly logger: Logger;
   readonly clock: Clock;
   readonly signal?: AbortSignal;
-  /** Of who may call; undefined: the user that this process runs as. */
+  /** The user whose processes may call; defaults to the user of this process. */
   readonly uid?: number;
-  /** Undefined: that of the machine. */
+  /** Defaults to /proc of this machine. */
   readonly processFiles?: ProcessFiles;
   readonly limits?: PeerLimits;
 }
 
-/** The session bus as a daemon has it: names, objects, and whoever calls. */
+/** A daemon's connection to the session bus: names, objects and callers. */
 export interface OpenBus extends Bus, AsyncDisposable {
-  /** `:1.42`. */
+  /** The unique connection name, such as `:1.42`. */
   readonly uniqueName: string;
-  /** Resolves when the connection is lost or was closed. Everything under way has been aborted then. */
+  /** Resolves when the connection is lost or was closed. All running calls have been aborted by then. */
   readonly closed: Promise<void>;
-  /** Rejects with an AssistantError `busy` where another program has the name. Serve first. */
+  /**
+   * Requests a well-known name; call `serve` first. Rejects with AssistantError `busy` if another program owns the
+   * name.
+   */
   requestName(name: string): Promise<void>;
   /**
-   * Who a connection is that is called, and may never call. Rejects with BusFault `AccessDenied` for another user's
-   * and for one that cannot be looked at, with BusCallError where the bus does not answer.
+   * Identifies a connection that this process wants to call, and that may never call itself. Rejects with
+   * BusReplyError `AccessDenied` for another user's connection and for one that cannot be identified, and with
+   * BusCallError if the bus does not answer.
    */
   identifyConnection(connection: string): Promise<Caller>;
 }
 
 /**
- * Connects the daemon. Rejects with BusCallError as `connectSessionBus` does: `NoServer`, `NotSupported`
- * where descriptors cannot be passed.
+ * Connects the daemon. Rejects with BusCallError like `connectSessionBus`: `NoServer`, or `NotSupported` if file
+ * descriptors cannot be passed.
  */
 export async function openBus(options: OpenBusOptions): Promise<OpenBus> {
   const bus = new ServingBus(options);
@@ -94,7 +98,7 @@ class ServingBus implements OpenBus {
     this.#interfaces = readInterfaces();
     this.#router = new Router({
       objects: this.#objects,
-      peerOf: (connection) => this.#getPeer(connection),
+      getPeer: (connection) => this.#getPeer(connection),
       machineId: readMachineId,
       logger: options.logger,
     });
@@ -112,7 +116,7 @@ class ServingBus implements OpenBus {
       ...(options.signal ? { signal: options.signal } : {}),
       receiver: {
         onCall: (call, bus) => {
-          // Who watches the bus may call before this has heard that it is connected.
+          // A client that watches the bus may call before openConnection resolves.
           this.#connection ??= bus;
           this.#router.onCall(call, bus);
         },
@@ -121,10 +125,10 @@ class ServingBus implements OpenBus {
     });
     this.#connection = connection;
     void this.#handleLoss(connection);
-    // One rule for everybody who leaves: one for each caller would cost a question before each first answer.
+    // One match rule for all disconnects; a rule per caller would cost a round trip before each first answer.
     const rule = `type='signal',sender='${BUS_NAME}',path='${BUS_PATH}',interface='${BUS_NAME}',member='NameOwnerChanged'`;
-    for (const who of ["arg1=''", "arg2=''"])
-      await callBusDaemon(connection, "AddMatch", [`${rule},${who}`], this.#shutdown.signal);
+    for (const filter of ["arg1=''", "arg2=''"])
+      await callBusDaemon(connection, "AddMatch", [`${rule},${filter}`], this.#shutdown.signal);
     this.#times.startRecording();
   }
 
@@ -142,7 +146,7 @@ class ServingBus implements OpenBus {
     if (answer === PRIMARY_OWNER || answer === ALREADY_OWNER) return;
     throw new AssistantError(
       "busy",
-      `another program has the name ${name} on the session bus: a companion of this user is running already`,
+      `another program owns the name ${name} on the session bus: a companion of this user is already running`,
     );
   }
 
@@ -159,7 +163,7 @@ class ServingBus implements OpenBus {
       const implemented = Object.keys(served[kind]).toSorted();
       if (described.join() !== implemented.join()) {
         throw new TypeError(
-          `${served.name} has the ${kind} ${described.join(", ")}, and not ${implemented.join(", ")}`,
+          `${served.name} must implement the ${kind} ${described.join(", ")}, but implements ${implemented.join(", ")}`,
         );
       }
     }
@@ -203,9 +207,9 @@ class ServingBus implements OpenBus {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    this.#shutDown(new DOMException("the companion is ending", "AbortError"));
+    this.#shutDown(new DOMException("the companion is shutting down", "AbortError"));
     using limit = createTimeLimit(new AbortController().signal, SHUTDOWN_TIMEOUT_MS);
-    await raceWithAbort(this.#router.waitUntilIdle(), limit.signal).catch(() => {}); // they had their time
+    await raceWithAbort(this.#router.waitUntilIdle(), limit.signal).catch(() => {}); // Calls that are still running after the limit are ignored.
     await this.#connection?.[Symbol.asyncDispose]();
   }
 
@@ -243,7 +247,7 @@ class ServingBus implements OpenBus {
   async #handleLoss(connection: BusConnection): Promise<void> {
     await connection.closed;
     const err = connection.lossError;
-    if (err) this.#options.logger.warn({ err }, "the connection to the session bus has failed");
+    if (err) this.#options.logger.warn({ err }, "the connection to the session bus failed");
     this.#shutDown(new DOMException("the session bus was lost", "AbortError"));
     this.#onClosed();
   }
@@ -259,7 +263,9 @@ class ServingBus implements OpenBus {
 
   #handleDisconnect(connection: string): void {
     this.#times.recordDisconnect(connection);
-    this.#peers.get(connection)?.disconnect(new DOMException("the caller has gone", "AbortError"));
+    this.#peers
+      .get(connection)
+      ?.disconnect(new DOMException("the caller has disconnected", "AbortError"));
     this.#peers.delete(connection);
     const watchers = this.#watchers.get(connection) ?? [];
     this.#watchers.delete(connection);
@@ -267,12 +273,12 @@ class ServingBus implements OpenBus {
       try {
         watcher();
       } catch (error) {
-        this.#options.logger.error({ err: error }, "releasing what a connection had failed");
+        this.#options.logger.error({ err: error }, "a disconnect callback failed");
       }
     }
   }
 
-  /** For a connection that has never called: it may have left before anybody asked for it. */
+  /** Handles a connection that never called: it may have disconnected before the callback was registered. */
   async #checkPresence(connection: string): Promise<void> {
     try {
       const { signal } = this.#shutdown;
@@ -284,7 +290,7 @@ class ServingBus implements OpenBus {
       );
       if (isThere === false) this.#handleDisconnect(connection);
     } catch {
-      // The bus is lost or left, and with it goes everybody.
+      // The bus connection is lost or closed, which ends all connections anyway.
     }
   }
 
@@ -297,14 +303,16 @@ class ServingBus implements OpenBus {
 }
 
 function getAbortReason(signal: AbortSignal): Error {
-  return signal.reason instanceof Error ? signal.reason : new Error("it is ending");
+  return signal.reason instanceof Error
+    ? signal.reason
+    : new Error("the companion is shutting down");
 }
 
-/** Of the machine, or of the D-Bus that was there before systemd. */
+/** Reads the id from systemd's file, or from the older file of D-Bus. */
 async function readMachineId(): Promise<string> {
   for (const file of ["/etc/machine-id", "/var/lib/dbus/machine-id"]) {
     const text = (await readFile(file, "utf8").catch(() => "")).trim();
     if (/^[0-9a-f]{32}$/.test(text)) return text;
   }
-  throw new Error("the machine has no id");
+  throw new Error("the machine has no machine id");
 }

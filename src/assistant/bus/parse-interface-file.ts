@@ -1,11 +1,11 @@
-/** What a bus interface has, read from the file that also introspection tells. */
+/** A bus interface, read from the file that Introspect also returns. */
 export interface InterfaceDescription {
   readonly name: string;
   readonly methods: ReadonlyMap<string, MethodDescription>;
-  /** Signature of the arguments. */
+  /** Signature of the arguments by signal name. */
   readonly signals: ReadonlyMap<string, string>;
   readonly properties: ReadonlyMap<string, PropertyDescription>;
-  /** `<interface …>…</interface>`, as the file has it. */
+  /** The text `<interface …>…</interface>` from the file. */
   readonly xml: string;
 }
 
@@ -27,8 +27,8 @@ interface Element {
 }
 
 /**
- * Reads the interfaces of an introspection file. The files are Berth's own, so this takes the XML that they
- * are made of and no more. Throws a TypeError that says what is wrong with one.
+ * Reads the interfaces of an introspection file. It supports only the XML of Berth's own files. Throws a TypeError
+ * that describes the fault.
  */
 export function parseInterfaceFile(text: string): InterfaceDescription[] {
   const blocks = text.match(/^[ \t]*<interface\b[\s\S]*?<\/interface>/gm) ?? [];
@@ -49,7 +49,7 @@ export function parseInterfaceFile(text: string): InterfaceDescription[] {
 
 function parseProperty(element: Element): PropertyDescription {
   if (getRequiredAttribute(element, "access") !== "read") {
-    throw new TypeError(`the property ${getRequiredAttribute(element, "name")} can be written`);
+    throw new TypeError(`the property ${getRequiredAttribute(element, "name")} must be read-only`);
   }
   return { signature: getRequiredAttribute(element, "type") };
 }
@@ -84,7 +84,7 @@ function parseElement(xml: string): Element {
   const open: Element[] = [root];
   const tags = /<!--[\s\S]*?-->|<(\/?)([\w.]+)((?:\s+[\w.]+="[^"]*")*)\s*(\/?)>/g;
   for (const [, closing, name = "", attributes = "", selfClosing] of xml.matchAll(tags)) {
-    if (name === "") continue; // a comment
+    if (name === "") continue; // The match is a comment.
     const parent = open.at(-1) ?? root;
     if (closing === "/") {
       if (parent.name !== name) throw new TypeError(`</${name}> closes <${parent.name}>`);

@@ -4,16 +4,16 @@ import { type RateLimit, TokenBucket } from "../../base/token-bucket.ts";
 import type { Caller } from "../caller.ts";
 import { BusReplyError } from "./bus-reply-error.ts";
 
-/** What one connection may ask for. */
+/** Limits for one connection. */
 export interface PeerLimits {
   readonly calls: RateLimit;
   /** Calls that run at the same time. */
   readonly runningMax: number;
-  /** Bodies of calls that wait or run, together. */
+  /** Total size of the bodies of waiting and running calls. */
   readonly heldBytesMax: number;
 }
 
-/** A connection that has called, until it leaves the bus. */
+/** A connection that has called, until it disconnects. */
 export class Peer {
   readonly connection: string;
   readonly #limits: PeerLimits;
@@ -34,23 +34,23 @@ export class Peer {
     this.#limits = options.limits;
     this.#bucket = new TokenBucket(options.limits.calls, options.clock);
     this.#identify = () => options.identify(this.#disconnected.signal);
-    // Every call under way listens: many of them are no leak.
+    // Each running call adds a listener, so the default warning at ten listeners does not apply.
     setMaxListeners(0, this.#disconnected.signal);
   }
 
-  /** Aborts when the connection goes away, and when the daemon ends. */
+  /** Aborts when the connection closes or the daemon shuts down. */
   get signal(): AbortSignal {
     return this.#disconnected.signal;
   }
 
-  /** Throws BusFault `LimitsExceeded` where the connection calls too fast. */
+  /** Throws BusReplyError `LimitsExceeded` if the connection exceeds its call rate. */
   checkRate(): void {
     if (this.#bucket.tryConsume()) return;
     const { perSecond } = this.#limits.calls;
     throw new BusReplyError("LimitsExceeded", `more than ${perSecond} calls a second: slow down`);
   }
 
-  /** Asked once; again where the bus did not answer. Rejects as `identify` does. */
+  /** Identifies the caller and caches the result; a failure of the bus is not cached. Rejects like `identify`. */
   caller(): Promise<Caller> {
     if (!this.#identity) {
       const identity = this.#identify();
@@ -62,16 +62,25 @@ export class Peer {
     return this.#identity;
   }
 
-  /** Keeps a body until it is disposed. Throws BusFault `LimitsExceeded` where the connection has too many. */
+  /**
+   * Reserves memory for a body until the result is disposed. Throws BusReplyError `LimitsExceeded` if the
+   * connection holds too much.
+   */
   reserveBytes(bytes: number): Disposable {
     if (this.#heldBytes + bytes > this.#limits.heldBytesMax) {
-      throw new BusReplyError("LimitsExceeded", "too much has been sent that is not answered yet");
+      throw new BusReplyError(
+        "LimitsExceeded",
+        "too many bytes of unanswered calls: wait for an answer",
+      );
     }
     this.#heldBytes += bytes;
     return { [Symbol.dispose]: () => (this.#heldBytes -= bytes) };
   }
 
-  /** Runs until it is disposed. Throws BusFault `LimitsExceeded` where as many run as may. */
+  /**
+   * Counts a running call until the result is disposed. Throws BusReplyError `LimitsExceeded` if too many calls
+   * run.
+   */
   startCall(): Disposable {
     if (this.#running >= this.#limits.runningMax) {
       throw new BusReplyError(

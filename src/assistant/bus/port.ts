@@ -2,39 +2,39 @@ import type { BusValue } from "../../dbus/port.ts";
 import type { Caller } from "../caller.ts";
 
 /**
- * The session bus as the rooms' adapters see it: objects with methods, properties and signals. What an
- * interface has, and with which signatures, stands in `dbus/interfaces/`; arguments have been checked
- * against that, and the caller has been identified, before a method here is called.
+ * The session bus for the adapters of the modules: objects with methods, properties and signals. The files in
+ * `dbus/interfaces/` define the interfaces with their signatures; before a method is called here, its arguments
+ * were checked against them and the caller was identified.
  */
 export interface Bus {
   /**
-   * Puts an object on the bus. Throws a TypeError where a method or property of the interface's file has
-   * no implementation, or one has no place in the file. The function that it returns takes it off.
+   * Exports an object. Throws TypeError if a method or property of the interface's file is not implemented, or an
+   * implemented one is not in the file. The returned function removes the object.
    */
   serve(path: string, served: ServedInterface): () => void;
 
   /**
-   * Sends a signal, to one connection or (undefined) to whoever listens. Arguments are checked against the
-   * interface's file. Never throws, also not for a connection that is gone.
+   * Sends a signal to one connection or, if `to` is undefined, to all subscribers. Arguments are checked against
+   * the interface's file. Never throws, even if the connection is gone.
    */
   emit(signal: BusSignal, to: string | undefined): void;
 
-  /** Calls back once, when this connection has left the bus; soon where it has left already. */
+  /** Calls back once, when this connection has left the bus; soon if it has already left. */
   onDisconnect(connection: string, callback: () => void): () => void;
 }
 
 export interface ServedInterface {
-  /** As in `dbus/interfaces/`. */
+  /** A name from `dbus/interfaces/`. */
   readonly name: string;
   readonly methods: { readonly [name: string]: BusMethod };
-  /** Read anew each time. `Version` included. */
+  /** Read again at each access. `Version` must be included. */
   readonly properties: { readonly [name: string]: () => BusValue };
 }
 
 /**
- * Resolves to the out arguments, in their order. An AssistantError goes to the caller as the error table
- * has it; anything else as `dev.assistant.Error.Failed` without its text. A descriptor (`h`) that is returned belongs to
- * the bus from then on, which closes it when it has been sent, or could not be; one among the arguments
+ * Resolves to the out arguments in their order. An AssistantError is sent to the caller under the name in the error
+ * table; any other error becomes `dev.assistant.Error.Failed` without its text. A file descriptor (`h`) among the
+ * results belongs to the bus, which closes it after sending it or if it cannot be sent; one among the arguments
  * belongs to the method.
  */
 export type BusMethod = (call: BusCall) => Promise<readonly BusValue[]> | readonly BusValue[];
@@ -42,11 +42,11 @@ export type BusMethod = (call: BusCall) => Promise<readonly BusValue[]> | readon
 export interface BusCall {
   readonly caller: Caller;
   readonly args: readonly BusValue[];
-  /** Aborts when the caller's connection goes away, and when the daemon ends. */
+  /** Aborts when the caller's connection closes or the daemon shuts down. */
   readonly signal: AbortSignal;
   /**
-   * Calls back once, when the answer has been handed to the bus or is not to come: what is emitted from then on
-   * reaches the caller after it.
+   * Calls back once, after the answer was handed to the bus or will not be sent. Signals that are emitted from then
+   * on reach the caller after the answer.
    */
   readonly whenAnswered: (callback: () => void) => void;
 }

@@ -1,10 +1,13 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { type InterfaceDescription, parseInterfaceFile } from "./parse-interface-file.ts";
 
-/** They are shipped; this lies three folders below the package, both in the source tree and in the built one. */
+/**
+ * The files ship with the package. This module is three folders below the package root, both in the source tree and
+ * in the build.
+ */
 const folder = new URL("../../../dbus/interfaces/", import.meta.url);
 
-/** Every interface of `dbus/interfaces/`, by its name. */
+/** Returns every interface of `dbus/interfaces/` by name. */
 export function readInterfaces(): ReadonlyMap<string, InterfaceDescription> {
   const files = readdirSync(folder).filter((name) => name.endsWith(".xml"));
   const found = files.flatMap((name) =>

@@ -1,7 +1,7 @@
 import type { BusDictionary, BusValue } from "../../dbus/port.ts";
 import { AssistantError } from "../assistant-error.ts";
 
-/** What options (`a{sv}`) may have: the D-Bus type of each name. */
+/** The options (`a{sv}`) that a method accepts: the D-Bus type of each name. */
 export type OptionTypes = Readonly<Record<string, keyof OptionValues>>;
 
 interface OptionValues {
@@ -18,9 +18,8 @@ export type ParsedOptions<Types extends OptionTypes> = {
 };
 
 /**
- * Options by a table of names and types. Throws `invalid_request`, with the name as its parameter, for one that
- * the table does not have or that is of another type: a misspelt option that is passed over would change
- * what happens without a word.
+ * Reads options by a table of names and types. Throws `invalid_request`, with the name as its parameter, for an
+ * option that is not in the table or has another type: silently ignoring a misspelt option would change the result.
  */
 export function readOptions<Types extends OptionTypes>(
   types: Types,
@@ -38,7 +37,7 @@ export function readOptions<Types extends OptionTypes>(
     if (signature !== types[name]) {
       throw new AssistantError(
         "invalid_request",
-        `the option ${quoteName(name)} is of the type ${quoteName(signature)} and has to be ${quoteName(types[name] ?? "")}`,
+        `the option ${quoteName(name)} has the type ${quoteName(signature)} and must have ${quoteName(types[name] ?? "")}`,
         { param: name },
       );
     }
@@ -53,7 +52,7 @@ function isDictionary(value: BusValue | undefined): value is BusDictionary {
 }
 
 function describeKnown(names: readonly string[]): string {
-  return names.length > 0 ? `there are ${names.join(", ")}` : "there are none";
+  return names.length > 0 ? `known options: ${names.join(", ")}` : "this method has no options";
 }
 
 function quoteName(text: string): string {

@@ -21,37 +21,37 @@ import { type ErrorReply, toErrorReply } from "./error-reply.ts";
 import type { ObjectTree } from "./object-tree.ts";
 import type { Peer } from "./peer.ts";
 
+interface RouterDependencies {
+  readonly objects: ObjectTree;
+  readonly getPeer: (connection: string) => Peer;
+  readonly machineId: () => Promise<string>;
+  readonly logger: Logger;
+}
+
 /**
- * Answers calls. In this order: how fast the caller calls; what is called, and whether the types fit; who
- * calls; how much of the caller's runs already; then the arguments are read, and the method runs. A call
- * is answered exactly once, unless its caller takes no answer or has gone.
+ * Answers method calls. For each call it checks, in this order: the caller's rate; the method and its argument
+ * types; the caller's identity; the number of the caller's running calls. Then it reads the arguments and runs the
+ * method. A call is answered exactly once, unless its caller expects no reply or has disconnected.
  */
 export class Router {
-  readonly #objects: ObjectTree;
-  readonly #getPeer: (connection: string) => Peer;
-  readonly #machineId: () => Promise<string>;
-  readonly #logger: Logger;
+  readonly #dependencies: RouterDependencies;
   readonly #running = new Set<Promise<void>>();
 
-  constructor(options: {
-    readonly objects: ObjectTree;
-    readonly peerOf: (connection: string) => Peer;
-    readonly machineId: () => Promise<string>;
-    readonly logger: Logger;
-  }) {
-    this.#objects = options.objects;
-    this.#getPeer = options.peerOf;
-    this.#machineId = options.machineId;
-    this.#logger = options.logger;
+  constructor(dependencies: RouterDependencies) {
+    this.#dependencies = dependencies;
   }
 
   onCall({ frame, fds }: IncomingCall, connection: BusConnection): void {
-    const call: RoutedCall = { frame, connection, peer: this.#getPeer(frame.sender ?? "") };
+    const call: RoutedCall = {
+      frame,
+      connection,
+      peer: this.#dependencies.getPeer(frame.sender ?? ""),
+    };
     let target: CallTarget;
     let held: Disposable;
     try {
       call.peer.checkRate();
-      target = findCallTarget(frame, this.#objects, this.#machineId);
+      target = findCallTarget(frame, this.#dependencies.objects, this.#dependencies.machineId);
       if (!frame.body) throw tooLongError();
       held = call.peer.reserveBytes(frame.body.length);
     } catch (error) {
@@ -59,10 +59,10 @@ export class Router {
       this.#replyError(call, error);
       return;
     }
-    // Nobody would close what a method does not know of.
-    const taken = target.description.inSignature.includes("h") ? fds : [];
-    if (taken.length === 0) closeFds(fds);
-    const running = this.#run(call, taken, target).finally(() => {
+    // Descriptors that the method does not expect would never be closed.
+    const acceptedFds = target.description.inSignature.includes("h") ? fds : [];
+    if (acceptedFds.length === 0) closeFds(fds);
+    const running = this.#run(call, acceptedFds, target).finally(() => {
       held[Symbol.dispose]();
       this.#running.delete(running);
     });
@@ -82,8 +82,8 @@ export class Router {
     const onAnswered: (() => void)[] = [];
     try {
       const caller = await peer.caller();
-      // A caller that asks for much at once must not cost the daemon its connection. Here too, or the
-      // answers would be made and wait in memory.
+      // A caller with many calls at once must not make the daemon lose its connection, so a full connection drains
+      // first. This also comes before the method runs, because otherwise its answers would wait in memory.
       while (call.connection.isFull && !peer.signal.aborted) await call.connection.waitForDrain();
       runningSlot = peer.startCall();
       peer.signal.throwIfAborted();
@@ -91,7 +91,7 @@ export class Router {
       unreadFds = [];
       const whenAnswered = (callback: () => void) => void onAnswered.push(callback);
       const outcome = target.run({ caller, args, signal: peer.signal, whenAnswered });
-      // What is there at once has no need to wait, and so never counts as running beside others.
+      // A method that returns its values directly is not awaited, so such calls never count as concurrent.
       const values = outcome instanceof Promise ? await outcome : outcome;
       while (call.connection.isFull && !peer.signal.aborted) await call.connection.waitForDrain();
       sendAnswer(call, target.description.outSignature, values);
@@ -109,7 +109,7 @@ export class Router {
     const reply = isEnding ? shutdownReply : toErrorReply(error);
     const { interface: interfaceName, member, path } = frame;
     if (reply.isUnexpected) {
-      this.#logger.error(
+      this.#dependencies.logger.error(
         { err: error, interface: interfaceName, member, path },
         "a call on the session bus failed",
       );
@@ -134,7 +134,7 @@ interface RoutedCall {
 
 const shutdownReply: ErrorReply = {
   busName: CANCELLED,
-  text: "the companion is ending",
+  text: "the companion is shutting down",
   isUnexpected: false,
 };
 
@@ -144,19 +144,25 @@ function readArguments({ frame, connection }: RoutedCall, fds: readonly number[]
   } catch (error) {
     if (error instanceof TooManyValuesError) throw tooLongError();
     if (error instanceof NoSuchDescriptorError) {
-      throw new BusReplyError("InvalidArgs", "a file descriptor stands where none is taken");
+      throw new BusReplyError(
+        "InvalidArgs",
+        "the message contains a file descriptor that its method does not accept",
+      );
     }
     throw error;
   }
 }
 
-/** Throws a TypeError where the method's values do not fit what its interface says, and BusFault `LimitsExceeded`. */
+/**
+ * Sends the answer. Throws TypeError if the values do not fit the interface, and BusReplyError `LimitsExceeded` if
+ * the answer is too long.
+ */
 function sendAnswer(
   { frame, connection }: RoutedCall,
   signature: string,
   args: readonly BusValue[],
 ): void {
-  // Full still: the caller has gone, or the daemon ends.
+  // If the connection is still full, the caller has disconnected or the daemon is shutting down.
   if (frame.flags & NO_REPLY_EXPECTED || connection.isFull) {
     closeFds(findDescriptors(signature, args));
     return;
@@ -171,13 +177,13 @@ function sendAnswer(
     });
   } catch (error) {
     if (!(error instanceof MessageTooLongError)) throw error;
-    throw new BusReplyError("LimitsExceeded", "the answer is longer than the 64 MiB of a message");
+    throw new BusReplyError(
+      "LimitsExceeded",
+      "the answer is longer than the 64 MiB of a D-Bus message",
+    );
   }
 }
 
 function tooLongError(): BusReplyError {
-  return new BusReplyError(
-    "LimitsExceeded",
-    "the arguments are longer than the 4 MiB that are taken",
-  );
+  return new BusReplyError("LimitsExceeded", "the arguments are longer than the limit of 4 MiB");
 }

@@ -1,6 +1,6 @@
 import { parseInterfaceFile } from "./parse-interface-file.ts";
 
-/** What every object has beside its own interfaces. */
+/** The interfaces that every object has in addition to its own. */
 export const PROPERTIES = "org.freedesktop.DBus.Properties";
 export const INTROSPECTABLE = "org.freedesktop.DBus.Introspectable";
 export const PEER = "org.freedesktop.DBus.Peer";

@@ -1,14 +1,14 @@
-/** A signal is at most this long: a piece that takes longer would hold up everybody else's. */
+/** Longest text of one signal: a longer one would delay the signals of other clients. */
 const PIECE_LENGTH_MAX = 32 * 1_024;
 
 /**
- * Text as it may go over the bus: whole code points, without the character 0, which no text on D-Bus can hold.
- * A provider may cut a pair of surrogates in two; the first half then waits for the other one.
+ * Makes text fit for D-Bus: whole code points without NUL, which D-Bus strings cannot contain. A provider may split
+ * a surrogate pair between two chunks; the first half is then held until the second arrives.
  */
 export class BusTextSplitter {
   #held = "";
 
-  /** None is "". */
+  /** Yields non-empty pieces. */
   *push(text: string): Generator<string> {
     const whole = this.#held + text;
     const isCut = isHighSurrogate(whole.charCodeAt(whole.length - 1));
@@ -16,7 +16,7 @@ export class BusTextSplitter {
     yield* splitPieces(isCut ? whole.slice(0, -1) : whole);
   }
 
-  /** What was held back; half a code point is told as the character for that. */
+  /** Yields the text that was held; a lone surrogate becomes U+FFFD. */
   *flush(): Generator<string> {
     const rest = this.#held;
     this.#held = "";

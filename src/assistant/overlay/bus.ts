@@ -1,10 +1,8 @@
-import type { BusValue } from "../../dbus/port.ts";
+import type { BusValue, BusVariant } from "../../dbus/port.ts";
 import { AssistantError } from "../assistant-error.ts";
 import type { Bus, ServedInterface } from "../bus/port.ts";
-import { HeldSignals } from "./held-signals.ts";
 import { parseAskRequest } from "./parse-ask-request.ts";
-import type { OverlayService } from "./port.ts";
-import { toStatusVariants } from "./status-variants.ts";
+import type { OverlayService, OverlayStatus } from "./port.ts";
 
 const PATH = "/dev/assistant/Overlay1";
 const INTERFACE = "dev.assistant.Overlay1";
@@ -13,11 +11,11 @@ const INTERFACE_VERSION = 1;
 export interface ServeOverlayOptions {
   readonly bus: Bus;
   readonly service: OverlayService;
-  /** What Ping answers: `berth 0.1.0`. */
+  /** The answer to Ping, such as `berth 0.1.0`. */
   readonly daemon: string;
 }
 
-/** Puts the overlay on the bus. The function that it returns takes it off. */
+/** Exports the overlay on the bus. The returned function removes it. */
 export function serveOverlay(options: ServeOverlayOptions): () => void {
   const { bus, service } = options;
   const held = new HeldSignals();
@@ -44,7 +42,7 @@ function buildOverlayInterface(
   { bus, service, daemon }: ServeOverlayOptions,
   held: HeldSignals,
 ): ServedInterface {
-  /** Connections that have asked, and whose leaving is waited for. */
+  /** Connections that have asked a query and whose disconnection is watched. */
   const askers = new Set<string>();
   const watch = (connection: string) => {
     if (askers.has(connection)) return;
@@ -91,13 +89,66 @@ function buildOverlayInterface(
   };
 }
 
-/** Ids are numbers that JSON holds exactly; what is larger has never been one. */
+/** Ids are safe integers; a larger number was never assigned. */
 function parseQueryId(value: BusValue | undefined): number {
   if (typeof value === "bigint" && value <= BigInt(Number.MAX_SAFE_INTEGER)) return Number(value);
-  throw new AssistantError("not_found", "there has never been a query of this number");
+  throw new AssistantError("not_found", "there is no query with this number");
 }
 
-/** The bus has checked the types. */
+/** The bus has already checked the types. */
 function toText(value: BusValue | undefined): string {
   return typeof value === "string" ? value : "";
+}
+
+/**
+ * Holds the signals of a query until the answer to its Ask was handed to the bus, so that the caller knows the id
+ * first; then sends them in order.
+ */
+class HeldSignals {
+  readonly #held = new Map<number, (() => void)[]>();
+
+  hold(queryId: number): void {
+    this.#held.set(queryId, []);
+  }
+
+  release(queryId: number): void {
+    const signals = this.#held.get(queryId) ?? [];
+    this.#held.delete(queryId);
+    for (const send of signals) send();
+  }
+
+  send(queryId: number, send: () => void): void {
+    const held = this.#held.get(queryId);
+    if (held) held.push(send);
+    else send();
+  }
+}
+
+const s = (value: string): BusVariant => ({ signature: "s", value });
+const u = (value: number): BusVariant => ({ signature: "u", value });
+const t = (value: number): BusVariant => ({ signature: "t", value: BigInt(Math.trunc(value)) });
+const b = (value: boolean): BusVariant => ({ signature: "b", value });
+const as = (value: readonly string[]): BusVariant => ({ signature: "as", value });
+
+/** The answer to GetStatus: each value with the type that the interface's file documents. */
+function toStatusVariants(status: OverlayStatus): ReadonlyMap<string, BusVariant> {
+  const variants: { readonly [Name in keyof OverlayStatus]: BusVariant } = {
+    version: s(status.version),
+    state: s(status.state),
+    active: u(status.active),
+    pending_confirmations: u(status.pending_confirmations),
+    engine: s(status.engine),
+    model: s(status.model),
+    http_port: u(status.http_port),
+    ledger_ok: b(status.ledger_ok),
+    ledger_size: t(status.ledger_size),
+    index_docs: u(status.index_docs),
+    index_state: s(status.index_state),
+    window_available: b(status.window_available),
+    selection_available: b(status.selection_available),
+    consent: as(status.consent),
+    providers: as(status.providers),
+    uptime_ms: t(status.uptime_ms),
+  };
+  return new Map(Object.entries(variants));
 }

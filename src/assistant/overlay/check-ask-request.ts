@@ -2,7 +2,7 @@ import { AssistantError } from "../assistant-error.ts";
 import type { AskRequest } from "./port.ts";
 import { checkModelHint } from "./turn-route.ts";
 
-/** As large as the history may be; beyond what any model here reads. */
+/** The same limit as for the history; more than any local model reads. */
 const PROMPT_BYTES_MAX = 1_024 * 1_024;
 const MODEL_LENGTH_MAX = 256;
 
@@ -13,7 +13,7 @@ export function checkAskRequest({ prompt, lane, modelHint, history }: AskRequest
   if (bytes > PROMPT_BYTES_MAX)
     throw new AssistantError(
       "payload_too_large",
-      `prompt has ${bytes} bytes; at most ${PROMPT_BYTES_MAX} are possible`,
+      `prompt has ${bytes} bytes; at most ${PROMPT_BYTES_MAX} are allowed`,
       { param: "prompt" },
     );
   if (lane === "agent" && history.length > 0)

@@ -2,10 +2,10 @@ import { raceWithAbort } from "../../base/race-with-abort.ts";
 import { createTimeLimit } from "../../base/time-limit.ts";
 import type { OverlayFacts } from "./overlay-dependencies.ts";
 
-/** Local models are listed in milliseconds; nobody waits for a list that hangs. */
+/** Local models are listed in milliseconds; a list that hangs must not delay a query. */
 const TIMEOUT_MS = 2_000;
 
-/** The local default; undefined: there is none. Rejects where that cannot be found out in time. */
+/** Returns the default local model; undefined if there is none. Rejects if that takes too long. */
 export async function findLocalModel(
   facts: OverlayFacts,
   signal: AbortSignal,

@@ -1,6 +1,6 @@
-/** A turn ends because a person did not allow what it needs. */
+/** The turn ends because the user did not allow what it needs. */
 export class DeniedError extends Error {
-  /** declined: they said no. expired: nobody answered in time. Else the code of a denied call. */
+  /** declined: the user declined. expired: there was no answer in time. Otherwise the code of a denied call. */
   readonly code: string;
 
   constructor(code: string, message: string) {

@@ -1,7 +1,7 @@
-/** A frontend that cancels late is at most this far behind. */
+/** A frontend that cancels late is at most this many queries behind. */
 const QUERIES_MAX = 1_024;
 
-/** Whose the last queries were that have ended: to cancel one of them is no mistake. */
+/** The connections of the last ended queries. Cancelling an ended query of one's own is not an error. */
 export class EndedQueries {
   readonly #owners = new Map<number, string>();
 
@@ -15,7 +15,7 @@ export class EndedQueries {
     return this.#owners.get(queryId);
   }
 
-  /** Nobody will ever be that connection again. */
+  /** The bus never reuses a connection name. */
   forget(connection: string): void {
     for (const [queryId, owner] of this.#owners)
       if (owner === connection) this.#owners.delete(queryId);

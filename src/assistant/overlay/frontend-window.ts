@@ -3,17 +3,17 @@ import type { TaskGroup } from "../../base/task-group.ts";
 import type { OverlayUi } from "./ui/port.ts";
 
 /**
- * The frontend's window comes up by itself where a person has to decide something and cannot see it, and goes
- * again when that is done. Nothing waits for any of this, and a frontend that fails costs nobody anything.
+ * Shows the frontend's window when the user must decide something and cannot see it, and hides it afterwards. No
+ * query waits for this, and an error of the frontend has no other effect.
  */
 export class FrontendWindow {
   readonly #ui: OverlayUi;
   readonly #tasks: TaskGroup;
   readonly #logger: Logger;
   readonly #waiting = new Set<number>();
-  /** The frontend that was brought up for this alone. */
+  /** The frontend whose window was shown only for a question. */
   #summoned: string | undefined;
-  /** One after the other: what is hidden was shown before. */
+  /** Steps run one after the other, so that hiding follows showing. */
   #queue: Promise<void> = Promise.resolve();
 
   constructor(options: {
@@ -26,7 +26,7 @@ export class FrontendWindow {
     this.#logger = options.logger;
   }
 
-  /** A query asks a person. */
+  /** Called when a query asks the user. */
   requireVisible(queryId: number): void {
     this.#waiting.add(queryId);
     this.#enqueue((signal) => this.#show(queryId, signal));
@@ -37,7 +37,7 @@ export class FrontendWindow {
     this.#enqueue((signal) => this.#hide(signal));
   }
 
-  /** Somebody else has shown or hidden it: from now on it is not for the companion to hide. */
+  /** Another caller has shown or hidden the window, so the companion will not hide it. */
   relinquish(): void {
     this.#summoned = undefined;
   }
@@ -63,7 +63,8 @@ export class FrontendWindow {
       this.#queue = this.#queue
         .then(() => step(signal))
         .catch((err: unknown) => {
-          if (!signal.aborted) this.#logger.debug({ err }, "the frontend did not do its part");
+          if (!signal.aborted)
+            this.#logger.debug({ err }, "the frontend failed to show or hide its window");
         });
       return this.#queue;
     });

@@ -9,7 +9,7 @@ import type { AgentPass } from "./agent-pass/port.ts";
 import type { OverlayUi } from "./ui/port.ts";
 
 export interface OverlayDependencies {
-  /** Local and remote models, by their names. */
+  /** Local and remote models by name. */
   readonly inference: InferenceService;
   readonly routes: ModelRoutes;
   readonly context: ContextService;
@@ -23,33 +23,33 @@ export interface OverlayDependencies {
   readonly limits?: OverlayLimits | undefined;
 }
 
-/** What a turn has to know of providers before it goes to one. */
+/** The rules that a turn checks before it uses a provider. */
 export interface RemoteRules {
-  /** Of these, those that a person has not allowed to leave. */
+  /** Returns those of the classes that the user has not allowed to leave the machine. */
   missing(classes: readonly DataClass[]): readonly DataClass[];
-  /** Where the provider of this id is, with a credential or without. Undefined: there is no such one. */
+  /** Returns the address of a provider, with or without a credential; undefined if there is no such provider. */
   addressOf(providerId: string): string | undefined;
 }
 
-/** What only the daemon that is made of all the parts knows. */
+/** Facts that only the assembled daemon knows. */
 export interface OverlayFacts {
   readonly version: string;
   httpPort(): number;
   ledger(): { readonly ok: boolean; readonly size: number };
-  /** The scopes that are allowed. */
+  /** The allowed scopes. */
   consent(): readonly DataClass[];
-  /** Ids of those that have a credential. */
+  /** Ids of the providers that have a credential. */
   providers(): readonly string[];
-  /** The local model that answers by default; undefined: there is none. */
+  /** The default local model; undefined if there is none. */
   localModel(signal: AbortSignal): Promise<string | undefined>;
 }
 
 export interface OverlayLimits {
   readonly running: number;
   readonly waiting: number;
-  /** Further places for connections that have no query under way, so that nobody can fill the door up. */
+  /** Further queries for connections that have none yet, so that one client cannot use up all capacity. */
   readonly reservedForNew: number;
-  /** How long a person is waited for, in milliseconds. */
+  /** Milliseconds to wait for the user's answer. */
   readonly answerTimeoutMs: number;
 }
 
@@ -57,6 +57,6 @@ export const defaultOverlayLimits: OverlayLimits = {
   running: 4,
   waiting: 16,
   reservedForNew: 4,
-  // As long as a parked call of Agent1 waits.
+  // The same time as for a parked call of Agent1.
   answerTimeoutMs: 300_000,
 };

@@ -1,7 +1,10 @@
 import type { Logger } from "../../base/logger.ts";
 import type { OverlayListener } from "./port.ts";
 
-/** Everybody who wants to hear of queries. One that throws costs nobody else anything. */
+/**
+ * Forwards each event to every subscribed listener. A listener that throws is logged and does not affect the
+ * others.
+ */
 export class OverlayListeners {
   readonly #logger: Logger;
   readonly #listeners = new Set<{ readonly listener: OverlayListener }>();
@@ -11,7 +14,7 @@ export class OverlayListeners {
   }
 
   add(listener: OverlayListener): () => void {
-    // An object of its own, so that the same listener may subscribe twice and leave once.
+    // A new object for each subscription, so that the same listener can subscribe twice and unsubscribe once.
     const own = { listener };
     this.#listeners.add(own);
     return () => this.#listeners.delete(own);
@@ -22,7 +25,7 @@ export class OverlayListeners {
       try {
         deliver(listener);
       } catch (err) {
-        this.#logger.error({ err }, "a listener of queries failed");
+        this.#logger.error({ err }, "an overlay listener threw");
       }
     }
   }

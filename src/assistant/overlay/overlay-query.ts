@@ -6,10 +6,10 @@ import type { UserQuestion } from "./question.ts";
 /**
  * One query, from Ask to Finished:
  *
- *   waiting   has its id and no place       -> running; ended
- *   running   its turn goes on              -> asked; ended
- *   asked     a person is asked, `question` -> running; ended
- *   ended     Finished has been told; nothing more is
+ *   waiting   has an id, waits for a slot       -> running; ended
+ *   running   its turn runs                     -> asked; ended
+ *   asked     waits for the user, `question`    -> running; ended
+ *   ended     Finished was sent, always last
  */
 export class OverlayQuery {
   readonly id: number;
@@ -19,7 +19,7 @@ export class OverlayQuery {
   hasBegun = false;
   isEnded = false;
   question: UserQuestion | undefined;
-  /** That have been asked, the open one included. */
+  /** Number of questions so far, including an open one. */
   questionCount = 0;
   progress: QueryProgress = { usage: null, finishReason: null, model: null, calls: [], note: "" };
 
@@ -33,7 +33,7 @@ export class OverlayQuery {
     return this.caller.connection;
   }
 
-  /** Aborts when the query has ended, whatever still runs for it. */
+  /** Aborts when the query has ended. */
   get signal(): AbortSignal {
     return this.#controller.signal;
   }

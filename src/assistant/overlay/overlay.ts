@@ -34,8 +34,8 @@ import { QueryTurn } from "./query-turn.ts";
 import { UserQuestion } from "./question.ts";
 
 /**
- * Queries and their turns. A query is told of from a later turn of the event loop on than the one in which it was
- * asked; Finished is told where it ends, once, and nothing after it.
+ * Runs queries. The first event of a query is sent in a later turn of the event loop than its `ask`; Finished is
+ * sent once, and it is the last event.
  */
 export class Overlay implements OverlayService, AsyncDisposable {
   readonly #dependencies: OverlayDependencies;
@@ -45,7 +45,7 @@ export class Overlay implements OverlayService, AsyncDisposable {
   readonly #slots: QuerySlots;
   readonly #window: FrontendWindow;
   readonly #tasks: TaskGroup;
-  /** That have not ended, in the order of their ids. */
+  /** Queries that have not ended, in the order of their ids. */
   readonly #queries = new Map<number, OverlayQuery>();
   readonly #ended = new EndedQueries();
   #lastId = 0;
@@ -59,14 +59,14 @@ export class Overlay implements OverlayService, AsyncDisposable {
     this.#listeners = new OverlayListeners(logger);
     this.#slots = new QuerySlots(limits.running);
     this.#tasks = new TaskGroup((err, name) =>
-      logger.error({ err, name }, "a task of queries failed"),
+      logger.error({ err, name }, "a background task of a query failed"),
     );
     this.#window = new FrontendWindow({ ui, tasks: this.#tasks, logger });
   }
 
   ask(request: AskRequest, caller: Caller): number {
     checkAskRequest(request);
-    if (this.#isEnding) throw new AssistantError("shutting_down", "the companion is ending");
+    if (this.#isEnding) throw new AssistantError("shutting_down", "the companion is shutting down");
     this.#checkCapacity(caller.connection);
     this.#lastId += 1;
     const query = new OverlayQuery(this.#lastId, request, caller);
@@ -80,14 +80,14 @@ export class Overlay implements OverlayService, AsyncDisposable {
     const owner = query?.connection ?? this.#ended.findOwner(queryId);
     if (owner !== caller.connection) throw noSuchQueryError(queryId);
     if (query?.isWaitingForAnswer === true) query.question?.decline();
-    else if (query) this.#cancel(query, "Cancel was called");
+    else if (query) this.#cancel(query, "the query was cancelled");
   }
 
   respond(queryId: number, isApproved: boolean, caller: Caller, number?: number): void {
     if (sandboxedApp(caller) !== undefined)
       throw new AssistantError(
         "forbidden",
-        "an app in a sandbox may not answer for the person: a frontend outside of it may",
+        "a sandboxed app may not answer for the user: use a frontend outside of the sandbox",
       );
     const question = this.#queries.get(queryId)?.question;
     if (question?.isOpen === true && (number ?? question.number) === question.number) {
@@ -109,7 +109,7 @@ export class Overlay implements OverlayService, AsyncDisposable {
     const queries = [...this.#queries.values()];
     return readOverlayStatus(this.#dependencies, {
       active: queries.filter(({ hasBegun }) => hasBegun).length,
-      asked: queries.filter(({ isWaitingForAnswer: isAsked }) => isAsked).length,
+      asked: queries.filter(({ isWaitingForAnswer }) => isWaitingForAnswer).length,
       startedAtMs: this.#startedAtMs,
       signal: this.#tasks.signal,
     });
@@ -127,7 +127,8 @@ export class Overlay implements OverlayService, AsyncDisposable {
 
   handleDisconnect(connection: string): void {
     for (const query of this.#queries.values())
-      if (query.connection === connection) this.#cancel(query, "whoever asked has gone");
+      if (query.connection === connection)
+        this.#cancel(query, "the connection that asked the query has closed");
     this.#ended.forget(connection);
   }
 
@@ -138,17 +139,20 @@ export class Overlay implements OverlayService, AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     this.#isEnding = true;
     for (const query of this.#queries.values())
-      this.#end(query, cancelledEnd("shutting_down", "the companion is ending", query.progress));
+      this.#end(
+        query,
+        cancelledEnd("shutting_down", "the companion is shutting down", query.progress),
+      );
     await this.#tasks[Symbol.asyncDispose]();
   }
 
-  /** Throws `limits_exceeded`. Who has nothing under way yet finds a place where the others have taken all. */
+  /** Throws `limits_exceeded` if there is no capacity. Some of it is reserved for connections without a query. */
   #checkCapacity(connection: string): void {
-    const { running, waiting, reservedForNew: newcomers } = this.#limits;
-    const places = running + waiting;
-    if (this.#queries.size < places) return;
+    const { running, waiting, reservedForNew: reserved } = this.#limits;
+    const capacity = running + waiting;
+    if (this.#queries.size < capacity) return;
     const isNew = [...this.#queries.values()].every((query) => query.connection !== connection);
-    if (isNew && this.#queries.size < places + newcomers) return;
+    if (isNew && this.#queries.size < capacity + reserved) return;
     throw new AssistantError(
       "limits_exceeded",
       `${running} queries are running and ${waiting} wait: wait for one of them to end`,
@@ -162,7 +166,7 @@ export class Overlay implements OverlayService, AsyncDisposable {
       await this.#createTurn(query, slot).run();
       this.#end(query, completedEnd(query.progress));
     } catch (error) {
-      // What still comes of a query that has ended is nobody's any more.
+      // Errors after the end of a query are ignored.
       if (query.isEnded) return;
       if (!isExpectedError(error) && !(error instanceof DeniedError))
         this.#dependencies.logger.error({ err: error, query: query.id }, "a query failed");
@@ -172,17 +176,17 @@ export class Overlay implements OverlayService, AsyncDisposable {
 
   #createTurn(query: OverlayQuery, slot: QuerySlot): QueryTurn {
     const { id, connection } = query;
-    const tell = (word: (listener: OverlayListener) => void) => {
-      if (!query.isEnded) this.#listeners.notify(word);
+    const send = (deliver: (listener: OverlayListener) => void) => {
+      if (!query.isEnded) this.#listeners.notify(deliver);
     };
     return new QueryTurn(this.#dependencies, query, {
-      started: (meta) => tell((listener) => listener.started(id, meta, connection)),
-      token: (text) => tell((listener) => listener.token(id, text, connection)),
+      started: (meta) => send((listener) => listener.started(id, meta, connection)),
+      token: (text) => send((listener) => listener.token(id, text, connection)),
       ask: (request, signal) => this.#askPerson(query, slot, request, signal),
     });
   }
 
-  /** While a person thinks, the query's place is somebody else's. */
+  /** While the query waits for the user, its slot is free for another query. */
   async #askPerson(
     query: OverlayQuery,
     slot: QuerySlot,
@@ -195,7 +199,7 @@ export class Overlay implements OverlayService, AsyncDisposable {
       await slot.resume();
       return by;
     } catch (error) {
-      // The call was decided elsewhere, and the turn goes on.
+      // The call was resolved elsewhere, and the turn continues.
       if (withdrawn.aborted && !query.isEnded) await slot.resume();
       throw error;
     }
@@ -208,7 +212,7 @@ export class Overlay implements OverlayService, AsyncDisposable {
   ): Promise<Caller> {
     query.signal.throwIfAborted();
     withdrawn.throwIfAborted();
-    if (query.question) throw new Error("a query asks one thing at a time");
+    if (query.question) throw new Error("a query can ask only one question at a time");
     query.questionCount += 1;
     const question = new UserQuestion(query.questionCount);
     query.question = question;
@@ -226,15 +230,18 @@ export class Overlay implements OverlayService, AsyncDisposable {
     }
   }
 
-  /** To whoever asked, and to the frontend where that is another one, whose window comes up. */
+  /**
+   * Sends the question to the connection that asked the query, and to the frontend if that is another connection.
+   * Then shows the frontend's window.
+   */
   #showQuestion(query: OverlayQuery, question: UserQuestion, spec: OverlaySpec): void {
-    const tell = (to: string) =>
+    const send = (to: string) =>
       this.#listeners.notify((listener) => listener.confirmationNeeded(query.id, spec, to));
-    tell(query.connection);
+    send(query.connection);
     this.#tasks.run("the frontend", async (signal) => {
       const frontend = await this.#dependencies.ui.connection(signal);
       const isOther = frontend !== undefined && frontend !== query.connection;
-      if (isOther && question.isOpen && !query.isEnded) tell(frontend);
+      if (isOther && question.isOpen && !query.isEnded) send(frontend);
     });
     this.#window.requireVisible(query.id);
   }
@@ -254,10 +261,10 @@ export class Overlay implements OverlayService, AsyncDisposable {
   }
 }
 
-function notWaitingError(words: string, param: string): AssistantError {
-  return new AssistantError("invalid_request", words, { param });
+function notWaitingError(message: string, param: string): AssistantError {
+  return new AssistantError("invalid_request", message, { param });
 }
 
 function noSuchQueryError(queryId: number): AssistantError {
-  return new AssistantError("not_found", `there is no query ${queryId} of this connection`);
+  return new AssistantError("not_found", `this connection has no query ${queryId}`);
 }

@@ -15,10 +15,10 @@ const askOptions = {
 
 const HISTORY_BYTES_MAX = 1_024 * 1_024;
 const HISTORY_TURNS_MAX = 256;
-/** An array of objects of strings. */
+/** The depth of an array of objects with strings. */
 const HISTORY_DEPTH_MAX = 2;
 
-/** What Ask asks for. Throws `invalid_request`, with the option's name as its parameter and in its text. */
+/** Parses the arguments of Ask. Throws `invalid_request` with the option's name in `param` and in the message. */
 export function parseAskRequest(prompt: string, options: BusValue | undefined): AskRequest {
   const given = readOptions(askOptions, options);
   const lane = parseLane(given.lane);
@@ -41,7 +41,7 @@ export function parseAskRequest(prompt: string, options: BusValue | undefined): 
 function parseLane(lane: string | undefined): Lane {
   if (lane === undefined || lane === "agent") return "agent";
   if (lane === "chat") return "chat";
-  throw invalidOption("lane", "has to be agent or chat");
+  throw invalidOption("lane", "must be agent or chat");
 }
 
 function parseHistory(text: string): readonly HistoryTurn[] {
@@ -49,15 +49,15 @@ function parseHistory(text: string): readonly HistoryTurn[] {
   if (bytes.length > HISTORY_BYTES_MAX)
     throw invalidOption(
       HISTORY_OPTION,
-      `has ${bytes.length} bytes, and may have ${HISTORY_BYTES_MAX}`,
+      `has ${bytes.length} bytes; at most ${HISTORY_BYTES_MAX} are allowed`,
     );
   const turns = parseHistoryJson(bytes);
   if (!Array.isArray(turns))
-    throw invalidOption(HISTORY_OPTION, "has to be an array of {role, content}");
+    throw invalidOption(HISTORY_OPTION, "must be an array of {role, content}");
   if (turns.length > HISTORY_TURNS_MAX)
     throw invalidOption(
       HISTORY_OPTION,
-      `has ${turns.length} turns, and may have ${HISTORY_TURNS_MAX}`,
+      `has ${turns.length} turns; at most ${HISTORY_TURNS_MAX} are allowed`,
     );
   return turns.map((turn: unknown, index) => parseHistoryTurn(turn, `${HISTORY_OPTION}[${index}]`));
 }
@@ -80,13 +80,12 @@ function parseHistoryJson(bytes: Buffer): unknown {
 
 function parseHistoryTurn(turn: unknown, at: string): HistoryTurn {
   if (typeof turn !== "object" || turn === null || Array.isArray(turn))
-    throw invalidHistory(at, "has to be an object {role, content}");
+    throw invalidHistory(at, "must be an object {role, content}");
   const { role, content, ...others }: Readonly<Record<string, unknown>> = { ...turn };
   if (role !== "system" && role !== "user" && role !== "assistant")
-    throw invalidHistory(`${at}.role`, "has to be system, user or assistant");
-  if (typeof content !== "string") throw invalidHistory(`${at}.content`, "has to be a string");
-  if (Object.keys(others).length > 0)
-    throw invalidHistory(at, "may have role and content, and nothing else");
+    throw invalidHistory(`${at}.role`, "must be system, user or assistant");
+  if (typeof content !== "string") throw invalidHistory(`${at}.content`, "must be a string");
+  if (Object.keys(others).length > 0) throw invalidHistory(at, "must have only role and content");
   return { role, content };
 }
 

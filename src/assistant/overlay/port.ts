@@ -3,37 +3,37 @@ import type { Caller } from "../caller.ts";
 import type { DataClass } from "../data-class.ts";
 
 /**
- * A person's question and its answer, as frontends see them: queries that run one turn each, with context, tools
- * and consent inside the turn. AssistantErrors: `invalid_request`, `limits_exceeded` (4 run and 16 wait),
- * `not_found` for a query of another connection, or of none, `forbidden`.
+ * The queries of frontends. Each query runs one turn, which includes context, tools and consent. AssistantErrors:
+ * `invalid_request`; `limits_exceeded` (4 run and 16 wait); `not_found` for an unknown query or one of another
+ * connection; `forbidden`.
  */
 export interface OverlayService {
-  /** A query's id, at once. Nothing is told of it before the caller has its id. */
+  /** Starts a query and returns its id. No event of the query is sent before the caller has the id. */
   ask(request: AskRequest, caller: Caller): number;
 
-  /** Ends a query; one that waits for consent is answered with no. Also for one that has ended. */
+  /** Ends a query; if it waits for the user, the answer is no. Has no effect on a query that has ended. */
   cancel(queryId: number, caller: Caller): void;
 
   /**
-   * Answers what a query waits for; with `question`, that one only: `invalid_request` where it is over, also where the
-   * query has asked another one since. `forbidden` for a sandboxed app, which may not consent in a person's name.
+   * Answers the open question of a query; with `question`, only that one: `invalid_request` if it is closed, even
+   * if the query has asked another one since. `forbidden` for a sandboxed app, which may not consent for the user.
    */
   respond(queryId: number, isApproved: boolean, caller: Caller, question?: number): void;
 
   status(): Promise<OverlayStatus>;
 
-  /** Brings the frontend up. `not_found` where there is none. */
+  /** Shows the frontend's window. `not_found` if there is no frontend. */
   summon(prompt: string): Promise<void>;
   hide(): Promise<void>;
 
   handleDisconnect(connection: string): void;
 
-  /** The function that it returns ends the subscription. */
+  /** Returns a function that ends the subscription. */
   subscribe(listener: OverlayListener): () => void;
 }
 
 export interface AskRequest {
-  /** Not empty. */
+  /** Must not be empty. */
   readonly prompt: string;
   readonly lane: Lane;
   readonly myStuff: boolean;
@@ -41,11 +41,11 @@ export interface AskRequest {
   readonly selection: boolean;
   /** A local model, or `remote:<provider>:<model>`; undefined: the default. */
   readonly modelHint: string | undefined;
-  /** Of the chat lane: the turns before this one. */
+  /** The turns before this one; only in the chat lane. */
   readonly history: readonly HistoryTurn[];
 }
 
-/** agent: context and tools, one turn. chat: a conversation, without tools. */
+/** agent: one turn with context and tools. chat: a conversation without tools. */
 export type Lane = "agent" | "chat";
 
 export interface HistoryTurn {
@@ -54,27 +54,27 @@ export interface HistoryTurn {
 }
 
 /**
- * What frontends are told. Of each query: `started` once, unless it ends before; any number of tokens; `finished`
- * exactly once, last. `to` is the connection that asked.
+ * Receives the events of queries: `started` once, unless the query ends before; any number of tokens; `finished`
+ * exactly once, as the last event. `to` is the connection that asked.
  */
 export interface OverlayListener {
   started(queryId: number, meta: TurnMeta, to: string): void;
-  /** Whole code points, never "". */
+  /** Non-empty text of whole code points. */
   token(queryId: number, text: string, to: string): void;
   confirmationNeeded(queryId: number, spec: OverlaySpec, to: string): void;
   finished(queryId: number, status: FinishedStatus, detail: FinishedDetail, to: string): void;
 }
 
-/** meta_json. */
+/** The JSON document meta_json. */
 export interface TurnMeta {
   readonly v: 1;
   readonly lane: Lane;
-  /** As it was asked for, null for the default; the answer's own name is in the end's detail. */
+  /** The requested model, null for the default; the model that answered is in the detail of Finished. */
   readonly model: string | null;
   readonly route: "local" | "remote";
-  /** Those that were asked for and are there: `my_stuff`. */
+  /** Requested options that are used: `my_stuff`. */
   readonly options: readonly string[];
-  /** Those that were asked for and are not: `window`, `selection`; `tools` where no local model could choose any. */
+  /** Requested options that are not available: `window`, `selection`; `tools` if no local model can choose any. */
   readonly unavailable: readonly string[];
   readonly sources: readonly SourceMeta[];
 }
@@ -87,40 +87,40 @@ export interface SourceMeta {
   readonly score: number;
 }
 
-/** spec_json of ConfirmationNeeded: what is asked, and the how manieth question of the query it is, from 1 on. */
+/** The JSON document spec_json of ConfirmationNeeded, with the number of the question in its query, from 1 on. */
 export type OverlaySpec = ConfirmationRequest & { readonly question: number };
 
-/** A tool call as Agent1 tells of it, or data that would leave the machine. */
+/** A tool call with the spec of Agent1, or data that would leave the machine. */
 export type ConfirmationRequest = (ConfirmationSpec & { readonly kind: "call" }) | ConsentRequest;
 
 export interface ConsentRequest {
   readonly v: 1;
   readonly kind: "consent";
   readonly provider: string;
-  /** Where that is: `https://openrouter.ai/api/v1`. The yes holds for this address alone. */
+  /** The provider's address: `https://openrouter.ai/api/v1`. Consent is valid only for this address. */
   readonly address: string;
   readonly model: string;
-  /** What is not allowed yet, and would be sent for this one turn. */
+  /** The data classes that are not allowed yet and would be sent for this turn only. */
   readonly scopes: readonly DataClass[];
-  /** What search found for the turn. */
+  /** The search results of the turn. */
   readonly sources: readonly SourceMeta[];
-  /** Tools that have been called for it, and whose results it holds. */
+  /** Tool calls of the turn whose results would be sent. */
   readonly calls: readonly TurnCall[];
-  /** How the prompt begins, in one line: whoever is asked for another program sees for what. */
+  /** The beginning of the prompt in one line, for a user who is asked on behalf of another program. */
   readonly prompt: string;
-  /** Who asked the query, as in the spec of a call. */
+  /** The program that asked the query, as in the spec of a call. */
   readonly caller: { readonly app: string | null; readonly verified: boolean };
   readonly expires_at: string;
 }
 
 export type FinishedStatus = "completed" | "failed" | "cancelled" | "denied";
 
-/** `Finished.detail`. */
+/** The JSON document `Finished.detail`. */
 export interface FinishedDetail {
   readonly v: 1;
-  /** `ok`, or why it ended: `cancelled`, `declined`, `expired`, or the code of an AssistantError. */
+  /** `ok`, or the reason for the end: `cancelled`, `declined`, `expired`, or the code of an AssistantError. */
   readonly code: string;
-  /** Of a completed query: what it had to do without, mostly "". */
+  /** For a completed query: describes what the answer lacks, mostly "". */
   readonly message: string;
   readonly usage: {
     readonly prompt_tokens: number;
@@ -128,7 +128,7 @@ export interface FinishedDetail {
     readonly total_tokens: number;
   } | null;
   readonly finish_reason: "stop" | "length" | null;
-  /** As the model that answered is called; null where none did. */
+  /** Name of the model that answered; null if none did. */
   readonly model: string | null;
   /** Tool calls of the turn, in their order. */
   readonly calls: readonly TurnCall[];
@@ -141,15 +141,15 @@ export interface TurnCall {
   readonly status: "executed" | "failed" | "denied";
 }
 
-/** GetStatus, each key as a variant. */
+/** The answer to GetStatus; each key is sent as a variant. */
 export interface OverlayStatus {
   readonly version: string;
-  /** idle: nothing runs. busy: something does. waiting: a person is asked. */
+  /** idle: no query runs. busy: a query runs. waiting: a query waits for the user. */
   readonly state: "idle" | "busy" | "waiting";
   readonly active: number;
   readonly pending_confirmations: number;
   readonly engine: string;
-  /** The local default; "" where there is none. */
+  /** The default local model; "" if there is none. */
   readonly model: string;
   readonly http_port: number;
   readonly ledger_ok: boolean;
@@ -158,9 +158,9 @@ export interface OverlayStatus {
   readonly index_state: string;
   readonly window_available: false;
   readonly selection_available: false;
-  /** The scopes that are allowed. */
+  /** The allowed scopes. */
   readonly consent: readonly DataClass[];
-  /** Those that have a credential. */
+  /** Providers that have a credential. */
   readonly providers: readonly string[];
   readonly uptime_ms: number;
 }

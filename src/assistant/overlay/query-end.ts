@@ -2,19 +2,19 @@ import { AssistantError } from "../assistant-error.ts";
 import { DeniedError } from "./denied-error.ts";
 import type { FinishedDetail, FinishedStatus, TurnCall } from "./port.ts";
 
-/** How a query ended: the status and the detail of Finished. */
+/** The status and the detail of Finished. */
 export interface QueryEnd {
   readonly status: FinishedStatus;
   readonly detail: FinishedDetail;
 }
 
-/** What is known of a query's answer so far; told also of one that does not come to its end. */
+/** The state of a query's answer so far; also reported for a query that fails or is cancelled. */
 export interface QueryProgress {
   readonly usage: FinishedDetail["usage"];
   readonly finishReason: FinishedDetail["finish_reason"];
   readonly model: string | null;
   readonly calls: readonly TurnCall[];
-  /** What an answer had to do without; "" for nothing. */
+  /** Describes what the answer lacks; "" if nothing. */
   readonly note: string;
 }
 
@@ -30,7 +30,7 @@ export function cancelledEnd(
   return buildQueryEnd("cancelled", code, message, progress);
 }
 
-/** What ended it from inside. */
+/** Converts the error that ended a query. */
 export function failedEnd(error: unknown, progress: QueryProgress): QueryEnd {
   if (error instanceof DeniedError)
     return buildQueryEnd("denied", error.code, error.message, progress);
@@ -39,12 +39,12 @@ export function failedEnd(error: unknown, progress: QueryProgress): QueryEnd {
     : buildQueryEnd(
         "failed",
         "internal",
-        "something went wrong that nobody expected; the companion's log has it",
+        "an unexpected error occurred; see the companion's log",
         progress,
       );
 }
 
-/** Whether it tells itself what happened; what does not belongs in the log. */
+/** Returns true if the error may be shown to the caller; other errors are logged. */
 export function isExpectedError(error: unknown): error is AssistantError {
   return error instanceof AssistantError && error.code !== "internal";
 }

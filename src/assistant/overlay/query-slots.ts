@@ -1,11 +1,11 @@
 /**
- * So many queries run at a time. Of those that wait, the next one is of the connection that has the fewest
- * running, so that a program with many queries cannot keep another one's single query from its turn.
+ * A fair concurrency limit for queries. The next waiting query is one of the connection with the fewest running
+ * queries, so that a program with many queries cannot delay the single query of another.
  */
 export class QuerySlots {
   readonly #capacity: number;
   readonly #running = new Map<string, number>();
-  /** In the order in which they came. */
+  /** In the order of arrival. */
   readonly #waiting: WaitingQuery[] = [];
   #used = 0;
 
@@ -21,12 +21,12 @@ export class QuerySlots {
     return this.#used;
   }
 
-  /** Resolves when there is a place; rejects with the signal's reason. */
+  /** Resolves when a slot is free; rejects with the signal's reason. */
   async acquire(connection: string, signal: AbortSignal): Promise<QuerySlot> {
     await this.#waitForSlot(connection, false, signal);
     return new QuerySlot({
-      enter: () => this.#waitForSlot(connection, true, signal),
-      leave: () => this.#release(connection),
+      reacquire: () => this.#waitForSlot(connection, true, signal),
+      release: () => this.#release(connection),
     });
   }
 
@@ -40,11 +40,11 @@ export class QuerySlots {
         this.#waiting.splice(this.#waiting.indexOf(waiting), 1);
         reject(signal.reason);
       };
-      const enter = () => {
+      const start = () => {
         signal.removeEventListener("abort", onAbort);
         resolve();
       };
-      const waiting: WaitingQuery = { connection, hasBegun, start: enter };
+      const waiting: WaitingQuery = { connection, hasBegun, start };
       signal.addEventListener("abort", onAbort, { once: true });
       this.#waiting.push(waiting);
       this.#startWaiting();
@@ -76,7 +76,7 @@ export class QuerySlots {
     return best;
   }
 
-  /** A query that has begun, and for which a person has just been asked, does not line up again. */
+  /** A query that resumes after a question has priority over new queries. */
   #isBefore(one: WaitingQuery, other: WaitingQuery): boolean {
     if (one.hasBegun !== other.hasBegun) return one.hasBegun;
     return this.#countRunning(one.connection) < this.#countRunning(other.connection);
@@ -93,27 +93,27 @@ interface WaitingQuery {
   readonly start: () => void;
 }
 
-/** One query's place. It is given back for as long as a person is asked, who may take minutes. */
+/** The slot of one query. It is released while the query waits for the user, which may take minutes. */
 export class QuerySlot implements Disposable {
-  readonly #enter: () => Promise<void>;
-  readonly #leave: () => void;
+  readonly #reacquire: () => Promise<void>;
+  readonly #release: () => void;
   #isHeld = true;
 
-  constructor({ enter, leave }: { enter: () => Promise<void>; leave: () => void }) {
-    this.#enter = enter;
-    this.#leave = leave;
+  constructor({ reacquire, release }: { reacquire: () => Promise<void>; release: () => void }) {
+    this.#reacquire = reacquire;
+    this.#release = release;
   }
 
   suspend(): void {
     if (!this.#isHeld) return;
     this.#isHeld = false;
-    this.#leave();
+    this.#release();
   }
 
   /** Rejects with the reason of the query's signal. */
   async resume(): Promise<void> {
     if (this.#isHeld) return;
-    await this.#enter();
+    await this.#reacquire();
     this.#isHeld = true;
   }
 

@@ -12,38 +12,46 @@ import type { OverlayQuery } from "./overlay-query.ts";
 import type { ConfirmationRequest, SourceMeta, TurnMeta } from "./port.ts";
 import { getDataClasses } from "./request-data-classes.ts";
 import { streamAnswer } from "./stream-answer.ts";
-import { truncateSearchQuery } from "./truncate-search-query.ts";
 import { buildTurnMessages, formatContext } from "./turn-messages.ts";
 import { resolveTurnRoute, type TurnRoute } from "./turn-route.ts";
 
-/** Passages that a small model reads along with a question. */
+/** Number of passages that a small model can read together with a question. */
 const HITS_MAX = 5;
 
-/** Characters of a prompt, for whoever decides whether it leaves. */
+/** The longest query that Context1 accepts. */
+const SEARCH_QUERY_BYTES_MAX = 4_096;
+
+/** Characters of the prompt that are shown when the user is asked for consent. */
 const PROMPT_CHARS_SHOWN = 400;
 
-/** Found out only after Started: a model was there, and does not fit into memory, or the tools not into it. */
+/**
+ * Known only after Started: a model was found, but it does not fit into memory, or the tools do not fit its
+ * context.
+ */
 const NO_TOOLS = "answered without tools: the local model could not choose any";
 
-/** What a turn tells, and how it asks. */
+/** The events and questions of a turn. */
 export interface TurnCallbacks {
   started(meta: TurnMeta): void;
-  /** Whole code points, never "". */
+  /** Non-empty text of whole code points. */
   token(text: string): void;
-  /** Who said yes. Rejects with DeniedError, and with the reason of a signal that takes the question back. */
+  /**
+   * Resolves to the caller that approved. Rejects with DeniedError, or with the signal's reason if the question is
+   * withdrawn.
+   */
   ask(request: ConfirmationRequest, signal: AbortSignal): Promise<Caller>;
 }
 
-/** What was found before anything else happened. */
+/** The result of the search at the start of a turn. */
 interface SearchOutcome {
   readonly hits: readonly SearchHit[];
   readonly hasSearched: boolean;
 }
 
 /**
- * One turn: find what the question is about, ask for what would leave the machine, let the local model use tools,
- * ask again for what they brought in, answer. A person is asked as early as it is known for what, so that
- * nothing is done in vain. Rejects with what ended it.
+ * One turn. Its steps are: search; ask for consent to send what was found; let the local model call tools; ask for
+ * consent to send their results; answer. The user is asked as early as possible, so that no step runs in vain.
+ * Rejects with the error that ended the turn.
  */
 export class QueryTurn {
   readonly #dependencies: OverlayDependencies;
@@ -51,14 +59,14 @@ export class QueryTurn {
   readonly #callbacks: TurnCallbacks;
   readonly #route: TurnRoute;
   readonly #allowedOnce = new Set<DataClass>();
-  /** Where what was allowed once may go: the provider of that name may be another one by then. */
+  /** The address that the user consented to once; the provider with that name may change its address meanwhile. */
   #allowedAddress: string | undefined;
   #sources: readonly SourceMeta[] = [];
 
-  constructor(options: OverlayDependencies, query: OverlayQuery, voice: TurnCallbacks) {
+  constructor(options: OverlayDependencies, query: OverlayQuery, callbacks: TurnCallbacks) {
     this.#dependencies = options;
     this.#query = query;
-    this.#callbacks = voice;
+    this.#callbacks = callbacks;
     this.#route = resolveTurnRoute(options.routes, query.request.modelHint);
   }
 
@@ -80,15 +88,15 @@ export class QueryTurn {
     await this.#answer(context, results, classes);
   }
 
-  /** Before a person is asked about somebody who is not there. */
+  /** Checks the provider before the user is asked for consent. */
   #checkProvider(): void {
     const { remote } = this.#route;
     if (remote && this.#dependencies.remote.addressOf(remote.provider) !== undefined) return;
     throw new AssistantError(
       "model_not_found",
       remote
-        ? `there is no provider ${remote.provider}: add it, or ask another model`
-        : "the model's name begins with remote: and has to be remote:<provider>:<model>",
+        ? `there is no provider ${remote.provider}: add it, or choose another model`
+        : "the model's name begins with remote: and must be remote:<provider>:<model>",
     );
   }
 
@@ -109,13 +117,13 @@ export class QueryTurn {
       if (error instanceof AssistantError && error.code === "ledger_unavailable") throw error;
       this.#dependencies.logger.warn(
         { err: error, query: this.#query.id },
-        "a query goes on without context",
+        "a query continues without context",
       );
       return { hits: [], hasSearched: false };
     }
   }
 
-  /** Undefined: none are wanted. Where nobody can tell, they are tried. */
+  /** Undefined if no tools are requested. If it cannot be determined, tools are tried. */
   async #hasTools(): Promise<boolean | undefined> {
     const { request, signal } = this.#query;
     if (request.lane === "chat") return undefined;
@@ -167,18 +175,18 @@ export class QueryTurn {
     return results;
   }
 
-  /** Throws `consent_required` where the provider that a person said yes to has become another one. */
+  /** Throws `consent_required` if the provider's address has changed since the user consented. */
   #checkAddress(): void {
     const { remote } = this.#route;
     if (!remote || this.#allowedAddress === undefined) return;
     if (this.#dependencies.remote.addressOf(remote.provider) === this.#allowedAddress) return;
     throw new AssistantError(
       "consent_required",
-      `the provider ${remote.provider} is not where it was when you were asked: ask again`,
+      `the address of the provider ${remote.provider} has changed since you were asked: ask again`,
     );
   }
 
-  /** Returns when all of these may leave; they are asked for together, those alone that are missing. */
+  /** Resolves when all of these classes may be sent. Asks once for those that are not allowed yet. */
   async #requestConsent(classes: readonly DataClass[]): Promise<void> {
     const { remote, clock, ledger, limits = defaultOverlayLimits } = this.#dependencies;
     const scopes = remote.missing(classes).filter((scope) => !this.#allowedOnce.has(scope));
@@ -234,8 +242,8 @@ export class QueryTurn {
     try {
       await attempt();
     } catch (error) {
-      // A local model failed, and a remote one stands behind it. Where the remote one came first, consent was there
-      // and has been taken back: whoever has just said no is not asked again.
+      // A local model failed, and a remote one is the fallback. If a remote model was tried first, consent was
+      // given and has been revoked, so the user is not asked again.
       const isAskable =
         error instanceof AssistantError &&
         error.code === "consent_required" &&
@@ -259,7 +267,7 @@ export class QueryTurn {
     );
   }
 
-  /** What was allowed once was allowed for one provider: no other one is tried then. */
+  /** One-time consent is valid for one provider, so no other one is tried then. */
   #selectModel(): string | undefined {
     const { remote } = this.#route;
     return remote && this.#allowedOnce.size > 0
@@ -270,4 +278,13 @@ export class QueryTurn {
 
 function toSourceMeta({ source, provenance, title, uri, score }: SearchHit): SourceMeta {
   return { source, provenance, title, uri, score };
+}
+
+/** Questions are usually short; the beginning of a long pasted text is enough for a search. */
+function truncateSearchQuery(prompt: string): string {
+  const bytes = Buffer.from(prompt);
+  if (bytes.length <= SEARCH_QUERY_BYTES_MAX) return prompt;
+  let end = SEARCH_QUERY_BYTES_MAX;
+  while (((bytes[end] ?? 0) & 0b1100_0000) === 0b1000_0000) end -= 1;
+  return bytes.toString("utf8", 0, end);
 }

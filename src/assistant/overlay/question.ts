@@ -1,11 +1,11 @@
 import type { Caller } from "../caller.ts";
 import { DeniedError } from "./denied-error.ts";
 
-/** What one query asks a person. Answered once; whatever comes after the first answer changes nothing. */
+/** A question of a query to the user. Only the first answer counts. */
 export class UserQuestion {
-  /** Of the query's questions, from 1 on: by the time that an answer comes, another one may be open. */
+  /** The number of the question in its query, from 1 on, because another one may be open when an answer arrives. */
   readonly number: number;
-  /** Who said yes; rejects with DeniedError. */
+  /** Resolves to the caller that approved; rejects with DeniedError. */
   readonly answer: Promise<Caller>;
   #resolve: (by: Caller) => void = () => {};
   #reject: (reason: unknown) => void = () => {};
@@ -17,7 +17,7 @@ export class UserQuestion {
       this.#resolve = resolve;
       this.#reject = reject;
     });
-    // Whoever asked hears of it; nobody else has to.
+    // The asker handles the rejection; this prevents an unhandled one if it does not wait any more.
     this.answer.catch(() => {});
   }
 
@@ -31,14 +31,14 @@ export class UserQuestion {
   }
 
   decline(): void {
-    this.#end(new DeniedError("declined", "the answer was no"));
+    this.#end(new DeniedError("declined", "the user declined"));
   }
 
   expire(): void {
-    this.#end(new DeniedError("expired", "nobody answered in time"));
+    this.#end(new DeniedError("expired", "there was no answer in time"));
   }
 
-  /** It needs no answer any more. */
+  /** Closes the question without an answer. */
   close(): void {
     this.#isOpen = false;
   }

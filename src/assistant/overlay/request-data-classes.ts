@@ -1,6 +1,6 @@
 import type { DataClass } from "../data-class.ts";
 
-/** The class of what search finds, by the kind of its provenance label (`mail:inbox` is of the kind `mail`). */
+/** The data class of search results by the kind of their provenance label (`mail:inbox` has the kind `mail`). */
 const classByKind: Readonly<Record<string, DataClass>> = {
   file: "files",
   mail: "mail",
@@ -10,9 +10,9 @@ const classByKind: Readonly<Record<string, DataClass>> = {
 };
 
 /**
- * What a request would hold. `prompt` always, and with it the turns before, which the frontend wrote down; what
- * search found by its labels, `files` for a kind that nobody knows; `files` for whatever tools gave, since an app may
- * have read it anywhere.
+ * Returns the data classes that a request contains: always `prompt`, which includes the turns before; the classes
+ * of the search results, with `files` for unknown kinds; and `files` for tool results, because an app may have read
+ * its data anywhere.
  */
 export function getDataClasses(
   provenance: readonly string[],

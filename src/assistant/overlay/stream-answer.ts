@@ -9,15 +9,15 @@ export interface AnswerOptions {
   readonly model: string | undefined;
   readonly messages: readonly ChatMessage[];
   readonly egress: Egress;
-  /** Whole code points, never "". */
+  /** Receives non-empty text of whole code points. */
   readonly onText: (text: string) => void;
 }
 
 type EndEvent = Extract<AnswerEvent, { readonly type: "end" }>;
 
 /**
- * Streams the answer; what the model thinks before it is not told. Who answered, and what it took, goes into the
- * query's progress as it becomes known. Rejects with the error of the model, or with the query's end.
+ * Streams the answer without the model's reasoning. The model's name and the usage are stored in the query's
+ * progress as they become known. Rejects with the error of the model or the reason of the query's end.
  */
 export async function streamAnswer(query: OverlayQuery, options: AnswerOptions): Promise<void> {
   const { signal } = query;
@@ -35,7 +35,7 @@ export async function streamAnswer(query: OverlayQuery, options: AnswerOptions):
   }
   emitPieces(text.flush());
   signal.throwIfAborted();
-  if (!end) throw new Error("the answer had no end event");
+  if (!end) throw new Error("the answer ended without an end event");
   const { completionTokens, reason } = end;
   query.progress = {
     ...query.progress,

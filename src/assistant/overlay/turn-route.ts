@@ -6,13 +6,13 @@ import {
   type RemoteModelName,
 } from "../inference/routing/port.ts";
 
-/** Where a turn's answer comes from. */
+/** The models that can answer a turn. */
 export interface TurnRoute {
-  /** Of the model that is tried first. */
+  /** The kind of model that is tried first. */
   readonly kind: "local" | "remote";
   /** The first remote model that may be tried. */
   readonly remote: RemoteModelName | undefined;
-  /** The first local one, which also chooses tools; undefined: the default. */
+  /** The first local model, which also chooses tools; undefined: the default. */
   readonly localModel: string | undefined;
 }
 
@@ -26,13 +26,13 @@ export function resolveTurnRoute(routes: ModelRoutes, modelHint: string | undefi
   };
 }
 
-/** Throws `invalid_request` for what begins as a remote model's name and is none. */
+/** Throws `invalid_request` for a hint with the prefix of a remote model that is not a valid remote model name. */
 export function checkModelHint(modelHint: string | undefined): void {
   if (modelHint === undefined || !isRemoteModel(modelHint)) return;
   if (parseRemoteModelName(modelHint) !== undefined) return;
   throw new AssistantError(
     "invalid_request",
-    "model_hint begins with remote: and has to be remote:<provider>:<model>",
+    "model_hint begins with remote: and must be remote:<provider>:<model>",
     { param: "model_hint" },
   );
 }

@@ -94,7 +94,7 @@ it("reports an app that exits before it listens as app_unavailable, with its las
   const failure = await getToolAppError(harness.call("org.example.Broken", "x", {}, true));
   expect(failure.code).toBe("app_unavailable");
   expect(failure.message).toContain("ended before it listened");
-  await expect.poll(() => endings).toMatchObject([{ code: 3, said: "it is broken" }]);
+  await expect.poll(() => endings).toMatchObject([{ code: 3, stderr: "it is broken" }]);
 });
 
 it("reports an app that cannot be started as app_unavailable, without the program's path", async () => {

@@ -43,7 +43,7 @@ it("backs off from an app that fails repeatedly, for longer each time", async ()
   for (let round = 0; round < 3; round += 1) expect(await fail()).toBe("transport_closed");
   const left = await getToolAppError(harness.call(APP, "echo"));
   expect(left.code).toBe("app_unavailable");
-  expect(left.message).toMatch(/failed 3 times in a row and is left alone for 1 s; last: .+/);
+  expect(left.message).toMatch(/failed 3 times in a row and is not called for 1 s; last: .+/);
   expect(app.connections).toBe(3);
   for (const restMs of [1_000, 2_000, 3_000, 3_000]) {
     await clock.advance(restMs - 1);
@@ -149,13 +149,13 @@ it("accepts only a directory and a socket that belong to this user alone", async
   expect(await readdir(join(harness.dir, "assistant"))).toEqual(["apps"]);
   const socket = join(harness.socketsDir, `${APP}.sock`);
   await writeFile(socket, "");
-  expect(await reason()).toContain("no socket");
+  expect(await reason()).toContain("is not a socket");
   await rm(socket);
-  const app = await RawApp.start(harness.socketsDir, "org.example.Other");
-  await symlink(join(harness.socketsDir, "org.example.Other.sock"), socket);
-  expect(await reason()).toContain("no socket");
-  await chmod(harness.socketsDir, 0o750);
-  expect(await reason()).toContain("open to others");
+  const app = await RawApp.start(world.socketsDir, "org.example.Other");
+  await symlink(join(world.socketsDir, "org.example.Other.sock"), socket);
+  expect(await reason()).toContain("is not a socket");
+  await chmod(world.socketsDir, 0o750);
+  expect(await reason()).toContain("accessible to other users");
   await app[Symbol.asyncDispose]();
   await rm(harness.socketsDir, { recursive: true });
   await symlink(harness.dir, harness.socketsDir);
@@ -166,8 +166,8 @@ it("a name that leads to another directory, or is too long for a socket, is refu
   await open();
   await mkdir(harness.socketsDir, { recursive: true, mode: 0o700 });
   for (const appId of ["../evil", "a/b", "", ".", "a..b", "a\0b", `org.${"x".repeat(200)}`]) {
-    expect((await getToolAppError(harness.call(appId, "echo"))).message).toContain(
-      "cannot be the name",
+    expect((await getToolAppError(world.call(appId, "echo"))).message).toContain(
+      "cannot be a socket name",
     );
   }
 });
@@ -195,7 +195,7 @@ it("ends calls in progress when it is disposed, and starts none afterwards", asy
   expect((await call).code).toBe("transport_closed");
   const after = await getToolAppError(harness.call(APP, "echo"));
   expect(after.code).toBe("transport_closed");
-  expect(after.message).toContain("ending");
+  expect(after.message).toContain("shutting down");
 });
 
 it("keeps nothing of closed connections", async () => {

@@ -263,7 +263,7 @@ describe("an app that sends requests and notifications of its own", () => {
     );
     const failure = await getToolAppError(harness.call(APP, "echo"));
     expect(failure.code).toBe("transport_closed");
-    expect(failure.message).toContain("200 messages in a second");
+    expect(failure.message).toContain("200 unsolicited messages in a second");
   });
 
   it("may send a few hundred messages at once", async () => {

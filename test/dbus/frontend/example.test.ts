@@ -35,11 +35,11 @@ afterEach(async () => {
 
 const run = (...words: string[]) => bus.run(process.execPath, [program, ...words]);
 const screen = (...words: string[]) => new Screen(words, bus.environment, program);
-const turn = () => overlay.turns.at(-1);
-/** As the companion calls it. */
-const window = (member: string, signature = "", ...args: string[]) =>
+const lastTurn = () => overlay.turns.at(-1);
+/** Calls the frontend's window methods like the companion. */
+const callWindow = (member: string, signature = "", ...args: string[]) =>
   bus.busctlCall(UI, UI_PATH, UI, member, signature, ...args);
-const answersTo = (spec: object) => {
+const askQuestion = (spec: object) => {
   overlay.script = async (asked) => {
     const isApproved = await asked.confirm(spec);
     if (isApproved) asked.token("Done.");
@@ -48,7 +48,7 @@ const answersTo = (spec: object) => {
 };
 
 describe("ask", () => {
-  it("streams an answer, and tells what it stands on", async () => {
+  it("streams an answer, and lists its sources", async () => {
     overlay.script = (asked) => {
       asked.started({ sources: [{ title: "House\u001b[2J", uri: "file:///a" }] });
       asked.token("In \u001b[31m");
@@ -60,16 +60,16 @@ describe("ask", () => {
       stdout: "In [31mMay.\n",
       stderr: "  from House[2J\n",
     });
-    expect(turn()?.prompt).toBe("When was it?");
-    expect(Object.fromEntries(turn()?.options ?? [])).toEqual({
+    expect(lastTurn()?.prompt).toBe("When was it?");
+    expect(Object.fromEntries(lastTurn()?.options ?? [])).toEqual({
       lane: { signature: "s", value: "agent" },
       my_stuff: { signature: "b", value: true },
       model_hint: { signature: "s", value: "small" },
     });
   });
 
-  it("says no where nobody can be asked, and tells errors by their name", async () => {
-    answersTo(consentSpec());
+  it("declines if there is no terminal to ask at, and reports errors by name", async () => {
+    askQuestion(consentSpec());
     const denied = await run("ask", "Well?");
     expect([denied.code, denied.stdout, overlay.responses]).toEqual([1, "", [false]]);
     expect(denied.stderr).toContain("denied (declined): no");
@@ -83,18 +83,18 @@ describe("ask", () => {
     expect((await run("ask")).code).toBe(2);
   });
 
-  it("asks the person what would be sent, and what would be called", async () => {
-    answersTo(consentSpec());
+  it("asks the user about data that would be sent, and about calls", async () => {
+    askQuestion(consentSpec());
     using consent = screen("ask", "Well?");
     expect(await consent.until(/Send it, this once\? \[y\/N\] /)).toContain('"prompt","files"');
     consent.type("y\r");
     await consent.until(/Done\./);
     expect(await consent.ended).toBe(0);
 
-    answersTo(callSpec({ tiers: { declared: "write", effective: "destructive" }, hold_ms: 300 }));
+    askQuestion(callSpec({ tiers: { declared: "write", effective: "destructive" }, hold_ms: 300 }));
     using call = screen("ask", "Milk please");
     await call.until(/A tool would be called/);
-    call.type("add_note\r"); // too early
+    call.type("add_note\r"); // The hold time has not passed.
     expect(await call.until(/anything else declines: /)).toContain('Title: "Milk"');
     expect(overlay.responses).toEqual([true]);
     call.type("add_note\r");
@@ -102,11 +102,11 @@ describe("ask", () => {
     expect(overlay.responses).toEqual([true, true]);
   });
 
-  it("shows nothing of it that a terminal obeys", async () => {
+  it("escapes text that a terminal would interpret", async () => {
     const evil = "\u001b[2J\u009b2J\u202e\n";
-    answersTo(consentSpec({ model: evil, sources: [{ title: evil }] }));
+    askQuestion(consentSpec({ model: evil, sources: [{ title: evil }] }));
     const consent = await run("ask", "Well?");
-    answersTo(callSpec({ diff: [{ path: "/a", label: `A${evil}B`, value: evil }] }));
+    askQuestion(callSpec({ diff: [{ path: "/a", label: `A${evil}B`, value: evil }] }));
     const call = await run("ask", "Well?");
     expect(call.stderr).toContain("  A[2J2J B: ");
     // oxlint-disable-next-line no-control-regex -- it is control characters that have to be found
@@ -115,16 +115,16 @@ describe("ask", () => {
     expect(call.stderr.split("\n")).toHaveLength(11);
   });
 
-  it("takes a question back that somebody else has answered", async () => {
-    answersTo(consentSpec());
+  it("withdraws a question that another frontend has answered", async () => {
+    askQuestion(consentSpec());
     using person = screen("ask", "Well?");
     await person.until(/this once\? \[y\/N\] /);
-    turn()?.respond(true);
+    lastTurn()?.respond(true);
     await person.until(/Done\./);
     expect([await person.ended, overlay.responses]).toEqual([0, []]);
   });
 
-  it("Ctrl-C cancels", async () => {
+  it("Ctrl-C cancels the query", async () => {
     overlay.script = async (asked) => {
       asked.token("Half");
       await asked.untilCancelled();
@@ -137,7 +137,7 @@ describe("ask", () => {
     expect(await person.ended).toBe(1);
   });
 
-  it("ends where the companion does", async () => {
+  it("exits when the companion exits", async () => {
     overlay.script = (asked) => asked.token("Half");
     using person = screen("ask", "Well?");
     await person.until(/Half/);
@@ -149,16 +149,16 @@ describe("ask", () => {
 });
 
 describe("chat", () => {
-  it("carries what was said, and is left with Ctrl-D", async () => {
+  it("sends the history of the chat, and exits on Ctrl-D", async () => {
     using person = screen("chat", "--model", "remote:openrouter:a");
     await person.until(/> /);
     person.type("One\r");
     await person.until(/Hello there\r\n[^H]*> /);
     person.type("Two\r");
     await person.until(/Hello there\r\n[^H]*> /);
-    expect(turn()?.option("lane")).toBe("chat");
-    expect(turn()?.option("model_hint")).toBe("remote:openrouter:a");
-    expect(JSON.parse(assertText(turn()?.option("history_json")))).toEqual([
+    expect(lastTurn()?.option("lane")).toBe("chat");
+    expect(lastTurn()?.option("model_hint")).toBe("remote:openrouter:a");
+    expect(JSON.parse(assertText(lastTurn()?.option("history_json")))).toEqual([
       { role: "user", content: "One" },
       { role: "assistant", content: "Hello there" },
     ]);
@@ -166,49 +166,49 @@ describe("chat", () => {
     expect(await person.ended).toBe(0);
   });
 
-  it("is the frontend: summoned, it shows the prompt, and sends nothing by itself", async () => {
+  it("is the frontend: when summoned, it shows the prompt, and does not send it", async () => {
     using person = screen("chat");
     await person.until(/> /);
-    expect(await window("GetVisible")).toEqual([true]);
-    await window("Hide");
-    expect(await window("GetVisible")).toEqual([false]);
-    await window("Summon", "sa{sv}", "Name three\u001b[2J rivers", "0");
+    expect(await callWindow("GetVisible")).toEqual([true]);
+    await callWindow("Hide");
+    expect(await callWindow("GetVisible")).toEqual([false]);
+    await callWindow("Summon", "sa{sv}", "Name three\u001b[2J rivers", "0");
     await person.until(/Name three\[2J rivers/);
-    expect(await window("GetVisible")).toEqual([true]);
+    expect(await callWindow("GetVisible")).toEqual([true]);
     expect(overlay.turns).toEqual([]);
     person.type("\r");
     await person.until(/Hello there/);
-    expect(turn()?.prompt).toBe("Name three[2J rivers");
+    expect(lastTurn()?.prompt).toBe("Name three[2J rivers");
     using second = screen("chat");
     await second.until(/another frontend runs already/);
     expect(await second.ended).toBe(1);
   });
 
-  it("takes a summoned prompt of several lines for one, and for no answer to a question", async () => {
+  it("shows a summoned prompt of several lines as one line, and never as an answer to a question", async () => {
     using person = screen("chat");
     await person.until(/> /);
-    await window("Summon", "sa{sv}", "Name\r\nthree\nrivers\n", "0");
+    await callWindow("Summon", "sa{sv}", "Name\r\nthree\nrivers\n", "0");
     await person.until(/Name +three rivers/);
     person.type("\r");
     await person.until(/Hello there\r\n[^H]*> /);
     expect(overlay.turns.map(({ prompt }) => prompt.trim())).toEqual(["Name three rivers"]);
-    answersTo(consentSpec());
+    askQuestion(consentSpec());
     person.type("Well?\r");
     await person.until(/this once\? \[y\/N\] /);
-    await window("Summon", "sa{sv}", "y\n", "0");
-    await window("Summon", "sa{sv}", "yes", "0");
+    await callWindow("Summon", "sa{sv}", "y\n", "0");
+    await callWindow("Summon", "sa{sv}", "yes", "0");
     person.type("\r");
     await person.until(/denied \(declined\)[\s\S]*> .*yes/);
     expect(overlay.responses).toEqual([false]);
   });
 
-  it("keeps a question of its own while another program's query asks, and then asks that", async () => {
+  it("keeps its own question open while another program's query asks, and asks that one afterwards", async () => {
     using person = screen("chat");
     await person.until(/> /);
-    answersTo(consentSpec());
+    askQuestion(consentSpec());
     person.type("Well?\r");
     await person.until(/this once\? \[y\/N\] /);
-    answersTo(consentSpec({ model: "other" }));
+    askQuestion(consentSpec({ model: "other" }));
     const path = `/${OVERLAY.replaceAll(".", "/")}`;
     await bus.busctlCall(OVERLAY, path, OVERLAY, "Ask", "sa{sv}", "Hm", "0");
     await vi.waitUntil(() => overlay.turns.length === 2, WAIT_OPTIONS);
@@ -220,12 +220,12 @@ describe("chat", () => {
     expect(overlay.responses).toEqual([true, false]);
   });
 
-  it("asks what another program's query waits for, and keeps what was being typed", async () => {
+  it("asks the question of another program's query, and keeps the text that is being typed", async () => {
     using person = screen("chat");
     await person.until(/> /);
     person.type("half a quest");
     await person.until(/quest/);
-    answersTo(consentSpec());
+    askQuestion(consentSpec());
     const other = await bus.busctlCall(
       OVERLAY,
       `/${OVERLAY.replaceAll(".", "/")}`,
@@ -235,7 +235,7 @@ describe("chat", () => {
       "Hm",
       "0",
     );
-    expect(other).toEqual([Number(turn()?.id)]);
+    expect(other).toEqual([Number(lastTurn()?.id)]);
     await person.until(/this once\? \[y\/N\] /);
     person.type("y\r");
     await person.until(/> .*half a quest/);

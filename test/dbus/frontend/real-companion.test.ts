@@ -5,7 +5,7 @@ import { examplePath } from "../../support/example-app.ts";
 import { Screen } from "../../support/screen.ts";
 import { TestSessionBus } from "../../support/test-session-bus.ts";
 
-/** The built command line, the example, and the real companion with its stub engine: nothing of it is scripted. */
+/** The built command line, the example frontend and the real companion with its stub engine; no part is scripted. */
 const SECRET = "sk-canary-frontend-0123456789";
 const example = examplePath("terminal-frontend/frontend.mjs");
 
@@ -22,10 +22,10 @@ afterAll(async () => {
 
 const berth = (words: readonly string[], input = "") => companion.berth(words, input);
 
-const screenOf = (...words: string[]) => new Screen(words, companion.environment);
+const openScreen = (...words: string[]) => new Screen(words, companion.environment);
 
 describe("berth remote", () => {
-  it("adds, keeps a key that nobody sees, and allows", async () => {
+  it("adds a provider, stores its key without showing it, and gives consent", async () => {
     expect(await berth(["remote", "add", "work", "http://127.0.0.1:9/v1"])).toMatchObject({
       code: 0,
       stderr: "",
@@ -53,14 +53,14 @@ describe("berth remote", () => {
     expect((await berth(["remote", "rm", "openrouter"])).code).toBe(1);
   });
 
-  it("takes a key at a terminal: it is not on the screen, and not on the bus", async () => {
+  it("reads a key at a terminal without showing it on the screen or the bus", async () => {
     await using tap = await BusTap.open(bus);
-    using person = screenOf("remote", "key", "work");
+    using person = openScreen("remote", "key", "work");
     let screen = await person.until(/Key for work: /);
     person.type(`${SECRET}\r`);
     screen += await person.until(/nobody can read it again/);
     expect(await person.ended).toBe(0);
-    // What is in the open is seen: whoever watches is not blind.
+    // Text without secrets is visible, so the check works.
     expect((await berth(["remote", "add", "seen", "http://127.0.0.1:9/v1"])).code).toBe(0);
     await expect.poll(() => tap.bytes.includes("AddProvider")).toBe(true);
     expect(tap.bytes.includes("SetKeyFd")).toBe(true);
@@ -68,22 +68,25 @@ describe("berth remote", () => {
     expect(screen).not.toContain(SECRET);
   });
 
-  it("refuses addresses that no provider may have", async () => {
+  it("refuses addresses that are not allowed for providers", async () => {
     const { code, stderr } = await berth(["remote", "add", "cloud", "http://169.254.169.254/v1"]);
     expect([code, stderr]).toEqual([1, expect.stringMatching(/^error: /)]);
   });
 });
 
 describe.each([
-  ["berth", screenOf],
-  ["the example", (...words: string[]) => new Screen(words, companion.environment, example)],
+  ["berth", openScreen],
+  [
+    "the example frontend",
+    (...words: string[]) => new Screen(words, companion.environment, example),
+  ],
 ])("%s", (_, screen) => {
-  it("ask is answered by the model of this machine", async () => {
+  it("answers a question with the local model", async () => {
     using person = screen("ask", "Once upon a time");
     expect(await person.ended).toBe(0);
   });
 
-  it("a model of a provider is refused until the person allows it", async () => {
+  it("cannot use a model of a provider until the user consents", async () => {
     using no = screen("ask", "--model", "remote:work:tiny", "Well?");
     await no.until(/Send it, this once\? \[y\/N\] /);
     no.type("\r");
@@ -91,12 +94,12 @@ describe.each([
     using yes = screen("ask", "--model", "remote:work:tiny", "Well?");
     await yes.until(/Send it, this once\? \[y\/N\] /);
     yes.type("y\r");
-    // Nobody listens there: it was tried.
+    // No process listens there, which shows that it was tried.
     await yes.until(/unreachable|cannot be reached/);
     expect(await yes.ended).not.toBe(0);
   });
 
-  it("chat goes on after what was not allowed", async () => {
+  it("continues the chat after a declined request", async () => {
     using person = screen("chat", "--model", "remote:work:tiny");
     await person.until(/> /);
     person.type("Well?\r");

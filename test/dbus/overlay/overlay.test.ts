@@ -21,12 +21,12 @@ import { accepted, forever, says } from "../../support/scripted-service.ts";
 import { WAIT_OPTIONS } from "../../support/wait-limits.ts";
 
 const PATH = "/dev/assistant/Overlay1";
-/** 20,000 take a minute. */
+/** 20,000 rounds take a minute. */
 const ROUNDS = Number(process.env["BERTH_OVERLAY_ROUNDS"] ?? 500);
 
 const until = (is: () => boolean) => vi.waitUntil(is, { ...WAIT_OPTIONS, interval: 2 });
 
-let world: BusHarness;
+let harness: BusHarness;
 let parts: OverlayHarness;
 let sessionBus: SessionBus;
 let overlay: Overlay;
@@ -35,26 +35,26 @@ let client: DbusNextFrontend;
 const clock = new CountingClock();
 
 beforeAll(async () => {
-  world = await BusHarness.start({
+  harness = await BusHarness.start({
     limits: { calls: { burst: 1e9, perSecond: 1e9 }, runningMax: 1_000, heldBytesMax: 2 ** 25 },
   });
-  sessionBus = await connectSessionBus({ address: world.bus.address, negotiateFds: false });
+  sessionBus = await connectSessionBus({ address: harness.bus.address, negotiateFds: false });
   parts = new OverlayHarness();
   overlay = new Overlay({
     ...parts.options(),
     ui: new SessionBusUi(sessionBus, async (connection) => createCaller(connection)),
     clock,
   });
-  unserve = serveOverlay({ bus: world.daemon, service: overlay, daemon: "berth 0.0.0-test" });
-  await world.daemon.requestName(OVERLAY);
-  client = await DbusNextFrontend.connect(world.bus);
+  unserve = serveOverlay({ bus: harness.daemon, service: overlay, daemon: "berth 0.0.0-test" });
+  await harness.daemon.requestName(OVERLAY);
+  client = await DbusNextFrontend.connect(harness.bus);
 });
 afterAll(async () => {
   await client[Symbol.asyncDispose]();
   unserve();
   await overlay[Symbol.asyncDispose]();
   await sessionBus[Symbol.asyncDispose]();
-  await world[Symbol.asyncDispose]();
+  await harness[Symbol.asyncDispose]();
 });
 beforeEach(() => {
   parts.inference.script = (request) => says(request, ["Hello", " ", "there 🌱"]);
@@ -64,7 +64,7 @@ beforeEach(() => {
 });
 
 describe("a query on a real bus", () => {
-  it("is answered with its id, and then told of", async () => {
+  it("gets its id first, and then its signals", async () => {
     parts.hits = async () => [searchHit()];
     const id = await client.ask("When?", { my_stuff: true, window: true, model_hint: "" });
     await client.waitFor(id, "Finished");
@@ -84,8 +84,8 @@ describe("a query on a real bus", () => {
     expect(client.json(id, "Finished")).toMatchObject({ v: 1, code: "ok", finish_reason: "stop" });
   });
 
-  it(`is never told of before the answer to its Ask, ${ROUNDS} times`, async () => {
-    const other = await DbusNextFrontend.connect(world.bus);
+  it(`gets no signal before the answer to its Ask, ${ROUNDS} times`, async () => {
+    const other = await DbusNextFrontend.connect(harness.bus);
     for (let round = 0; round < ROUNDS; round += 10) {
       const ids = await Promise.all(
         Array.from({ length: 10 }, (_, at) => (at % 2 === 0 ? client : other).ask("x")),
@@ -101,8 +101,8 @@ describe("a query on a real bus", () => {
     other.disconnect();
   });
 
-  it("is told of to nobody else", async () => {
-    await using other = await DbusNextFrontend.connect(world.bus);
+  it("sends its signals to no other connection", async () => {
+    await using other = await DbusNextFrontend.connect(harness.bus);
     const id = await client.ask("x", { model_hint: REMOTE_MODEL });
     await client.waitFor(id, "ConfirmationNeeded");
     await client.call("Respond", "tb", id, false);
@@ -112,7 +112,7 @@ describe("a query on a real bus", () => {
     expect(other.received).toEqual([]);
   });
 
-  it("of the chat lane has its history", async () => {
+  it("has its history in the chat lane", async () => {
     const turns = [
       { role: "system", content: "Be short." },
       { role: "user", content: "Hi" },
@@ -129,13 +129,13 @@ describe("a query on a real bus", () => {
 
   it("ends with Cancel, and belongs to the connection that asked", async () => {
     parts.inference.script = streamForever;
-    await using other = await DbusNextFrontend.connect(world.bus);
+    await using other = await DbusNextFrontend.connect(harness.bus);
     const id = await client.ask("x");
     await client.waitFor(id, "Token");
     const refusal = await other.getRefusal("Cancel", "t", id);
     expect(refusal).toEqual({
       name: "dev.assistant.Error.NotFound",
-      text: `there is no query ${id} of this connection`,
+      text: `this connection has no query ${id}`,
     });
     await client.call("Cancel", "t", id);
     await client.call("Cancel", "t", id);
@@ -144,7 +144,7 @@ describe("a query on a real bus", () => {
     expect(client.eventSequence(id)).toBe("answered Started Token Finished");
   });
 
-  it("takes an answer to one question for no other one", async () => {
+  it("does not accept an answer to one question for another", async () => {
     const id = await client.ask("x", { model_hint: REMOTE_MODEL });
     await client.waitFor(id, "ConfirmationNeeded");
     expect(client.json(id, "ConfirmationNeeded")).toMatchObject({ question: 1, calls: [] });
@@ -161,8 +161,8 @@ describe("a query on a real bus", () => {
     );
   });
 
-  it("takes another connection's yes, and the first answer counts", async () => {
-    await using other = await DbusNextFrontend.connect(world.bus);
+  it("accepts another connection's approval, and the first answer counts", async () => {
+    await using other = await DbusNextFrontend.connect(harness.bus);
     const id = await client.ask("x", { model_hint: REMOTE_MODEL });
     await client.waitFor(id, "ConfirmationNeeded");
     expect(client.json(id, "ConfirmationNeeded")).toMatchObject({
@@ -179,9 +179,9 @@ describe("a query on a real bus", () => {
     expect(client.receivedOfQuery(id).at(-1)?.[2]).toBe("completed");
   });
 
-  it("ends with its connection", async () => {
+  it("ends when its connection closes", async () => {
     parts.inference.script = streamForever;
-    const other = await DbusNextFrontend.connect(world.bus);
+    const other = await DbusNextFrontend.connect(harness.bus);
     const id = await other.ask("x");
     await other.waitFor(id, "Token");
     await other.ask("y", { model_hint: REMOTE_MODEL });
@@ -199,7 +199,7 @@ function chat(history: unknown) {
   return { lane: "chat", history_json: JSON.stringify(history) };
 }
 
-describe("bad input", () => {
+describe("invalid input", () => {
   const INVALID = "org.freedesktop.DBus.Error.InvalidArgs";
   const LIMITS = "org.freedesktop.DBus.Error.LimitsExceeded";
   const turn = { role: "user", content: "x" };
@@ -207,13 +207,13 @@ describe("bad input", () => {
     ["", {}, INVALID, "prompt is empty"],
     ["x".repeat(1_048_577), {}, LIMITS, "prompt has 1048577 bytes"],
     ["x", { my_stuf: true }, INVALID, 'there is no option "my_stuf"'],
-    ["x", { my_stuff: "yes" }, INVALID, '"my_stuff" is of the type "s"'],
-    ["x", { window: 1 }, INVALID, '"window" is of the type "u"'],
-    ["x", { lane: "fast" }, INVALID, "lane has to be agent or chat"],
-    ["x", { model_hint: true }, INVALID, '"model_hint" is of the type "b"'],
+    ["x", { my_stuff: "yes" }, INVALID, '"my_stuff" has the type "s"'],
+    ["x", { window: 1 }, INVALID, '"window" has the type "u"'],
+    ["x", { lane: "fast" }, INVALID, "lane must be agent or chat"],
+    ["x", { model_hint: true }, INVALID, '"model_hint" has the type "b"'],
     ["x", { model_hint: "remote:x" }, INVALID, "model_hint begins with remote:"],
     ["x", { history_json: "[]" }, INVALID, "history_json belongs to the chat lane"],
-    ["x", { lane: "chat", history_json: "" }, INVALID, "history_json has to be an array"],
+    ["x", { lane: "chat", history_json: "" }, INVALID, "history_json must be an array"],
     ["x", { lane: "chat", history_json: "[" }, INVALID, "history_json is not JSON"],
     [
       "x",
@@ -222,14 +222,19 @@ describe("bad input", () => {
       "occurs twice",
     ],
     ["x", { lane: "chat", history_json: '[{"__proto__":1}]' }, INVALID, "not allowed"],
-    ["x", chat({}), INVALID, "history_json has to be an array"],
+    ["x", chat({}), INVALID, "history_json must be an array"],
     ["x", chat([[[]]]), INVALID, "nested deeper"],
-    ["x", chat(["x"]), INVALID, "history_json[0] has to be an object"],
-    ["x", chat([turn, { ...turn, role: "tool" }]), INVALID, "history_json[1].role has to be"],
-    ["x", chat([{ role: "user" }]), INVALID, "history_json[0].content has to be a string"],
-    ["x", chat([{ ...turn, name: "me" }]), INVALID, "and nothing else"],
+    ["x", chat(["x"]), INVALID, "history_json[0] must be an object"],
+    ["x", chat([turn, { ...turn, role: "tool" }]), INVALID, "history_json[1].role must be"],
+    ["x", chat([{ role: "user" }]), INVALID, "history_json[0].content must be a string"],
+    ["x", chat([{ ...turn, name: "me" }]), INVALID, "must have only role and content"],
     ["x", chat(Array.from({ length: 257 }, () => turn)), INVALID, "history_json has 257 turns"],
-    ["x", chat([{ ...turn, content: "x".repeat(1_048_576) }]), INVALID, "and may have 1048576"],
+    [
+      "x",
+      chat([{ ...turn, content: "x".repeat(1_048_576) }]),
+      INVALID,
+      "at most 1048576 are allowed",
+    ],
   ])("%#: %.20s %j", async (prompt, options, name, text) => {
     const refusal = await client.getRefusal("Ask", "sa{sv}", prompt, toVariants(options));
     expect(refusal.name).toBe(name);
@@ -241,24 +246,24 @@ describe("bad input", () => {
     ["Cancel", "u", [1]],
     ["Respond", "t", [1n]],
     ["Summon", "", []],
-  ])("%s(%s) has the wrong types", async (member, signature, body) => {
+  ])("%s(%s) has the wrong argument types", async (member, signature, body) => {
     expect((await client.getRefusal(member, signature, ...body)).name).toBe(INVALID);
   });
 
-  it.each([0n, 1_000_000n, 2n ** 64n - 1n])("there is no query %s", async (id) => {
+  it.each([0n, 1_000_000n, 2n ** 64n - 1n])("the query %s does not exist", async (id) => {
     const name = "dev.assistant.Error.NotFound";
     expect((await client.getRefusal("Cancel", "t", id)).name).toBe(name);
     expect((await client.getRefusal("Respond", "tb", id, true)).name).toBe(name);
   });
 
-  it("has left nothing behind", async () => {
+  it("leaves no state behind", async () => {
     expect(await overlay.status()).toMatchObject({ state: "idle", active: 0 });
   });
 });
 
-it("takes 20 queries of one connection, refuses the next, and another connection's is taken", async () => {
+it("accepts 20 queries of one connection, refuses the next, and accepts one of another connection", async () => {
   parts.inference.script = streamForever;
-  const greedy = await DbusNextFrontend.connect(world.bus);
+  const greedy = await DbusNextFrontend.connect(harness.bus);
   for (let at = 0; at < 20; at += 1) await greedy.ask("x");
   const refusal = await greedy.getRefusal("Ask", "sa{sv}", "x", {});
   expect(refusal.name).toBe("org.freedesktop.DBus.Error.LimitsExceeded");
@@ -268,8 +273,8 @@ it("takes 20 queries of one connection, refuses the next, and another connection
   await client.call("Cancel", "t", id);
 });
 
-it("says how it is, with the types of its interface", async () => {
-  const text = await world.bus.gdbusCall(OVERLAY, PATH, `${OVERLAY}.GetStatus`);
+it("GetStatus has the documented types", async () => {
+  const text = await harness.bus.gdbusCall(OVERLAY, PATH, `${OVERLAY}.GetStatus`);
   const types = (await client.call("GetStatus"))[0];
   expect(
     Object.fromEntries(
@@ -295,24 +300,24 @@ it("says how it is, with the types of its interface", async () => {
   });
   expect(text).toContain("'http_port': <uint32 7778>");
   expect(text).toContain("'providers': <['cloud']>");
-  expect(await world.bus.busctlProperty(OVERLAY, PATH, OVERLAY, "Version")).toBe(1);
+  expect(await harness.bus.busctlProperty(OVERLAY, PATH, OVERLAY, "Version")).toBe(1);
 });
 
 describe("the frontend", () => {
-  it("is not there: Summon and Hide say so, and consent works without it", async () => {
+  it("is missing: Summon and Hide report that, and consent works without it", async () => {
     for (const [member, signature, body] of [
       ["Summon", "s", ["x"]],
       ["Hide", "", []],
     ] as const) {
       expect(await client.getRefusal(member, signature, ...body)).toEqual({
         name: "dev.assistant.Error.NotFound",
-        text: expect.stringContaining("no frontend is there"),
+        text: expect.stringContaining("there is no frontend"),
       });
     }
   });
 
-  it("is summoned and hidden, and asked for a query that waits", async () => {
-    await using frontend = await DbusNextFrontend.connect(world.bus);
+  it("is summoned and hidden, and receives the questions of waiting queries", async () => {
+    await using frontend = await DbusNextFrontend.connect(harness.bus);
     await frontend.takeUi();
     await client.call("Summon", "s", "hello");
     await client.call("Hide");
@@ -331,9 +336,9 @@ describe("the frontend", () => {
     expect(frontend.receivedOfQuery(id)).toHaveLength(1);
   });
 
-  it("is a second one, once the first has gone", async () => {
-    const first = await DbusNextFrontend.connect(world.bus);
-    await using second = await DbusNextFrontend.connect(world.bus);
+  it("is replaced by a second one after the first has exited", async () => {
+    const first = await DbusNextFrontend.connect(harness.bus);
+    await using second = await DbusNextFrontend.connect(harness.bus);
     await first.takeUi();
     await client.call("Summon", "s", "1");
     first.disconnect();
@@ -342,8 +347,8 @@ describe("the frontend", () => {
     expect(second.received).toEqual([["ui.Summon", "2", {}]]);
   });
 
-  it("that asks itself is asked once", async () => {
-    await using frontend = await DbusNextFrontend.connect(world.bus);
+  it("receives a question of its own query once", async () => {
+    await using frontend = await DbusNextFrontend.connect(harness.bus);
     await frontend.takeUi();
     frontend.window.isVisible = true;
     const id = await frontend.ask("x", { model_hint: REMOTE_MODEL });
@@ -355,11 +360,11 @@ describe("the frontend", () => {
     ).toHaveLength(1);
   });
 
-  it("that does not answer, or fails, holds nothing up", async () => {
-    await using frontend = await DbusNextFrontend.connect(world.bus);
+  it("that does not answer, or fails, delays no query", async () => {
+    await using frontend = await DbusNextFrontend.connect(harness.bus);
     await frontend.takeUi();
     frontend.window.isMute = true;
-    // Asked first, and refused after two seconds.
+    // This call comes first, and is refused after two seconds.
     let isRefused = false;
     const refusal = client.getRefusal("Summon", "s", "x").finally(() => {
       isRefused = true;
@@ -381,7 +386,7 @@ describe("the frontend", () => {
   });
 });
 
-it("leaves nothing of 200 queries that were cancelled, cut, slow, denied or left alone", async () => {
+it("200 queries that are cancelled, cut off, slow, denied or abandoned leave no state", async () => {
   await overlay.status();
   const before = openDescriptors();
   let turn = 0;
@@ -397,7 +402,7 @@ it("leaves nothing of 200 queries that were cancelled, cut, slow, denied or left
     return emptyPassOutcome;
   };
   for (let round = 0; round < 10; round += 1) {
-    const gone = await DbusNextFrontend.connect(world.bus);
+    const gone = await DbusNextFrontend.connect(harness.bus);
     const ids: bigint[] = [];
     for (let at = 0; at < 10; at += 1) {
       ids.push(await client.ask("x", at % 3 === 0 ? {} : { lane: "chat" }));

@@ -12,29 +12,30 @@ import {
 import { SEED } from "../../support/sampling.ts";
 
 const dice = new Dice(SEED);
-/** As many as the overlay runs, and the rest by the port. */
+/** The number of streams over the overlay, its maximum; the others use the port. */
 const BY_THE_BUS = 4;
 const STREAMS = 50;
 
-let desk: RemoteCompanionHarness;
+let harness: RemoteCompanionHarness;
 let unwell: ScriptedResponse | undefined;
 
 beforeAll(async () => {
   process.stdout.write(`BERTH_SEED=${SEED}\n`);
-  desk = await RemoteCompanionHarness.open({
+  harness = await RemoteCompanionHarness.open({
     script: (request) => unwell ?? findFaultyResponse(request),
   });
 });
-afterAll(() => desk?.[Symbol.asyncDispose]());
+afterAll(() => harness?.[Symbol.asyncDispose]());
 beforeEach(async () => {
   unwell = undefined;
-  await consent(true);
+  await setConsent(true);
 });
 
-const consent = (isAllowed: boolean) =>
-  desk.frontend.call("Remote1", "SetConsent", "sb", "prompt", isAllowed);
-const far = (text: string) => desk.chat(REMOTE_MODEL, text);
-const ask = (text: string) => desk.frontend.ask(text, { lane: "chat", model_hint: REMOTE_MODEL });
+const setConsent = (isAllowed: boolean) =>
+  harness.frontend.call("Remote1", "SetConsent", "sb", "prompt", isAllowed);
+const askRemote = (text: string) => harness.chat(REMOTE_MODEL, text);
+const ask = (text: string) =>
+  harness.frontend.ask(text, { lane: "chat", model_hint: REMOTE_MODEL });
 
 interface ActiveStreams {
   readonly chats: readonly HttpChat[];
@@ -42,17 +43,17 @@ interface ActiveStreams {
 }
 
 async function startFiftyStreams(text: string): Promise<ActiveStreams> {
-  const chats = Array.from({ length: STREAMS - BY_THE_BUS }, () => far(text));
+  const chats = Array.from({ length: STREAMS - BY_THE_BUS }, () => askRemote(text));
   const turns = await Promise.all(Array.from({ length: BY_THE_BUS }, () => ask(text)));
   return { chats, turns };
 }
 
-const over = (turn: RecordedTurn) => turn.end !== undefined;
+const hasEnded = (turn: RecordedTurn) => turn.end !== undefined;
 
-async function endedBy({ chats, turns }: ActiveStreams): Promise<void> {
+async function waitUntilEnded({ chats, turns }: ActiveStreams): Promise<void> {
   const [codes] = await Promise.all([
     Promise.all(chats.map(async ({ result: end }) => (await end).code)),
-    desk.frontend.waitUntil("the turns end", () => turns.every(over)),
+    harness.frontend.waitUntil("the turns to end", () => turns.every(hasEnded)),
   ]);
   expect(codes).toEqual(codes.map(() => "consent_required"));
   for (const { end, specs } of turns) {
@@ -61,104 +62,105 @@ async function endedBy({ chats, turns }: ActiveStreams): Promise<void> {
   }
 }
 
-/** What was on its way to the provider has arrived. */
-async function arrived(): Promise<number> {
-  for (let looks = 0; looks < 3; looks += 1) await desk.chat(LOCAL_MODEL, "Hello").result;
-  return desk.listChatRequests().length;
+/** Waits until the data that was sent to the provider has arrived. */
+async function countArrivedRequests(): Promise<number> {
+  for (let attempts = 0; attempts < 3; attempts += 1)
+    await harness.chat(LOCAL_MODEL, "Hello").result;
+  return harness.listChatRequests().length;
 }
 
-async function nothingLeaves(): Promise<void> {
-  const before = await arrived();
-  expect(await far("Hello").result).toMatchObject({ status: 403, code: "consent_required" });
+async function assertNothingIsSent(): Promise<void> {
+  const before = await countArrivedRequests();
+  expect(await askRemote("Hello").result).toMatchObject({ status: 403, code: "consent_required" });
   const turn = await ask("Hello");
-  await desk.frontend.waitForQuestion(turn);
-  await desk.frontend.respond(turn, false);
-  expect((await desk.frontend.waitForEnd(turn)).end?.status).toBe("denied");
-  expect(await arrived()).toBe(before);
+  await harness.frontend.waitForQuestion(turn);
+  await harness.frontend.respond(turn, false);
+  expect((await harness.frontend.waitForEnd(turn)).end?.status).toBe("denied");
+  expect(await countArrivedRequests()).toBe(before);
 }
 
-describe("consent that is taken back", () => {
-  it("ends fifty streams in their middle, and given again is as before", async () => {
+describe("revoked consent", () => {
+  it("ends fifty running streams, and works as before when it is given again", async () => {
     const streams = await startFiftyStreams("Tell me #hang");
     await Promise.all(streams.chats.map(({ begun }) => begun));
-    await desk.frontend.waitUntil("they begin", () =>
+    await harness.frontend.waitUntil("the streams to begin", () =>
       streams.turns.every(({ text }) => text !== ""),
     );
-    await consent(false);
-    await endedBy(streams);
+    await setConsent(false);
+    await waitUntilEnded(streams);
     await expect
-      .poll(() => desk.listChatRequests().map(({ state }) => state))
+      .poll(() => harness.listChatRequests().map(({ state }) => state))
       .not.toContain("open");
     expect(
-      desk
+      harness
         .listChatRequests()
         .slice(-STREAMS)
         .map(({ state }) => state),
     ).toEqual(Array<string>(STREAMS).fill("left"));
-    expect(await desk.countQueries()).toEqual({ active: 0, pending: 0 });
-    await nothingLeaves();
+    expect(await harness.countQueries()).toEqual({ active: 0, pending: 0 });
+    await assertNothingIsSent();
 
-    await consent(true);
-    expect(await far("Hello").readAnswer()).toBe("You said: Hello");
-    expect((await desk.frontend.waitForEnd(await ask("Hello"))).text).toBe("You said: Hello");
+    await setConsent(true);
+    expect(await askRemote("Hello").readAnswer()).toBe("You said: Hello");
+    expect((await harness.frontend.waitForEnd(await ask("Hello"))).text).toBe("You said: Hello");
   });
 
-  it("ends those that have no answer yet", async () => {
-    const before = desk.listChatRequests().length;
+  it("ends requests without an answer yet", async () => {
+    const before = harness.listChatRequests().length;
     const streams = await startFiftyStreams("Tell me #hang-head");
-    await desk.cloudProvider.until(() => desk.listChatRequests().length === before + STREAMS);
-    await consent(false);
-    await endedBy(streams);
+    await harness.cloudProvider.until(() => harness.listChatRequests().length === before + STREAMS);
+    await setConsent(false);
+    await waitUntilEnded(streams);
     await expect
-      .poll(() => desk.listChatRequests().map(({ state }) => state))
+      .poll(() => harness.listChatRequests().map(({ state }) => state))
       .not.toContain("open");
-    await nothingLeaves();
+    await assertNothingIsSent();
   });
 
-  it("ends those that wait until they are tried again", async () => {
+  it("ends requests that wait for a retry", async () => {
     unwell = refusal(503, "later", { "retry-after": "2" });
-    const before = desk.listChatRequests().length;
+    const before = harness.listChatRequests().length;
     const streams = await startFiftyStreams("Tell me");
-    await desk.cloudProvider.until(() => desk.listChatRequests().length === before + STREAMS);
-    await consent(false);
-    await endedBy(streams);
-    expect(await arrived()).toBe(before + STREAMS);
-    await nothingLeaves();
+    await harness.cloudProvider.until(() => harness.listChatRequests().length === before + STREAMS);
+    await setConsent(false);
+    await waitUntilEnded(streams);
+    expect(await countArrivedRequests()).toBe(before + STREAMS);
+    await assertNothingIsSent();
   });
 
-  it("stands between whatever was asked at the same time", async () => {
+  it("is ordered with concurrent requests", async () => {
     for (let round = 0; round < 5; round += 1) {
-      await consent(true);
-      const before = desk.listChatRequests().length;
-      const chats = Array.from({ length: STREAMS }, () => far("Tell me #hang"));
+      await setConsent(true);
+      const before = harness.listChatRequests().length;
+      const chats = Array.from({ length: STREAMS }, () => askRemote("Tell me #hang"));
       const some = dice.between(1, STREAMS);
-      await desk.cloudProvider.until(() => desk.listChatRequests().length >= before + some);
-      await consent(false);
-      const sent = await arrived();
+      await harness.cloudProvider.until(() => harness.listChatRequests().length >= before + some);
+      await setConsent(false);
+      const sent = await countArrivedRequests();
       const codes = await Promise.all(chats.map(async ({ result: end }) => (await end).code));
       expect(codes).toEqual(codes.map(() => "consent_required"));
-      expect(await arrived()).toBe(sent);
+      expect(await countArrivedRequests()).toBe(sent);
     }
-    expect(await desk.countQueries()).toEqual({ active: 0, pending: 0 });
+    expect(await harness.countQueries()).toEqual({ active: 0, pending: 0 });
   });
 });
 
-describe("a key that is cleared", () => {
-  it("ends the streams that go by it; others are served, and so are they with another key", async () => {
-    const chats = Array.from({ length: 10 }, () => far("Tell me #hang"));
+describe("a cleared key", () => {
+  it("ends the streams that use it; other providers and a new key work", async () => {
+    const chats = Array.from({ length: 10 }, () => askRemote("Tell me #hang"));
     const turn = await ask("Tell me #hang");
     await Promise.all(chats.map(({ begun }) => begun));
-    await desk.frontend.waitUntil("it begins", () => turn.text !== "");
-    await desk.frontend.call("Remote1", "ClearKey", "s", "cloud");
+    await harness.frontend.waitUntil("the stream to begin", () => turn.text !== "");
+    await harness.frontend.call("Remote1", "ClearKey", "s", "cloud");
     const codes = await Promise.all(chats.map(async ({ result: end }) => (await end).code));
     expect(codes).toEqual(chats.map(() => "unauthorized"));
-    const { end } = await desk.frontend.waitForEnd(turn);
+    const { end } = await harness.frontend.waitForEnd(turn);
     expect(end).toMatchObject({ status: "failed", detail: { code: "unauthorized" } });
     await expect
-      .poll(() => desk.listChatRequests().map(({ state }) => state))
+      .poll(() => harness.listChatRequests().map(({ state }) => state))
       .not.toContain("open");
-    expect(await desk.chat(LOCAL_MODEL, "Hello").readAnswer()).toBe("You said: Hello");
-    await desk.setKey();
-    expect(await far("Hello").readAnswer()).toBe("You said: Hello");
+    expect(await harness.chat(LOCAL_MODEL, "Hello").readAnswer()).toBe("You said: Hello");
+    await harness.setKey();
+    expect(await askRemote("Hello").readAnswer()).toBe("You said: Hello");
   });
 });

@@ -18,15 +18,15 @@ const LIMITS_EXCEEDED = "org.freedesktop.DBus.Error.LimitsExceeded";
 const chunked =
   "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n";
 
-let desk: RemoteCompanionHarness;
+let harness: RemoteCompanionHarness;
 const others: TestProvider[] = [];
-/** What the provider does with whatever it is asked. */
+/** The provider's response to the next request. */
 let turn: ScriptedResponse | undefined;
 
 beforeAll(async () => {
   const authority = await TestAuthority.create("Another test authority");
   const stranger = await TestAuthority.create();
-  desk = await RemoteCompanionHarness.open({
+  harness = await RemoteCompanionHarness.open({
     script: () => turn,
     extraAuthorities: [authority.ca],
   });
@@ -43,41 +43,41 @@ beforeAll(async () => {
   for (const [id, certificate] of Object.entries(certificates)) {
     const provider = await TestProvider.start({ certificate });
     others.push(provider);
-    await desk.frontend.call("Remote1", "AddProvider", "sss", id, "", provider.baseUrl);
+    await harness.frontend.call("Remote1", "AddProvider", "sss", id, "", provider.baseUrl);
   }
-  // Nobody listens there any more.
+  // No process listens there any more.
   const gone = await TestProvider.start({ tls: true });
-  await desk.frontend.call("Remote1", "AddProvider", "sss", "gone", "", gone.baseUrl);
+  await harness.frontend.call("Remote1", "AddProvider", "sss", "gone", "", gone.baseUrl);
   await gone[Symbol.asyncDispose]();
 });
 afterAll(async () => {
   for (const provider of others) await provider[Symbol.asyncDispose]();
-  await desk?.[Symbol.asyncDispose]();
+  await harness?.[Symbol.asyncDispose]();
 });
 
 interface Outcome {
   readonly retryAfter?: string;
-  /** Of the answer on the companion's port. */
+  /** HTTP status on the companion's port. */
   readonly status: number;
-  /** There, and in Finished. */
+  /** Error code on the port and in Finished. */
   readonly code: string;
-  /** Of ListModels. */
+  /** Error code of ListModels. */
   readonly list: string;
-  /** For a chat; a list is asked for once. */
+  /** Attempts of a chat request; a list is requested once. */
   readonly attempts: number;
 }
 
-/** All three ways to a provider at once, and what each is told. */
-async function outcomeOf(provider: string): Promise<Outcome> {
+/** Uses all three ways to a provider at once, and returns their errors. */
+async function getOutcome(provider: string): Promise<Outcome> {
   const model = `remote:${provider}:test-model`;
-  const before = desk.entries("egress.send").length;
-  const asked = desk.cloudProvider.requests.length;
+  const before = harness.entries("egress.send").length;
+  const asked = harness.cloudProvider.requests.length;
   const [http, turnOfBus, list] = await Promise.all([
-    desk.chat(model, "Hello").result,
-    desk.frontend
+    harness.chat(model, "Hello").result,
+    harness.frontend
       .ask("Hello", { model_hint: model, lane: "chat" })
-      .then((told) => desk.frontend.waitForEnd(told)),
-    desk.frontend.call("Remote1", "ListModels", "s", provider).then(
+      .then((told) => harness.frontend.waitForEnd(told)),
+    harness.frontend.call("Remote1", "ListModels", "s", provider).then(
       () => "answered",
       (error: unknown) => (error instanceof BusCallError ? error.busName : String(error)),
     ),
@@ -86,10 +86,11 @@ async function outcomeOf(provider: string): Promise<Outcome> {
     status: http.code === undefined ? "completed" : "failed",
     detail: { code: http.code ?? "ok" },
   });
-  const entries = desk.entries("egress.send").slice(before);
+  const entries = harness.entries("egress.send").slice(before);
   const chats = entries.filter(({ body }) => body.fields["kind"] === "generate");
   expect(entries.length - chats.length).toBe(1);
-  if (provider === "cloud") expect(desk.cloudProvider.requests.length - asked).toBe(entries.length);
+  if (provider === "cloud")
+    expect(harness.cloudProvider.requests.length - asked).toBe(entries.length);
   const { "retry-after": retryAfter } = http.headers;
   return {
     status: http.status,
@@ -100,9 +101,9 @@ async function outcomeOf(provider: string): Promise<Outcome> {
   };
 }
 
-describe("a provider that is not there as it should be", () => {
+describe("a provider with connection problems", () => {
   it.each(["expired", "renamed", "unknown", "gone"])("(%s) is unreachable", async (provider) => {
-    expect(await outcomeOf(provider)).toEqual({
+    expect(await getOutcome(provider)).toEqual({
       status: 502,
       code: "unreachable",
       list: UNREACHABLE,
@@ -111,9 +112,9 @@ describe("a provider that is not there as it should be", () => {
     for (const { requests } of others) expect(requests).toEqual([]);
   });
 
-  it("is asked where its certificate is good", async () => {
+  it("is used if its certificate is valid", async () => {
     const outcome = { status: 200, code: "ok", list: "answered", attempts: 1 };
-    expect(await outcomeOf("good")).toEqual(outcome);
+    expect(await getOutcome("good")).toEqual(outcome);
   });
 });
 
@@ -127,7 +128,7 @@ const begun: ScriptedResponse = {
 
 const answers: readonly (readonly [string, ScriptedResponse, number, string, string, number])[] = [
   ["a reset", { type: "reset" }, 502, "unreachable", UNREACHABLE, 3],
-  ["no HTTP", raw("SSH-2.0-OpenSSH_9.6\r\n"), 502, "bad_response", BAD_RESPONSE, 1],
+  ["no HTTP", rawResponse("SSH-2.0-OpenSSH_9.6\r\n"), 502, "bad_response", BAD_RESPONSE, 1],
   [
     "a page",
     status(200, page, { "content-type": "text/html" }),
@@ -140,7 +141,7 @@ const answers: readonly (readonly [string, ScriptedResponse, number, string, str
   ["another JSON", status(200, { ok: true }), 502, "bad_response", BAD_RESPONSE, 1],
   ["a redirect", redirect("https://elsewhere.example/v1"), 502, "bad_response", BAD_RESPONSE, 1],
   [
-    "what is compressed",
+    "a compressed body",
     status(200, gzipSync("{}"), { ...json, "content-encoding": "gzip" }),
     502,
     "bad_response",
@@ -148,7 +149,7 @@ const answers: readonly (readonly [string, ScriptedResponse, number, string, str
     1,
   ],
   [
-    "headers without end",
+    "endless headers",
     status(200, {}, { "x-endless": "x".repeat(48 * 1024) }),
     502,
     "bad_response",
@@ -156,14 +157,14 @@ const answers: readonly (readonly [string, ScriptedResponse, number, string, str
     1,
   ],
   [
-    "a body without end",
-    { type: "raw", bytes: endless(17), afterwards: "hang" },
+    "an endless body",
+    { type: "raw", bytes: endlessBody(17), afterwards: "hang" },
     502,
     "bad_response",
     BAD_RESPONSE,
     1,
   ],
-  ["half a body", raw(`${chunked}5\r\n{"cho\r\n`), 502, "cut_off", BAD_RESPONSE, 1],
+  ["a truncated body", rawResponse(`${chunked}5\r\n{"cho\r\n`), 502, "cut_off", BAD_RESPONSE, 1],
   ["400", refusal(400, "no"), 400, "invalid_request", "org.freedesktop.DBus.Error.InvalidArgs", 1],
   ["401", refusal(401, "no"), 401, "unauthorized", "dev.assistant.Error.Unauthorized", 1],
   ["403", refusal(403, "no"), 401, "unauthorized", "dev.assistant.Error.Unauthorized", 1],
@@ -174,23 +175,23 @@ const answers: readonly (readonly [string, ScriptedResponse, number, string, str
   ["502", refusal(502, "no"), 502, "provider_failed", FAILED, 3],
   ["503", refusal(503, "no"), 502, "provider_failed", FAILED, 3],
   ["504", refusal(504, "no"), 502, "provider_failed", FAILED, 3],
-  ["a stream that is cut", begun, 200, "cut_off", BAD_RESPONSE, 1],
+  ["a truncated stream", begun, 200, "cut_off", BAD_RESPONSE, 1],
 ];
 
-describe("a provider that answers", () => {
-  it.each(answers)("%s is told so", async (_, answer, httpStatus, code, list, attempts) => {
+describe("a provider that answers with an error", () => {
+  it.each(answers)("%s is reported", async (_, answer, httpStatus, code, list, attempts) => {
     turn = answer;
-    expect(await outcomeOf("cloud")).toEqual({ status: httpStatus, code, list, attempts });
+    expect(await getOutcome("cloud")).toEqual({ status: httpStatus, code, list, attempts });
   });
 
   it.each([
     [429, "7", 1, "rate_limited", 429],
     [503, "60", 1, "provider_failed", 502],
     [503, "1", 3, "provider_failed", 502],
-  ])("%i with a Retry-After of %s s is left alone for so long", async (...row) => {
+  ])("%i with a Retry-After of %s s is not tried again before", async (...row) => {
     const [answered, retryAfter, attempts, code, httpStatus] = row;
     turn = refusal(answered, "later", { "retry-after": retryAfter });
-    expect(await outcomeOf("cloud")).toMatchObject({
+    expect(await getOutcome("cloud")).toMatchObject({
       status: httpStatus,
       code,
       attempts,
@@ -198,12 +199,12 @@ describe("a provider that answers", () => {
     });
   });
 
-  it("is used again as soon as it is well", async () => {
+  it("is used again as soon as it works", async () => {
     turn = undefined;
     const outcome = { status: 200, code: "ok", list: "answered", attempts: 1 };
-    expect(await outcomeOf("cloud")).toEqual(outcome);
-    expect(await desk.chat(REMOTE_MODEL, "Hello").readAnswer()).toBe("You said: Hello");
-    const complaints = desk.companion.lines.filter((line) => /"level":[56]0|Warning/.test(line));
+    expect(await getOutcome("cloud")).toEqual(outcome);
+    expect(await harness.chat(REMOTE_MODEL, "Hello").readAnswer()).toBe("You said: Hello");
+    const complaints = harness.companion.lines.filter((line) => /"level":[56]0|Warning/.test(line));
     expect(complaints).toEqual([]);
   });
 });
@@ -216,12 +217,12 @@ function status(
   return { type: "status", status: code, body, headers };
 }
 
-function raw(bytes: string): ScriptedResponse {
+function rawResponse(bytes: string): ScriptedResponse {
   return { type: "raw", bytes, afterwards: "cut" };
 }
 
-/** A line of so many megabytes, of a body that has still more. */
-function endless(megabytes: number): Buffer {
+/** A line of this many megabytes in a body that continues. */
+function endlessBody(megabytes: number): Buffer {
   const answerHead = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n\r\n";
   return Buffer.concat([Buffer.from(`${answerHead}"`), Buffer.alloc(megabytes * 2 ** 20, "x")]);
 }

@@ -20,9 +20,9 @@ import { TestProvider } from "../../support/provider/test-provider.ts";
 import { accepted, says, started, textOfPrompt } from "../../support/scripted-service.ts";
 
 /**
- * A person's day with models here and elsewhere: the real companion on a private bus, a system instance whose model
- * says what the test wants, providers over TLS, real authorization servers, the notes app, and the `openai`
- * client. The tests stand in the order of the day, and each builds on those before it.
+ * A scenario with local and remote models: the real companion on a private bus, a system instance with a scripted
+ * model, providers over TLS, real authorization servers, the notes app, and the `openai` client. The tests run in
+ * order, and each builds on those before it.
  */
 const KEY = "sk-canary-9f3c71d2e8";
 const REMOTE = "remote:cloud:test-model";
@@ -41,7 +41,7 @@ let openai: OpenAI;
 beforeAll(async () => {
   folder = mkdtempSync(join(tmpdir(), "berth-remote-day-"));
   system = await startInferenceHttp();
-  localModel(system);
+  scriptLocalModel(system);
   cloud = await TestProvider.start({ tls: true, key: KEY });
   hub = await TestProvider.start({ models: ["hub-model"] });
   openid = await AuthorizationServer.start();
@@ -72,8 +72,8 @@ afterAll(async () => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-/** Chooses the tool for notes where a note is wished for and none was made, and repeats the question else. */
-function localModel({ service }: InferenceHttpHarness): void {
+/** Chooses the notes tool if the prompt asks for a note and none was created; otherwise repeats the question. */
+function scriptLocalModel({ service }: InferenceHttpHarness): void {
   service.script = (request) => {
     const text = textOfPrompt(request.prompts[0]);
     if (request.guide.kind !== "json_schema") return says(request, ["Local", " ", "answer"]);
@@ -90,16 +90,18 @@ function localModel({ service }: InferenceHttpHarness): void {
   };
 }
 
-const chats = () => cloud.requests.filter(({ path }) => path.endsWith("/chat/completions"));
-/** An out argument that is a text. */
+const listChatRequests = () =>
+  cloud.requests.filter(({ path }) => path.endsWith("/chat/completions"));
+/** Returns an out argument of type string. */
 const textOf = (value: BusValue | undefined) => (typeof value === "string" ? value : "");
-const order = (names: readonly string[]) => names.filter((name, at) => names[at - 1] !== name);
+const withoutRepeats = (names: readonly string[]) =>
+  names.filter((name, at) => names[at - 1] !== name);
 
 describe("a question", () => {
   it("is answered by the local model", async () => {
     const turn = await person.waitForEnd(await person.ask("How are you?"));
     expect(turn.text).toBe("Local answer");
-    expect(order(turn.names)).toEqual(["Started", "Token", "Finished"]);
+    expect(withoutRepeats(turn.names)).toEqual(["Started", "Token", "Finished"]);
     expect(turn.meta).toMatchObject({ v: 1, lane: "agent", route: "local", sources: [] });
     expect(turn.end).toMatchObject({
       status: "completed",
@@ -107,7 +109,7 @@ describe("a question", () => {
     });
   });
 
-  it("lists as unavailable what there is not", async () => {
+  it("lists unavailable options", async () => {
     const turn = await person.waitForEnd(
       await person.ask("Look!", { window: true, selection: true }),
     );
@@ -115,7 +117,7 @@ describe("a question", () => {
     expect(turn.end?.status).toBe("completed");
   });
 
-  it("has the turns before it, in the chat lane", async () => {
+  it("includes the history in the chat lane", async () => {
     const history = [
       { role: "user", content: "My name is Ada." },
       { role: "assistant", content: "Hello Ada." },
@@ -135,7 +137,7 @@ describe("a question", () => {
 });
 
 describe("a provider", () => {
-  it("is added, with a key that is never on the bus", async () => {
+  it("is added with a key that is never on the bus", async () => {
     await person.call("Remote1", "AddProvider", "sss", "cloud", "A cloud", cloud.baseUrl);
     const file = join(folder, "key");
     writeFileSync(file, `${KEY}\n`, { mode: 0o600 });
@@ -152,8 +154,8 @@ describe("a provider", () => {
     expect(JSON.parse(textOf(models))).toEqual(["test-model", "test-embedder"]);
   });
 
-  it("has its key read only where it may be set, and its descriptor closed in any case", async () => {
-    // Of its end nothing would be heard: somebody holds the other one.
+  it("has its key read only if it may be set, and the descriptor is closed in any case", async () => {
+    // The end of the pipe would not be noticed, because the test holds the other end.
     const pipe = join(folder, "endless");
     execFileSync("mkfifo", [pipe]);
     const fd = openSync(pipe, "r+");
@@ -181,7 +183,7 @@ describe("a provider", () => {
     await expect(call).rejects.toMatchObject({ busName: expect.stringMatching(`${name}$`) });
   });
 
-  it("is sent nothing before the person allows it", async () => {
+  it("receives no data before the user consents", async () => {
     const turn = await person.ask("A secret", { model_hint: REMOTE });
     expect(await person.waitForQuestion(turn)).toMatchObject({
       v: 1,
@@ -198,10 +200,10 @@ describe("a provider", () => {
     await person.call("Overlay1", "Cancel", "t", cancelled.queryId);
     expect((await person.waitForEnd(cancelled)).end?.status).toBe("denied");
     await expect(chat("A secret")).rejects.toMatchObject({ status: 403, code: "consent_required" });
-    expect(chats()).toEqual([]);
+    expect(listChatRequests()).toEqual([]);
   });
 
-  it("answers once where it was allowed once", async () => {
+  it("answers once after one-time consent", async () => {
     const turn = await person.ask("Only this", { model_hint: REMOTE, lane: "chat" });
     await person.waitForQuestion(turn);
     await person.respond(turn, true);
@@ -213,7 +215,7 @@ describe("a provider", () => {
     await person.waitForQuestion(next);
     await person.respond(next, false);
     await person.waitForEnd(next);
-    expect(chats()).toHaveLength(1);
+    expect(listChatRequests()).toHaveLength(1);
   });
 });
 
@@ -229,7 +231,7 @@ async function chat(content: string, model = REMOTE): Promise<string> {
 }
 
 describe("the openai client", () => {
-  it("has both, once the person allows prompts to leave", async () => {
+  it("can use both models after the user consents to sending prompts", async () => {
     await person.call("Remote1", "SetConsent", "sb", "prompt", true);
     expect(await chat("Hello")).toBe("You said: Hello");
     expect(await chat("Hello", "tiny")).toBe("Local answer");
@@ -243,7 +245,7 @@ describe("the openai client", () => {
     expect(embedded.data.map(({ index }) => index)).toEqual([0, 1]);
   });
 
-  it("gets its own error for what a provider says", async () => {
+  it("gets its own error type for a provider's error", async () => {
     cloud.next({ type: "status", status: 401, body: { error: { message: `no ${KEY}` } } });
     const refused = chat("x");
     await expect(refused).rejects.toBeInstanceOf(OpenAI.AuthenticationError);
@@ -254,7 +256,7 @@ describe("the openai client", () => {
     await expect(chat("x", "remote:nobody:x")).rejects.toBeInstanceOf(OpenAI.NotFoundError);
   });
 
-  it("uses names that the person wrote down", async () => {
+  it("uses model names from the user's settings", async () => {
     await writeFile(
       desktop.companion.settingsFile,
       `models: { best: [remote:cloud:gone, tiny], far: ${REMOTE} }\nindex:\n  - { name: papers, path: ~/Papers, scope: home }\n`,
@@ -263,7 +265,7 @@ describe("the openai client", () => {
     expect(await chat("Hello", "best")).toBe("Local answer");
   });
 
-  it("never sends a key where a provider points to", async () => {
+  it("never sends a key to the target of a redirect", async () => {
     const before = hub.requests.length;
     cloud.next({ type: "status", status: 302, headers: { location: `${hub.origin}/v1/x` } });
     await expect(chat("x")).rejects.toMatchObject({ code: "bad_response" });
@@ -272,7 +274,7 @@ describe("the openai client", () => {
 });
 
 describe("tools", () => {
-  it("are called with the person's consent inside the turn", async () => {
+  it("are called with the user's consent inside the turn", async () => {
     const turn = await person.ask("Please write a note that I need milk");
     expect(await person.waitForQuestion(turn)).toMatchObject({
       kind: "call",
@@ -298,7 +300,7 @@ describe("tools", () => {
     expect(stdout).toContain("Milk");
   });
 
-  it("do nothing where the person says no", async () => {
+  it("have no effect if the user declines", async () => {
     const turn = await person.ask("Please write a note that I need milk");
     await person.waitForQuestion(turn);
     await person.respond(turn, false);
@@ -306,8 +308,8 @@ describe("tools", () => {
   });
 });
 
-describe("the person's own things", () => {
-  it("are found, and named in the answer's beginning", async () => {
+describe("the user's data", () => {
+  it("is found, and listed as sources in Started", async () => {
     const turn = await person.waitForEnd(
       await person.ask("What pressure should the boiler have?", { my_stuff: true }),
     );
@@ -315,8 +317,8 @@ describe("the person's own things", () => {
     expect(textOfPrompt(system.service.requests.at(-1)?.prompts[0])).toContain("1.5 bar");
   });
 
-  it("leave only with consent of their own", async () => {
-    const before = chats().length;
+  it("is sent only with separate consent", async () => {
+    const before = listChatRequests().length;
     const turn = await person.ask("What pressure should the boiler have?", {
       my_stuff: true,
       lane: "chat",
@@ -326,13 +328,13 @@ describe("the person's own things", () => {
       scopes: ["files"],
       sources: [{ source: "papers" }],
     });
-    expect(chats()).toHaveLength(before);
+    expect(listChatRequests()).toHaveLength(before);
     await person.respond(turn, true);
     await person.waitForEnd(turn);
-    expect(chats().at(-1)?.text).toContain("1.5 bar");
+    expect(listChatRequests().at(-1)?.text).toContain("1.5 bar");
   });
 
-  it("taint what tools are asked for", async () => {
+  it("adds labels to the provenance of tool calls", async () => {
     const turn = await person.ask("Please write a note about the boiler", { my_stuff: true });
     const spec = await person.waitForQuestion(turn);
     expect(spec).toMatchObject({ chain: ["user", "file:papers"] });
@@ -342,26 +344,26 @@ describe("the person's own things", () => {
   });
 });
 
-describe("consent that is taken back", () => {
-  it("ends what is under way", async () => {
+describe("consent that is revoked", () => {
+  it("ends running requests", async () => {
     cloud.next({ type: "chat", text: ["One", " two"], afterwards: { after: 2, do: "hang" } });
     const turn = await person.ask("Tell me", { lane: "chat", model_hint: REMOTE });
-    await person.waitUntil("it begins", () => turn.text === "One two");
+    await person.waitUntil("the stream to begin", () => turn.text === "One two");
     await person.call("Remote1", "SetConsent", "sb", "prompt", false);
     await person.waitForEnd(turn);
     expect(turn.end).toMatchObject({ status: "failed", detail: { code: "consent_required" } });
-    await expect.poll(() => chats().at(-1)?.state).toBe("left");
+    await expect.poll(() => listChatRequests().at(-1)?.state).toBe("left");
   });
 });
 
-describe("signing in", () => {
-  it("goes through a real authorization server, and its session is good for models", async () => {
+describe("signing in to a provider", () => {
+  it("completes with a real authorization server, and the session can use models", async () => {
     const [url] = await person.call("Remote1", "BeginLogin", "s", "huggingface");
     const { login } = await person.getRemoteState();
     expect(login.pending).toMatchObject([{ provider_id: "huggingface" }]);
     const page = await openid.signIn(textOf(url));
     expect(page.status).toBe(200);
-    await person.waitUntil("it is told", () => person.logins.length > 0);
+    await person.waitUntil("the result of the sign-in", () => person.logins.length > 0);
     expect(person.logins.splice(0)).toEqual(["huggingface true ok"]);
     const [models] = await person.call("Remote1", "ListModels", "s", "huggingface");
     expect(JSON.parse(textOf(models))).toEqual(["hub-model"]);
@@ -371,19 +373,19 @@ describe("signing in", () => {
     await expect.poll(() => openid.accountOf(bearer)).toBeUndefined();
   });
 
-  it("gets a key by exchange, and every other end has its word", async () => {
+  it("gets a key by code exchange, and every failure has its own code", async () => {
     const [url] = await person.call("Remote1", "BeginLogin", "s", "openrouter");
     await openrouter.signIn(textOf(url));
-    await person.waitUntil("it is told", () => person.logins.length > 0);
+    await person.waitUntil("the result of the sign-in", () => person.logins.length > 0);
     const [older] = await person.call("Remote1", "BeginLogin", "s", "huggingface");
     const [newer] = await person.call("Remote1", "BeginLogin", "s", "huggingface");
     await openid.signIn(textOf(newer), "abort");
-    await person.waitUntil("both are told", () => person.logins.length > 2);
+    await person.waitUntil("both results", () => person.logins.length > 2);
     const [forged] = await person.call("Remote1", "BeginLogin", "s", "huggingface");
     const back = await openid.authorize(textOf(forged));
     back.searchParams.set("state", "guessed");
     await fetch(back);
-    await person.waitUntil("that too", () => person.logins.length > 3);
+    await person.waitUntil("the fourth result", () => person.logins.length > 3);
     expect(older).not.toBe(newer);
     expect(person.logins).toEqual([
       "openrouter true ok",
@@ -394,8 +396,8 @@ describe("signing in", () => {
   });
 });
 
-describe("in the evening", () => {
-  it("the ledger accounts for everything that left", async () => {
+describe("at the end of the scenario", () => {
+  it("the ledger has an entry for all data that was sent", async () => {
     const { code, stdout } = await desktop.companion.berth(["ledger", "verify", "--user"]);
     expect(stdout).toContain("whole");
     expect(code).toBe(0);
@@ -412,7 +414,7 @@ describe("in the evening", () => {
     expect(entries.length).toBe(arrived.length);
   });
 
-  it("no key, token or code is anywhere but in the vault", async () => {
+  it("no key, token or code is stored outside the vault", async () => {
     const secrets = [KEY, ...openrouter.keys];
     const { home } = desktop.companion;
     const texts = new Map<string, Buffer>([

@@ -1,7 +1,11 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { COLLECTING, collectGarbage } from "../../support/collected-garbage.ts";
+import {
+  type DaemonResources,
+  readDaemonResources,
+  waitForResources,
+} from "../../support/daemon-resources.ts";
 import type { FrontendClient, RecordedTurn } from "../../support/frontend-client.ts";
-import { type Held, heldBy, isBackAt } from "../../support/held-by-daemon.ts";
 import {
   type FaultName,
   findFaultyResponse,
@@ -16,31 +20,34 @@ import {
 } from "../../support/remote-companion-harness.ts";
 import { SEED } from "../../support/sampling.ts";
 
-const dice = new Dice(SEED);
-/** Streams in each of the ways; those that are under way at once, by the port and by the overlay. */
+const random = new Dice(SEED);
+/** Number of streams per way, and of concurrent ones over the port and over the overlay. */
 const STREAMS = 200;
 const AT_ONCE = { http: 15, overlay: 10 };
 
-let desk: RemoteCompanionHarness;
-let before: Held;
+let harness: RemoteCompanionHarness;
+let before: DaemonResources;
 
 beforeAll(async () => {
   process.stdout.write(`BERTH_SEED=${SEED}\n`);
-  desk = await RemoteCompanionHarness.open({ script: findFaultyResponse, environment: COLLECTING });
-  // What is made once, such as the first connections, is there before anything is counted.
+  harness = await RemoteCompanionHarness.open({
+    script: findFaultyResponse,
+    environment: COLLECTING,
+  });
+  // Objects that are created once, such as the first connections, exist before counting.
   await Promise.all(
-    batch().flatMap(({ openStreams: ask }) => ask("trickle").map(({ end }) => end())),
+    createSources().flatMap(({ openStreams: ask }) => ask("trickle").map(({ end }) => end())),
   );
-  before = await heldBy(desk);
+  before = await readDaemonResources(harness);
 });
-afterAll(() => desk?.[Symbol.asyncDispose]());
+afterAll(() => harness?.[Symbol.asyncDispose]());
 
-/** A stream as its caller has it. */
+/** A stream from its caller's point of view. */
 interface Stream {
   readonly model: string;
-  /** Something of the answer is there, or it has ended. */
+  /** Resolves when text has arrived, or the stream has ended. */
   readonly begun: () => Promise<unknown>;
-  readonly leave: () => Promise<unknown>;
+  readonly cancel: () => Promise<unknown>;
   readonly end: () => Promise<{ readonly code: string | undefined; readonly text: string }>;
 }
 
@@ -48,25 +55,28 @@ interface StreamSource {
   readonly openStreams: (fault: FaultName) => readonly Stream[];
 }
 
-const model = () => dice.pick([REMOTE_MODEL, LOCAL_MODEL]);
+const pickModel = () => random.pick([REMOTE_MODEL, LOCAL_MODEL]);
 
-function overHttp(chat: HttpChat, of: string): Stream {
+function toHttpStream(chat: HttpChat, of: string): Stream {
   return {
     model: of,
     begun: () => chat.begun,
-    leave: async () => chat.disconnect(),
+    cancel: async () => chat.disconnect(),
     end: async () => ({ code: (await chat.result).code, text: await chat.readAnswer() }),
   };
 }
 
-function overTheBus(caller: FrontendClient, asked: Promise<RecordedTurn>, of: string): Stream {
+function toBusStream(caller: FrontendClient, asked: Promise<RecordedTurn>, of: string): Stream {
   return {
     model: of,
     begun: async () => {
       const turn = await asked;
-      await caller.waitUntil("it begins", () => turn.text !== "" || turn.end !== undefined);
+      await caller.waitUntil(
+        "the stream to begin",
+        () => turn.text !== "" || turn.end !== undefined,
+      );
     },
-    leave: async () => caller.call("Overlay1", "Cancel", "t", (await asked).queryId),
+    cancel: async () => caller.call("Overlay1", "Cancel", "t", (await asked).queryId),
     end: async () => {
       const { end, text } = await caller.waitForEnd(await asked);
       return { code: String(end?.detail["code"]), text };
@@ -74,63 +84,66 @@ function overTheBus(caller: FrontendClient, asked: Promise<RecordedTurn>, of: st
   };
 }
 
-/** One round of what may be under way at once. */
-function batch(caller = desk.frontend): readonly StreamSource[] {
-  const http = Array.from({ length: AT_ONCE.http }, () => model());
-  const overlay = Array.from({ length: AT_ONCE.overlay }, () => model());
+/** One round of as many streams as may run at once. */
+function createSources(caller = harness.frontend): readonly StreamSource[] {
+  const http = Array.from({ length: AT_ONCE.http }, () => pickModel());
+  const overlay = Array.from({ length: AT_ONCE.overlay }, () => pickModel());
   return [
-    { openStreams: (fault) => http.map((of) => overHttp(desk.chat(of, `Tell me #${fault}`), of)) },
+    {
+      openStreams: (fault) =>
+        http.map((of) => toHttpStream(harness.chat(of, `Tell me #${fault}`), of)),
+    },
     {
       openStreams: (fault) =>
         overlay.map((of) => {
           const options = { model_hint: of, lane: "chat" };
-          return overTheBus(caller, caller.ask(`Tell me #${fault}`, options), of);
+          return toBusStream(caller, caller.ask(`Tell me #${fault}`, options), of);
         }),
     },
   ];
 }
 
-async function runRounds(play: (doors: readonly StreamSource[]) => Promise<void>): Promise<void> {
+async function runRounds(play: (sources: readonly StreamSource[]) => Promise<void>): Promise<void> {
   const each = AT_ONCE.http + AT_ONCE.overlay;
-  for (let done = 0; done < STREAMS; done += each) await play(batch());
+  for (let done = 0; done < STREAMS; done += each) await play(createSources());
 }
 
-const openAll = (doors: readonly StreamSource[], fault: FaultName) =>
-  doors.flatMap(({ openStreams: ask }) => ask(fault));
+const openAll = (sources: readonly StreamSource[], fault: FaultName) =>
+  sources.flatMap(({ openStreams: ask }) => ask(fault));
 
-describe("200 streams leave nothing behind", () => {
-  it("that their callers cancel, at any time", async () => {
-    await runRounds(async (doors) => {
-      const streams = openAll(doors, dice.pick(["hang", "hang-head", "trickle"]));
+describe("200 streams leave no connection, descriptor or state behind", () => {
+  it("if their callers cancel at any time", async () => {
+    await runRounds(async (sources) => {
+      const streams = openAll(sources, random.pick(["hang", "hang-head", "trickle"]));
       await Promise.all(
         streams.map(async (stream) => {
-          if (dice.chance(0.5)) await Promise.race([stream.begun(), untilAsked()]);
-          await stream.leave();
+          if (random.chance(0.5)) await Promise.race([stream.begun(), waitForRequests()]);
+          await stream.cancel();
           const { code = "left" } = await stream.end();
           expect(["left", "cancelled", "ok"]).toContain(code);
         }),
       );
     });
-    await isBackAt(before, desk);
+    await waitForResources(before, harness);
   });
 
-  it("whose callers' connections are lost", async () => {
+  it("if their callers' connections are lost", async () => {
     await runRounds(async () => {
-      const caller = await desk.connectFrontend();
-      const streams = openAll(batch(caller), dice.pick(["hang", "hang-head"]));
-      await Promise.race([...streams.map(({ begun }) => begun()), untilAsked()]);
+      const caller = await harness.connectFrontend();
+      const streams = openAll(createSources(caller), random.pick(["hang", "hang-head"]));
+      await Promise.race([...streams.map(({ begun }) => begun()), waitForRequests()]);
       await caller[Symbol.asyncDispose]();
-      for (const stream of streams) void stream.leave().catch(() => {});
+      for (const stream of streams) void stream.cancel().catch(() => {});
     });
-    await isBackAt(before, desk);
-    expect(desk.companion.lines.join("\n")).toContain('"status":"gone"');
+    await waitForResources(before, harness);
+    expect(harness.companion.lines.join("\n")).toContain('"status":"gone"');
   });
 
   it.each(["reset", "cut", "half-event", "half-letter"] as const)(
-    "of which a quarter is cut by %s",
+    "if a quarter of them is cut off by %s",
     async (fault) => {
       await Promise.all(
-        openAll([...batch(), ...batch()], fault).map(async (stream) => {
+        openAll([...createSources(), ...createSources()], fault).map(async (stream) => {
           const { code, text } = await stream.end();
           const far = fault === "reset" ? "unreachable" : "cut_off";
           const expected = stream.model === REMOTE_MODEL ? far : "engine_failed";
@@ -138,51 +151,51 @@ describe("200 streams leave nothing behind", () => {
           expect(text).not.toContain("\uFFFD");
         }),
       );
-      await isBackAt(before, desk);
+      await waitForResources(before, harness);
     },
   );
 
-  it("that are slow, and come to their end all the same", async () => {
-    await runRounds(async (doors) => {
-      for (const ended of await Promise.all(openAll(doors, "trickle").map(({ end }) => end())))
+  it("if they are slow and complete", async () => {
+    await runRounds(async (sources) => {
+      for (const ended of await Promise.all(openAll(sources, "trickle").map(({ end }) => end())))
         expect(ended).toMatchObject({ text: trickled });
     });
-    await isBackAt(before, desk);
+    await waitForResources(before, harness);
   });
 
-  it("and no memory that grows with them", async () => {
-    const megabytes = await usedMegabytes();
+  it("and memory does not grow with their number", async () => {
+    const megabytes = await measureMemory();
     for (let round = 0; round < 2; round += 1)
-      await runRounds(async (doors) => {
-        const streams = openAll(doors, dice.pick(["hang", "cut", "trickle"]));
+      await runRounds(async (sources) => {
+        const streams = openAll(sources, random.pick(["hang", "cut", "trickle"]));
         await Promise.all(
           streams.map(async (stream) => {
             await stream.begun();
-            await stream.leave();
+            await stream.cancel();
             await stream.end();
           }),
         );
       });
-    await isBackAt(before, desk);
-    const after = await usedMegabytes();
+    await waitForResources(before, harness);
+    const after = await measureMemory();
     process.stdout.write(`${megabytes.toFixed(1)} MB, ${after.toFixed(1)} MB\n`);
     expect(after - megabytes).toBeLessThan(8);
-    const complaints = desk.companion.lines.filter((line) => /"level":[56]0|Warning/.test(line));
+    const complaints = harness.companion.lines.filter((line) => /"level":[56]0|Warning/.test(line));
     expect(complaints).toEqual([]);
   });
 });
 
-/** What the daemon's objects and buffers take when no garbage is left. */
-async function usedMegabytes(): Promise<number> {
-  await collectGarbage(desk.companion);
-  const metrics = await desk.metrics();
+/** The memory of the daemon's objects and buffers after garbage collection. */
+async function measureMemory(): Promise<number> {
+  await collectGarbage(harness.companion);
+  const metrics = await harness.metrics();
   const names = ["nodejs_heap_size_used_bytes", "nodejs_external_memory_bytes"];
   return names.reduce((sum, name) => sum + (metrics.get(name) ?? Number.NaN), 0) / 2 ** 20;
 }
 
-/** Some requests have reached whoever answers them. */
-async function untilAsked(): Promise<void> {
-  const asked = [desk.cloudProvider, desk.localProvider].map((side) => {
+/** Waits until some requests have reached the provider. */
+async function waitForRequests(): Promise<void> {
+  const asked = [harness.cloudProvider, harness.localProvider].map((side) => {
     const { length } = side.requests;
     return side.until(({ requests }) => requests.length > length);
   });

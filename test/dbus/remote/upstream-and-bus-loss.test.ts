@@ -8,107 +8,112 @@ import {
   RemoteCompanionHarness,
 } from "../../support/remote-companion-harness.ts";
 
-let desk: RemoteCompanionHarness;
-afterEach(() => desk?.[Symbol.asyncDispose]());
+let harness: RemoteCompanionHarness;
+afterEach(() => harness?.[Symbol.asyncDispose]());
 
 const ask = (model: string, text: string, lane = "chat") =>
-  desk.frontend.ask(text, { lane, model_hint: model });
+  harness.frontend.ask(text, { lane, model_hint: model });
 const isAlive = () => {
   try {
-    process.kill(desk.companion.ready.pid, 0);
+    process.kill(harness.companion.ready.pid, 0);
     return true;
   } catch {
     return false;
   }
 };
-const allLeft = () =>
-  expect.poll(() => desk.listChatRequests().map(({ state }) => state)).not.toContain("open");
+const waitUntilAllExited = () =>
+  expect.poll(() => harness.listChatRequests().map(({ state }) => state)).not.toContain("open");
 
 describe("the system instance", () => {
-  it("dies: what it answered ends, what providers answer goes on, and it comes back", async () => {
-    desk = await RemoteCompanionHarness.open({ script: findFaultyResponse });
+  it("dies: its answers end, answers of providers continue, and it is used again after a restart", async () => {
+    harness = await RemoteCompanionHarness.open({ script: findFaultyResponse });
     await writeFile(
-      desk.companion.settingsFile,
+      harness.companion.settingsFile,
       `models: { either: [${LOCAL_MODEL}, "${REMOTE_MODEL}"], far: "${REMOTE_MODEL}", lost: [${LOCAL_MODEL}, other] }\n`,
     );
-    const { port } = desk.localProvider;
-    const near = desk.chat(LOCAL_MODEL, "Tell me #hang");
-    const far = desk.chat(REMOTE_MODEL, "Tell me #hang");
+    const { port } = harness.localProvider;
+    const near = harness.chat(LOCAL_MODEL, "Tell me #hang");
+    const far = harness.chat(REMOTE_MODEL, "Tell me #hang");
     const turn = await ask(LOCAL_MODEL, "Tell me #hang");
     const farTurn = await ask(REMOTE_MODEL, "Tell me #hang");
     await Promise.all([near.begun, far.begun]);
-    await desk.frontend.waitUntil("they begin", () => turn.text !== "" && farTurn.text !== "");
-    await desk.localProvider[Symbol.asyncDispose]();
+    await harness.frontend.waitUntil(
+      "the streams to begin",
+      () => turn.text !== "" && farTurn.text !== "",
+    );
+    await harness.localProvider[Symbol.asyncDispose]();
 
     expect(await near.result).toMatchObject({ code: "engine_failed" });
-    expect((await desk.frontend.waitForEnd(turn)).end).toMatchObject({
+    expect((await harness.frontend.waitForEnd(turn)).end).toMatchObject({
       status: "failed",
       detail: { code: "engine_failed" },
     });
     expect(farTurn.end).toBeUndefined();
-    expect(await desk.chat(REMOTE_MODEL, "Hello").readAnswer()).toBe("You said: Hello");
+    expect(await harness.chat(REMOTE_MODEL, "Hello").readAnswer()).toBe("You said: Hello");
     for (const model of [LOCAL_MODEL, "lost"])
-      expect(await desk.chat(model, "Hello").result).toMatchObject({
+      expect(await harness.chat(model, "Hello").result).toMatchObject({
         status: 503,
         code: "no_model",
       });
-    expect(await desk.chat("either", "Hello").readAnswer()).toBe("You said: Hello");
+    expect(await harness.chat("either", "Hello").readAnswer()).toBe("You said: Hello");
     expect(
-      (await desk.frontend.waitForEnd(await ask(LOCAL_MODEL, "Hello"))).end?.detail["code"],
+      (await harness.frontend.waitForEnd(await ask(LOCAL_MODEL, "Hello"))).end?.detail["code"],
     ).toBe("no_model");
-    // The agent lane has nobody who chooses tools, and says so.
-    const toolless = await desk.frontend.waitForEnd(await ask(REMOTE_MODEL, "Hello", "agent"));
+    // The agent lane has no model to choose tools, and reports that.
+    const toolless = await harness.frontend.waitForEnd(await ask(REMOTE_MODEL, "Hello", "agent"));
     expect(toolless).toMatchObject({ end: { status: "completed" } });
     expect(toolless.text).toContain("You said: ");
-    const { text } = await desk.get("/v1/models").result;
+    const { text } = await harness.get("/v1/models").result;
     expect(text).toContain(REMOTE_MODEL);
     expect(text).not.toContain(`"id":"${LOCAL_MODEL}"`);
-    expect((await desk.countQueries()).active).toBe(1);
+    expect((await harness.countQueries()).active).toBe(1);
 
-    // A fallback never goes where consent is missing, and sends nothing.
-    await desk.frontend.call("Remote1", "SetConsent", "sb", "prompt", false);
+    // A fallback without consent is not used, and no data is sent.
+    await harness.frontend.call("Remote1", "SetConsent", "sb", "prompt", false);
     expect(await far.result).toMatchObject({ code: "consent_required" });
-    const sent = desk.listChatRequests().length;
-    expect(await desk.chat("either", "Hello").result).toMatchObject({
+    const sent = harness.listChatRequests().length;
+    expect(await harness.chat("either", "Hello").result).toMatchObject({
       status: 403,
       code: "consent_required",
     });
-    expect(desk.listChatRequests()).toHaveLength(sent);
+    expect(harness.listChatRequests()).toHaveLength(sent);
 
     await using _ = await TestProvider.start({ port, models: [LOCAL_MODEL] });
-    expect(await desk.chat("either", "Hello").readAnswer()).toBe("You said: Hello");
-    expect((await desk.frontend.waitForEnd(await ask(LOCAL_MODEL, "Again"))).text).toBe(
+    expect(await harness.chat("either", "Hello").readAnswer()).toBe("You said: Hello");
+    expect((await harness.frontend.waitForEnd(await ask(LOCAL_MODEL, "Again"))).text).toBe(
       "You said: Again",
     );
-    expect(desk.listChatRequests()).toHaveLength(sent);
+    expect(harness.listChatRequests()).toHaveLength(sent);
   });
 });
 
 describe("the session bus", () => {
-  it("dies in the middle of a turn: the daemon ends, and nothing goes on at a provider", async () => {
-    desk = await RemoteCompanionHarness.open({ script: findFaultyResponse });
-    const far = desk.chat(REMOTE_MODEL, "Tell me #hang");
-    const waiting = desk.chat(REMOTE_MODEL, "Tell me #hang-head");
+  it("dies during a turn: the daemon ends, and no request continues at a provider", async () => {
+    harness = await RemoteCompanionHarness.open({ script: findFaultyResponse });
+    const far = harness.chat(REMOTE_MODEL, "Tell me #hang");
+    const waiting = harness.chat(REMOTE_MODEL, "Tell me #hang-head");
     const turns = await Promise.all([
       ask(REMOTE_MODEL, "Tell me #hang"),
       ask(LOCAL_MODEL, "Tell me #hang"),
     ]);
     await far.begun;
-    await desk.frontend.waitUntil("they begin", () => turns.every(({ text }) => text !== ""));
-    await desk.cloudProvider.until(() => desk.listChatRequests().length === 3);
-    await desk.bus.kill();
+    await harness.frontend.waitUntil("the streams to begin", () =>
+      turns.every(({ text }) => text !== ""),
+    );
+    await harness.cloudProvider.until(() => harness.listChatRequests().length === 3);
+    await harness.bus.kill();
 
     expect(await far.result).toMatchObject({ code: "shutting_down" });
     expect(await waiting.result).toMatchObject({ status: 503, code: "shutting_down" });
     await expect.poll(isAlive).toBe(false);
-    expect(await desk.companion.stop()).toBe(0);
-    await allLeft();
+    expect(await harness.companion.stop()).toBe(0);
+    await waitUntilAllExited();
     await expect
-      .poll(() => desk.cloudProvider.connections + desk.localProvider.connections)
+      .poll(() => harness.cloudProvider.connections + harness.localProvider.connections)
       .toBe(0);
-    expect(desk.companion.log).toContain("the session bus closed");
-    expect(desk.companion.lines.filter((line) => /"level":[56]0/.test(line))).toEqual([]);
-    const verify = await desk.companion.berth(["ledger", "verify", "--user"]);
+    expect(harness.companion.log).toContain("the session bus is gone");
+    expect(harness.companion.lines.filter((line) => /"level":[56]0/.test(line))).toEqual([]);
+    const verify = await harness.companion.berth(["ledger", "verify", "--user"]);
     expect(verify).toMatchObject({ code: 0, stdout: expect.stringMatching(/^whole: /) });
   });
 });

@@ -10,8 +10,8 @@ import { WAIT_OPTIONS } from "../../support/wait-limits.ts";
 const { EAGAIN, ECONNREFUSED, ECONNRESET, EMFILE, ENOBUFS, EPIPE } = os.constants.errno;
 const forever = new AbortController().signal;
 
-/** A transport on a scripted socket, and everything that it reports. */
-function started(socket = new ScriptedSocket()) {
+/** A transport on a scripted socket, with a list of its events. */
+function startTransport(socket = new ScriptedSocket()) {
   const transport = new FdTransport(socket, 99);
   const events: unknown[] = [];
   transport.start({
@@ -25,8 +25,8 @@ function started(socket = new ScriptedSocket()) {
 }
 
 describe("writing", () => {
-  test("descriptors of which nothing could be sent are sent with the first byte, and only then", () => {
-    const { socket, transport, events, write } = started();
+  test("descriptors of an unsent message are sent with its first byte, and only then", () => {
+    const { socket, transport, events, write } = startTransport();
     socket.sends.push(-EAGAIN, -EAGAIN, 3, -EAGAIN, 2);
     write("hello", [7, 8]);
     expect(transport.pendingBytes).toBe(5);
@@ -47,7 +47,7 @@ describe("writing", () => {
   });
 
   test("messages are sent in the order in which they were written", () => {
-    const { socket, events, write } = started();
+    const { socket, events, write } = startTransport();
     socket.sends.push(1, -EAGAIN);
     write("one");
     write("");
@@ -58,8 +58,8 @@ describe("writing", () => {
     expect(events).toEqual(["done one", "done ", "done two"]);
   });
 
-  test("a peer that reads as fast as it is written to does not keep other work waiting", () => {
-    const { socket, transport, events } = started();
+  test("a peer that reads as fast as this side writes does not block other work", () => {
+    const { socket, transport, events } = startTransport();
     for (let byte = 0; byte < 1_000; byte++) socket.sends.push(1);
     transport.write(Buffer.alloc(1_000), [], () => events.push("done"));
     const first = socket.sendCalls;
@@ -69,8 +69,8 @@ describe("writing", () => {
     expect(socket.sendCalls).toBe(2 * first);
   });
 
-  test("a write from within `done` is sent after what was written before it", () => {
-    const { socket, transport, write } = started();
+  test("a write from within `done` is sent after earlier writes", () => {
+    const { socket, transport, write } = startTransport();
     transport.write(Buffer.from("a"), [], () => write("c"));
     expect(socket.sent.map(({ text }) => text)).toEqual(["a", "c"]);
     socket.sends.push(-EAGAIN);
@@ -80,7 +80,7 @@ describe("writing", () => {
     expect(socket.sent.map(({ text }) => text)).toEqual(["a", "c", "d", "e", "f"]);
   });
 
-  test("before the start nothing is read, and what does not fit is sent when it does", () => {
+  test("no data is read before start, and unsent data is sent after it", () => {
     const socket = new ScriptedSocket();
     const transport = new FdTransport(socket, 99);
     expect(socket.watched).toEqual({ readable: false, writable: false });
@@ -92,21 +92,21 @@ describe("writing", () => {
     expect([socket.receiveCalls, socket.watched.writable]).toEqual([0, false]);
   });
 
-  test("a lack of memory is waited out, without an event and without a descriptor lost", async () => {
-    const { socket, events, write } = started();
+  test("a temporary lack of memory is retried without an event and without losing a descriptor", async () => {
+    const { socket, events, write } = startTransport();
     socket.sends.push(-ENOBUFS, -109, 5);
     write("hello", [7]);
     expect(socket.watched).toEqual({ readable: true, writable: false });
-    socket.event(); // what arrives meanwhile does not bring the retry forward
+    socket.event(); // arriving data does not make the retry earlier
     expect(socket.sendCalls).toBe(1);
     await vi.waitFor(() => expect(events).toEqual(["done hello"]), WAIT_OPTIONS);
     expect(socket.sent).toEqual([{ text: "hello", fds: [7] }]);
   });
 
-  test("a lack of memory that lasts ends the connection", async () => {
+  test("a permanent lack of memory closes the connection", async () => {
     vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
     try {
-      const { socket, events, write } = started();
+      const { socket, events, write } = startTransport();
       for (let send = 0; send < 1_000; send++) socket.sends.push(-ENOBUFS);
       write("hello", [7]);
       await vi.advanceTimersByTimeAsync(60_000);
@@ -117,8 +117,8 @@ describe("writing", () => {
     }
   });
 
-  test("a write that fails ends the connection after what has arrived was read", async () => {
-    const { socket, transport, events, write } = started();
+  test("a failed write closes the connection after the arrived data was read", async () => {
+    const { socket, transport, events, write } = startTransport();
     socket.sends.push(-EAGAIN);
     write("waits");
     write("fails", [7]);
@@ -138,7 +138,7 @@ describe("writing", () => {
     expect(socket.log).toEqual(["unwatch", "close 99"]);
   });
 
-  test("a write that fails before the start ends the connection", async () => {
+  test("a write that fails before start closes the connection", async () => {
     const socket = new ScriptedSocket();
     const transport = new FdTransport(socket, 99);
     socket.sends.push(-EPIPE);
@@ -150,8 +150,8 @@ describe("writing", () => {
     expect(await closed).toMatchObject({ code: "EPIPE" });
   });
 
-  test("a peer that writes without end and reads nothing is left", async () => {
-    const { socket, events, write } = started();
+  test("a peer that writes endlessly without reading is disconnected", async () => {
+    const { socket, events, write } = startTransport();
     socket.receive = () => received("x");
     socket.sends.push(-EPIPE);
     write("fails");
@@ -160,15 +160,15 @@ describe("writing", () => {
 });
 
 describe("reading", () => {
-  test("descriptors are reported before the data that they came with", () => {
-    const { socket, events } = started();
+  test("descriptors are reported before the data that they arrived with", () => {
+    const { socket, events } = startTransport();
     socket.receives.push(received("a", [3, 4]), received("b"));
     socket.event();
     expect(events).toEqual([[3, 4], "a", "b"]);
   });
 
-  test("a peer that writes without end does not keep other work waiting", () => {
-    const { socket } = started();
+  test("a peer that writes endlessly does not block other work", () => {
+    const { socket } = startTransport();
     for (let read = 0; read < 1_000; read++) socket.receives.push(received("x", [1_000 + read]));
     socket.event();
     expect(socket.receiveCalls).toBeLessThan(10);
@@ -176,10 +176,10 @@ describe("reading", () => {
   });
 
   test.each([
-    ["its end", received(""), "closed"],
-    ["a reset", -ECONNRESET, "closed: recvmsg ECONNRESET"],
+    ["the end of the stream", received(""), "closed"],
+    ["a connection reset", -ECONNRESET, "closed: recvmsg ECONNRESET"],
   ])("%s closes the connection once", async (_, last, closed) => {
-    const { socket, transport, events, write } = started();
+    const { socket, transport, events, write } = startTransport();
     socket.sends.push(-EAGAIN, -EAGAIN);
     write("unsent", [5]);
     socket.receives.push(received("half", [3]), last, received("never"));
@@ -191,8 +191,8 @@ describe("reading", () => {
     expect(socket.log).toEqual(["unwatch", "close 99"]);
   });
 
-  test("descriptors of a truncated message are closed, and the connection with an error", async () => {
-    const { socket, events } = started();
+  test("the descriptors of a truncated message are closed, and the connection ends with an error", async () => {
+    const { socket, events } = startTransport();
     const fd = newDescriptor();
     socket.receives.push({ ...received("x", [fd]), isTruncated: true }, received("never"));
     socket.event();
@@ -203,7 +203,7 @@ describe("reading", () => {
     await vi.waitFor(() => expect(() => fstatSync(fd)).toThrow("EBADF"), WAIT_OPTIONS);
   });
 
-  test("nothing is reported after destroy, not even of what was read with it", async () => {
+  test("no event follows destroy, not even for data that was read with it", async () => {
     const socket = new ScriptedSocket();
     const transport = new FdTransport(socket, 99);
     const events: unknown[] = [];
@@ -220,8 +220,8 @@ describe("reading", () => {
     await vi.waitFor(() => expect(events).toEqual([[3], ["closed", undefined]]), WAIT_OPTIONS);
   });
 
-  test("a destroy from within `done` stops the writing", async () => {
-    const { socket, transport, events, write } = started();
+  test("a destroy from within `done` stops writing", async () => {
+    const { socket, transport, events, write } = startTransport();
     socket.sends.push(-EAGAIN);
     transport.write(Buffer.from("a"), [], () => transport.destroy());
     write("b", [5]);
@@ -234,7 +234,7 @@ describe("reading", () => {
 const load = (socket: ScriptedSocket) => () => Promise.resolve(socket);
 
 describe("connecting", () => {
-  test("it tries again while the backlog of the listener is full", async () => {
+  test("a connect is retried while the backlog of the listener is full", async () => {
     const socket = new ScriptedSocket();
     socket.connects.push(-EAGAIN, -EAGAIN, -EAGAIN);
     const transport = await openFdTransport("/x", forever, load(socket));
@@ -242,7 +242,7 @@ describe("connecting", () => {
     transport.destroy();
   });
 
-  test("the signal ends the trying, with its reason", async () => {
+  test("an abort ends the retries with the signal's reason", async () => {
     const socket = new ScriptedSocket();
     socket.connects.push(...Array.from({ length: 1_000 }, () => -EAGAIN));
     const abort = new AbortController();
@@ -256,7 +256,7 @@ describe("connecting", () => {
     expect(socket.log.filter((call) => call === "open")).toHaveLength(1);
   });
 
-  test("a refusal is the system's error, and the socket is closed", async () => {
+  test("a refused connect rejects with the system's error, and the socket is closed", async () => {
     const socket = new ScriptedSocket();
     socket.connects.push(-ECONNREFUSED);
     await expect(openFdTransport("/x", forever, load(socket))).rejects.toMatchObject({
@@ -271,7 +271,7 @@ describe("connecting", () => {
   });
 });
 
-test("without the package that passes descriptors the refusal says what to do", async () => {
+test("without koffi the error says what to do", async () => {
   const missing = new Error("Cannot find package 'koffi'");
   const loadMissing = () => socketCallsFrom(() => Promise.reject(missing));
   await expect(openFdTransport("/nowhere", forever, loadMissing)).rejects.toMatchObject({
@@ -281,7 +281,7 @@ test("without the package that passes descriptors the refusal says what to do", 
   });
 });
 
-test("with the package the system calls are there", async () => {
+test("with koffi the system calls are available", async () => {
   const calls = await loadSocketCalls();
   const fd = calls.open();
   expect(fd).toBeGreaterThan(2);

@@ -12,15 +12,15 @@ test("a path ends with a NUL, an abstract name with the structure", () => {
 test.each([
   ["a path", "/", 107],
   ["an abstract name", "\0", 108],
-])("%s may fill the structure, and not more", (_, start, longest) => {
+])("%s may fill the structure, but not exceed it", (_, start, longest) => {
   expect(socketAddress(start.padEnd(longest, "x"))).toHaveLength(110);
   expect(() => socketAddress(start.padEnd(longest + 1, "x"))).toThrow(
     expect.objectContaining({ code: "ENAMETOOLONG", syscall: "connect" }),
   );
-  // Bytes are what counts: each of these takes two.
+  // The limit counts bytes: each of these characters has two.
   expect(() => socketAddress(start.padEnd(80, "ü"))).toThrow("ENAMETOOLONG");
 });
 
-test.each(["", "/a\0b", "\0a\0b"])("%j is no address", (path) => {
+test.each(["", "/a\0b", "\0a\0b"])("%j is not a valid address", (path) => {
   expect(() => socketAddress(path)).toThrow(expect.objectContaining({ code: "EINVAL" }));
 });

@@ -7,7 +7,7 @@ import {
   writeDescriptors,
 } from "../../../src/dbus/socket-message.ts";
 
-/** A control message as the kernel writes it, padded. */
+/** A control message in the kernel's form, with padding. */
 function controlMessage(level: number, type: number, data: Buffer): Buffer {
   const bytes = Buffer.alloc(Math.ceil((16 + data.length) / 8) * 8);
   bytes.writeBigUInt64LE(BigInt(16 + data.length), 0);
@@ -22,15 +22,18 @@ function numbers(...fds: readonly number[]): Buffer {
 }
 
 describe("control data", () => {
-  test.each([1, 2, 3, 252, DESCRIPTORS_MAX])("%i descriptors are read as written", (count) => {
-    const fds = Array.from({ length: count }, (_, index) => index + 3);
-    const control = Buffer.alloc(getControlBytes(count), 0xff);
-    expect(writeDescriptors(control, fds)).toBe(control.length);
-    expect(control).toEqual(controlMessage(1, 1, numbers(...fds)));
-    expect(readDescriptors(control)).toEqual(fds);
-  });
+  test.each([1, 2, 3, 252, DESCRIPTORS_MAX])(
+    "%i descriptors are read as they were written",
+    (count) => {
+      const fds = Array.from({ length: count }, (_, index) => index + 3);
+      const control = Buffer.alloc(getControlBytes(count), 0xff);
+      expect(writeDescriptors(control, fds)).toBe(control.length);
+      expect(control).toEqual(controlMessage(1, 1, numbers(...fds)));
+      expect(readDescriptors(control)).toEqual(fds);
+    },
+  );
 
-  test("control messages of other types are passed over", () => {
+  test("control messages of other types are skipped", () => {
     const credentials = controlMessage(1, 2, numbers(1, 0, 0));
     const otherLevel = controlMessage(41, 1, numbers(9));
     const control = Buffer.concat([
@@ -42,14 +45,14 @@ describe("control data", () => {
     expect(readDescriptors(control)).toEqual([5, 6, 7, 8]);
   });
 
-  test("64 KiB of control data are read to their end", () => {
+  test("64 KiB of control data are read completely", () => {
     const one = controlMessage(1, 1, numbers(4, 5));
     const control = Buffer.concat(Array.from({ length: 65_536 / one.length }, () => one));
     expect(control).toHaveLength(65_520);
     expect(readDescriptors(control)).toHaveLength((2 * 65_520) / one.length);
   });
 
-  test("control data that is cut short gives the descriptors that are complete", () => {
+  test("truncated control data gives the complete descriptors", () => {
     const control = controlMessage(1, 1, numbers(5, 6, 7));
     expect(readDescriptors(control.subarray(0, 26))).toEqual([5, 6]);
     expect(readDescriptors(control.subarray(0, 16))).toEqual([]);
@@ -62,7 +65,7 @@ describe("control data", () => {
   });
 });
 
-describe("message header", () => {
+describe("a socket message header", () => {
   let next = 0n;
   const addresses = new Map<Buffer, bigint>();
   const addressOf = (memory: Buffer) => {
@@ -73,9 +76,9 @@ describe("message header", () => {
     return next;
   };
 
-  test("it has the layout of 64-bit Linux, with zeros where musl has padding", () => {
+  test("has the layout of 64-bit Linux, with zeros where musl has padding", () => {
     const message = new SocketMessage(10, 20, addressOf);
-    message.header.fill(0xff, 40, 52); // what a call may leave there
+    message.header.fill(0xff, 40, 52); // values that a call may leave there
     message.setLengths(7, 16);
     const words = Array.from({ length: 9 }, (_, index) =>
       message.header.readBigUInt64LE(8 * index),
@@ -93,7 +96,7 @@ describe("message header", () => {
     ]);
   });
 
-  test("what a call has returned is read from it", () => {
+  test("returns what the last call received", () => {
     const message = new SocketMessage(10, 64, addressOf);
     const length = writeDescriptors(message.control, [3, 4]);
     message.header.writeUInt32LE(length, 40);

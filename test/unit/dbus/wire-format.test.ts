@@ -11,12 +11,12 @@ import type { BusValue } from "../../../src/dbus/port.ts";
 import { parseSocketPaths, sessionBusAddress } from "../../../src/dbus/session-bus-address.ts";
 import { writeMessage } from "../../../src/dbus/wire-format.ts";
 
-function bytesOf(signature: string, args: readonly BusValue[], serial = 1): Buffer {
+function writeBytes(signature: string, args: readonly BusValue[], serial = 1): Buffer {
   const head = { type: 4, path: "/a", interface: "a.b", member: "C", serial };
   return writeMessage({ ...head, signature, body: toWireValues(signature, args) })[0];
 }
 
-function framesOf(chunks: readonly Buffer[], bodyBytesMax = 1e6): Frame[] {
+function readFrames(chunks: readonly Buffer[], bodyBytesMax = 1e6): Frame[] {
   const frames: Frame[] = [];
   const reader = new FrameReader(bodyBytesMax, (frame) => frames.push(frame));
   for (const chunk of chunks) reader.push(chunk);
@@ -24,13 +24,13 @@ function framesOf(chunks: readonly Buffer[], bodyBytesMax = 1e6): Frame[] {
 }
 
 function roundTrip(signature: string, args: readonly BusValue[]): BusValue[] {
-  const [frame] = framesOf([bytesOf(signature, args)]);
+  const [frame] = readFrames([writeBytes(signature, args)]);
   if (!frame?.body) throw new Error("no message came out");
   return readValues(frame.body, { ...frame, fds: [], valuesMax: 10_000 });
 }
 
 describe("addresses", () => {
-  test("of an environment", () => {
+  test("are read from an environment", () => {
     expect(sessionBusAddress({})).toBeUndefined();
     expect(
       sessionBusAddress({ DBUS_SESSION_BUS_ADDRESS: "", XDG_RUNTIME_DIR: "run" }),
@@ -42,7 +42,7 @@ describe("addresses", () => {
     expect(parseSocketPaths(odd)).toEqual(["/run/ü, user;1/bus"]);
   });
 
-  test("the sockets in them", () => {
+  test("contain the paths of sockets", () => {
     expect(parseSocketPaths("unix:path=/run/user/1000/bus,guid=12")).toEqual([
       "/run/user/1000/bus",
     ]);
@@ -99,7 +99,7 @@ describe("values", () => {
         ]),
       ],
     ],
-  ])("%s comes out as it went in", (signature, args) => {
+  ])("%s is unchanged after writing and reading", (signature, args) => {
     expect(roundTrip(signature, args)).toEqual(args);
   });
 
@@ -120,8 +120,8 @@ describe("values", () => {
     ["a{sv}", [[]]],
     ["v", ["bare"]],
     ["v", [{ signature: "ss", value: "a" }]],
-  ])("%s does not take everything (%#)", (signature, args) => {
-    expect(() => bytesOf(signature, args)).toThrow(Error);
+  ])("%s rejects values of other types (%#)", (signature, args) => {
+    expect(() => writeBytes(signature, args)).toThrow(Error);
   });
 
   test("texts and numbers of any kind", () => {
@@ -145,8 +145,8 @@ describe("values", () => {
     );
   });
 
-  test("reading stops where there is too much", () => {
-    const [frame] = framesOf([bytesOf("as", [Array.from({ length: 100 }, () => "x")])]);
+  test("reading stops at the limit on values", () => {
+    const [frame] = readFrames([writeBytes("as", [Array.from({ length: 100 }, () => "x")])]);
     const read = (valuesMax: number) =>
       readValues(frame?.body ?? Buffer.alloc(0), {
         signature: "as",
@@ -158,7 +158,7 @@ describe("values", () => {
     expect(() => read(100)).toThrow(TooManyValuesError);
   });
 
-  test("descriptors are found wherever they stand", () => {
+  test("descriptors are found at any depth", () => {
     const options = new Map([["x", { signature: "(sah)", value: ["a", [5, 6]] }]]);
     expect(findDescriptors("sha{sv}h", ["7", 3, options, 3])).toEqual([3, 5, 6]);
     expect(findDescriptors("v", [{ signature: "v", value: { signature: "h", value: 9 } }])).toEqual(
@@ -169,11 +169,11 @@ describe("values", () => {
 });
 
 describe("frames", () => {
-  test("come out the same, however they were cut", () => {
+  test("are the same for any chunking", () => {
     const stream = Buffer.concat([
-      bytesOf("", [], 1),
-      bytesOf("s", ["x".repeat(300)], 2),
-      bytesOf("ay", [Array.from({ length: 33 }, () => 7)], 3),
+      writeBytes("", [], 1),
+      writeBytes("s", ["x".repeat(300)], 2),
+      writeBytes("ay", [Array.from({ length: 33 }, () => 7)], 3),
     ]);
     fc.assert(
       fc.property(
@@ -181,14 +181,14 @@ describe("frames", () => {
         (cuts) => {
           const edges = [0, ...cuts.toSorted((a, b) => a - b), stream.length];
           const chunks = edges.slice(1).map((end, index) => stream.subarray(edges[index], end));
-          const frames = framesOf(chunks);
+          const frames = readFrames(chunks);
           expect(frames.map(({ serial, signature }) => [serial, signature])).toEqual([
             [1, ""],
             [2, "s"],
             [3, "ay"],
           ]);
-          // Of the long ones only the head is kept, and the next one is found behind each.
-          const short = framesOf(chunks, 40);
+          // Of messages that are too long only the header is kept, and the message after each is found.
+          const short = readFrames(chunks, 40);
           expect(short.map(({ body }) => body?.length)).toEqual([0, undefined, 37]);
           expect(short[2]?.body).toEqual(frames[2]?.body);
         },
@@ -197,15 +197,17 @@ describe("frames", () => {
     );
   });
 
-  test("what is no message is an error", () => {
-    expect(() => framesOf([Buffer.from("HTTP/1.1 400 Bad Request\r\n")])).toThrow(/no message/);
+  test("data that is not a message is an error", () => {
+    expect(() => readFrames([Buffer.from("HTTP/1.1 400 Bad Request\r\n")])).toThrow(
+      /not a D-Bus message/,
+    );
   });
 
-  test("a head without end is thrown away", () => {
+  test("a header without end is rejected", () => {
     const head = Buffer.alloc(16);
     head.set([108, 1, 0, 1]);
     head.writeUInt32LE(1 << 20, 12);
-    const frames = framesOf([head, Buffer.alloc(1 << 20), bytesOf("", [], 9)]);
+    const frames = readFrames([head, Buffer.alloc(1 << 20), writeBytes("", [], 9)]);
     expect(frames.map(({ serial }) => serial)).toEqual([9]);
   });
 });

@@ -1,7 +1,10 @@
 import type { Logger } from "../../../base/logger.ts";
 import type { AgentListener, CallStatus, ConfirmationSpec } from "../port.ts";
 
-/** Everybody who wants to hear of calls. One that throws costs nobody else anything. */
+/**
+ * Forwards each event to every subscribed listener. A listener that throws is logged and does not affect the
+ * others.
+ */
 export class AgentListeners implements AgentListener {
   readonly #logger: Logger;
   readonly #listeners = new Set<AgentListener>();
@@ -11,7 +14,7 @@ export class AgentListeners implements AgentListener {
   }
 
   add(listener: AgentListener): () => void {
-    // An object of its own, so that the same listener may subscribe twice and leave once.
+    // A new object for each subscription, so that the same listener can subscribe twice and unsubscribe once.
     const own: AgentListener = {
       confirmationRequested: (callId, spec) => listener.confirmationRequested(callId, spec),
       callResolved: (callId, status) => listener.callResolved(callId, status),
@@ -33,7 +36,7 @@ export class AgentListeners implements AgentListener {
       try {
         notify(listener);
       } catch (err) {
-        this.#logger.error({ err }, "a listener of calls failed");
+        this.#logger.error({ err }, "an agent listener threw");
       }
     }
   }

@@ -40,45 +40,45 @@ export interface AgentOptions {
   readonly registry: ToolRegistry;
   readonly apps: ToolApps;
   readonly ledger: Ledger;
-  /** Asked anew for each call. */
+  /** Read again for each call. */
   readonly rules: () => AgentRules;
   readonly discover: (query: string, signal: AbortSignal) => Promise<readonly ToolRecord[]>;
-  /** The companion's state directory; the journal is `agent.db` in it. One daemon at a time. */
+  /** The companion's state directory, which holds the journal `agent.db`. Only one daemon may use it at a time. */
   readonly dir: string;
   readonly clock: Clock;
   readonly logger: Logger;
-  /** Default: the machine's. */
+  /** Defaults to the clock of this machine. */
   readonly bootClock?: BootClock;
   readonly limits?: CallLimits;
-  /** Default: full. off is for tests. */
+  /** Defaults to `full`; tests use `off`. */
   readonly durability?: Durability;
 }
 
-/** Calls that are under way when the daemon stops have so long to end; then they are interrupted. */
+/** Time that running calls have to end when the daemon stops, before they are interrupted. */
 const DRAIN_TIMEOUT_MS = 5_000;
 
 /**
- * The agent bus. A call that may have an effect goes through these states, and what is before an arrow is on
- * the disk when what is behind it begins:
+ * The agent bus. A call that may have an effect passes through the following states. The step before an arrow is on
+ * the disk before the step after the arrow begins:
  *
  *   ledger: requested
- *     -> journal: parked -> ledger: parked -> everybody is asked         (a call that has to be confirmed)
+ *     -> journal: parked -> ledger: parked -> listeners are notified     (a call that must be confirmed)
  *   journal: dispatching -> ledger: dispatch -> app -> ledger: result -> journal: ended
  *
- * So whatever is killed between two steps: no effect without its entry, and none twice, because what is
- * `dispatching` is never given out again. A call that runs at once and leaves nothing to undo has no place
- * in the journal; its `requested` and `dispatch` are one commit, and nothing else stands before the app.
+ * If the daemon is killed between two steps, no effect lacks its ledger entry, and no effect happens twice, because
+ * a call in state `dispatching` is never dispatched again. A call that runs at once and cannot be undone has no row
+ * in the journal; its entries `requested` and `dispatch` are one commit, and the app is called right after it.
  *
- *   killed after            the next daemon finds          and says
- *   ledger: requested       nothing                        nothing: it was never begun
- *   journal: parked         parked                         denied/restarted
- *   journal: dispatching    dispatching                    failed/interrupted; whether it ran is not known
- *   ledger: dispatch        dispatching                    the same, and the ledger: indeterminate
- *   ledger: result          dispatching                    failed/interrupted; the ledger has the result too
- *   journal: ended          ended                          what was said before
+ *   killed after            next daemon finds      next daemon reports
+ *   ledger: requested       nothing                nothing: the call never began
+ *   journal: parked         parked                 denied/restarted
+ *   journal: dispatching    dispatching            failed/interrupted; it is unknown whether the tool ran
+ *   ledger: dispatch        dispatching            the same, and in the ledger: indeterminate
+ *   ledger: result          dispatching            failed/interrupted; the ledger also has the result
+ *   journal: ended          ended                  the result that was reported before
  *
- * Where the ledger does not take an entry, nothing happens that would have come after it; what has happened
- * already, or is given up, is owed to the ledger, in the journal.
+ * If the ledger rejects an entry, the steps after that entry do not happen. Entries about events that have already
+ * happened, or about cancelled calls, wait in the journal's outbox until the ledger accepts them.
  */
 export class Agent implements AgentService, AsyncDisposable {
   readonly #options: AgentOptions;
@@ -95,67 +95,68 @@ export class Agent implements AgentService, AsyncDisposable {
   readonly #lifetime = new AbortController();
   readonly #running = new Set<Promise<unknown>>();
   #isClosing = false;
-  /** The connection that alone may confirm. */
+  /** The only connection that may confirm calls; undefined if any may. */
   #confirmer: string | undefined;
 
   private constructor(options: AgentOptions, journal: CallJournal) {
     const { registry, apps, ledger, rules, clock, logger } = options;
     const bootClock = options.bootClock ?? systemBootClock;
-    const life = this.#lifetime.signal;
-    // Each call that is under way listens to it.
-    setMaxListeners(0, life);
+    const lifetime = this.#lifetime.signal;
+    // Every running call listens to this signal, so the default warning at ten listeners does not apply.
+    setMaxListeners(0, lifetime);
     this.#options = options;
     this.#journal = journal;
     this.#listeners = new AgentListeners({ logger });
     this.#tasks = new TaskGroup((err, task) =>
-      logger.error({ err, task }, "a task of the agent failed"),
+      logger.error({ err, task }, "a background task of the agent failed"),
     );
     const tasks = this.#tasks;
     this.#planner = new CallPlanner({ registry, rules, validators: new ValidatorCache() });
     const planner = this.#planner;
     this.#definitions = new LiveDefinitions({ apps, journal, logger });
     const definitions = this.#definitions;
-    const dispatcher = new Dispatcher({ apps, ledger, definitions, clock, logger, life });
+    const dispatcher = new Dispatcher({ apps, ledger, definitions, clock, logger, lifetime });
     this.#outbox = new LedgerOutbox({ journal, ledger, clock, tasks, logger });
-    const owed = this.#outbox;
-    this.#completions = new CallCompletionRecorder({
+    const outbox = this.#outbox;
+    const completions = new CallCompletionRecorder({
       ledger,
       journal,
-      owed,
+      outbox,
       planner,
       clock,
       tasks,
       logger,
     });
-    const ends = this.#completions;
-    const admission = new CallerQuotas({ limits: options.limits ?? defaultCallLimits, clock });
+    this.#completions = completions;
+    const quotas = new CallerQuotas({ limits: options.limits ?? defaultCallLimits, clock });
     const listener = this.#listeners;
     const shared = { ledger, journal, planner, dispatcher, logger };
-    this.#pendingConfirmations = new PendingConfirmations({
+    const pendingConfirmations = new PendingConfirmations({
       ...shared,
-      ends,
-      admission,
+      completions,
+      quotas,
       listener,
       clock,
       bootClock,
       tasks,
     });
-    this.#undoExecutor = new UndoExecutor({ ...shared, owed });
+    this.#pendingConfirmations = pendingConfirmations;
+    this.#undoExecutor = new UndoExecutor({ ...shared, outbox });
     const ids = new CallIds({ journal, logger });
     this.#requestHandler = new CallRequestHandler({
       ...shared,
-      ends,
-      admission,
+      completions,
+      quotas,
       ids,
-      parking: this.#pendingConfirmations,
+      pendingConfirmations,
       definitions,
-      life,
+      lifetime,
     });
   }
 
   /**
-   * Opens the journal, and ends what the last daemon left open. Rejects with AssistantError
-   * `ledger_unavailable`, or with the BerthErrors of `openDatabase`, where the journal cannot be used.
+   * Opens the journal and ends the calls that the last daemon left open. If the journal cannot be used, rejects
+   * with AssistantError `ledger_unavailable` or with the BerthErrors of `openDatabase`.
    */
   static async open(options: AgentOptions): Promise<Agent> {
     const { dir, ledger, clock, logger } = options;
@@ -189,7 +190,7 @@ export class Agent implements AgentService, AsyncDisposable {
     return this.#options.discover(query, signal);
   }
 
-  /** A signal that aborts before anything is written ends the request; later it ends nothing. */
+  /** If the signal is aborted before this method starts, the request is rejected; a later abort has no effect. */
   requestCall(request: CallRequest, caller: Caller, signal: AbortSignal): Promise<CallAnswer> {
     return this.#track(async () => {
       signal.throwIfAborted();
@@ -215,11 +216,15 @@ export class Agent implements AgentService, AsyncDisposable {
 
   withdraw(callId: number, caller: Caller): Promise<CallResult> {
     return this.#track(async () => {
-      // Once is mostly enough: whoever else was answering may have found the ledger closed, and left it parked.
+      // Usually runs once. It repeats when a concurrent answer failed because the ledger was closed, which leaves
+      // the call parked.
       let requester = this.#pendingConfirmations.findRequester(callId);
       while (requester) {
         if (!isRequester(caller, requester))
-          throw new AssistantError("forbidden", "only whoever asked for a call may take it back");
+          throw new AssistantError(
+            "forbidden",
+            "only the caller that requested a call may withdraw it",
+          );
         const end = await this.#pendingConfirmations.answer(callId, false, caller);
         requester = this.#pendingConfirmations.findRequester(callId);
         if (end && !requester) return end;
@@ -242,7 +247,7 @@ export class Agent implements AgentService, AsyncDisposable {
     if (app !== undefined)
       throw new AssistantError("forbidden", `${app} is sandboxed, and may not confirm calls`);
     if (this.#confirmer !== undefined && this.#confirmer !== caller.connection)
-      throw new AssistantError("busy", "another program confirms calls at present");
+      throw new AssistantError("busy", "another program has already registered to confirm calls");
     this.#confirmer = caller.connection;
   }
 
@@ -255,7 +260,10 @@ export class Agent implements AgentService, AsyncDisposable {
     this.#definitions.approve(appId, found.tool, digest);
   }
 
-  /** What it asked for stays: parked calls wait for whoever may confirm, and what runs is not cut off. */
+  /**
+   * The calls of that connection continue: parked calls wait for a program that may confirm them, and running calls
+   * are not interrupted.
+   */
   handleDisconnect(connection: string): void {
     if (this.#confirmer === connection) this.#confirmer = undefined;
   }
@@ -264,7 +272,10 @@ export class Agent implements AgentService, AsyncDisposable {
     return this.#listeners.add(listener);
   }
 
-  /** Takes nothing new, and lets what is under way end within five seconds. Parked calls end with the next start. */
+  /**
+   * Rejects new requests and gives running calls five seconds to end. Parked calls stay in the journal and are
+   * denied at the next start.
+   */
   async [Symbol.asyncDispose](): Promise<void> {
     if (this.#isClosing) return;
     this.#isClosing = true;
@@ -280,7 +291,7 @@ export class Agent implements AgentService, AsyncDisposable {
     this.#journal[Symbol.dispose]();
   }
 
-  /** Throws `forbidden`. */
+  /** Throws AssistantError `forbidden` if this caller may not confirm calls of `requester`. */
   #assertMayConfirm(caller: Caller, requester: Caller): void {
     const app = sandboxedApp(caller);
     if (app !== undefined)
@@ -288,10 +299,10 @@ export class Agent implements AgentService, AsyncDisposable {
     if (this.#confirmer !== undefined && this.#confirmer !== caller.connection)
       throw new AssistantError("forbidden", "another program has registered to confirm calls");
     if (this.#options.rules().confirm === "strict" && isSameProgram(caller, requester))
-      throw new AssistantError("forbidden", "whoever asked for a call may not confirm it");
+      throw new AssistantError("forbidden", "the program that requested a call may not confirm it");
   }
 
-  /** The answer that was given; a sandboxed app gets those to what it asked for itself. */
+  /** The result of an ended call. A sandboxed app gets only the results of its own calls. */
   #findResult(callId: number, caller: Caller): CallResult {
     const ended = this.#completions.find(callId);
     const app = sandboxedApp(caller);
@@ -309,7 +320,7 @@ export class Agent implements AgentService, AsyncDisposable {
   }
 }
 
-/** A sandboxed app is the same one by whatever connection. */
+/** A sandboxed app is recognised on every connection that it opens, any other program only on the same connection. */
 function isRequester(caller: Caller, requester: Caller): boolean {
   const app = sandboxedApp(requester);
   return app === undefined
@@ -317,7 +328,7 @@ function isRequester(caller: Caller, requester: Caller): boolean {
     : app === sandboxedApp(caller);
 }
 
-/** Also by another connection of the same process. */
+/** Also true for two connections of the same process. */
 function isSameProgram(one: Caller, other: Caller): boolean {
   return one.connection === other.connection || (one.pid !== undefined && one.pid === other.pid);
 }

@@ -4,8 +4,8 @@ import type { Ledger, NewEntry, Receipt } from "../../ledger/port.ts";
 import { type CallRefusal, failedRefusal } from "./planned-call.ts";
 
 /**
- * Hands the entries to the ledger in one turn, so that one commit takes them all, in their order. Receipts of
- * all of them, or a refusal where any was not taken.
+ * Appends the entries in one event loop turn, so that the ledger commits them together and in order. Returns the
+ * receipts of all entries, or a refusal if the ledger rejected one of them.
  */
 export async function appendBatch(
   ledger: Ledger,
@@ -18,7 +18,7 @@ export async function appendBatch(
   for (const result of settled) {
     if (result.status === "fulfilled") receipts.push(result.value);
     else {
-      logger.warn({ err: result.reason }, "the ledger did not take a call");
+      logger.warn({ err: result.reason }, "the ledger rejected an entry of a call");
       return ledgerUnavailableRefusal(result.reason);
     }
   }
@@ -27,7 +27,7 @@ export async function appendBatch(
 
 export function ledgerUnavailableRefusal(error: unknown): CallRefusal {
   const message =
-    error instanceof AssistantError ? error.message : "the ledger cannot take this call";
+    error instanceof AssistantError ? error.message : "the ledger cannot record this call";
   return failedRefusal("ledger_unavailable", message);
 }
 

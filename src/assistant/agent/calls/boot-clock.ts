@@ -1,13 +1,13 @@
 import { uptime } from "node:os";
 
-/** Time since the machine started. Unlike `Clock` nobody can set it, and it goes on while the machine sleeps. */
+/** Time since the machine started. Unlike `Clock`, it cannot be set, and it continues while the machine sleeps. */
 export interface BootClock {
-  /** Milliseconds; exact to about 10. */
+  /** Milliseconds, exact to about 10. */
   now(): number;
 }
 
 /**
- * os.uptime() is /proc/uptime, which is CLOCK_BOOTTIME. process.hrtime() is CLOCK_MONOTONIC, which stands
- * still while the machine sleeps: a call parked before the lid was closed would still be open the next day.
+ * os.uptime() reads /proc/uptime, which is CLOCK_BOOTTIME. process.hrtime() is CLOCK_MONOTONIC, which stops while
+ * the machine sleeps: a call parked before the lid was closed would still be open the next day.
  */
 export const systemBootClock: BootClock = { now: () => uptime() * 1_000 };

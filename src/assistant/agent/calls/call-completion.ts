@@ -18,45 +18,41 @@ import {
   toRefusedResult,
 } from "./planned-call.ts";
 
-/** Ends that the journal did not take; a disk that stays full must not fill the memory too. */
+/**
+ * Results that the journal could not record are kept in memory up to this number, because a full disk must not fill
+ * the memory too.
+ */
 const UNSAVED_MAX = 256;
 
 interface UnsavedResult extends EndedCall {
   readonly from: "parked" | "dispatching";
 }
 
-/** Writes down how calls end: first in the ledger, then in the journal, and never neither. */
+interface CallCompletionDependencies {
+  readonly ledger: Ledger;
+  readonly journal: CallJournal;
+  readonly outbox: LedgerOutbox;
+  readonly planner: CallPlanner;
+  readonly clock: Clock;
+  readonly tasks: TaskGroup;
+  readonly logger: Logger;
+}
+
+/**
+ * Records how calls end, first in the ledger and then in the journal. What either of them rejects is kept and tried
+ * again.
+ */
 export class CallCompletionRecorder {
-  readonly #ledger: Ledger;
-  readonly #journal: CallJournal;
-  readonly #outbox: LedgerOutbox;
-  readonly #planner: CallPlanner;
-  readonly #clock: Clock;
-  readonly #tasks: TaskGroup;
-  readonly #logger: Logger;
+  readonly #dependencies: CallCompletionDependencies;
   readonly #unsaved = new Map<number, UnsavedResult>();
 
-  constructor(options: {
-    readonly ledger: Ledger;
-    readonly journal: CallJournal;
-    readonly owed: LedgerOutbox;
-    readonly planner: CallPlanner;
-    readonly clock: Clock;
-    readonly tasks: TaskGroup;
-    readonly logger: Logger;
-  }) {
-    this.#ledger = options.ledger;
-    this.#journal = options.journal;
-    this.#outbox = options.owed;
-    this.#planner = options.planner;
-    this.#clock = options.clock;
-    this.#tasks = options.tasks;
-    this.#logger = options.logger;
+  constructor(dependencies: CallCompletionDependencies) {
+    this.#dependencies = dependencies;
   }
 
   /**
-   * The tool has been called, and nothing can make that undone: the end counts, whoever fails to write it
-   * down. A call that is not journaled is answered while its result is on the way to the ledger.
+   * Records the result of a tool that was called. The call is final even if the ledger or the journal cannot record
+   * it. The answer to a call without a journal row does not wait for the ledger.
    */
   async recordDispatched(
     call: PlannedCall,
@@ -92,31 +88,35 @@ export class CallCompletionRecorder {
     return this.#finish(call, { status: "executed", detail }, entry, isJournaled, kept);
   }
 
-  /** A parked call ends without having been dispatched. `entries` tell of it; the last one is the end. */
+  /** Records the end of a parked call that was not dispatched. The last of `entries` is the end. */
   async recordUndispatched(
     call: PlannedCall,
     refusal: CallRefusal,
     entries: readonly NewEntry[],
   ): Promise<CallResult> {
-    const receipts = await appendBatch(this.#ledger, entries, this.#logger);
+    const { ledger, logger } = this.#dependencies;
+    const receipts = await appendBatch(ledger, entries, logger);
     const isWritten = !isRefusal(receipts);
     const end = toRefusedResult(call, refusal, isWritten ? receipts.at(-1) : undefined);
     this.#save(call, "parked", end, isWritten ? [] : entries);
     return end;
   }
 
-  /** How a call ended that was parked; undefined: it has not, or nobody remembers it. */
+  /** Returns the result of an ended call; undefined if it has not ended or is no longer kept. */
   find(callId: number): EndedCall | undefined {
-    return this.#unsaved.get(callId) ?? this.#journal.findEnded(callId);
+    return this.#unsaved.get(callId) ?? this.#dependencies.journal.findEnded(callId);
   }
 
-  /** Tries once more to write down what the journal did not take. */
+  /** Tries again to record the results that the journal could not record. */
   retryUnsaved(): void {
+    const { journal, clock } = this.#dependencies;
     for (const [callId, { from, result: end }] of this.#unsaved) {
       try {
-        this.#journal.recordResult(callId, from, end, { endedMs: this.#clock.now() });
+        journal.recordResult(callId, from, end, {
+          endedMs: clock.now(),
+        });
       } catch {
-        // Said when it happened. The next start ends the call, as one that was interrupted.
+        // Logged when it happened first. The next start ends the call as interrupted.
         return;
       }
       this.#unsaved.delete(callId);
@@ -130,40 +130,49 @@ export class CallCompletionRecorder {
     isJournaled: boolean,
     compensation?: Compensation,
   ): Promise<CallResult> {
+    const { tasks, ledger, logger, outbox } = this.#dependencies;
     if (!isJournaled) {
-      this.#tasks.run("result of a call", async () => {
-        const receipts = await appendBatch(this.#ledger, [entry], this.#logger, {
+      tasks.run("append the result of a call", async () => {
+        const receipts = await appendBatch(ledger, [entry], logger, {
           mayWait: true,
         });
-        if (isRefusal(receipts)) this.#outbox.enqueue(entry);
+        if (isRefusal(receipts)) outbox.enqueue(entry);
       });
       return end;
     }
-    const receipts = await appendBatch(this.#ledger, [entry], this.#logger);
-    const owed = isRefusal(receipts) ? [entry] : [];
-    if (this.#save(call, "dispatching", end, owed, compensation) || !compensation) return end;
+    const receipts = await appendBatch(ledger, [entry], logger);
+    const queuedEntries = isRefusal(receipts) ? [entry] : [];
+    if (this.#save(call, "dispatching", end, queuedEntries, compensation) || !compensation)
+      return end;
     // The compensation is not on the disk, so Undo will not find it.
     const { undo: _, ...rest } = end.detail;
-    const message = `${call.tool.title}: done; it cannot be undone: the journal did not take it`;
-    const without = { ...end, detail: { ...rest, message, undoable: false } };
+    const message = `${call.tool.title}: done; it cannot be undone: the journal could not record it`;
+    const irreversible = { ...end, detail: { ...rest, message, undoable: false } };
     const unsaved = this.#unsaved.get(call.callId);
-    if (unsaved) this.#unsaved.set(call.callId, { ...unsaved, result: without });
-    return without;
+    if (unsaved) this.#unsaved.set(call.callId, { ...unsaved, result: irreversible });
+    return irreversible;
   }
 
   #save(
     call: PlannedCall,
     from: "parked" | "dispatching",
     end: CallResult,
-    owed: readonly NewEntry[],
+    queuedEntries: readonly NewEntry[],
     compensation?: Compensation,
   ): boolean {
-    const endedMs = this.#clock.now();
+    const { clock, journal, logger, outbox } = this.#dependencies;
+    const endedMs = clock.now();
     try {
-      if (!this.#journal.recordResult(call.callId, from, end, { endedMs, compensation, owed }))
-        this.#logger.error({ call: call.callId, from }, "a call had ended in the journal before");
+      if (
+        !journal.recordResult(call.callId, from, end, {
+          endedMs,
+          compensation,
+          queuedEntries,
+        })
+      )
+        logger.error({ call: call.callId, from }, "the journal already had the end of a call");
     } catch (err) {
-      this.#logger.error({ err, call: call.callId }, "the journal did not take the end of a call");
+      logger.error({ err, call: call.callId }, "the journal could not record the end of a call");
       if (this.#unsaved.size >= UNSAVED_MAX) {
         for (const oldest of this.#unsaved.keys()) {
           this.#unsaved.delete(oldest);
@@ -171,15 +180,18 @@ export class CallCompletionRecorder {
         }
       }
       this.#unsaved.set(call.callId, { from, result: end, requester: sandboxedApp(call.caller) });
-      for (const entry of owed) this.#outbox.enqueue(entry);
+      for (const entry of queuedEntries) outbox.enqueue(entry);
       return false;
     }
-    if (owed.length > 0) this.#outbox.scheduleFlush();
+    if (queuedEntries.length > 0) outbox.scheduleFlush();
     this.retryUnsaved();
     return true;
   }
 
-  /** The call that takes it back, one that would be taken; a string: why there is none. */
+  /**
+   * Returns a compensation whose arguments are valid, a string with the reason why there is none, or undefined if
+   * the tool declares none.
+   */
   #buildCompensation(
     call: PlannedCall,
     result: PlannedCall["args"] | undefined,
@@ -190,7 +202,7 @@ export class CallCompletionRecorder {
     if (typeof compensation === "string") return compensation;
     const tool = call.app.tools.find((one) => one.name === compensation.tool);
     if (!tool) return `${call.app.name} declares no tool ${compensation.tool}`;
-    const invalid = this.#planner.checkArguments(tool, compensation.args);
-    return invalid ? `${tool.name} would not take it: ${invalid.message}` : compensation;
+    const invalid = this.#dependencies.planner.checkArguments(tool, compensation.args);
+    return invalid ? `${tool.name} rejects the arguments: ${invalid.message}` : compensation;
   }
 }

@@ -5,27 +5,27 @@ import type { CallStatus, Tier } from "../port.ts";
 import type { PlannedCall } from "./planned-call.ts";
 
 /**
- * What the ledger keeps of a call. Its whole life can be read in order by `call`, in one of these ways; the
- * last entry is its end, and `result` without `dispatch` means that nothing reached the app.
+ * The ledger entries of one call, found by their field `call`. They have one of the following orders. The last
+ * entry is the end of the call, and a `result` without a `dispatch` means that nothing was sent to the app.
  *
  *   requested result                               refused
  *   requested dispatch result                      run at once
- *   requested parked declined|expired              nobody wanted it; expired has the code: expired, restarted
- *   requested parked confirmed result              confirmed, and then not allowed any more
+ *   requested parked declined|expired              not confirmed; the code of expired is expired or restarted
+ *   requested parked confirmed result              confirmed, but no longer allowed
  *   requested parked confirmed dispatch result     confirmed and run
  *
- * The daemon may die, or the ledger fail, after any of them. `requested` alone was never begun. `confirmed`
- * and `dispatch` stand twice where the ledger took them and then failed: the call was confirmed again, and
- * the ledger ends the first dispatch itself, as `indeterminate`. After a restart a call that was under way
- * ends with a result of the code `interrupted`.
+ * The daemon may die, or the ledger may fail, after any of them. A call with only `requested` never began.
+ * `confirmed` and `dispatch` appear twice if the ledger accepted them and then failed: the call was confirmed
+ * again, and the ledger itself ended the first dispatch as `indeterminate`. A call that was running when the daemon
+ * died ends with a result of the code `interrupted`.
  *
- * In the open: ids, names, tiers, labels. Arguments and results are sealed, as their canonical text, since
- * entries hold no fractions.
+ * Ids, names, tiers and labels are plain fields. Arguments and results are sealed as canonical JSON text, because
+ * entries cannot hold fractions.
  */
 
-/** Larger results are sealed by their digest: a ledger is no store for an app's files. */
+/** Larger results are sealed as a digest: the ledger is not a store for an app's files. */
 const SEALED_CHARS_MAX = 1024 * 1024;
-/** Names from outside, which may be of nothing and of any length. */
+/** Names come from callers and may have any length and any characters. */
 const NAME_CHARS_MAX = 256;
 
 export interface RequestedCall {
@@ -36,7 +36,7 @@ export interface RequestedCall {
   readonly chain: readonly string[];
   readonly caller: Caller;
   readonly actor: string | undefined;
-  /** Canonical where they could be read, otherwise as they came. */
+  /** Canonical JSON if the arguments could be parsed, otherwise the text as received. */
   readonly argsText: string;
 }
 
@@ -97,7 +97,7 @@ export function resultEntry(call: CallReference, result: ResultFields): NewEntry
   return buildResultEntry("agent.call.result", call, result);
 }
 
-/** `tool` is the compensation. */
+/** `call.tool` is the compensation, not the tool that was called first. */
 export function undoDispatchEntry(
   call: CallReference,
   details: { readonly attempt: number; readonly by: Caller; readonly argsText: string },
@@ -113,7 +113,7 @@ export function undoResultEntry(call: CallReference, result: ResultFields): NewE
   return buildResultEntry("agent.undo.result", call, result);
 }
 
-/** Which call, of which tool. */
+/** Identifies a call and its tool. */
 export type CallReference = { readonly call: number; readonly app: string; readonly tool: string };
 
 export function toCallReference(call: PlannedCall): CallReference {
@@ -121,12 +121,12 @@ export function toCallReference(call: PlannedCall): CallReference {
 }
 
 export interface ResultFields {
-  /** skipped: of an undo that is never to be. */
+  /** skipped: the user decided that the call stays as it is. */
   readonly status: CallStatus | "skipped";
   readonly code: string;
-  /** Seq of the entry that this one ends; undefined: nothing was dispatched. */
+  /** Sequence number of the dispatch entry; undefined if nothing was dispatched. */
   readonly dispatch?: number | undefined;
-  /** What the app gave, as JSON text. */
+  /** The result of the app as JSON text. */
   readonly text?: string | undefined;
 }
 
@@ -163,6 +163,6 @@ function toCallerField(caller: Caller): EntryValue {
 }
 
 function truncateName(text: string): string {
-  // Cut in the middle of a character it would be no text; UTF-8 puts a mark in its place.
+  // The cut may split a surrogate pair; encoding it as UTF-8 turns the lone half into U+FFFD.
   return Buffer.from(text.slice(0, NAME_CHARS_MAX)).toString();
 }

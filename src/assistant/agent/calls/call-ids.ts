@@ -1,12 +1,12 @@
 import type { Logger } from "../../../base/logger.ts";
 import type { CallJournal } from "./call-journal.ts";
 
-/** Reserved at a time: one flush for so many calls, and so many numbers lost when the daemon dies. */
+/** Ids reserved at a time: one flush to disk per block, and up to one block of unused ids when the daemon dies. */
 const BLOCK_SIZE = 1_024;
 
 /**
- * Numbers of calls: they grow, and none is ever given twice, not even by a daemon that died. A block is
- * reserved in the journal before its first number is given.
+ * Assigns increasing call ids. An id is never assigned twice, not even after a crash, because a block of ids is
+ * reserved in the journal before its first id is used.
  */
 export class CallIds {
   readonly #journal: Pick<CallJournal, "reserveIds">;
@@ -23,7 +23,7 @@ export class CallIds {
     this.#reserve();
   }
 
-  /** Throws what the journal throws, once the block is used up and no other can be had. */
+  /** Throws the journal's error if the block is used up and no other block can be reserved. */
   next(): number {
     if (this.#next === this.#blockEnd) this.#reserve();
     const id = this.#next;
@@ -34,6 +34,6 @@ export class CallIds {
   #reserve(): void {
     this.#next = this.#journal.reserveIds(BLOCK_SIZE);
     this.#blockEnd = this.#next + BLOCK_SIZE;
-    this.#logger.debug({ from: this.#next }, "numbers of calls reserved");
+    this.#logger.debug({ from: this.#next }, "a block of call ids was reserved");
   }
 }

@@ -1,16 +1,16 @@
 import type { Migration } from "../../../base/sqlite.ts";
 
 /**
- * calls: those that were parked, and those that can be undone. A call that runs at once and leaves nothing
- * to undo is in the ledger only, and so costs no flush here.
+ * calls: the calls that were parked and the calls that can be undone. A call that runs at once and cannot be undone
+ * is only in the ledger, and so needs no flush here.
  *
  *   parked -> dispatching -> ended      confirmed
- *   parked -> ended                     declined, expired, restarted, or not allowed any more
- *   dispatching -> parked               the ledger did not take the dispatch: nothing has happened
- *   dispatching -> ended                at once, without having been parked
+ *   parked -> ended                     declined, expired, restarted, or no longer allowed
+ *   dispatching -> parked               the ledger rejected the dispatch: the app was not called
+ *   dispatching -> ended                run at once, never parked
  *
- * undo_state, of an executed call that has a compensation: ready -> running -> undone, or back to ready
- * where the compensation failed; ready -> skipped.
+ * undo_state of an executed call with a compensation: ready -> running -> undone, or back to ready if the
+ * compensation failed; ready -> skipped.
  */
 export const callJournalMigrations: readonly Migration[] = [
   `
@@ -26,13 +26,13 @@ export const callJournalMigrations: readonly Migration[] = [
     state TEXT NOT NULL CHECK (state IN ('parked', 'dispatching', 'ended')),
     app_id TEXT NOT NULL,
     tool TEXT NOT NULL,
-    -- The sandboxed app that asked for it; NULL: a program of the user's.
+    -- The sandboxed app that requested the call; NULL: a program outside a sandbox.
     requester TEXT,
-    -- Canonical JSON; gone when the call has ended.
+    -- Canonical JSON; NULL after the call has ended.
     args TEXT,
     ended_ms INTEGER,
     status TEXT CHECK (status IN ('executed', 'failed', 'denied')),
-    -- detail_json, for whoever asks again.
+    -- detail_json, for callers that confirm an ended call again.
     detail TEXT,
     -- Grows with each executed call that can be undone.
     executed INTEGER UNIQUE,
@@ -48,13 +48,13 @@ export const callJournalMigrations: readonly Migration[] = [
   CREATE INDEX calls_ended ON calls (ended_ms) WHERE state = 'ended';
   CREATE INDEX calls_undo ON calls (executed) WHERE undo_state IN ('ready', 'running');
 
-  -- Entries that the ledger did not take when their turn came.
+  -- The outbox: ledger entries that the ledger has rejected so far.
   CREATE TABLE owed (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     entry TEXT NOT NULL
   ) STRICT;
 
-  -- Tools whose app last had another definition than its manifest.
+  -- Tools whose live definition last differed from the manifest.
   CREATE TABLE changed_tools (
     app_id TEXT NOT NULL,
     tool TEXT NOT NULL,

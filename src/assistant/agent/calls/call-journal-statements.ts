@@ -29,13 +29,13 @@ interface EndRow {
   readonly undoState: string | null;
 }
 
-/** The statements of the journal, prepared once. */
+/** The prepared statements of the journal. */
 export interface CallJournalStatements {
   readonly nextId: Database.Statement<[], number>;
   readonly setNextId: Database.Statement<[number]>;
-  /** Id, state, app, tool, requester, arguments. */
+  /** Parameters: id, state, app, tool, requester, arguments. */
   readonly add: Database.Statement<[number, string, string, string, string | null, string]>;
-  /** New state, id, state that it has to have. */
+  /** Parameters: new state, id, required state. */
   readonly move: Database.Statement<[string, number, string]>;
   readonly forget: Database.Statement<[number]>;
   readonly lastExecuted: Database.Statement<[], number | null>;
@@ -48,11 +48,11 @@ export interface CallJournalStatements {
     [],
     CallReferenceRow & { readonly state: "parked" | "dispatching" }
   >;
-  /** How many stay. */
+  /** Parameter: the number of calls that can still be undone afterwards. */
   readonly expireOldUndos: Database.Statement<[number]>;
   readonly prune: Database.Statement<[{ readonly before: number; readonly kept: number }]>;
 
-  /** Ids, the last executed first. Only these: arguments can be a megabyte each. */
+  /** Returns only ids, the last executed call first, because arguments can have a megabyte each. */
   readonly undoables: Database.Statement<[{ readonly requester: string | null }], number>;
   readonly undoable: Database.Statement<[number], UndoRow>;
   readonly undoStarted: Database.Statement<[number]>;
@@ -71,7 +71,7 @@ export interface CallJournalStatements {
     [string, string],
     { readonly declared: string; readonly live: string; readonly approved: number }
   >;
-  /** App, tool, digest of the declaration, digest of the live definition, approved. */
+  /** Parameters: app, tool, digest of the declaration, digest of the live definition, approved. */
   readonly setChangedTool: Database.Statement<[string, string, string, string, number]>;
 }
 

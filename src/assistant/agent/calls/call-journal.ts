@@ -14,14 +14,14 @@ import { callJournalMigrations } from "./call-journal-schema.ts";
 import { type CallJournalStatements, prepareStatements } from "./call-journal-statements.ts";
 import type { Compensation } from "./compensation.ts";
 
-/** Ended calls are kept for so long, and so many of them: for whoever asks again how a call ended. */
+/** Ended calls are kept this long, and at most this many, so that a repeated confirmation gets the same answer. */
 const RETENTION_MS = 24 * 60 * 60 * 1_000;
 const RETAINED_CALLS_MAX = 10_000;
-/** Calls that can be undone are kept longer, but not for ever. */
+/** Calls that can be undone are kept without a time limit, but at most this many. */
 const RETAINED_UNDOS_MAX = 1_000;
-/** So many calls end before those that are too old are looked for again. */
+/** Old calls are pruned each time this many calls have ended. */
 const PRUNE_EVERY = 100;
-/** What is kept of a result; the requester has had all of it. */
+/** Longer details are stored without the result, which the requester has already received. */
 const DETAIL_CHARS_MAX = 1024 * 1024;
 
 export interface JournaledCall extends CallReference {
@@ -45,9 +45,9 @@ export interface UndoableCall extends CallReference {
 }
 
 /**
- * The companion's own memory of calls: `<dir>/agent.db`. Each method is one transaction, which is on the
- * disk when it returns. Throws AssistantError `ledger_unavailable` where the file cannot be used: a call that
- * cannot be journaled does not happen either.
+ * The companion's journal of calls, `<dir>/agent.db`. Each method is one transaction, which is on the disk when the
+ * method returns. Throws AssistantError `ledger_unavailable` if the file cannot be used: a call that cannot be
+ * journaled does not run.
  */
 export class CallJournal implements Disposable {
   readonly #db: SqliteDatabase;
@@ -61,7 +61,7 @@ export class CallJournal implements Disposable {
     this.#sql = prepareStatements(this.#db);
   }
 
-  /** The first of `count` ids that nobody has had, whatever happens from now on. */
+  /** Reserves `count` ids and returns the first. No later call returns any of them again. */
   reserveIds(count: number): number {
     return this.#transact(() => {
       const next = Number(this.#sql.nextId.get());
@@ -75,24 +75,24 @@ export class CallJournal implements Disposable {
     this.#transact(() => this.#sql.add.run(id, state, app, tool, requester ?? null, argsText));
   }
 
-  /** parked -> dispatching. False: somebody else has decided. */
+  /** parked -> dispatching. Returns false if the call is no longer parked. */
   claim(callId: number): boolean {
     return this.#transact(() => this.#sql.move.run("dispatching", callId, "parked").changes === 1);
   }
 
-  /** dispatching -> parked, where nothing has happened. */
+  /** dispatching -> parked, for a call whose app was not called. */
   release(callId: number): boolean {
     return this.#transact(() => this.#sql.move.run("parked", callId, "dispatching").changes === 1);
   }
 
-  /** Of a call that ran at once, where nothing has happened. */
+  /** Deletes a call that was meant to run at once and did not reach its app. */
   forget(callId: number): void {
     this.#transact(() => this.#sql.forget.run(callId));
   }
 
   /**
-   * -> ended, together with its compensation and with the entries that the ledger is still owed. False where
-   * the call is not in state `from`: then nothing is written.
+   * `from` -> ended, together with the compensation and the entries for the outbox. Returns false and writes
+   * nothing if the call is not in state `from`.
    */
   recordResult(
     callId: number,
@@ -101,10 +101,10 @@ export class CallJournal implements Disposable {
     details: {
       readonly endedMs: number;
       readonly compensation?: Compensation | undefined;
-      readonly owed?: readonly NewEntry[];
+      readonly queuedEntries?: readonly NewEntry[];
     },
   ): boolean {
-    const { endedMs, compensation, owed = [] } = details;
+    const { endedMs, compensation, queuedEntries = [] } = details;
     const hasEnded = this.#transact(() => {
       const executed = compensation ? (this.#sql.lastExecuted.get() ?? 0) + 1 : null;
       const { changes } = this.#sql.end.run({
@@ -118,7 +118,7 @@ export class CallJournal implements Disposable {
         undoArgs: compensation?.argsText ?? null,
         undoState: compensation ? "ready" : null,
       });
-      if (changes === 1) this.#enqueueEntries(owed);
+      if (changes === 1) this.#enqueueEntries(queuedEntries);
       return changes === 1;
     });
     this.#endsUntilPrune -= 1;
@@ -133,7 +133,7 @@ export class CallJournal implements Disposable {
     return { requester: row.requester ?? undefined, result: { status: row.status, detail } };
   }
 
-  /** What a daemon that has died left open. */
+  /** Returns the calls that a daemon left open when it died. */
   listUnfinished(): readonly UnfinishedCall[] {
     return this.#transact(() => this.#sql.unfinished.all());
   }
@@ -146,7 +146,7 @@ export class CallJournal implements Disposable {
     });
   }
 
-  /** The last executed call that can be undone; of all, or of those that `requester` asked for. */
+  /** Returns the last executed call that can be undone, of all calls or only of those that `requester` requested. */
   findLastUndoable(
     requester: string | undefined,
     except: ReadonlySet<number>,
@@ -167,12 +167,12 @@ export class CallJournal implements Disposable {
     return { call, app, tool, attempts, requester: row.requester ?? undefined, compensation };
   }
 
-  /** ready -> running, and one attempt more. */
+  /** ready -> running, and counts one more attempt. */
   markUndoStarted(callId: number): void {
     this.#transact(() => this.#sql.undoStarted.run(callId));
   }
 
-  /** running -> ready, as if it had not been tried. */
+  /** running -> ready, without counting the attempt. */
   revertUndoStarted(callId: number): void {
     this.#transact(() => this.#sql.undoNotStarted.run(callId));
   }
@@ -180,15 +180,15 @@ export class CallJournal implements Disposable {
   recordUndoEnd(
     callId: number,
     state: "ready" | "undone" | "skipped",
-    owed: readonly NewEntry[],
+    queuedEntries: readonly NewEntry[],
   ): void {
     this.#transact(() => {
       this.#sql.undoEnded.run(state, callId);
-      this.#enqueueEntries(owed);
+      this.#enqueueEntries(queuedEntries);
     });
   }
 
-  /** Compensations that a daemon that has died left running; `tool` is the compensation. */
+  /** Returns the compensations that were running when a daemon died; `tool` is the compensation. */
   listRunningUndos(): readonly (CallReference & { readonly attempts: number })[] {
     return this.#transact(() => this.#sql.runningUndos.all());
   }
@@ -197,7 +197,7 @@ export class CallJournal implements Disposable {
     this.#transact(() => this.#enqueueEntries([entry]));
   }
 
-  /** The entry that has been owed for longest. */
+  /** Returns the oldest entry of the outbox. */
   oldestQueuedEntry(): { readonly id: number; readonly entry: NewEntry } | undefined {
     const row = this.#transact(() => this.#sql.oldestQueuedEntry.get());
     return row && { id: row.id, entry: JSON.parse(row.entry) };
@@ -223,7 +223,7 @@ export class CallJournal implements Disposable {
     this.#db.close();
   }
 
-  /** Ids, the last one first. */
+  /** Ids, the last executed call first. */
   #listUndoableIds(requester: string | undefined, except: ReadonlySet<number>): number[] {
     const ids = this.#transact(() => this.#sql.undoables.all({ requester: requester ?? null }));
     return ids.filter((id) => !except.has(id));
@@ -237,7 +237,7 @@ export class CallJournal implements Disposable {
     try {
       return this.#db.transaction(work).immediate();
     } catch (error) {
-      throw new AssistantError("ledger_unavailable", "the journal of calls cannot be used", {
+      throw new AssistantError("ledger_unavailable", "the call journal cannot be used", {
         cause: mapSqliteError(error),
       });
     }
@@ -247,7 +247,7 @@ export class CallJournal implements Disposable {
 export interface ChangedTool {
   /** Digest of the declaration in the manifest. */
   readonly declared: string;
-  /** Digest of what the app had instead. */
+  /** Digest of the definition that the app reported instead. */
   readonly live: string;
   readonly isApproved: boolean;
 }
@@ -255,5 +255,5 @@ export interface ChangedTool {
 function truncateDetail(detail: CallDetail): CallDetail {
   if (JSON.stringify(detail).length <= DETAIL_CHARS_MAX) return detail;
   const { result: _result, content: _content, ...rest } = detail;
-  return { ...rest, message: `${detail.message}; the result is too large to be kept` };
+  return { ...rest, message: `${detail.message}; the result is too large to be stored` };
 }

@@ -3,27 +3,27 @@ import { type ToolAppError, type ToolResult } from "../tool-apps.ts";
 import { isJsonObject } from "./parse-arguments.ts";
 import { type CallRefusal, failedRefusal } from "./planned-call.ts";
 
-/** What became of a tool that was called: what it gave, or why it gave nothing. */
+/** The outcome of a tool call: its result, or the reason why there is none. */
 export type CallOutcome =
   | {
       readonly status: "executed";
       readonly structured: JsonObject | undefined;
       readonly content: readonly unknown[];
-      /** Both as JSON, for the ledger. */
+      /** Content and structured result as JSON, for the ledger. */
       readonly text: string;
     }
   | CallRefusal;
 
-/** Deeper than this nobody shows it, and writing it as text could take more stack than there is. */
+/** No frontend shows deeper values, and serialising them could overflow the stack. */
 const DEPTH_MAX = 128;
 const TEXT_CHARS_MAX = 500;
 
 export function toOutcome(result: ToolResult): CallOutcome {
   const { structured, content, isError } = result;
   if (structured !== undefined && !isJsonObject(structured))
-    return failedRefusal("bad_result", "the app's structured result is no JSON object");
+    return failedRefusal("bad_result", "the app's structured result is not a JSON object");
   if (!Array.isArray(content))
-    return failedRefusal("bad_result", "the app's result has no list of content");
+    return failedRefusal("bad_result", "the app's result has no content list");
   if (isDeeperThan(DEPTH_MAX, [structured, content]))
     return failedRefusal(
       "bad_result",
@@ -32,7 +32,7 @@ export function toOutcome(result: ToolResult): CallOutcome {
   if (isError)
     return failedRefusal(
       "tool_error",
-      toSingleLine(getContentText(content)) || "the tool failed, and did not say why",
+      toSingleLine(getContentText(content)) || "the tool failed without giving a reason",
     );
   const text = JSON.stringify(structured === undefined ? { content } : { content, structured });
   return { status: "executed", structured, content, text };
@@ -42,7 +42,7 @@ export function toFailedOutcome(error: ToolAppError): CallRefusal {
   return failedRefusal(error.code, toSingleLine(error.message) || "the app failed");
 }
 
-/** Texts of the content, as a person reads them. */
+/** Joins the text blocks of a result. */
 function getContentText(content: readonly unknown[]): string {
   return content
     .map((block) => (isJsonObject(block) && block["type"] === "text" ? block["text"] : undefined))
@@ -50,9 +50,9 @@ function getContentText(content: readonly unknown[]): string {
     .join(" ");
 }
 
-/** An app's words, so that they can stand in a log, on a terminal and in a dialog. */
+/** Turns a text from an app into one short line for logs, terminals and dialogs. */
 export function toSingleLine(text: string): string {
-  // First cut, so that megabytes are not searched; then by whole characters.
+  // Cuts by code units first, so that megabytes are not searched, and by code points later.
   const line = text
     .slice(0, 4 * TEXT_CHARS_MAX)
     .replaceAll(/[\s\p{Cc}\p{Cf}\p{Zl}\p{Zp}]+/gu, " ")
@@ -62,7 +62,7 @@ export function toSingleLine(text: string): string {
     characters.length <= TEXT_CHARS_MAX
       ? line
       : `${characters.slice(0, TEXT_CHARS_MAX - 1).join("")}…`;
-  // Half a character is none in UTF-8, which is what the bus speaks.
+  // D-Bus strings are UTF-8, which cannot hold a lone surrogate.
   return Buffer.from(short).toString();
 }
 

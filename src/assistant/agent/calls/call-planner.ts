@@ -15,18 +15,18 @@ import {
 } from "./planned-call.ts";
 import type { ValidatorCache } from "./validator-cache.ts";
 
-/** What is known of a call that cannot run; enough for the ledger and for the answer. */
+/** The parts of a refused call that the ledger and the answer need. */
 export interface RefusedCall {
   readonly refusal: CallRefusal;
   readonly requested: RequestedCall;
 }
 
-/** Of arguments that are no JSON: enough to see what somebody tried. */
+/** Arguments that are not JSON are logged up to this length. */
 const UNREADABLE_CHARS_MAX = 4_096;
-/** Of a name that is told back. */
+/** Longest name that an error message repeats. */
 const NAME_CHARS_MAX = 80;
 
-/** Looks at all of a call before anything happens, in the order that the documentation gives. */
+/** Validates a call before it has any effect. The checks run in the order that docs/tools.md lists. */
 export class CallPlanner {
   readonly #registry: ToolRegistry;
   readonly #rules: () => AgentRules;
@@ -89,7 +89,7 @@ export class CallPlanner {
     };
   }
 
-  /** Of a call that nobody has looked at. */
+  /** Builds the refusal of a call that was not validated. */
   refuseUnplanned(
     callId: number,
     request: CallRequest,
@@ -106,7 +106,7 @@ export class CallPlanner {
     };
   }
 
-  /** What is declared now under these names. */
+  /** Returns the current declaration of a tool. */
   findTool(appId: string, name: string): { app: AppManifest; tool: ToolDeclaration } | CallRefusal {
     const app = this.#registry.find(appId);
     if (!app)
@@ -120,7 +120,7 @@ export class CallPlanner {
     return { app, tool };
   }
 
-  /** What the user has forbidden. */
+  /** Returns a refusal if the user has paused or disabled the tool. */
   checkDisabled(app: AppManifest, tool: ToolDeclaration): CallRefusal | undefined {
     const { isPaused, disabledApps, disabledTools } = this.#rules();
     if (isPaused) return pausedRefusal();
@@ -145,33 +145,33 @@ export class CallPlanner {
     }
   }
 
-  /** Why a call that was parked may not run any more. */
+  /** Returns a refusal if a parked call may no longer run. */
   checkUnchanged(call: PlannedCall): CallRefusal | undefined {
     const now = this.findTool(call.app.appId, call.tool.name);
     if ("code" in now || now.tool.digest !== call.tool.digest)
       return deniedRefusal(
         "manifest_changed",
-        `${call.tool.name} of ${call.app.name} is not declared as it was when the call was asked for; ask for it again`,
+        `the declaration of ${call.tool.name} of ${call.app.name} has changed since the call was requested; request it again`,
       );
     return this.checkDisabled(now.app, now.tool);
   }
 }
 
-/** A claim that is too long is not taken, and so not told either. */
+/** The chain of a call. A claimed chain that is too long is ignored, because the call is refused for it anyway. */
 function buildChain({ provenance }: CallRequest, caller: Caller): readonly string[] {
   return extendChain(findChainProblem(provenance) ? [] : provenance, sandboxedApp(caller));
 }
 
-/** For people, so it has to fit on a line; nothing is decided by it. */
+/** The actor is only displayed, so it is cut to one line; no decision depends on it. */
 function sanitizeActor({ actor }: CallRequest): string | undefined {
   return actor === undefined ? undefined : toSingleLine(actor);
 }
 
 function pausedRefusal(): CallRefusal {
-  return deniedRefusal("paused", "calls of tools are paused");
+  return deniedRefusal("paused", "tool calls are paused");
 }
 
-/** A name that nobody has checked, in one line: cut, and with everything written out that is not seen. */
+/** Quotes an unchecked name in one line: cut to its length limit, with control characters escaped. */
 function quoteName(name: string): string {
   return JSON.stringify(name.length > NAME_CHARS_MAX ? `${name.slice(0, NAME_CHARS_MAX)}…` : name);
 }

@@ -20,93 +20,79 @@ import type { LiveDefinitions } from "./live-definitions.ts";
 import type { PendingConfirmations } from "./pending-confirmations.ts";
 import { type CallRefusal, type PlannedCall, toRefusedResult } from "./planned-call.ts";
 
-/** Names in an answer are cut to what a name can be. */
+/** Longer names in an answer are cut. */
 const NAME_CHARS_MAX = 256;
 
-/** From a request to its answer: refused, run at once, or parked. */
-export class CallRequestHandler {
-  readonly #ledger: Ledger;
-  readonly #journal: CallJournal;
-  readonly #planner: CallPlanner;
-  readonly #dispatcher: Dispatcher;
-  readonly #completions: CallCompletionRecorder;
-  readonly #quotas: CallerQuotas;
-  readonly #ids: CallIds;
-  readonly #pendingConfirmations: PendingConfirmations;
-  readonly #definitions: LiveDefinitions;
-  readonly #lifetime: AbortSignal;
-  readonly #logger: Logger;
+interface CallRequestDependencies {
+  readonly ledger: Ledger;
+  readonly journal: CallJournal;
+  readonly planner: CallPlanner;
+  readonly dispatcher: Dispatcher;
+  readonly completions: CallCompletionRecorder;
+  readonly quotas: CallerQuotas;
+  readonly ids: CallIds;
+  readonly pendingConfirmations: PendingConfirmations;
+  readonly definitions: LiveDefinitions;
+  /** Aborts when the daemon stops. */
+  readonly lifetime: AbortSignal;
+  readonly logger: Logger;
+}
 
-  constructor(options: {
-    readonly ledger: Ledger;
-    readonly journal: CallJournal;
-    readonly planner: CallPlanner;
-    readonly dispatcher: Dispatcher;
-    readonly ends: CallCompletionRecorder;
-    readonly admission: CallerQuotas;
-    readonly ids: CallIds;
-    readonly parking: PendingConfirmations;
-    readonly definitions: LiveDefinitions;
-    /** Of the daemon. */
-    readonly life: AbortSignal;
-    readonly logger: Logger;
-  }) {
-    this.#ledger = options.ledger;
-    this.#journal = options.journal;
-    this.#planner = options.planner;
-    this.#dispatcher = options.dispatcher;
-    this.#completions = options.ends;
-    this.#quotas = options.admission;
-    this.#ids = options.ids;
-    this.#pendingConfirmations = options.parking;
-    this.#definitions = options.definitions;
-    this.#lifetime = options.life;
-    this.#logger = options.logger;
+/** Answers a request: refuses it, runs it at once, or parks it. */
+export class CallRequestHandler {
+  readonly #dependencies: CallRequestDependencies;
+
+  constructor(dependencies: CallRequestDependencies) {
+    this.#dependencies = dependencies;
   }
 
-  /** Rejects with `ledger_unavailable` where the journal has no number left for the call. */
+  /** Rejects with `ledger_unavailable` if the journal cannot reserve an id for the call. */
   async handle(request: CallRequest, caller: Caller): Promise<CallAnswer> {
-    const callId = this.#ids.next();
-    const held = this.#quotas.startCall(caller, request.argsJson.length);
-    if (held) {
-      const call = this.#planner.refuseUnplanned(callId, request, caller, held.refusal);
-      // The first of a flood is enough: an entry for each would make it a flood of the ledger.
-      return held.isFirst ? this.#refuse(call) : toCallAnswer(call);
+    const { ids, quotas, planner, definitions, lifetime, pendingConfirmations } =
+      this.#dependencies;
+    const callId = ids.next();
+    const throttled = quotas.startCall(caller, request.argsJson.length);
+    if (throttled) {
+      const call = planner.refuseUnplanned(callId, request, caller, throttled.refusal);
+      // Only the first refusal of a burst has a ledger entry; otherwise a flood of calls would flood the ledger.
+      return throttled.isFirst ? this.#refuse(call) : toCallAnswer(call);
     }
     try {
-      const plan = this.#planner.plan(callId, request, caller);
+      const plan = planner.plan(callId, request, caller);
       if ("refusal" in plan) return await this.#refuse(plan);
       const { disposition } = plan.decision;
       if (disposition !== "run") {
-        const refusal = await this.#definitions.precheck(plan.app, plan.tool, this.#lifetime);
+        const refusal = await definitions.precheck(plan.app, plan.tool, lifetime);
         if (refusal) return await this.#refuse({ refusal, requested: toRequestedCall(plan) });
-        return await this.#pendingConfirmations.park(plan, disposition);
+        return await pendingConfirmations.park(plan, disposition);
       }
       const end = await this.#run(plan);
       return { callId, disposition: end.status, detail: end.detail };
     } finally {
-      this.#quotas.endCall(caller);
+      quotas.endCall(caller);
     }
   }
 
   async #refuse(call: RefusedCall): Promise<CallAnswer> {
+    const { ledger, logger } = this.#dependencies;
     const { refusal, requested } = call;
     const { callId, appId: app, tool } = requested;
     const result = resultEntry({ call: callId, app, tool }, refusal);
     const entries = [requestedEntry(requested), result];
-    const receipts = await appendBatch(this.#ledger, entries, this.#logger);
+    const receipts = await appendBatch(ledger, entries, logger);
     return isRefusal(receipts)
       ? toCallAnswer({ ...call, refusal: receipts })
       : toCallAnswer(call, receipts[0]);
   }
 
-  /** At once. Only what can be undone has a place in the journal. */
+  /** Runs a call at once. Only a call that can be undone has a row in the journal. */
   async #run(plan: PlannedCall): Promise<CallResult> {
+    const { journal, dispatcher, completions } = this.#dependencies;
     const isJournaled = plan.tool.undo !== undefined;
     if (isJournaled) {
       try {
         const requester = sandboxedApp(plan.caller);
-        this.#journal.add(
+        journal.add(
           { ...toCallReference(plan), requester, argsText: plan.argsText },
           "dispatching",
         );
@@ -114,22 +100,23 @@ export class CallRequestHandler {
         return toRefusedResult(plan, ledgerUnavailableRefusal(error));
       }
     }
-    const dispatched = await this.#dispatcher.dispatch(plan, {
+    const dispatched = await dispatcher.dispatch(plan, {
       before: [requestedEntry(toRequestedCall(plan))],
       dispatch: dispatchEntry(plan),
     });
     if (isDispatched(dispatched))
-      return this.#completions.recordDispatched(plan, dispatched, isJournaled);
+      return completions.recordDispatched(plan, dispatched, isJournaled);
     if (isJournaled) this.#forget(plan.callId);
     return toRefusedResult(plan, dispatched);
   }
 
   #forget(callId: number): void {
+    const { journal, logger } = this.#dependencies;
     try {
-      this.#journal.forget(callId);
+      journal.forget(callId);
     } catch (err) {
-      // The next start ends it as interrupted, which says too much, but nothing wrong.
-      this.#logger.warn({ err, call: callId }, "the journal lags behind a call that did not run");
+      // The next start reports it as interrupted, although it did not run.
+      logger.warn({ err, call: callId }, "the journal could not delete a call that did not run");
     }
   }
 }

@@ -2,12 +2,12 @@ import type { Clock } from "../../../base/clock.ts";
 import { type Caller, sandboxedApp } from "../../caller.ts";
 import { type CallRefusal, deniedRefusal } from "./planned-call.ts";
 
-/** How much a caller may ask for. A program outside a sandbox is held back only where it runs wild. */
+/** Limits per caller. Programs outside a sandbox have limits that only a runaway program reaches. */
 export interface CallLimits {
-  /** Calls a second, and how many at once after a rest. */
+  /** A token bucket: calls a second, and calls at once after a pause. */
   readonly sandboxed: { readonly perSecond: number; readonly burst: number };
   readonly unsandboxed: { readonly perSecond: number; readonly burst: number };
-  /** Taken and not answered yet, parked ones left out; each may hold a megabyte. */
+  /** Calls without an answer, except parked ones; the arguments of each may have a megabyte. */
   readonly runningPerCaller: number;
   readonly parkedPerCaller: number;
   readonly parkedTotal: number;
@@ -21,29 +21,35 @@ export const defaultCallLimits: CallLimits = {
   parkedTotal: 64,
 };
 
-/** Reading and checking arguments takes time that nobody else gets: so many characters count as a call more. */
+/** Parsing and checking arguments blocks the event loop, so every 16 Ki characters count as one more call. */
 const CHARS_PER_EXTRA_CALL = 16 * 1024;
 
-/** Callers that are remembered before those are dropped that have rested for long enough. */
+/** When this many callers are known, idle ones are forgotten. */
 const CALLERS_MAX = 1_024;
 
 interface CallerUsage {
   tokens: number;
-  /** When `tokens` was right. */
+  /** Time at which `tokens` was computed, in milliseconds. */
   atMs: number;
   running: number;
   parked: number;
-  /** It has been told to slow down, and has not since. */
+  /** The last call of this caller was refused. */
   isThrottled: boolean;
 }
 
-/** A refusal, and whether it is worth an entry in the ledger: a flood of calls must not be one of entries. */
+/**
+ * `isFirst` is true for the first refusal of a burst, the only one that the ledger records: a flood of calls must
+ * not flood the ledger.
+ */
 export interface QuotaRefusal {
   readonly refusal: CallRefusal;
   readonly isFirst: boolean;
 }
 
-/** Counts what each caller asks for: a sandboxed app however many connections it has, else a connection. */
+/**
+ * Counts the calls of each caller. A sandboxed app is one caller with all its connections; otherwise each
+ * connection is one.
+ */
 export class CallerQuotas {
   readonly #limits: CallLimits;
   readonly #clock: Clock;
@@ -55,29 +61,29 @@ export class CallerQuotas {
     this.#clock = options.clock;
   }
 
-  /** `chars` is how long the arguments are. Undefined: the call is taken, and `leave` has to follow. */
+  /** `chars` is the length of the arguments. Returns undefined if the call is accepted; `endCall` must follow then. */
   startCall(caller: Caller, chars: number): QuotaRefusal | undefined {
     const { perSecond, burst } = this.#rate(caller);
     const cost = Math.min(burst, 1 + Math.floor(chars / CHARS_PER_EXTRA_CALL));
-    const account = this.#getUsage(caller, burst);
+    const usage = this.#getUsage(caller, burst);
     const now = this.#clock.now();
-    const gained = (Math.max(0, now - account.atMs) / 1_000) * perSecond;
-    account.tokens = Math.min(burst, account.tokens + gained);
-    account.atMs = now;
+    const gained = (Math.max(0, now - usage.atMs) / 1_000) * perSecond;
+    usage.tokens = Math.min(burst, usage.tokens + gained);
+    usage.atMs = now;
     const message =
-      account.tokens < cost
-        ? `more than ${perSecond} calls a second, of which large ones count more; wait a moment, then try again`
-        : account.running >= this.#limits.runningPerCaller
-          ? `${account.running} calls of this caller are under way; wait for one to end`
+      usage.tokens < cost
+        ? `more than ${perSecond} calls a second (large calls count several times); wait a moment, then try again`
+        : usage.running >= this.#limits.runningPerCaller
+          ? `${usage.running} calls of this caller are running; wait for one to end`
           : undefined;
     if (message !== undefined) {
-      const isFirst = !account.isThrottled;
-      account.isThrottled = true;
+      const isFirst = !usage.isThrottled;
+      usage.isThrottled = true;
       return { refusal: deniedRefusal("rate_limited", message), isFirst };
     }
-    account.tokens -= cost;
-    account.running += 1;
-    account.isThrottled = false;
+    usage.tokens -= cost;
+    usage.running += 1;
+    usage.isThrottled = false;
     return undefined;
   }
 
@@ -85,21 +91,21 @@ export class CallerQuotas {
     this.#getUsage(caller, 0).running -= 1;
   }
 
-  /** Undefined: it has a place, and `unpark` has to follow. */
+  /** Returns undefined if the call may be parked; `unpark` must follow then. */
   park(caller: Caller): CallRefusal | undefined {
-    const account = this.#getUsage(caller, this.#rate(caller).burst);
+    const usage = this.#getUsage(caller, this.#rate(caller).burst);
     const { parkedPerCaller, parkedTotal: parked } = this.#limits;
-    if (account.parked >= parkedPerCaller)
+    if (usage.parked >= parkedPerCaller)
       return deniedRefusal(
         "too_many_parked",
-        `${account.parked} calls of this caller wait for confirmation already; answer one of them first`,
+        `${usage.parked} calls of this caller already wait for confirmation; answer one of them first`,
       );
     if (this.#parked >= parked)
       return deniedRefusal(
         "too_many_parked",
-        `${this.#parked} calls wait for confirmation already; answer one of them first`,
+        `${this.#parked} calls already wait for confirmation; answer one of them first`,
       );
-    account.parked += 1;
+    usage.parked += 1;
     this.#parked += 1;
     return undefined;
   }
@@ -119,18 +125,18 @@ export class CallerQuotas {
     const known = this.#usages.get(key);
     if (known) return known;
     if (this.#usages.size >= CALLERS_MAX) this.#dropIdle();
-    const account = {
+    const usage = {
       tokens: burst,
       atMs: this.#clock.now(),
       running: 0,
       parked: 0,
       isThrottled: false,
     };
-    this.#usages.set(key, account);
-    return account;
+    this.#usages.set(key, usage);
+    return usage;
   }
 
-  /** Who has asked for nothing in a minute starts afresh: its tokens are back by then. */
+  /** Forgets callers that made no call for a minute: their token buckets are full again by then. */
   #dropIdle(): void {
     const before = this.#clock.now() - 60_000;
     for (const [key, { atMs, running: underWay, parked }] of this.#usages) {

@@ -3,7 +3,7 @@ import type { JsonObject } from "../port.ts";
 import type { UndoDeclaration, UndoExpression } from "../tool-manifest.ts";
 import { findUnsafeNumber, isJsonObject } from "./parse-arguments.ts";
 
-/** The call that takes another one back; its arguments are fixed when that one was executed. */
+/** The call that reverts another one. Its arguments are fixed when that call was executed. */
 export interface Compensation {
   readonly tool: string;
   readonly args: JsonObject;
@@ -11,7 +11,7 @@ export interface Compensation {
   readonly argsText: string;
 }
 
-/** Evaluates the mapping; a string says in one line why it cannot be. */
+/** Evaluates the mapping of an undo declaration. Returns a one-line reason if that is not possible. */
 export function buildCompensation(
   undo: UndoDeclaration,
   input: JsonObject,
@@ -22,15 +22,17 @@ export function buildCompensation(
     const value = evaluateExpression(expression, input, result);
     const text = `$${expression.from}.${expression.fields.join(".")}`;
     if (value === undefined) return `the call has no ${text}`;
-    // One digit less and it would be somebody else's note that is deleted.
+    // An id that loses one digit could name another note, which would be deleted instead.
     if (findUnsafeNumber(value) !== undefined)
-      return `${text} is a number that JSON readers do not agree on`;
+      return `${text} is a number that JSON parsers read differently`;
     Object.defineProperty(args, name, { value, enumerable: true });
   }
   const argsText = canonicalJson(args);
-  // The app's result may be anything; what is kept is what the text says.
+  // The app's result may contain any value; only what survives serialisation is kept.
   const parsed: unknown = JSON.parse(argsText);
-  return isJsonObject(parsed) ? { tool: undo.tool, args: parsed, argsText } : "it is no object";
+  return isJsonObject(parsed)
+    ? { tool: undo.tool, args: parsed, argsText }
+    : "its arguments are not a JSON object";
 }
 
 function evaluateExpression(

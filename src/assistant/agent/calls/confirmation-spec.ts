@@ -5,7 +5,7 @@ import type { ConfirmationSpec, DiffRow, JsonObject } from "../port.ts";
 import { isJsonObject } from "./parse-arguments.ts";
 import type { PlannedCall } from "./planned-call.ts";
 
-/** All that a person needs to decide about this call. Of the arguments it shows those that would be sent. */
+/** Builds the description of a call that the user confirms. `args` are exactly the arguments that would be sent. */
 export function buildConfirmationSpec(call: PlannedCall, expiresAtMs: number): ConfirmationSpec {
   return {
     v: 1,
@@ -31,7 +31,7 @@ export function buildConfirmationSpec(call: PlannedCall, expiresAtMs: number): C
   };
 }
 
-/** Those that the schema names in its order, then the rest in theirs. */
+/** One row for each argument: first those that the schema names, in its order, then the others. */
 export function buildDiffRows(schema: JsonObject, args: JsonObject): DiffRow[] {
   const properties = isJsonObject(schema["properties"]) ? schema["properties"] : {};
   const named = Object.keys(properties).filter((name) => Object.hasOwn(args, name));

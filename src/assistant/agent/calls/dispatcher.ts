@@ -15,77 +15,69 @@ export interface ToolInvocation {
   readonly args: JsonObject;
 }
 
-/** What came of it: `dispatch` stands in the ledger, and the app may have been reached. */
+/** The result of a call whose `dispatch` entry is in the ledger, so that the app may have been called. */
 export interface DispatchResult {
   readonly dispatch: Receipt;
   readonly outcome: CallOutcome;
   readonly ms: number;
 }
 
+interface DispatcherDependencies {
+  readonly apps: ToolApps;
+  readonly ledger: Ledger;
+  readonly definitions: LiveDefinitions;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly lifetime: AbortSignal;
+}
+
 /**
- * The one place where a tool is called: calls, confirmed calls and compensations. The app, its activation
- * included, is not reached before the COMMIT of the dispatch entry, and never twice for one entry.
+ * The only code that calls tools: calls that run at once, confirmed calls and compensations. An app is neither
+ * started nor called before the commit of the dispatch entry, and never called twice for one entry.
  */
 export class Dispatcher {
-  readonly #apps: ToolApps;
-  readonly #ledger: Ledger;
-  readonly #definitions: LiveDefinitions;
-  readonly #clock: Clock;
-  readonly #logger: Logger;
-  /** Of the daemon's life: a requester that goes away does not cut off what has begun. */
-  readonly #lifetime: AbortSignal;
+  readonly #dependencies: DispatcherDependencies;
 
-  constructor(options: {
-    readonly apps: ToolApps;
-    readonly ledger: Ledger;
-    readonly definitions: LiveDefinitions;
-    readonly clock: Clock;
-    readonly logger: Logger;
-    readonly life: AbortSignal;
-  }) {
-    this.#apps = options.apps;
-    this.#ledger = options.ledger;
-    this.#definitions = options.definitions;
-    this.#clock = options.clock;
-    this.#logger = options.logger;
-    this.#lifetime = options.life;
+  constructor(dependencies: DispatcherDependencies) {
+    this.#dependencies = dependencies;
   }
 
   /**
-   * Writes `before` and then `dispatch` in one commit, and calls the tool. A refusal: the ledger did not take
-   * them, and nothing has happened. Never rejects.
+   * Appends `before` and then `dispatch` in one commit, and calls the tool. Returns a refusal if the ledger
+   * rejected the entries; the tool was not called then. Never rejects.
    */
   async dispatch(
     call: ToolInvocation,
     entries: { readonly before: readonly NewEntry[]; readonly dispatch: NewEntry },
   ): Promise<DispatchResult | CallRefusal> {
-    if (this.#lifetime.aborted)
+    const { lifetime, ledger, logger, clock } = this.#dependencies;
+    if (lifetime.aborted)
       return failedRefusal("ledger_unavailable", "the assistant is shutting down");
-    const receipts = await appendBatch(
-      this.#ledger,
-      [...entries.before, entries.dispatch],
-      this.#logger,
-    );
+    const receipts = await appendBatch(ledger, [...entries.before, entries.dispatch], logger);
     if (isRefusal(receipts)) return receipts;
     const dispatch = receipts.at(-1);
-    if (!dispatch) return failedRefusal("ledger_unavailable", "the ledger gave no receipt");
-    const startedMs = this.#clock.now();
+    if (!dispatch) return failedRefusal("ledger_unavailable", "the ledger returned no receipt");
+    const startedMs = clock.now();
     const outcome = await this.#callTool(call);
-    return { dispatch, outcome, ms: Math.max(0, this.#clock.now() - startedMs) };
+    return { dispatch, outcome, ms: Math.max(0, clock.now() - startedMs) };
   }
 
   async #callTool({ app, tool, args }: ToolInvocation): Promise<CallOutcome> {
+    const { definitions, lifetime, apps, logger } = this.#dependencies;
     try {
-      const refusal = await this.#definitions.check(app, tool, this.#lifetime);
+      const refusal = await definitions.check(app, tool, lifetime);
       if (refusal) return refusal;
-      return toOutcome(await this.#apps.call(app, tool.name, args, this.#lifetime));
+      return toOutcome(await apps.call(app, tool.name, args, lifetime));
     } catch (err) {
       if (err instanceof ToolAppError) return toFailedOutcome(err);
-      if (this.#lifetime.aborted)
+      if (lifetime.aborted)
         return failedRefusal("interrupted", "the assistant was shut down before the app answered");
-      // A fault of ours. Whether the tool ran is not known, which is what this code says.
-      this.#logger.error({ err, app: app.appId, tool: tool.name }, "a call of a tool failed");
-      return failedRefusal("transport_closed", `the call of ${tool.name} broke off`);
+      // A bug in Berth. The code says that it is unknown whether the tool ran.
+      logger.error({ err, app: app.appId, tool: tool.name }, "a tool call failed unexpectedly");
+      return failedRefusal(
+        "transport_closed",
+        `an internal error interrupted the call of ${tool.name}`,
+      );
     }
   }
 }

@@ -7,9 +7,9 @@ import type { CallJournal, UnfinishedCall } from "./call-journal.ts";
 import { type CallRefusal, deniedRefusal, failedRefusal } from "./planned-call.ts";
 
 /**
- * Ends what a daemon left open that is no more. Nothing is sent to any app: a parked call is denied, since
- * nobody may know any more who is asked what; of one that was under way nobody knows whether it ran. Where the
- * ledger does not take the entries now, the journal owes them. Throws where the journal cannot be written.
+ * Ends the calls that a dead daemon left open. No app is called: a parked call is denied, because its prompts may
+ * be gone; for a call that was running, the result says that it is unknown whether it ran. If the ledger rejects
+ * the entries, they go to the journal's outbox. Throws if the journal cannot be written.
  */
 export async function recoverJournal(options: {
   readonly journal: CallJournal;
@@ -24,8 +24,8 @@ export async function recoverJournal(options: {
     return { call, tool, entry };
   });
   const entries = [...calls, ...undos].map(({ entry }) => entry);
-  const isOwed = isRefusal(await appendBatch(ledger, entries, logger));
-  const owed = (entry: NewEntry) => (isOwed ? [entry] : []);
+  const mustQueue = isRefusal(await appendBatch(ledger, entries, logger));
+  const toQueued = (entry: NewEntry) => (mustQueue ? [entry] : []);
   for (const { call, refusal, entry } of calls) {
     const { status, code, message } = refusal;
     const detail: CallDetail = {
@@ -40,17 +40,17 @@ export async function recoverJournal(options: {
       call.call,
       call.state,
       { status, detail },
-      { endedMs: nowMs, owed: owed(entry) },
+      { endedMs: nowMs, queuedEntries: toQueued(entry) },
     );
     if (call.state === "dispatching")
       logger.warn(
         { call: call.call, app: call.app, tool: call.tool },
-        "a call was interrupted; whether it ran is not known, and it cannot be undone",
+        "a call was interrupted; it is unknown whether it ran, and it cannot be undone",
       );
   }
   for (const { call, tool, entry } of undos) {
-    journal.recordUndoEnd(call, "ready", owed(entry));
-    logger.warn({ call, tool }, "an undo was interrupted; whether it ran is not known");
+    journal.recordUndoEnd(call, "ready", toQueued(entry));
+    logger.warn({ call, tool }, "an undo was interrupted; it is unknown whether it ran");
   }
   journal.prune(nowMs);
 }
@@ -59,15 +59,16 @@ function buildRecoveryEnd(call: UnfinishedCall): {
   readonly refusal: CallRefusal;
   readonly entry: NewEntry;
 } {
-  const { state, ...place } = call;
+  const { state, ...reference } = call;
   if (state === "parked") {
     const refusal = deniedRefusal(
       "restarted",
-      "the assistant was started anew; ask for the call again",
+      "the assistant was restarted; request the call again",
     );
-    return { refusal, entry: expiredEntry(place, "restarted") };
+    return { refusal, entry: expiredEntry(reference, "restarted") };
   }
-  const message = "the assistant died before the app answered; whether the call ran is not known";
+  const message =
+    "the assistant stopped before the app answered; it is unknown whether the call ran";
   const refusal = failedRefusal("interrupted", message);
-  return { refusal, entry: resultEntry(place, refusal) };
+  return { refusal, entry: resultEntry(reference, refusal) };
 }

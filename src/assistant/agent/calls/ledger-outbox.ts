@@ -1,3 +1,4 @@
+import { backoffMs } from "../../../base/backoff.ts";
 import type { Clock } from "../../../base/clock.ts";
 import type { Logger } from "../../../base/logger.ts";
 import type { TaskGroup } from "../../../base/task-group.ts";
@@ -5,79 +6,73 @@ import { AssistantError } from "../../assistant-error.ts";
 import type { Ledger, NewEntry } from "../../ledger/port.ts";
 import type { CallJournal } from "./call-journal.ts";
 
-const RETRY_MS_MIN = 1_000;
-const RETRY_MS_MAX = 60_000;
+const retryBackoff = { firstMs: 1_000, maxMs: 60_000 };
+
+interface LedgerOutboxDependencies {
+  readonly journal: CallJournal;
+  readonly ledger: Ledger;
+  readonly clock: Clock;
+  readonly tasks: TaskGroup;
+  readonly logger: Logger;
+}
 
 /**
- * Entries about what has happened already, or has been given up, which the ledger did not take: they wait in
- * the journal until it does. An entry that stands before an act never comes here: without it there is no act.
- * Where the daemon dies between the ledger's commit and the journal's, an entry stands twice.
+ * The outbox for ledger entries about events that have already happened, or about cancelled calls. Entries that the
+ * ledger rejected wait in the journal until it accepts them. An entry that must precede an effect never waits here:
+ * without it, the effect does not happen. If the daemon dies between the ledger's commit and the journal's, the
+ * ledger has an entry twice.
  */
 export class LedgerOutbox {
-  readonly #journal: CallJournal;
-  readonly #ledger: Ledger;
-  readonly #clock: Clock;
-  readonly #tasks: TaskGroup;
-  readonly #logger: Logger;
-  #retryMs = RETRY_MS_MIN;
+  readonly #dependencies: LedgerOutboxDependencies;
+  /** Flushes scheduled since the outbox was last empty. */
+  #retries = 0;
   #isFlushing = false;
   #cancelTimer: (() => void) | undefined;
 
-  constructor(options: {
-    readonly journal: CallJournal;
-    readonly ledger: Ledger;
-    readonly clock: Clock;
-    readonly tasks: TaskGroup;
-    readonly logger: Logger;
-  }) {
-    this.#journal = options.journal;
-    this.#ledger = options.ledger;
-    this.#clock = options.clock;
-    this.#tasks = options.tasks;
-    this.#logger = options.logger;
+  constructor(dependencies: LedgerOutboxDependencies) {
+    this.#dependencies = dependencies;
   }
 
-  /** For an entry that no other transaction of the journal writes down. */
+  /** Adds an entry that is not part of another transaction of the journal. */
   enqueue(entry: NewEntry): void {
+    const { journal, logger } = this.#dependencies;
     try {
-      this.#journal.enqueueEntry(entry);
+      journal.enqueueEntry(entry);
       this.scheduleFlush();
     } catch (err) {
-      this.#logger.error({ err, entry: entry.name }, "an entry of the ledger is lost");
+      logger.error({ err, entry: entry.name }, "a ledger entry is lost");
     }
   }
 
-  /** Soon, and again and again until the ledger has taken them. */
+  /** Flushes soon, and repeats with a growing delay until the outbox is empty. */
   scheduleFlush(): void {
-    if (this.#cancelTimer || this.#isFlushing || this.#tasks.signal.aborted) return;
-    this.#cancelTimer = this.#clock.setTimer(this.#retryMs, () => {
+    const { tasks, clock } = this.#dependencies;
+    if (this.#cancelTimer || this.#isFlushing || tasks.signal.aborted) return;
+    this.#cancelTimer = clock.setTimer(backoffMs(this.#retries, retryBackoff), () => {
       this.#cancelTimer = undefined;
-      this.#tasks.run("flush the ledger outbox", () => this.flush());
+      tasks.run("flush the ledger outbox", () => this.flush());
     });
-    this.#retryMs = Math.min(RETRY_MS_MAX, 2 * this.#retryMs);
+    this.#retries += 1;
   }
 
-  /** In their order, until one is refused. */
+  /** Appends the entries in order and stops at the first that the ledger rejects. */
   async flush(): Promise<void> {
+    const { journal, logger } = this.#dependencies;
     if (this.#isFlushing) return;
     this.#isFlushing = true;
     let isFlushed = false;
     try {
-      for (
-        let queued = this.#journal.oldestQueuedEntry();
-        queued;
-        queued = this.#journal.oldestQueuedEntry()
-      ) {
+      for (let queued = journal.oldestQueuedEntry(); queued; queued = journal.oldestQueuedEntry()) {
         if (!(await this.#append(queued.entry))) break;
-        this.#journal.removeQueuedEntry(queued.id);
+        journal.removeQueuedEntry(queued.id);
       }
-      isFlushed = this.#journal.oldestQueuedEntry() === undefined;
+      isFlushed = journal.oldestQueuedEntry() === undefined;
     } catch (err) {
-      this.#logger.warn({ err }, "the journal does not say which entries the ledger is owed");
+      logger.warn({ err }, "the journal cannot read its queued ledger entries");
     } finally {
       this.#isFlushing = false;
     }
-    if (isFlushed) this.#retryMs = RETRY_MS_MIN;
+    if (isFlushed) this.#retries = 0;
     else this.scheduleFlush();
   }
 
@@ -86,13 +81,14 @@ export class LedgerOutbox {
   }
 
   async #append(entry: NewEntry): Promise<boolean> {
+    const { ledger, logger } = this.#dependencies;
     try {
-      await this.#ledger.append(entry);
+      await ledger.append(entry);
       return true;
     } catch (err) {
       if (err instanceof AssistantError && err.code === "ledger_unavailable") return false;
-      // It would be refused for ever, and keep the others waiting.
-      this.#logger.error({ err, entry: entry.name }, "an entry of the ledger is lost");
+      // The ledger would always reject it, and the entries behind it would never be appended.
+      logger.error({ err, entry: entry.name }, "a ledger entry is lost");
       return true;
     }
   }

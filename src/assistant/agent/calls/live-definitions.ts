@@ -9,14 +9,14 @@ import type { CallJournal } from "./call-journal.ts";
 import { type CallRefusal, deniedRefusal, failedRefusal } from "./planned-call.ts";
 
 /**
- * What an app's tool is at the moment against what its manifest declares. A person has agreed to the
- * manifest; what an app says at run time counts only as far as it says the same, or was approved.
+ * Compares the definition that an app reports for a tool with its manifest. The user has agreed to the manifest; a
+ * definition that differs counts only after the user has approved it.
  */
 export class LiveDefinitions {
   readonly #apps: ToolApps;
   readonly #journal: Pick<CallJournal, "findChangedTool" | "setChangedTool">;
   readonly #logger: Logger;
-  /** Of schemas that have been looked at; an app's connection keeps giving the same one. */
+  /** Digests of schemas that were already hashed; a connection returns the same object each time. */
   readonly #digests = new WeakMap<JsonObject, string>();
 
   constructor(options: {
@@ -29,7 +29,10 @@ export class LiveDefinitions {
     this.#logger = options.logger;
   }
 
-  /** Connects to the app. Undefined: it may be called. Rejects with ToolAppError, or the signal's reason. */
+  /**
+   * Connects to the app. Returns undefined if the tool may be called. Rejects with ToolAppError or the signal's
+   * reason.
+   */
   async check(
     app: AppManifest,
     tool: ToolDeclaration,
@@ -37,15 +40,12 @@ export class LiveDefinitions {
   ): Promise<CallRefusal | undefined> {
     const live = await this.#apps.getDefinition(app, tool.name, signal);
     if (!live)
-      return failedRefusal(
-        "unknown_tool",
-        `${app.name} does not have its tool ${tool.name} any more`,
-      );
+      return failedRefusal("unknown_tool", `${app.name} no longer has its tool ${tool.name}`);
     const digest = this.#digestSchema(live.inputSchema);
     if (digest === undefined)
       return failedRefusal(
         "bad_result",
-        `${app.name} describes its tool ${tool.name} beyond all measure`,
+        `${app.name} describes its tool ${tool.name} with a schema that is nested too deeply`,
       );
     if (digest === this.#digestSchema(tool.inputSchema)) return undefined;
     const known = this.#journal.findChangedTool(app.appId, tool.name);
@@ -55,15 +55,15 @@ export class LiveDefinitions {
     } else if (known.isApproved) return undefined;
     this.#logger.warn(
       { app: app.appId, tool: tool.name, digest },
-      "a tool is not what it declares",
+      "a tool's live definition differs from its manifest",
     );
-    const message = `${app.name} takes other arguments for ${tool.name} than its manifest declares; approve the tool to use it all the same`;
+    const message = `${app.name} accepts other arguments for ${tool.name} than its manifest declares; approve the tool to use it anyway`;
     return deniedRefusal("manifest_changed", message, { digest });
   }
 
   /**
-   * Why a call that waits for a person could not run afterwards, as far as that can be known without reaching
-   * for the app: nobody is asked about it then. Never rejects.
+   * Returns the reason why a call could not run after confirmation, so that the user is not asked in vain. Does not
+   * connect to the app. Never rejects.
    */
   async precheck(
     app: AppManifest,
@@ -76,27 +76,24 @@ export class LiveDefinitions {
         `${app.name} is not running, and nothing can start it`,
       );
     if (!this.#apps.isConnected(app.appId)) return undefined;
-    // What is left open here is found out when the call is given out.
+    // An error here is not final: the dispatch checks again.
     return this.check(app, tool, signal).catch(() => undefined);
   }
 
-  /** Accepts what the app was last seen to have, and nothing else. Throws `not_found`. */
+  /** Approves the definition that the app was last seen with. Throws `not_found` for any other digest. */
   approve(appId: string, tool: ToolDeclaration, digest: string): void {
     const known = this.#journal.findChangedTool(appId, tool.name);
     if (known?.declared !== tool.digest || known.live !== digest)
       throw new AssistantError(
         "not_found",
-        `${tool.name} of ${appId} has not been seen with that definition; call it, and take the digest of the answer`,
+        `${tool.name} of ${appId} was never seen with that definition; call it, and use the digest from the answer`,
       );
     if (known.isApproved) return;
     this.#journal.setChangedTool(appId, tool.name, { ...known, isApproved: true });
-    this.#logger.info(
-      { app: appId, tool: tool.name, digest },
-      "a tool that has changed is approved",
-    );
+    this.#logger.info({ app: appId, tool: tool.name, digest }, "a changed tool was approved");
   }
 
-  /** Of all that says which arguments it takes; undefined where it is nested beyond what can be written. */
+  /** Digest of the parts of a schema that define the arguments; undefined if it is nested too deeply to serialise. */
   #digestSchema(schema: JsonObject): string | undefined {
     const known = this.#digests.get(schema);
     if (known !== undefined) return known;

@@ -18,13 +18,13 @@ const rules: StrictJsonOptions = {
 
 export interface ParsedArguments {
   readonly args: JsonObject;
-  /** Canonical: what the person sees, the journal keeps, the ledger commits to and the app gets. */
+  /** Canonical JSON, the same text for the user, the journal, the ledger and the app. */
   readonly text: string;
 }
 
 /**
- * The arguments in a text from outside; a string: why they are none, in one line. What is read differently
- * by different readers is refused: keys that stand twice, `__proto__`, integers that a double cannot hold.
+ * Parses arguments from a caller; returns a one-line reason if they are invalid. Input that parsers read
+ * differently is refused: duplicate keys, `__proto__`, integers that a double cannot hold.
  */
 export function parseArguments(json: string): ParsedArguments | string {
   if (Buffer.byteLength(json) > BYTES_MAX)
@@ -39,7 +39,7 @@ export function parseArguments(json: string): ParsedArguments | string {
   if (!isJsonObject(value)) return "the arguments must be a JSON object";
   const unsafe = findUnsafeNumber(value);
   if (unsafe !== undefined)
-    return `the number at ${unsafe || "the top"} is larger than JSON readers agree on; send it as a string`;
+    return `the number at ${unsafe || "the top"} is too large for all JSON parsers to read exactly; send it as a string`;
   return { args: value, text: canonicalJson(value) };
 }
 
@@ -47,7 +47,7 @@ export function isJsonObject(value: unknown): value is JsonObject {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-/** JSON Pointer of the first number that may not be the one that was written; undefined: there is none. */
+/** Returns the JSON Pointer of the first number that may have lost precision; undefined if there is none. */
 export function findUnsafeNumber(value: unknown, pointer = ""): string | undefined {
   if (typeof value === "number") {
     const isSafe = Number.isInteger(value) ? Number.isSafeInteger(value) : Number.isFinite(value);

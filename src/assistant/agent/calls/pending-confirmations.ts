@@ -23,23 +23,23 @@ import {
   toRefusedResult,
 } from "./planned-call.ts";
 
-/** How long a person has to answer. */
+/** Time that the user has to answer. */
 const CONFIRMATION_TTL_MS = 300_000;
-/** Of arguments in one list of calls: 64 calls with a megabyte each, told twice, are more than a bus takes. */
+/** Limits the arguments in one list of calls: 64 calls with a megabyte each, written twice, exceed a D-Bus message. */
 const LISTED_BYTES_MAX = 4 * 1024 * 1024;
-/** Timers stand still while the machine sleeps, so the boot clock is looked at this often at least. */
+/** Timers pause while the machine sleeps, so the boot clock is read at least this often. */
 const CHECK_INTERVAL_MS_MAX = 5_000;
 
 interface ParkedCall {
   readonly plan: PlannedCall;
-  /** As everybody was asked. */
+  /** The spec that the listeners received. */
   readonly spec: ConfirmationSpec;
   readonly expiresBootMs: number;
-  /** Somebody has answered, or the time is up; all who answer later wait for the same end. */
+  /** Set when an answer is being processed or the call is expiring; later answers wait for the same result. */
   pendingResult: Promise<CallResult> | undefined;
 }
 
-/** How an answer came out. Not over: nothing has happened, and the call waits on. */
+/** The outcome of an answer. If not settled, nothing has happened and the call stays parked. */
 interface DecisionOutcome {
   readonly result: CallResult;
   readonly isSettled: boolean;
@@ -50,56 +50,38 @@ export interface ConfirmationListener {
   callResolved(callId: number, status: CallStatus): void;
 }
 
-/** Calls that wait for a person. Who may answer is decided by whoever asks; this is what an answer does. */
+interface PendingConfirmationsDependencies {
+  readonly ledger: Ledger;
+  readonly journal: CallJournal;
+  readonly planner: CallPlanner;
+  readonly dispatcher: Dispatcher;
+  readonly completions: CallCompletionRecorder;
+  readonly quotas: CallerQuotas;
+  readonly listener: ConfirmationListener;
+  readonly clock: Clock;
+  readonly bootClock: BootClock;
+  readonly tasks: TaskGroup;
+  readonly logger: Logger;
+}
+
+/** Keeps the calls that wait for confirmation and carries out the answers. The agent decides who may answer. */
 export class PendingConfirmations {
-  readonly #ledger: Ledger;
-  readonly #journal: CallJournal;
-  readonly #planner: CallPlanner;
-  readonly #dispatcher: Dispatcher;
-  readonly #completions: CallCompletionRecorder;
-  readonly #quotas: CallerQuotas;
-  readonly #listener: ConfirmationListener;
-  readonly #clock: Clock;
-  readonly #bootClock: BootClock;
-  readonly #tasks: TaskGroup;
-  readonly #logger: Logger;
+  readonly #dependencies: PendingConfirmationsDependencies;
   readonly #parked = new Map<number, ParkedCall>();
-  /** In the journal still `dispatching`, because it did not take that nothing has happened. */
+  /** Calls that are still `dispatching` in the journal, because it could not record that they did not run. */
   readonly #unreleased = new Set<number>();
   #cancelTimer: (() => void) | undefined;
 
-  constructor(options: {
-    readonly ledger: Ledger;
-    readonly journal: CallJournal;
-    readonly planner: CallPlanner;
-    readonly dispatcher: Dispatcher;
-    readonly ends: CallCompletionRecorder;
-    readonly admission: CallerQuotas;
-    readonly listener: ConfirmationListener;
-    readonly clock: Clock;
-    readonly bootClock: BootClock;
-    readonly tasks: TaskGroup;
-    readonly logger: Logger;
-  }) {
-    this.#ledger = options.ledger;
-    this.#journal = options.journal;
-    this.#planner = options.planner;
-    this.#dispatcher = options.dispatcher;
-    this.#completions = options.ends;
-    this.#quotas = options.admission;
-    this.#listener = options.listener;
-    this.#clock = options.clock;
-    this.#bootClock = options.bootClock;
-    this.#tasks = options.tasks;
-    this.#logger = options.logger;
+  constructor(dependencies: PendingConfirmationsDependencies) {
+    this.#dependencies = dependencies;
   }
 
-  /** Who asked for the parked call; undefined: no such call is parked. */
+  /** Returns the caller that requested a parked call; undefined if no such call is parked. */
   findRequester(callId: number): Caller | undefined {
     return this.#parked.get(callId)?.plan.caller;
   }
 
-  /** Those that nobody has answered, oldest first; with `requester` only what that sandboxed app asked for. */
+  /** Returns the unanswered calls, oldest first; with `requester`, only the calls of that sandboxed app. */
   list(requester: string | undefined): readonly ConfirmationSpec[] {
     const specs: ConfirmationSpec[] = [];
     let bytes = 0;
@@ -114,13 +96,14 @@ export class PendingConfirmations {
     return specs;
   }
 
-  /** Waits for the ledger, the journal and the ledger again, in this order; then everybody is told. */
+  /** Writes to the ledger, the journal and the ledger again, in this order; then notifies the listeners. */
   async park(
     plan: PlannedCall,
     disposition: "confirm-chip" | "confirm-modal",
   ): Promise<CallAnswer> {
+    const { quotas, journal, completions } = this.#dependencies;
     const requested = entries.requestedEntry(entries.toRequestedCall(plan));
-    const full = this.#quotas.park(plan.caller);
+    const full = quotas.park(plan.caller);
     if (full) {
       const result = entries.resultEntry(entries.toCallReference(plan), full);
       return this.#toRefusedAnswer(plan, full, await this.#append([requested, result]));
@@ -132,7 +115,7 @@ export class PendingConfirmations {
       try {
         const { argsText } = plan;
         const requester = sandboxedApp(plan.caller);
-        this.#journal.add({ ...entries.toCallReference(plan), requester, argsText }, "parked");
+        journal.add({ ...entries.toCallReference(plan), requester, argsText }, "parked");
       } catch (error) {
         const refusal = ledgerUnavailableRefusal(error);
         const result = entries.resultEntry(entries.toCallReference(plan), refusal);
@@ -141,17 +124,17 @@ export class PendingConfirmations {
       const second = await this.#append([entries.parkedEntry(plan, CONFIRMATION_TTL_MS)]);
       if (isRefusal(second)) {
         const result = entries.resultEntry(entries.toCallReference(plan), second);
-        const end = await this.#completions.recordUndispatched(plan, second, [result]);
+        const end = await completions.recordUndispatched(plan, second, [result]);
         return { callId: plan.callId, disposition: end.status, detail: end.detail };
       }
       isParked = true;
       return this.#addParked(plan, disposition, second.at(-1));
     } finally {
-      if (!isParked) this.#quotas.unpark(plan.caller);
+      if (!isParked) quotas.unpark(plan.caller);
     }
   }
 
-  /** Undefined: no such call is parked. */
+  /** Returns undefined if no such call is parked. */
   async answer(callId: number, approve: boolean, by: Caller): Promise<CallResult | undefined> {
     const parked = this.#parked.get(callId);
     if (!parked) return undefined;
@@ -171,12 +154,13 @@ export class PendingConfirmations {
     disposition: "confirm-chip" | "confirm-modal",
     ledger: Receipt | undefined,
   ): CallAnswer {
-    const expiresBootMs = this.#bootClock.now() + CONFIRMATION_TTL_MS;
-    const expiresAtMs = this.#clock.now() + CONFIRMATION_TTL_MS;
+    const { bootClock, clock, listener } = this.#dependencies;
+    const expiresBootMs = bootClock.now() + CONFIRMATION_TTL_MS;
+    const expiresAtMs = clock.now() + CONFIRMATION_TTL_MS;
     const spec = buildConfirmationSpec(plan, expiresAtMs);
     this.#parked.set(plan.callId, { plan, spec, expiresBootMs, pendingResult: undefined });
     this.#scheduleExpiryCheck();
-    this.#listener.confirmationRequested(plan.callId, spec);
+    listener.confirmationRequested(plan.callId, spec);
     const detail = {
       ...buildDetailBase(plan),
       code: "confirm",
@@ -187,26 +171,27 @@ export class PendingConfirmations {
     return { callId: plan.callId, disposition, detail };
   }
 
-  /** Everything about this call goes through here, one after the other. */
+  /** Every decision about a parked call runs here, one at a time. */
   #decide(parked: ParkedCall, work: () => Promise<DecisionOutcome>): Promise<CallResult> {
+    const { quotas, listener } = this.#dependencies;
     const { callId, caller } = parked.plan;
-    const deciding = work().then(
-      ({ result: end, isSettled: isOver }) => {
-        if (isOver) {
+    const pending = work().then(
+      ({ result: end, isSettled }) => {
+        if (isSettled) {
           this.#parked.delete(callId);
-          this.#quotas.unpark(caller);
-          this.#listener.callResolved(callId, end.status);
+          quotas.unpark(caller);
+          listener.callResolved(callId, end.status);
         } else this.#resumeWaiting(parked);
         return end;
       },
       (error: unknown) => {
-        // The journal knows whether it was dispatched, and will not give it out again.
+        // The journal knows if the call was dispatched, and does not dispatch it again.
         this.#resumeWaiting(parked);
         throw error;
       },
     );
-    parked.pendingResult = deciding;
-    return deciding;
+    parked.pendingResult = pending;
+    return pending;
   }
 
   #resumeWaiting(parked: ParkedCall): void {
@@ -215,16 +200,17 @@ export class PendingConfirmations {
   }
 
   async #confirm(plan: PlannedCall, by: Caller): Promise<DecisionOutcome> {
+    const { planner, journal, completions, dispatcher, logger } = this.#dependencies;
     const confirmed = entries.answeredEntry(plan, "confirmed", by);
-    const refusal = this.#planner.checkUnchanged(plan);
+    const refusal = planner.checkUnchanged(plan);
     if (refusal) {
       const result = entries.resultEntry(entries.toCallReference(plan), refusal);
       return toSettled(await this.#recordUndispatched(plan, refusal, [confirmed, result]));
     }
     try {
       this.#release(plan.callId);
-      if (!this.#journal.claim(plan.callId)) {
-        const ended = this.#completions.find(plan.callId)?.result;
+      if (!journal.claim(plan.callId)) {
+        const ended = completions.find(plan.callId)?.result;
         return toSettled(
           ended ? markReplayed(ended) : toRefusedResult(plan, unknownCallRefusal(plan.callId)),
         );
@@ -232,22 +218,25 @@ export class PendingConfirmations {
     } catch (error) {
       return this.#keepWaiting(plan, ledgerUnavailableRefusal(error));
     }
-    const dispatched = await this.#dispatcher.dispatch(plan, {
+    const dispatched = await dispatcher.dispatch(plan, {
       before: [confirmed],
       dispatch: entries.dispatchEntry(plan),
     });
     if (isDispatched(dispatched))
-      return toSettled(await this.#completions.recordDispatched(plan, dispatched, true));
+      return toSettled(await completions.recordDispatched(plan, dispatched, true));
     this.#unreleased.add(plan.callId);
     try {
       this.#release(plan.callId);
     } catch (err) {
-      this.#logger.warn({ err, call: plan.callId }, "the journal lags behind a parked call");
+      logger.warn(
+        { err, call: plan.callId },
+        "the journal still lists a parked call as dispatching",
+      );
     }
     return this.#keepWaiting(plan, dispatched);
   }
 
-  /** Holds even where the ledger cannot be written: nothing is done either way. */
+  /** Succeeds even if the ledger cannot be written, because the app is not called either way. */
   async #decline(plan: PlannedCall, by: Caller): Promise<DecisionOutcome> {
     const entry = entries.answeredEntry(plan, "declined", by);
     const refusal = deniedRefusal("declined", `${plan.tool.title} was declined`);
@@ -268,24 +257,25 @@ export class PendingConfirmations {
     try {
       this.#release(plan.callId);
     } catch {
-      // The journal does not take the end either, then, and says so there.
+      // The journal cannot record the end either, which is logged then.
     }
-    return this.#completions.recordUndispatched(plan, refusal, endEntries);
+    return this.#dependencies.completions.recordUndispatched(plan, refusal, endEntries);
   }
 
   #keepWaiting(plan: PlannedCall, refusal: CallRefusal): DecisionOutcome {
-    const message = `${refusal.message}; the call waits for confirmation as before`;
+    const message = `${refusal.message}; the call still waits for confirmation`;
     return { result: toRefusedResult(plan, { ...refusal, message }), isSettled: false };
   }
 
   #release(callId: number): void {
     if (!this.#unreleased.has(callId)) return;
-    this.#journal.release(callId);
+    this.#dependencies.journal.release(callId);
     this.#unreleased.delete(callId);
   }
 
   #append(list: readonly NewEntry[]): ReturnType<typeof appendBatch> {
-    return appendBatch(this.#ledger, list, this.#logger);
+    const { ledger, logger } = this.#dependencies;
+    return appendBatch(ledger, list, logger);
   }
 
   #toRefusedAnswer(
@@ -300,19 +290,20 @@ export class PendingConfirmations {
   }
 
   #isExpired(parked: ParkedCall): boolean {
-    return this.#bootClock.now() >= parked.expiresBootMs;
+    return this.#dependencies.bootClock.now() >= parked.expiresBootMs;
   }
 
   #scheduleExpiryCheck(): void {
+    const { tasks, bootClock, clock } = this.#dependencies;
     const waiting = [...this.#parked.values()].filter(
-      ({ pendingResult: deciding }) => deciding === undefined,
+      ({ pendingResult }) => pendingResult === undefined,
     );
-    if (this.#cancelTimer || this.#tasks.signal.aborted || waiting.length === 0) return;
+    if (this.#cancelTimer || tasks.signal.aborted || waiting.length === 0) return;
     const nextMs = Math.min(...waiting.map(({ expiresBootMs }) => expiresBootMs));
-    const waitMs = Math.max(0, Math.min(CHECK_INTERVAL_MS_MAX, nextMs - this.#bootClock.now()));
-    this.#cancelTimer = this.#clock.setTimer(waitMs, () => {
+    const waitMs = Math.max(0, Math.min(CHECK_INTERVAL_MS_MAX, nextMs - bootClock.now()));
+    this.#cancelTimer = clock.setTimer(waitMs, () => {
       this.#cancelTimer = undefined;
-      this.#tasks.run("expire parked calls", () => this.#expireOverdue());
+      tasks.run("expire parked calls", () => this.#expireOverdue());
     });
   }
 
@@ -332,6 +323,6 @@ function toSettled(end: CallResult): DecisionOutcome {
 export function unknownCallRefusal(callId: number): CallRefusal {
   return failedRefusal(
     "unknown_call",
-    `no call ${callId} waits for confirmation, or has waited lately`,
+    `no call ${callId} waits for confirmation or has waited recently`,
   );
 }

@@ -11,11 +11,11 @@ import type {
 } from "../port.ts";
 import type { AppManifest, ToolDeclaration } from "../tool-manifest.ts";
 
-/** A call that can run: everything about it has been looked at, and from here on nothing of it changes. */
+/** A validated call that can run. It does not change from here on. */
 export interface PlannedCall {
   readonly callId: number;
   readonly app: AppManifest;
-  /** The declaration that the call is pinned to. */
+  /** The declaration at the time of the request; the call is refused if it changes. */
   readonly tool: ToolDeclaration;
   readonly args: JsonObject;
   /** `args` as canonical JSON. */
@@ -26,14 +26,14 @@ export interface PlannedCall {
   readonly actor: string | undefined;
 }
 
-/** Why something does not run. */
+/** The reason why a call does not run. */
 export interface CallRefusal {
   readonly status: "failed" | "denied";
   readonly code: FailedCode | DeniedCode;
-  /** One line for a person. */
+  /** One line for the user. */
   readonly message: string;
   readonly errors?: readonly ArgumentError[];
-  /** What ApproveTool takes. */
+  /** The digest that ApproveTool accepts. */
   readonly digest?: string;
 }
 
@@ -53,7 +53,7 @@ export function deniedRefusal(
   return { status: "denied", code, message, ...more };
 }
 
-/** The members of a detail that a call has from the beginning. */
+/** The members of a detail that are known from the start of a call. */
 export function buildDetailBase(call: PlannedCall) {
   return {
     v: 1,
@@ -66,7 +66,7 @@ export function buildDetailBase(call: PlannedCall) {
   } as const;
 }
 
-/** The end of a call that did not get what it wanted. Without `ledger` nothing of it could be written. */
+/** Builds the result of a refused or failed call. `ledger` is missing if no entry could be written. */
 export function toRefusedResult(
   call: PlannedCall,
   refusal: CallRefusal,

@@ -16,65 +16,61 @@ import {
 import type { LedgerOutbox } from "./ledger-outbox.ts";
 import type { CallRefusal } from "./planned-call.ts";
 
+interface UndoDependencies {
+  readonly ledger: Ledger;
+  readonly journal: CallJournal;
+  readonly planner: CallPlanner;
+  readonly dispatcher: Dispatcher;
+  readonly outbox: LedgerOutbox;
+  readonly logger: Logger;
+}
+
 /**
- * Takes calls back, the last one first, one at a time. The arguments of a compensation were fixed when its
- * call was executed; it needs no confirmation of its own, since it was part of what was confirmed.
+ * Reverts calls, the last one first, one at a time. The arguments of a compensation were fixed when its call was
+ * executed; it needs no confirmation of its own, because the user confirmed it together with the call.
  *
  *   journal: running, one attempt more -> ledger: agent.undo.dispatch -> app
  *   -> ledger: agent.undo.result -> journal: undone, or ready again
  *
- * One that failed, or was under way when the daemon died, is tried again by the next Undo, as an attempt of
- * its own: whether it ran is not known, and only a person can tell, who may skip it.
+ * A compensation that failed, or was running when the daemon died, is tried again by the next Undo as another
+ * attempt: it is unknown whether it ran. The user can check that and skip the call instead.
  */
 export class UndoExecutor {
-  readonly #ledger: Ledger;
-  readonly #journal: CallJournal;
-  readonly #planner: CallPlanner;
-  readonly #dispatcher: Dispatcher;
-  readonly #outbox: LedgerOutbox;
-  readonly #logger: Logger;
+  readonly #dependencies: UndoDependencies;
   #isBusy = false;
-  /** Undone, though the journal did not take it: never again in this life. */
+  /** Undone calls that the journal could not mark as undone; this process does not undo them again. */
   readonly #undoneUnsaved = new Set<number>();
 
-  constructor(options: {
-    readonly ledger: Ledger;
-    readonly journal: CallJournal;
-    readonly planner: CallPlanner;
-    readonly dispatcher: Dispatcher;
-    readonly owed: LedgerOutbox;
-    readonly logger: Logger;
-  }) {
-    this.#ledger = options.ledger;
-    this.#journal = options.journal;
-    this.#planner = options.planner;
-    this.#dispatcher = options.dispatcher;
-    this.#outbox = options.owed;
-    this.#logger = options.logger;
+  constructor(dependencies: UndoDependencies) {
+    this.#dependencies = dependencies;
   }
 
   /**
-   * The last call that can be undone; for a sandboxed app the last that it asked for itself. Rejects with
-   * `busy` while another one runs: whoever presses the button twice wants one call back, not two.
+   * Reverts the last call that can be undone; for a sandboxed app, the last one that it requested itself. Rejects
+   * with `busy` while another undo runs, so that a double click reverts only one call.
    */
   async undo(caller: Caller): Promise<UndoReport> {
+    const { journal, dispatcher } = this.#dependencies;
     return this.#runExclusively(async () => {
       const owner = sandboxedApp(caller);
-      const top = this.#journal.findLastUndoable(owner, this.#undoneUnsaved);
+      const top = journal.findLastUndoable(owner, this.#undoneUnsaved);
       if (!top) return emptyReport();
       const compensation = this.#findCompensation(top);
       if ("code" in compensation)
         return this.#reportFailure(top, caller, compensation, top.attempts);
       try {
-        this.#journal.markUndoStarted(top.call);
+        journal.markUndoStarted(top.call);
       } catch (error) {
         return this.#reportFailure(top, caller, ledgerUnavailableRefusal(error), top.attempts);
       }
       const attempts = top.attempts + 1;
-      const place = { call: top.call, app: top.app, tool: compensation.tool.name };
+      const reference = { call: top.call, app: top.app, tool: compensation.tool.name };
       const details = { attempt: attempts, by: caller, argsText: top.compensation.argsText };
-      const dispatch = undoDispatchEntry(place, details);
-      const dispatched = await this.#dispatcher.dispatch(compensation, { before: [], dispatch });
+      const dispatch = undoDispatchEntry(reference, details);
+      const dispatched = await dispatcher.dispatch(compensation, {
+        before: [],
+        dispatch,
+      });
       if (!isDispatched(dispatched)) {
         this.#revertStart(top.call);
         return this.#reportFailure(top, caller, dispatched, top.attempts);
@@ -84,23 +80,24 @@ export class UndoExecutor {
   }
 
   /**
-   * That call stays as it is. Rejects with `not_found` where it cannot be undone anyway, with `forbidden`
-   * where a sandboxed app did not ask for it, and with `busy`.
+   * Leaves that call as it is. Rejects with `not_found` if it cannot be undone, with `forbidden` if a sandboxed app
+   * did not request it, and with `busy`.
    */
   async skip(callId: number, caller: Caller): Promise<UndoReport> {
+    const { journal, ledger, logger } = this.#dependencies;
     return this.#runExclusively(async () => {
-      const call = this.#journal.findUndoable(callId);
+      const call = journal.findUndoable(callId);
       const owner = sandboxedApp(caller);
       if (owner !== undefined && call?.requester !== owner)
-        throw new AssistantError("forbidden", `call ${callId} is not one that ${owner} asked for`);
+        throw new AssistantError("forbidden", `call ${callId} was not requested by ${owner}`);
       if (!call || this.#undoneUnsaved.has(callId))
-        throw new AssistantError("not_found", `call ${callId} is not one that can be undone`);
-      const place = { call: call.call, app: call.app, tool: call.compensation.tool };
-      const entry = undoResultEntry(place, { status: "skipped", code: "ok" });
-      const receipts = await appendBatch(this.#ledger, [entry], this.#logger);
+        throw new AssistantError("not_found", `call ${callId} cannot be undone`);
+      const reference = { call: call.call, app: call.app, tool: call.compensation.tool };
+      const entry = undoResultEntry(reference, { status: "skipped", code: "ok" });
+      const receipts = await appendBatch(ledger, [entry], logger);
       if (isRefusal(receipts)) return this.#reportFailure(call, caller, receipts, call.attempts);
       try {
-        this.#journal.recordUndoEnd(callId, "skipped", []);
+        journal.recordUndoEnd(callId, "skipped", []);
       } catch (error) {
         return this.#reportFailure(call, caller, ledgerUnavailableRefusal(error), call.attempts);
       }
@@ -110,7 +107,7 @@ export class UndoExecutor {
 
   async #runExclusively<T>(work: () => Promise<T>): Promise<T> {
     if (this.#isBusy)
-      throw new AssistantError("busy", "another call is being undone; try again when it is", {
+      throw new AssistantError("busy", "another call is being undone; try again afterwards", {
         retryAfterSeconds: 1,
       });
     this.#isBusy = true;
@@ -121,14 +118,15 @@ export class UndoExecutor {
     }
   }
 
-  /** What would be called, as it is declared today; or why it may not be. */
+  /** Returns the compensation as it is declared now, or the reason why it may not be called. */
   #findCompensation(top: UndoableCall): ToolInvocation | CallRefusal {
-    const found = this.#planner.findTool(top.app, top.compensation.tool);
+    const { planner } = this.#dependencies;
+    const found = planner.findTool(top.app, top.compensation.tool);
     if ("code" in found) return found;
     const { args } = top.compensation;
     return (
-      this.#planner.checkDisabled(found.app, found.tool) ??
-      this.#planner.checkArguments(found.tool, args) ?? { ...found, args }
+      planner.checkDisabled(found.app, found.tool) ??
+      planner.checkArguments(found.tool, args) ?? { ...found, args }
     );
   }
 
@@ -138,6 +136,7 @@ export class UndoExecutor {
     { dispatch, outcome }: DispatchResult,
     attempts: number,
   ): Promise<UndoReport> {
+    const { ledger, logger } = this.#dependencies;
     const isUndone = outcome.status === "executed";
     const entry = undoResultEntry(
       { call: top.call, app: top.app, tool: top.compensation.tool },
@@ -148,31 +147,33 @@ export class UndoExecutor {
         text: isUndone ? outcome.text : undefined,
       },
     );
-    const receipts = await appendBatch(this.#ledger, [entry], this.#logger);
-    const owed = isRefusal(receipts) ? [entry] : [];
-    this.#save(top.call, isUndone, owed);
+    const receipts = await appendBatch(ledger, [entry], logger);
+    const queuedEntries = isRefusal(receipts) ? [entry] : [];
+    this.#save(top.call, isUndone, queuedEntries);
     if (!isUndone) return this.#reportFailure(top, caller, outcome, attempts, dispatch);
     const result = outcome.structured ?? outcome.content;
     return this.#report(top, caller, "undone", attempts, { ledger: dispatch, result });
   }
 
-  #save(callId: number, isUndone: boolean, owed: readonly NewEntry[]): void {
+  #save(callId: number, isUndone: boolean, queuedEntries: readonly NewEntry[]): void {
+    const { journal, outbox, logger } = this.#dependencies;
     try {
-      this.#journal.recordUndoEnd(callId, isUndone ? "undone" : "ready", owed);
-      if (owed.length > 0) this.#outbox.scheduleFlush();
+      journal.recordUndoEnd(callId, isUndone ? "undone" : "ready", queuedEntries);
+      if (queuedEntries.length > 0) outbox.scheduleFlush();
     } catch (err) {
-      this.#logger.error({ err, call: callId, isUndone }, "the journal did not take an undo");
+      logger.error({ err, call: callId, isUndone }, "the journal could not record an undo");
       if (isUndone) this.#undoneUnsaved.add(callId);
-      for (const entry of owed) this.#outbox.enqueue(entry);
+      for (const entry of queuedEntries) outbox.enqueue(entry);
     }
   }
 
   #revertStart(callId: number): void {
+    const { journal, logger } = this.#dependencies;
     try {
-      this.#journal.revertUndoStarted(callId);
+      journal.revertUndoStarted(callId);
     } catch (err) {
-      // It stays `running`, which Undo takes for ready; only an attempt too many is counted.
-      this.#logger.warn({ err, call: callId }, "the journal lags behind an undo");
+      // It stays `running`, which Undo treats like `ready`; only the number of attempts is one too high.
+      logger.warn({ err, call: callId }, "the journal could not revert the start of an undo");
     }
   }
 
@@ -207,7 +208,10 @@ export class UndoExecutor {
       result: more.result ?? null,
       error: more.error ?? null,
       attempts,
-      remaining: this.#journal.countUndoable(sandboxedApp(caller), this.#undoneUnsaved),
+      remaining: this.#dependencies.journal.countUndoable(
+        sandboxedApp(caller),
+        this.#undoneUnsaved,
+      ),
       ledger: more.ledger ?? null,
     };
   }

@@ -5,18 +5,18 @@ import {
 import type { ArgumentError, JsonObject } from "../port.ts";
 import type { ToolDeclaration } from "../tool-manifest.ts";
 
-/** Compiled schemas that are kept; each is a few functions that Ajv has made. */
+/** Each entry is a few functions that Ajv has compiled. */
 const VALIDATORS_MAX = 256;
 
 /**
- * Arguments against the schemas of tools, compiled once for each declaration. On the event loop, without a
- * thread and without a deadline, because no schema that the registry takes can run away: patterns are RE2's,
- * nothing recurses, and the size of a schema and of arguments is bounded.
+ * Validates arguments with compiled schemas, cached per declaration. This runs on the event loop without a
+ * deadline, because the registry accepts no schema whose validation can take long: patterns run in RE2, schemas are
+ * not recursive, and the sizes of schemas and arguments are bounded.
  */
 export class ValidatorCache {
   readonly #validators = new Map<string, ArgumentValidator>();
 
-  /** What is wrong with the arguments; empty: nothing. */
+  /** Returns what is wrong with the arguments; an empty list if they are valid. */
   validate(tool: ToolDeclaration, args: JsonObject): readonly ArgumentError[] {
     const validator =
       this.#validators.get(tool.digest) ?? createArgumentValidator(tool.inputSchema);

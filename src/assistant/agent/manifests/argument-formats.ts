@@ -1,10 +1,10 @@
 import type { Format } from "ajv";
 import { fullFormats } from "ajv-formats/dist/formats.js";
 
-/** Some of these expressions take the square of their text; nothing that has a format is longer. */
+/** Some of these regular expressions take quadratic time; no real value of a format is longer than this. */
 const FORMATTED_CHARS_MAX = 4096;
 
-/** These look at nothing, or pass over the text once. */
+/** These formats either accept everything or scan the text once. */
 const unboundedFormats = new Set([
   "int32",
   "int64",
@@ -15,10 +15,10 @@ const unboundedFormats = new Set([
   "byte",
 ]);
 
-/** `regex` would compile what it is given. */
+/** `regex` would compile the argument as a regular expression. */
 const excludedFormats = new Set(["regex"]);
 
-/** The formats that arguments can have, each of which takes a bounded time. */
+/** The formats that a schema may use, each of which is checked in bounded time. */
 export const argumentFormats: Readonly<Record<string, Format>> = Object.fromEntries(
   Object.entries(fullFormats)
     .filter(([name]) => !excludedFormats.has(name))

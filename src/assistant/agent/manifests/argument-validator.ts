@@ -5,17 +5,17 @@ import { pointerBelow, resolvePointer } from "./json-pointer.ts";
 import { getOwn, isObject, quoteValue } from "./manifest-faults.ts";
 import { compileInputSchema } from "./schema-compiler.ts";
 
-/** Says what is wrong with arguments, at most 20 things; empty where they are valid. */
+/** Returns what is wrong with the arguments, at most 20 errors; an empty list if they are valid. */
 export type ArgumentValidator = (args: JsonObject) => readonly ArgumentError[];
 
 const ERRORS_MAX = 20;
-/** Of a megabyte of wrong items there is one for each; more than this nobody puts into words. */
+/** A list of a million wrong items has a million errors; only this many are turned into messages. */
 const DESCRIBED_MAX = 10 * ERRORS_MAX;
 
 /**
- * Ajv's judgement by a tool's input schema: strict, without coercion, defaults or remote references, and in
- * time in proportion to the arguments. Compiling takes about a millisecond, so keep it for the declaration's
- * digest. `schema` is one that `checkInputSchema` has taken; of others it throws Error.
+ * Compiles a tool's input schema to a validator: strict, without coercion, defaults or remote references, and
+ * linear in the size of the arguments. Compiling takes about a millisecond, so callers cache the validator by the
+ * declaration's digest. `schema` must have passed `checkInputSchema`; for others it throws Error.
  */
 export function createArgumentValidator(schema: JsonObject): ArgumentValidator {
   const validate = compileInputSchema(schema);
@@ -23,15 +23,17 @@ export function createArgumentValidator(schema: JsonObject): ArgumentValidator {
     try {
       if (validate(args)) return [];
     } catch {
-      // fast-deep-equal calls the member `valueOf` of what it compares with an enum or a const.
-      return [{ path: "", message: 'holds a member "valueOf" or "toString" that is not taken' }];
+      // fast-deep-equal calls the member `valueOf` of a value that it compares with an enum or a const.
+      return [
+        { path: "", message: 'holds a member "valueOf" or "toString", which is not allowed' },
+      ];
     }
     const errors = (validate.errors ?? [])
       .slice(0, DESCRIBED_MAX)
       .map((error) => toArgumentError(error, schema));
-    // It would keep them all until the next arguments come.
+    // Ajv would keep all errors until the next validation.
     validate.errors = null;
-    // One for each place and word: branches of an anyOf say the same again.
+    // The branches of an anyOf often report the same error at the same place.
     const unique = new Map(errors.map((error) => [`${error.path}\n${error.message}`, error]));
     return [...unique.values()].slice(0, ERRORS_MAX);
   };
@@ -47,7 +49,7 @@ function toArgumentError(error: ErrorObject, schema: JsonObject): ArgumentError 
       const name = String(params["additionalProperty"] ?? params["unevaluatedProperty"]);
       return {
         path: pointerBelow(path, name),
-        message: `is no argument that the tool takes${formatSuggestion(name, listKnownNames(error, schema))}`,
+        message: `is not an argument of this tool${formatSuggestion(name, listKnownNames(error, schema))}`,
       };
     }
     case "enum": {
@@ -60,7 +62,7 @@ function toArgumentError(error: ErrorObject, schema: JsonObject): ArgumentError 
     case "const":
       return { path, message: `must be ${JSON.stringify(params["allowedValue"])}` };
     case "format":
-      return { path, message: `must be of the format ${quoteValue(String(params["format"]))}` };
+      return { path, message: `must have the format ${quoteValue(String(params["format"]))}` };
     default:
       return { path, message };
   }

@@ -27,13 +27,14 @@ import { checkMetaSchema } from "./schema-compiler.ts";
 
 const SCHEMA_CHARS_MAX = 64 * 1024;
 const DEPTH_MAX = 32;
-/** Items that are no plain values are compared each with each: a million comparisons at most. */
+/** Ajv compares non-primitive items pairwise: this allows at most a million comparisons. */
 const UNIQUE_ITEMS_MAX = 1000;
 
 /**
- * Checks the schema of a tool's arguments. One that is taken compiles in Ajv's strict mode, refers to nothing
- * outside itself, and takes time in proportion to the arguments, because both are written by strangers:
- * no recursion, a bounded size with every reference followed, patterns of RE2. Returns whether it is taken.
+ * Checks the schema of a tool's arguments and returns true if it is accepted. An accepted schema compiles in Ajv's
+ * strict mode, refers only to itself, and is validated in linear time, because both the schema and the arguments
+ * come from untrusted apps: it has no recursion, a bounded size with all references expanded, and only RE2
+ * patterns.
  */
 export function checkInputSchema(
   schema: JsonObject,
@@ -45,7 +46,7 @@ export function checkInputSchema(
   if (dialect === undefined) {
     faults.error(
       pointerBelow(pointer, "$schema"),
-      "must be left out, or be that of JSON Schema 2020-12 or draft-07",
+      "must be left out, or name JSON Schema 2020-12 or draft-07",
     );
     return false;
   }
@@ -56,7 +57,7 @@ export function checkInputSchema(
   if (getOwn(schema, "type") !== "object") {
     faults.error(
       pointerBelow(pointer, "type"),
-      `must be "object", since arguments are one, not ${describeValue(getOwn(schema, "type"))}`,
+      `must be "object", because arguments are an object, not ${describeValue(getOwn(schema, "type"))}`,
     );
   }
   new InputSchemaChecker(dialect, faults).visit(schema, pointer, 1);
@@ -103,13 +104,13 @@ class InputSchemaChecker {
 
   #describeUnknown(keyword: string): string {
     if (["$id", "id", "$anchor", "$dynamicAnchor"].includes(keyword)) {
-      return `${quoteValue(keyword)} is not taken: parts of a schema are referred to as "#/$defs/…"`;
+      return `${quoteValue(keyword)} is not supported: refer to parts of a schema with "#/$defs/…"`;
     }
     if (["$dynamicRef", "$recursiveRef", "$recursiveAnchor"].includes(keyword)) {
-      return `${quoteValue(keyword)} is not taken: schemas that contain themselves have no bound`;
+      return `${quoteValue(keyword)} is not supported: recursive schemas have no bound`;
     }
     const near = formatSuggestion(keyword, knownKeywords(this.#dialect));
-    return `${quoteValue(keyword)} is no keyword of JSON Schema ${this.#dialect}${near}`;
+    return `${quoteValue(keyword)} is not a keyword of JSON Schema ${this.#dialect}${near}`;
   }
 
   #checkTypes(schema: JsonObject, pointer: string): void {
@@ -119,7 +120,7 @@ class InputSchemaChecker {
       if (typeof name !== "string" || isTypeName(name)) continue;
       this.#faults.error(
         at,
-        `${quoteValue(name)} is no type${formatSuggestion(name, typeNames())}`,
+        `${quoteValue(name)} is not a type${formatSuggestion(name, typeNames())}`,
       );
     }
     const nullable = getOwn(schema, "nullable");
@@ -127,11 +128,11 @@ class InputSchemaChecker {
     const error = (message: string) =>
       this.#faults.error(pointerBelow(pointer, "nullable"), message);
     if (typeof nullable !== "boolean") error("must be true or false");
-    else if (type === undefined) error("stands beside a type only");
-    else if (!nullable && getTypes(schema).includes("null")) error("says other than the type");
+    else if (type === undefined) error("is only allowed together with a type");
+    else if (!nullable && getTypes(schema).includes("null")) error("contradicts the type");
   }
 
-  /** What Ajv refuses beyond the meta-schema, and what would take too long. */
+  /** Checks what Ajv rejects beyond the meta-schema, and what would take too long to validate. */
   #checkValues(schema: JsonObject, pointer: string): void {
     const pattern = getOwn(schema, "pattern");
     if (typeof pattern === "string") this.#checkPattern(pattern, pointerBelow(pointer, "pattern"));
@@ -147,7 +148,7 @@ class InputSchemaChecker {
     }
     const values = getOwn(schema, "enum");
     if (Array.isArray(values) && values.length === 0) {
-      this.#faults.error(pointerBelow(pointer, "enum"), "must have a value");
+      this.#faults.error(pointerBelow(pointer, "enum"), "must have at least one value");
     }
     this.#checkDependentKeywords(schema, pointer);
     if (getOwn(schema, "uniqueItems") === true && !this.#areItemsPlain(schema)) {
@@ -155,34 +156,34 @@ class InputSchemaChecker {
       if (typeof itemsMax !== "number" || itemsMax > UNIQUE_ITEMS_MAX) {
         this.#faults.error(
           pointerBelow(pointer, "uniqueItems"),
-          `compares each item with each: give maxItems of at most ${UNIQUE_ITEMS_MAX}, or items of a plain type`,
+          `compares all items pairwise: set maxItems to at most ${UNIQUE_ITEMS_MAX}, or give the items a primitive type`,
         );
       }
     }
   }
 
-  /** Keywords that do nothing alone, which strict mode takes for mistakes. */
+  /** Keywords without an effect, which strict mode rejects as mistakes. */
   #checkDependentKeywords(schema: JsonObject, pointer: string): void {
     const has = (keyword: string) => Object.hasOwn(schema, keyword);
     const need = (keyword: string, message: string) => {
       if (has(keyword)) this.#faults.error(pointerBelow(pointer, keyword), message);
     };
     if (!has("if")) {
-      need("then", 'does nothing without "if"');
-      need("else", 'does nothing without "if"');
+      need("then", 'has no effect without "if"');
+      need("else", 'has no effect without "if"');
     } else if (!has("then") && !has("else")) {
-      need("if", 'does nothing without "then" or "else"');
+      need("if", 'has no effect without "then" or "else"');
     }
     if (!has("contains")) {
-      need("minContains", 'does nothing without "contains"');
-      need("maxContains", 'does nothing without "contains"');
+      need("minContains", 'has no effect without "contains"');
+      need("maxContains", 'has no effect without "contains"');
     }
     const [min, max] = [getOwn(schema, "minContains") ?? 1, getOwn(schema, "maxContains")];
     if (typeof min === "number" && typeof max === "number" && min > max) {
       this.#faults.error(pointerBelow(pointer, "maxContains"), "is less than minContains");
     }
     if (!Array.isArray(getOwn(schema, "items")) && has("additionalItems")) {
-      need("additionalItems", 'does nothing without a list in "items"');
+      need("additionalItems", 'has no effect without a list in "items"');
     }
   }
 
@@ -190,11 +191,11 @@ class InputSchemaChecker {
     try {
       compileLinearPattern(pattern);
     } catch (error) {
-      this.#faults.error(pointer, `is no pattern of RE2: ${getErrorMessage(error)}`);
+      this.#faults.error(pointer, `is not an RE2 pattern: ${getErrorMessage(error)}`);
     }
   }
 
-  /** Ajv's strict mode wants no property that both keywords are about. */
+  /** Ajv's strict mode rejects a property that both keywords apply to. */
   #checkPatternProperties(patterns: JsonObject, schema: JsonObject, pointer: string): void {
     const properties = getOwn(schema, "properties");
     const names = isObject(properties) ? Object.keys(properties) : [];
@@ -206,7 +207,7 @@ class InputSchemaChecker {
       const compiled = compileLinearPattern(pattern);
       const both = names.find((name) => compiled.test(name));
       if (both !== undefined) {
-        this.#faults.error(at, `also matches ${quoteValue(both)}, which stands in properties`);
+        this.#faults.error(at, `also matches ${quoteValue(both)}, which is in properties`);
       }
     }
   }
@@ -232,7 +233,7 @@ function warnAboutUndeclaredRequired(
     if (typeof name !== "string" || names.includes(name)) continue;
     faults.warning(
       pointerBelow(pointer, "required", index),
-      `${quoteValue(name)} does not stand in properties${formatSuggestion(name, names)}`,
+      `${quoteValue(name)} is not in properties${formatSuggestion(name, names)}`,
     );
   }
 }

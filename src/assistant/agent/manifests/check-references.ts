@@ -4,15 +4,15 @@ import { pointerBelow, resolvePointer } from "./json-pointer.ts";
 import { type FaultCollector, getOwn, isObject, quoteValue } from "./manifest-faults.ts";
 
 /**
- * Schemas in all, counted as often as they are referred to. It bounds what each value of the arguments may
- * cost, and the code that Ajv makes.
+ * Total number of schemas, counting a schema once per reference. It bounds the cost of validating one value and the
+ * size of the code that Ajv generates.
  */
 const EXPANDED_MAX = 5000;
 
-/** Under these stand schemas that only count where they are referred to. */
+/** Schemas under these keywords count only when they are referenced. */
 const definitionKeywords = new Set(["$defs", "definitions"]);
 
-/** Finds references that lead nowhere, outside or back to themselves, and schemas that unfold to thousands. */
+/** Reports references that are unresolvable, external or recursive, and schemas that expand to thousands. */
 export function checkReferences(
   root: JsonObject,
   pointer: string,
@@ -25,7 +25,7 @@ export function checkReferences(
   if (size > EXPANDED_MAX) {
     faults.error(
       pointer,
-      `the schema comes to more than ${EXPANDED_MAX} schemas when its references are followed`,
+      `the schema expands to more than ${EXPANDED_MAX} schemas when its references are followed`,
     );
   }
 }
@@ -34,7 +34,7 @@ class ReferenceChecker {
   readonly #root: JsonObject;
   readonly #dialect: Dialect;
   readonly #faults: FaultCollector;
-  /** Every place where a schema stands: a reference may lead to nothing else. */
+  /** The pointer of every subschema: a reference may only point to one of these. */
   readonly #pointers = new Map<object, string>();
   readonly #sizes = new Map<object, number | "open">();
 
@@ -45,7 +45,7 @@ class ReferenceChecker {
     this.#collect(root, pointer);
   }
 
-  /** What is never referred to is compiled all the same. */
+  /** Ajv also compiles definitions that are never referenced. */
   measureDefinitions(): void {
     for (const [schema, pointer] of this.#pointers) {
       if (isObject(schema)) this.measure(schema, pointer);
@@ -57,7 +57,7 @@ class ReferenceChecker {
     const known = this.#sizes.get(schema);
     if (typeof known === "number") return known;
     if (known === "open") {
-      this.#faults.error(pointer, "the schema contains itself, so that it has no bound");
+      this.#faults.error(pointer, "the schema contains itself, so its size has no bound");
       return 1;
     }
     this.#sizes.set(schema, "open");
@@ -69,7 +69,7 @@ class ReferenceChecker {
     if (typeof reference === "string") {
       size += this.#measureReference(reference, pointerBelow(pointer, "$ref"));
     }
-    // Sums of sums double at each step: beyond the bound the number does not matter.
+    // Chained references can double the sum at each step, so the sum stops growing just above the bound.
     size = Math.min(size, EXPANDED_MAX + 1);
     this.#sizes.set(schema, size);
     return size;
@@ -77,13 +77,13 @@ class ReferenceChecker {
 
   #measureReference(reference: string, pointer: string): number {
     if (!reference.startsWith("#")) {
-      this.#faults.error(pointer, `${quoteValue(reference)} leads out of the schema`);
+      this.#faults.error(pointer, `${quoteValue(reference)} points outside the schema`);
       return 1;
     }
     const target = this.#resolveTarget(reference.slice(1));
     if (typeof target === "boolean") return 1;
     if (!isObject(target) || !this.#pointers.has(target)) {
-      this.#faults.error(pointer, `${quoteValue(reference)} leads to no schema`);
+      this.#faults.error(pointer, `${quoteValue(reference)} does not point to a schema`);
       return 1;
     }
     return this.measure(target, pointer);

@@ -7,8 +7,8 @@ import { type FaultCollector, getOwn, isObject, quoteValue } from "./manifest-fa
 import { collectProperties, findField } from "./schema-properties.ts";
 
 /**
- * Whether the compensation of `tool` can be called with what its map gives. Two tools may undo each other
- * (archive, unarchive): a compensation is not put on the list of what can be undone.
+ * Checks that the compensation of `tool` can be called with the arguments that the map provides. Two tools may undo
+ * each other (archive, unarchive), because a compensation itself cannot be undone.
  */
 export function checkUndo(
   tool: ToolDeclaration,
@@ -30,13 +30,13 @@ export function checkUndo(
   }
   if (tool.tier === "read") faults.warning(pointer, "a tool that only reads has nothing to undo");
   if (compensation.tier === "read") {
-    faults.warning(at, `${quoteValue(undo.tool)} only reads: it takes nothing back`);
+    faults.warning(at, `${quoteValue(undo.tool)} only reads, so it cannot undo anything`);
   }
   checkArguments(undo, compensation, pointerBelow(pointer, "map"), faults);
   for (const [argument, expression] of undo.map) {
     if (expression.from === "result") continue;
-    const place = pointerBelow(pointer, "map", argument);
-    checkInput({ argument, expression, tool, compensation }, place, faults);
+    const argumentPointer = pointerBelow(pointer, "map", argument);
+    checkInput({ argument, expression, tool, compensation }, argumentPointer, faults);
   }
 }
 
@@ -46,19 +46,19 @@ function checkArguments(
   pointer: string,
   faults: FaultCollector,
 ): void {
-  const taken = collectProperties(compensation.inputSchema, compensation.inputSchema);
+  const accepted = collectProperties(compensation.inputSchema, compensation.inputSchema);
   for (const argument of undo.map.keys()) {
-    if (taken.has(argument)) continue;
+    if (accepted.has(argument)) continue;
     faults.error(
       pointerBelow(pointer, argument),
-      `${quoteValue(undo.tool)} has no argument ${quoteValue(argument)}${formatSuggestion(argument, taken.keys())}`,
+      `${quoteValue(undo.tool)} has no argument ${quoteValue(argument)}${formatSuggestion(argument, accepted.keys())}`,
     );
   }
   for (const name of getRequired(compensation.inputSchema)) {
     if (undo.map.has(name)) continue;
     faults.error(
       pointer,
-      `does not give ${quoteValue(name)}, which ${quoteValue(undo.tool)} requires`,
+      `does not provide ${quoteValue(name)}, which ${quoteValue(undo.tool)} requires`,
     );
   }
 }
@@ -80,10 +80,7 @@ function checkInput(mapped: MappedArgument, pointer: string, faults: FaultCollec
     return;
   }
   if (found.state === "open") {
-    faults.warning(
-      pointer,
-      `${shown}: the input schema does not say whether there is such a field`,
-    );
+    faults.warning(pointer, `${shown}: the input schema does not say if there is such a field`);
     return;
   }
   const target = collectProperties(compensation.inputSchema, compensation.inputSchema).get(
@@ -92,22 +89,24 @@ function checkInput(mapped: MappedArgument, pointer: string, faults: FaultCollec
   if (!areCompatible(found.schema, target)) {
     faults.error(
       pointer,
-      `${shown} is of another type than ${quoteValue(argument)} of ${quoteValue(compensation.name)}`,
+      `${shown} has another type than ${quoteValue(argument)} of ${quoteValue(compensation.name)}`,
     );
   } else if (!found.isRequired && getRequired(compensation.inputSchema).includes(argument)) {
     faults.warning(
       pointer,
-      `${shown} may be left out, and a call without it cannot be undone: ${quoteValue(compensation.name)} requires ${quoteValue(argument)}`,
+      `${shown} is optional, and a call without it cannot be undone: ${quoteValue(compensation.name)} requires ${quoteValue(argument)}`,
     );
   }
 }
 
-/** False only where both name their types and have none in common. */
+/** Returns false only if both schemas name their types and have none in common. */
 function areCompatible(source: unknown, target: unknown): boolean {
   if (!isObject(source) || !isObject(target)) return true;
-  const [given, taken] = [getTypes(source), getTypes(target)];
-  if (given.length === 0 || taken.length === 0) return true;
-  return given.some((type) => taken.includes(type) || (isNumeric(type) && taken.some(isNumeric)));
+  const [given, accepted] = [getTypes(source), getTypes(target)];
+  if (given.length === 0 || accepted.length === 0) return true;
+  return given.some(
+    (type) => accepted.includes(type) || (isNumeric(type) && accepted.some(isNumeric)),
+  );
 }
 
 function isNumeric(type: string): boolean {

@@ -2,7 +2,7 @@ import type { JsonObject } from "../port.ts";
 import { pointerBelow } from "./json-pointer.ts";
 import { getOwn, isObject } from "./manifest-faults.ts";
 
-/** The two drafts that tools are published with. Without `$schema` it is 2020-12, as MCP says. */
+/** The two drafts that published tools use. Without `$schema` it is 2020-12, as MCP defines. */
 export type Dialect = "2020-12" | "draft-07";
 
 export function getDialect(schema: JsonObject): Dialect | undefined {
@@ -14,7 +14,7 @@ export function getDialect(schema: JsonObject): Dialect | undefined {
   return /^https?:\/\/json-schema\.org\/draft-07\/schema$/.test(name) ? "draft-07" : undefined;
 }
 
-/** What stands under a keyword: a schema, several, or no schema at all. */
+/** The kind of value that a keyword has: a schema, several schemas, or no schema. */
 type KeywordValueKind = "schema" | "list" | "map" | "schema-or-list" | "map-or-names" | "plain";
 
 const shared: Readonly<Record<string, KeywordValueKind>> = {
@@ -29,7 +29,7 @@ const shared: Readonly<Record<string, KeywordValueKind>> = {
   patternProperties: "map",
   $defs: "map",
   definitions: "map",
-  // Not written out: an object with a member `then` looks like a promise.
+  // Built from a list, because an object literal with a member `then` looks like a promise to linters.
   ...Object.fromEntries(["if", "then", "else"].map((keyword) => [keyword, "schema"] as const)),
   ...Object.fromEntries(
     [
@@ -79,7 +79,7 @@ export interface Subschema {
   readonly keyword: string;
 }
 
-/** Every schema right below this one, wherever its keywords hold one. */
+/** Returns the direct subschemas of a schema, for all its keywords. */
 export function subschemas(schema: JsonObject, pointer: string, dialect: Dialect): Subschema[] {
   return Object.entries(schema).flatMap(([keyword, value]) => {
     const holds = isKnownKeyword(dialect, keyword) ? keywords[dialect][keyword] : undefined;
@@ -113,7 +113,7 @@ export function typeNames(): readonly string[] {
   return types;
 }
 
-/** The types that a schema names; empty where it names none. */
+/** Returns the types that a schema names; an empty list if it names none. */
 export function getTypes(schema: JsonObject): readonly string[] {
   const type = getOwn(schema, "type");
   const named = Array.isArray(type) ? type : [type];

@@ -1,4 +1,4 @@
-/** A JSON Pointer (RFC 6901) of these segments below `base`; the whole document is "". */
+/** Appends segments to a JSON Pointer (RFC 6901); "" is the whole document. */
 export function pointerBelow(base: string, ...segments: readonly (string | number)[]): string {
   return segments.reduce<string>(
     (path, segment) => `${path}/${String(segment).replaceAll("~", "~0").replaceAll("/", "~1")}`,
@@ -6,7 +6,7 @@ export function pointerBelow(base: string, ...segments: readonly (string | numbe
   );
 }
 
-/** What a JSON Pointer of the document's own leads to; undefined where that is nothing. */
+/** Returns the value that a JSON Pointer refers to; undefined if there is none. Inherited members do not count. */
 export function resolvePointer(document: unknown, pointer: string): unknown {
   let value = document;
   for (const raw of pointer.split("/").slice(1)) {

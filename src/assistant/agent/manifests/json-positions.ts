@@ -1,21 +1,21 @@
 import { pointerBelow } from "./json-pointer.ts";
 
-/** Where in a text, both counted from 1, in characters as editors count them. */
+/** A position in a text, both parts counted from 1, in UTF-16 code units as editors count them. */
 export interface TextPosition {
   readonly line: number;
   readonly column: number;
 }
 
 export interface JsonPositions {
-  /** Offset of the key, or of the value in a list, by JSON Pointer; as far as the text is JSON. */
+  /** Offset of each key or list item by JSON Pointer, up to the first syntax error. */
   readonly offsets: ReadonlyMap<string, number>;
-  /** Where the text ceases to be JSON, or a key stands a second time; undefined: nowhere. */
+  /** Offset of the first syntax error or duplicate key; undefined if there is none. */
   readonly errorOffset: number | undefined;
 }
 
 const DEPTH_MAX = 200;
 
-/** For messages only: what counts is what `parseStrictJson` says. Never throws. */
+/** Finds positions for error messages; `parseStrictJson` decides if the text is valid. Never throws. */
 export function scanJsonPositions(text: string): JsonPositions {
   const scanner = new JsonPositionScanner(text);
   scanner.scanDocument();
@@ -81,7 +81,7 @@ class JsonPositionScanner {
     });
   }
 
-  /** From the opening bracket to the closing one, with commas between. */
+  /** Scans from the opening to the closing bracket, with commas between the members. */
   #scanMembers(closing: string, member: () => void): void {
     this.#offset += 1;
     this.#skipSpace();
@@ -106,7 +106,7 @@ class JsonPositionScanner {
     }
     try {
       const value: unknown = JSON.parse(this.#text.slice(start, end + 1));
-      if (typeof value !== "string") throw new SyntaxError("no string");
+      if (typeof value !== "string") throw new SyntaxError("not a string");
       this.#offset = end + 1;
       return value;
     } catch {

@@ -1,20 +1,20 @@
 import { RE2JS } from "re2js";
 import { getErrorMessage } from "../../../base/errors.ts";
 
-/** Longer ones are no patterns but programs. */
+/** Longer patterns are rejected. */
 const PATTERN_CHARS_MAX = 1000;
 
-/** What Ajv needs of a regular expression. */
+/** The parts of RegExp that Ajv uses. */
 export interface LinearPattern {
   test(text: string): boolean;
-  /** Ajv tells patterns apart by this. */
+  /** Ajv uses this text as the cache key of a pattern. */
   toString(): string;
 }
 
 /**
- * The pattern as RE2 has it, which takes time in proportion to the text, whatever the pattern: both come
- * from strangers. RE2 has no look-around, no back references and no more than 1,000 repetitions. Throws
- * Error, whose message is one line about the pattern.
+ * Compiles a pattern with RE2, whose matching time is linear in the text for every pattern: both come from
+ * untrusted apps. RE2 has no lookaround, no back references and no more than 1,000 repetitions. Throws an Error
+ * whose message is one line about the pattern.
  */
 export function compileLinearPattern(source: string): LinearPattern {
   if (source.length > PATTERN_CHARS_MAX) {

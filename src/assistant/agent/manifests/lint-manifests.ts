@@ -15,7 +15,7 @@ import {
 import type { ParsedManifest } from "./parse-manifest.ts";
 import { compileInputSchema } from "./schema-compiler.ts";
 
-/** A fault, and where it is in the text, where that can be told. */
+/** A fault with its position in the text, if that is known. */
 export interface LocatedFault extends ManifestFault {
   readonly place: TextPosition | undefined;
 }
@@ -26,20 +26,20 @@ export interface LintedManifest extends ManifestReport {
 }
 
 export interface LintResult {
-  /** Which folders were looked at, in the order in which they win. */
+  /** The folders that were searched, highest priority first. */
   readonly directories: readonly string[];
   readonly manifests: readonly LintedManifest[];
-  /** Folders that cannot be read, or not all of them. */
+  /** Folders that could not be read, or only in part. */
   readonly problems: readonly { readonly directory: string; readonly message: string }[];
 }
 
-/** What to look at: the folders of a user, folders in their order, or single files, whatever they are called. */
+/** The manifests to check: the standard folders of a user, given folders by priority, or single files with any name. */
 export type LintSubject =
   | { readonly environment: Environment; readonly homeDirectory: string }
   | { readonly directories: readonly string[] }
   | { readonly files: readonly string[] };
 
-/** Judges manifests as the registry would, without a daemon. Never rejects: a file that is not there is a fault. */
+/** Checks manifests with the rules of the registry, without a daemon. Never rejects: a missing file is a fault. */
 export async function lintManifests(
   subject: LintSubject,
   userId: number = process.getuid?.() ?? 0,
@@ -91,7 +91,10 @@ const absentFile: ParsedManifest = {
   isIncomplete: false,
 };
 
-/** The registry leaves it to the first call: what has been checked compiles, and it takes a millisecond each. */
+/**
+ * Compiles the schemas, which the registry leaves to the first call: a checked schema compiles, and each takes a
+ * millisecond.
+ */
 function findCompileFaults(tools: ParsedManifest["tools"]): readonly ManifestFault[] {
   const faults = new FaultCollector();
   for (const [index, tool] of tools.entries()) {
@@ -104,7 +107,7 @@ function findCompileFaults(tools: ParsedManifest["tools"]): readonly ManifestFau
   return faults.list();
 }
 
-/** In the order of the text. */
+/** Adds positions to the faults and sorts them by position. */
 function locateFaults(
   faults: readonly ManifestFault[],
   bytes: Uint8Array | undefined,
@@ -120,7 +123,10 @@ function locateFaults(
   return found.toSorted((a, b) => a.offset - b.offset).map(({ fault }) => fault);
 }
 
-/** Of the pointer, or of the nearest thing around it that is in the text: what is missing has no place. */
+/**
+ * Returns the offset of the pointer or of its nearest ancestor in the text, because a missing member has none
+ * itself.
+ */
 function findOffset(
   pointer: string,
   offsets: ReadonlyMap<string, number>,

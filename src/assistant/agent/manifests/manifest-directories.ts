@@ -2,9 +2,9 @@ import { isAbsolute, join } from "node:path";
 import type { Environment } from "../../../base/process-environment.ts";
 
 /**
- * The folders of manifests, the one that wins first. ASSISTANT_MANIFEST_PATH names them, with colons between;
- * without it they are below XDG's data directories, the user's own first. What is no absolute path is
- * left out, as the XDG specification wants it.
+ * Returns the manifest folders, highest priority first. ASSISTANT_MANIFEST_PATH lists them, separated by colons; by
+ * default they are below XDG's data directories, the user's own first. Relative paths are ignored, as the XDG
+ * specification requires.
  */
 export function manifestDirectories(
   environment: Environment,

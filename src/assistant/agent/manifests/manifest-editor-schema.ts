@@ -11,8 +11,8 @@ import {
 } from "./manifest-format.ts";
 
 /**
- * The text of schemas/ToolManifest.json, for completion in editors. What editors cannot judge, `berth tools lint`
- * does: schemas, maps of undo, names of files.
+ * Returns the text of schemas/ToolManifest.json, which editors use for completion. `berth tools lint` also checks
+ * what an editor cannot: input schemas, undo maps and file names.
  */
 export function toolManifestEditorSchema(): string {
   return `${JSON.stringify(schema, null, 2)}\n`;
@@ -21,13 +21,13 @@ export function toolManifestEditorSchema(): string {
 const displayText = { type: "string", minLength: 1 };
 
 const undo = {
-  description: "The tool of this app that takes a call back, and where its arguments come from.",
+  description: "The tool of this app that reverts a call, and the source of its arguments.",
   type: "object",
   required: ["tool"],
   properties: {
     tool: { type: "string", pattern: toolNamePattern.source },
     map: {
-      description: "Argument of that tool to $input.<field> or $result.<field>.",
+      description: "Maps each argument of that tool to $input.<field> or $result.<field>.",
       type: "object",
       additionalProperties: { type: "string", pattern: undoExpressionPattern.source },
     },
@@ -44,17 +44,17 @@ const tool = {
       pattern: toolNamePattern.source,
     },
     title: {
-      description: "For people, in a few words.",
+      description: "A short title for people.",
       ...displayText,
       maxLength: NAME_CHARS_MAX,
     },
     tier: {
       description:
-        "read looks, write changes what can be changed back, destructive does not. Without one: destructive.",
+        "read only reads, write makes changes that can be reverted, destructive makes others. Default: destructive.",
       enum: tiers,
     },
     description: {
-      description: "What it does. People decide by it, and it is found by it.",
+      description: "What the tool does. People decide by it, and tool discovery searches it.",
       type: "string",
       maxLength: DESCRIPTION_CHARS_MAX,
     },
@@ -69,35 +69,36 @@ const tool = {
 };
 
 const schema = {
-  // Editors know this draft best.
+  // Editors support this draft best.
   $schema: "http://json-schema.org/draft-07/schema#",
   title: "Tool manifest",
-  description: "What an app offers to the assistant: <app_id>.json in assistant/manifests/.",
+  description:
+    "The tools that an app offers to the assistant: <app_id>.json in assistant/manifests/.",
   type: "object",
   required: ["svc_manifest", "app_id", "mcp", "tools"],
   properties: {
     $schema: { type: "string" },
     svc_manifest: { description: "Version of the format.", const: MANIFEST_VERSION },
     app_id: {
-      description: "Reverse-domain name of the app; the file is called after it.",
+      description: "Reverse-domain name of the app; the file is named after it.",
       type: "string",
       pattern: appIdPattern.source,
       maxLength: APP_ID_CHARS_MAX,
     },
     name: { description: "The app's name, for people.", ...displayText, maxLength: NAME_CHARS_MAX },
     description: {
-      description: "What the app is for.",
+      description: "The purpose of the app.",
       ...displayText,
       maxLength: DESCRIPTION_CHARS_MAX,
     },
     mcp: {
-      description: "How the app is reached.",
+      description: "The connection to the app.",
       type: "object",
       required: ["transport"],
       properties: {
         transport: { const: "unix" },
         activatable: {
-          description: "Whether the app may be started for a call. Without it: false.",
+          description: "Allows starting the app for a call. Default: false.",
           type: "boolean",
         },
       },

@@ -3,10 +3,10 @@ import type { JsonObject } from "../port.ts";
 import type { ManifestFault } from "../tool-manifest.ts";
 import { pointerBelow } from "./json-pointer.ts";
 
-/** A manifest made to be wrong everywhere must not fill the log. */
+/** A manifest that is wrong everywhere must not fill the log. */
 const FAULTS_MAX = 50;
 
-/** Collects what is wrong with one manifest: everything, not only the first. */
+/** Collects all faults of one manifest, not only the first. */
 export class FaultCollector {
   readonly #list: ManifestFault[] = [];
   #errors = 0;
@@ -21,7 +21,7 @@ export class FaultCollector {
     this.#add({ pointer, message, severity: "warning" });
   }
 
-  /** How many errors there are: compare before and after a check to see whether it found one. */
+  /** Number of errors. Compare it before and after a check to see if the check found one. */
   get errorCount(): number {
     return this.#errors;
   }
@@ -42,7 +42,7 @@ export class FaultCollector {
   }
 }
 
-/** Fields that mean nothing may come from a newer version: they are told, and ignored. */
+/** Unknown fields may come from a newer version, so they cause a warning and are ignored. */
 export function warnAboutUnknownFields(
   object: JsonObject,
   known: readonly string[],
@@ -53,7 +53,7 @@ export function warnAboutUnknownFields(
     if (known.includes(field)) continue;
     faults.warning(
       pointerBelow(pointer, field),
-      `${quoteValue(field)} is no field of this; it is ignored${formatSuggestion(field, known)}`,
+      `${quoteValue(field)} is not a known field here; it is ignored${formatSuggestion(field, known)}`,
     );
   }
 }
@@ -62,19 +62,19 @@ export function isObject(value: unknown): value is JsonObject {
   return value !== null && typeof value === "object" && !Array.isArray(value);
 }
 
-/** The member that the object itself has: `constructor` of nobody's prototype. */
+/** Returns an own member of the object, never an inherited one such as `constructor`. */
 export function getOwn(object: JsonObject, name: string): unknown {
   return Object.hasOwn(object, name) ? object[name] : undefined;
 }
 
 const QUOTED_MAX = 60;
 
-/** A word from a manifest for a message: in one line, and short. */
-export function quoteValue(word: string): string {
-  return JSON.stringify(word.length > QUOTED_MAX ? `${word.slice(0, QUOTED_MAX)}…` : word);
+/** Quotes a text from a manifest for a message, in one line and shortened. */
+export function quoteValue(text: string): string {
+  return JSON.stringify(text.length > QUOTED_MAX ? `${text.slice(0, QUOTED_MAX)}…` : text);
 }
 
-/** What a value is, for "must be …, not …". */
+/** Describes a value for the message "must be …, not …". */
 export function describeValue(value: unknown): string {
   if (value === undefined) return "nothing";
   if (value === null) return "null";

@@ -7,17 +7,17 @@ import { MANIFEST_BYTES_MAX } from "./manifest-format.ts";
 import { type ParsedManifest, parseManifest } from "./parse-manifest.ts";
 
 const EXTENSION = ".json";
-/** More than any desktop has apps: a link to a whole disk must not be read to its end. */
+/** No desktop has more apps; the limit protects against a link to a huge folder. */
 const FILES_MAX = 5000;
 
 export interface ManifestListing {
-  /** Names of the files that may be manifests, in order. */
+  /** Sorted names of the files that may be manifests. */
   readonly names: readonly string[];
-  /** Why there are none, where the folder is there and cannot be read; no path of the machine. */
+  /** The reason why an existing folder cannot be read, without paths. */
   readonly problem: string | undefined;
 }
 
-/** A folder that is not there has no manifests, and nothing is wrong. Never rejects. */
+/** Lists a folder. A missing folder has no manifests, which is not a problem. Never rejects. */
 export async function listManifests(directory: string): Promise<ManifestListing> {
   try {
     const names = (await readdir(directory)).filter(isManifestName).toSorted();
@@ -32,7 +32,7 @@ export async function listManifests(directory: string): Promise<ManifestListing>
   }
 }
 
-/** Hidden files and what editors leave behind are nobody's manifests. */
+/** Hidden files and editor backups are not manifests. */
 export function isManifestName(name: string): boolean {
   return name.endsWith(EXTENSION) && !/^[.#~]/.test(name);
 }
@@ -43,11 +43,11 @@ export function getFileStem(name: string): string {
 
 export interface ManifestFile {
   readonly parsed: ParsedManifest;
-  /** Undefined where it may not be read, or is not worth it. */
+  /** Undefined if the file cannot be read or was rejected unread. */
   readonly bytes: Uint8Array | undefined;
 }
 
-/** Equal stamps mean an equal file, as far as the file system can tell; undefined: it is not there. */
+/** Equal stamps mean an unchanged file, as far as the file system can tell; undefined: there is no such file. */
 export async function readFileStamp(path: string): Promise<string | undefined> {
   try {
     const { dev, ino, size, mtimeNs, ctimeNs, mode, uid } = await stat(path, { bigint: true });
@@ -64,8 +64,8 @@ export async function readFileStamp(path: string): Promise<string | undefined> {
 }
 
 /**
- * Reads and judges one file: undefined where it is not there. Whoever can write a manifest decides what tools
- * claim to be, so it has to be this user's or root's, and nobody else's to write. Never rejects.
+ * Reads and checks one file; undefined if it does not exist. A manifest decides what tools claim to be, so it must
+ * belong to this user or root, and other users must not be able to write it. Never rejects.
  */
 export async function readManifestFile(
   path: string,
@@ -74,10 +74,10 @@ export async function readManifestFile(
 ): Promise<ManifestFile | undefined> {
   try {
     const isLink = (await lstat(path)).isSymbolicLink();
-    // Before it is opened: opening a device may do something.
+    // Checked before opening, because opening a device file can have side effects.
     const before = await stat(path, { bigint: true });
-    if (!before.isFile()) return rejectFile("it is no plain file");
-    // Not blocking: a pipe that took its place meanwhile must not hold everything up.
+    if (!before.isFile()) return rejectFile("it is not a regular file");
+    // Non-blocking: a pipe that replaced the file meanwhile must not block the scan.
     const handle = await open(path, constants.O_RDONLY | constants.O_NONBLOCK);
     try {
       const stats = await handle.stat({ bigint: true });
@@ -93,11 +93,11 @@ export async function readManifestFile(
   } catch (error) {
     if (getErrorCode(error) !== "ENOENT") return rejectFile(describeSystemError(error));
     const isDangling = (await readFileStamp(path)) !== undefined;
-    return isDangling ? rejectFile("it is a link to nothing") : undefined;
+    return isDangling ? rejectFile("it is a broken link") : undefined;
   }
 }
 
-/** What a file's owner and mode have against it; undefined: nothing. */
+/** Returns the problem with a file's owner or mode; undefined if there is none. */
 export function ownershipProblem(
   stats: Pick<BigIntStats, "uid" | "mode">,
   userId: number,
@@ -105,12 +105,13 @@ export function ownershipProblem(
   if (stats.uid !== 0n && stats.uid !== BigInt(userId)) {
     return "it belongs to another user; make it your own, or root's";
   }
-  if ((stats.mode & 0o002n) !== 0n) return "anybody may write it; take that away with chmod o-w";
+  if ((stats.mode & 0o002n) !== 0n)
+    return "every user may write it; remove that permission with chmod o-w";
   return undefined;
 }
 
 function sizeProblem(stats: BigIntStats): string | undefined {
-  if (!stats.isFile()) return "it is no plain file";
+  if (!stats.isFile()) return "it is not a regular file";
   return stats.size > BigInt(MANIFEST_BYTES_MAX) ? "the file is larger than 1 MiB" : undefined;
 }
 
@@ -124,7 +125,7 @@ async function linkWarning(path: string): Promise<ManifestFault[]> {
     ? []
     : [
         createWarning(
-          "it is a link that leads out of the folder: a change there may go unseen for a minute",
+          "it is a link to a file outside the folder: a change there may go unnoticed for a minute",
         ),
       ];
 }
@@ -161,17 +162,17 @@ function getErrorCode(error: unknown): string {
   return error instanceof Error && "code" in error ? String(error.code) : "unknown";
 }
 
-/** The system's reason without its path. */
+/** Describes a system error without its path. */
 function describeSystemError(error: unknown): string {
   const code = getErrorCode(error);
   switch (code) {
     case "EACCES":
     case "EPERM":
-      return "it may not be read";
+      return "permission denied";
     case "ELOOP":
-      return "its links lead in a circle";
+      return "its links form a cycle";
     case "ENXIO":
-      return "it is no plain file";
+      return "it is not a regular file";
     default:
       return `it cannot be read (${code})`;
   }

@@ -9,15 +9,15 @@ import { type FSWatcher, watch } from "chokidar";
 import { isManifestName } from "./manifest-file.ts";
 
 export interface ManifestFolderWatcherCallbacks {
-  /** Something may be different. `name` is that of a manifest, where one is known. */
+  /** Reports a possible change. `name` is the file name of a manifest, if it is known. */
   readonly onChange: (name: string | undefined) => void;
-  /** Events may be missing from now on, as where the system has no more watches to give. */
+  /** Reports that events may be missing from now on, for example because the system has no more watches. */
   readonly onError: (error: unknown) => void;
 }
 
 /**
- * Tells that a folder of manifests may have changed, also one that is not there yet: then its nearest parent
- * that is there is watched. Hints only: whoever gets one looks for himself.
+ * Watches a folder of manifests for changes. If the folder does not exist yet, its nearest existing parent is
+ * watched. Events are only hints; the receiver must scan the folder itself.
  */
 export class ManifestFolderWatcher implements AsyncDisposable {
   readonly #directory: string;
@@ -38,7 +38,7 @@ export class ManifestFolderWatcher implements AsyncDisposable {
     this.#callbacks = events;
   }
 
-  /** Call after each look at the folder. Never rejects. */
+  /** Call this after each scan of the folder. Never rejects. */
   async updateWatches(): Promise<void> {
     if (this.#isClosed) return;
     this.#watchParent();
@@ -71,19 +71,19 @@ export class ManifestFolderWatcher implements AsyncDisposable {
     const hint = (name: string | undefined) => {
       if (isCurrent()) this.#callbacks.onChange(name);
     };
-    // Straight from the system, and so before chokidar has looked at the file.
+    // Raw events come from the system directly, before chokidar has inspected the file.
     watcher.on("raw", (_event, name: unknown) => {
       if (typeof name !== "string") hint(undefined);
       else if (isManifestName(basename(name))) hint(basename(name));
     });
     watcher.on("all", (event, path) => {
-      // The watch died with the folder, whatever is made in its place: the next look opens another.
+      // The watch ended with the folder, even if a new folder has replaced it; the next scan opens another watch.
       if (event === "unlinkDir" && resolve(path) === this.#directory && isCurrent()) {
         this.#identity = undefined;
       }
       hint(isManifestName(basename(path)) ? basename(path) : undefined);
     });
-    // What changed while the watches were being made went unseen.
+    // Changes during the setup of the watches were missed.
     watcher.on("ready", () => hint(undefined));
     watcher.on("error", (error) => {
       if (isCurrent()) this.#callbacks.onError(error);
@@ -91,7 +91,7 @@ export class ManifestFolderWatcher implements AsyncDisposable {
     this.#watcher = watcher;
   }
 
-  /** Watches the nearest parent that is there for the entry that leads on to the folder. */
+  /** Watches the nearest existing parent for the entry on the path to the folder. */
   #watchParent(): void {
     let entry = this.#directory;
     while (readIdentity(dirname(entry)) === undefined && dirname(entry) !== entry) {
@@ -104,7 +104,7 @@ export class ManifestFolderWatcher implements AsyncDisposable {
     this.#parent = undefined;
     try {
       const watcher = watchEntries(path, { persistent: false }, (_event, name) => {
-        // Its own name: the parent itself has gone.
+        // An event with the parent's own name means that the parent was deleted.
         if (name === null || name === basename(entry) || name === basename(path)) {
           this.#callbacks.onChange(undefined);
         }
@@ -114,7 +114,7 @@ export class ManifestFolderWatcher implements AsyncDisposable {
         if (!this.#isClosed) this.#callbacks.onError(error);
       });
       this.#parent = { path, identity, watcher };
-      // It may have come between the question and the watch.
+      // The entry may have appeared between the check and the watch.
       if (readIdentity(entry) !== undefined) this.#callbacks.onChange(undefined);
     } catch (error) {
       this.#callbacks.onError(error);
@@ -130,7 +130,7 @@ function readIdentity(path: string): string | undefined {
   }
 }
 
-/** Numbers of deleted folders are given out again at once: the time of birth tells them apart. */
+/** Inode numbers of deleted folders are reused at once; the birth time tells them apart. */
 function toIdentity({ dev, ino, birthtimeNs }: BigIntStats): string {
   return `${dev}:${ino}:${birthtimeNs}`;
 }

@@ -6,28 +6,28 @@ import { getFileStem, listManifests, readFileStamp, readManifestFile } from "./m
 import type { ParsedManifest } from "./parse-manifest.ts";
 
 /**
- * How long the last good text of a manifest counts whose file is gone, or no JSON: an editor or an installer
- * is in the middle of it. What is whole and wrong counts at once.
+ * Time for which the last valid text of a manifest stays in use after its file was deleted or is not JSON, because
+ * an editor or an installer may be writing it. Complete JSON with faults applies at once.
  */
 const HOLD_LAST_GOOD_MS = 1000;
 const CONCURRENT_READS = 16;
 
-/** What one file of a folder says now. */
+/** The state of one manifest file. */
 export interface ManifestFileState {
   readonly name: string;
-  /** What it is called without its ending: the app that it is about, good or bad. */
+  /** The file name without its extension, which names the app of both valid and rejected manifests. */
   readonly stem: string;
   readonly parsed: ParsedManifest;
-  /** What counts: of the last good text, while that is held. */
+  /** The manifest in use, which may be the last valid one. */
   readonly manifest: AppManifest | undefined;
-  /** Equal for manifests that say the same. */
+  /** Equal for manifests with the same content. */
   readonly signature: string;
   readonly stamp: string;
-  /** Epoch milliseconds; undefined: nothing is held. */
+  /** Epoch milliseconds until which the last valid text stays in use; undefined if it is not. */
   readonly heldUntil: number | undefined;
 }
 
-/** The manifests of one folder, looked at by comparing everything that is there with what was. */
+/** The manifests of one folder. Each scan compares all files with the last scan. */
 export class ManifestFolder {
   readonly directory: string;
   readonly #userId: number;
@@ -45,18 +45,18 @@ export class ManifestFolder {
     return this.#files;
   }
 
-  /** Why the folder cannot be read, or not all of it. */
+  /** The reason why the folder cannot be read completely. */
   get problem(): string | undefined {
     return this.#problem;
   }
 
-  /** When the clock alone makes another look worthwhile, in epoch milliseconds. */
+  /** Epoch milliseconds at which a new scan is due even without changes. */
   get recheckAt(): number | undefined {
     const times = [...this.#files.values()].flatMap(({ heldUntil }) => heldUntil ?? []);
     return times.length === 0 ? undefined : Math.min(...times);
   }
 
-  /** `suspects` are read again even where their stamps say that they are the same. Never rejects. */
+  /** Scans the folder. Files in `suspects` are read again even if their stamps are unchanged. Never rejects. */
   async scan(suspects: ReadonlySet<string>): Promise<void> {
     const { names, problem } = await listManifests(this.directory);
     this.#problem = problem;
@@ -99,7 +99,7 @@ export class ManifestFolder {
     return held ?? { ...fresh, heldUntil: undefined };
   }
 
-  /** `next`, with what `known` says as long as that is held; undefined once it is no longer. */
+  /** Returns `next` with the manifest of `known` while that may stay in use, undefined afterwards. */
   #hold(
     known: ManifestFileState,
     next: Omit<ManifestFileState, "heldUntil">,

@@ -17,24 +17,24 @@ import {
 } from "./manifest-report.ts";
 import { parseBuiltInManifest } from "./parse-manifest.ts";
 
-/** For what no watch tells of: a link's target, a network folder, a system without watches to give. */
+/** Finds changes that no watch reports: link targets, network folders, systems without free watches. */
 const SCAN_INTERVAL_MS = 60_000;
 
 export interface ManifestRegistryOptions {
-  /** The one that wins first; the first is the user's own. Absolute paths, which need not be there. */
+  /** Absolute paths, highest priority first; the first is the user's own. They may be missing. */
   readonly directories: readonly string[];
   /**
-   * Manifests that Berth ships, as their files would hold them. Only the user's own directory comes before
-   * them. Throws BerthError (`internal`) where one is wrong.
+   * Manifests that ship with Berth, as JSON documents. Only the user's own directory has a higher priority. The
+   * constructor throws BerthError (`internal`) if one is invalid.
    */
   readonly builtIn?: readonly object[];
   readonly clock: Clock;
   readonly logger: Logger;
-  /** Whose manifests count, beside root's; undefined: those of the user of this process. */
+  /** The user whose manifests are accepted in addition to root's; defaults to the user of this process. */
   readonly userId?: number;
 }
 
-/** The tools that manifests declare, kept up to date with the folders. Built-in ones are there at once. */
+/** The tools that manifests declare, kept up to date with the folders. Built-in manifests are available at once. */
 export class ManifestRegistry implements ToolRegistry, AsyncDisposable {
   readonly #folders: readonly ManifestFolder[];
   readonly #builtIn: readonly AppManifest[];
@@ -68,15 +68,15 @@ export class ManifestRegistry implements ToolRegistry, AsyncDisposable {
     this.#apps = this.#selectManifests();
   }
 
-  /** Resolves when every manifest has been read, and changes are followed. Call it once. */
+  /** Resolves when every manifest has been read and changes are watched. Call it once. */
   async start(): Promise<void> {
     await this.rescan();
   }
 
-  /** Looks at everything now; resolves when it has been. Never rejects. */
+  /** Scans all folders now and resolves afterwards. Never rejects. */
   async rescan(): Promise<void> {
     this.#requestScan();
-    // A look that is under way may have passed what has changed meanwhile.
+    // A running scan may have read a file before its last change, so another one follows.
     while (this.#scanning) await this.#scanning;
   }
 
@@ -92,7 +92,7 @@ export class ManifestRegistry implements ToolRegistry, AsyncDisposable {
     return this.#version;
   }
 
-  /** Every manifest that there is, and what became of it. */
+  /** Reports the status of every manifest. */
   report(): readonly ManifestReport[] {
     return buildManifestReports(this.#entries());
   }
@@ -103,7 +103,7 @@ export class ManifestRegistry implements ToolRegistry, AsyncDisposable {
     await this.#tasks[Symbol.asyncDispose]();
     this.#debouncer.cancel();
     this.#cancelScheduledScan?.();
-    await Promise.all(this.#watchers.map((hints) => hints[Symbol.asyncDispose]()));
+    await Promise.all(this.#watchers.map((watcher) => watcher[Symbol.asyncDispose]()));
   }
 
   #createWatcher(folder: ManifestFolder): ManifestFolderWatcher {
@@ -127,7 +127,7 @@ export class ManifestRegistry implements ToolRegistry, AsyncDisposable {
     return names;
   }
 
-  /** One look at a time; whatever is asked for meanwhile is one more. */
+  /** Only one scan runs at a time; requests during a scan cause one more. */
   #requestScan(): void {
     this.#isScanRequested = true;
     if (this.#scanning) return;
@@ -149,7 +149,7 @@ export class ManifestRegistry implements ToolRegistry, AsyncDisposable {
         this.#folders.map((folder) => folder.scan(suspects.get(folder) ?? new Set())),
       );
       this.#publish();
-      await Promise.all(this.#watchers.map((hints) => hints.updateWatches()));
+      await Promise.all(this.#watchers.map((watcher) => watcher.updateWatches()));
     }
     if (!signal.aborted) this.#scheduleScan();
   }
@@ -172,20 +172,20 @@ export class ManifestRegistry implements ToolRegistry, AsyncDisposable {
     this.#version += 1;
   }
 
-  /** Which manifest counts for each app, ordered by app id. */
+  /** Returns the manifest in use of each app, ordered by app id. */
   #selectManifests(): ReadonlyMap<string, { manifest: AppManifest; signature: string }> {
-    const taken = new Map<string, { manifest: AppManifest; signature: string } | undefined>();
+    const selected = new Map<string, { manifest: AppManifest; signature: string } | undefined>();
     for (const { appId, manifest, signature } of this.#entries()) {
-      if (!taken.has(appId)) taken.set(appId, manifest && { manifest, signature });
+      if (!selected.has(appId)) selected.set(appId, manifest && { manifest, signature });
     }
     return new Map(
-      [...taken]
+      [...selected]
         .flatMap(([id, entry]) => (entry ? [[id, entry] as const] : []))
         .toSorted(([a], [b]) => (a < b ? -1 : 1)),
     );
   }
 
-  /** In the order in which they win: the user's own, Berth's, the others. */
+  /** All manifests by priority: the user's own, Berth's, the others. */
   #entries(): readonly (ManifestCandidate & { readonly signature: string })[] {
     const [own = [], ...others] = this.#folders.map(({ directory, files }) =>
       [...files.values()].map((state) => toCandidate(directory, state)),
@@ -201,31 +201,34 @@ export class ManifestRegistry implements ToolRegistry, AsyncDisposable {
     return [...own, ...builtIn, ...others.flat()];
   }
 
-  /** Each change once: tools that come and go, and manifests that are wrong. */
+  /** Logs each change once: added and removed tools, rejected manifests and unreadable folders. */
   #log(apps: ReadonlyMap<string, { readonly manifest: AppManifest }>): void {
     for (const [app, { manifest }] of apps) {
       if (this.#apps.get(app)?.manifest === manifest) continue;
-      this.#logger.info({ app, tools: manifest.tools.length }, "an app's tools are there");
+      this.#logger.info(
+        { app, tools: manifest.tools.length },
+        "an app's tools were added or changed",
+      );
     }
     for (const app of this.#apps.keys()) {
-      if (!apps.has(app)) this.#logger.info({ app }, "an app's tools are gone");
+      if (!apps.has(app)) this.#logger.info({ app }, "an app's tools were removed");
     }
-    const told = new Map<string, string>();
+    const logged = new Map<string, string>();
     for (const { appId, file, faults } of this.#entries()) {
       const fault = faults.find(({ severity }) => severity === "error");
       if (!fault || file === undefined) continue;
       const { pointer, message } = fault;
-      told.set(file, `${pointer} ${message}`);
-      if (this.#loggedProblems.get(file) === told.get(file)) continue;
+      logged.set(file, `${pointer} ${message}`);
+      if (this.#loggedProblems.get(file) === logged.get(file)) continue;
       this.#logger.warn({ app: appId, pointer, reason: message }, "a tool manifest is rejected");
     }
     for (const { directory, problem } of this.#folders) {
       if (problem === undefined) continue;
-      told.set(directory, problem);
+      logged.set(directory, problem);
       if (this.#loggedProblems.get(directory) === problem) continue;
       this.#logger.warn({ reason: problem }, "a folder of tool manifests cannot be read");
     }
-    this.#loggedProblems = told;
+    this.#loggedProblems = logged;
   }
 }
 

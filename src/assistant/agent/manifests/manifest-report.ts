@@ -1,15 +1,15 @@
 import type { Tier } from "../port.ts";
 import type { AppManifest, ManifestFault, ToolDeclaration } from "../tool-manifest.ts";
 
-/** What became of one manifest. */
+/** The status of one manifest. */
 export interface ManifestReport {
-  /** Where it is; for the person at this machine only. Undefined: it is built in. */
+  /** Path of the file, shown only to the user of this machine. Undefined for a built-in manifest. */
   readonly file: string | undefined;
-  /** The app that it is about, by the name of the file. */
+  /** App id, taken from the file name. */
   readonly appId: string;
-  /** shadowed: a folder before this one has the app. */
+  /** shadowed: a manifest with a higher priority declares the same app. */
   readonly status: "taken" | "rejected" | "shadowed";
-  /** What comes before it, where it is shadowed. */
+  /** The manifest that shadows this one. */
   readonly shadowedBy: string | undefined;
   readonly tools: readonly ReportedTool[];
   readonly faults: readonly ManifestFault[];
@@ -18,11 +18,11 @@ export interface ManifestReport {
 export interface ReportedTool {
   readonly name: string;
   readonly tier: Tier;
-  /** The tool that takes it back; undefined: nothing does. */
+  /** The tool that reverts it; undefined if there is none. */
   readonly undo: string | undefined;
 }
 
-/** One that asks to be an app's manifest, in the order in which they win. */
+/** A possible manifest of an app; lists of these are ordered by priority. */
 export interface ManifestCandidate {
   readonly appId: string;
   readonly file: string | undefined;
@@ -32,8 +32,8 @@ export interface ManifestCandidate {
 }
 
 /**
- * The first candidate of each app is the one that counts, good or bad: if a person's own file is broken, the
- * one that it was to replace does not come back unasked.
+ * Reports on all candidates. The first candidate of each app is in use even if it is rejected: if the user's own
+ * file is broken, the manifest that it replaces does not come back unasked.
  */
 export function buildManifestReports(
   candidates: readonly ManifestCandidate[],

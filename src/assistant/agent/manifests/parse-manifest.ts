@@ -30,16 +30,16 @@ import {
 import { readDisplayText } from "./read-display-text.ts";
 import { readTool } from "./read-tool.ts";
 
-/** What a file's text comes to. */
+/** The result of parsing a manifest. */
 export interface ParsedManifest {
-  /** Undefined where there is an error: a manifest is taken whole or not at all. */
+  /** Undefined if there is an error: a manifest is never used in part. */
   readonly manifest: AppManifest | undefined;
-  /** As the manifest says, where it says so properly, even if the rest is bad. */
+  /** The manifest's app id if that is valid, even if other parts are not. */
   readonly appId: string | undefined;
-  /** Every tool that could be read, also of a manifest that is not taken. */
+  /** Every tool that could be read, even from a rejected manifest. */
   readonly tools: readonly ToolDeclaration[];
   readonly faults: readonly ManifestFault[];
-  /** The text is no JSON at all: perhaps it is only half written. */
+  /** The text is not JSON; perhaps it is still being written. */
   readonly isIncomplete: boolean;
 }
 
@@ -49,7 +49,7 @@ export const manifestJsonRules: StrictJsonOptions = {
   subject: "the file",
 };
 
-/** Reads the text of a manifest; `expectedAppId` is what its file is called. Never throws, whatever the bytes. */
+/** Parses the text of a manifest. `expectedAppId` comes from its file name. Never throws. */
 export function parseManifest(
   bytes: Uint8Array,
   expectedAppId: string | undefined,
@@ -66,25 +66,25 @@ export function parseManifest(
   return readToolManifest(document, expectedAppId);
 }
 
-/** A manifest that is Berth's own; throws BerthError (`internal`) where it has an error. */
+/** Parses a manifest that ships with Berth; throws BerthError (`internal`) if it has an error. */
 export function parseBuiltInManifest(document: object): AppManifest {
   const { manifest, faults } = readToolManifest(document, undefined);
   if (manifest) return manifest;
   const first = faults.find(({ severity }) => severity === "error");
   throw new BerthError(
     "internal",
-    `a built-in manifest is wrong: ${first?.pointer ?? ""} ${first?.message ?? ""}`,
+    `a built-in manifest is invalid: ${first?.pointer ?? ""} ${first?.message ?? ""}`,
   );
 }
 
-/** The same for what has been parsed. */
+/** Reads a manifest that is already parsed as JSON. */
 export function readToolManifest(
   document: unknown,
   expectedAppId: string | undefined,
 ): ParsedManifest {
   const faults = new FaultCollector();
   if (!isObject(document)) {
-    faults.error("", `a manifest is an object, not ${describeValue(document)}`);
+    faults.error("", `a manifest must be an object, not ${describeValue(document)}`);
     return { ...emptyManifest, faults: faults.list() };
   }
   warnAboutUnknownFields(document, manifestFields, "", faults);
@@ -135,12 +135,12 @@ function checkVersion(document: JsonObject, faults: FaultCollector): void {
   faults.error(
     "/svc_manifest",
     isNewer
-      ? `version ${version} is newer than this Berth, which reads ${MANIFEST_VERSION}`
+      ? `version ${version} is too new: this Berth reads version ${MANIFEST_VERSION}`
       : `must be ${MANIFEST_VERSION}, not ${describeValue(version)}`,
   );
 }
 
-/** In a socket's path, whose 107 bytes also hold the runtime directory. */
+/** A socket's path has at most 107 bytes, which also include the runtime directory. */
 const SOCKET_NAME_CHARS = 70;
 
 function readAppId(
@@ -159,7 +159,7 @@ function readAppId(
   if (expected !== undefined && appId !== expected) {
     faults.error(
       "/app_id",
-      `is ${quoteValue(appId)}, so the file must be called ${quoteValue(`${appId}.json`)}`,
+      `is ${quoteValue(appId)}, so the file must be named ${quoteValue(`${appId}.json`)}`,
     );
   }
   if (appId.length > SOCKET_NAME_CHARS) {
@@ -200,9 +200,9 @@ function readTools(value: unknown, faults: FaultCollector): readonly ToolDeclara
     faults.error("/tools", `must be a list of tools, not ${describeValue(value)}`);
     return [];
   }
-  if (value.length === 0) faults.warning("/tools", "is empty: the app offers nothing");
+  if (value.length === 0) faults.warning("/tools", "is empty: the app offers no tools");
   if (value.length > TOOLS_MAX) {
-    faults.error("/tools", `has ${value.length} tools; ${TOOLS_MAX} are the most`);
+    faults.error("/tools", `has ${value.length} tools; at most ${TOOLS_MAX} are allowed`);
     return [];
   }
   const tools = new Map<string, ToolDeclaration>();
@@ -218,7 +218,7 @@ function readTools(value: unknown, faults: FaultCollector): readonly ToolDeclara
     } else {
       faults.error(
         pointerBelow(pointer, "name"),
-        `${quoteValue(tool.name)} is declared at ${first} already`,
+        `${quoteValue(tool.name)} is already declared at ${first}`,
       );
     }
   }

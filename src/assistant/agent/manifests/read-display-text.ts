@@ -2,13 +2,13 @@ import { describeValue, type FaultCollector } from "./manifest-faults.ts";
 
 export interface DisplayTextRules {
   readonly charsMax: number;
-  /** Line breaks and tabs are text, too. */
+  /** Allows line breaks and tabs. */
   readonly isMultiline: boolean;
 }
 
 /**
- * Text that people decide by. Controls, and what turns or hides letters on a screen, could make one tool
- * look like another. Undefined, with a fault, where it is none.
+ * Reads a text that people base decisions on. Control characters and invisible or reordering characters could make
+ * one tool look like another. Returns undefined and adds a fault if the text is not acceptable.
  */
 export function readDisplayText(
   value: unknown,
@@ -33,15 +33,15 @@ function findTextProblem(
   if (text.trim() === "") return "must not be empty";
   if (text.length > charsMax) return `is longer than ${charsMax} characters`;
   const plain = isMultiline ? text.replaceAll(/[\t\n\r]/g, "") : text;
-  if (/\p{Cc}/u.test(plain)) return "holds a control character";
-  // Bidirectional marks, zero-width spaces and joiners aside from those that scripts and emoji need.
-  // Tags too, in which a text for models can hide behind one for people.
+  if (/\p{Cc}/u.test(plain)) return "contains a control character";
+  // Bidirectional marks, zero-width spaces and joiners, except those that scripts and emoji need. Also tag
+  // characters, which can hide text for models inside text for people.
   if (
     /[\u00ad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff\ufff9-\ufffb\u{e0000}-\u{e007f}]/u.test(
       plain,
     )
   ) {
-    return "holds an invisible character, or one that turns the direction of the text";
+    return "contains an invisible character, or one that reverses the direction of the text";
   }
-  return /\p{Cs}/u.test(text) ? "holds half a character" : undefined;
+  return /\p{Cs}/u.test(text) ? "contains half a surrogate pair" : undefined;
 }

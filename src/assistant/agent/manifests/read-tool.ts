@@ -21,7 +21,10 @@ import {
 import { readDisplayText } from "./read-display-text.ts";
 import { readUndo } from "./read-undo.ts";
 
-/** A tool's declaration, without its undo's being checked against the others; undefined where it is none. */
+/**
+ * Reads a tool's declaration; its undo is not yet checked against the other tools. Returns undefined if the tool
+ * has no valid name.
+ */
 export function readTool(
   value: unknown,
   pointer: string,
@@ -67,7 +70,7 @@ function readTitle(tool: JsonObject, pointer: string, faults: FaultCollector): s
   return readDisplayText(title, pointerBelow(pointer, "title"), rules, faults);
 }
 
-/** What nobody has called harmless is asked for as if it were not. */
+/** A tool without a tier counts as destructive. */
 function readTier(tool: JsonObject, pointer: string, faults: FaultCollector): Tier {
   const tier = getOwn(tool, "tier");
   const known = tiers.find((name) => name === tier);
@@ -86,7 +89,7 @@ function readDescription(tool: JsonObject, pointer: string, faults: FaultCollect
   const description = getOwn(tool, "description");
   const at = pointerBelow(pointer, "description");
   if (description === undefined || description === "") {
-    faults.warning(at, "is missing: people decide by it, and the tool is found by it");
+    faults.warning(at, "is missing: people decide by it, and tool discovery searches it");
     return "";
   }
   const rules = { charsMax: DESCRIPTION_CHARS_MAX, isMultiline: true };
@@ -100,7 +103,7 @@ function readSchema(tool: JsonObject, pointer: string, faults: FaultCollector): 
     checkInputSchema(schema, at, faults);
     return schema;
   }
-  const hint = 'for a tool without arguments {"type": "object", "additionalProperties": false}';
+  const hint = 'for a tool without arguments use {"type": "object", "additionalProperties": false}';
   faults.error(at, `must be a JSON Schema, not ${describeValue(schema)}; ${hint}`);
   return { type: "object" };
 }

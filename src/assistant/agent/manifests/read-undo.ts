@@ -9,7 +9,7 @@ import {
 } from "./manifest-faults.ts";
 import { toolNamePattern, undoExpressionPattern, undoFields } from "./manifest-format.ts";
 
-/** The `undo` of a declaration by itself; undefined where there is none, or a bad one. */
+/** Reads the `undo` of a declaration; undefined if there is none or it is invalid. */
 export function readUndo(
   value: unknown,
   pointer: string,
@@ -42,7 +42,7 @@ function readMap(
   if (!isObject(value)) {
     faults.error(
       pointer,
-      `must be an object of argument to expression, not ${describeValue(value)}`,
+      `must be an object that maps arguments to expressions, not ${describeValue(value)}`,
     );
     return undefined;
   }
@@ -54,7 +54,7 @@ function readMap(
     else {
       faults.error(
         pointerBelow(pointer, argument),
-        `must be "$input.<field>" or "$result.<field>", with further fields behind dots, not ${describeValue(text)}`,
+        `must be "$input.<field>" or "$result.<field>", with further fields after dots, not ${describeValue(text)}`,
       );
     }
   }

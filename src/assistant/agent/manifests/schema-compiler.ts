@@ -8,7 +8,7 @@ import { type FaultCollector, isObject } from "./manifest-faults.ts";
 
 const ajvOptions: Options = {
   strict: true,
-  // These three warn of styles, not of mistakes: published tools have them.
+  // These three options report matters of style; published tools would fail them.
   strictTypes: false,
   strictTuples: false,
   strictRequired: false,
@@ -16,7 +16,7 @@ const ajvOptions: Options = {
   coerceTypes: false,
   useDefaults: false,
   removeAdditional: false,
-  // A property named `constructor` is there only where the arguments have it.
+  // A property such as `constructor` must count only if the arguments contain it themselves.
   ownProperties: true,
   logger: false,
   formats: argumentFormats,
@@ -27,7 +27,7 @@ const ajvOptions: Options = {
   },
 };
 
-/** An instance takes milliseconds and its meta-schema more, so there is one for each draft. */
+/** One instance per draft, because creating one with its meta-schema takes milliseconds. */
 const instances: Partial<Record<Dialect, Ajv>> = {};
 
 function getAjv(dialect: Dialect): Ajv {
@@ -35,7 +35,7 @@ function getAjv(dialect: Dialect): Ajv {
     dialect === "draft-07" ? new Ajv(ajvOptions) : new Ajv2020(ajvOptions));
 }
 
-/** Ajv's own judgement of the schema, as far as nothing better has been said of the same place. */
+/** Adds the faults that Ajv finds in a schema, except at pointers that already have a fault. */
 export function checkMetaSchema(
   schema: JsonObject,
   dialect: Dialect,
@@ -46,7 +46,7 @@ export function checkMetaSchema(
   try {
     if (ajv.validateSchema(withoutDialect(schema)) === true) return;
   } catch {
-    // Ajv compares lists by fast-deep-equal, which calls the member `valueOf` of what it compares.
+    // Ajv compares lists with fast-deep-equal, which calls the member `valueOf` of the compared values.
     faults.error(pointer, 'holds a member "valueOf" or "toString" where Ajv cannot compare it');
     return;
   }
@@ -56,7 +56,7 @@ export function checkMetaSchema(
   }
 }
 
-/** Compiles a schema that has been checked. Throws Error where Ajv refuses it all the same. */
+/** Compiles a checked schema. Throws Error if Ajv rejects it nevertheless. */
 export function compileInputSchema(schema: JsonObject): ValidateFunction {
   const dialect = getDialect(schema) ?? "2020-12";
   const ajv = getAjv(dialect);
@@ -64,18 +64,18 @@ export function compileInputSchema(schema: JsonObject): ValidateFunction {
   try {
     return ajv.compile(plain);
   } finally {
-    // Ajv would keep each schema for ever.
+    // Ajv would keep every schema in its cache.
     ajv.removeSchema(plain);
   }
 }
 
-/** The instance says which draft it is; under `http:` and without `#` Ajv does not know its name. */
+/** The instance determines the draft; Ajv does not recognise its name with `http:` or without `#`. */
 function withoutDialect(schema: JsonObject): JsonObject {
   const { $schema: _, ...rest } = schema;
   return rest;
 }
 
-/** `x-…` is anybody's, and Ajv's strict mode takes it for a mistake. */
+/** Removes `x-…` keywords, which anyone may use and Ajv's strict mode rejects. */
 function withoutExtensions(schema: JsonObject, dialect: Dialect): JsonObject {
   const copy = structuredClone(schema);
   const strip = (part: unknown): void => {

@@ -2,17 +2,17 @@ import type { JsonObject } from "../port.ts";
 import { resolvePointer } from "./json-pointer.ts";
 import { getOwn, isObject } from "./manifest-faults.ts";
 
-/** Schemas that are looked into for one field: references may branch, and the schema may be a bad one. */
+/** Limits the search for one field: references may branch, and the schema may be malformed. */
 const VISITS_MAX = 1000;
 
-/** Where the way of an expression through a schema ends. */
+/** The result of following an expression through a schema. */
 export type FieldLookup =
   | { readonly state: "present"; readonly schema: unknown; readonly isRequired: boolean }
-  /** The schema says nothing about what is in there. */
+  /** The schema does not describe the fields at that place. */
   | { readonly state: "open" }
   | { readonly state: "absent"; readonly field: string; readonly known: readonly string[] };
 
-/** Follows fields through `properties`, by way of references and of each branch of allOf, anyOf and oneOf. */
+/** Follows fields through `properties`, through references and through each branch of allOf, anyOf and oneOf. */
 export function findField(root: JsonObject, fields: readonly string[]): FieldLookup {
   let schema: unknown = root;
   let isRequired = true;
@@ -29,7 +29,7 @@ export function findField(root: JsonObject, fields: readonly string[]): FieldLoo
   return { state: "present", schema, isRequired };
 }
 
-/** The properties that a schema names, whichever of its parts does. */
+/** Returns the properties that a schema or any of its parts names. */
 export function collectProperties(schema: unknown, root: JsonObject): ReadonlyMap<string, unknown> {
   const fields = new Map<string, unknown>();
   const queue: unknown[] = [schema];

@@ -1,27 +1,26 @@
 import type { Client } from "@modelcontextprotocol/client";
-import type { Clock } from "../../../base/clock.ts";
 import { raceWithAbort } from "../../../base/race-with-abort.ts";
 import type { JsonObject } from "../port.ts";
 import { type LiveTool, ToolAppError, type ToolResult } from "../tool-apps.ts";
 import { type HandshakeOptions, performHandshake } from "./handshake.ts";
 import { listTools } from "./list-tools.ts";
-import type { McpLimits } from "./mcp-limits.ts";
 import { connectionLostError, toRequestFailure } from "./request-failure.ts";
 import type { SocketTransport } from "./socket-transport.ts";
 
-/** One connection to one app, from the handshake to its end. What it learns of the app ends with it. */
+interface AppConnectionOptions extends Pick<HandshakeOptions, "appId" | "clock" | "limits"> {
+  readonly client: Client;
+  readonly transport: SocketTransport;
+  readonly changes: ToolChanges;
+}
+
+/** One connection to one app, from the handshake to its end. Cached tools are dropped with it. */
 export class AppConnection {
-  readonly #appId: string;
-  readonly #client: Client;
-  readonly #transport: SocketTransport;
-  readonly #clock: Clock;
-  readonly #limits: McpLimits;
-  readonly #changes: ToolChanges;
+  readonly #options: AppConnectionOptions;
   #tools: Promise<ReadonlyMap<string, LiveTool>> | undefined;
   #calls = 0;
   #stopIdleTimer = () => {};
 
-  /** Rejects with ToolAppError, or the signal's reason. `onClosed` comes once, whoever closed it. */
+  /** Rejects with ToolAppError or the signal's reason. `onClosed` is called once, for each kind of close. */
   static async open(
     options: Omit<HandshakeOptions, "onToolsChanged" | "onEnded"> & {
       readonly onClosed: (connection: AppConnection) => void;
@@ -35,7 +34,7 @@ export class AppConnection {
         changes.count += 1;
       },
       onEnded: (ended) => {
-        if (!connection || connection.#transport !== ended) return;
+        if (!connection || connection.#options.transport !== ended) return;
         connection.#stopIdleTimer();
         options.onClosed(connection);
       },
@@ -44,32 +43,21 @@ export class AppConnection {
     return connection;
   }
 
-  private constructor(
-    options: Pick<HandshakeOptions, "appId" | "clock" | "limits"> & {
-      readonly client: Client;
-      readonly transport: SocketTransport;
-      readonly changes: ToolChanges;
-    },
-  ) {
-    this.#appId = options.appId;
-    this.#client = options.client;
-    this.#transport = options.transport;
-    this.#clock = options.clock;
-    this.#limits = options.limits;
-    this.#changes = options.changes;
+  private constructor(options: AppConnectionOptions) {
+    this.#options = options;
     this.#watchSubscription();
     this.#startIdleTimer();
   }
 
   get isClosed(): boolean {
-    return this.#transport.isClosed;
+    return this.#options.transport.isClosed;
   }
 
-  /** What the app's tools are now. Rejects with ToolAppError, or the signal's reason. */
+  /** Returns the app's current tools. Rejects with ToolAppError or the signal's reason. */
   async getTools(signal: AbortSignal): Promise<ReadonlyMap<string, LiveTool>> {
-    const { count, isNotified: isTold } = this.#changes;
-    if (!this.#tools || !isTold || this.#changes.knownCount !== count) {
-      this.#changes.knownCount = count;
+    const { count, isNotified } = this.#options.changes;
+    if (!this.#tools || !isNotified || this.#options.changes.knownCount !== count) {
+      this.#options.changes.knownCount = count;
       const listing = this.#fetchTools();
       this.#tools = listing;
       listing.catch(() => {
@@ -79,15 +67,15 @@ export class AppConnection {
     return await raceWithAbort(this.#tools, signal);
   }
 
-  /** Rejects with ToolAppError, or the signal's reason. Sent once. */
+  /** Sends the call once. Rejects with ToolAppError or the signal's reason. */
   async call(name: string, args: JsonObject, signal: AbortSignal): Promise<ToolResult> {
-    if (this.#calls >= this.#limits.callsMax) {
-      const message = `${this.#appId} has ${this.#calls} calls to answer already: try again later`;
+    if (this.#calls >= this.#options.limits.callsMax) {
+      const message = `${this.#options.appId} already has ${this.#calls} calls to answer: try again later`;
       throw new ToolAppError("app_unavailable", message);
     }
-    const result = await this.#exchange(this.#limits.callTimeoutMs, signal, (options) =>
-      // Not callTool: that one compiles the app's output schema, and may send a call twice.
-      this.#client.request(
+    const result = await this.#exchange(this.#options.limits.callTimeoutMs, signal, (options) =>
+      // client.callTool would compile the app's output schema and might send a call twice.
+      this.#options.client.request(
         { method: "tools/call", params: { name, arguments: { ...args } } },
         options,
       ),
@@ -100,20 +88,20 @@ export class AppConnection {
   }
 
   async close(): Promise<void> {
-    await this.#transport.close();
+    await this.#options.transport.close();
   }
 
   async #fetchTools(): Promise<ReadonlyMap<string, LiveTool>> {
-    if (!this.#client.getServerCapabilities()?.tools) return new Map();
+    if (!this.#options.client.getServerCapabilities()?.tools) return new Map();
     return await this.#exchange(
-      this.#limits.listTimeoutMs,
+      this.#options.limits.listTimeoutMs,
       new AbortController().signal,
       (options) =>
         listTools(
-          this.#appId,
-          this.#limits,
+          this.#options.appId,
+          this.#options.limits,
           async (cursor) =>
-            await this.#client.request(
+            await this.#options.client.request(
               { method: "tools/list", ...(cursor !== undefined && { params: { cursor } }) },
               options,
             ),
@@ -121,7 +109,7 @@ export class AppConnection {
     );
   }
 
-  /** One exchange with the app, bounded in time; what goes wrong becomes a ToolAppError. */
+  /** Sends one request with a time limit, and turns errors into ToolAppError. */
   async #exchange<T>(
     limitMs: number,
     signal: AbortSignal,
@@ -131,11 +119,11 @@ export class AppConnection {
     this.#calls += 1;
     this.#stopIdleTimer();
     const stop = new AbortController();
-    // The reason is told to the app: nothing of the caller's.
+    // The reason is sent to the app, so it must not contain the caller's own reason.
     const onAbort = () => stop.abort("cancelled");
     signal.addEventListener("abort", onAbort, { once: true });
     let isLate = false;
-    const stopTimer = this.#clock.setTimer(limitMs, () => {
+    const stopTimer = this.#options.clock.setTimer(limitMs, () => {
       isLate = true;
       stop.abort("timed out");
     });
@@ -143,17 +131,17 @@ export class AppConnection {
       return await send({ signal: stop.signal, timeout: 2 * limitMs });
     } catch (error) {
       if (signal.aborted) throw signal.reason;
-      if (this.#transport.closeReason) throw this.#transport.closeReason;
+      if (this.#options.transport.closeReason) throw this.#options.transport.closeReason;
       if (isLate) {
         const seconds = Math.ceil(limitMs / 1000);
-        const message = `${this.#appId} did not answer within ${seconds} s`;
+        const message = `${this.#options.appId} did not answer within ${seconds} s`;
         throw new ToolAppError("timeout", message, { cause: error });
       }
-      const failure = toRequestFailure(this.#appId, error);
-      // To check what is wrong in an answer is dear: an app that gives such answers begins anew.
+      const failure = toRequestFailure(this.#options.appId, error);
+      // Validating a wrong answer is expensive: an app that sends one must connect again.
       if (failure.code === "bad_result") await this.close();
       throw this.isClosed && failure.code === "timeout"
-        ? connectionLostError(this.#appId, error)
+        ? connectionLostError(this.#options.appId, error)
         : failure;
     } finally {
       stopTimer();
@@ -165,31 +153,34 @@ export class AppConnection {
 
   #startIdleTimer(): void {
     if (this.#calls > 0 || this.isClosed) return;
-    this.#stopIdleTimer = this.#clock.setTimer(this.#limits.idleTimeoutMs, () => void this.close());
+    this.#stopIdleTimer = this.#options.clock.setTimer(
+      this.#options.limits.idleTimeoutMs,
+      () => void this.close(),
+    );
   }
 
-  /** Apps of 2026 tell of changes for as long as they keep the subscription; then they have to be asked. */
+  /** Apps of MCP 2026 report changes only while the subscription lasts; afterwards the list is read for each call. */
   #watchSubscription(): void {
-    if (this.#client.getProtocolEra() !== "modern") return;
-    const doesChange = this.#client.getServerCapabilities()?.tools?.listChanged === true;
-    const subscription = this.#client.autoOpenedSubscription;
-    this.#changes.isNotified = !doesChange || subscription !== undefined;
+    if (this.#options.client.getProtocolEra() !== "modern") return;
+    const doesChange = this.#options.client.getServerCapabilities()?.tools?.listChanged === true;
+    const subscription = this.#options.client.autoOpenedSubscription;
+    this.#options.changes.isNotified = !doesChange || subscription !== undefined;
     void subscription?.closed.then(() => {
-      this.#changes.isNotified = false;
+      this.#options.changes.isNotified = false;
       return undefined;
     });
   }
 }
 
 interface ToolChanges {
-  /** How often the app has said that its tools have changed. */
+  /** Number of change notifications from the app. */
   count: number;
-  /** The count as of which the tools are known. */
+  /** Value of `count` when the tools were last listed. */
   knownCount?: number;
   isNotified: boolean;
 }
 
-/** In 2026 it may be any value; a result that is no object goes where older apps have to put theirs. */
+/** In MCP 2026 structuredContent may be any value; older revisions put a value that is not an object under `result`. */
 function toStructuredResult(value: unknown): JsonObject | undefined {
   if (value === undefined) return undefined;
   return isJsonObject(value) ? value : { result: value };

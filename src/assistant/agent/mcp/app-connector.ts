@@ -1,4 +1,5 @@
 import type { Socket } from "node:net";
+import { backoffMs } from "../../../base/backoff.ts";
 import type { Clock } from "../../../base/clock.ts";
 import type { Logger } from "../../../base/logger.ts";
 import { raceWithAbort } from "../../../base/race-with-abort.ts";
@@ -18,11 +19,11 @@ export interface AppConnectorOptions {
   readonly clock: Clock;
   readonly logger: Logger;
   readonly limits: McpLimits;
-  /** Aborts when nothing is to be connected any more. */
+  /** Aborts when the daemon stops. */
   readonly signal: AbortSignal;
 }
 
-/** The way to one app: at most one connection and one attempt at it, and a rest after failures. */
+/** Keeps at most one connection to one app and one attempt to connect, with a back-off after failures. */
 export class AppConnector {
   readonly #options: AppConnectorOptions;
   #connection: AppConnection | undefined;
@@ -40,7 +41,7 @@ export class AppConnector {
     return this.#connection !== undefined && !this.#connection.isClosed;
   }
 
-  /** The connection, made where there is none. Callers share one attempt, which none of them can abort. */
+  /** Returns the connection, and connects if necessary. Callers share one attempt, which none of them can abort. */
   async getConnection(isActivatable: boolean, signal: AbortSignal): Promise<AppConnection> {
     signal.throwIfAborted();
     if (this.#connection && !this.#connection.isClosed) return this.#connection;
@@ -54,12 +55,12 @@ export class AppConnector {
     return await raceWithAbort(this.#connecting, signal);
   }
 
-  /** The app has answered a call. */
+  /** Call this when the app has answered a tool call. */
   recordSuccess(): void {
     this.#failures = 0;
   }
 
-  /** `connection`: whose callers all see the same failure, which counts once; undefined: there was none. */
+  /** Counts a failure once per `connection`, because all its callers see the same one; undefined: connecting failed. */
   recordFailure(error: unknown, connection?: AppConnection): void {
     const { clock, limits, logger, appId, signal } = this.#options;
     if (signal.aborted || !(error instanceof ToolAppError)) return;
@@ -67,13 +68,12 @@ export class AppConnector {
     this.#lastFailedConnection = connection;
     this.#failures += 1;
     this.#lastFailure = error.message;
-    const late = this.#failures - limits.failuresBeforeBackoff;
-    // 2 ** 20 seconds are beyond any limit, and beyond them numbers would grow for nothing.
-    const delayMs =
-      late < 0 ? 0 : Math.min(limits.backoffMs * 2 ** Math.min(late, 20), limits.backoffMsMax);
+    const excess = this.#failures - limits.failuresBeforeBackoff;
+    const backoff = { firstMs: limits.backoffMs, maxMs: limits.backoffMsMax };
+    const delayMs = excess < 0 ? 0 : backoffMs(excess, backoff);
     this.#backoffUntil = clock.now() + delayMs;
     const fields = { app: appId, failures: this.#failures, restMs: delayMs, err: error };
-    logger.warn(fields, "an app failed its caller");
+    logger.warn(fields, "an app connection or call failed");
   }
 
   async close(): Promise<void> {
@@ -87,7 +87,7 @@ export class AppConnector {
     const seconds = Math.ceil(remainingMs / 1000);
     throw new ToolAppError(
       "app_unavailable",
-      `${this.#options.appId} failed ${this.#failures} times in a row and is left alone for ${seconds} s; last: ${this.#lastFailure}`,
+      `${this.#options.appId} failed ${this.#failures} times in a row and is not called for ${seconds} s; last: ${this.#lastFailure}`,
     );
   }
 
@@ -117,7 +117,7 @@ export class AppConnector {
       logger.debug({ app: appId }, "app connected");
       return connection;
     } catch (error) {
-      // To find that an app which nobody could start is not there costs nothing.
+      // Checking an app that cannot be started is cheap, so its absence is not counted.
       if (hasListened || isActivatable) this.recordFailure(error);
       throw error;
     }
@@ -129,7 +129,7 @@ export class AppConnector {
     const socket = isThere ? await openSocket(path, signal) : undefined;
     if (socket) return socket;
     if (isActivatable) return await this.#activate(signal);
-    const message = `${appId} is not running, and its manifest does not say that it can be started`;
+    const message = `${appId} is not running, and its manifest does not allow starting it`;
     throw new ToolAppError("app_unavailable", message);
   }
 
@@ -140,7 +140,7 @@ export class AppConnector {
     signal.addEventListener("abort", follow, { once: true });
     const stopTimer = clock.setTimer(limits.activationTimeoutMs, () => {
       const seconds = Math.ceil(limits.activationTimeoutMs / 1000);
-      const message = `${appId} was started and did not listen within ${seconds} s`;
+      const message = `${appId} was started, but did not listen within ${seconds} s`;
       bound.abort(new ToolAppError("activation_timeout", message));
     });
     const arriving = waitForSocket({ ...this.#options, signal: bound.signal });
@@ -148,14 +148,14 @@ export class AppConnector {
     try {
       return await Promise.race([arriving, activating.then(() => arriving)]);
     } catch (error) {
-      // The socket may have come in the same moment.
+      // The socket may have appeared at the same moment.
       void arriving.then((socket) => socket.destroy()).catch(() => {});
       throw error;
     } finally {
       stopTimer();
       signal.removeEventListener("abort", follow);
-      // Ends what is still asked of the bus, and the watch of the folder.
-      bound.abort(new DOMException("the app is there, or will not come", "AbortError"));
+      // Ends the pending bus call and the watch of the folder.
+      bound.abort(new DOMException("the app is running or cannot be started", "AbortError"));
       activating.catch(() => {});
     }
   }

@@ -1,12 +1,12 @@
-/** A line was longer than allowed. Nothing after it can be understood. */
+/** A line exceeded the limit, so the rest of the stream cannot be split. */
 export class FrameTooLargeError extends Error {}
 
 const LINE_END = 0x0a;
 
 /**
- * Cuts a stream of bytes into lines, holding no more than one line's limit. The SDK's ReadBuffer would do
- * the same, but counts what came in one piece against the limit, copies all of it for each piece, and takes
- * bytes that are no UTF-8 for text.
+ * Splits a byte stream into lines and buffers at most one line's limit. The SDK's ReadBuffer has a similar purpose,
+ * but counts a whole chunk against the limit, copies its buffer for each chunk, and accepts bytes that are not
+ * UTF-8.
  */
 export class FrameSplitter {
   readonly #bytesMax: number;
@@ -19,8 +19,8 @@ export class FrameSplitter {
   }
 
   /**
-   * The lines that `chunk` completes, one at a time, so that a reader that has seen enough stops; empty lines
-   * are left out. Throws FrameTooLargeError, and TypeError for a line that is not UTF-8.
+   * Yields the lines that `chunk` completes, one at a time, so that the reader can stop early; empty lines are
+   * skipped. Throws FrameTooLargeError, or TypeError for a line that is not UTF-8.
    */
   *split(chunk: Buffer): Generator<string> {
     let from = 0;

@@ -6,7 +6,7 @@ import type { McpLimits } from "./mcp-limits.ts";
 import { toRequestFailure } from "./request-failure.ts";
 import { SocketTransport } from "./socket-transport.ts";
 
-/** A connection on which app and daemon have agreed how to speak. */
+/** A connection after a successful MCP handshake. */
 export interface HandshakeResult {
   readonly client: Client;
   readonly transport: SocketTransport;
@@ -14,13 +14,13 @@ export interface HandshakeResult {
 
 export interface HandshakeOptions {
   readonly appId: string;
-  /** A new connection each time. */
+  /** Opens a new connection at each call. */
   readonly open: (signal: AbortSignal) => Promise<Socket>;
-  /** The app says that its list of tools has changed. */
+  /** Called when the app reports that its list of tools has changed. */
   readonly onToolsChanged: () => void;
-  /** Of any connection that was opened, once. */
+  /** Called once for each connection that was opened. */
   readonly onEnded: (transport: SocketTransport) => void;
-  /** Of Berth, as apps are told. */
+  /** Berth's version, which is sent to apps. */
   readonly version: string;
   readonly clock: Clock;
   readonly limits: McpLimits;
@@ -28,22 +28,22 @@ export interface HandshakeOptions {
 }
 
 /**
- * Finds out which era of MCP the app is of: `server/discover` of 2026 first, `initialize` of 2024 and 2025
- * where the answer shows that it does not know that. Apps of the older era that close, or say nothing, on
- * what they do not know are greeted again on a connection of its own. Rejects with ToolAppError.
+ * Negotiates the MCP revision: first `server/discover` of 2026, then `initialize` of 2024 and 2025 if the answer
+ * shows that the app does not know it. An older app that closes the connection or does not answer the unknown
+ * request gets `initialize` on a new connection. Rejects with ToolAppError.
  */
 export async function performHandshake(options: HandshakeOptions): Promise<HandshakeResult> {
   const first = await attemptHandshake(options, "any");
-  if (first.greeted) return first.greeted;
+  if (first.established) return first.established;
   const second = await attemptHandshake(options, "older");
-  if (second.greeted) return second.greeted;
+  if (second.established) return second.established;
   throw second.failure;
 }
 
 type HandshakeAttempt =
-  | { readonly greeted: HandshakeResult; readonly failure?: never }
-  /** The app may be of the older era. */
-  | { readonly greeted?: never; readonly failure: ToolAppError };
+  | { readonly established: HandshakeResult; readonly failure?: never }
+  /** The app may speak an older revision. */
+  | { readonly established?: never; readonly failure: ToolAppError };
 
 async function attemptHandshake(
   options: HandshakeOptions,
@@ -63,26 +63,26 @@ async function attemptHandshake(
   const follow = () => bound.abort(options.signal.reason);
   options.signal.addEventListener("abort", follow, { once: true });
   const stopTimer = clock.setTimer(limits.handshakeTimeoutMs, () =>
-    bound.abort(new ToolAppError("timeout", `${appId} took the connection and said nothing`)),
+    bound.abort(new ToolAppError("timeout", `${appId} accepted the connection and did not answer`)),
   );
   if (options.signal.aborted) follow();
   const client = createClient(options);
   try {
     await client.connect(transport, {
-      // Bounded by the signal: the SDK's own timers are real time.
+      // The signal sets the limit, because the SDK's own timers use real time.
       timeout: 2 * limits.handshakeTimeoutMs,
       signal: bound.signal,
       ...(era === "older" && { prior: { kind: "legacy" as const } }),
     });
     if (transport.isClosed) throw new SdkError(SdkErrorCode.ConnectionClosed, "closed");
-    return { greeted: { client, transport } };
+    return { established: { client, transport } };
   } catch (error) {
     await transport.close();
     if (bound.signal.aborted) throw bound.signal.reason;
     if (transport.closeReason) throw transport.closeReason;
     const failure = toRequestFailure(appId, error);
     if (era === "any" && mayBeLegacy(error)) return { failure };
-    // A refusal to speak at all is no tool that failed.
+    // A failed handshake is not the failure of a tool.
     if (failure.code !== "tool_error") throw failure;
     throw new ToolAppError("bad_result", failure.message, { cause: error });
   } finally {
@@ -95,7 +95,7 @@ function createClient(options: HandshakeOptions): Client {
   return new Client(
     { name: "berth", version: options.version },
     {
-      // Sampling, elicitation and roots are for hosts with a person before them: refused.
+      // Sampling, elicitation and roots need an interactive host, so they are refused.
       capabilities: {},
       inputRequired: { autoFulfill: false },
       versionNegotiation: { mode: "auto", probe: { timeoutMs: options.limits.probeTimeoutMs } },

@@ -10,7 +10,7 @@ interface ToolPage {
   readonly nextCursor?: string | undefined;
 }
 
-/** Walks the pages of `tools/list`. Rejects with ToolAppError `bad_result` for more than is bearable. */
+/** Reads all pages of `tools/list`. Rejects with ToolAppError `bad_result` if a limit is exceeded. */
 export async function listTools(
   appId: string,
   limits: McpLimits,
@@ -21,7 +21,7 @@ export async function listTools(
   for (let pages = 0; pages < limits.pagesMax; pages += 1) {
     const { tools, nextCursor } = await fetchPage(cursor);
     for (const { name, description, inputSchema } of tools) {
-      // Which of the two a call would reach, nobody could say.
+      // It would be undefined which of the two a call reaches.
       if (found.has(name)) throw new ToolAppError("bad_result", `${appId} lists a tool twice`);
       if (found.size >= limits.toolsMax) {
         throw new ToolAppError("bad_result", `${appId} has more than ${limits.toolsMax} tools`);

@@ -17,9 +17,9 @@ import { defaultMcpLimits, type McpLimits } from "./mcp-limits.ts";
 import { SocketFolder } from "./socket-folder.ts";
 
 /**
- * Apps that speak MCP on a Unix socket of their own, `<app id>.sock` in one folder of the user. One
- * connection for each app, opened on demand and closed when it has been idle. Apps share nothing, so that
- * one that hangs or floods is waited for by its own callers only.
+ * Apps that speak MCP on their own Unix sockets, `<app id>.sock` in one folder of the user. Each app has one
+ * connection, opened on demand and closed when idle. Apps share nothing, so an app that hangs or floods delays only
+ * its own callers.
  */
 export class McpApps implements ToolApps, AsyncDisposable {
   readonly #folder: SocketFolder;
@@ -32,7 +32,7 @@ export class McpApps implements ToolApps, AsyncDisposable {
   readonly #disposal = new AbortController();
 
   constructor(options: {
-    /** `$XDG_RUNTIME_DIR/assistant/apps`; made when it is first needed. */
+    /** `$XDG_RUNTIME_DIR/assistant/apps`; created on first use. */
     readonly socketsDir: string;
     readonly activator: Activator;
     readonly clock: Clock;
@@ -44,7 +44,7 @@ export class McpApps implements ToolApps, AsyncDisposable {
     this.#clock = options.clock;
     this.#logger = options.logger;
     this.#limits = { ...defaultMcpLimits, ...options.limits };
-    // Each app that is being connected listens: many of them are no leak.
+    // Each connecting app adds a listener, so the default warning at ten listeners does not apply.
     setMaxListeners(0, this.#disposal.signal);
   }
 
@@ -68,7 +68,7 @@ export class McpApps implements ToolApps, AsyncDisposable {
     const result = await this.#withConnection(app, signal, (connection) =>
       connection.call(name, args, signal),
     );
-    // Not before: an app that crashes at each call tells what its tools are each time.
+    // Listing tools does not count as success, because an app that crashes at each call can still list them.
     this.#getConnector(app.appId).recordSuccess();
     return result;
   }
@@ -83,10 +83,10 @@ export class McpApps implements ToolApps, AsyncDisposable {
     return found?.isThere ?? false;
   }
 
-  /** Calls under way reject with `transport_closed`. */
+  /** Running calls reject with `transport_closed`. */
   async [Symbol.asyncDispose](): Promise<void> {
-    this.#disposal.abort(new ToolAppError("transport_closed", "the assistant is ending"));
-    await Promise.all([...this.#connectors.values()].map((link) => link.close()));
+    this.#disposal.abort(new ToolAppError("transport_closed", "the assistant is shutting down"));
+    await Promise.all([...this.#connectors.values()].map((connector) => connector.close()));
   }
 
   async #withConnection<T>(
@@ -95,13 +95,13 @@ export class McpApps implements ToolApps, AsyncDisposable {
     use: (connection: AppConnection) => Promise<T>,
   ): Promise<T> {
     this.#disposal.signal.throwIfAborted();
-    const link = this.#getConnector(app.appId);
-    const connection = await link.getConnection(app.isActivatable, signal);
+    const connector = this.#getConnector(app.appId);
+    const connection = await connector.getConnection(app.isActivatable, signal);
     try {
       return await use(connection);
     } catch (error) {
-      // A tool that fails, or takes its time, is an app that works.
-      if (connection.isClosed) link.recordFailure(error, connection);
+      // A tool that fails or is slow does not mean that the app failed.
+      if (connection.isClosed) connector.recordFailure(error, connection);
       throw error;
     }
   }
@@ -109,7 +109,7 @@ export class McpApps implements ToolApps, AsyncDisposable {
   #getConnector(appId: string): AppConnector {
     const known = this.#connectors.get(appId);
     if (known) return known;
-    const link = new AppConnector({
+    const connector = new AppConnector({
       appId,
       folder: this.#folder,
       activator: this.#activator,
@@ -119,7 +119,7 @@ export class McpApps implements ToolApps, AsyncDisposable {
       limits: this.#limits,
       signal: this.#disposal.signal,
     });
-    this.#connectors.set(appId, link);
-    return link;
+    this.#connectors.set(appId, connector);
+    return connector;
   }
 }

@@ -1,29 +1,29 @@
-/** What an app may take of the daemon, in bytes, milliseconds and pieces. */
+/** Limits on the daemon's resources per app, in bytes, milliseconds and counts. */
 export interface McpLimits {
-  /** Of one line, without its end. A longer one closes the connection. */
+  /** Length of one line without its line end. A longer line closes the connection. */
   readonly frameBytesMax: number;
-  /** What may wait to be written to an app that does not read. */
+  /** Outgoing data that may be buffered for an app that does not read. */
   readonly outgoingBytesMax: number;
   readonly callTimeoutMs: number;
-  /** Of `tools/list`, with all its pages. */
+  /** Time limit of `tools/list` with all its pages. */
   readonly listTimeoutMs: number;
-  /** For the answer to `server/discover`; silence means the era before it. */
+  /** Time limit for the answer to `server/discover`; an app that does not answer is treated as older. */
   readonly probeTimeoutMs: number;
-  /** For the answer to `initialize`, and for the subscription to changes. */
+  /** Time limit for the answer to `initialize`, and for the subscription to changes. */
   readonly handshakeTimeoutMs: number;
-  /** From the wish to start an app to a socket that takes connections. */
+  /** Time from the start request until the socket accepts connections. */
   readonly activationTimeoutMs: number;
-  /** Without a call; then the connection is closed, and opened again on demand. */
+  /** An idle connection is closed after this time, and opened again on demand. */
   readonly idleTimeoutMs: number;
   readonly callsMax: number;
   readonly pagesMax: number;
   readonly toolsMax: number;
-  /** Content blocks of one result. */
+  /** Content blocks in one result. */
   readonly blocksMax: number;
-  /** Notifications, requests and answers that nobody waits for, in a second; and at once. */
+  /** Rate limit for notifications, requests and unexpected answers: messages per second, and at once. */
   readonly unsolicitedPerSecond: number;
   readonly unsolicitedBurst: number;
-  /** Failures in a row after which an app is left alone for `backoffMs`, doubled each time. */
+  /** After this many failures in a row an app is not called for `backoffMs`, doubled with each further failure. */
   readonly failuresBeforeBackoff: number;
   readonly backoffMs: number;
   readonly backoffMsMax: number;
@@ -33,15 +33,15 @@ const MIB = 1024 * 1024;
 
 export const defaultMcpLimits: McpLimits = {
   frameBytesMax: 4 * MIB,
-  // A few calls at their largest: arguments are far smaller than results.
+  // Enough for a few of the largest calls: arguments are far smaller than results.
   outgoingBytesMax: 8 * MIB,
   callTimeoutMs: 60_000,
   listTimeoutMs: 10_000,
-  // An app that was only just started, on a busy machine, answers within one.
+  // An app that was just started on a busy machine answers within one second.
   probeTimeoutMs: 3_000,
   handshakeTimeoutMs: 10_000,
   activationTimeoutMs: 10_000,
-  // Longer than a conversation pauses, shorter than an app should be kept from ending itself.
+  // Longer than the pauses of a conversation, short enough that an idle app can exit.
   idleTimeoutMs: 5 * 60_000,
   callsMax: 32,
   pagesMax: 64,

@@ -1,21 +1,21 @@
-/** A message that is JSON-RPC, and made to keep its reader busy. */
+/** A JSON-RPC message that would take too long to process. */
 export class MessageBoundsError extends Error {}
 
-/** Deeper than any result means something, and far above what recursive code can walk. */
+/** Deeper than any useful result, and far below the stack limit of recursive code. */
 const DEPTH_MAX = 100;
 
 /**
- * Values outside structuredContent, which nobody looks into on the way. The SDK's schemas take about 10 µs
- * for each that is wrong, so that 4 MiB of zeros in place of content blocks would cost half a minute.
+ * Limit on values outside structuredContent, whose content is not validated. The SDK's schemas take about 10 µs per
+ * invalid value, so 4 MiB of zeros in place of content blocks would take half a minute.
  */
 const CHECKED_VALUES_MAX = 50_000;
 
-/** As JSON, however nested, a shorter line is read within some milliseconds. */
+/** JSON.parse reads a shorter line within a few milliseconds, however nested it is. */
 const HARMLESS_CHARS = 64 * 1024;
 
 /**
- * Throws MessageBoundsError for a line that is nested too deep, before it is made into values: four megabytes
- * of brackets take JSON.parse the better part of a second, and this a millisecond.
+ * Throws MessageBoundsError for a line that is nested too deeply, before it is parsed: JSON.parse takes most of a
+ * second for four megabytes of brackets, this check a millisecond.
  */
 export function checkNesting(line: string): void {
   if (line.length <= HARMLESS_CHARS) return;
@@ -32,7 +32,7 @@ export function checkNesting(line: string): void {
 const [QUOTE, ARRAY, ARRAY_END, OBJECT, OBJECT_END] = [0x22, 0x5b, 0x5d, 0x7b, 0x7d];
 const BACKSLASH = 0x5c;
 
-/** Where its closing quote is; behind the line where there is none. */
+/** Returns the index of the closing quote, or the length of the line if there is none. */
 function findStringEnd(line: string, start: number): number {
   for (let end = line.indexOf('"', start + 1); end !== -1; end = line.indexOf('"', end + 1)) {
     let backslashes = 0;
@@ -42,7 +42,7 @@ function findStringEnd(line: string, start: number): number {
   return line.length;
 }
 
-/** Throws MessageBoundsError. Walks without recursion, and stops at the first excess. */
+/** Throws MessageBoundsError at the first excess. Does not use recursion. */
 export function checkBounds(message: object, blocksMax: number): void {
   const result = "result" in message ? message.result : undefined;
   const free =

@@ -1,8 +1,8 @@
 import { connect, type Socket } from "node:net";
 
 /**
- * A connection to the socket at `path`; undefined: nobody listens there just now (no such socket, one that
- * was left behind, a full queue). Rejects with the signal's reason.
+ * Connects to the socket at `path`. Resolves to undefined if no process listens there now (no such socket, a socket
+ * left behind, a full backlog). Rejects with the signal's reason.
  */
 export function openSocket(path: string, signal: AbortSignal): Promise<Socket | undefined> {
   return new Promise((resolve, reject) => {
@@ -23,7 +23,7 @@ export function openSocket(path: string, signal: AbortSignal): Promise<Socket | 
     const onConnect = () => settle(() => resolve(socket));
     signal.addEventListener("abort", onAbort, { once: true });
     socket.once("connect", onConnect);
-    // Stays: a socket whose error nobody listens to ends the process.
+    // This listener stays: an "error" event without a listener would end the process.
     socket.on("error", () => settle(() => resolve(undefined)));
   });
 }

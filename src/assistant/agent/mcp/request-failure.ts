@@ -2,7 +2,7 @@ import { ProtocolError, SdkError, SdkErrorCode } from "@modelcontextprotocol/cli
 import { ToolAppError } from "../tool-apps.ts";
 import { sanitizeMessage } from "./sanitize-message.ts";
 
-/** What went wrong with a request to an app, from what the SDK threw. */
+/** Converts an SDK error of a request to an app into a ToolAppError. */
 export function toRequestFailure(appId: string, error: unknown): ToolAppError {
   if (error instanceof ToolAppError) return error;
   if (error instanceof ProtocolError) {
@@ -20,17 +20,17 @@ export function toRequestFailure(appId: string, error: unknown): ToolAppError {
       case SdkErrorCode.UnsupportedResultType:
         return new ToolAppError(
           "tool_error",
-          `${appId} asks for more input in place of an answer, which this assistant does not give`,
+          `${appId} asks for more input instead of answering, which this assistant does not support`,
           { cause: error },
         );
       default:
     }
   }
-  const message = `${appId} answered with what is no result of this request`;
+  const message = `${appId} sent an answer that is not a valid result of this request`;
   return new ToolAppError("bad_result", message, { cause: error });
 }
 
 export function connectionLostError(appId: string, cause?: unknown): ToolAppError {
-  const message = `${appId} closed the connection before it answered; whether the tool ran is not known`;
+  const message = `${appId} closed the connection before it answered; it is unknown whether the tool ran`;
   return new ToolAppError("transport_closed", message, { cause });
 }

@@ -1,13 +1,13 @@
 const MESSAGE_CHARS_MAX = 500;
 
-/** An app's own words, fit to stand in an error: one line, without control characters, and not long. */
+/** Makes a text from an app safe for an error message: one short line without control characters. */
 export function sanitizeMessage(text: string): string {
-  // Cut first: what follows would walk through megabytes.
+  // Cut first, so that the expression does not scan megabytes.
   const line = text
     .slice(0, 4 * MESSAGE_CHARS_MAX)
     .replaceAll(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\s]+/gu, " ")
     .trim();
   if (line.length <= MESSAGE_CHARS_MAX) return line;
-  // Not through the middle of a character that takes two.
+  // Does not leave half a surrogate pair.
   return `${line.slice(0, MESSAGE_CHARS_MAX - 1).replace(/[\uD800-\uDBFF]$/, "")}…`;
 }

@@ -3,15 +3,15 @@ import { lstat, mkdir } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { ToolAppError } from "../tool-apps.ts";
 
-/** sockaddr_un.sun_path of Linux, without its closing zero. */
+/** sockaddr_un.sun_path of Linux, without its terminating zero. */
 const SOCKET_PATH_BYTES_MAX = 107;
 
-/** Letters, digits, `_`, `-` in parts between dots: nothing that leads out of a folder. */
+/** Letters, digits, `_`, `-` in parts between dots; this excludes paths out of the folder. */
 const appIdPattern = /^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$/;
 
 /**
- * The folder where apps have their sockets. Whoever may write there may answer in an app's name, so it has to
- * be this user's alone, and so has each socket: Node does not tell who is at the other end of a connection.
+ * The folder of the apps' sockets. A user who can write there can answer in an app's name, so the folder and each
+ * socket must belong to this user alone: Node cannot report the peer of a connection.
  */
 export class SocketFolder {
   readonly path: string;
@@ -22,35 +22,35 @@ export class SocketFolder {
     this.#userId = userId;
   }
 
-  /** Makes it where it is not there, and the folder above it. Rejects with ToolAppError `app_unavailable`. */
+  /** Creates the folder and its parent if they are missing. Rejects with ToolAppError `app_unavailable`. */
   async ensure(): Promise<void> {
     try {
-      // Above it stands what the session has, which is not ours to make.
+      // The folders above belong to the session and are not created here.
       for (const folder of [dirname(this.path), this.path]) await makeFolder(folder);
     } catch (error) {
-      throw unavailableError("the folder of the apps' sockets cannot be made", error);
+      throw unavailableError("the folder of the apps' sockets cannot be created", error);
     }
     await this.#checkFolder();
   }
 
   /**
-   * The path of the app's socket, and whether there is one. Rejects with ToolAppError `app_unavailable` where
-   * the folder or the socket is not this user's alone, or the id cannot name a socket.
+   * Returns the path of the app's socket, and if it exists. Rejects with ToolAppError `app_unavailable` if the
+   * folder or the socket does not belong to this user alone, or the id cannot be a socket name.
    */
   async find(appId: string): Promise<{ readonly path: string; readonly isThere: boolean }> {
     const path = join(this.path, `${appId}.sock`);
     if (!appIdPattern.test(appId) || Buffer.byteLength(path) > SOCKET_PATH_BYTES_MAX) {
       throw unavailableError(
-        "the app's id cannot be the name of a socket: too long, or not in a-z.0-9",
+        "the app's id cannot be a socket name: it is too long, or has characters other than a-z, 0-9, _, - and dots",
       );
     }
     await this.#checkFolder();
     const stats = await lstatIfPresent(path);
     if (!stats) return { path, isThere: false };
     if (!stats.isSocket())
-      throw unavailableError(`what stands in the place of ${appId} is no socket`);
+      throw unavailableError(`the file of the socket of ${appId} is not a socket`);
     if (stats.uid !== this.#userId)
-      throw unavailableError(`the socket of ${appId} is another user's`);
+      throw unavailableError(`the socket of ${appId} belongs to another user`);
     return { path, isThere: true };
   }
 
@@ -62,7 +62,7 @@ export class SocketFolder {
     }
     if ((stats.mode & 0o077) !== 0) {
       throw unavailableError(
-        "the folder of the apps' sockets is open to others: give it mode 0700",
+        "the folder of the apps' sockets is accessible to other users: give it mode 0700",
       );
     }
   }

@@ -15,74 +15,72 @@ import { FrameSplitter, FrameTooLargeError } from "./frame-splitter.ts";
 import type { McpLimits } from "./mcp-limits.ts";
 import { checkBounds, checkNesting, MessageBoundsError } from "./message-bounds.ts";
 
+interface SocketTransportOptions {
+  readonly appId: string;
+  readonly socket: Socket;
+  readonly clock: Clock;
+  readonly limits: McpLimits;
+  /** Called once, whichever side closed the connection. */
+  readonly onEnded: () => void;
+}
+
 /**
- * MCP over one connection: JSON-RPC, a message a line. What is no message, or too much of one, ends the
- * connection, since nothing that comes after it can be trusted to be whole; `endedBy` has the reason then.
+ * MCP over one connection: JSON-RPC with one message per line. An invalid or too large message closes the
+ * connection, because the rest of the stream cannot be trusted; `closeReason` has the reason then.
  */
 export class SocketTransport implements Transport {
   onclose?: () => void;
   onerror?: (error: Error) => void;
   onmessage?: (message: JSONRPCMessage) => void;
 
-  readonly #appId: string;
-  readonly #onEnded: () => void;
-  readonly #socket: Socket;
-  readonly #limits: McpLimits;
+  readonly #options: SocketTransportOptions;
   readonly #splitter: FrameSplitter;
-  /** What the app may say that nobody asked it for. */
+  /** Limits messages that are not answers to pending requests. */
   readonly #unsolicited: TokenBucket;
   /** Requests that were sent and neither answered nor cancelled. */
   readonly #pendingRequests = new Set<RequestId>();
   #isClosed = false;
   #closeReason: ToolAppError | undefined;
 
-  /** Takes the socket over: connected, and not read from yet. */
-  constructor(options: {
-    readonly appId: string;
-    readonly socket: Socket;
-    readonly clock: Clock;
-    readonly limits: McpLimits;
-    /** Whoever closed it. */
-    readonly onEnded: () => void;
-  }) {
-    this.#appId = options.appId;
-    this.#onEnded = options.onEnded;
-    this.#socket = options.socket;
-    this.#limits = options.limits;
+  /** Takes ownership of a connected socket that has not been read from yet. */
+  constructor(options: SocketTransportOptions) {
+    this.#options = options;
     this.#splitter = new FrameSplitter(options.limits.frameBytesMax);
     const { unsolicitedPerSecond: perSecond, unsolicitedBurst: burst } = options.limits;
     this.#unsolicited = new TokenBucket({ perSecond, burst }, options.clock);
-    this.#socket.on("error", () => {}); // followed by "close", which says it all
-    this.#socket.once("close", () => this.#finishClose());
+    this.#options.socket.on("error", () => {}); // "close" follows and is handled below
+    this.#options.socket.once("close", () => this.#finishClose());
   }
 
-  /** Why this side closed; undefined while it is open, and where the app did, or `close`. */
+  /** The reason why this side closed; undefined while it is open, or if the app or `close` closed it. */
   get closeReason(): ToolAppError | undefined {
     return this.#closeReason;
   }
 
   get isClosed(): boolean {
-    return this.#isClosed || this.#socket.destroyed;
+    return this.#isClosed || this.#options.socket.destroyed;
   }
 
   async start(): Promise<void> {
-    if (this.isClosed) throw new SdkError(SdkErrorCode.NotConnected, "the app has closed");
-    this.#socket.on("data", (chunk: Buffer) => this.#read(chunk));
+    if (this.isClosed)
+      throw new SdkError(SdkErrorCode.NotConnected, "the app has closed the connection");
+    this.#options.socket.on("data", (chunk: Buffer) => this.#read(chunk));
   }
 
-  /** Resolves when it was handed to the system, or waits in a bounded queue. */
+  /** Resolves when the message was written, or is in a bounded queue. */
   async send(message: JSONRPCMessage): Promise<void> {
-    if (this.isClosed) throw new SdkError(SdkErrorCode.NotConnected, "the app has closed");
+    if (this.isClosed)
+      throw new SdkError(SdkErrorCode.NotConnected, "the app has closed the connection");
     this.#trackRequest(message);
-    this.#socket.write(serializeMessage(message));
-    if (this.#socket.writableLength > this.#limits.outgoingBytesMax) {
-      this.#fail("transport_closed", "does not read what is sent to it");
-      throw new SdkError(SdkErrorCode.SendFailed, "the app does not read");
+    this.#options.socket.write(serializeMessage(message));
+    if (this.#options.socket.writableLength > this.#options.limits.outgoingBytesMax) {
+      this.#fail("transport_closed", "does not read its messages");
+      throw new SdkError(SdkErrorCode.SendFailed, "the app does not read its messages");
     }
   }
 
   async close(): Promise<void> {
-    this.#socket.destroy();
+    this.#options.socket.destroy();
     this.#finishClose();
   }
 
@@ -94,7 +92,7 @@ export class SocketTransport implements Transport {
       }
     } catch (error) {
       if (error instanceof FrameTooLargeError) {
-        const mib = this.#limits.frameBytesMax / 1024 / 1024;
+        const mib = this.#options.limits.frameBytesMax / 1024 / 1024;
         this.#fail("result_too_large", `sent a line of more than ${mib} MiB`);
       } else {
         this.#fail("bad_result", "sent a line that is not UTF-8");
@@ -108,18 +106,18 @@ export class SocketTransport implements Transport {
       checkNesting(line);
       const value: unknown = JSON.parse(line);
       if (Array.isArray(value)) {
-        this.#fail("bad_result", "sent a batch, which MCP does not have");
+        this.#fail("bad_result", "sent a batch, which MCP does not allow");
         return;
       }
       if (typeof value === "object" && value !== null) {
-        checkBounds(value, this.#limits.blocksMax);
+        checkBounds(value, this.#options.limits.blocksMax);
       }
       message = parseJSONRPCMessage(value);
     } catch (error) {
       const what =
         error instanceof MessageBoundsError
           ? `sent ${error.message}`
-          : "sent a line that is no message of JSON-RPC";
+          : "sent a line that is not a JSON-RPC message";
       this.#fail("bad_result", what);
       return;
     }
@@ -127,19 +125,19 @@ export class SocketTransport implements Transport {
     const id = "id" in message ? message.id : undefined;
     const isSolicited = isAnswer && id !== undefined && this.#pendingRequests.delete(id);
     if (!isSolicited && !this.#unsolicited.tryConsume()) {
-      const { unsolicitedPerSecond: unaskedPerSecond } = this.#limits;
+      const { unsolicitedPerSecond } = this.#options.limits;
       this.#fail(
         "transport_closed",
-        `sent more than ${unaskedPerSecond} messages in a second that nobody asked for`,
+        `sent more than ${unsolicitedPerSecond} unsolicited messages in a second`,
       );
       return;
     }
-    // Late answers, and those with an id that was never sent.
+    // Ignores late answers and answers with unknown ids.
     if (isAnswer && !isSolicited) return;
     try {
       this.onmessage?.(message);
     } catch {
-      this.#fail("bad_result", "sent a message that MCP does not have");
+      this.#fail("bad_result", "sent a message that is not part of MCP");
     }
   }
 
@@ -159,9 +157,9 @@ export class SocketTransport implements Transport {
   #fail(code: ToolAppError["code"], what: string): void {
     this.#closeReason ??= new ToolAppError(
       code,
-      `${this.#appId} ${what}: the connection was closed`,
+      `${this.#options.appId} ${what}: the connection was closed`,
     );
-    this.#socket.destroy();
+    this.#options.socket.destroy();
     this.#finishClose();
   }
 
@@ -171,6 +169,6 @@ export class SocketTransport implements Transport {
     this.#splitter.clear();
     this.#pendingRequests.clear();
     this.onclose?.();
-    this.#onEnded();
+    this.#options.onEnded();
   }
 }

@@ -1,15 +1,15 @@
 import type { CallerApp } from "../../caller.ts";
 
 /**
- * The app that a process runs as, by the systemd unit it was started in, from the text of its
- * `/proc/<pid>/cgroup`. Undefined for units that are no app's.
+ * Returns the app that a process belongs to, found by its systemd unit in the text of its `/proc/<pid>/cgroup`.
+ * Undefined if no unit belongs to an app.
  *
- * Desktops name units `app[-<launcher>]-<app id>-<random>.scope` and `app[-<launcher>]-<app id>[@<random>].service`,
- * with every - of a part written as \x2d; snapd names them `snap.<name>.<app>…`.
+ * Desktops name units `app[-<launcher>]-<app id>-<random>.scope` and `app[-<launcher>]-<app
+ * id>[@<random>].service`, with every - of a part written as \x2d; snapd names them `snap.<name>.<app>…`.
  */
 export function parseCgroupApp(text: string): CallerApp | undefined {
   const path = getSystemdPath(text);
-  // The innermost unit, since an app may start others.
+  // The innermost unit counts, because an app may start other units.
   for (const unit of path.split("/").toReversed()) {
     const snap = parseSnapName(unit);
     if (snap !== undefined) return { id: snap, kind: "snap" };
@@ -19,19 +19,19 @@ export function parseCgroupApp(text: string): CallerApp | undefined {
   return undefined;
 }
 
-/** Whether the unit is one of those that flatpak starts its apps in: `app-flatpak-<app id>-<pid>.scope`. */
+/** Returns the app id if the unit is one that flatpak starts its apps in: `app-flatpak-<app id>-<pid>.scope`. */
 export function parseCgroupFlatpak(text: string): string | undefined {
   const units = getSystemdPath(text).split("/").toReversed();
   const unit = units.find((name) => name.startsWith("app-flatpak-"));
   return unit === undefined ? undefined : parseUnitAppId(unit);
 }
 
-/** The name of a snap, from a security label or a unit: `snap.firefox.firefox (enforce)`. */
+/** Returns the name of a snap from a security label or a unit: `snap.firefox.firefox (enforce)`. */
 export function parseSnapName(label: string): string | undefined {
   return /^snap\.([a-z0-9][a-z0-9-]*(?:_[a-z0-9]+)?)\.[A-Za-z0-9]/.exec(label)?.[1];
 }
 
-/** Of the one hierarchy, or of systemd's own where there are several. */
+/** The path in the unified hierarchy, or in systemd's own hierarchy of cgroup v1. */
 function getSystemdPath(text: string): string {
   const lines = text.split("\n");
   const line =

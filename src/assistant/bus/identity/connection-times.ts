@@ -1,28 +1,29 @@
 import { uptime } from "node:os";
 import type { ProcessFiles } from "./process-files.ts";
 
-/** USER_HZ, in which the kernel tells start times to programs whatever its own ticks are. */
+/** USER_HZ, the unit of start times in /proc, independent of the kernel's own ticks. */
 const TICK_MS = 10;
-/** Both times are cut to a tick. */
+/** Both times are rounded down to a tick. */
 const SLACK_MS = 50;
-/** Beyond this, the clock of the machine is not the one that start times are of. */
+/** A larger difference means that start times use another clock than os.uptime(). */
 const AGREEMENT_MS = 2_000;
 
 /**
- * By when each connection was on the bus at the latest. A child can hold a connection whose process has ended,
- * until the id that the bus tells is another process's: that one started after the connection was made.
+ * The latest time at which each connection was made. A child can keep a connection open after its process has
+ * ended, and the process id that the bus reports can then be reused. Such a new process started after the
+ * connection was made.
  */
 export class ConnectionTimes {
   readonly #nowMs: () => number;
   readonly #seenMs = new Map<string, number>();
   #watchedFromMs: number | undefined;
 
-  /** Milliseconds since the boot. */
+  /** `nowMs` returns milliseconds since boot. */
   constructor(nowMs: () => number = () => uptime() * 1_000) {
     this.#nowMs = nowMs;
   }
 
-  /** From now on `came` and `left` are told of everybody. */
+  /** From now on every connect and disconnect is recorded. */
   startRecording(): void {
     this.#watchedFromMs = this.#nowMs();
   }
@@ -35,14 +36,14 @@ export class ConnectionTimes {
     this.#seenMs.delete(connection);
   }
 
-  /** Whether a process that started then (`startTime`) is too young to have made this connection. */
+  /** Returns true if a process with this start time is too young to have made the connection. */
   async isTooYoung(connection: string, startTime: string, files: ProcessFiles): Promise<boolean> {
     const byMs = this.#seenMs.get(connection) ?? this.#watchedFromMs;
     if (byMs === undefined || Number(startTime) * TICK_MS <= byMs + SLACK_MS) return false;
     return await this.#isClockConsistent(files);
   }
 
-  /** Not in a container that makes up how long the machine is up. */
+  /** False in a container that reports another uptime than the kernel uses for start times. */
   async #isClockConsistent(files: ProcessFiles): Promise<boolean> {
     const own = await files.startTime(process.pid);
     if (own === undefined) return true;

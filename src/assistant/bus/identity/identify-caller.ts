@@ -12,15 +12,15 @@ import type { ProcessFiles } from "./process-files.ts";
 interface ConnectionCredentials {
   readonly uid: number | undefined;
   readonly pid: number | undefined;
-  /** Open; newer buses give it, and it stands for that one process whatever becomes of its id. */
+  /** An open pidfd, which newer buses send. It refers to that one process even if its id is reused. */
   readonly pidfd: number | undefined;
   readonly label: string;
 }
 
 /**
- * Who a connection is. Throws BusFault `AccessDenied` for another user's, and for a process that ended before
- * it could be looked at: what it was, a sandboxed app perhaps, nobody can tell any more. BusCallError where
- * the bus does not answer.
+ * Identifies the process behind a connection. Throws BusReplyError `AccessDenied` for a process of another user,
+ * and for one that ended before it could be identified, because it may have been a sandboxed app. Throws
+ * BusCallError if the bus does not answer.
  */
 export async function identifyCaller(
   connection: string,
@@ -37,16 +37,13 @@ export async function identifyCaller(
   const { uid, pid, pidfd, label } = parseCredentials(answer);
   try {
     if (uid !== options.uid) {
-      throw new BusReplyError(
-        "AccessDenied",
-        "the companion serves the user whom it runs for, and nobody else",
-      );
+      throw new BusReplyError("AccessDenied", "the companion serves only the user that it runs as");
     }
     if (pid === undefined) return { connection, pid, app: undefined };
     const before = await readProcessIdentity(files, pid, pidfd);
     const app = await identifyProcessApp(files, pid, label);
     const after = await readProcessIdentity(files, pid, pidfd);
-    // Without a pidfd: the connection is there still, and was not made before that process was.
+    // Without a pidfd, the connection must still exist and must be younger than the process.
     const isThere =
       pidfd !== undefined ||
       (before !== undefined &&
@@ -64,7 +61,7 @@ export async function identifyCaller(
   }
 }
 
-/** The same before and after: it was one process all the time. Undefined: it is gone. */
+/** The same value before and after means that it was the same process. Undefined: the process has ended. */
 async function readProcessIdentity(
   files: ProcessFiles,
   pid: number,
@@ -91,7 +88,7 @@ function getNumber(given: BusDictionary, name: string): number | undefined {
   return typeof value === "number" ? value : undefined;
 }
 
-/** It ends with a NUL. */
+/** The bytes end with a NUL. */
 function decodeBytes(bytes: readonly BusValue[]): string {
   const numbers = bytes.filter((byte) => typeof byte === "number");
   return Buffer.from(numbers).toString("utf8").replace(/\0$/, "");

@@ -2,13 +2,13 @@ import type { CallerApp } from "../../caller.ts";
 import { parseCgroupApp, parseCgroupFlatpak, parseSnapName } from "./cgroup-app.ts";
 import type { ProcessFiles } from "./process-files.ts";
 
-/** Of a sandbox that does not say what app it is. */
+/** App id for a sandbox that does not name its app. */
 const UNNAMED_FLATPAK = "flatpak";
 
 /**
- * The app that a process is, as far as the system vouches for it: first the sandboxes, which it cannot
- * leave, then the unit it was started in. `label` is what the bus has of the security module. Rejects where it
- * cannot be found out now: then it is nobody's.
+ * Returns the app of a process as far as the system confirms it: first by the sandbox, which the process cannot
+ * leave, then by the systemd unit that it was started in. `label` is the security label that the bus reports.
+ * Rejects if the app cannot be determined now; the caller is then refused.
  */
 export async function identifyProcessApp(
   files: ProcessFiles,
@@ -21,7 +21,7 @@ export async function identifyProcessApp(
   if (flatpak.kind === "odd")
     return { id: parseCgroupFlatpak(cgroup) ?? UNNAMED_FLATPAK, kind: "flatpak" };
   if (flatpak.kind === "hidden") {
-    // A process can hide its root from others. One that flatpak started stays what it is.
+    // A process can hide its root directory from others. If flatpak started it, its unit still shows that.
     const id = parseCgroupFlatpak(cgroup);
     if (id !== undefined) return { id, kind: "flatpak" };
   }
@@ -29,7 +29,7 @@ export async function identifyProcessApp(
   return snap === undefined ? parseCgroupApp(cgroup) : { id: snap, kind: "snap" };
 }
 
-/** `name=` of `[Application]`. A sandbox without an app in it is one all the same. */
+/** Reads `name=` of `[Application]`. A sandbox without a name still counts as one. */
 function parseFlatpakName(text: string): string {
   const section = /^\[Application\]$([\s\S]*?)(?=^\[|(?![\s\S]))/m.exec(text)?.[1] ?? "";
   const name = /^name=(.+)$/m.exec(section)?.[1]?.trim();

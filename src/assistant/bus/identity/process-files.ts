@@ -1,14 +1,14 @@
 import { constants } from "node:fs";
 import { open, readFile } from "node:fs/promises";
 
-/** What is read of one file of a process; more of it is no file that the system wrote. */
+/** Read limit per file; files that the system writes are shorter. */
 const FILE_BYTES_MAX = 64 * 1024;
 
 export type FlatpakInfo =
   | { readonly kind: "none" | "hidden" | "odd" }
   | { readonly kind: "flatpak"; readonly text: string };
 
-/** What /proc tells about processes. `root` is that of the machine but for tests. */
+/** Reads facts about processes from /proc. Only tests set `root`. */
 export class ProcessFiles {
   readonly #root: string;
 
@@ -17,37 +17,37 @@ export class ProcessFiles {
   }
 
   /**
-   * When the process started, in ticks since the boot; with its id it names a process for good. Undefined:
-   * there is none.
+   * Returns the start time in ticks since boot, which together with the id identifies a process uniquely. Undefined
+   * if there is no such process.
    */
   async startTime(pid: number): Promise<string | undefined> {
     const stat = await readFile(`${this.#root}/${pid}/stat`, "utf8").catch(() => undefined);
-    // The name of the program stands in brackets, and may itself hold brackets and blanks.
+    // The program name is in parentheses and may itself contain parentheses and spaces.
     const fields = stat?.slice(stat.lastIndexOf(")") + 2).split(" ");
     return fields?.[0] === "Z" ? undefined : fields?.[19];
   }
 
-  /** The process that a pidfd of this process stands for, while it lives. */
+  /** Returns the process id of a pidfd of this process, while that process lives. */
   async pidOfPidfd(fd: number): Promise<number | undefined> {
     const info = await readFile(`${this.#root}/self/fdinfo/${fd}`, "utf8").catch(() => "");
     const pid = Number(/^Pid:\s*(-?\d+)$/m.exec(info)?.[1]);
     return pid > 0 ? pid : undefined;
   }
 
-  /** "" where there is none. Rejects where this process has run out of descriptors or memory. */
+  /** Returns "" if there is none. Rejects if this process has run out of descriptors or memory. */
   async cgroup(pid: number): Promise<string> {
     return await readTextIfPresent(`${this.#root}/${pid}/cgroup`);
   }
 
-  /** The label of the security module; "" where there is none. Rejects as `cgroup`. */
+  /** Returns the label of the security module; "" if there is none. Rejects like `cgroup`. */
   async securityLabel(pid: number): Promise<string> {
     return await readTextIfPresent(`${this.#root}/${pid}/attr/current`);
   }
 
   /**
-   * Flatpak's description of the sandbox that the process is in; hidden: it cannot be told whether there is one;
-   * odd: something else stands in its place, which nothing but a process that hides its sandbox has. Rejects
-   * with what the system says of anything else: out of descriptors, say, nobody is outside of a sandbox.
+   * Returns flatpak's description of the process's sandbox. hidden: it is unknown if there is one. odd: the file is
+   * not a regular file, which happens only if a process hides its sandbox. Rejects with any other system error:
+   * running out of descriptors, for example, must not make a process look unsandboxed.
    */
   async flatpakInfo(pid: number): Promise<FlatpakInfo> {
     try {
@@ -61,7 +61,7 @@ export class ProcessFiles {
       const code = error instanceof Error && "code" in error ? error.code : undefined;
       if (code === "ENOENT" || code === "ENOTDIR" || code === "ESRCH") return { kind: "none" };
       if (code === "EACCES" || code === "EPERM") return { kind: "hidden" };
-      // A link; a socket or a device that nobody listens at.
+      // The file is a link, or a socket or device without a listener.
       if (code === "ELOOP" || code === "ENXIO") return { kind: "odd" };
       throw error;
     }

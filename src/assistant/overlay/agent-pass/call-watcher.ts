@@ -1,8 +1,8 @@
 import type { AgentService, ConfirmationSpec } from "../../agent/port.ts";
 
 /**
- * What the agent tells of calls of one tool from before one is asked for: its number is only known afterwards,
- * and by then everybody may have been asked, and somebody have answered.
+ * Records the agent's events for calls of one tool. It is created before the call is requested, because the call's
+ * id is known only afterwards, and by then listeners may have been notified and another frontend may have answered.
  */
 export class CallWatcher implements Disposable {
   readonly #tool: { readonly appId: string; readonly tool: string };
@@ -23,7 +23,7 @@ export class CallWatcher implements Disposable {
     });
   }
 
-  /** As everybody was asked; undefined: nobody has been. */
+  /** The spec that the listeners received; undefined if the call does not wait for confirmation. */
   spec(callId: number): ConfirmationSpec | undefined {
     return this.#specs.get(callId);
   }
@@ -32,7 +32,7 @@ export class CallWatcher implements Disposable {
     return this.#resolved.has(callId);
   }
 
-  /** Calls back once, when somebody has answered or the time is up. */
+  /** Calls back once, when the call has been answered or has expired. */
   onResolved(callId: number, callback: () => void): void {
     this.#waiting.set(callId, callback);
   }

@@ -2,12 +2,12 @@ import type { JsonObject } from "../../agent/port.ts";
 import type { Guide } from "../../inference/service-port.ts";
 import type { ToolCandidate } from "./tool-candidates.ts";
 
-/** What the model answers where it wants no tool, or none any more. */
+/** The model's answer if it needs no further tool. */
 export const NO_TOOL = "none";
 
 /**
- * One object: a tool's name and its arguments, or `none`. The arguments of tools in `enforced` meet their schemas;
- * those of the others are any object, which the agent checks anyway.
+ * Builds the guide for one object: a tool's name and its arguments, or `none`. For tools in `enforced` the
+ * arguments follow the schema; for the others they are any object, which the agent validates.
  */
 export function buildChoiceGuide(
   candidates: readonly ToolCandidate[],
@@ -34,7 +34,7 @@ export function buildChoiceGuide(
   return { kind: "json_schema", name: "next_call", schema, strict: true };
 }
 
-/** With an `$id` a schema keeps its references to parts of itself wherever it stands; tools give none of their own. */
+/** The `$id` keeps internal references valid inside the larger schema; schemas of tools have no `$id` of their own. */
 function embedSchema(schema: JsonObject, index: number): JsonObject {
   const { $schema: _, ...rest } = schema;
   return { $id: `https://tools.invalid/${index}`, ...rest };

@@ -3,24 +3,24 @@ import { describeArguments } from "./describe-arguments.ts";
 import { escapeLine, escapeText, truncateText } from "./escape-text.ts";
 import type { ToolCandidate } from "./tool-candidates.ts";
 
-/** One step that is over, as the model is told of it. */
+/** A completed step as it is shown to the model. */
 export interface PastStep {
-  /** What it chose, as JSON; undefined: what it wrote was no choice. */
+  /** The model's choice as JSON; undefined if its output was not a valid choice. */
   readonly choice: string | undefined;
   readonly outcome: string;
 }
 
 export interface ChoicePrompt {
   readonly userPrompt: string;
-  /** "" for nothing. */
+  /** The passages that search found; "" if there are none. */
   readonly context: string;
   readonly candidates: readonly ToolCandidate[];
   readonly past: readonly PastStep[];
-  /** Of this turn; nobody outside can know it. */
+  /** A random code for this turn, which no text from outside can contain. */
   readonly boundary: string;
 }
 
-/** How much of each part is shown, in characters. */
+/** The most characters of each part that are shown. */
 export interface PromptSizes {
   readonly tools: number;
   readonly userPrompt: number;
@@ -28,7 +28,7 @@ export interface PromptSizes {
   readonly outcome: number;
 }
 
-/** From the first that a model's context may have room for to the last that is tried. */
+/** Tried from the first to the last until the prompt fits the model's context. */
 export const promptSizes: readonly PromptSizes[] = [
   { tools: 8, userPrompt: 8_000, context: 6_000, outcome: 4_000 },
   { tools: 4, userPrompt: 2_000, context: 1_000, outcome: 800 },
@@ -37,21 +37,21 @@ export const promptSizes: readonly PromptSizes[] = [
 const DESCRIPTION_CHARS_MAX = 300;
 
 /**
- * What is asked of the model. Everything that somebody has written stands in a block between two lines with the
- * turn's boundary, and is called data, except the wish. What is the same in each step of a turn comes first, so that the
- * engine reads it once.
+ * Builds the messages for the model. Each text from outside is in a block between two lines with the turn's
+ * boundary, and the instructions call all blocks data, except the user's request. The parts that are equal in all
+ * steps of a turn come first, so that the engine can reuse its prompt cache.
  */
 export function buildChoiceMessages(
   prompt: ChoicePrompt,
   sizes: PromptSizes,
 ): readonly ChatMessage[] {
-  const { userPrompt: wish, context: found, candidates, past } = prompt;
+  const { userPrompt, context, candidates, past } = prompt;
   const block = (name: string, text: string, charsMax: number) =>
     quoteBlock({ name, text: truncateText(text, charsMax), boundary: prompt.boundary });
   const parts = [
     `Blocks of this conversation begin and end with a line that has the code ${prompt.boundary}.`,
-    block("wish", wish, sizes.userPrompt),
-    ...(found === "" ? [] : [block("found", found, sizes.context)]),
+    block("wish", userPrompt, sizes.userPrompt),
+    ...(context === "" ? [] : [block("found", context, sizes.context)]),
     ...past.flatMap(({ choice, outcome }, index) => [
       ...(choice === undefined ? [] : [block(`call ${index + 1}`, choice, sizes.outcome)]),
       block(`outcome ${index + 1}`, outcome, sizes.outcome),
@@ -79,7 +79,10 @@ function buildInstructions(candidates: readonly ToolCandidate[]): string {
   ].join("\n\n");
 }
 
-/** No text gets out of its block: the one line that could end it has the boundary, and that is taken out of it. */
+/**
+ * Quotes a text so that it cannot end its block: the closing line contains the boundary, which is removed from the
+ * text.
+ */
 function quoteBlock(block: {
   readonly name: string;
   readonly text: string;

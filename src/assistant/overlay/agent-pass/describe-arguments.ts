@@ -4,25 +4,26 @@ import { escapeLine } from "./escape-text.ts";
 const PROPERTIES_MAX = 16;
 const TEXT_CHARS_MAX = 80;
 
-/** The arguments of a tool in one line: `Arguments: title (string), body (string, optional): Text in Markdown`. */
+/** Describes a tool's arguments in one line: `Arguments: title (string), body (string, optional): Text in Markdown`. */
 export function describeArguments(schema: JsonObject): string {
   const properties = Object.entries(toObject(schema["properties"]));
   if (properties.length === 0) return "No arguments.";
   const required = Array.isArray(schema["required"]) ? schema["required"] : [];
-  const told = properties
+  const descriptions = properties
     .slice(0, PROPERTIES_MAX)
     .map(([name, property]) => describeArgument(name, toObject(property), required.includes(name)));
   const more = properties.length > PROPERTIES_MAX ? "; and others" : "";
-  return `Arguments: ${told.join("; ")}${more}`;
+  return `Arguments: ${descriptions.join("; ")}${more}`;
 }
 
 function describeArgument(name: string, property: JsonObject, isRequired: boolean): string {
   const kind = describeType(property);
   const notes = [...(kind === "" ? [] : [kind]), ...(isRequired ? [] : ["optional"])];
-  const words = property["description"] ?? property["title"];
-  const said = typeof words === "string" ? `: ${escapeLine(words, TEXT_CHARS_MAX)}` : "";
-  const noted = notes.length > 0 ? ` (${notes.join(", ")})` : "";
-  return `${escapeLine(name, TEXT_CHARS_MAX)}${noted}${said}`;
+  const description = property["description"] ?? property["title"];
+  const suffix =
+    typeof description === "string" ? `: ${escapeLine(description, TEXT_CHARS_MAX)}` : "";
+  const typeText = notes.length > 0 ? ` (${notes.join(", ")})` : "";
+  return `${escapeLine(name, TEXT_CHARS_MAX)}${typeText}${suffix}`;
 }
 
 function describeType(property: JsonObject): string {

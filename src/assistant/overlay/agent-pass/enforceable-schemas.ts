@@ -1,21 +1,25 @@
 import { AssistantError } from "../../assistant-error.ts";
 import type { ToolCandidate } from "./tool-candidates.ts";
 
-/** A step may ask so often with other schemas before it does without any; a refusal costs no more than compiling. */
+/** After this many refusals a step runs without any schemas; a refusal costs only the compilation. */
 const REFUSALS_MAX = 6;
-/** Declarations that are remembered, the newest of them. */
+/** The newest declarations whose result is cached. */
 const KNOWN_MAX = 1_024;
 
 /**
- * Which schemas of tools the engine can turn into a grammar, as it turns out. The engine refuses a guide whole and
- * is only sometimes here, so the odd one is found by leaving out: half of those that nobody knows, then half of
- * that. Each answer on the way is a real one, and what has been learned holds while a declaration stays the same.
+ * Finds out which tool schemas the engine can compile to a grammar. The engine refuses a guide as a whole and may
+ * use a cache, so an unsupported schema is found by bisection: half of the unknown schemas are left out, then half
+ * of the rest. Each attempt that succeeds gives a real answer, and results stay valid while a declaration is
+ * unchanged.
  */
 export class EnforceableSchemas {
-  /** By the declaration's digest. */
+  /** True if the schema can be enforced, by the declaration's digest. */
   readonly #known = new Map<string, boolean>();
 
-  /** Asks with as many schemas as can be enforced. Rejects as `ask` does, with `unsupported_schema` only where none is in it. */
+  /**
+   * Calls `ask` with as many enforced schemas as possible. Rejects like `ask`, but with `unsupported_schema` only
+   * if no schema was included.
+   */
   async ask<T>(
     candidates: readonly ToolCandidate[],
     ask: (enforced: ReadonlySet<ToolCandidate>) => Promise<T>,
@@ -36,13 +40,13 @@ export class EnforceableSchemas {
           this.#remember(first.digest, false);
           open = this.#listUnknown(candidates);
         } else if (first) open = open.slice(0, Math.ceil(open.length / 2));
-        // Each can be enforced, and all of them together are too much.
+        // Each schema can be enforced alone, but together they are too large.
         else good = good.slice(0, Math.floor(good.length / 2));
       }
     }
   }
 
-  /** Those that nobody knows anything of. */
+  /** Returns the candidates whose schemas were not tried yet. */
   #listUnknown(candidates: readonly ToolCandidate[]): readonly ToolCandidate[] {
     return candidates.filter(({ digest }) => !this.#known.has(digest));
   }

@@ -1,9 +1,9 @@
 const ELLIPSIS = "…";
 
 /**
- * Text of strangers, for a model and for people: control characters are written out, and so are characters
- * that nobody sees or that turn the direction of a line, in which words can hide. Half a code point becomes the
- * character that stands for that. Line breaks and tabs stay, and the joiners that scripts and emoji need.
+ * Escapes text from outside for models and people: control characters, invisible characters and characters that
+ * reverse the direction of a line, which can hide words, are written as escapes. A lone surrogate becomes U+FFFD.
+ * Line breaks and tabs stay, and so do the joiners that scripts and emoji need.
  */
 export function escapeText(text: string): string {
   return Buffer.from(text.replaceAll(/\r\n?/g, "\n"))
@@ -14,7 +14,7 @@ export function escapeText(text: string): string {
     );
 }
 
-/** The same in one line. */
+/** Like `escapeText`, but in one line of at most `charsMax` characters. */
 export function escapeLine(text: string, charsMax: number): string {
   return truncateText(
     escapeText(text.slice(0, 2 * charsMax).replaceAll(/\s+/g, " ")).trim(),
@@ -22,17 +22,17 @@ export function escapeLine(text: string, charsMax: number): string {
   );
 }
 
-/** At most so many characters, the last of which says that more has been there; whole code points. */
+/** Cuts to at most `charsMax` characters, of which the last is an ellipsis. Does not split a code point. */
 export function truncateText(text: string, charsMax: number): string {
   return text.length <= charsMax ? text : `${sliceCodePoints(text, charsMax - 1)}${ELLIPSIS}`;
 }
 
-/** The same in bytes of UTF-8. */
+/** Cuts to at most `bytesMax` bytes of UTF-8. */
 export function truncateBytes(text: string, bytesMax: number): string {
   const bytes = Buffer.from(text);
   if (bytes.length <= bytesMax) return text;
   let end = bytesMax - Buffer.byteLength(ELLIPSIS);
-  // A byte that goes on with a code point is 10xxxxxx.
+  // A continuation byte of UTF-8 is 10xxxxxx.
   while (end > 0 && ((bytes[end] ?? 0) & 0xc0) === 0x80) end -= 1;
   return `${bytes.toString("utf8", 0, end)}${ELLIPSIS}`;
 }

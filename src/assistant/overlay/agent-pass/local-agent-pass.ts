@@ -15,12 +15,12 @@ import { findCandidates, type ToolDeclarations } from "./tool-candidates.ts";
 import { type Choice, ToolChooser } from "./tool-chooser.ts";
 
 export interface PassLimits {
-  /** Questions to the model. */
+  /** Steps per turn; each is one request to the model. */
   readonly steps: number;
-  /** Calls, or answers that are no choice, that may fail one after the other. */
+  /** Failed calls or invalid choices in a row, after which the pass ends. */
   readonly failuresInARow: number;
   readonly tools: number;
-  /** Of one result, in UTF-8. */
+  /** Size of one result in UTF-8. */
   readonly resultBytes: number;
 }
 
@@ -32,7 +32,7 @@ export const defaultPassLimits: PassLimits = {
 };
 
 export interface LocalAgentPassOptions {
-  /** Of local models only: nothing that is asked here leaves the machine. */
+  /** Only local models, because the prompts must not leave the machine. */
   readonly inference: InferenceService;
   readonly agent: AgentService;
   readonly declarations: ToolDeclarations;
@@ -40,18 +40,18 @@ export interface LocalAgentPassOptions {
   readonly limits?: Partial<PassLimits>;
 }
 
-/** There is no local model, and nothing is wrong with the question. */
+/** These errors mean that no local model is available, not that the question is wrong. */
 const unavailableModelCodes: ReadonlySet<AssistantErrorCode> = new Set([
   "no_model",
   "model_unusable",
   "model_unsuitable",
   "insufficient_memory",
   "unreachable",
-  // Not even the little that is tried last has room in its context.
+  // Even the smallest prompt does not fit the model's context.
   "context_length_exceeded",
 ]);
 
-/** What the agent says of a call itself; everything else may be in the words of an app. */
+/** Codes whose messages the agent writes itself; other messages may contain text from an app. */
 const agentAuthoredCodes: ReadonlySet<CallDetail["code"]> = new Set([
   "unknown_app",
   "unknown_tool",
@@ -64,21 +64,21 @@ const agentAuthoredCodes: ReadonlySet<CallDetail["code"]> = new Set([
   "paused",
 ]);
 
-/** One turn's way so far. */
+/** The state of one turn's pass. */
 interface PassProgress {
   readonly chain: ProvenanceChain;
   readonly past: PastStep[];
   readonly results: PassResult[];
   failuresInARow: number;
-  /** The last call that was asked for, with its arguments. */
+  /** The last requested call with its arguments. */
   lastCall: string | undefined;
 }
 
 /**
- * Chooses tools with a local model, step by step: it sees the wish, what was found for it, and what its calls
- * have come to, and answers with one call or with none. What it is shown are words of strangers, and what it answers
- * is at most a wish of their making; so nothing depends on it that matters: tier, provenance and a person's answer
- * decide about each call, in the agent.
+ * Lets a local model choose tools step by step. The model sees the user's request, the passages found for it and
+ * the outcome of earlier calls, and answers with one call or none. Because it reads text from untrusted sources,
+ * its choices are untrusted too, and nothing important depends on them: the agent decides about each call by tier,
+ * provenance and the user's confirmation.
  */
 export class LocalAgentPass implements AgentPass, AsyncDisposable {
   readonly #agent: AgentService;
@@ -96,7 +96,9 @@ export class LocalAgentPass implements AgentPass, AsyncDisposable {
     this.#logger = logger;
     this.#limits = { ...defaultPassLimits, ...options.limits };
     this.#chooser = new ToolChooser({ inference });
-    this.#tasks = new TaskGroup((err, task) => logger.warn({ err, task }, "a call was left"));
+    this.#tasks = new TaskGroup((err, task) =>
+      logger.warn({ err, task }, "withdrawing a call failed"),
+    );
     this.#calls = new ToolCallRunner({ agent, tasks: this.#tasks, logger });
   }
 
@@ -132,7 +134,7 @@ export class LocalAgentPass implements AgentPass, AsyncDisposable {
       } catch (error) {
         if (!(error instanceof AssistantError) || !unavailableModelCodes.has(error.code))
           throw error;
-        this.#logger.debug({ code: error.code }, "no local model chooses tools");
+        this.#logger.debug({ code: error.code }, "no local model is available to choose tools");
         return toPassOutcome(progress, progress.results.length > 0);
       }
       if (choice.kind === "none") break;
@@ -145,12 +147,12 @@ export class LocalAgentPass implements AgentPass, AsyncDisposable {
     return toPassOutcome(progress, true);
   }
 
-  /** Waits for calls that are being taken back. */
+  /** Waits for calls that are being withdrawn. */
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#tasks[Symbol.asyncDispose]();
   }
 
-  /** Whether the pass ends with it. */
+  /** Returns true if the pass must end. */
   async #call(
     { candidate, args }: Choice & { readonly kind: "call" },
     turn: PassTurn,
@@ -159,7 +161,7 @@ export class LocalAgentPass implements AgentPass, AsyncDisposable {
   ): Promise<boolean> {
     const { appId, tool, name } = candidate;
     const call = `${name} ${canonicalJson(args)}`;
-    // It goes round in circles.
+    // The model repeats itself.
     if (call === progress.lastCall) return true;
     progress.lastCall = call;
     const provenance = progress.chain.labels;
@@ -167,8 +169,8 @@ export class LocalAgentPass implements AgentPass, AsyncDisposable {
     const request = { appId, tool, argsJson, actor: "overlay", provenance };
     const { callId, status, detail } = await this.#calls.call(request, turn, signal);
     const text = formatResult(detail, this.#limits.resultBytes);
-    const told: TurnCall = { call_id: callId, app_id: appId, tool, status };
-    progress.results.push({ call: told, text });
+    const turnCall: TurnCall = { call_id: callId, app_id: appId, tool, status };
+    progress.results.push({ call: turnCall, text });
     if (!agentAuthoredCodes.has(detail.code)) progress.chain.addApp(appId);
     const past = { choice: JSON.stringify({ tool: name, args }), outcome: text };
     if (status !== "executed") return recordFailure(progress, past);
@@ -178,7 +180,7 @@ export class LocalAgentPass implements AgentPass, AsyncDisposable {
   }
 }
 
-/** Told to the model, which may do better with the next step. */
+/** The failure is shown to the model, which can correct itself in the next step. */
 function recordFailure(progress: PassProgress, past: PastStep): false {
   progress.past.push(past);
   progress.failuresInARow += 1;

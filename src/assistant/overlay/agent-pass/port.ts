@@ -3,47 +3,47 @@ import type { Caller } from "../../caller.ts";
 import type { TurnCall } from "../port.ts";
 
 /**
- * The part of a turn in which the local model may call tools before it answers. Every call goes the way of any
- * call of `Agent1`: tier, provenance, ledger, confirmation.
+ * The part of a turn in which the local model may call tools before it answers. Each call is an ordinary call of
+ * `Agent1`, with tier, provenance, ledger and confirmation.
  */
 export interface AgentPass {
   /**
-   * Resolves when the model wants no further tool, or may not have one. Rejects with `DeniedError` where the person
-   * said no, or did not answer; with AssistantErrors; with the signal's reason. Where no local model is there
-   * to choose, it resolves with `isAvailable` false and nothing else.
+   * Resolves when the model needs no further tool or reaches a limit. Rejects with `DeniedError` if the user
+   * declined or did not answer, with AssistantErrors, or with the signal's reason. If no local model is available,
+   * resolves with `isAvailable` false.
    */
   run(turn: PassTurn, signal: AbortSignal): Promise<PassOutcome>;
 }
 
 export interface PassTurn {
   readonly prompt: string;
-  /** What was found in the person's things, as the answer will have it; "" for nothing. */
+  /** The passages from the user's data, as the answer will contain them; "" if there are none. */
   readonly context: string;
-  /** The chain so far: `user`, and the labels of what is in `context`. */
+  /** The initial provenance chain: `user`, and the labels of what is in `context`. */
   readonly provenance: readonly string[];
-  /** Who asked the question. */
+  /** The caller that asked the question. */
   readonly caller: Caller;
-  /** Of the model that chooses: always a local one; undefined: the default. */
+  /** The model that chooses, always a local one; undefined: the default. */
   readonly model: string | undefined;
   /**
-   * Shows a parked call to a person and waits. Resolves to who said yes; rejects with DeniedError. The pass
-   * confirms the call with this caller. A call that was resolved elsewhere meanwhile needs no answer: `signal`
-   * aborts then, and the question is taken back.
+   * Shows a parked call to the user and waits. Resolves to the caller that approved it, with which the pass
+   * confirms the call; rejects with DeniedError. `signal` aborts if the call was resolved elsewhere meanwhile; the
+   * question is then withdrawn.
    */
   readonly ask: (spec: ConfirmationSpec, signal: AbortSignal) => Promise<Caller>;
-  /** Told of each call as it ends: of those of a pass that rejects nothing else tells. */
+  /** Called when a call ends. If the pass rejects, its calls are reported only here. */
   readonly onCall?: ((call: TurnCall) => void) | undefined;
 }
 
 export interface PassOutcome {
   readonly isAvailable: boolean;
   readonly calls: readonly TurnCall[];
-  /** What the tools gave, for the answer: one text for each call, in their order. */
+  /** One result for each call, in their order, for the answer. */
   readonly results: readonly PassResult[];
 }
 
 export interface PassResult {
   readonly call: TurnCall;
-  /** Its result, or why it failed, cut to 16 KiB. */
+  /** The result of the call, or the reason why it failed, cut to 16 KiB. */
   readonly text: string;
 }

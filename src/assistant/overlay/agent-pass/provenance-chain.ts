@@ -1,10 +1,10 @@
-/** As `Agent1` takes a chain; it refuses longer ones, and never cuts them. */
+/** The limits of `Agent1`, which refuses longer chains and never cuts them. */
 const LABELS_MAX = 32;
 const LABEL_BYTES_MAX = 128;
 
 /**
- * The provenance of the calls of one turn. It only ever grows: what has been in the model's view stays there.
- * Each label stands in it once.
+ * The provenance of the calls of one turn, without duplicates. It only grows, because text that the model has seen
+ * stays in its context.
  */
 export class ProvenanceChain {
   readonly #labels: Set<string>;
@@ -17,7 +17,7 @@ export class ProvenanceChain {
     return [...this.#labels];
   }
 
-  /** One that does not fit is not made to: without the label that is left out the call could be trusted. */
+  /** A chain that is too long is not shortened: without the missing label, the call could look trusted. */
   get isWithinLimits(): boolean {
     return (
       this.#labels.size <= LABELS_MAX &&
@@ -25,9 +25,9 @@ export class ProvenanceChain {
     );
   }
 
-  /** The model has seen what this app says: a kind of label that nobody trusts, as of a sandboxed app that asks. */
+  /** Adds an app whose output the model has seen. The label's kind is untrusted, like that of a sandboxed caller. */
   addApp(appId: string): void {
-    // Ids are of ASCII, and may be longer than a label: who it was can still be told by most of it.
+    // Ids are ASCII and may be longer than a label; the beginning still identifies the app.
     this.#labels.add(`app:${appId}`.slice(0, LABEL_BYTES_MAX));
   }
 }

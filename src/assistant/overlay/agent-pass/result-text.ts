@@ -1,9 +1,9 @@
 import type { CallDetail } from "../../agent/port.ts";
 import { escapeText, truncateBytes } from "./escape-text.ts";
 
-/** What a call gave, or why it gave nothing, as a text of at most `bytesMax` bytes. */
+/** Formats a call's result or failure as a text of at most `bytesMax` bytes. */
 export function formatResult(detail: CallDetail, bytesMax: number): string {
-  // Cut first: a result may have megabytes, and a character has a byte at least.
+  // Cut first, because a result may have megabytes; each character has at least one byte.
   const text = formatRawResult(detail).slice(0, bytesMax + 1);
   return truncateBytes(escapeText(text), bytesMax);
 }
@@ -17,11 +17,11 @@ function formatRawResult(detail: CallDetail): string {
 
 function formatFailure({ code, message, errors }: CallDetail): string {
   const faults = (errors ?? []).map(({ path, message: fault }) => `${path || "/"}: ${fault}`);
-  const told = faults.length > 1 ? faults.join("; ") : message;
-  return `not done (${code}): ${told}`;
+  const reason = faults.length > 1 ? faults.join("; ") : message;
+  return `not done (${code}): ${reason}`;
 }
 
-/** Of what is no text only the kind: nobody here can look at it. */
+/** A block that is not text is replaced by its type. */
 function formatBlock(block: unknown): string {
   if (typeof block !== "object" || block === null) return "[content of no kind]";
   const type: unknown = Reflect.get(block, "type");

@@ -8,29 +8,29 @@ import { DeniedError } from "../denied-error.ts";
 import { CallWatcher } from "./call-watcher.ts";
 import type { PassTurn } from "./port.ts";
 
-/** How a call ended. `denied` only where no person was asked. */
+/** The end of a call. `denied` only if the call was refused without asking the user. */
 export interface ToolCallResult extends CallResult {
   readonly callId: number;
 }
 
 type CallTurn = Pick<PassTurn, "caller" | "ask" | "onCall">;
 
-/** `error` is why the turn cannot go on; undefined: it can. */
+/** `error` is set if the turn must end. */
 interface SettledCall {
   readonly end: CallResult;
   readonly error: unknown;
 }
 
 /**
- * One call from its request to its end, with a person's answer in between:
+ * Runs one call from its request to its end, including the user's answer:
  *
- *   requested -> ended                                  at once, or refused
- *   requested -> parked -> asked -> confirmed -> ended   they said yes
- *                                -> taken back           they said no, or could not be asked
- *                                -> ended                somebody else was asked too, and was quicker
+ *   requested -> ended                                  run at once, or refused
+ *   requested -> parked -> asked -> confirmed -> ended   the user approved
+ *                                -> withdrawn            the user declined, or could not be asked
+ *                                -> ended                another frontend answered first
  *
- * A turn that ends meanwhile takes back what is parked. What has been dispatched cannot be taken back: it runs
- * on to its end in the ledger, and nobody waits for it.
+ * If the turn ends meanwhile, a parked call is withdrawn. A dispatched call cannot be withdrawn: it runs to its end
+ * in the ledger, and the turn does not wait for it.
  */
 export class ToolCallRunner {
   readonly #agent: AgentService;
@@ -39,7 +39,7 @@ export class ToolCallRunner {
 
   constructor(options: {
     readonly agent: AgentService;
-    /** In it calls are taken back for whose end no turn waits. */
+    /** Runs withdrawals that the turn does not wait for. */
     readonly tasks: TaskGroup;
     readonly logger: Logger;
   }) {
@@ -49,9 +49,9 @@ export class ToolCallRunner {
   }
 
   /**
-   * Rejects with DeniedError where a person said no or did not answer, here or elsewhere; with `ledger_unavailable`;
-   * with `forbidden` where whoever said yes may not; with what `ask` rejects with; with the signal's reason.
-   * However it rejects, the call does not wait for anybody any more.
+   * Rejects with DeniedError if the user declined or did not answer, here or in another frontend; with
+   * `ledger_unavailable`; with `forbidden` if the approving caller may not confirm; with the error of `ask`; with
+   * the signal's reason. After a rejection the call is no longer parked.
    */
   async call(request: CallRequest, turn: CallTurn, signal: AbortSignal): Promise<ToolCallResult> {
     const { appId, tool } = request;
@@ -62,7 +62,7 @@ export class ToolCallRunner {
       throw error;
     });
     const { callId, disposition, detail } = answer;
-    this.#logger.debug({ call: callId, disposition }, "the overlay asked for a tool");
+    this.#logger.debug({ call: callId, disposition }, "the overlay requested a tool call");
     const { end, error } =
       disposition === "confirm-chip" || disposition === "confirm-modal"
         ? await this.#awaitAnswer(callId, watch, turn, signal)
@@ -81,7 +81,7 @@ export class ToolCallRunner {
     const { caller } = turn;
     try {
       const approver = await this.#ask(callId, watch, turn, signal);
-      // Of a call that has ended, to take it back only tells how.
+      // For a call that has already ended, withdraw only returns its result.
       const ending = approver
         ? this.#agent.confirm(callId, true, approver)
         : this.#agent.withdraw(callId, caller);
@@ -98,7 +98,7 @@ export class ToolCallRunner {
     }
   }
 
-  /** Who said yes; undefined: the call has ended, because somebody else has answered, or nobody in time. */
+  /** Returns the caller that approved; undefined if the call was resolved elsewhere or expired. */
   async #ask(
     callId: number,
     watch: CallWatcher,
@@ -107,7 +107,7 @@ export class ToolCallRunner {
   ): Promise<Caller | undefined> {
     if (watch.isResolved(callId)) return undefined;
     const spec = watch.spec(callId);
-    if (!spec) throw new AssistantError("internal", "nobody was asked about a call that waits");
+    if (!spec) throw new AssistantError("internal", "a parked call has no confirmation spec");
     const question = new AbortController();
     const onAbort = () => question.abort(signal.reason);
     signal.addEventListener("abort", onAbort, { once: true });
@@ -122,7 +122,7 @@ export class ToolCallRunner {
     }
   }
 
-  /** Whoever else is answering it right now is waited for, but not by the turn. */
+  /** If another frontend is answering at that moment, this task waits for its result; the turn does not. */
   #scheduleWithdrawal(parked: Promise<number | undefined>, caller: Caller): void {
     this.#tasks.run("withdraw a call", async () => {
       const callId = await parked.catch(() => undefined);

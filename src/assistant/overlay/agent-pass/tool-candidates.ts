@@ -3,21 +3,21 @@ import type { AppManifest, ToolRegistry } from "../../agent/tool-manifest.ts";
 
 /** A tool that the model may choose in this turn. */
 export interface ToolCandidate {
-  /** `org.example.Notes/create_note`: no two are called the same. */
+  /** A unique name: `org.example.Notes/create_note`. */
   readonly name: string;
   readonly appId: string;
   readonly tool: string;
   readonly tier: Tier;
   readonly description: string;
   readonly inputSchema: JsonObject;
-  /** Of the declaration: what has been learned of a tool holds while it stays the same. */
+  /** Digest of the declaration; results about a schema stay valid while it is unchanged. */
   readonly digest: string;
 }
 
-/** What apps declare, by their ids. */
+/** The manifests of apps by id. */
 export type ToolDeclarations = Pick<ToolRegistry, "find">;
 
-/** The tools that the wish is about, best first. */
+/** Returns the tools that match the user's request, best first. */
 export async function findCandidates(
   query: string,
   sources: { readonly agent: AgentService; readonly declarations: ToolDeclarations },
@@ -29,7 +29,7 @@ export async function findCandidates(
     .flatMap((record) => toCandidate(record, sources.declarations.find(record.app_id)) ?? []);
 }
 
-/** Undefined: the app has gone since it was found. */
+/** Returns undefined if the app was removed since it was found. */
 function toCandidate(record: ToolRecord, app: AppManifest | undefined): ToolCandidate | undefined {
   const declared = app?.tools.find(({ name }) => name === record.name);
   if (!app || !declared) return undefined;

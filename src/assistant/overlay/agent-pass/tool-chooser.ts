@@ -11,16 +11,16 @@ import {
 import { EnforceableSchemas } from "./enforceable-schemas.ts";
 import type { ToolCandidate } from "./tool-candidates.ts";
 
-/** Of an answer: arguments with a long text among them. */
+/** Token limit for a choice, which may include an argument with a long text. */
 const CHOICE_TOKENS_MAX = 1_024;
 
 export type Choice =
   | { readonly kind: "none" }
   | { readonly kind: "call"; readonly candidate: ToolCandidate; readonly args: JsonObject }
-  /** What the model wrote is no choice; `why` is told to it. */
+  /** The model's output is not a valid choice; `why` is shown to the model. */
   | { readonly kind: "unreadable"; readonly why: string };
 
-/** Has a local model choose the next call. */
+/** Lets a local model choose the next call. */
 export class ToolChooser {
   readonly #inference: InferenceService;
   readonly #schemas = new EnforceableSchemas();
@@ -30,8 +30,8 @@ export class ToolChooser {
   }
 
   /**
-   * What the model chooses: always one of the candidates. Where all of it is too long for the model, it is shown less.
-   * Rejects as `InferenceService.generate` does, and with the signal's reason.
+   * Returns the model's choice, always one of the candidates. If the prompt is too long for the model, it is
+   * shortened. Rejects like `InferenceService.generate`, and with the signal's reason.
    */
   async choose(
     prompt: ChoicePrompt,
@@ -91,14 +91,14 @@ export class ToolChooser {
       if (!(error instanceof AssistantError) || error.code !== "invalid_output") throw error;
       return { kind: "unreadable", why: "the answer was none of the objects that were asked for" };
     }
-    // Whoever leaves hears of it by the end of the events alone.
+    // After an abort the event stream only ends, without an error.
     signal.throwIfAborted();
     if (isCut) return { kind: "unreadable", why: "the answer was too long; use shorter arguments" };
     return readChoice(text, candidates);
   }
 }
 
-/** An engine may take a guide for less than it is, so nothing is believed. */
+/** Validates the answer again, because an engine may enforce a guide only in part. */
 function readChoice(text: string, candidates: readonly ToolCandidate[]): Choice {
   const answer = tryParseJson(text);
   const [tool, args] = isObject(answer) ? [answer["tool"], answer["args"]] : [];

@@ -1,10 +1,13 @@
 /**
- * The window that a person sees, as far as the companion may move it. At most one is there; it comes and goes as it
- * likes. Rejections are AssistantErrors: `not_found` where there is none, `timeout` and `bad_response` for one that
- * does not do its part.
+ * The frontend's window, as far as the companion can control it. There is at most one frontend, which may start and
+ * exit at any time. Rejects with AssistantErrors: `not_found` if there is none; `timeout` or `bad_response` if it
+ * does not work correctly.
  */
 export interface OverlayUi {
-  /** Its connection; undefined: there is none now, or one that may not be it, as in a sandbox. Never rejects. */
+  /**
+   * Returns the frontend's connection; undefined if there is none or it is not trusted, for example in a sandbox.
+   * Never rejects.
+   */
   connection(signal: AbortSignal): Promise<string | undefined>;
   summon(prompt: string, options: SummonOptions, signal: AbortSignal): Promise<void>;
   hide(signal: AbortSignal): Promise<void>;
@@ -12,6 +15,6 @@ export interface OverlayUi {
 }
 
 export interface SummonOptions {
-  /** A query that waits for the person; undefined: they want to ask something. */
+  /** A query that waits for the user; undefined if the user wants to ask a question. */
   readonly queryId?: number | undefined;
 }

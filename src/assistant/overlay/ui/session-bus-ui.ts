@@ -12,17 +12,17 @@ const NAME = "dev.assistant.Overlay1.UI";
 const PATH = "/dev/assistant/Overlay1/UI";
 const BUS = "org.freedesktop.DBus";
 
-/** A window that is alive answers at once. */
+/** A responsive frontend answers at once. */
 const TIMEOUT_MS = 2_000;
 
 /**
- * The frontend that has the name `dev.assistant.Overlay1.UI`. It is called by its connection's own name, which
- * the bus starts nobody for, whatever activation files there are.
+ * The frontend that owns the name `dev.assistant.Overlay1.UI`. It is called by its unique connection name, so that
+ * the bus does not start a program through activation files.
  */
 export class SessionBusUi implements OverlayUi {
   readonly #bus: SessionBus;
   readonly #identifyConnection: (connection: string) => Promise<Caller>;
-  /** The last owner of the name that may: no other connection will ever be called the same. */
+  /** The last trusted owner of the name; the bus never reuses a connection name. */
   #trustedOwner: string | undefined;
 
   constructor(bus: SessionBus, identityOf: (connection: string) => Promise<Caller>) {
@@ -42,12 +42,12 @@ export class SessionBusUi implements OverlayUi {
       this.#trustedOwner = owner;
       return owner;
     } catch {
-      // Nobody has it, or nobody knows who that is; or the bus is lost, and with it everybody.
+      // The name has no owner, the owner cannot be identified, or the bus connection is lost.
       return undefined;
     }
   }
 
-  /** Whoever is the frontend sees what everybody asks, and what was found for it: no app in a sandbox is. */
+  /** A frontend sees all questions and the data found for them, so a sandboxed app cannot be one. */
   async #isTrusted(connection: string): Promise<boolean> {
     return sandboxedApp(await this.#identifyConnection(connection)) === undefined;
   }
@@ -65,7 +65,7 @@ export class SessionBusUi implements OverlayUi {
   async isVisible(signal: AbortSignal): Promise<boolean> {
     const [isVisible] = await this.#call("GetVisible", "", [], signal);
     if (typeof isVisible === "boolean") return isVisible;
-    throw new AssistantError("bad_response", "the frontend does not say whether it is visible");
+    throw new AssistantError("bad_response", "the frontend did not report if it is visible");
   }
 
   async #call(
@@ -89,7 +89,7 @@ export class SessionBusUi implements OverlayUi {
   }
 }
 
-/** What a frontend says of its failure stays with it: it may hold anything. */
+/** A frontend's own error text is not forwarded, because it may contain anything. */
 function toFrontendError(cause: BusCallError, member: string): AssistantError {
   if (cause.busName === `${BUS}.Error.ServiceUnknown`) return noFrontendError();
   if (cause.busName === `${BUS}.Error.NoReply`) {
@@ -106,6 +106,6 @@ function toFrontendError(cause: BusCallError, member: string): AssistantError {
 function noFrontendError(): AssistantError {
   return new AssistantError(
     "not_found",
-    `no frontend is there: start a program that takes the name ${NAME}`,
+    `there is no frontend: start a program that owns the name ${NAME}`,
   );
 }

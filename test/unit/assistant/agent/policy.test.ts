@@ -33,16 +33,19 @@ const cells: readonly [
   ["destructive", "unknown", unknown, "confirm-modal", "destructive", 0],
 ];
 
-describe("the truth table", () => {
+describe("the policy table", () => {
   it.each(cells)("%s, %s", (tier, trust, chain, disposition, effective, holdMs) => {
     expect(decideCall(tier, chain)).toEqual({ trust, disposition, effective, holdMs });
   });
 });
 
 describe("labels", () => {
-  it.each(["user", "system", "user:", "user:voice", "system:timer:x"])("%s is trusted", (label) => {
-    expect(assessTrust([label])).toBe("trusted");
-  });
+  it.each(["user", "system", "user:", "user:voice", "system:timer:x"])(
+    "%s is a trusted label",
+    (label) => {
+      expect(assessTrust([label])).toBe("trusted");
+    },
+  );
 
   it.each([
     "",
@@ -56,9 +59,9 @@ describe("labels", () => {
     "app:user",
     "web",
     "us\u0435r",
-  ])("%j is not", (label) => expect(assessTrust([label])).toBe("untrusted"));
+  ])("%j is not a trusted label", (label) => expect(assessTrust([label])).toBe("untrusted"));
 
-  it("are of the kinds that the bus tells", () => {
+  it("have the kinds that the bus property TrustedProvenance lists", () => {
     expect(trustedProvenance).toEqual(["user", "system"]);
   });
 });
@@ -77,8 +80,8 @@ function isWeaker(one: PolicyDecision, other: PolicyDecision): boolean {
   return a < b || one.holdMs < other.holdMs;
 }
 
-describe("a chain", () => {
-  it("is never weakened by one label more, at whatever place", () => {
+describe("a provenance chain", () => {
+  it("is never weakened by an additional label, at any position", () => {
     fc.assert(
       fc.property(
         tiers,
@@ -95,7 +98,7 @@ describe("a chain", () => {
     );
   });
 
-  it("is never weakened by what the bus saw, the empty one included", () => {
+  it("is never weakened by what the bus observed, even if it is empty", () => {
     fc.assert(
       fc.property(
         tiers,
@@ -111,19 +114,19 @@ describe("a chain", () => {
     );
   });
 
-  it("is what was claimed, where nothing was seen", () => {
+  it("stays unchanged if the bus observed nothing", () => {
     expect(extendChain(["web"], undefined)).toEqual(["web"]);
     expect(extendChain(undefined, undefined)).toEqual([]);
     expect(extendChain(["user"], "org.example.a")).toEqual(["user", "app:org.example.a"]);
     expect(extendChain(["app:org.example.a", "user"], "org.example.a")).toHaveLength(2);
-    // Who names another app has not named itself.
+    // A chain that names another app does not name the caller itself.
     expect(extendChain(["app:org.example.ab"], "org.example.a")).toEqual([
       "app:org.example.ab",
       "app:org.example.a",
     ]);
   });
 
-  it("is refused where it is too long, and never cut", () => {
+  it("is refused if it is too long, and never cut", () => {
     expect(findChainProblem(undefined)).toBeUndefined();
     expect(findChainProblem(Array.from({ length: 32 }, () => "x".repeat(128)))).toBeUndefined();
     expect(findChainProblem(Array.from({ length: 33 }, () => "user"))).toContain("33 labels");

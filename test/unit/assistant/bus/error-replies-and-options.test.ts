@@ -6,7 +6,7 @@ import { toErrorReply } from "../../../../src/assistant/bus/error-reply.ts";
 import { parseInterfaceFile } from "../../../../src/assistant/bus/parse-interface-file.ts";
 import { readOptions } from "../../../../src/assistant/bus/read-options.ts";
 
-test.each(assistantErrorCodes)("%s is told in one line, by its name", (code) => {
+test.each(assistantErrorCodes)("%s becomes a one-line error with its D-Bus name", (code) => {
   const reply = toErrorReply(
     new AssistantError(code, `one\r\ntwo\u2028three\u0007 ${"x".repeat(2_000)}`),
   );
@@ -17,7 +17,7 @@ test.each(assistantErrorCodes)("%s is told in one line, by its name", (code) => 
   expect(reply.isUnexpected).toBe(code === "internal");
 });
 
-test("the bus's own refusals keep their names, and strangers lose their text", () => {
+test("standard D-Bus errors keep their names, and unexpected errors lose their text", () => {
   expect(toErrorReply(new BusReplyError("UnknownMethod", "no"))).toMatchObject({
     busName: "org.freedesktop.DBus.Error.UnknownMethod",
     text: "no",
@@ -32,7 +32,7 @@ test("the bus's own refusals keep their names, and strangers lose their text", (
 
 const types = { limit: "u", hybrid: "b", scopes: "as" } as const;
 
-test("options are read by their names and types", () => {
+test("options are read by name and type", () => {
   const given = new Map([
     ["limit", { signature: "u", value: 5 }],
     ["scopes", { signature: "as", value: [] }],
@@ -46,7 +46,7 @@ test.each([
   ["limit", "i", "limit"],
   ["hasOwnProperty", "b", "hasOwnProperty"],
   ["__proto__", "b", "__proto__"],
-])("the option %s of the type %s is refused by its name", (name, signature, param) => {
+])("the option %s of the type %s is refused by name", (name, signature, param) => {
   const given = new Map([[name, { signature, value: 1 }]]);
   expect(() => readOptions(types, given)).toThrow(
     expect.objectContaining({ code: "invalid_request", param }),
@@ -56,8 +56,11 @@ test.each([
 test.each([
   ['<interface name="a.b"><method name="M"></interface>', /closes/],
   ['<interface name="a.b"><method/></interface>', /no name/],
-  ['<interface name="a.b"><property name="P" type="s" access="readwrite"/></interface>', /written/],
+  [
+    '<interface name="a.b"><property name="P" type="s" access="readwrite"/></interface>',
+    /read-only/,
+  ],
   ['<interface name="a.b"><method name="M"><arg name="x"/></method></interface>', /no type/],
-])("a file that is wrong is told: %s", (xml, message) => {
+])("an invalid interface file is rejected with the reason: %s", (xml, message) => {
   expect(() => parseInterfaceFile(xml)).toThrow(message);
 });

@@ -9,7 +9,7 @@ import { ProcessFiles } from "../../../../src/assistant/bus/identity/process-fil
 
 const slice = "0::/user.slice/user-1000.slice/user@1000.service/app.slice";
 
-describe("systemd units", () => {
+describe("systemd units of apps", () => {
   test.each([
     ["app-gnome-org.gnome.Terminal-4711.scope", "org.gnome.Terminal"],
     ["app-org.kde.konsole-4711.scope", "org.kde.konsole"],
@@ -29,11 +29,11 @@ describe("systemd units", () => {
     "app-.scope",
     "app-1.scope",
     "",
-  ])("%j is no app", (unit) => {
+  ])("%j does not belong to an app", (unit) => {
     expect(parseCgroupApp(`${slice}/${unit}\n`)).toBeUndefined();
   });
 
-  test("the innermost one counts, and systemd's own hierarchy where there are several", () => {
+  test("the innermost unit counts, in systemd's own hierarchy if there are several", () => {
     const inner = `${slice}/app-a.b.C-1.scope/app-d.e.F-2.scope`;
     expect(parseCgroupApp(inner)?.id).toBe("d.e.F");
     const several = "12:cpu:/app-x.y.Z-1.scope\n1:name=systemd:/user.slice/app-a.b.C-1.scope\n";
@@ -41,7 +41,7 @@ describe("systemd units", () => {
     expect(parseCgroupApp("12:cpu:/app-x.y.Z-1.scope\n")).toBeUndefined();
   });
 
-  test("snapd's units are snaps", () => {
+  test("units of snapd belong to snaps", () => {
     const unit = "snap.firefox_dev.firefox-0a1b.scope";
     expect(parseCgroupApp(`${slice}/${unit}`)).toEqual({ id: "firefox_dev", kind: "snap" });
   });
@@ -61,19 +61,19 @@ describe("processes", () => {
   });
   afterEach(async () => await rm(root, { recursive: true }));
 
-  test("a flatpak is what its sandbox says, and not the unit it was started in", async () => {
+  test("the sandbox of a flatpak counts, not the unit that it was started in", async () => {
     const info = "[Application]\nname=org.mozilla.firefox\nruntime=x\n\n[Instance]\nname=other\n";
     await writeFile(path.join(dir(), "root", ".flatpak-info"), info);
     const app = { id: "org.mozilla.firefox", kind: "flatpak" };
     expect(await identifyProcessApp(files, 42, "snap.a.b (enforce)")).toEqual(app);
   });
 
-  test("a sandbox without an app in it is a sandbox", async () => {
+  test("a sandbox without an app name still counts as a sandbox", async () => {
     await writeFile(path.join(dir(), "root", ".flatpak-info"), "[Runtime]\nname=org.x.Platform\n");
     expect((await identifyProcessApp(files, 42, ""))?.kind).toBe("flatpak");
   });
 
-  test("a link in the place of the description is not followed, and no way out of the sandbox", async () => {
+  test("a link in place of the sandbox description is not followed and counts as a sandbox", async () => {
     await writeFile(path.join(root, "forged"), "[Application]\nname=org.other.App\n");
     await symlink(path.join(root, "forged"), path.join(dir(), "root", ".flatpak-info"));
     const app = { id: "org.evil.App", kind: "flatpak" };
@@ -82,12 +82,12 @@ describe("processes", () => {
     expect(await identifyProcessApp(files, 42, "")).toEqual({ id: "flatpak", kind: "flatpak" });
   });
 
-  test("a folder in the place of the description is a sandbox that hides it", async () => {
+  test("a folder in place of the sandbox description counts as a hidden sandbox", async () => {
     await mkdir(path.join(dir(), "root", ".flatpak-info"));
     expect((await identifyProcessApp(files, 42, ""))?.kind).toBe("flatpak");
   });
 
-  test("a snap is what its label says, from the bus or from the process", async () => {
+  test("a snap is recognised by its label from the bus or from the process", async () => {
     expect(await identifyProcessApp(files, 42, "snap.code.code (enforce)")).toEqual({
       id: "code",
       kind: "snap",
@@ -96,7 +96,7 @@ describe("processes", () => {
     expect(await identifyProcessApp(files, 42, "unconfined")).toEqual({ id: "vlc", kind: "snap" });
   });
 
-  test("the start time is read behind any name of a program", async () => {
+  test("the start time is parsed for any program name", async () => {
     const fields = Array.from({ length: 40 }, (_, index) => String(index + 3)).join(" ");
     await writeFile(path.join(dir(), "stat"), `42 (a) S 1 (b) ${fields.replace(/^3/, "S")}\n`);
     expect(await files.startTime(42)).toBe("22");
@@ -105,11 +105,11 @@ describe("processes", () => {
     expect(await files.startTime(43)).toBeUndefined();
   });
 
-  test("a process may be no younger than its connection", async () => {
+  test("a process that started after its connection was made is detected", async () => {
     let nowMs = 50_000;
     const times = new ConnectionTimes(() => nowMs);
     const startedAtMs = async (ms: number) => times.isTooYoung(":1.7", String(ms / 10), files);
-    expect(await startedAtMs(60_000)).toBe(false); // nobody has looked yet
+    expect(await startedAtMs(60_000)).toBe(false); // recording has not started yet
     times.startRecording();
     expect(await startedAtMs(50_000)).toBe(false);
     expect(await startedAtMs(50_100)).toBe(true);
@@ -121,14 +121,14 @@ describe("processes", () => {
     expect(await startedAtMs(60_000)).toBe(true);
   });
 
-  test("where the machine's clock is made up, it says nothing of processes", async () => {
+  test("start times are ignored if the machine reports another uptime", async () => {
     const times = new ConnectionTimes(() => 1_000);
     times.startRecording();
     const own = new ProcessFiles();
     expect(await times.isTooYoung(":1.7", "99999999999", own)).toBe(false);
   });
 
-  test("the machine's own", async () => {
+  test("the machine's own uptime", async () => {
     const machine = new ProcessFiles();
     expect(await machine.startTime(process.pid)).toMatch(/^\d+$/);
     expect(await machine.flatpakInfo(process.pid)).toEqual({ kind: "none" });

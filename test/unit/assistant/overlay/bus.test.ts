@@ -6,21 +6,21 @@ import { accepted, forever } from "../../../support/scripted-service.ts";
 
 const PATH = "/dev/assistant/Overlay1";
 
-async function served() {
-  const world = new OverlayHarness();
+async function serveTestOverlay() {
+  const harness = new OverlayHarness();
   const bus = new FakeBus();
-  const unserve = serveOverlay({ bus, service: world.overlay, daemon: "berth 0.0.0-test" });
+  const unserve = serveOverlay({ bus, service: harness.overlay, daemon: "berth 0.0.0-test" });
   return {
-    world,
+    harness,
     bus,
     unserve,
-    [Symbol.asyncDispose]: () => world[Symbol.asyncDispose](),
+    [Symbol.asyncDispose]: () => harness[Symbol.asyncDispose](),
   };
 }
 
-test("what is told of a query before its id has gone out waits for it, and keeps its order", async () => {
-  await using all = await served();
-  const { world, bus } = all;
+test("signals of a query are held until its id was sent, and keep their order", async () => {
+  await using all = await serveTestOverlay();
+  const { harness, bus } = all;
   const answered: (() => void)[] = [];
   const values = await bus.served.get(PATH)?.methods["Ask"]?.({
     caller: defaultCaller,
@@ -29,8 +29,8 @@ test("what is told of a query before its id has gone out waits for it, and keeps
     whenAnswered: (callback) => void answered.push(callback),
   });
   expect(values).toEqual([1n]);
-  await world.settle();
-  expect(world.eventSequence(1)).toContain("completed/ok");
+  await harness.settle();
+  expect(harness.eventSequence(1)).toContain("completed/ok");
   expect(bus.signals).toEqual([]);
   for (const callback of answered) callback();
   expect(bus.signals.map(({ name, to }) => `${name} ${to}`)).toEqual([
@@ -41,7 +41,7 @@ test("what is told of a query before its id has gone out waits for it, and keeps
     "Finished :1.7",
   ]);
   await bus.call(":1.8", PATH, "Ask", "y", new Map());
-  await world.settle();
+  await harness.settle();
   expect(bus.signals.at(-1)).toMatchObject({
     name: "Finished",
     to: ":1.8",
@@ -49,29 +49,29 @@ test("what is told of a query before its id has gone out waits for it, and keeps
   });
 });
 
-test("a connection is waited for once, and what it asked goes with it", async () => {
-  await using all = await served();
-  const { world, bus } = all;
-  world.inference.script = async function* (_, signal) {
+test("the disconnection of a client is watched once, and cancels its queries", async () => {
+  await using all = await serveTestOverlay();
+  const { harness, bus } = all;
+  harness.inference.script = async function* (_, signal) {
     yield accepted;
     await forever(signal);
   };
   for (let at = 0; at < 3; at += 1) await bus.call(":1.7", PATH, "Ask", "x", new Map());
-  await world.settle();
+  await harness.settle();
   expect(bus.countWatchers(":1.7")).toBe(1);
   bus.disconnect(":1.7");
-  await world.settle();
-  expect(world.inference.running).toBe(0);
-  expect(world.events.filter(({ kind }) => kind === "finished")).toHaveLength(3);
+  await harness.settle();
+  expect(harness.inference.running).toBe(0);
+  expect(harness.events.filter(({ kind }) => kind === "finished")).toHaveLength(3);
   await bus.call(":1.7", PATH, "Ask", "x", new Map());
   expect(bus.countWatchers(":1.7")).toBe(1);
 });
 
-test("taken off the bus, it says no more", async () => {
-  await using all = await served();
-  const { world, bus, unserve } = all;
+test("no signals are sent after the overlay was removed from the bus", async () => {
+  await using all = await serveTestOverlay();
+  const { harness, bus, unserve } = all;
   unserve();
   expect(bus.served.size).toBe(0);
-  await world.ask();
+  await harness.ask();
   expect(bus.signals).toEqual([]);
 });

@@ -8,83 +8,83 @@ import {
 import { Gate } from "../../../support/scripted-service.ts";
 
 describe("the frontend's window", () => {
-  test("comes up where a person is asked and cannot see it, and goes when nothing waits", async () => {
-    const world = createOverlayHarness();
-    world.ui.owner = ":1.30";
-    const first = await world.ask({ modelHint: REMOTE_MODEL });
-    const second = await world.ask({ modelHint: REMOTE_MODEL });
-    expect(world.ui.calls).toEqual([`summon "" ${first}`]);
-    expect(world.eventsOfQuery(second).map(({ kind, to }) => `${kind} ${to}`)).toEqual([
+  test("is shown if the user is asked and cannot see it, and hidden when no question is open", async () => {
+    const harness = createOverlayHarness();
+    harness.ui.owner = ":1.30";
+    const first = await harness.ask({ modelHint: REMOTE_MODEL });
+    const second = await harness.ask({ modelHint: REMOTE_MODEL });
+    expect(harness.ui.calls).toEqual([`summon "" ${first}`]);
+    expect(harness.eventsOfQuery(second).map(({ kind, to }) => `${kind} ${to}`)).toEqual([
       "started :1.7",
       "needed :1.7",
       "needed :1.30",
     ]);
-    world.overlay.respond(first, true, defaultCaller);
-    await world.settle();
-    expect(world.ui.calls).toHaveLength(1);
-    world.overlay.cancel(second, defaultCaller);
-    await world.settle();
-    expect(world.ui.calls).toEqual([`summon "" ${first}`, "hide"]);
+    harness.overlay.respond(first, true, defaultCaller);
+    await harness.settle();
+    expect(harness.ui.calls).toHaveLength(1);
+    harness.overlay.cancel(second, defaultCaller);
+    await harness.settle();
+    expect(harness.ui.calls).toEqual([`summon "" ${first}`, "hide"]);
   });
 
-  test("stays where it was there before, or somebody has summoned it since", async () => {
-    const world = createOverlayHarness();
-    Object.assign(world.ui, { owner: ":1.30", visible: true });
-    const first = await world.ask({ modelHint: REMOTE_MODEL });
-    world.overlay.respond(first, false, defaultCaller);
-    await world.settle();
-    expect(world.ui.calls).toEqual([]);
-    world.ui.visible = false;
-    const second = await world.ask({ modelHint: REMOTE_MODEL });
-    await world.overlay.summon("more");
-    world.overlay.respond(second, false, defaultCaller);
-    await world.settle();
-    expect(world.ui.calls).toEqual([`summon "" ${second}`, 'summon "more"']);
+  test("stays visible if it was visible before, or was summoned since", async () => {
+    const harness = createOverlayHarness();
+    Object.assign(harness.ui, { owner: ":1.30", visible: true });
+    const first = await harness.ask({ modelHint: REMOTE_MODEL });
+    harness.overlay.respond(first, false, defaultCaller);
+    await harness.settle();
+    expect(harness.ui.calls).toEqual([]);
+    harness.ui.visible = false;
+    const second = await harness.ask({ modelHint: REMOTE_MODEL });
+    await harness.overlay.summon("more");
+    harness.overlay.respond(second, false, defaultCaller);
+    await harness.settle();
+    expect(harness.ui.calls).toEqual([`summon "" ${second}`, 'summon "more"']);
   });
 
-  test("is not hidden where another frontend has come in the place of the one that was summoned", async () => {
-    const world = createOverlayHarness();
-    world.ui.owner = ":1.30";
-    const id = await world.ask({ modelHint: REMOTE_MODEL });
-    Object.assign(world.ui, { owner: ":1.31" });
-    world.overlay.respond(id, false, defaultCaller);
-    await world.settle();
-    expect(world.ui.calls).toEqual([`summon "" ${id}`]);
+  test("is not hidden if another frontend has replaced the summoned one", async () => {
+    const harness = createOverlayHarness();
+    harness.ui.owner = ":1.30";
+    const id = await harness.ask({ modelHint: REMOTE_MODEL });
+    Object.assign(harness.ui, { owner: ":1.31" });
+    harness.overlay.respond(id, false, defaultCaller);
+    await harness.settle();
+    expect(harness.ui.calls).toEqual([`summon "" ${id}`]);
   });
 
-  test("that is found only when nothing is asked any more is asked nothing", async () => {
-    const world = createOverlayHarness();
+  test("does not get a question that was closed while the frontend was looked up", async () => {
+    const harness = createOverlayHarness();
     const gate = new Gate();
-    world.ui.owner = ":1.30";
-    world.ui.connection = async () => {
+    harness.ui.owner = ":1.30";
+    harness.ui.connection = async () => {
       await gate.opened;
       return ":1.30";
     };
-    const id = await world.ask({ modelHint: REMOTE_MODEL });
-    world.overlay.handleDisconnect(defaultCaller.connection);
-    await world.settle();
+    const id = await harness.ask({ modelHint: REMOTE_MODEL });
+    harness.overlay.handleDisconnect(defaultCaller.connection);
+    await harness.settle();
     gate.open();
-    await world.settle();
-    expect(world.eventsOfQuery(id).map(({ kind, to }) => `${kind} ${to}`)).toEqual([
+    await harness.settle();
+    expect(harness.eventsOfQuery(id).map(({ kind, to }) => `${kind} ${to}`)).toEqual([
       "started :1.7",
       "needed :1.7",
       "finished :1.7",
     ]);
-    expect(world.ui.calls).toEqual([]);
+    expect(harness.ui.calls).toEqual([]);
   });
 
-  test("that fails, or asks itself, costs nobody anything", async () => {
-    const world = createOverlayHarness();
-    world.ui.owner = defaultCaller.connection;
-    const own = await world.ask({ modelHint: REMOTE_MODEL });
-    expect(world.eventSequence(own)).toBe("started needed(consent)");
-    world.ui.failure = new AssistantError("timeout", "no answer");
-    const id = await world.ask({ modelHint: REMOTE_MODEL });
-    world.overlay.respond(id, true, defaultCaller);
-    await world.settle();
-    expect(world.finished(id)?.status).toBe("completed");
-    await expect(world.overlay.summon("x")).rejects.toThrow("no answer");
-    world.ui.owner = undefined;
-    await expect(world.overlay.hide()).rejects.toMatchObject({ code: "not_found" });
+  test("does not affect queries if it fails or asks a query itself", async () => {
+    const harness = createOverlayHarness();
+    harness.ui.owner = defaultCaller.connection;
+    const own = await harness.ask({ modelHint: REMOTE_MODEL });
+    expect(harness.eventSequence(own)).toBe("started needed(consent)");
+    harness.ui.failure = new AssistantError("timeout", "no answer");
+    const id = await harness.ask({ modelHint: REMOTE_MODEL });
+    harness.overlay.respond(id, true, defaultCaller);
+    await harness.settle();
+    expect(harness.finished(id)?.status).toBe("completed");
+    await expect(harness.overlay.summon("x")).rejects.toThrow("no answer");
+    harness.ui.owner = undefined;
+    await expect(harness.overlay.hide()).rejects.toMatchObject({ code: "not_found" });
   });
 });

@@ -6,10 +6,13 @@ import {
   overlaySteps,
 } from "../../../support/overlay-simulation.ts";
 
-/** `BERTH_OVERLAY_RUNS=20000` looks longer; a failure prints its seed and path, which `fc.assert` takes again. */
+/**
+ * `BERTH_OVERLAY_RUNS=20000` runs more sequences; a failure prints its seed and path, which `fc.assert` accepts
+ * again.
+ */
 const RUNS = Number(process.env["BERTH_OVERLAY_RUNS"] ?? 150);
 
-test("whatever happens in whatever order, each query is told of in order, and nothing is left of it", async () => {
+test("in random sequences, the signals of each query are in order, and no state is left", async () => {
   await fc.assert(
     fc.asyncProperty(fc.array(overlaySteps, { maxLength: 120, size: "max" }), async (steps) => {
       const run = new OverlaySimulation();
@@ -28,7 +31,7 @@ test("whatever happens in whatever order, each query is told of in order, and no
   );
 }, 600_000);
 
-test("the end of the companion in the midst of it ends every query, and leaves nothing", async () => {
+test("closing the companion at a random moment ends every query, and leaves no state", async () => {
   await fc.assert(
     fc.asyncProperty(fc.array(overlaySteps, { maxLength: 60, size: "max" }), async (steps) => {
       const run = new OverlaySimulation();

@@ -13,16 +13,16 @@ import {
 } from "../../../support/overlay-harness.ts";
 import { accepted, says, started } from "../../../support/scripted-service.ts";
 
-describe("a turn", () => {
-  test("of the chat lane has the history and the prompt, and streams its answer", async () => {
-    const world = createOverlayHarness();
+describe("a turn of a query", () => {
+  test("in the chat lane sends the history and the prompt, and streams the answer", async () => {
+    const harness = createOverlayHarness();
     const history = [
       { role: "user", content: "Hi" },
       { role: "assistant", content: "Hello" },
     ] as const;
-    const id = await world.ask({ history, modelHint: "tiny" });
-    expect(world.eventSequence(id)).toBe("started Hello   there completed/ok");
-    expect(world.meta(id)).toEqual({
+    const id = await harness.ask({ history, modelHint: "tiny" });
+    expect(harness.eventSequence(id)).toBe("started Hello   there completed/ok");
+    expect(harness.meta(id)).toEqual({
       v: 1,
       lane: "chat",
       model: "tiny",
@@ -31,7 +31,7 @@ describe("a turn", () => {
       unavailable: [],
       sources: [],
     });
-    expect(world.finished(id)).toEqual({
+    expect(harness.finished(id)).toEqual({
       v: 1,
       status: "completed",
       code: "ok",
@@ -41,7 +41,7 @@ describe("a turn", () => {
       model: "tiny",
       calls: [],
     });
-    expect(world.inference.requests[0]).toMatchObject({
+    expect(harness.inference.requests[0]).toMatchObject({
       model: "tiny",
       prompts: [
         {
@@ -52,20 +52,20 @@ describe("a turn", () => {
       ],
       egress: { classes: ["prompt"], allowedOnce: [] },
     });
-    expect(world.passTurns).toEqual([]);
+    expect(harness.passTurns).toEqual([]);
   });
 
-  test("is told of in a later turn than its id is known in", async () => {
-    const world = createOverlayHarness();
-    expect(world.overlay.ask(askRequest(), defaultCaller)).toBe(1);
-    expect(world.overlay.ask(askRequest(), defaultCaller)).toBe(2);
+  test("sends its first event in a later turn of the event loop than Ask returns the id", async () => {
+    const harness = createOverlayHarness();
+    expect(harness.overlay.ask(askRequest(), defaultCaller)).toBe(1);
+    expect(harness.overlay.ask(askRequest(), defaultCaller)).toBe(2);
     for (let at = 0; at < 100; at += 1) await Promise.resolve();
-    expect(world.events).toEqual([]);
+    expect(harness.events).toEqual([]);
   });
 
-  test("of the agent lane gives the model what search found and what tools said, as quotations", async () => {
-    const world = createOverlayHarness();
-    world.hits = async () => [
+  test("in the agent lane gives the model the search results and tool results as quotations", async () => {
+    const harness = createOverlayHarness();
+    harness.hits = async () => [
       searchHit(),
       searchHit({
         title: 'a "b"',
@@ -73,9 +73,9 @@ describe("a turn", () => {
         provenance: "mail:inbox",
       }),
     ];
-    world.pass = async () => oneCallPassOutcome;
-    const id = await world.ask({ lane: "agent", myStuff: true, window: true, selection: true });
-    expect(world.meta(id)).toMatchObject({
+    harness.pass = async () => oneCallPassOutcome;
+    const id = await harness.ask({ lane: "agent", myStuff: true, window: true, selection: true });
+    expect(harness.meta(id)).toMatchObject({
       lane: "agent",
       model: null,
       options: ["my_stuff"],
@@ -91,18 +91,18 @@ describe("a turn", () => {
         { provenance: "mail:inbox" },
       ],
     });
-    expect(world.passTurns[0]).toMatchObject({
+    expect(harness.passTurns[0]).toMatchObject({
       prompt: askRequest().prompt,
       provenance: ["user", "file:notes", "mail:inbox"],
       caller: defaultCaller,
       model: undefined,
     });
-    const [prompt] = world.inference.requests[0]?.prompts ?? [];
+    const [prompt] = harness.inference.requests[0]?.prompts ?? [];
     expect(prompt?.kind === "chat" && prompt.messages.map(({ role }) => role)).toEqual([
       "system",
       "user",
     ]);
-    expect(world.lastQuestion).toBe(
+    expect(harness.lastQuestion).toBe(
       [
         "Found in the person's own things:",
         '<passage source="notes" title="Boiler">',
@@ -120,76 +120,76 @@ describe("a turn", () => {
         askRequest().prompt,
       ].join("\n"),
     );
-    expect(world.passTurns[0]?.context).toContain("serviced in May");
-    expect(world.finished(id)?.calls).toEqual(oneCallPassOutcome.calls);
-    expect(world.inference.requests[0]?.egress?.classes).toEqual(["prompt", "files", "mail"]);
+    expect(harness.passTurns[0]?.context).toContain("serviced in May");
+    expect(harness.finished(id)?.calls).toEqual(oneCallPassOutcome.calls);
+    expect(harness.inference.requests[0]?.egress?.classes).toEqual(["prompt", "files", "mail"]);
   });
 
   test("cuts a long prompt for the search, between code points", async () => {
-    const world = createOverlayHarness();
-    await world.ask({ myStuff: true, prompt: `a${"🌱".repeat(2_000)}` });
-    const [query = ""] = world.searches;
+    const harness = createOverlayHarness();
+    await harness.ask({ myStuff: true, prompt: `a${"🌱".repeat(2_000)}` });
+    const [query = ""] = harness.searches;
     expect(Buffer.byteLength(query)).toBe(4_093);
     expect(query.endsWith("🌱")).toBe(true);
   });
 
-  test("goes on without context where search fails, and says so", async () => {
-    const world = createOverlayHarness();
-    world.hits = () => Promise.reject(new AssistantError("timeout", "too slow"));
-    const id = await world.ask({ myStuff: true });
-    expect(world.meta(id)).toMatchObject({ options: [], unavailable: ["my_stuff"], sources: [] });
-    expect(world.finished(id)?.status).toBe("completed");
+  test("continues without context if the search fails, and reports that", async () => {
+    const harness = createOverlayHarness();
+    harness.hits = () => Promise.reject(new AssistantError("timeout", "too slow"));
+    const id = await harness.ask({ myStuff: true });
+    expect(harness.meta(id)).toMatchObject({ options: [], unavailable: ["my_stuff"], sources: [] });
+    expect(harness.finished(id)?.status).toBe("completed");
   });
 
-  test("fails where the search could not be put into the ledger", async () => {
-    const world = createOverlayHarness();
-    world.hits = () => Promise.reject(new AssistantError("ledger_unavailable", "no ledger"));
-    const id = await world.ask({ myStuff: true });
-    expect(world.eventSequence(id)).toBe("failed/ledger_unavailable");
-    expect(world.inference.requests).toEqual([]);
+  test("fails if the search could not be recorded in the ledger", async () => {
+    const harness = createOverlayHarness();
+    harness.hits = () => Promise.reject(new AssistantError("ledger_unavailable", "no ledger"));
+    const id = await harness.ask({ myStuff: true });
+    expect(harness.eventSequence(id)).toBe("failed/ledger_unavailable");
+    expect(harness.inference.requests).toEqual([]);
   });
 
-  test("says that there are no tools where no local model could choose any", async () => {
-    const world = createOverlayHarness();
-    world.localModel = undefined;
-    const id = await world.ask({ lane: "agent" });
-    expect(world.meta(id)?.unavailable).toEqual(["tools"]);
-    expect(world.passTurns).toEqual([]);
-    expect(world.finished(id)?.status).toBe("completed");
+  test("reports that there are no tools if no local model can choose any", async () => {
+    const harness = createOverlayHarness();
+    harness.localModel = undefined;
+    const id = await harness.ask({ lane: "agent" });
+    expect(harness.meta(id)?.unavailable).toEqual(["tools"]);
+    expect(harness.passTurns).toEqual([]);
+    expect(harness.finished(id)?.status).toBe("completed");
   });
 
-  test("says at the end where the local model turned out not to be able to choose any", async () => {
-    const world = createOverlayHarness();
-    world.pass = async () => ({ isAvailable: false, calls: [], results: [] });
-    const id = await world.ask({ lane: "agent" });
-    expect(world.meta(id)?.unavailable).toEqual([]);
-    expect(world.finished(id)).toMatchObject({
+  test("reports at the end if the local model turned out to be unable to choose tools", async () => {
+    const harness = createOverlayHarness();
+    harness.pass = async () => ({ isAvailable: false, calls: [], results: [] });
+    const id = await harness.ask({ lane: "agent" });
+    expect(harness.meta(id)?.unavailable).toEqual([]);
+    expect(harness.finished(id)).toMatchObject({
       status: "completed",
       message: "answered without tools: the local model could not choose any",
     });
   });
 
-  test("tells whole code points without the character 0, and no thoughts", async () => {
-    const world = createOverlayHarness();
+  test("sends whole code points without NUL, and no reasoning", async () => {
+    const harness = createOverlayHarness();
     const [high = "", low = ""] = "🌱".split("");
-    world.inference.script = function* () {
+    harness.inference.script = function* () {
       yield accepted;
       yield started();
       yield { type: "reasoning", choice: 0, text: "hm" };
       for (const part of ["a", high, `${low}b`, "", "c\0d", low, high]) yield textEvent(part);
       yield { type: "end", choice: 0, reason: "length", completionTokens: 4 };
     };
-    const id = await world.ask();
-    expect(world.eventSequence(id)).toBe("started a 🌱b c\ufffdd \ufffd \ufffd completed/ok");
-    expect(world.finished(id)?.finish_reason).toBe("length");
+    const id = await harness.ask();
+    expect(harness.eventSequence(id)).toBe("started a 🌱b c\ufffdd \ufffd \ufffd completed/ok");
+    expect(harness.finished(id)?.finish_reason).toBe("length");
   });
 
-  test("tells a text of any length in pieces that are no longer than 32 Ki characters", async () => {
-    const world = createOverlayHarness();
+  test("sends long texts in pieces of at most 32 Ki characters", async () => {
+    const harness = createOverlayHarness();
     const long = `a${"🌱".repeat(50_000)}`;
-    world.inference.script = (request) => says(request, [long]);
-    const id = await world.ask();
-    const pieces = world
+    harness.inference.script = (request) => says(request, [long]);
+    const id = await harness.ask();
+    const pieces = harness
       .eventsOfQuery(id)
       .flatMap((told) => (told.kind === "token" ? [told.text] : []));
     expect(pieces.join("")).toBe(long);
@@ -197,39 +197,42 @@ describe("a turn", () => {
     expect(pieces.every((piece) => Buffer.from(piece).toString() === piece)).toBe(true);
   });
 
-  test("that fails says why; what nobody expected stays in the log", async () => {
-    const world = createOverlayHarness();
-    world.inference.script = function* () {
+  test("reports the reason of a failure, and only logs unexpected errors", async () => {
+    const harness = createOverlayHarness();
+    harness.inference.script = function* () {
       yield accepted;
       yield textEvent("so ");
       throw new AssistantError("cut_off", "the answer was cut off");
     };
-    const cut = await world.ask();
-    expect(world.eventSequence(cut)).toBe("started so  failed/cut_off");
-    expect(world.finished(cut)).toMatchObject({ message: "the answer was cut off", model: "tiny" });
-    world.inference.script = () => {
+    const cut = await harness.ask();
+    expect(harness.eventSequence(cut)).toBe("started so  failed/cut_off");
+    expect(harness.finished(cut)).toMatchObject({
+      message: "the answer was cut off",
+      model: "tiny",
+    });
+    harness.inference.script = () => {
       throw new Error("secret /home/me");
     };
-    const odd = await world.ask();
-    expect(world.eventSequence(odd)).toBe("started failed/internal");
-    expect(JSON.stringify(world.eventsOfQuery(odd))).not.toContain("secret");
-    expect(world.logged.filter(({ level }) => level === "error")).toHaveLength(1);
-    world.inference.script = function* () {
+    const odd = await harness.ask();
+    expect(harness.eventSequence(odd)).toBe("started failed/internal");
+    expect(JSON.stringify(harness.eventsOfQuery(odd))).not.toContain("secret");
+    expect(harness.logged.filter(({ level }) => level === "error")).toHaveLength(1);
+    harness.inference.script = function* () {
       yield accepted;
     };
-    expect(world.eventSequence(await world.ask())).toBe("started failed/internal");
+    expect(harness.eventSequence(await harness.ask())).toBe("started failed/internal");
   });
 
-  test("whose tool call was denied is denied", async () => {
-    const world = createOverlayHarness();
-    world.pass = () => Promise.reject(new DeniedError("caller_not_allowed", "not this app"));
-    const id = await world.ask({ lane: "agent" });
-    expect(world.eventSequence(id)).toBe("started denied/caller_not_allowed");
-    expect(world.logged).toEqual([]);
+  test("is denied if its tool call was denied", async () => {
+    const harness = createOverlayHarness();
+    harness.pass = () => Promise.reject(new DeniedError("caller_not_allowed", "not this app"));
+    const id = await harness.ask({ lane: "agent" });
+    expect(harness.eventSequence(id)).toBe("started denied/caller_not_allowed");
+    expect(harness.logged).toEqual([]);
   });
 });
 
-describe("what is asked", () => {
+describe("invalid requests", () => {
   const long = "x".repeat(1_024 * 1_024);
   test.each<[Partial<AskRequest>, string]>([
     [{ prompt: "" }, "invalid_request: prompt is empty"],
@@ -243,9 +246,11 @@ describe("what is asked", () => {
       "invalid_request: history_json",
     ],
   ])("%j is refused", (given, error) => {
-    const world = createOverlayHarness();
-    expect(getRefusal(() => world.overlay.ask(askRequest(given), defaultCaller))).toContain(error);
-    expect(getRefusal(() => world.overlay.ask(askRequest({ prompt: long }), defaultCaller))).toBe(
+    const harness = createOverlayHarness();
+    expect(getRefusal(() => harness.overlay.ask(askRequest(given), defaultCaller))).toContain(
+      error,
+    );
+    expect(getRefusal(() => harness.overlay.ask(askRequest({ prompt: long }), defaultCaller))).toBe(
       "none",
     );
   });

@@ -17,11 +17,11 @@ import { Gate } from "../../../support/scripted-service.ts";
 
 const remote: Partial<AskRequest> = { modelHint: REMOTE_MODEL, lane: "agent" };
 
-describe("an answer", () => {
-  test("is to the question that it was given to, and to no later one of the query", async () => {
-    const world = createOverlayHarness();
+describe("an answer to a question", () => {
+  test("counts only for its own question, not for a later one of the query", async () => {
+    const harness = createOverlayHarness();
     let confirmed = 0;
-    world.pass = async ({ ask }, signal) => {
+    harness.pass = async ({ ask }, signal) => {
       await ask(
         confirmationSpec({ tiers: { declared: "destructive", effective: "destructive" } }),
         signal,
@@ -29,32 +29,32 @@ describe("an answer", () => {
       confirmed += 1;
       return oneCallPassOutcome;
     };
-    const id = await world.ask(remote);
-    expect(world.spec(id)).toMatchObject({ kind: "consent", question: 1 });
-    world.overlay.respond(id, true, defaultCaller, 1);
-    await world.settle();
-    expect(world.spec(id)).toMatchObject({ kind: "call", question: 2 });
-    // Two frontends show the first question, and the second one's person is slower.
+    const id = await harness.ask(remote);
+    expect(harness.spec(id)).toMatchObject({ kind: "consent", question: 1 });
+    harness.overlay.respond(id, true, defaultCaller, 1);
+    await harness.settle();
+    expect(harness.spec(id)).toMatchObject({ kind: "call", question: 2 });
+    // Two frontends show the first question, and the user of the second one is slower.
     for (const number of [1, 0, 3])
-      expect(getRefusal(() => world.overlay.respond(id, true, createCaller(":1.30"), number))).toBe(
-        `invalid_request: question ${number} of query ${id} does not wait for an answer`,
-      );
-    await world.settle();
+      expect(
+        getRefusal(() => harness.overlay.respond(id, true, createCaller(":1.30"), number)),
+      ).toBe(`invalid_request: question ${number} of query ${id} does not wait for an answer`);
+    await harness.settle();
     expect(confirmed).toBe(0);
-    world.overlay.respond(id, true, createCaller(":1.30"), 2);
-    await world.settle();
+    harness.overlay.respond(id, true, createCaller(":1.30"), 2);
+    await harness.settle();
     expect(confirmed).toBe(1);
-    expect(world.spec(id)).toMatchObject({ kind: "consent", question: 3, scopes: ["files"] });
-    world.overlay.respond(id, false, defaultCaller, 3);
-    await world.settle();
-    expect(world.finished(id)?.code).toBe("declined");
-    expect(getRefusal(() => world.overlay.respond(id, false, defaultCaller, 3))).toContain(
+    expect(harness.spec(id)).toMatchObject({ kind: "consent", question: 3, scopes: ["files"] });
+    harness.overlay.respond(id, false, defaultCaller, 3);
+    await harness.settle();
+    expect(harness.finished(id)?.code).toBe("declined");
+    expect(getRefusal(() => harness.overlay.respond(id, false, defaultCaller, 3))).toContain(
       "question 3",
     );
   });
 
-  test("that came from elsewhere lets a turn go on, once there is a place for it", async () => {
-    const world = createOverlayHarness({
+  test("from elsewhere lets the turn continue as soon as a slot is free", async () => {
+    const harness = createOverlayHarness({
       running: 1,
       waiting: 4,
       reservedForNew: 0,
@@ -62,150 +62,153 @@ describe("an answer", () => {
     });
     const elsewhere = new AbortController();
     const steps: string[] = [];
-    world.pass = async ({ ask }) => {
+    harness.pass = async ({ ask }) => {
       await ask(confirmationSpec(), elsewhere.signal).catch(() => {});
       steps.push("goes on");
       return emptyPassOutcome;
     };
-    const first = await world.ask({ lane: "agent" });
-    world.inference.script = streamForever;
-    const second = await world.ask({}, createCaller(":1.8"));
-    expect(world.eventSequence(second)).toBe("started so");
+    const first = await harness.ask({ lane: "agent" });
+    harness.inference.script = streamForever;
+    const second = await harness.ask({}, createCaller(":1.8"));
+    expect(harness.eventSequence(second)).toBe("started so");
     elsewhere.abort();
-    await world.settle();
+    await harness.settle();
     expect(steps).toEqual([]);
-    world.overlay.cancel(second, createCaller(":1.8"));
-    await world.settle();
+    harness.overlay.cancel(second, createCaller(":1.8"));
+    await harness.settle();
     expect(steps).toEqual(["goes on"]);
-    expect(world.eventSequence(first)).toBe("started needed(call) so");
+    expect(harness.eventSequence(first)).toBe("started needed(call) so");
   });
 
-  test("has a query go on before those that have not begun, though they have waited longer", async () => {
-    const world = createOverlayHarness({
+  test("gives the query priority over new queries that have waited longer", async () => {
+    const harness = createOverlayHarness({
       running: 1,
       waiting: 4,
       reservedForNew: 0,
       answerTimeoutMs: 1_000,
     });
-    const first = await world.ask(remote);
-    world.inference.script = streamForever;
-    const second = await world.ask({}, createCaller(":1.8"));
-    const third = await world.ask({}, createCaller(":1.9"));
-    world.overlay.respond(first, true, defaultCaller, 1);
-    await world.settle();
-    expect([world.eventSequence(second), world.eventSequence(third)]).toEqual(["started so", ""]);
-    world.overlay.cancel(second, createCaller(":1.8"));
-    await world.settle();
-    expect([world.eventSequence(first), world.eventSequence(third)]).toEqual([
+    const first = await harness.ask(remote);
+    harness.inference.script = streamForever;
+    const second = await harness.ask({}, createCaller(":1.8"));
+    const third = await harness.ask({}, createCaller(":1.9"));
+    harness.overlay.respond(first, true, defaultCaller, 1);
+    await harness.settle();
+    expect([harness.eventSequence(second), harness.eventSequence(third)]).toEqual([
+      "started so",
+      "",
+    ]);
+    harness.overlay.cancel(second, createCaller(":1.8"));
+    await harness.settle();
+    expect([harness.eventSequence(first), harness.eventSequence(third)]).toEqual([
       "started needed(consent) so",
       "",
     ]);
   });
 
-  test("by number is no way around the rule for apps in a sandbox", async () => {
-    const world = createOverlayHarness();
-    const id = await world.ask(remote);
-    expect(getRefusal(() => world.overlay.respond(id, true, sandboxedCaller, 1))).toContain(
+  test("with a question number is still refused to a sandboxed app", async () => {
+    const harness = createOverlayHarness();
+    const id = await harness.ask(remote);
+    expect(getRefusal(() => harness.overlay.respond(id, true, sandboxedCaller, 1))).toContain(
       "forbidden",
     );
-    expect(getRefusal(() => world.overlay.respond(id + 1, true, defaultCaller, 1))).toContain(
+    expect(getRefusal(() => harness.overlay.respond(id + 1, true, defaultCaller, 1))).toContain(
       "not_found",
     );
   });
 });
 
-describe("who is asked for consent", () => {
-  test("sees who asked, for what, where it goes, and which tools' results it holds", async () => {
-    const world = createOverlayHarness();
-    world.consent.set("prompt", true);
-    world.hits = async () => [searchHit({ provenance: "memory:notes" })];
-    world.pass = async ({ onCall }) => {
+describe("the question for consent", () => {
+  test("shows the caller, the prompt, the destination and the tools whose results would be sent", async () => {
+    const harness = createOverlayHarness();
+    harness.consent.set("prompt", true);
+    harness.hits = async () => [searchHit({ provenance: "memory:notes" })];
+    harness.pass = async ({ onCall }) => {
       for (const call of oneCallPassOutcome.calls) onCall?.(call);
       return oneCallPassOutcome;
     };
     const prompt = `Well\n\u202eknown?${"x".repeat(1_000)}`;
-    const id = await world.ask({ ...remote, prompt, myStuff: true }, sandboxedCaller);
-    expect(world.spec(id)).toMatchObject({
+    const id = await harness.ask({ ...remote, prompt, myStuff: true }, sandboxedCaller);
+    expect(harness.spec(id)).toMatchObject({
       scopes: ["memory"],
       address: "https://cloud.example",
       calls: [],
       caller: { app: "org.example.App", verified: true },
     });
-    world.overlay.respond(id, true, defaultCaller);
-    await world.settle();
-    const spec = world.spec(id);
+    harness.overlay.respond(id, true, defaultCaller);
+    await harness.settle();
+    const spec = harness.spec(id);
     expect(spec).toMatchObject({ scopes: ["files"], calls: oneCallPassOutcome.calls });
     const shown = spec?.kind === "consent" ? spec.prompt : "";
     expect(shown).toMatch(/^Well \\u\{202e\}known\?x+…$/);
     expect(shown).toHaveLength(400);
     const unit = createCaller(":1.8", { id: "a.service", kind: "unit" });
-    world.consent.set("prompt", false);
-    expect(world.spec(await world.ask(remote, unit))).toMatchObject({
+    harness.consent.set("prompt", false);
+    expect(harness.spec(await harness.ask(remote, unit))).toMatchObject({
       caller: { app: "a.service", verified: false },
     });
-    expect(world.spec(await world.ask(remote))).toMatchObject({
+    expect(harness.spec(await harness.ask(remote))).toMatchObject({
       caller: { app: null, verified: false },
     });
   });
 
-  test("has said yes to that provider at that address, and nothing goes to another one of its name", async () => {
-    const world = createOverlayHarness();
-    const id = await world.ask(remote);
-    world.providers.set("cloud", "https://evil.example");
-    world.overlay.respond(id, true, defaultCaller);
-    await world.settle();
-    expect(world.finished(id)).toMatchObject({ status: "failed", code: "consent_required" });
-    expect(world.inference.requests).toEqual([]);
-    expect(world.ledger.entries).toEqual([]);
+  test("is valid for that provider at that address, and no data is sent to another address", async () => {
+    const harness = createOverlayHarness();
+    const id = await harness.ask(remote);
+    harness.providers.set("cloud", "https://evil.example");
+    harness.overlay.respond(id, true, defaultCaller);
+    await harness.settle();
+    expect(harness.finished(id)).toMatchObject({ status: "failed", code: "consent_required" });
+    expect(harness.inference.requests).toEqual([]);
+    expect(harness.ledger.entries).toEqual([]);
 
     const gate = new Gate();
-    world.pass = async () => {
+    harness.pass = async () => {
       await gate.opened;
       return { ...oneCallPassOutcome, results: [] };
     };
-    const later = await world.ask(remote);
-    world.overlay.respond(later, true, defaultCaller);
-    await world.settle();
-    world.providers.delete("cloud");
+    const later = await harness.ask(remote);
+    harness.overlay.respond(later, true, defaultCaller);
+    await harness.settle();
+    harness.providers.delete("cloud");
     gate.open();
-    await world.settle();
-    expect(world.finished(later)).toMatchObject({ status: "failed", code: "consent_required" });
-    expect(world.inference.requests).toEqual([]);
+    await harness.settle();
+    expect(harness.finished(later)).toMatchObject({ status: "failed", code: "consent_required" });
+    expect(harness.inference.requests).toEqual([]);
   });
 
-  test("is asked once more for the same address, and for no other one", async () => {
-    const world = createOverlayHarness();
-    world.pass = async () => oneCallPassOutcome;
-    const id = await world.ask(remote);
-    world.overlay.respond(id, true, defaultCaller);
-    await world.settle();
-    expect(world.spec(id)).toMatchObject({ question: 2, address: "https://cloud.example" });
-    world.providers.set("cloud", "https://evil.example");
-    world.overlay.respond(id, true, defaultCaller);
-    await world.settle();
-    expect(world.finished(id)).toMatchObject({ status: "failed", code: "consent_required" });
+  test("is repeated for the same address, and fails for another one", async () => {
+    const harness = createOverlayHarness();
+    harness.pass = async () => oneCallPassOutcome;
+    const id = await harness.ask(remote);
+    harness.overlay.respond(id, true, defaultCaller);
+    await harness.settle();
+    expect(harness.spec(id)).toMatchObject({ question: 2, address: "https://cloud.example" });
+    harness.providers.set("cloud", "https://evil.example");
+    harness.overlay.respond(id, true, defaultCaller);
+    await harness.settle();
+    expect(harness.finished(id)).toMatchObject({ status: "failed", code: "consent_required" });
 
-    world.providers.set("cloud", "https://cloud.example");
-    world.pass = async () => {
-      world.providers.set("cloud", "https://evil.example");
+    harness.providers.set("cloud", "https://cloud.example");
+    harness.pass = async () => {
+      harness.providers.set("cloud", "https://evil.example");
       return oneCallPassOutcome;
     };
-    const later = await world.ask(remote);
-    world.overlay.respond(later, true, defaultCaller);
-    await world.settle();
-    expect(world.eventSequence(later)).toBe("started needed(consent) failed/consent_required");
-    expect(world.inference.requests).toEqual([]);
+    const later = await harness.ask(remote);
+    harness.overlay.respond(later, true, defaultCaller);
+    await harness.settle();
+    expect(harness.eventSequence(later)).toBe("started needed(consent) failed/consent_required");
+    expect(harness.inference.requests).toEqual([]);
   });
 
-  test("and whoever is asked second is not asked when the query has ended", async () => {
-    const world = createOverlayHarness();
-    world.ui.connection = async () => {
-      // The answer of the bus and the one that leaves come in one read.
-      queueMicrotask(() => world.overlay.handleDisconnect(defaultCaller.connection));
+  test("is not sent to the frontend if the query has ended", async () => {
+    const harness = createOverlayHarness();
+    harness.ui.connection = async () => {
+      // The answer of the bus and the disconnection arrive in one read.
+      queueMicrotask(() => harness.overlay.handleDisconnect(defaultCaller.connection));
       return ":1.30";
     };
-    const id = await world.ask(remote);
-    expect(world.eventsOfQuery(id).map(({ kind, to }) => `${kind} ${to}`)).toEqual([
+    const id = await harness.ask(remote);
+    expect(harness.eventsOfQuery(id).map(({ kind, to }) => `${kind} ${to}`)).toEqual([
       "started :1.7",
       "needed :1.7",
       "finished :1.7",

@@ -6,25 +6,25 @@ import type { AppStarter } from "./port.ts";
 
 const BUS = "org.freedesktop.DBus";
 
-/** Of StartServiceByName: somebody has that name already. */
+/** Reply of StartServiceByName if another connection already owns the name. */
 const ALREADY_RUNNING = 2;
-/** A bus notices within milliseconds that an app has died, but not always before it is asked to start it. */
+/** The bus notices within milliseconds that an app has died, but not always before the next start request. */
 const ALREADY_RUNNING_RETRY_MS = 200;
 
-/** As the specification has well-known names: two parts or more, none of which begins with a digit. */
+/** The rule of the D-Bus specification for well-known names: two parts or more, none of which begins with a digit. */
 const busNamePattern = /^[A-Za-z_-][A-Za-z0-9_-]*(\.[A-Za-z_-][A-Za-z0-9_-]*)+$/;
 const BUS_NAME_LENGTH_MAX = 255;
 
 /**
- * Starts an app as the service of the session bus that has the app's id for its name. The bus answers when
- * the app has taken that name, which may be after its socket is there, or never.
+ * Starts an app as the session bus service whose name is the app id. The bus replies when the app owns that name,
+ * which may be later than its socket appears, or never.
  */
 export class BusServiceStarter implements AppStarter {
   readonly #bus: () => SessionBus | undefined;
   readonly #clock: Clock;
   readonly #timeoutMs: number;
 
-  /** `bus`: the connection as it is now; undefined while there is none. */
+  /** `bus` returns the current connection; undefined while there is none. */
   constructor(options: {
     readonly bus: () => SessionBus | undefined;
     readonly clock: Clock;
@@ -39,14 +39,15 @@ export class BusServiceStarter implements AppStarter {
     const bus = this.#bus();
     if (!bus || appId.length > BUS_NAME_LENGTH_MAX || !busNamePattern.test(appId)) return "unknown";
     try {
-      // Whoever waits for the socket ends this: one that has the name and no socket may be about to go.
+      // The caller aborts this loop when the socket appears. An app that owns the name without a socket may be
+      // exiting.
       while ((await this.#requestStart(bus, appId, signal)) === ALREADY_RUNNING) {
         await delay(this.#clock, ALREADY_RUNNING_RETRY_MS, signal);
       }
     } catch (error) {
       if (!(error instanceof BusCallError)) throw error;
       if (error.busName === `${BUS}.Error.ServiceUnknown`) return "unknown";
-      // The socket may still come: whoever waits for it has the last word.
+      // The socket may still appear; the caller waits for it and decides.
       if (error.busName === `${BUS}.Error.NoReply`) return "asked";
       throw new ToolAppError(
         "app_unavailable",
@@ -73,7 +74,7 @@ export class BusServiceStarter implements AppStarter {
   }
 }
 
-/** dbus-daemon says which program it could not execute, with its path. */
+/** dbus-daemon reports the path of a program that it could not execute. */
 function withoutPaths(text: string): string {
   return sanitizeMessage(text).replaceAll(/\/[^\s"':,]+/g, "…");
 }

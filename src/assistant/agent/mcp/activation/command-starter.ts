@@ -6,7 +6,7 @@ import { ToolAppError } from "../../tool-apps.ts";
 import { sanitizeMessage } from "../sanitize-message.ts";
 import type { AppStarter } from "./port.ts";
 
-/** How a built-in app is started. */
+/** The command that starts a built-in app. */
 export interface AppCommand {
   /** The program and its arguments. */
   readonly argv: readonly [string, ...string[]];
@@ -14,15 +14,14 @@ export interface AppCommand {
   readonly environment?: Readonly<Record<string, string>>;
 }
 
-/** From SIGTERM to SIGKILL. */
+/** Time between SIGTERM and SIGKILL. */
 const TERMINATION_GRACE_MS = 2_000;
-/** Of what an app says on its standard error, kept until it ends. */
+/** The last characters of an app's standard error that are kept for the log. */
 const STDERR_TAIL_CHARS = 4_000;
 
 /**
- * Apps that come with Berth: processes of this daemon, started when one is called for, and ended with it.
- * One that dies stays dead until it is called for again. Its standard input ends when this daemon does,
- * also by SIGKILL.
+ * Starts the apps that ship with Berth as child processes of this daemon, on demand, and ends them with it. An app
+ * that dies is started again at the next call. Its standard input closes when the daemon ends, even by SIGKILL.
  */
 export class CommandStarter implements AppStarter, AsyncDisposable {
   readonly #commands: ReadonlyMap<string, AppCommand>;
@@ -41,13 +40,13 @@ export class CommandStarter implements AppStarter, AsyncDisposable {
     this.#logger = options.logger;
   }
 
-  /** Stays under way while the app runs, since it may still end before it listens. */
+  /** Stays pending while the app runs, because it may still end before it listens. */
   async start(appId: string, signal: AbortSignal): Promise<"asked" | "unknown"> {
     const command = this.#commands.get(appId);
     if (!command || this.#isDisposed) return "unknown";
     const running = this.#running.get(appId) ?? this.#spawn(appId, command);
     await raceWithAbort(running.ended, signal);
-    const message = `${appId} was started and ended before it listened: the daemon's log says why`;
+    const message = `${appId} was started and ended before it listened: see the daemon's log for the reason`;
     throw new ToolAppError("app_unavailable", message);
   }
 
@@ -70,18 +69,18 @@ export class CommandStarter implements AppStarter, AsyncDisposable {
     const ended = new Promise<void>((resolve) => {
       child.once("exit", () => resolve());
       child.on("error", (err) => {
-        this.#logger.error({ app: appId, err }, "an app that comes with Berth cannot be started");
+        this.#logger.error({ app: appId, err }, "an app that ships with Berth cannot be started");
         resolve();
       });
     });
     const running: RunningCommand = { child, ended };
     this.#running.set(appId, running);
     void ended.then(() => this.#running.delete(appId));
-    // Later than the end, where a process that the app has started still holds its standard error.
+    // "close" comes later than "exit" if a child process of the app still holds its standard error.
     child.once("close", (code, signal) => {
       const fields = { app: appId, code, signal, stderr: sanitizeMessage(stderrTail) };
       if (this.#isDisposed || code === 0) this.#logger.info(fields, "app ended");
-      else this.#logger.warn(fields, "app ended; it is started again when it is called for");
+      else this.#logger.warn(fields, "app ended; the next call starts it again");
     });
     this.#logger.info({ app: appId, pid: child.pid }, "app started");
     return running;
@@ -104,6 +103,6 @@ export class CommandStarter implements AppStarter, AsyncDisposable {
 
 interface RunningCommand {
   readonly child: ChildProcess;
-  /** Never rejects. */
+  /** Resolves when the process has ended. Never rejects. */
   readonly ended: Promise<void>;
 }

@@ -1,16 +1,15 @@
-/** Starts apps that are not there. Whether one has come is seen at its socket, not here. */
+/** Starts apps that are not running. Callers watch the app's socket to see if it is up. */
 export interface Activator {
   /**
-   * Asks for the app to be started. Rejects as soon as it is known that it will not come, with ToolAppError
-   * `app_unavailable`; with the signal's reason when that aborts, which whoever waits for the socket does
-   * when it is there. Resolves when nothing more is to be learnt here. An app that is starting is not
-   * started again.
+   * Starts the app. Rejects with ToolAppError `app_unavailable` as soon as it is known that the app will not start,
+   * and with the signal's reason when the caller aborts because the socket has appeared. Resolves when this method
+   * can find out nothing more. An app that is already starting is not started again.
    */
   activate(appId: string, signal: AbortSignal): Promise<void>;
 }
 
-/** One way to start apps. */
+/** A mechanism that starts apps. */
 export interface AppStarter {
-  /** As `Activator.activate`; `unknown`: this way knows no such app, and has done nothing. */
+  /** Like `Activator.activate`. `unknown`: this mechanism does not know the app and has done nothing. */
   start(appId: string, signal: AbortSignal): Promise<"asked" | "unknown">;
 }

@@ -1,7 +1,7 @@
 import { ToolAppError } from "../../tool-apps.ts";
 import type { Activator, AppStarter } from "./port.ts";
 
-/** The first way that knows the app starts it; one that knows it and fails is not tried around. */
+/** Starts an app with the first mechanism that knows it. If that one fails, the others are not tried. */
 export class StarterChain implements Activator {
   readonly #starters: readonly AppStarter[];
 

@@ -3,15 +3,15 @@ import { ToolAppError } from "../../tool-apps.ts";
 import type { AppStarter } from "./port.ts";
 
 const SYSTEMD = "org.freedesktop.systemd1";
-/** Of systemd: UNIT_NAME_MAX. */
+/** UNIT_NAME_MAX of systemd. */
 const UNIT_NAME_LENGTH_MAX = 255;
 
-/** Starts `<app id>.service` of the user's systemd, where that is on the session bus. */
+/** Starts `<app id>.service` of the user's systemd, if that is on the session bus. */
 export class SystemdUnitStarter implements AppStarter {
   readonly #bus: () => SessionBus | undefined;
   readonly #timeoutMs: number;
 
-  /** `bus`: the connection as it is now; undefined while there is none. */
+  /** `bus` returns the current connection; undefined while there is none. */
   constructor(options: {
     readonly bus: () => SessionBus | undefined;
     readonly timeoutMs: number;
@@ -25,7 +25,7 @@ export class SystemdUnitStarter implements AppStarter {
     const unit = `${appId}.service`;
     if (!bus || unit.length > UNIT_NAME_LENGTH_MAX) return "unknown";
     try {
-      // Answered when the job is queued; whether the unit fails is seen from the socket that does not come.
+      // systemd replies when the job is queued. If the unit fails later, the socket does not appear.
       await bus.call(
         {
           destination: SYSTEMD,
@@ -39,7 +39,7 @@ export class SystemdUnitStarter implements AppStarter {
       );
     } catch (error) {
       if (!(error instanceof BusCallError)) throw error;
-      // No systemd on this bus, or no such unit.
+      // There is no systemd on this bus, or no such unit.
       if (!error.busName.startsWith(`${SYSTEMD}.`)) return "unknown";
       if (error.busName === `${SYSTEMD}.NoSuchUnit`) return "unknown";
       throw new ToolAppError(

@@ -1,16 +1,20 @@
 import { type FSWatcher, watch } from "node:fs";
 import type { Socket } from "node:net";
 import { basename } from "node:path";
+import { backoffMs } from "../../../../base/backoff.ts";
 import { type Clock, delay } from "../../../../base/clock.ts";
 import { openSocket } from "../open-socket.ts";
 import type { SocketFolder } from "../socket-folder.ts";
 
-/** A socket file comes with bind; from then to listen, which nothing tells of, it is microseconds mostly. */
-const REFUSED_RETRY_MS = 5;
-/** Where the folder cannot be watched, an event is missed, or the socket is one that a crash left behind. */
+/** Polling covers folders that cannot be watched, missed events, and sockets that a crash left behind. */
 const POLL_INTERVAL_MS = 200;
+/** The socket file appears with bind(2), mostly microseconds before listen(2), which causes no event. */
+const refusedBackoff = { firstMs: 5, maxMs: POLL_INTERVAL_MS };
 
-/** Resolves to a connection when the app listens; rejects with the signal's reason, and as `folder.find` does. */
+/**
+ * Resolves to a connection when the app listens. Rejects with the signal's reason, or with the errors of
+ * `folder.find`.
+ */
 export async function waitForSocket(options: {
   readonly appId: string;
   readonly folder: SocketFolder;
@@ -21,10 +25,10 @@ export async function waitForSocket(options: {
   const { path } = await folder.find(appId);
   let pause = new AbortController();
   let hasCome = false;
-  let refusedMs = REFUSED_RETRY_MS;
+  let attempts = 0;
   const watcher = watchFolder(folder.path, basename(path), () => {
     hasCome = true;
-    refusedMs = REFUSED_RETRY_MS;
+    attempts = 0;
     pause.abort();
   });
   try {
@@ -36,8 +40,8 @@ export async function waitForSocket(options: {
       signal.throwIfAborted();
       if (hasCome) continue;
       pause = new AbortController();
-      const waitMs = isThere ? refusedMs : POLL_INTERVAL_MS;
-      refusedMs = Math.min(2 * refusedMs, POLL_INTERVAL_MS);
+      const waitMs = isThere ? backoffMs(attempts, refusedBackoff) : POLL_INTERVAL_MS;
+      attempts += 1;
       await delay(clock, waitMs, AbortSignal.any([signal, pause.signal])).catch(() => {});
       signal.throwIfAborted();
     }
@@ -46,7 +50,7 @@ export async function waitForSocket(options: {
   }
 }
 
-/** Undefined where there are no watches left. */
+/** Returns undefined if the system has no free watches. */
 function watchFolder(folder: string, name: string, onEvent: () => void): FSWatcher | undefined {
   try {
     const watcher = watch(folder, { persistent: false }, (_, changed) => {

@@ -20,7 +20,7 @@ import { systemClock } from "../../../../../src/base/clock.ts";
 import { type Logger, silentLogger } from "../../../../../src/base/logger.ts";
 import { type Document, notesManifest } from "../../../../support/tool-manifests.ts";
 
-/** The real clock and the real file system: what happens is only ever waited for. */
+/** These tests use the real clock and file system, so they wait for events without time limits of their own. */
 let root: string;
 let own: string;
 let shared: string;
@@ -47,7 +47,7 @@ const logger: Logger = {
   warn: (fields, message) => void log.push(`${message} ${JSON.stringify(fields)}`),
 };
 
-async function started(
+async function startRegistry(
   options: { directories?: readonly string[]; builtIn?: readonly object[]; userId?: number } = {},
 ): Promise<ManifestRegistry> {
   const common = { directories: [own, shared], clock: systemClock, logger };
@@ -63,7 +63,7 @@ function manifest(id: string, changes: Document = {}): string {
   return JSON.stringify(notesManifest({ app_id: id, name: id, ...changes }));
 }
 
-function write(directory: string, id: string, changes: Document = {}): string {
+function writeManifest(directory: string, id: string, changes: Document = {}): string {
   const file = join(directory, `${id}.json`);
   chmodAfterWrite(file, manifest(id, changes));
   return file;
@@ -74,35 +74,35 @@ function chmodAfterWrite(file: string, text: string): void {
   chmodSync(file, 0o644);
 }
 
-const idsOf = (registry: ManifestRegistry) => registry.apps().map(({ appId }) => appId);
-const reportOf = (registry: ManifestRegistry) =>
+const listIds = (registry: ManifestRegistry) => registry.apps().map(({ appId }) => appId);
+const listStatuses = (registry: ManifestRegistry) =>
   registry
     .report()
     .map(({ appId, status, faults }) => [appId, status, ...faults.map(({ message }) => message)]);
 
-describe("a started registry", () => {
-  it("has read everything, ordered by app, and tells what it did not take", async () => {
-    write(own, "org.example.B");
-    write(own, "org.example.A");
-    write(own, "org.example.C", { svc_manifest: 3 });
+describe("a started manifest registry", () => {
+  it("reads all manifests, orders them by app, and reports the rejected ones", async () => {
+    writeManifest(own, "org.example.B");
+    writeManifest(own, "org.example.A");
+    writeManifest(own, "org.example.C", { svc_manifest: 3 });
     chmodAfterWrite(join(own, ".hidden.json"), "{");
     chmodAfterWrite(join(own, "notes.txt"), "{");
-    const registry = await started();
-    expect(idsOf(registry)).toEqual(["org.example.A", "org.example.B"]);
+    const registry = await startRegistry();
+    expect(listIds(registry)).toEqual(["org.example.A", "org.example.B"]);
     expect(registry.find("org.example.A")?.tools).toHaveLength(2);
     expect(registry.find("org.example.C")).toBeUndefined();
-    expect(reportOf(registry)).toEqual([
+    expect(listStatuses(registry)).toEqual([
       ["org.example.A", "taken"],
       ["org.example.B", "taken"],
-      ["org.example.C", "rejected", "version 3 is newer than this Berth, which reads 1"],
+      ["org.example.C", "rejected", "version 3 is too new: this Berth reads version 1"],
     ]);
     expect(log).toContain(
-      'a tool manifest is rejected {"app":"org.example.C","pointer":"/svc_manifest","reason":"version 3 is newer than this Berth, which reads 1"}',
+      'a tool manifest is rejected {"app":"org.example.C","pointer":"/svc_manifest","reason":"version 3 is too new: this Berth reads version 1"}',
     );
   });
 
-  it("follows manifests as they come, change, are replaced and go", async () => {
-    const registry = await started();
+  it("follows manifests that are added, changed, replaced and deleted", async () => {
+    const registry = await startRegistry();
     const versions = [registry.version];
     const changed = (check: () => void) =>
       until(() => {
@@ -110,118 +110,118 @@ describe("a started registry", () => {
         expect(registry.version).toBeGreaterThan(versions.at(-1) ?? 0);
         versions.push(registry.version);
       });
-    const file = write(own, "org.example.A");
-    await changed(() => expect(idsOf(registry)).toEqual(["org.example.A"]));
-    write(own, "org.example.A", { name: "Other" });
+    const file = writeManifest(own, "org.example.A");
+    await changed(() => expect(listIds(registry)).toEqual(["org.example.A"]));
+    writeManifest(own, "org.example.A", { name: "Other" });
     await changed(() => expect(registry.find("org.example.A")?.name).toBe("Other"));
     chmodAfterWrite(`${file}.new`, manifest("org.example.A", { name: "Third" }));
     renameSync(`${file}.new`, file);
     await changed(() => expect(registry.find("org.example.A")?.name).toBe("Third"));
     rmSync(file);
-    await changed(() => expect(idsOf(registry)).toEqual([]));
+    await changed(() => expect(listIds(registry)).toEqual([]));
     const settled = registry.version;
     await registry.rescan();
     expect(registry.version).toBe(settled);
   });
 
-  it("takes the tools away from an app whose manifest becomes wrong, and says why once", async () => {
-    write(own, "org.example.A");
-    const registry = await started();
-    write(own, "org.example.A", { mcp: { transport: "tcp" } });
-    await until(() => expect(idsOf(registry)).toEqual([]));
-    expect(reportOf(registry)).toEqual([
+  it("removes the tools of an app whose manifest becomes invalid, and logs the reason once", async () => {
+    writeManifest(own, "org.example.A");
+    const registry = await startRegistry();
+    writeManifest(own, "org.example.A", { mcp: { transport: "tcp" } });
+    await until(() => expect(listIds(registry)).toEqual([]));
+    expect(listStatuses(registry)).toEqual([
       ["org.example.A", "rejected", 'must be "unix", not "tcp"'],
     ]);
     await registry.rescan();
     expect(log.filter((line) => line.startsWith("a tool manifest is rejected"))).toHaveLength(1);
-    write(own, "org.example.A");
-    await until(() => expect(idsOf(registry)).toEqual(["org.example.A"]));
+    writeManifest(own, "org.example.A");
+    await until(() => expect(listIds(registry)).toEqual(["org.example.A"]));
   });
 
-  it("does not flicker while a manifest is half written, or away for a moment", async () => {
-    const file = write(own, "org.example.A");
-    const registry = await started();
+  it("keeps the tools while a manifest is half written or briefly missing", async () => {
+    const file = writeManifest(own, "org.example.A");
+    const registry = await startRegistry();
     const { version } = registry;
     const text = manifest("org.example.A", { name: "New" });
     chmodAfterWrite(file, text.slice(0, 50));
     await registry.rescan();
-    expect(idsOf(registry)).toEqual(["org.example.A"]);
+    expect(listIds(registry)).toEqual(["org.example.A"]);
     expect(registry.report()[0]?.faults).not.toEqual([]);
     rmSync(file);
     await registry.rescan();
-    expect([idsOf(registry), registry.version]).toEqual([["org.example.A"], version]);
+    expect([listIds(registry), registry.version]).toEqual([["org.example.A"], version]);
     chmodAfterWrite(file, text);
     await until(() => expect(registry.find("org.example.A")?.name).toBe("New"));
     expect(registry.version).toBe(version + 1);
   });
 
-  it("lets go of a manifest that stays half written", async () => {
-    const file = write(own, "org.example.A");
-    const registry = await started();
+  it("removes the tools if a manifest stays half written", async () => {
+    const file = writeManifest(own, "org.example.A");
+    const registry = await startRegistry();
     chmodAfterWrite(file, "{");
-    await until(() => expect(idsOf(registry)).toEqual([]));
-    expect(reportOf(registry)).toEqual([
+    await until(() => expect(listIds(registry)).toEqual([]));
+    expect(listStatuses(registry)).toEqual([
       ["org.example.A", "rejected", expect.stringContaining("the file is not JSON")],
     ]);
   });
 
-  it("waits for folders that are not there yet, and for those that come back", async () => {
+  it("picks up folders that are created or recreated later", async () => {
     const late = join(root, "a/b/c/manifests");
-    const registry = await started({ directories: [late] });
+    const registry = await startRegistry({ directories: [late] });
     expect(registry.apps()).toEqual([]);
     mkdirSync(late, { recursive: true });
-    write(late, "org.example.A");
-    await until(() => expect(idsOf(registry)).toEqual(["org.example.A"]));
+    writeManifest(late, "org.example.A");
+    await until(() => expect(listIds(registry)).toEqual(["org.example.A"]));
     rmSync(join(root, "a"), { recursive: true });
-    await until(() => expect(idsOf(registry)).toEqual([]));
+    await until(() => expect(listIds(registry)).toEqual([]));
     mkdirSync(late, { recursive: true });
-    write(late, "org.example.B");
-    await until(() => expect(idsOf(registry)).toEqual(["org.example.B"]));
-    write(late, "org.example.C");
-    await until(() => expect(idsOf(registry)).toEqual(["org.example.B", "org.example.C"]));
+    writeManifest(late, "org.example.B");
+    await until(() => expect(listIds(registry)).toEqual(["org.example.B"]));
+    writeManifest(late, "org.example.C");
+    await until(() => expect(listIds(registry)).toEqual(["org.example.B", "org.example.C"]));
   });
 });
 
-describe("folders in order", () => {
-  it("let the first one win, good or bad", async () => {
-    write(own, "org.example.A", { name: "Own" });
-    write(shared, "org.example.A", { name: "Shared" });
-    const registry = await started();
+describe("the priority of manifest folders", () => {
+  it("the first folder with a manifest wins, even if that manifest is invalid", async () => {
+    writeManifest(own, "org.example.A", { name: "Own" });
+    writeManifest(shared, "org.example.A", { name: "Shared" });
+    const registry = await startRegistry();
     expect(registry.find("org.example.A")?.name).toBe("Own");
-    expect(reportOf(registry)).toEqual([
+    expect(listStatuses(registry)).toEqual([
       ["org.example.A", "taken"],
       ["org.example.A", "shadowed"],
     ]);
     expect(registry.report()[1]?.shadowedBy).toBe(join(own, "org.example.A.json"));
-    write(own, "org.example.A", { tools: "none" });
-    await until(() => expect(idsOf(registry)).toEqual([]));
+    writeManifest(own, "org.example.A", { tools: "none" });
+    await until(() => expect(listIds(registry)).toEqual([]));
     rmSync(join(own, "org.example.A.json"));
     await until(() => expect(registry.find("org.example.A")?.name).toBe("Shared"));
   });
 
-  it("have what Berth ships behind the first, and before the others", async () => {
+  it("built-in manifests have the second priority", async () => {
     const builtIn = [notesManifest({ app_id: "dev.berth.apps", name: "Built in" })];
-    write(shared, "dev.berth.apps", { name: "Shared" });
-    const registry = await started({ builtIn });
+    writeManifest(shared, "dev.berth.apps", { name: "Shared" });
+    const registry = await startRegistry({ builtIn });
     expect(registry.find("dev.berth.apps")?.name).toBe("Built in");
     expect(registry.report()[1]).toMatchObject({ status: "shadowed", shadowedBy: "Berth itself" });
-    write(own, "dev.berth.apps", { name: "Own" });
+    writeManifest(own, "dev.berth.apps", { name: "Own" });
     await until(() => expect(registry.find("dev.berth.apps")?.name).toBe("Own"));
   });
 
-  it("do not matter to what is built in before the start", () => {
+  it("built-in manifests are available before the start", () => {
     const common = { directories: [own], clock: systemClock, logger };
     const registry = new ManifestRegistry({ ...common, builtIn: [notesManifest()] });
     registries.push(registry);
-    expect(idsOf(registry)).toEqual(["org.example.Notes"]);
+    expect(listIds(registry)).toEqual(["org.example.Notes"]);
     expect(() => new ManifestRegistry({ ...common, builtIn: [{}] })).toThrow(
-      "a built-in manifest is wrong: /svc_manifest must be 1, not nothing",
+      "a built-in manifest is invalid: /svc_manifest must be 1, not nothing",
     );
   });
 });
 
-describe("files that are not what they should be", () => {
-  it("are refused with the reason: folders, pipes, sockets, links to nothing, large ones", async () => {
+describe("manifest files with problems", () => {
+  it("folders, pipes, sockets, broken links and large files are rejected with the reason", async () => {
     mkdirSync(join(own, "org.example.Folder.json"));
     execFileSync("mkfifo", [join(own, "org.example.Pipe.json")]);
     const server = createServer().listen(join(own, "org.example.Socket.json"));
@@ -230,57 +230,61 @@ describe("files that are not what they should be", () => {
     symlinkSync("org.example.Loop.json", join(own, "org.example.Loop.json"));
     chmodAfterWrite(join(own, "org.example.Large.json"), " ".repeat(2 ** 20 + 1));
     try {
-      expect(reportOf(await started())).toEqual([
-        ["org.example.Dangling", "rejected", "it is a link to nothing"],
-        ["org.example.Folder", "rejected", "it is no plain file"],
+      expect(listStatuses(await startRegistry())).toEqual([
+        ["org.example.Dangling", "rejected", "it is a broken link"],
+        ["org.example.Folder", "rejected", "it is not a regular file"],
         ["org.example.Large", "rejected", "the file is larger than 1 MiB"],
-        ["org.example.Loop", "rejected", "its links lead in a circle"],
-        ["org.example.Pipe", "rejected", "it is no plain file"],
-        ["org.example.Socket", "rejected", "it is no plain file"],
+        ["org.example.Loop", "rejected", "its links form a cycle"],
+        ["org.example.Pipe", "rejected", "it is not a regular file"],
+        ["org.example.Socket", "rejected", "it is not a regular file"],
       ]);
     } finally {
       server.close();
     }
   });
 
-  it("are refused where others may write them, and told where a group may, or a link leads away", async () => {
-    chmodSync(write(own, "org.example.Any"), 0o666);
-    chmodSync(write(own, "org.example.Group"), 0o664);
-    symlinkSync(write(root, "org.example.Link"), join(own, "org.example.Link.json"));
-    expect(reportOf(await started())).toEqual([
-      ["org.example.Any", "rejected", "anybody may write it; take that away with chmod o-w"],
+  it("files that other users may write are rejected; group write access and outside links cause warnings", async () => {
+    chmodSync(writeManifest(own, "org.example.Any"), 0o666);
+    chmodSync(writeManifest(own, "org.example.Group"), 0o664);
+    symlinkSync(writeManifest(root, "org.example.Link"), join(own, "org.example.Link.json"));
+    expect(listStatuses(await startRegistry())).toEqual([
+      [
+        "org.example.Any",
+        "rejected",
+        "every user may write it; remove that permission with chmod o-w",
+      ],
       ["org.example.Group", "taken", "its group may write it"],
-      ["org.example.Link", "taken", expect.stringContaining("leads out of the folder")],
+      ["org.example.Link", "taken", expect.stringContaining("link to a file outside the folder")],
     ]);
   });
 
-  it("are refused where they belong to neither the user nor root", () => {
+  it("files that belong to neither the user nor root are rejected", () => {
     const mode = 0o100644n;
     expect(ownershipProblem({ uid: 1000n, mode }, 1000)).toBeUndefined();
     expect(ownershipProblem({ uid: 0n, mode }, 1000)).toBeUndefined();
     expect(ownershipProblem({ uid: 1001n, mode }, 1000)).toContain("belongs to another user");
   });
 
-  it("cost the others nothing", async () => {
-    write(own, "org.example.Good");
+  it("a rejected file does not affect the other manifests", async () => {
+    writeManifest(own, "org.example.Good");
     for (let index = 0; index < 20; index += 1) {
       chmodAfterWrite(join(own, `org.example.Bad${index}.json`), "[".repeat(index));
     }
-    expect(idsOf(await started())).toEqual(["org.example.Good"]);
+    expect(listIds(await startRegistry())).toEqual(["org.example.Good"]);
   });
 });
 
 it("reads a thousand manifests quickly", async () => {
-  for (let index = 0; index < 1000; index += 1) write(own, `org.example.App${index}`);
+  for (let index = 0; index < 1000; index += 1) writeManifest(own, `org.example.App${index}`);
   const startedAt = performance.now();
-  const registry = await started({ directories: [own] });
+  const registry = await startRegistry({ directories: [own] });
   const ms = performance.now() - startedAt;
   expect(registry.apps()).toHaveLength(1000);
-  // Half a second where nothing else runs; test machines are shared.
+  // It takes half a second on an idle machine; test machines are shared.
   expect(ms).toBeLessThan(3000);
 });
 
-describe("the folders of a user", () => {
+describe("the default folders of a user", () => {
   const home = "/home/ann";
   it.each<[Record<string, string>, readonly string[]]>([
     [
@@ -313,12 +317,12 @@ describe("the folders of a user", () => {
   });
 });
 
-it("leaves nothing behind that watches", async () => {
-  const registry = await started();
+it("closing the registry removes all its file watches", async () => {
+  const registry = await startRegistry();
   await registry[Symbol.asyncDispose]();
   const { version } = registry;
-  write(own, "org.example.A");
+  writeManifest(own, "org.example.A");
   await registry.rescan();
   expect(existsSync(join(own, "org.example.A.json"))).toBe(true);
-  expect([registry.version, idsOf(registry)]).toEqual([version, []]);
+  expect([registry.version, listIds(registry)]).toEqual([version, []]);
 });

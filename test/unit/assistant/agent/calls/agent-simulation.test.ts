@@ -3,20 +3,20 @@ import { describe, expect, it } from "vitest";
 import { AgentHarness } from "../../../../support/agent-harness.ts";
 import { AgentSimulation, agentSteps } from "../../../../support/agent-simulation.ts";
 
-/** Sequences; a thousand take about a minute. */
+/** Number of random sequences; a thousand take about a minute. */
 const RUNS = Number(process.env["BERTH_AGENT_RUNS"] ?? 40);
 
-describe("any sequence of requests, answers, time, faults and restarts", () => {
+describe("random sequences of requests, answers, time, faults and restarts", () => {
   it(
-    "comes to what a simple model of it comes to",
+    "have the same results as a simple model",
     async () => {
       const sequences = fc.array(agentSteps, { minLength: 5, maxLength: 40 });
       const agrees = fc.asyncProperty(sequences, async (sequence) => {
-        const world = await AgentHarness.open();
-        const play = new AgentSimulation(world);
+        const harness = await AgentHarness.open();
+        const play = new AgentSimulation(harness);
         for (const step of sequence) await play.runStep(step);
         await play.finish();
-        await world.agent[Symbol.asyncDispose]();
+        await harness.agent[Symbol.asyncDispose]();
       });
       await expect(fc.assert(agrees, { numRuns: RUNS })).resolves.toBeUndefined();
     },

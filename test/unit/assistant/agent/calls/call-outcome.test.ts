@@ -3,13 +3,13 @@ import { toOutcome, toSingleLine } from "../../../../../src/assistant/agent/call
 
 const empty = { structured: undefined, content: [], isError: false };
 
-describe("what an app gave", () => {
-  it("is passed on as it is", () => {
+describe("the result of an app", () => {
+  it("is passed on unchanged", () => {
     const outcome = toOutcome({ ...empty, structured: { a: 1 }, content: [{ type: "text" }] });
     expect(outcome).toMatchObject({ status: "executed", structured: { a: 1 } });
   });
 
-  it("is tool_error with the app's own words where the tool failed", () => {
+  it("is tool_error with the app's message if the tool failed", () => {
     const content = [
       { type: "text", text: "no\n\u001b[31msuch " },
       { type: "image" },
@@ -23,15 +23,15 @@ describe("what an app gave", () => {
     expect(toOutcome({ ...empty, isError: true })).toMatchObject({ code: "tool_error" });
   });
 
-  it("is bad_result where it is nested without end", () => {
+  it("is bad_result if it is nested too deeply", () => {
     let deep: unknown = [];
     for (let level = 0; level < 50_000; level += 1) deep = [deep];
     expect(toOutcome({ ...empty, content: [deep] })).toMatchObject({ code: "bad_result" });
   });
 });
 
-describe("an app's words", () => {
-  it("are one line of 500 characters, and none of them half", () => {
+describe("a message from an app", () => {
+  it("is one line of at most 500 characters, cut between code points", () => {
     const line = toSingleLine(`a\tb\u2028c ${"😀".repeat(2_000)}`);
     expect(Array.from(line)).toHaveLength(500);
     expect(line.startsWith("a b c 😀")).toBe(true);

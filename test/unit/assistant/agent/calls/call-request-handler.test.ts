@@ -9,16 +9,16 @@ import {
   userCaller,
 } from "../../../../support/agent-harness.ts";
 
-describe("a read tool and a chain that is trusted", () => {
-  it("runs at once, after its entries have been committed together", async () => {
-    const world = await AgentHarness.open();
+describe("a call of a read tool with a trusted chain", () => {
+  it("runs at once, after its entries were committed together", async () => {
+    const harness = await AgentHarness.open();
     let atCall: string[] = [];
-    world.apps.fault = (step) => {
-      if (step === "definition") atCall = world.ledger.entries.map(({ name }) => name);
+    harness.apps.fault = (step) => {
+      if (step === "definition") atCall = harness.ledger.entries.map(({ name }) => name);
     };
-    const answer = await world.request("list", {});
+    const answer = await harness.request("list", {});
     expect(atCall).toEqual(["agent.call.requested", "agent.call.dispatch"]);
-    const [requested, dispatch] = world.ledger.entries;
+    const [requested, dispatch] = harness.ledger.entries;
     expect(requested?.commit).toBe(dispatch?.commit);
     expect(answer).toMatchObject({
       disposition: "executed",
@@ -38,47 +38,47 @@ describe("a read tool and a chain that is trusted", () => {
       ms: 0,
     });
     expect(answer.detail.ledger?.seq).toBe(dispatch?.seq);
-    await world.clock.settle();
-    expect(world.ledger.entryNamesOfCall(answer.callId)).toEqual([
+    await harness.clock.settle();
+    expect(harness.ledger.entryNamesOfCall(answer.callId)).toEqual([
       "call.requested",
       "call.dispatch",
       "call.result:ok",
     ]);
-    const [, , result] = world.ledger.entries;
+    const [, , result] = harness.ledger.entries;
     expect(result?.fields).toMatchObject({ dispatch: dispatch?.seq, status: "executed" });
     expect(result?.sealed).toEqual({ result: '{"content":[],"structured":{"notes":[]}}' });
   });
 
-  it("is the same from a systemd unit, whose name any program could have taken", async () => {
-    const world = await AgentHarness.open();
+  it("runs at once even if the caller is a systemd unit, because any program can choose a unit name", async () => {
+    const harness = await AgentHarness.open();
     const unit: Caller = { ...userCaller(), app: { id: "org.example.shell", kind: "unit" } };
-    const answer = await world.request("list", {}, { caller: unit });
+    const answer = await harness.request("list", {}, { caller: unit });
     expect(answer).toMatchObject({ disposition: "executed", detail: { chain: ["user"] } });
-    const callId = await world.park("create", { title: "a" }, unit);
-    expect(world.confirmationRequests.at(-1)?.spec.caller).toEqual({
+    const callId = await harness.park("create", { title: "a" }, unit);
+    expect(harness.confirmationRequests.at(-1)?.spec.caller).toEqual({
       app: "org.example.shell",
       verified: false,
       actor: null,
     });
-    world.agent.registerConfirmer(unit);
-    expect((await world.agent.confirm(callId, true, unit)).status).toBe("executed");
+    harness.agent.registerConfirmer(unit);
+    expect((await harness.agent.confirm(callId, true, unit)).status).toBe("executed");
   });
 
-  it("sends the arguments in their one canonical form", async () => {
-    const world = await AgentHarness.open();
-    await world.request("star", '{ "body": "b", "title": "\\u0061" }');
-    expect(world.app.received).toEqual([{ name: "star", args: { body: "b", title: "a" } }]);
-    expect(world.ledger.entries[0]?.sealed).toEqual({ args: '{"body":"b","title":"a"}' });
+  it("sends the arguments as canonical JSON", async () => {
+    const harness = await AgentHarness.open();
+    await harness.request("star", '{ "body": "b", "title": "\\u0061" }');
+    expect(harness.app.received).toEqual([{ name: "star", args: { body: "b", title: "a" } }]);
+    expect(harness.ledger.entries[0]?.sealed).toEqual({ args: '{"body":"b","title":"a"}' });
   });
 
-  it("tells in the ledger who asked, and seals what it asked for", async () => {
-    const world = await AgentHarness.open();
-    await world.request(
+  it("records the caller in the ledger, and seals the arguments", async () => {
+    const harness = await AgentHarness.open();
+    await harness.request(
       "create",
       { title: "secret words" },
       { caller: sandboxedCaller("org.example.chat"), actor: "me" },
     );
-    const [requested] = world.ledger.entries;
+    const [requested] = harness.ledger.entries;
     expect(requested?.fields).toEqual({
       call: 1,
       app: NOTES,
@@ -89,14 +89,14 @@ describe("a read tool and a chain that is trusted", () => {
       caller: { connection: ":1.9", app: "org.example.chat", verified: true },
       actor: "me",
     });
-    expect(JSON.stringify(world.ledger.entries.map(({ fields }) => fields))).not.toContain(
+    expect(JSON.stringify(harness.ledger.entries.map(({ fields }) => fields))).not.toContain(
       "secret",
     );
   });
 
-  it.each([undefined, []])("asks where the chain is %j", async (provenance) => {
-    const world = await AgentHarness.open();
-    const answer = await world.request("list", {}, { provenance });
+  it.each([undefined, []])("needs confirmation with the chain %j", async (provenance) => {
+    const harness = await AgentHarness.open();
+    const answer = await harness.request("list", {}, { provenance });
     expect(answer.disposition).toBe("confirm-chip");
     expect(answer.detail).toMatchObject({
       code: "confirm",
@@ -104,11 +104,11 @@ describe("a read tool and a chain that is trusted", () => {
       effective_tier: "write",
       chain: [],
     });
-    expect(world.app.received).toEqual([]);
+    expect(harness.app.received).toEqual([]);
   });
 });
 
-describe("a call that cannot run", () => {
+describe("a call that is refused", () => {
   const many = Array.from({ length: 40 }, () => "user");
   const cases = [
     ["unknown_app", { appId: "org.example.none" }, "create", {}],
@@ -121,61 +121,61 @@ describe("a call that cannot run", () => {
     ["invalid_args", { provenance: many }, "create", { title: "a" }],
   ] as const;
 
-  it.each(cases)("is %s, and nobody is asked (%#)", async (code, more, tool, args) => {
-    const world = await AgentHarness.open();
-    const answer = await world.request(tool, args, more);
+  it.each(cases)("is %s without a confirmation (%#)", async (code, more, tool, args) => {
+    const harness = await AgentHarness.open();
+    const answer = await harness.request(tool, args, more);
     expect(answer).toMatchObject({ disposition: "failed", detail: { code } });
-    expect(world.confirmationRequests).toEqual([]);
-    expect(world.app.received).toEqual([]);
-    expect(world.ledger.entryNamesOfCall(answer.callId)).toEqual([
+    expect(harness.confirmationRequests).toEqual([]);
+    expect(harness.app.received).toEqual([]);
+    expect(harness.ledger.entryNamesOfCall(answer.callId)).toEqual([
       "call.requested",
       `call.result:${code}`,
     ]);
     expect(answer.detail.ledger?.seq).toBe(0);
   });
 
-  it("says where its arguments are wrong", async () => {
-    const world = await AgentHarness.open();
-    const { detail } = await world.request("create", { title: 7, other: 1 });
+  it("reports the place of each invalid argument", async () => {
+    const harness = await AgentHarness.open();
+    const { detail } = await harness.request("create", { title: 7, other: 1 });
     expect(detail.errors).toContainEqual({ path: "/title", message: "must be string" });
     expect(detail.errors?.map(({ path }) => path)).toContain("/other");
     expect(detail).toMatchObject({ tier: "write", effective_tier: "write" });
   });
 
-  it("fills in no default and converts nothing", async () => {
-    const world = await AgentHarness.open();
-    expect((await world.request("create", { title: 1 })).detail.code).toBe("invalid_args");
-    expect((await world.request("delete", { id: 1 })).detail.code).toBe("invalid_args");
+  it("arguments are neither completed with defaults nor converted", async () => {
+    const harness = await AgentHarness.open();
+    expect((await harness.request("create", { title: 1 })).detail.code).toBe("invalid_args");
+    expect((await harness.request("delete", { id: 1 })).detail.code).toBe("invalid_args");
   });
 
-  it("is denied where the user has forbidden it, the app first", async () => {
-    const world = await AgentHarness.open();
+  it("is denied if the user has disabled it, and the app is checked first", async () => {
+    const harness = await AgentHarness.open();
     const code = async (tool = "create", args: object = {}) =>
-      (await world.request(tool, JSON.stringify(args))).detail.code;
-    world.rules = { ...permissiveRules, disabledTools: new Set([`${NOTES}/create`]) };
+      (await harness.request(tool, JSON.stringify(args))).detail.code;
+    harness.rules = { ...permissiveRules, disabledTools: new Set([`${NOTES}/create`]) };
     expect(await code()).toBe("tool_disabled");
     expect(await code("list")).toBe("ok");
-    world.rules = { ...world.rules, disabledApps: new Set([NOTES]) };
+    harness.rules = { ...harness.rules, disabledApps: new Set([NOTES]) };
     expect(await code()).toBe("app_disabled");
     expect(await code("none")).toBe("unknown_tool");
-    // What is forbidden is not looked into.
-    expect((await world.request("create", "{")).detail.code).toBe("app_disabled");
+    // Arguments of a disabled tool are not validated.
+    expect((await harness.request("create", "{")).detail.code).toBe("app_disabled");
     expect(await code("create", { title: 1 })).toBe("app_disabled");
-    world.rules = { ...world.rules, isPaused: true };
+    harness.rules = { ...harness.rules, isPaused: true };
     expect(await code("none")).toBe("paused");
   });
 
-  it("takes no name of any length into the ledger", async () => {
-    const world = await AgentHarness.open();
+  it("long names are cut in the ledger", async () => {
+    const harness = await AgentHarness.open();
     const appId = "x".repeat(3_000_000);
-    const answer = await world.request("😀".repeat(100_000), {}, { appId });
+    const answer = await harness.request("😀".repeat(100_000), {}, { appId });
     expect(answer.detail.code).toBe("unknown_app");
     expect(answer.detail.app_id.length).toBeLessThan(300);
-    expect(JSON.stringify(world.ledger.entries).length).toBeLessThan(5_000);
+    expect(JSON.stringify(harness.ledger.entries).length).toBeLessThan(5_000);
   });
 
-  it("is not begun where the requester had gone", async () => {
-    const world = await AgentHarness.open();
+  it("does not begin if the request was aborted before", async () => {
+    const harness = await AgentHarness.open();
     const gone = AbortSignal.abort(new Error("gone"));
     const request = {
       appId: NOTES,
@@ -184,12 +184,12 @@ describe("a call that cannot run", () => {
       actor: undefined,
       provenance: ["user"],
     };
-    await expect(world.agent.requestCall(request, userCaller(), gone)).rejects.toThrow("gone");
-    expect(world.ledger.entries).toEqual([]);
+    await expect(harness.agent.requestCall(request, userCaller(), gone)).rejects.toThrow("gone");
+    expect(harness.ledger.entries).toEqual([]);
   });
 });
 
-describe("an app that does not do what it is asked", () => {
+describe("a call of an app that misbehaves", () => {
   it.each([
     ["tool_error", { kind: "error", message: "broken" }],
     ["transport_closed", { kind: "die" }],
@@ -197,24 +197,24 @@ describe("an app that does not do what it is asked", () => {
     ["result_too_large", { kind: "huge" }],
     ["tool_error", { kind: "result", isError: true, content: [{ type: "text", text: "no" }] }],
   ] as const)("fails with %s (%#)", async (code, answer) => {
-    const world = await AgentHarness.open();
-    world.app.respond = () => answer;
-    const { disposition, detail, callId } = await world.request("list", {});
+    const harness = await AgentHarness.open();
+    harness.app.respond = () => answer;
+    const { disposition, detail, callId } = await harness.request("list", {});
     expect(disposition).toBe("failed");
     expect(detail).toMatchObject({ code, undoable: false });
-    await world.clock.settle();
-    expect(world.ledger.entryNamesOfCall(callId)).toEqual([
+    await harness.clock.settle();
+    expect(harness.ledger.entryNamesOfCall(callId)).toEqual([
       "call.requested",
       "call.dispatch",
       `call.result:${code}`,
     ]);
   });
 
-  it("is found out when it is called, and not before", async () => {
-    const world = await AgentHarness.open();
-    await world.app.die();
-    const callId = await world.park();
-    const end = await world.agent.confirm(callId, true, userCaller());
+  it("fails only when the app is called, not before", async () => {
+    const harness = await AgentHarness.open();
+    await harness.app.die();
+    const callId = await harness.park();
+    const end = await harness.agent.confirm(callId, true, userCaller());
     expect(end).toMatchObject({ status: "failed", detail: { code: "app_unavailable" } });
   });
 });
@@ -222,31 +222,34 @@ describe("an app that does not do what it is asked", () => {
 describe("limits", () => {
   const limits = { ...defaultCallLimits, parkedPerCaller: 2, parkedTotal: 3, runningPerCaller: 2 };
 
-  it("hold back a sandboxed app by its identity, and write down one refusal of a flood", async () => {
-    const world = await AgentHarness.open({
+  it("limit a sandboxed app by its identity, and record only one refusal of a burst", async () => {
+    const harness = await AgentHarness.open({
       limits: { ...limits, sandboxed: { perSecond: 1, burst: 2 } },
     });
     const ask = (connection: string) =>
-      world.request("none", {}, { caller: sandboxedCaller("org.example.chat", connection) });
+      harness.request("none", {}, { caller: sandboxedCaller("org.example.chat", connection) });
     const codes = [];
     for (const connection of [":1.1", ":1.2", ":1.3", ":1.4"])
       codes.push((await ask(connection)).detail.code);
     expect(codes).toEqual(["unknown_tool", "unknown_tool", "rate_limited", "rate_limited"]);
-    const written = world.ledger.entries.filter(({ fields }) => fields["code"] === "rate_limited");
+    const written = harness.ledger.entries.filter(
+      ({ fields }) => fields["code"] === "rate_limited",
+    );
     expect(written).toHaveLength(1);
-    await world.clock.advance(1_000);
+    await harness.clock.advance(1_000);
     expect((await ask(":1.5")).detail.code).toBe("unknown_tool");
   });
 
-  it("count large arguments more", async () => {
+  it("count a call with large arguments several times", async () => {
     const sandbox = { perSecond: 1, burst: 10 };
-    const world = await AgentHarness.open({ limits: { ...limits, sandboxed: sandbox } });
+    const harness = await AgentHarness.open({ limits: { ...limits, sandboxed: sandbox } });
     const ask = async (chars: number) => {
       const caller = sandboxedCaller("org.example.chat");
-      return (await world.request("create", { title: "x".repeat(chars) }, { caller })).detail.code;
+      return (await harness.request("create", { title: "x".repeat(chars) }, { caller })).detail
+        .code;
     };
     expect([await ask(1_000_000), await ask(1_000)]).toEqual(["invalid_args", "rate_limited"]);
-    await world.clock.advance(5_000);
+    await harness.clock.advance(5_000);
     expect([await ask(1_000), await ask(90_000), await ask(1_000)]).toEqual([
       "invalid_args",
       "rate_limited",
@@ -254,54 +257,54 @@ describe("limits", () => {
     ]);
   });
 
-  it("bound how many calls are under way", async () => {
-    const world = await AgentHarness.open({ limits });
-    world.app.respond = () => ({ kind: "hang" });
-    const hanging = [world.request("list", {}), world.request("list", {})];
-    expect((await world.request("list", {})).detail.code).toBe("rate_limited");
-    expect((await world.request("none", {}, { caller: userCaller(":1.2") })).detail.code).toBe(
+  it("bound the number of running calls", async () => {
+    const harness = await AgentHarness.open({ limits });
+    harness.app.respond = () => ({ kind: "hang" });
+    const hanging = [harness.request("list", {}), harness.request("list", {})];
+    expect((await harness.request("list", {})).detail.code).toBe("rate_limited");
+    expect((await harness.request("none", {}, { caller: userCaller(":1.2") })).detail.code).toBe(
       "unknown_tool",
     );
-    await world.app.die();
+    await harness.app.die();
     await Promise.all(hanging);
-    world.startNotes();
-    expect((await world.request("list", {})).detail.code).toBe("ok");
+    harness.startNotes();
+    expect((await harness.request("list", {})).detail.code).toBe("ok");
   });
 
-  it("bound how many calls wait, for each caller and in all, and give the places back", async () => {
-    const world = await AgentHarness.open({ limits });
-    const first = await world.park();
-    await world.park();
-    const third = await world.request("create", { title: "a" });
+  it("bound the number of parked calls, per caller and in total, until the calls end", async () => {
+    const harness = await AgentHarness.open({ limits });
+    const first = await harness.park();
+    await harness.park();
+    const third = await harness.request("create", { title: "a" });
     expect(third).toMatchObject({ disposition: "denied", detail: { code: "too_many_parked" } });
-    expect(world.ledger.entryNamesOfCall(third.callId)).toEqual([
+    expect(harness.ledger.entryNamesOfCall(third.callId)).toEqual([
       "call.requested",
       "call.result:too_many_parked",
     ]);
-    expect((await world.request("list", {})).disposition).toBe("executed");
-    await world.park("create", { title: "a" }, userCaller(":1.2"));
+    expect((await harness.request("list", {})).disposition).toBe("executed");
+    await harness.park("create", { title: "a" }, userCaller(":1.2"));
     expect(
-      (await world.request("create", { title: "a" }, { caller: userCaller(":1.3") })).detail.code,
+      (await harness.request("create", { title: "a" }, { caller: userCaller(":1.3") })).detail.code,
     ).toBe("too_many_parked");
-    await world.agent.confirm(first, false, userCaller());
-    await world.park();
+    await harness.agent.confirm(first, false, userCaller());
+    await harness.park();
   });
 });
 
-describe("numbers of calls", () => {
-  it("grow, and are never given again, however the daemon ends", async () => {
-    const world = await AgentHarness.open();
-    const first = (await world.request("list", {})).callId;
-    const second = (await world.request("none", {})).callId;
+describe("call ids", () => {
+  it("increase and are never reused, however the daemon ended", async () => {
+    const harness = await AgentHarness.open();
+    const first = (await harness.request("list", {})).callId;
+    const second = (await harness.request("none", {})).callId;
     expect(first).toBeGreaterThan(0);
     expect(second).toBeGreaterThan(first);
-    world.dir = world.snapshot();
-    await world.start();
-    expect((await world.request("list", {})).callId).toBeGreaterThan(second);
-    await world.restart();
+    harness.dir = harness.snapshot();
+    await harness.start();
+    expect((await harness.request("list", {})).callId).toBeGreaterThan(second);
+    await harness.restart();
     const seen = new Set<number>();
     for (let index = 0; index < 1_100; index += 1)
-      seen.add((await world.request("none", {})).callId);
+      seen.add((await harness.request("none", {})).callId);
     expect(seen.size).toBe(1_100);
   });
 });

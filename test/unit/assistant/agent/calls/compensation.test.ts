@@ -6,8 +6,8 @@ function undo(map: Record<string, UndoExpression>) {
   return { tool: "back", map: new Map(Object.entries(map)) };
 }
 
-describe("a compensation", () => {
-  it("is made of the input and the result", () => {
+describe("building a compensation", () => {
+  it("uses values of the input and the result", () => {
     const declared = undo({
       id: { from: "result", fields: ["note", "id"] },
       title: { from: "input", fields: ["title"] },
@@ -20,25 +20,27 @@ describe("a compensation", () => {
     });
   });
 
-  it("keeps null, which is a value", () => {
+  it("keeps null as a value", () => {
     const declared = undo({ id: { from: "result", fields: ["id"] } });
     expect(buildCompensation(declared, {}, { id: null })).toMatchObject({ args: { id: null } });
   });
 
   it.each([
-    ["a field that is missing", ["gone"], { id: 1 }],
+    ["a missing field", ["gone"], { id: 1 }],
     ["no structured result", ["id"], undefined],
-    ["what every object has", ["constructor"], { id: 1 }],
-    ["what every text has", ["id", "length"], { id: "abc" }],
-    ["a step into null", ["id", "x"], { id: null }],
-  ])("cannot be made of %s", (_, fields, result) => {
+    ["an inherited property of objects", ["constructor"], { id: 1 }],
+    ["a property of strings", ["id", "length"], { id: "abc" }],
+    ["a field of null", ["id", "x"], { id: null }],
+  ])("fails for %s", (_, fields, result) => {
     const made = buildCompensation(undo({ id: { from: "result", fields } }), {}, result);
     expect(made).toBe(`the call has no $result.${fields.join(".")}`);
   });
 
-  it("is not made of a number that may be another one", () => {
+  it("fails for a number that may have lost precision", () => {
     const declared = undo({ id: { from: "result", fields: ["id"] } });
-    expect(buildCompensation(declared, {}, { id: 2 ** 53 })).toContain("do not agree");
-    expect(buildCompensation(declared, {}, { id: [1, { a: 1e300 }] })).toContain("do not agree");
+    expect(buildCompensation(declared, {}, { id: 2 ** 53 })).toContain("read differently");
+    expect(buildCompensation(declared, {}, { id: [1, { a: 1e300 }] })).toContain(
+      "read differently",
+    );
   });
 });

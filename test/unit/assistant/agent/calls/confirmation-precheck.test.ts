@@ -1,15 +1,15 @@
 import { describe, expect, it } from "vitest";
 import { AgentHarness, notesTools } from "../../../../support/agent-harness.ts";
 
-/** What a person is asked about has to be able to happen, as far as that can be known. */
-describe("a call that cannot run", () => {
-  it("prompts nobody where its app is not there, and nothing can start it", async () => {
-    const world = await AgentHarness.open();
-    world.registry.set([
+/** The user is not asked about a call that is already known to be impossible. */
+describe("a call that is known to be impossible", () => {
+  it("causes no prompt if its app is not running and cannot be started", async () => {
+    const harness = await AgentHarness.open();
+    harness.registry.set([
       { appId: "org.example.Gone", name: "Gone", isActivatable: false, tools: notesTools },
     ]);
     const request = { appId: "org.example.Gone", tool: "create", argsJson: '{"title":"a"}' };
-    const answer = await world.agent.requestCall(
+    const answer = await harness.agent.requestCall(
       { ...request, actor: undefined, provenance: ["user"] },
       { connection: ":1.1", pid: 1, app: undefined },
       new AbortController().signal,
@@ -18,34 +18,34 @@ describe("a call that cannot run", () => {
       disposition: "failed",
       detail: { code: "app_unavailable", ledger: { seq: expect.any(Number) } },
     });
-    expect(world.confirmationRequests).toEqual([]);
-    expect(world.ledger.entryNamesOfCall(answer.callId)).toEqual([
+    expect(harness.confirmationRequests).toEqual([]);
+    expect(harness.ledger.entryNamesOfCall(answer.callId)).toEqual([
       "call.requested",
       "call.result:app_unavailable",
     ]);
   });
 
-  it("prompts nobody where the app is known to have another definition", async () => {
-    const world = await AgentHarness.open();
-    // Something that makes the connection.
-    expect((await world.request("list", {})).disposition).toBe("executed");
-    const create = world.app.tools.find(({ name }) => name === "create");
+  it("causes no prompt if the connected app has another definition of the tool", async () => {
+    const harness = await AgentHarness.open();
+    // A first call opens the connection.
+    expect((await harness.request("list", {})).disposition).toBe("executed");
+    const create = harness.app.tools.find(({ name }) => name === "create");
     if (!create) throw new Error("the notes app has no such tool");
-    const others = world.app.tools.filter((tool) => tool !== create);
-    await world.app.setTools([...others, { ...create, inputSchema: { type: "object" } }]);
-    const answer = await world.request("create", { title: "a" });
+    const others = harness.app.tools.filter((tool) => tool !== create);
+    await harness.app.setTools([...others, { ...create, inputSchema: { type: "object" } }]);
+    const answer = await harness.request("create", { title: "a" });
     expect(answer).toMatchObject({
       disposition: "denied",
       detail: { code: "manifest_changed", digest: expect.stringMatching(/^[0-9a-f]{64}$/) },
     });
-    expect(world.confirmationRequests).toEqual([]);
-    expect(world.received).toBe(1);
+    expect(harness.confirmationRequests).toEqual([]);
+    expect(harness.received).toBe(1);
   });
 
-  it("prompts where that is not known, without reaching for the app", async () => {
-    const world = await AgentHarness.open();
-    expect((await world.request("create", { title: "a" })).disposition).toBe("confirm-chip");
-    expect(world.apps.isConnected(world.app.address.appId)).toBe(false);
-    expect(world.confirmationRequests).toHaveLength(1);
+  it("causes a prompt if its definition is unknown, and does not connect to the app", async () => {
+    const harness = await AgentHarness.open();
+    expect((await harness.request("create", { title: "a" })).disposition).toBe("confirm-chip");
+    expect(harness.apps.isConnected(harness.app.address.appId)).toBe(false);
+    expect(harness.confirmationRequests).toHaveLength(1);
   });
 });

@@ -7,8 +7,8 @@ import {
   sandboxedCaller,
 } from "../../../../support/agent-harness.ts";
 
-describe("the differences that a person sees", () => {
-  it("come in the order of the schema, and then what it does not name", () => {
+describe("the rows of a confirmation spec", () => {
+  it("are in the order of the schema, followed by undeclared arguments", () => {
     const schema = {
       properties: { b: { title: "Second" }, a: { title: "" }, "c/d": true, none: {} },
     };
@@ -23,15 +23,15 @@ describe("the differences that a person sees", () => {
     ]);
   });
 
-  it("are part of all that is needed to decide", async () => {
-    const world = await AgentHarness.open();
+  it("are part of a spec with everything that is needed to decide", async () => {
+    const harness = await AgentHarness.open();
     const caller = sandboxedCaller("org.example.chat");
-    const answer = await world.request("create", ' {"title": "x", "body": "y"}', {
+    const answer = await harness.request("create", ' {"title": "x", "body": "y"}', {
       caller,
       actor: "Chat\u202e\nBot",
     });
     expect(answer.disposition).toBe("confirm-modal");
-    const [asked] = world.confirmationRequests;
+    const [asked] = harness.confirmationRequests;
     expect(asked).toEqual({
       callId: answer.callId,
       spec: {

@@ -5,148 +5,155 @@ import { AgentHarness, userCaller } from "../../../../support/agent-harness.ts";
 import { findOrderViolation } from "../../../../support/call-entry-order.ts";
 import type { WrittenEntry } from "../../../../support/fake-ledger.ts";
 
-/** All that is left when the daemon is killed at one moment. */
+/** The state on the disk and the tools' effects when the daemon is killed at one moment. */
 interface CrashSnapshot {
   readonly at: string;
   readonly dir: string;
   readonly entries: readonly WrittenEntry[];
   readonly notes: ReadonlyMap<string, unknown>;
   readonly received: readonly string[];
-  /** Answers that somebody had got. */
-  readonly told: ReadonlyMap<number, CallResult>;
-  /** Calls that somebody had been asked about, or was answered of. */
+  /** Results that callers received before the kill. */
+  readonly results: ReadonlyMap<number, CallResult>;
+  /** Calls whose confirmation request or answer a caller has seen. */
   readonly known: readonly number[];
 }
 
-/** Plays `scenario`, and takes a wreck at each of its steps: before and after everything that others keep. */
+/** Runs `scenario` and takes a snapshot before and after each write to the ledger, the journal or an app. */
 async function takeCrashSnapshots(
-  scenario: (world: AgentHarness, tell: (callId: number, end: CallResult) => void) => Promise<void>,
+  scenario: (
+    harness: AgentHarness,
+    tell: (callId: number, end: CallResult) => void,
+  ) => Promise<void>,
 ): Promise<readonly CrashSnapshot[]> {
-  const world = await AgentHarness.open();
+  const harness = await AgentHarness.open();
   const wrecks: CrashSnapshot[] = [];
-  const told = new Map<number, CallResult>();
-  const wreck = (at: string) =>
+  const results = new Map<number, CallResult>();
+  const snapshot = (at: string) =>
     wrecks.push({
       at: `${wrecks.length} ${at}`,
-      dir: world.snapshot(),
-      entries: world.ledger.entries.slice(),
-      notes: new Map(world.notes),
-      received: world.app.received.map(({ name }) => name),
-      told: new Map(told),
-      known: world.confirmationRequests.map(({ callId }) => callId),
+      dir: harness.snapshot(),
+      entries: harness.ledger.entries.slice(),
+      notes: new Map(harness.notes),
+      received: harness.app.received.map(({ name }) => name),
+      results: new Map(results),
+      known: harness.confirmationRequests.map(({ callId }) => callId),
     });
-  world.ledger.onAppend = ({ name }) => wreck(`before ${name}`);
-  world.ledger.onCommit = () => wreck(`after ${world.ledger.entries.at(-1)?.name}`);
-  world.apps.fault = (step) => wreck(`before ${step}`);
-  world.apps.after = (step) => wreck(`after ${step}`);
-  await scenario(world, (callId, end) => {
-    told.set(callId, end);
-    wreck(`answered ${callId}`);
+  harness.ledger.onAppend = ({ name }) => snapshot(`before ${name}`);
+  harness.ledger.onCommit = () => snapshot(`after ${harness.ledger.entries.at(-1)?.name}`);
+  harness.apps.fault = (step) => snapshot(`before ${step}`);
+  harness.apps.after = (step) => snapshot(`after ${step}`);
+  await scenario(harness, (callId, end) => {
+    results.set(callId, end);
+    snapshot(`answered ${callId}`);
   });
   return wrecks;
 }
 
-/** Starts anew from a wreck. */
-async function reopenFrom(wreck: CrashSnapshot): Promise<AgentHarness> {
-  const world = await AgentHarness.open({}, wreck.dir, (fresh) => {
-    fresh.ledger.entries.push(...wreck.entries);
-    for (const [id, note] of wreck.notes) fresh.notes.set(id, note);
+/** Starts a new daemon from a snapshot. */
+async function reopenFrom(snapshot: CrashSnapshot): Promise<AgentHarness> {
+  const harness = await AgentHarness.open({}, snapshot.dir, (fresh) => {
+    fresh.ledger.entries.push(...snapshot.entries);
+    for (const [id, note] of snapshot.notes) fresh.notes.set(id, note);
     fresh.ledger.restart();
   });
-  await world.clock.settle();
-  return world;
+  await harness.clock.settle();
+  return harness;
 }
 
-function effects(entries: readonly WrittenEntry[]): number {
+function countEffects(entries: readonly WrittenEntry[]): number {
   return entries.filter(({ name }) => name.endsWith(".dispatch")).length;
 }
 
 const scenarios: Record<string, Parameters<typeof takeCrashSnapshots>[0]> = {
-  "a call that is confirmed, and undone": async (world, tell) => {
-    const callId = await world.park();
-    tell(callId, await world.agent.confirm(callId, true, userCaller()));
-    await world.agent.undo(userCaller());
+  "a call that is confirmed and undone": async (harness, tell) => {
+    const callId = await harness.park();
+    tell(callId, await harness.agent.confirm(callId, true, userCaller()));
+    await harness.agent.undo(userCaller());
   },
-  "a call that runs at once, and can be undone": async (world, tell) => {
-    const { callId, detail } = await world.request("star", { title: "a" });
+  "a call that runs at once and can be undone": async (harness, tell) => {
+    const { callId, detail } = await harness.request("star", { title: "a" });
     tell(callId, { status: "executed", detail });
-    await world.agent.undo(userCaller());
+    await harness.agent.undo(userCaller());
   },
-  "calls that are declined, expire, and fail": async (world, tell) => {
-    const [first, second] = [await world.park(), await world.park()];
-    tell(first, await world.agent.confirm(first, false, userCaller()));
-    await world.clock.advance(301_000);
-    const third = await world.park("delete", { id: "none" });
-    tell(third, await world.agent.confirm(third, true, userCaller()));
-    await world.agent.confirm(second, true, userCaller());
+  "calls that are declined, expire and fail": async (harness, tell) => {
+    const [first, second] = [await harness.park(), await harness.park()];
+    tell(first, await harness.agent.confirm(first, false, userCaller()));
+    await harness.clock.advance(301_000);
+    const third = await harness.park("delete", { id: "none" });
+    tell(third, await harness.agent.confirm(third, true, userCaller()));
+    await harness.agent.confirm(second, true, userCaller());
   },
-  "two calls at once, of which two are undone": async (world, tell) => {
-    const [first, second] = [await world.park(), await world.park()];
+  "two concurrent calls that are both undone": async (harness, tell) => {
+    const [first, second] = [await harness.park(), await harness.park()];
     await Promise.all(
       [first, second].map(async (callId) =>
-        tell(callId, await world.agent.confirm(callId, true, userCaller())),
+        tell(callId, await harness.agent.confirm(callId, true, userCaller())),
       ),
     );
-    await world.agent.undo(userCaller());
-    await world.agent.undo(userCaller());
+    await harness.agent.undo(userCaller());
+    await harness.agent.undo(userCaller());
   },
 };
 
-describe.each(Object.entries(scenarios))("killed anywhere in %s", (_, scenario) => {
-  it("leaves no effect without its entry, and nothing is done twice", async () => {
-    const wrecks = await takeCrashSnapshots(scenario);
-    expect(wrecks.length).toBeGreaterThan(6);
-    for (const wreck of wrecks) {
-      const faults = await faultsOf(wreck);
-      expect({ at: wreck.at, faults }).toEqual({ at: wreck.at, faults: [] });
-    }
-  });
-});
+describe.each(Object.entries(scenarios))(
+  "a daemon that is killed at any step of %s",
+  (_, scenario) => {
+    it("leaves no effect without its ledger entry, and no effect happens twice", async () => {
+      const wrecks = await takeCrashSnapshots(scenario);
+      expect(wrecks.length).toBeGreaterThan(6);
+      for (const snapshot of wrecks) {
+        const faults = await findViolations(snapshot);
+        expect({ at: snapshot.at, faults }).toEqual({ at: snapshot.at, faults: [] });
+      }
+    });
+  },
+);
 
-/** What is wrong with the next daemon's life, in words. */
-async function faultsOf(wreck: CrashSnapshot): Promise<string[]> {
+/** Returns the violated invariants of the next daemon, as texts. */
+async function findViolations(snapshot: CrashSnapshot): Promise<string[]> {
   const faults: string[] = [];
   const check = (holds: boolean, fault: string) => {
     if (!holds) faults.push(fault);
   };
-  const world = await reopenFrom(wreck);
-  check(wreck.received.length <= effects(wreck.entries), "an effect without its entry");
-  for (const callId of callsOf(wreck)) {
-    const told = wreck.told.get(callId);
-    const { status, detail } = await world.agent.confirm(callId, true, userCaller());
-    const story = world.ledger.entryNamesOfCall(callId);
-    const life = `${callId} ${story.join(" ")}, and ${detail.code}`;
-    if (told) {
-      const same = deepEqual(detail, { ...told.detail, replayed: true }) && status === told.status;
+  const harness = await reopenFrom(snapshot);
+  check(snapshot.received.length <= countEffects(snapshot.entries), "an effect without its entry");
+  for (const callId of listCallIds(snapshot)) {
+    const results = snapshot.results.get(callId);
+    const { status, detail } = await harness.agent.confirm(callId, true, userCaller());
+    const entryNames = harness.ledger.entryNamesOfCall(callId);
+    const life = `${callId} ${entryNames.join(" ")}, and ${detail.code}`;
+    if (results) {
+      const same =
+        deepEqual(detail, { ...results.detail, replayed: true }) && status === results.status;
       check(same, `another answer than before: ${life}`);
-    } else if (wreck.known.includes(callId))
+    } else if (snapshot.known.includes(callId))
       check(detail.code !== "unknown_call", `forgotten: ${life}`);
-    check(findOrderViolation(story) === undefined, `not in order: ${life}`);
-    check(lastEnd(story, status) === detail.code, `the journal is not the ledger: ${life}`);
+    check(findOrderViolation(entryNames) === undefined, `not in order: ${life}`);
+    check(lastEnd(entryNames, status) === detail.code, `the journal is not the ledger: ${life}`);
   }
   check(
-    world.app.received.length === 0,
+    harness.app.received.length === 0,
     "something ran by itself, or by being confirmed once more",
   );
 
-  const before = world.notes.size;
-  const { status } = await world.agent.undo(userCaller());
-  check(status !== "undone" || world.notes.size === before - 1, "undone, and nothing is gone");
-  const written = effects(world.ledger.entries) - effects(wreck.entries);
-  check(world.app.received.length <= written, "an effect of the undo without its entry");
+  const before = harness.notes.size;
+  const { status } = await harness.agent.undo(userCaller());
+  check(status !== "undone" || harness.notes.size === before - 1, "undone, and nothing is gone");
+  const written = countEffects(harness.ledger.entries) - countEffects(snapshot.entries);
+  check(harness.app.received.length <= written, "an effect of the undo without its entry");
   return faults;
 }
 
-function callsOf(wreck: CrashSnapshot): ReadonlySet<number> {
-  const written = wreck.entries.map(({ fields }) => fields["call"]);
-  return new Set([...wreck.known, ...written.filter((call) => typeof call === "number")]);
+function listCallIds(snapshot: CrashSnapshot): ReadonlySet<number> {
+  const written = snapshot.entries.map(({ fields }) => fields["call"]);
+  return new Set([...snapshot.known, ...written.filter((call) => typeof call === "number")]);
 }
 
-/** The code of the call's last end in the ledger, as the journal should have it. */
-function lastEnd(story: readonly string[], status: CallStatus): string {
-  const ends = story.filter((step) => /^call\.(result|declined|expired)/.test(step));
+/** The code of the call's last end in the ledger, in the form of the journal. */
+function lastEnd(entryNames: readonly string[], status: CallStatus): string {
+  const ends = entryNames.filter((step) => /^call\.(result|declined|expired)/.test(step));
   const last = ends.at(-1);
-  // It was never begun.
+  // The call never began.
   if (last === undefined) return status === "failed" ? "unknown_call" : "none";
   return last === "call.declined" ? "declined" : (last.split(":")[1] ?? "");
 }

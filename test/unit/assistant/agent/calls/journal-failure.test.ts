@@ -3,14 +3,14 @@ import Database from "better-sqlite3";
 import { describe, expect, it } from "vitest";
 import { AgentHarness, userCaller } from "../../../../support/agent-harness.ts";
 
-/** Makes the journal refuse what `condition` is true of, until the function that it returns is called. */
-function refuse(
-  world: AgentHarness,
+/** Makes the journal reject rows for which `condition` is true, until the returned function is called. */
+function rejectRows(
+  harness: AgentHarness,
   verb: "INSERT" | "UPDATE" | "DELETE",
   condition: string,
 ): () => void {
   const run = (sql: string) => {
-    const db = new Database(join(world.dir, "agent.db"));
+    const db = new Database(join(harness.dir, "agent.db"));
     db.exec(sql);
     db.close();
   };
@@ -20,139 +20,146 @@ function refuse(
   return () => run("DROP TRIGGER refuse");
 }
 
-describe("a journal that cannot be written", () => {
-  it.each(["create", "star"])("keeps a call from happening: %s", async (tool) => {
-    const world = await AgentHarness.open();
-    refuse(world, "INSERT", "1");
-    const answer = await world.request(tool, { title: "a" });
+describe("while the journal cannot be written", () => {
+  it.each(["create", "star"])("a call does not run: %s", async (tool) => {
+    const harness = await AgentHarness.open();
+    rejectRows(harness, "INSERT", "1");
+    const answer = await harness.request(tool, { title: "a" });
     expect(answer).toMatchObject({ disposition: "failed", detail: { code: "ledger_unavailable" } });
-    expect(answer.detail.message).not.toContain(world.dir);
-    expect(world.confirmationRequests).toEqual([]);
-    expect(world.app.received).toEqual([]);
-    expect((await world.request("list", {})).disposition).toBe("executed");
+    expect(answer.detail.message).not.toContain(harness.dir);
+    expect(harness.confirmationRequests).toEqual([]);
+    expect(harness.app.received).toEqual([]);
+    expect((await harness.request("list", {})).disposition).toBe("executed");
   });
 
-  it("leaves a call parked that it does not give out", async () => {
-    const world = await AgentHarness.open();
-    const callId = await world.park();
-    const stop = refuse(world, "UPDATE", "NEW.state = 'dispatching'");
-    expect((await world.agent.confirm(callId, true, userCaller())).detail.code).toBe(
+  it("a parked call stays parked and is not dispatched", async () => {
+    const harness = await AgentHarness.open();
+    const callId = await harness.park();
+    const stop = rejectRows(harness, "UPDATE", "NEW.state = 'dispatching'");
+    expect((await harness.agent.confirm(callId, true, userCaller())).detail.code).toBe(
       "ledger_unavailable",
     );
-    expect(world.app.received).toEqual([]);
+    expect(harness.app.received).toEqual([]);
     stop();
-    expect((await world.agent.confirm(callId, true, userCaller())).status).toBe("executed");
+    expect((await harness.agent.confirm(callId, true, userCaller())).status).toBe("executed");
     expect(
-      world.ledger.entryNamesOfCall(callId).filter((step) => step === "call.confirmed"),
+      harness.ledger.entryNamesOfCall(callId).filter((step) => step === "call.confirmed"),
     ).toHaveLength(1);
   });
 
-  it("leaves a call parked where the ledger fails too", async () => {
-    const world = await AgentHarness.open();
-    const callId = await world.park();
-    world.ledger.mode = "down";
-    const stop = refuse(world, "UPDATE", "NEW.state = 'parked'");
-    expect((await world.agent.confirm(callId, true, userCaller())).detail.code).toBe(
+  it("a parked call stays parked even if the ledger fails too", async () => {
+    const harness = await AgentHarness.open();
+    const callId = await harness.park();
+    harness.ledger.mode = "down";
+    const stop = rejectRows(harness, "UPDATE", "NEW.state = 'parked'");
+    expect((await harness.agent.confirm(callId, true, userCaller())).detail.code).toBe(
       "ledger_unavailable",
     );
-    world.ledger.mode = "ok";
-    expect((await world.agent.confirm(callId, true, userCaller())).detail.code).toBe(
+    harness.ledger.mode = "ok";
+    expect((await harness.agent.confirm(callId, true, userCaller())).detail.code).toBe(
       "ledger_unavailable",
     );
-    expect(world.app.received).toEqual([]);
+    expect(harness.app.received).toEqual([]);
     stop();
-    expect((await world.agent.confirm(callId, true, userCaller())).status).toBe("executed");
-    expect(world.app.received).toHaveLength(1);
+    expect((await harness.agent.confirm(callId, true, userCaller())).status).toBe("executed");
+    expect(harness.app.received).toHaveLength(1);
   });
 
-  it("does not change that a call was executed; it is not executed again, and cannot be undone", async () => {
-    const world = await AgentHarness.open();
-    const callId = await world.park();
-    const stop = refuse(world, "UPDATE", "NEW.state = 'ended'");
-    const end = await world.agent.confirm(callId, true, userCaller());
+  it("an executed call is reported as executed, is not executed again, and cannot be undone", async () => {
+    const harness = await AgentHarness.open();
+    const callId = await harness.park();
+    const stop = rejectRows(harness, "UPDATE", "NEW.state = 'ended'");
+    const end = await harness.agent.confirm(callId, true, userCaller());
     expect(end).toMatchObject({
       status: "executed",
       detail: { undoable: false, result: { id: "n1" } },
     });
     expect(end.detail.undo).toBeUndefined();
-    const again = await world.agent.confirm(callId, true, userCaller());
+    const again = await harness.agent.confirm(callId, true, userCaller());
     expect(again).toEqual({ ...end, detail: { ...end.detail, replayed: true } });
-    expect((await world.agent.undo(userCaller())).status).toBe("nothing");
-    expect(world.app.received).toHaveLength(1);
+    expect((await harness.agent.undo(userCaller())).status).toBe("nothing");
+    expect(harness.app.received).toHaveLength(1);
 
-    // The next daemon knows no more than that it had begun.
-    world.dir = world.snapshot();
+    // The next daemon only knows that the call had begun.
+    harness.dir = harness.snapshot();
     stop();
-    await world.start();
-    expect((await world.agent.confirm(callId, true, userCaller())).detail.code).toBe("interrupted");
-    expect(world.app.received).toHaveLength(1);
+    await harness.start();
+    expect((await harness.agent.confirm(callId, true, userCaller())).detail.code).toBe(
+      "interrupted",
+    );
+    expect(harness.app.received).toHaveLength(1);
   });
 
-  it("takes the end later, where it can", async () => {
-    const world = await AgentHarness.open();
-    const [first, second] = [await world.park(), await world.park()];
-    const stop = refuse(world, "UPDATE", "NEW.state = 'ended'");
-    await world.agent.confirm(first, true, userCaller());
+  it("the result of a call is recorded later, when the journal works again", async () => {
+    const harness = await AgentHarness.open();
+    const [first, second] = [await harness.park(), await harness.park()];
+    const stop = rejectRows(harness, "UPDATE", "NEW.state = 'ended'");
+    await harness.agent.confirm(first, true, userCaller());
     stop();
-    await world.agent.confirm(second, false, userCaller());
-    await world.restart();
-    expect((await world.agent.confirm(first, true, userCaller())).status).toBe("executed");
-    expect(world.app.received).toHaveLength(1);
+    await harness.agent.confirm(second, false, userCaller());
+    await harness.restart();
+    expect((await harness.agent.confirm(first, true, userCaller())).status).toBe("executed");
+    expect(harness.app.received).toHaveLength(1);
   });
 
-  it("is not told of an undo, which is then not begun", async () => {
-    const world = await AgentHarness.open();
-    await world.agent.confirm(await world.park(), true, userCaller());
-    const stop = refuse(world, "UPDATE", "NEW.undo_state = 'running'");
-    expect(await world.agent.undo(userCaller())).toMatchObject({
+  it("an undo does not begin", async () => {
+    const harness = await AgentHarness.open();
+    await harness.agent.confirm(await harness.park(), true, userCaller());
+    const stop = rejectRows(harness, "UPDATE", "NEW.undo_state = 'running'");
+    expect(await harness.agent.undo(userCaller())).toMatchObject({
       status: "failed",
       error: { code: "ledger_unavailable" },
       attempts: 0,
     });
-    expect(world.notes.size).toBe(1);
+    expect(harness.notes.size).toBe(1);
     stop();
-    expect((await world.agent.undo(userCaller())).status).toBe("undone");
+    expect((await harness.agent.undo(userCaller())).status).toBe("undone");
   });
 
-  it("does not make an undo run twice", async () => {
-    const world = await AgentHarness.open();
-    const callId = await world.park();
-    await world.agent.confirm(callId, true, userCaller());
-    refuse(world, "UPDATE", "NEW.undo_state = 'undone'");
-    expect(await world.agent.undo(userCaller())).toMatchObject({ status: "undone", remaining: 0 });
-    expect((await world.agent.undo(userCaller())).status).toBe("nothing");
-    await expect(world.agent.undoSkip(callId, userCaller())).rejects.toMatchObject({
+  it("an undo does not run twice", async () => {
+    const harness = await AgentHarness.open();
+    const callId = await harness.park();
+    await harness.agent.confirm(callId, true, userCaller());
+    rejectRows(harness, "UPDATE", "NEW.undo_state = 'undone'");
+    expect(await harness.agent.undo(userCaller())).toMatchObject({
+      status: "undone",
+      remaining: 0,
+    });
+    expect((await harness.agent.undo(userCaller())).status).toBe("nothing");
+    await expect(harness.agent.undoSkip(callId, userCaller())).rejects.toMatchObject({
       code: "not_found",
     });
-    expect(world.app.received).toHaveLength(2);
+    expect(harness.app.received).toHaveLength(2);
   });
 });
 
-describe("what the journal keeps", () => {
-  it("is a day of ended calls, and longer what can be undone", async () => {
-    const world = await AgentHarness.open();
-    const undoable = await world.park();
-    await world.agent.confirm(undoable, true, userCaller());
-    const declined = await world.park();
-    await world.agent.confirm(declined, false, userCaller());
-    await world.clock.advance(23 * 3_600_000);
-    await world.restart();
-    expect((await world.agent.confirm(declined, true, userCaller())).detail.code).toBe("declined");
-    await world.clock.advance(2 * 3_600_000);
-    await world.restart();
-    expect((await world.agent.confirm(declined, true, userCaller())).detail.code).toBe(
+describe("the retention of the journal", () => {
+  it("keeps ended calls for a day, and calls that can be undone for longer", async () => {
+    const harness = await AgentHarness.open();
+    const undoable = await harness.park();
+    await harness.agent.confirm(undoable, true, userCaller());
+    const declined = await harness.park();
+    await harness.agent.confirm(declined, false, userCaller());
+    await harness.clock.advance(23 * 3_600_000);
+    await harness.restart();
+    expect((await harness.agent.confirm(declined, true, userCaller())).detail.code).toBe(
+      "declined",
+    );
+    await harness.clock.advance(2 * 3_600_000);
+    await harness.restart();
+    expect((await harness.agent.confirm(declined, true, userCaller())).detail.code).toBe(
       "unknown_call",
     );
-    expect((await world.agent.undo(userCaller())).call_id).toBe(undoable);
+    expect((await harness.agent.undo(userCaller())).call_id).toBe(undoable);
   });
 
-  it("leaves out a result that is too large, and says so", async () => {
-    const world = await AgentHarness.open();
-    world.app.respond = () => ({ kind: "result", structured: { id: "x".repeat(2_000_000) } });
-    const callId = await world.park();
-    const end = await world.agent.confirm(callId, true, userCaller());
+  it("stores a result that is too large without its content, and says so", async () => {
+    const harness = await AgentHarness.open();
+    harness.app.respond = () => ({ kind: "result", structured: { id: "x".repeat(2_000_000) } });
+    const callId = await harness.park();
+    const end = await harness.agent.confirm(callId, true, userCaller());
     expect(JSON.stringify(end.detail.result)).toHaveLength(2_000_009);
-    const { detail } = await world.agent.confirm(callId, true, userCaller());
+    const { detail } = await harness.agent.confirm(callId, true, userCaller());
     expect(detail).toMatchObject({ code: "ok", replayed: true });
     expect(detail.result).toBeUndefined();
     expect(detail.message).toContain("too large");

@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
 import { parseArguments } from "../../../../../src/assistant/agent/calls/parse-arguments.ts";
 
-describe("arguments in a text", () => {
-  it("are read into one canonical text", () => {
+describe("parsing arguments", () => {
+  it("returns one canonical text", () => {
     expect(parseArguments(' {"b": 1.50, "a": ["\\u00e4", -0, 1e2, null] } ')).toEqual({
       args: { a: ["ä", -0, 100, null], b: 1.5 },
       text: '{"a":["ä",0,100,null],"b":1.5}',
@@ -30,7 +30,7 @@ describe("arguments in a text", () => {
     expect(parseArguments(text)).toContain(why);
   });
 
-  it("are refused without being quoted", () => {
+  it("does not quote refused arguments in the error", () => {
     expect(parseArguments('{"secret": "hunter2"')).not.toContain("hunter2");
   });
 });

@@ -14,11 +14,11 @@ const ROUNDS = Number(process.env["BERTH_CONFIRM_ROUNDS"] ?? 1_000);
 const other = userCaller(":1.2");
 
 describe("a parked call", () => {
-  it("runs when it is confirmed, with the arguments that were shown", async () => {
-    const world = await AgentHarness.open();
-    const callId = await world.park("create", { title: "a" });
-    expect(world.app.received).toEqual([]);
-    const end = await world.agent.confirm(callId, true, other);
+  it("runs with the shown arguments when it is confirmed", async () => {
+    const harness = await AgentHarness.open();
+    const callId = await harness.park("create", { title: "a" });
+    expect(harness.app.received).toEqual([]);
+    const end = await harness.agent.confirm(callId, true, other);
     expect(end).toMatchObject({
       status: "executed",
       detail: {
@@ -29,164 +29,165 @@ describe("a parked call", () => {
       },
     });
     expect(end.detail.replayed).toBeUndefined();
-    expect(world.app.received).toEqual([{ name: "create", args: { title: "a" } }]);
-    expect(world.resolved).toEqual([{ callId, status: "executed" }]);
-    expect(world.ledger.entryNamesOfCall(callId)).toEqual([
+    expect(harness.app.received).toEqual([{ name: "create", args: { title: "a" } }]);
+    expect(harness.resolved).toEqual([{ callId, status: "executed" }]);
+    expect(harness.ledger.entryNamesOfCall(callId)).toEqual([
       "call.requested",
       "call.parked",
       "call.confirmed",
       "call.dispatch",
       "call.result:ok",
     ]);
-    const dispatch = world.ledger.entries.find(({ name }) => name === "agent.call.dispatch");
+    const dispatch = harness.ledger.entries.find(({ name }) => name === "agent.call.dispatch");
     expect(end.detail.ledger?.seq).toBe(dispatch?.seq);
   });
 
-  it("is on the disk before anybody is asked", async () => {
-    const world = await AgentHarness.open();
+  it("is on the disk before the listeners are notified", async () => {
+    const harness = await AgentHarness.open();
     let kept = "";
     let told = 0;
-    world.agent.subscribe({
+    harness.agent.subscribe({
       confirmationRequested: () => {
-        kept = world.snapshot();
-        told = world.ledger.entries.length;
+        kept = harness.snapshot();
+        told = harness.ledger.entries.length;
       },
       callResolved: () => {},
     });
-    const callId = await world.park();
+    const callId = await harness.park();
     expect(told).toBe(2);
-    world.dir = kept;
-    await world.start();
-    expect(await world.agent.confirm(callId, true, userCaller())).toMatchObject({
+    harness.dir = kept;
+    await harness.start();
+    expect(await harness.agent.confirm(callId, true, userCaller())).toMatchObject({
       status: "denied",
       detail: { code: "restarted" },
     });
   });
 
-  it("is declined, and stays so", async () => {
-    const world = await AgentHarness.open();
-    const callId = await world.park();
-    const end = await world.agent.confirm(callId, false, userCaller());
+  it("can be declined, which is final", async () => {
+    const harness = await AgentHarness.open();
+    const callId = await harness.park();
+    const end = await harness.agent.confirm(callId, false, userCaller());
     expect(end).toMatchObject({ status: "denied", detail: { code: "declined", undoable: false } });
-    const again = await world.agent.confirm(callId, true, userCaller());
+    const again = await harness.agent.confirm(callId, true, userCaller());
     expect(again).toEqual({ ...end, detail: { ...end.detail, replayed: true } });
-    expect(world.app.received).toEqual([]);
-    expect(world.ledger.entryNamesOfCall(callId)).toEqual([
+    expect(harness.app.received).toEqual([]);
+    expect(harness.ledger.entryNamesOfCall(callId)).toEqual([
       "call.requested",
       "call.parked",
       "call.declined",
     ]);
-    expect(world.resolved).toEqual([{ callId, status: "denied" }]);
+    expect(harness.resolved).toEqual([{ callId, status: "denied" }]);
   });
 
-  it("gives every later answer the first one's end, after a restart too", async () => {
-    const world = await AgentHarness.open();
-    const callId = await world.park();
-    const end = await world.agent.confirm(callId, true, userCaller());
+  it("gives every later answer the result of the first one, even after a restart", async () => {
+    const harness = await AgentHarness.open();
+    const callId = await harness.park();
+    const end = await harness.agent.confirm(callId, true, userCaller());
     const replay = { ...end, detail: { ...end.detail, replayed: true } };
-    expect(await world.agent.confirm(callId, false, other)).toEqual(replay);
-    await world.restart();
-    expect(await world.agent.confirm(callId, true, other)).toEqual(replay);
-    expect(world.app.received).toHaveLength(1);
+    expect(await harness.agent.confirm(callId, false, other)).toEqual(replay);
+    await harness.restart();
+    expect(await harness.agent.confirm(callId, true, other)).toEqual(replay);
+    expect(harness.app.received).toHaveLength(1);
   });
 
   it("expires after five minutes", async () => {
-    const world = await AgentHarness.open();
-    const callId = await world.park();
-    await world.clock.advance(299_000);
-    expect(world.resolved).toEqual([]);
-    await world.clock.advance(2_000);
-    expect(world.resolved).toEqual([{ callId, status: "denied" }]);
-    expect(world.ledger.entryNamesOfCall(callId)).toEqual([
+    const harness = await AgentHarness.open();
+    const callId = await harness.park();
+    await harness.clock.advance(299_000);
+    expect(harness.resolved).toEqual([]);
+    await harness.clock.advance(2_000);
+    expect(harness.resolved).toEqual([{ callId, status: "denied" }]);
+    expect(harness.ledger.entryNamesOfCall(callId)).toEqual([
       "call.requested",
       "call.parked",
       "call.expired:expired",
     ]);
-    const late = await world.agent.confirm(callId, true, userCaller());
+    const late = await harness.agent.confirm(callId, true, userCaller());
     expect(late).toMatchObject({ status: "denied", detail: { code: "expired", replayed: true } });
-    expect(world.app.received).toEqual([]);
+    expect(harness.app.received).toEqual([]);
   });
 
-  it("expires while the machine sleeps, also where it is confirmed as the first thing after", async () => {
-    const world = await AgentHarness.open();
-    const first = await world.park();
-    world.sleptMs = 300_000;
-    const late = await world.agent.confirm(first, true, userCaller());
+  it("expires while the machine sleeps, even if a confirmation arrives first after waking", async () => {
+    const harness = await AgentHarness.open();
+    const first = await harness.park();
+    harness.sleptMs = 300_000;
+    const late = await harness.agent.confirm(first, true, userCaller());
     expect(late).toMatchObject({ status: "denied", detail: { code: "expired" } });
-    const second = await world.park();
-    world.sleptMs += 299_999;
-    await world.clock.advance(5_000);
-    expect(world.resolved.at(-1)).toEqual({ callId: second, status: "denied" });
-    expect(world.app.received).toEqual([]);
+    const second = await harness.park();
+    harness.sleptMs += 299_999;
+    await harness.clock.advance(5_000);
+    expect(harness.resolved.at(-1)).toEqual({ callId: second, status: "denied" });
+    expect(harness.app.received).toEqual([]);
   });
 
   it("does not expire while it runs", async () => {
-    const world = await AgentHarness.open();
+    const harness = await AgentHarness.open();
     const gate = new AbortController();
     const release = new Promise<void>((resolve) => {
       gate.signal.addEventListener("abort", () => resolve());
     });
-    world.app.respond = () => ({ kind: "late", release, structured: { id: "n1" } });
-    const callId = await world.park();
-    const confirming = world.agent.confirm(callId, true, userCaller());
-    await world.clock.advance(400_000);
+    harness.app.respond = () => ({ kind: "late", release, structured: { id: "n1" } });
+    const callId = await harness.park();
+    const confirming = harness.agent.confirm(callId, true, userCaller());
+    await harness.clock.advance(400_000);
     gate.abort();
     expect((await confirming).status).toBe("executed");
   });
 
-  it("is denied after a restart, and said to be in the ledger", async () => {
-    const world = await AgentHarness.open();
-    const callId = await world.park();
-    await world.restart();
-    const end = await world.agent.confirm(callId, true, userCaller());
+  it("is denied after a restart, which the ledger records", async () => {
+    const harness = await AgentHarness.open();
+    const callId = await harness.park();
+    await harness.restart();
+    const end = await harness.agent.confirm(callId, true, userCaller());
     expect(end).toMatchObject({ status: "denied", detail: { code: "restarted", app_id: NOTES } });
-    expect(world.app.received).toEqual([]);
-    expect(world.ledger.entryNamesOfCall(callId)).toEqual([
+    expect(harness.app.received).toEqual([]);
+    expect(harness.ledger.entryNamesOfCall(callId)).toEqual([
       "call.requested",
       "call.parked",
       "call.expired:restarted",
     ]);
   });
 
-  it("stays when its requester goes away", async () => {
-    const world = await AgentHarness.open();
-    const callId = await world.park();
-    world.agent.handleDisconnect(":1.1");
-    expect((await world.agent.confirm(callId, true, other)).status).toBe("executed");
+  it("stays parked when its requester disconnects", async () => {
+    const harness = await AgentHarness.open();
+    const callId = await harness.park();
+    harness.agent.handleDisconnect(":1.1");
+    expect((await harness.agent.confirm(callId, true, other)).status).toBe("executed");
   });
 
-  it("that there is not is unknown_call", async () => {
-    const world = await AgentHarness.open();
-    expect(await world.agent.confirm(77, true, userCaller())).toMatchObject({
+  it("an unknown call id returns unknown_call", async () => {
+    const harness = await AgentHarness.open();
+    expect(await harness.agent.confirm(77, true, userCaller())).toMatchObject({
       status: "failed",
       detail: { code: "unknown_call" },
     });
   });
 
   it.each([
-    ["the tool is declared otherwise", "manifest_changed"],
-    ["the tool is not declared any more", "manifest_changed"],
-    ["the app is gone", "manifest_changed"],
+    ["the declaration of the tool has changed", "manifest_changed"],
+    ["the tool is no longer declared", "manifest_changed"],
+    ["the app was removed", "manifest_changed"],
     ["the app is disabled", "app_disabled"],
     ["the tool is disabled", "tool_disabled"],
-    ["all is paused", "paused"],
-  ] as const)("does not run where %s in the meantime", async (what, code) => {
-    const world = await AgentHarness.open();
-    const callId = await world.park();
+    ["all calls are paused", "paused"],
+  ] as const)("does not run if %s in the meantime", async (what, code) => {
+    const harness = await AgentHarness.open();
+    const callId = await harness.park();
     const app = { appId: NOTES, name: "Notes", isActivatable: false };
-    if (what.endsWith("otherwise")) {
+    if (what.endsWith("has changed")) {
       const tools = notesTools.map((tool) => ({ ...tool, digest: "0".repeat(64) }));
-      world.registry.set([{ ...app, tools }]);
-    } else if (what.startsWith("the tool is not")) world.registry.set([{ ...app, tools: [] }]);
-    else if (what.endsWith("gone")) world.registry.set([]);
+      harness.registry.set([{ ...app, tools }]);
+    } else if (what.startsWith("the tool is no longer"))
+      harness.registry.set([{ ...app, tools: [] }]);
+    else if (what.endsWith("removed")) harness.registry.set([]);
     else if (code === "app_disabled")
-      world.rules = { ...permissiveRules, disabledApps: new Set([NOTES]) };
-    else if (code === "paused") world.rules = { ...permissiveRules, isPaused: true };
-    else world.rules = { ...permissiveRules, disabledTools: new Set([`${NOTES}/create`]) };
-    const end = await world.agent.confirm(callId, true, userCaller());
+      harness.rules = { ...permissiveRules, disabledApps: new Set([NOTES]) };
+    else if (code === "paused") harness.rules = { ...permissiveRules, isPaused: true };
+    else harness.rules = { ...permissiveRules, disabledTools: new Set([`${NOTES}/create`]) };
+    const end = await harness.agent.confirm(callId, true, userCaller());
     expect(end).toMatchObject({ status: "denied", detail: { code } });
-    expect(world.app.received).toEqual([]);
-    expect(world.ledger.entryNamesOfCall(callId)).toEqual([
+    expect(harness.app.received).toEqual([]);
+    expect(harness.ledger.entryNamesOfCall(callId)).toEqual([
       "call.requested",
       "call.parked",
       "call.confirmed",
@@ -195,17 +196,17 @@ describe("a parked call", () => {
   });
 });
 
-describe("two who confirm at once", () => {
-  it("come to one dispatch and the same answer, every time", async () => {
-    const world = await AgentHarness.open();
+describe("two concurrent confirmations", () => {
+  it("cause one dispatch and get the same answer", async () => {
+    const harness = await AgentHarness.open();
     for (let round = 1; round <= ROUNDS; round += 1) {
-      const callId = await world.park("create", { title: `${round}` });
+      const callId = await harness.park("create", { title: `${round}` });
       const ends = await Promise.all([
-        world.agent.confirm(callId, true, userCaller()),
-        world.agent.confirm(callId, round % 3 !== 0, other),
-        world.agent.confirm(callId, true, userCaller(":1.3")),
+        harness.agent.confirm(callId, true, userCaller()),
+        harness.agent.confirm(callId, round % 3 !== 0, other),
+        harness.agent.confirm(callId, true, userCaller(":1.3")),
       ]);
-      expect(world.app.received).toHaveLength(round);
+      expect(harness.app.received).toHaveLength(round);
       const [first, ...later] = ends;
       const replay: CallResult = {
         status: first.status,
@@ -216,84 +217,84 @@ describe("two who confirm at once", () => {
     }
   });
 
-  it("leave it declined where the first one declined", async () => {
-    const world = await AgentHarness.open();
-    const callId = await world.park();
+  it("get a declined call if the first one declined", async () => {
+    const harness = await AgentHarness.open();
+    const callId = await harness.park();
     const ends = await Promise.all([
-      world.agent.confirm(callId, false, userCaller()),
-      world.agent.confirm(callId, true, other),
+      harness.agent.confirm(callId, false, userCaller()),
+      harness.agent.confirm(callId, true, other),
     ]);
     expect(ends.map(({ detail }) => detail.code)).toEqual(["declined", "declined"]);
-    expect(world.app.received).toEqual([]);
+    expect(harness.app.received).toEqual([]);
   });
 });
 
-describe("who may confirm", () => {
-  it("is no sandboxed app: not its own call, and nobody else's", async () => {
-    const world = await AgentHarness.open();
+describe("permission to confirm", () => {
+  it("is refused to a sandboxed app, for its own calls and for those of others", async () => {
+    const harness = await AgentHarness.open();
     const chat = sandboxedCaller("org.example.chat");
-    const own = await world.park("create", { title: "a" }, chat);
-    const foreign = await world.park();
+    const own = await harness.park("create", { title: "a" }, chat);
+    const foreign = await harness.park();
     for (const callId of [own, foreign]) {
-      await expect(world.agent.confirm(callId, true, chat)).rejects.toMatchObject({
+      await expect(harness.agent.confirm(callId, true, chat)).rejects.toMatchObject({
         code: "forbidden",
       });
     }
-    expect(() => world.agent.registerConfirmer(chat)).toThrow("may not confirm");
-    expect(world.app.received).toEqual([]);
-    await world.agent.confirm(own, true, userCaller());
-    await world.agent.confirm(foreign, true, userCaller());
-    expect(await world.agent.confirm(own, true, chat)).toMatchObject({
+    expect(() => harness.agent.registerConfirmer(chat)).toThrow("may not confirm");
+    expect(harness.app.received).toEqual([]);
+    await harness.agent.confirm(own, true, userCaller());
+    await harness.agent.confirm(foreign, true, userCaller());
+    expect(await harness.agent.confirm(own, true, chat)).toMatchObject({
       status: "executed",
       detail: { replayed: true },
     });
-    expect((await world.agent.confirm(foreign, true, chat)).detail.code).toBe("unknown_call");
+    expect((await harness.agent.confirm(foreign, true, chat)).detail.code).toBe("unknown_call");
   });
 
-  it("is not whoever asked, where the rules are strict", async () => {
-    const world = await AgentHarness.open();
-    world.rules = { ...permissiveRules, confirm: "strict" };
-    const callId = await world.park();
-    await expect(world.agent.confirm(callId, true, userCaller())).rejects.toMatchObject({
+  it("is refused to the requester under strict rules", async () => {
+    const harness = await AgentHarness.open();
+    harness.rules = { ...permissiveRules, confirm: "strict" };
+    const callId = await harness.park();
+    await expect(harness.agent.confirm(callId, true, userCaller())).rejects.toMatchObject({
       code: "forbidden",
     });
-    // Another connection of the same process is the same program.
-    await expect(world.agent.confirm(callId, true, other)).rejects.toMatchObject({
+    // Another connection of the same process counts as the same program.
+    await expect(harness.agent.confirm(callId, true, other)).rejects.toMatchObject({
       code: "forbidden",
     });
     const another = { ...other, pid: 101 };
-    expect((await world.agent.confirm(callId, true, another)).status).toBe("executed");
+    expect((await harness.agent.confirm(callId, true, another)).status).toBe("executed");
     const nameless = { ...userCaller(), pid: undefined };
-    const second = await world.park("create", { title: "a" }, nameless);
-    expect((await world.agent.confirm(second, true, { ...other, pid: undefined })).status).toBe(
+    const second = await harness.park("create", { title: "a" }, nameless);
+    expect((await harness.agent.confirm(second, true, { ...other, pid: undefined })).status).toBe(
       "executed",
     );
   });
 
-  it("is only the one that has registered, until it goes away", async () => {
-    const world = await AgentHarness.open();
-    world.agent.registerConfirmer(other);
-    world.agent.registerConfirmer(other);
-    expect(() => world.agent.registerConfirmer(userCaller())).toThrow("another program");
-    const callId = await world.park();
-    await expect(world.agent.confirm(callId, false, userCaller())).rejects.toMatchObject({
+  it("is limited to the registered connection until that disconnects", async () => {
+    const harness = await AgentHarness.open();
+    harness.agent.registerConfirmer(other);
+    harness.agent.registerConfirmer(other);
+    expect(() => harness.agent.registerConfirmer(userCaller())).toThrow("another program");
+    const callId = await harness.park();
+    await expect(harness.agent.confirm(callId, false, userCaller())).rejects.toMatchObject({
       code: "forbidden",
     });
-    world.agent.handleDisconnect(":1.77");
-    await expect(world.agent.confirm(callId, false, userCaller())).rejects.toMatchObject({
+    harness.agent.handleDisconnect(":1.77");
+    await expect(harness.agent.confirm(callId, false, userCaller())).rejects.toMatchObject({
       code: "forbidden",
     });
-    world.agent.handleDisconnect(":1.2");
-    expect((await world.agent.confirm(callId, true, userCaller())).status).toBe("executed");
-    world.agent.registerConfirmer(userCaller());
+    harness.agent.handleDisconnect(":1.2");
+    expect((await harness.agent.confirm(callId, true, userCaller())).status).toBe("executed");
+    harness.agent.registerConfirmer(userCaller());
   });
 });
 
 describe("listeners", () => {
-  it("that throw cost nobody anything, and those that left hear nothing", async () => {
-    const world = await AgentHarness.open();
+  it("that throw do not affect others, and get no events after they unsubscribe", async () => {
+    const harness = await AgentHarness.open();
     const heard: number[] = [];
-    world.agent.subscribe({
+    harness.agent.subscribe({
       confirmationRequested: () => {
         throw new Error("broken");
       },
@@ -301,50 +302,50 @@ describe("listeners", () => {
         throw new Error("broken");
       },
     });
-    const leave = world.agent.subscribe({
+    const leave = harness.agent.subscribe({
       confirmationRequested: (callId) => heard.push(callId),
       callResolved: (callId) => heard.push(-callId),
     });
-    const callId = await world.park();
-    await world.agent.confirm(callId, true, userCaller());
+    const callId = await harness.park();
+    await harness.agent.confirm(callId, true, userCaller());
     expect(heard).toEqual([callId, -callId]);
     leave();
-    await world.park();
+    await harness.park();
     expect(heard).toHaveLength(2);
   });
 });
 
-describe("the end of the daemon", () => {
-  it("interrupts what does not end in time, and writes that down", async () => {
-    const world = await AgentHarness.open();
-    const callId = await world.park();
-    world.app.respond = () => ({ kind: "hang" });
-    const confirming = world.agent.confirm(callId, true, userCaller());
-    await expect.poll(() => world.app.received.length).toBe(1);
-    const closing = world.agent[Symbol.asyncDispose]();
-    await expect(world.request("list", {})).rejects.toMatchObject({ code: "shutting_down" });
-    await world.clock.advance(6_000);
+describe("closing the agent", () => {
+  it("interrupts calls that do not end in time, and records that", async () => {
+    const harness = await AgentHarness.open();
+    const callId = await harness.park();
+    harness.app.respond = () => ({ kind: "hang" });
+    const confirming = harness.agent.confirm(callId, true, userCaller());
+    await expect.poll(() => harness.app.received.length).toBe(1);
+    const closing = harness.agent[Symbol.asyncDispose]();
+    await expect(harness.request("list", {})).rejects.toMatchObject({ code: "shutting_down" });
+    await harness.clock.advance(6_000);
     await closing;
     expect(await confirming).toMatchObject({ status: "failed", detail: { code: "interrupted" } });
-    expect(world.ledger.entryNamesOfCall(callId).at(-1)).toBe("call.result:interrupted");
-    await world.start();
-    expect((await world.agent.confirm(callId, true, userCaller())).detail).toMatchObject({
+    expect(harness.ledger.entryNamesOfCall(callId).at(-1)).toBe("call.result:interrupted");
+    await harness.start();
+    expect((await harness.agent.confirm(callId, true, userCaller())).detail).toMatchObject({
       code: "interrupted",
       replayed: true,
     });
   });
 });
 
-describe("what there is to call", () => {
-  it("is told in order of app and name", async () => {
-    const world = await AgentHarness.open();
+describe("the list of tools", () => {
+  it("is ordered by app and name", async () => {
+    const harness = await AgentHarness.open();
     const b = buildDeclaration("b", "read", { type: "object" });
     const a = buildDeclaration("a", "write", { type: "object" });
-    world.registry.set([
+    harness.registry.set([
       { appId: "org.example.a", name: "A", isActivatable: false, tools: [b, a] },
-      ...world.registry.apps(),
+      ...harness.registry.apps(),
     ]);
-    expect(world.agent.listTools().map(({ app_id, name }) => `${app_id}/${name}`)).toEqual([
+    expect(harness.agent.listTools().map(({ app_id, name }) => `${app_id}/${name}`)).toEqual([
       "org.example.a/a",
       "org.example.a/b",
       `${NOTES}/create`,
@@ -352,7 +353,7 @@ describe("what there is to call", () => {
       `${NOTES}/list`,
       `${NOTES}/star`,
     ]);
-    expect(world.agent.listTools()[2]).toEqual({
+    expect(harness.agent.listTools()[2]).toEqual({
       app_id: NOTES,
       name: "create",
       tier: "write",

@@ -8,72 +8,72 @@ import {
 
 const other = userCaller(":1.2");
 
-describe("a parked call that is taken back", () => {
-  it("ends as declined, for whoever asked, also where they may not confirm", async () => {
-    const world = await AgentHarness.open();
-    world.rules = { ...permissiveRules, confirm: "strict" };
-    world.agent.registerConfirmer(other);
+describe("withdrawing a parked call", () => {
+  it("ends the call as declined, even if the requester may not confirm", async () => {
+    const harness = await AgentHarness.open();
+    harness.rules = { ...permissiveRules, confirm: "strict" };
+    harness.agent.registerConfirmer(other);
     const chat = sandboxedCaller("org.example.chat");
     for (const caller of [userCaller(), chat]) {
-      const callId = await world.park("create", { title: "a" }, caller);
-      const end = await world.agent.withdraw(callId, caller);
+      const callId = await harness.park("create", { title: "a" }, caller);
+      const end = await harness.agent.withdraw(callId, caller);
       expect(end).toMatchObject({ status: "denied", detail: { code: "declined" } });
-      expect(world.ledger.entryNamesOfCall(callId)).toEqual([
+      expect(harness.ledger.entryNamesOfCall(callId)).toEqual([
         "call.requested",
         "call.parked",
         "call.declined",
       ]);
-      expect(await world.agent.withdraw(callId, caller)).toMatchObject({
+      expect(await harness.agent.withdraw(callId, caller)).toMatchObject({
         detail: { code: "declined", replayed: true },
       });
     }
-    expect(world.agent.listParked(userCaller())).toEqual([]);
-    expect(world.app.received).toEqual([]);
+    expect(harness.agent.listParked(userCaller())).toEqual([]);
+    expect(harness.app.received).toEqual([]);
   });
 
-  it("is taken back by another connection of the same sandboxed app, and by nobody else", async () => {
-    const world = await AgentHarness.open();
+  it("is possible on another connection of the same sandboxed app, and for no other caller", async () => {
+    const harness = await AgentHarness.open();
     const chat = sandboxedCaller("org.example.chat");
-    const callId = await world.park("create", { title: "a" }, chat);
+    const callId = await harness.park("create", { title: "a" }, chat);
     for (const stranger of [userCaller(), sandboxedCaller("org.example.mail")]) {
-      await expect(world.agent.withdraw(callId, stranger)).rejects.toMatchObject({
+      await expect(harness.agent.withdraw(callId, stranger)).rejects.toMatchObject({
         code: "forbidden",
       });
     }
     const again = sandboxedCaller("org.example.chat", ":1.10");
-    expect((await world.agent.withdraw(callId, again)).detail.code).toBe("declined");
-    const own = await world.park();
-    await expect(world.agent.withdraw(own, other)).rejects.toMatchObject({ code: "forbidden" });
-    expect(world.agent.listParked(userCaller())).toHaveLength(1);
+    expect((await harness.agent.withdraw(callId, again)).detail.code).toBe("declined");
+    const own = await harness.park();
+    await expect(harness.agent.withdraw(own, other)).rejects.toMatchObject({ code: "forbidden" });
+    expect(harness.agent.listParked(userCaller())).toHaveLength(1);
   });
 
-  it("keeps the end that somebody else is giving it", async () => {
-    const world = await AgentHarness.open();
-    const callId = await world.park();
+  it("returns the result of an answer that is already being processed", async () => {
+    const harness = await AgentHarness.open();
+    const callId = await harness.park();
     const [confirmed, withdrawn] = await Promise.all([
-      world.agent.confirm(callId, true, other),
-      world.agent.withdraw(callId, userCaller()),
+      harness.agent.confirm(callId, true, other),
+      harness.agent.withdraw(callId, userCaller()),
     ]);
     expect(confirmed.status).toBe("executed");
     expect(withdrawn).toMatchObject({ status: "executed", detail: { replayed: true } });
   });
 
-  it("does not wait on where the one who answered could not be heard", async () => {
-    const world = await AgentHarness.open();
-    const callId = await world.park();
-    world.ledger.mode = "down";
+  it("ends the call if a concurrent answer could not be recorded", async () => {
+    const harness = await AgentHarness.open();
+    const callId = await harness.park();
+    harness.ledger.mode = "down";
     const [confirmed, withdrawn] = await Promise.all([
-      world.agent.confirm(callId, true, other),
-      world.agent.withdraw(callId, userCaller()),
+      harness.agent.confirm(callId, true, other),
+      harness.agent.withdraw(callId, userCaller()),
     ]);
     expect(confirmed.detail.code).toBe("ledger_unavailable");
     expect(withdrawn.detail.code).toBe("declined");
-    expect(world.agent.listParked(userCaller())).toEqual([]);
-    expect(world.app.received).toEqual([]);
+    expect(harness.agent.listParked(userCaller())).toEqual([]);
+    expect(harness.app.received).toEqual([]);
   });
 
-  it("is unknown where there is none", async () => {
-    const world = await AgentHarness.open();
-    expect((await world.agent.withdraw(7, userCaller())).detail.code).toBe("unknown_call");
+  it("returns unknown_call if there is no such call", async () => {
+    const harness = await AgentHarness.open();
+    expect((await harness.agent.withdraw(7, userCaller())).detail.code).toBe("unknown_call");
   });
 });

@@ -7,7 +7,7 @@ import { UNBOUNDED_AFTER_MS } from "../../../../support/wait-limits.ts";
 
 type Schema = Record<string, unknown>;
 
-function faultsOf(schema: Schema): string[] {
+function listFaults(schema: Schema): string[] {
   const faults = new FaultCollector();
   const isTaken = checkInputSchema(schema, "", faults);
   const list = faults.list();
@@ -16,8 +16,8 @@ function faultsOf(schema: Schema): string[] {
   return list.map(({ pointer, message }) => `${pointer}: ${message}`);
 }
 
-/** One property of this schema. */
-const about = (property: unknown, others: Schema = {}): Schema => ({
+/** An object schema with this property. */
+const withProperty = (property: unknown, others: Schema = {}): Schema => ({
   type: "object",
   properties: { a: property },
   ...others,
@@ -27,53 +27,71 @@ function check(schema: Schema, args: Schema): string[] {
   return createArgumentValidator(schema)(args).map(({ path, message }) => `${path}: ${message}`);
 }
 
-/** Written out, a member `then` would look like a promise to the linter. */
+/** An object literal with a member `then` would look like a promise to the linter. */
 const then = (schema: unknown): Schema => JSON.parse(`{"then":${JSON.stringify(schema)}}`);
 
-describe("is taken", () => {
+describe("an input schema is accepted", () => {
   const draft07 = { $schema: "http://json-schema.org/draft-07/schema#" };
   it.each<[string, Schema]>([
-    ["the contract's words", about({ type: "string", maxLength: 120 }, { required: ["a"] })],
+    [
+      "the example of the specification",
+      withProperty({ type: "string", maxLength: 120 }, { required: ["a"] }),
+    ],
     ["no arguments", { type: "object", additionalProperties: false }],
-    ["a union of types", about({ type: ["string", "null"] })],
-    ["2020-12 by name", { $schema: "https://json-schema.org/draft/2020-12/schema", ...about({}) }],
+    ["a union of types", withProperty({ type: ["string", "null"] })],
+    [
+      "2020-12 by name",
+      { $schema: "https://json-schema.org/draft/2020-12/schema", ...withProperty({}) },
+    ],
     [
       "draft-07, with definitions and a list of items",
       {
         ...draft07,
-        ...about({ items: [{ type: "string" }], additionalItems: false }),
+        ...withProperty({ items: [{ type: "string" }], additionalItems: false }),
         definitions: { b: { $ref: "#/definitions/c" }, c: { type: "string" } },
         dependencies: { a: ["b"], b: { required: ["a"] } },
       },
     ],
-    ["a shared part", about({ $ref: "#/$defs/b" }, { $defs: { b: { type: "integer" } } })],
-    ["keywords of somebody's own", about({ type: "string", "x-widget": { const: "area" } })],
-    ["a property that is called like one", about({}, { properties: { "x-a": {}, pattern: {} } })],
     [
-      "what pydantic writes",
-      about({ anyOf: [{ type: "string" }, { type: "null" }], default: null }),
+      "a shared definition",
+      withProperty({ $ref: "#/$defs/b" }, { $defs: { b: { type: "integer" } } }),
     ],
-    ["conditions", about({ if: { const: 1 }, ...then({ minimum: 1 }) })],
-    ["one of several", { type: "object", anyOf: [{ required: ["a"] }, { required: ["b"] }] }],
-    ["a pattern and a format", about({ type: "string", pattern: "^\\p{L}+$", format: "email" })],
-    ["unique plain items", about({ uniqueItems: true, items: { type: "string" } })],
-    ["few unique items", about({ uniqueItems: true, maxItems: 1000 })],
-    ["contained items", about({ contains: { type: "null" }, minContains: 0, maxContains: 2 })],
-    ["nullable as OpenAPI has it", about({ type: "string", nullable: true })],
+    ["extension keywords", withProperty({ type: "string", "x-widget": { const: "area" } })],
+    [
+      "a property with the name of a keyword",
+      withProperty({}, { properties: { "x-a": {}, pattern: {} } }),
+    ],
+    [
+      "the output of pydantic",
+      withProperty({ anyOf: [{ type: "string" }, { type: "null" }], default: null }),
+    ],
+    ["conditions", withProperty({ if: { const: 1 }, ...then({ minimum: 1 }) })],
+    ["one of several types", { type: "object", anyOf: [{ required: ["a"] }, { required: ["b"] }] }],
+    [
+      "a pattern and a format",
+      withProperty({ type: "string", pattern: "^\\p{L}+$", format: "email" }),
+    ],
+    ["unique primitive items", withProperty({ uniqueItems: true, items: { type: "string" } })],
+    ["a bounded number of unique items", withProperty({ uniqueItems: true, maxItems: 1000 })],
+    [
+      "contained items",
+      withProperty({ contains: { type: "null" }, minContains: 0, maxContains: 2 }),
+    ],
+    ["nullable as in OpenAPI", withProperty({ type: "string", nullable: true })],
   ])("%s", (_, schema) => {
-    expect(faultsOf(schema)).toEqual([]);
+    expect(listFaults(schema)).toEqual([]);
   });
 
-  it("with a warning where a required property is not described", () => {
-    expect(faultsOf(about({}, { required: ["aa"] }))).toEqual([
-      '/required/0: "aa" does not stand in properties; did you mean "a"?',
+  it("with a warning if a required property is not declared", () => {
+    expect(listFaults(withProperty({}, { required: ["aa"] }))).toEqual([
+      '/required/0: "aa" is not in properties; did you mean "a"?',
     ]);
   });
 });
 
-describe("is refused", () => {
+describe("an input schema is rejected", () => {
   const deep = (levels: number): unknown => (levels === 0 ? {} : { not: deep(levels - 1) });
-  /** Each level refers to the next one twice. */
+  /** Each definition refers to the next one twice. */
   const doubling = Object.fromEntries(
     Array.from({ length: 40 }, (_, index) => {
       const next = { $ref: `#/$defs/d${index + 1}` };
@@ -81,90 +99,126 @@ describe("is refused", () => {
     }),
   );
   it.each<[string, Schema, string]>([
-    ["a list", { type: "array" }, '/type: must be "object", since arguments are one, not "array"'],
-    ["an unknown draft", { $schema: "urn:x", type: "object" }, "/$schema: must be left out"],
-    ["a wrong type", about({ type: "strng" }), '"strng" is no type; did you mean "string"?'],
     [
-      "a wrong word",
-      about({ maxlength: 1 }),
-      '/properties/a/maxlength: "maxlength" is no keyword of JSON Schema 2020-12; did you mean "maxLength"?',
+      "a list",
+      { type: "array" },
+      '/type: must be "object", because arguments are an object, not "array"',
     ],
-    ["a wrong value", about({ maxLength: -1 }), "/properties/a/maxLength: must be >= 0"],
-    ["a schema that is none", about(1), "/properties/a: must be a schema, not 1"],
+    ["an unknown draft", { $schema: "urn:x", type: "object" }, "/$schema: must be left out"],
+    [
+      "a wrong type",
+      withProperty({ type: "strng" }),
+      '"strng" is not a type; did you mean "string"?',
+    ],
+    [
+      "an unknown keyword",
+      withProperty({ maxlength: 1 }),
+      '/properties/a/maxlength: "maxlength" is not a keyword of JSON Schema 2020-12; did you mean "maxLength"?',
+    ],
+    ["an invalid value", withProperty({ maxLength: -1 }), "/properties/a/maxLength: must be >= 0"],
+    [
+      "a property whose schema is a number",
+      withProperty(1),
+      "/properties/a: must be a schema, not 1",
+    ],
     [
       "a remote reference",
-      about({ $ref: "http://example.org/a" }),
-      '/properties/a/$ref: "http://example.org/a" leads out of the schema',
+      withProperty({ $ref: "http://example.org/a" }),
+      '/properties/a/$ref: "http://example.org/a" points outside the schema',
     ],
     [
-      "a lost reference",
-      about({ $ref: "#/$defs/b" }),
-      '/properties/a/$ref: "#/$defs/b" leads to no schema',
+      "an unresolvable reference",
+      withProperty({ $ref: "#/$defs/b" }),
+      '/properties/a/$ref: "#/$defs/b" does not point to a schema',
     ],
     [
-      "a reference to no schema",
-      about(
+      "a reference to something that is not a schema",
+      withProperty(
         { $ref: "#/properties/b/const" },
         { properties: { a: { $ref: "#/properties/b/const" }, b: { const: {} } } },
       ),
-      "leads to no schema",
+      "does not point to a schema",
     ],
     [
       "itself",
-      about({ $ref: "#" }),
-      "/properties/a/$ref: the schema contains itself, so that it has no bound",
+      withProperty({ $ref: "#" }),
+      "/properties/a/$ref: the schema contains itself, so its size has no bound",
     ],
     [
-      "itself, two steps on, unused",
-      about(
+      "a definition that contains itself in two steps and is unused",
+      withProperty(
         {},
         { $defs: { b: { items: { $ref: "#/$defs/c" } }, c: { not: { $ref: "#/$defs/b" } } } },
       ),
       "contains itself",
     ],
-    ["names for references", about({ $id: "a" }), '/properties/a/$id: "$id" is not taken'],
-    ["references that move", about({ $dynamicRef: "#a" }), '"$dynamicRef" is not taken'],
-    ["asynchronous schemas", { $async: true, type: "object" }, '"$async" is no keyword'],
     [
-      "what doubles forty times",
-      about({ $ref: "#/$defs/d0" }, { $defs: doubling }),
+      "an id of a subschema",
+      withProperty({ $id: "a" }),
+      '/properties/a/$id: "$id" is not supported',
+    ],
+    ["a dynamic reference", withProperty({ $dynamicRef: "#a" }), '"$dynamicRef" is not supported'],
+    ["an asynchronous schema", { $async: true, type: "object" }, '"$async" is not a keyword'],
+    [
+      "references that double forty times",
+      withProperty({ $ref: "#/$defs/d0" }, { $defs: doubling }),
       "more than 5000 schemas",
     ],
-    ["depth", about(deep(31)), "schemas are nested deeper than 32 levels"],
-    ["size", about({ description: "x".repeat(2 ** 16) }), "larger than 64 KiB"],
-    ["look-ahead", about({ pattern: "(?=a)b" }), "/properties/a/pattern: is no pattern of RE2"],
-    ["back references", about({ pattern: "(a)\\1" }), "is no pattern of RE2"],
-    ["a pattern that is none", about({ pattern: "(" }), "is no pattern of RE2"],
-    ["a huge pattern", about({ pattern: "a".repeat(1001) }), "it is longer than 1000 characters"],
-    ["many repetitions", about({ pattern: "((a{100}){100}){100}" }), "is no pattern of RE2"],
+    ["depth", withProperty(deep(31)), "schemas are nested deeper than 32 levels"],
+    ["size", withProperty({ description: "x".repeat(2 ** 16) }), "larger than 64 KiB"],
+    [
+      "look-ahead",
+      withProperty({ pattern: "(?=a)b" }),
+      "/properties/a/pattern: is not an RE2 pattern",
+    ],
+    ["back references", withProperty({ pattern: "(a)\\1" }), "is not an RE2 pattern"],
+    ["an invalid pattern", withProperty({ pattern: "(" }), "is not an RE2 pattern"],
+    [
+      "a huge pattern",
+      withProperty({ pattern: "a".repeat(1001) }),
+      "it is longer than 1000 characters",
+    ],
+    [
+      "too many repetitions",
+      withProperty({ pattern: "((a{100}){100}){100}" }),
+      "is not an RE2 pattern",
+    ],
     [
       "an unknown format",
-      about({ format: "emial" }),
+      withProperty({ format: "emial" }),
       'there is no format "emial"; did you mean "email"?',
     ],
     [
-      "unique items of any kind",
-      about({ uniqueItems: true }),
-      "/properties/a/uniqueItems: compares each item with each",
+      "unique items of any type",
+      withProperty({ uniqueItems: true }),
+      "/properties/a/uniqueItems: compares all items pairwise",
     ],
-    ["a then without its if", about(then({})), '/properties/a/then: does nothing without "if"'],
     [
-      "an if without its then",
-      about({ if: {} }),
-      '/properties/a/if: does nothing without "then" or "else"',
+      "a then without an if",
+      withProperty(then({})),
+      '/properties/a/then: has no effect without "if"',
     ],
-    ["no value at all", about({ enum: [] }), "/properties/a/enum: must have a value"],
     [
-      "a pattern for what has a property",
+      "an if without a then",
+      withProperty({ if: {} }),
+      '/properties/a/if: has no effect without "then" or "else"',
+    ],
+    [
+      "an enum without values",
+      withProperty({ enum: [] }),
+      "/properties/a/enum: must have at least one value",
+    ],
+    [
+      "a pattern that matches a declared property",
       { type: "object", properties: { ab: {} }, patternProperties: { "^a": {} } },
-      '/patternProperties/^a: also matches "ab", which stands in properties',
+      '/patternProperties/^a: also matches "ab", which is in properties',
     ],
   ])("%s", (_, schema, fault) => {
-    expect(faultsOf(schema).join("\n")).toContain(fault);
+    expect(listFaults(schema).join("\n")).toContain(fault);
   });
 });
 
-describe("whatever is taken", () => {
+describe("every accepted schema", () => {
   const keyword = fc.constantFrom(
     ..."type properties items anyOf allOf not if then else $ref $defs definitions enum const required".split(
       " ",
@@ -200,7 +254,7 @@ describe("whatever is taken", () => {
     ),
   }));
 
-  it("compiles, and judges any arguments", () => {
+  it("compiles, and validates any arguments", () => {
     let taken = 0;
     const schema = fc
       .dictionary(keyword, value, { maxKeys: 5, noNullPrototype: true })
@@ -222,8 +276,8 @@ describe("whatever is taken", () => {
 });
 
 describe("arguments", () => {
-  it("are told what is wrong, place by place", () => {
-    const schema = about(
+  it("are reported with the place and the reason of each error", () => {
+    const schema = withProperty(
       { type: "string", maxLength: 3, pattern: "^a+$" },
       {
         properties: { a: { type: "string", maxLength: 3 }, tier: { enum: ["x", 1] }, "b/c": {} },
@@ -233,7 +287,7 @@ describe("arguments", () => {
     );
     expect(check(schema, { a: "abcd", tier: 2, teir: 1 })).toEqual([
       "/b~1c: is missing",
-      '/teir: is no argument that the tool takes; did you mean "tier"?',
+      '/teir: is not an argument of this tool; did you mean "tier"?',
       "/a: must NOT have more than 3 characters",
       '/tier: must be one of "x", 1',
     ]);
@@ -241,45 +295,47 @@ describe("arguments", () => {
   });
 
   it("are neither converted nor completed", () => {
-    const schema = about({ type: "integer", default: 1 });
+    const schema = withProperty({ type: "integer", default: 1 });
     const args: Schema = {};
     expect(check(schema, args)).toEqual([]);
     expect(args).toEqual({});
     expect(check(schema, { a: "1" })).toEqual(["/a: must be integer"]);
   });
 
-  it("do not get properties of the prototype", () => {
-    const schema = about({}, { required: ["constructor"] });
+  it("do not inherit properties of the prototype", () => {
+    const schema = withProperty({}, { required: ["constructor"] });
     expect(check(schema, {})).toEqual(["/constructor: is missing"]);
   });
 
-  it("may hold what the comparison calls", () => {
-    const schema = about({ enum: [{ valueOf: 1 }] });
+  it("may contain members that the comparison would call", () => {
+    const schema = withProperty({ enum: [{ valueOf: 1 }] });
     expect(check(schema, { a: { valueOf: 1 } })).toEqual([
-      ': holds a member "valueOf" or "toString" that is not taken',
+      ': holds a member "valueOf" or "toString", which is not allowed',
     ]);
   });
 
   it("cannot make a pattern or a format take long", () => {
     const started = performance.now();
     const text = "a".repeat(100_000);
-    expect(check(about({ type: "string", pattern: "^(a+)+$" }), { a: `${text}!` })).toHaveLength(1);
-    expect(check(about({ type: "string", pattern: "^(a|a)*$" }), { a: text })).toEqual([]);
-    expect(check(about({ type: "string", format: "url" }), { a: `http://${text}` })).toEqual([
-      '/a: must be of the format "url"',
-    ]);
+    expect(
+      check(withProperty({ type: "string", pattern: "^(a+)+$" }), { a: `${text}!` }),
+    ).toHaveLength(1);
+    expect(check(withProperty({ type: "string", pattern: "^(a|a)*$" }), { a: text })).toEqual([]);
+    expect(check(withProperty({ type: "string", format: "url" }), { a: `http://${text}` })).toEqual(
+      ['/a: must have the format "url"'],
+    );
     expect(performance.now() - started).toBeLessThan(UNBOUNDED_AFTER_MS);
   });
 
-  it("may be wrong twenty times at most", () => {
-    const schema = about({ items: { type: "string" } });
+  it("cause at most twenty errors", () => {
+    const schema = withProperty({ items: { type: "string" } });
     expect(check(schema, { a: Array.from({ length: 1000 }, (_, index) => index) })).toHaveLength(
       20,
     );
   });
 
-  it("are judged by the patterns of their own schema", () => {
-    const schema = about(
+  it("are validated with the patterns of their own schema", () => {
+    const schema = withProperty(
       {},
       {
         properties: {

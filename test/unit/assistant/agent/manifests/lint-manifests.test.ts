@@ -35,23 +35,23 @@ const lines = async (file: string) =>
   );
 
 describe("lint", () => {
-  it("tells each fault by pointer, line and column, in the order of the text", async () => {
+  it("reports each fault with pointer, line and column, in the order of the text", async () => {
     const text = notes({ mcp: { transport: "tcp" }, svc_manifest: 7 });
     const file = write(
       "org.example.Notes.json",
       text.replace('"maxLength": 120', '"maxlength": 120'),
     );
     expect(await lines(file)).toEqual([
-      "2:3 /svc_manifest version 7 is newer than this Berth, which reads 1",
+      "2:3 /svc_manifest version 7 is too new: this Berth reads version 1",
       '6:5 /mcp/transport must be "unix", not "tcp"',
-      '23:13 /tools/0/input_schema/properties/title/maxlength "maxlength" is no keyword of JSON Schema 2020-12; did you mean "maxLength"?',
+      '23:13 /tools/0/input_schema/properties/title/maxlength "maxlength" is not a keyword of JSON Schema 2020-12; did you mean "maxLength"?',
     ]);
   });
 
-  it("points at what is around a thing that is missing", async () => {
+  it("reports a missing member at its parent", async () => {
     const file = write("org.example.Notes.json", notes({ tools: [{ name: "a", tier: "read" }] }));
     expect(await lines(file)).toEqual([
-      "10:5 /tools/0/description is missing: people decide by it, and the tool is found by it",
+      "10:5 /tools/0/description is missing: people decide by it, and tool discovery searches it",
       expect.stringMatching(/^10:5 \/tools\/0\/input_schema must be a JSON Schema, not nothing/),
     ]);
   });
@@ -64,23 +64,23 @@ describe("lint", () => {
     ['{"a": 01}', "1:7  the file is not JSON"],
     ['{"__proto__": 1}', '1:2  the key "__proto__" is not allowed'],
     ["{} {}", "1:4  the file is not JSON"],
-  ])("finds where %j is no JSON", async (text, expected) => {
+  ])("finds the position of the syntax error in %j", async (text, expected) => {
     expect(await lines(write("org.example.Notes.json", text))).toEqual([
       expect.stringContaining(expected),
     ]);
   });
 
-  it("tells a file that is not there, and takes one of any name", async () => {
+  it("reports a missing file, and accepts a file with any name", async () => {
     expect(await lines(join(root, "none.json"))).toEqual([
       "undefined:undefined  there is no such file",
     ]);
     expect(await lines(write("draft.manifest", notes()))).toEqual([]);
     expect(await lines(write("draft.json", notes()))).toEqual([
-      '3:3 /app_id is "org.example.Notes", so the file must be called "org.example.Notes.json"',
+      '3:3 /app_id is "org.example.Notes", so the file must be named "org.example.Notes.json"',
     ]);
   });
 
-  it("finds the same faults as JSON.parse, and every place, in any text", () => {
+  it("finds the same faults as JSON.parse, and every position, in random texts", () => {
     fc.assert(
       fc.property(fc.jsonValue(), fc.nat(), fc.string({ maxLength: 2 }), (value, at, inserted) => {
         const text = JSON.stringify(value, null, 1);
@@ -90,7 +90,7 @@ describe("lint", () => {
         const index = at % text.length;
         const broken = text.slice(0, index) + inserted + text.slice(index + 1);
         const isJson = isParsed(broken);
-        // A key may have become one that is there already.
+        // The change may have created a duplicate key.
         if (!isJson) expect(scanJsonPositions(broken).errorOffset).toBeDefined();
       }),
       { numRuns: 1000 },
@@ -113,7 +113,7 @@ function lint(words: readonly string[], environment = {}) {
 }
 
 describe("berth tools lint", () => {
-  it("looks at the user's folders in order, and exits 0 where all is well", async () => {
+  it("checks the user's folders by priority, and exits with 0 if there are no errors", async () => {
     const home = write("data/assistant/manifests/org.example.Notes.json", notes());
     const shared = write("usr/assistant/manifests/org.example.Notes.json", notes());
     const environment = { XDG_DATA_HOME: join(root, "data"), XDG_DATA_DIRS: join(root, "usr") };
@@ -133,7 +133,7 @@ describe("berth tools lint", () => {
     });
   });
 
-  it("exits 1 for an error and 0 for a warning, and names the place", async () => {
+  it("exits with 1 for an error and with 0 for a warning, and prints the position", async () => {
     const bad = write("org.example.Notes.json", notes({ mcp: { transport: "tcp" } }));
     expect(await lint(["-q", "org.example.Notes.json"])).toEqual({
       code: 1,
@@ -144,11 +144,11 @@ describe("berth tools lint", () => {
     const { code, errors } = await lint(["org.example.Notes.json"]);
     expect([code, errors]).toEqual([
       0,
-      expect.stringContaining(`${odd}:57:3: warning: /titel: "titel" is no field of this`),
+      expect.stringContaining(`${odd}:57:3: warning: /titel: "titel" is not a known field here`),
     ]);
   });
 
-  it("prints all of it as JSON", async () => {
+  it("prints everything as JSON", async () => {
     write("org.example.Notes.json", JSON.stringify(withSchema({ type: "array" })));
     const { code, output } = await lint(["--json", "."]);
     expect(code).toBe(1);
@@ -167,7 +167,7 @@ describe("berth tools lint", () => {
             {
               pointer: "/tools/0/input_schema/type",
               severity: "error",
-              message: 'must be "object", since arguments are one, not "array"',
+              message: 'must be "object", because arguments are an object, not "array"',
               line: 1,
               column: 186,
             },
@@ -177,7 +177,7 @@ describe("berth tools lint", () => {
     });
   });
 
-  it("says where it looked if there is nothing", async () => {
+  it("names the folders that it searched if there is no manifest", async () => {
     const { code, errors } = await lint(["."]);
     expect([code, errors]).toEqual([0, `there is no manifest in ${root}\n`]);
   });

@@ -21,14 +21,14 @@ const validate = new Ajv({ strict: true }).compile(schema);
 const tool = (changes: Document = {}) => ({ name: "a", input_schema: noArguments, ...changes });
 const withTools = (...tools: unknown[]) => notesManifest({ tools });
 
-describe("the schema for editors", () => {
-  it("is the file that is shipped", () => {
+describe("the editor schema of manifests", () => {
+  it("is the file that ships with Berth", () => {
     expect(readFileSync(join(root, "schemas/ToolManifest.json"), "utf8")).toBe(
       toolManifestEditorSchema(),
     );
   });
 
-  it("knows the fields that the reader knows", () => {
+  it("has the same fields as the parser", () => {
     const toolSchema = schema.properties.tools.items;
     expect(Object.keys(schema.properties)).toEqual([...manifestFields]);
     expect(Object.keys(schema.properties.mcp.properties)).toEqual([...mcpFields]);
@@ -37,7 +37,7 @@ describe("the schema for editors", () => {
   });
 
   it.each<[string, unknown, boolean]>([
-    ["a good one", notesManifest(), true],
+    ["a valid manifest", notesManifest(), true],
     ["no tools", withTools(), true],
     ["a tool without a tier", withTools(tool()), true],
     ["an empty description", withTools(tool({ description: "" })), true],
@@ -47,28 +47,28 @@ describe("the schema for editors", () => {
     ["an empty name", notesManifest({ name: "" }), false],
     ["another transport", notesManifest({ mcp: { transport: "tcp" } }), false],
     ["no transport", notesManifest({ mcp: {} }), false],
-    ["tools that are no list", notesManifest({ tools: {} }), false],
-    ["a wrong tier", withTools(tool({ tier: "wirte" })), false],
-    ["a wrong name", withTools(tool({ name: "a b" })), false],
+    ["tools that are not a list", notesManifest({ tools: {} }), false],
+    ["an invalid tier", withTools(tool({ tier: "wirte" })), false],
+    ["an invalid name", withTools(tool({ name: "a b" })), false],
     ["no schema", withTools({ name: "a" }), false],
-    ["a schema of a list", withTools(tool({ input_schema: { type: "array" } })), false],
-    ["an undo without its tool", withTools(tool({ undo: { map: {} } })), false],
+    ["a schema of type array", withTools(tool({ input_schema: { type: "array" } })), false],
+    ["an undo without a tool", withTools(tool({ undo: { map: {} } })), false],
     [
       "a constant in an undo",
       withTools(tool({ undo: { tool: "b", map: { a: "1" } } }), tool({ name: "b" })),
       false,
     ],
     ["a name that is too long", notesManifest({ name: "x".repeat(101) }), false],
-  ])("judges as the reader does: %s", (_, document, isGood) => {
+  ])("accepts the same manifests as the parser: %s", (_, document, isGood) => {
     expect(validate(document)).toBe(isGood);
     expect(readToolManifest(document, undefined).manifest !== undefined).toBe(isGood);
   });
 });
 
-describe("what is shown to others", () => {
+describe("the documentation of manifests", () => {
   const page = readFileSync(join(root, "docs/tool-manifests.md"), "utf8");
 
-  it("is a manifest without a fault", () => {
+  it("shows a manifest without faults", () => {
     const shown = /```json\n([\s\S]*?)```/.exec(page)?.[1] ?? "";
     const parsed = parseManifest(Buffer.from(shown), "org.example.Notes");
     expect(parsed.faults).toEqual([]);
@@ -76,7 +76,7 @@ describe("what is shown to others", () => {
   });
 
   it.each([...manifestFields, ...mcpFields, ...toolFields, ...undoFields])(
-    "tells of %s",
+    "documents the field %s",
     (field) => {
       expect(page).toContain(field);
     },

@@ -38,8 +38,8 @@ function tool(changes: Document): Document {
 }
 const withTools = (...tools: Document[]) => notesManifest({ tools });
 
-describe("a good manifest", () => {
-  it("has its defaults filled in", () => {
+describe("a valid manifest", () => {
+  it("gets its defaults", () => {
     const { manifest, faults } = parse(notesManifest());
     expect(faults).toEqual([]);
     expect(manifest).toMatchObject({
@@ -54,7 +54,7 @@ describe("a good manifest", () => {
     expect(manifest?.tools[0]?.undo?.map.get("id")).toEqual({ from: "result", fields: ["id"] });
   });
 
-  it("is pinned by the canonical declaration, whatever the order of its keys", () => {
+  it("has a digest of its canonical declaration, whatever the order of its keys", () => {
     const declared = tool({});
     const reversed = Object.fromEntries(Object.entries(declared).toReversed());
     const digest = parse(withTools(declared)).manifest?.tools[0]?.digest;
@@ -64,12 +64,12 @@ describe("a good manifest", () => {
     expect(changed.manifest?.tools[0]?.digest).not.toBe(digest);
   });
 
-  it("is called by its id where it has no name", () => {
+  it("uses its id as the name if it has none", () => {
     const { name: _, ...unnamed } = notesManifest();
     expect(parse(unnamed).manifest?.name).toBe("org.example.Notes");
   });
 
-  it("may lack a tier, and is then destructive with a warning", () => {
+  it("without a tier is destructive, with a warning", () => {
     const { tier: _, ...untiered } = tool({});
     expect(warningsOf(withTools(untiered))).toEqual([
       "/tools/0/tier: is missing, so the tool counts as destructive",
@@ -77,21 +77,21 @@ describe("a good manifest", () => {
     expect(parse(withTools(untiered)).manifest?.tools[0]?.tier).toBe("destructive");
   });
 
-  it("may hold fields that mean nothing, with a warning that names the nearest", () => {
+  it("may have unknown fields, with a warning that suggests the nearest known one", () => {
     const document = notesManifest({ appid: "x", mcp: { transport: "unix", activateable: true } });
     expect(warningsOf(document)).toEqual([
-      '/appid: "appid" is no field of this; it is ignored; did you mean "app_id"?',
-      '/mcp/activateable: "activateable" is no field of this; it is ignored; did you mean "activatable"?',
+      '/appid: "appid" is not a known field here; it is ignored; did you mean "app_id"?',
+      '/mcp/activateable: "activateable" is not a known field here; it is ignored; did you mean "activatable"?',
     ]);
     expect(warningsOf(withTools(tool({ inputSchema: {}, constructor: 1 })))).toEqual([
-      '/tools/0/inputSchema: "inputSchema" is no field of this; it is ignored; did you mean "input_schema"?',
-      '/tools/0/constructor: "constructor" is no field of this; it is ignored',
+      '/tools/0/inputSchema: "inputSchema" is not a known field here; it is ignored; did you mean "input_schema"?',
+      '/tools/0/constructor: "constructor" is not a known field here; it is ignored',
     ]);
   });
 });
 
-describe("a bad manifest", () => {
-  it("is rejected whole, with every fault by its pointer", () => {
+describe("an invalid manifest", () => {
+  it("is rejected as a whole, with a pointer for every fault", () => {
     const { manifest, faults } = parse({
       svc_manifest: 2,
       app_id: "Notes",
@@ -109,13 +109,13 @@ describe("a bad manifest", () => {
       "/tools/2/name",
     ]);
     expect(faults.map(({ message }) => message)).toEqual([
-      "version 2 is newer than this Berth, which reads 1",
+      "version 2 is too new: this Berth reads version 1",
       'must be a reverse-domain name such as "org.example.Notes", not "Notes"',
       'must be "unix", not "tcp"',
       'must be true or false, not "yes"',
       'must be 1 to 128 letters, digits, "_", "." and "-", not "b c"',
       'must be "read", "write" or "destructive", not "wirte"; did you mean "write"?',
-      '"a" is declared at /tools/0 already',
+      '"a" is already declared at /tools/0',
     ]);
   });
 
@@ -126,9 +126,9 @@ describe("a bad manifest", () => {
     ['{"app_id": 1, "app_id": 2}', 'the key "app_id" occurs twice in one object', true],
     ['{"tools": [{"__proto__": {}}]}', 'the key "__proto__" is not allowed', true],
     ["[".repeat(65) + "]".repeat(65), "the file is nested deeper than 64 levels", true],
-    ["[]", "a manifest is an object, not a list", false],
-    ["null", "a manifest is an object, not null", false],
-  ])("is no object: %s", (text, message, isCut) => {
+    ["[]", "a manifest must be an object, not a list", false],
+    ["null", "a manifest must be an object, not null", false],
+  ])("is not an object: %s", (text, message, isCut) => {
     const parsed = parseText(text);
     expect(parsed.faults).toEqual([
       { pointer: "", message: expect.stringContaining(message), severity: "error" },
@@ -143,9 +143,9 @@ describe("a bad manifest", () => {
     expect(large.faults[0]?.message).toBe("the file is larger than 1 MiB");
   });
 
-  it("is called otherwise than its file", () => {
+  it("has another app id than its file name", () => {
     expect(errorsOf(notesManifest({ app_id: "org.example.Mail" }))).toEqual([
-      '/app_id: is "org.example.Mail", so the file must be called "org.example.Mail.json"',
+      '/app_id: is "org.example.Mail", so the file must be named "org.example.Mail.json"',
     ]);
   });
 
@@ -154,26 +154,26 @@ describe("a bad manifest", () => {
     (appId) => expect(parse(notesManifest({ app_id: appId })).appId).toBeUndefined(),
   );
 
-  it.each(["", "a b", "a/b", "é", "a".repeat(129), null])("has a tool called %j", (name) => {
+  it.each(["", "a b", "a/b", "é", "a".repeat(129), null])("has a tool with the name %j", (name) => {
     expect(errorsOf(withTools(tool({ name })))).toEqual([
       expect.stringContaining("/tools/0/name: must be 1 to 128 letters"),
     ]);
   });
 
   it.each([
-    ["Del\u202eete", "turns the direction"],
+    ["Del\u202eete", "reverses the direction"],
     ["Del\u200bete", "invisible character"],
-    ["Del\u061cete", "turns the direction"],
+    ["Del\u061cete", "reverses the direction"],
     ["Delete\u{e0061}\u{e006c}", "invisible character"],
     ["Delete\nall", "control character"],
     ["x".repeat(101), "longer than 100"],
-    ["\ud800", "half a character"],
+    ["\ud800", "half a surrogate pair"],
     [" ", "must not be empty"],
-  ])("has a title that could deceive: %j", (title, message) => {
+  ])("has a deceptive title: %j", (title, message) => {
     expect(errorsOf(withTools(tool({ title })))).toEqual([expect.stringContaining(message)]);
   });
 
-  it("has more faults than anybody reads", () => {
+  it("has more faults than are reported", () => {
     const tools = Array.from({ length: 200 }, () => tool({ name: "" }));
     const faults = errorsOf(withTools(...tools));
     expect(faults).toHaveLength(51);
@@ -191,7 +191,11 @@ describe("undo", () => {
     withTools(tool({ name: "create", input_schema: objectSchema(properties), undo }), remove);
 
   it.each<[string, unknown, string]>([
-    ["no object", "remove", '/tools/0/undo: must be an object with "tool" and "map", not "remove"'],
+    [
+      "a value that is not an object",
+      "remove",
+      '/tools/0/undo: must be an object with "tool" and "map", not "remove"',
+    ],
     [
       "another app's tool",
       { tool: "remov", map: { id: "$result.id" } },
@@ -203,36 +207,36 @@ describe("undo", () => {
       "/tools/0/undo/tool: a tool cannot be undone by calling it again",
     ],
     [
-      "an argument too many",
+      "an unknown argument",
       { tool: "remove", map: { id: "$result.id", ids: "$result.id" } },
       '/tools/0/undo/map/ids: "remove" has no argument "ids"; did you mean "id"?',
     ],
     [
-      "an argument too few",
+      "a missing argument",
       { tool: "remove", map: {} },
-      '/tools/0/undo/map: does not give "id", which "remove" requires',
+      '/tools/0/undo/map: does not provide "id", which "remove" requires',
     ],
     [
-      "an argument too few, with no map at all",
+      "a missing argument without any map",
       { tool: "remove" },
-      '/tools/0/undo/map: does not give "id", which "remove" requires',
+      '/tools/0/undo/map: does not provide "id", which "remove" requires',
     ],
     [
-      "a field that the input has not",
+      "a field that the input does not have",
       { tool: "remove", map: { id: "$input.titel" } },
       '/tools/0/undo/map/id: "$input.titel": the input schema has no "titel"; did you mean "title"?',
     ],
     [
       "a constant",
       { tool: "remove", map: { id: "1" } },
-      '/tools/0/undo/map/id: must be "$input.<field>" or "$result.<field>", with further fields behind dots, not "1"',
+      '/tools/0/undo/map/id: must be "$input.<field>" or "$result.<field>", with further fields after dots, not "1"',
     ],
     [
-      "all of the result",
+      "the whole result",
       { tool: "remove", map: { id: "$result" } },
-      '/tools/0/undo/map/id: must be "$input.<field>" or "$result.<field>", with further fields behind dots, not "$result"',
+      '/tools/0/undo/map/id: must be "$input.<field>" or "$result.<field>", with further fields after dots, not "$result"',
     ],
-  ])("names %s", (_, undo, fault) => {
+  ])("rejects %s", (_, undo, fault) => {
     expect(errorsOf(create(undo))).toEqual([fault]);
   });
 
@@ -259,18 +263,18 @@ describe("undo", () => {
     });
   });
 
-  it("names a type that never fits", () => {
+  it("rejects a type that never matches", () => {
     const undo = { tool: "remove", map: { id: "$input.count" } };
     expect(errorsOf(create(undo, { count: { type: "integer" } }))).toEqual([
-      '/tools/0/undo/map/id: "$input.count" is of another type than "id" of "remove"',
+      '/tools/0/undo/map/id: "$input.count" has another type than "id" of "remove"',
     ]);
     expect(errorsOf(create(undo, { count: { type: ["integer", "string"] } }))).toEqual([]);
   });
 
-  it("warns of what cannot be known, or makes no sense", () => {
+  it("warns about fields that cannot be checked and undos without a purpose", () => {
     const undo = { tool: "remove", map: { id: "$input.note.id" } };
     expect(warningsOf(create(undo, { note: { type: "object" } }))).toEqual([
-      '/tools/0/undo/map/id: "$input.note.id": the input schema does not say whether there is such a field',
+      '/tools/0/undo/map/id: "$input.note.id": the input schema does not say if there is such a field',
     ]);
     const optional = withTools(
       tool({
@@ -282,20 +286,20 @@ describe("undo", () => {
     );
     expect(warningsOf(optional)).toEqual([
       "/tools/0/undo: a tool that only reads has nothing to undo",
-      '/tools/0/undo/tool: "remove" only reads: it takes nothing back',
-      '/tools/0/undo/map/id: "$input.id" may be left out, and a call without it cannot be undone: "remove" requires "id"',
+      '/tools/0/undo/tool: "remove" only reads, so it cannot undo anything',
+      '/tools/0/undo/map/id: "$input.id" is optional, and a call without it cannot be undone: "remove" requires "id"',
     ]);
   });
 
-  it("lets two tools undo each other", () => {
+  it("allows two tools to undo each other", () => {
     expect(
       warningsOf(withTools(pair("archive", "unarchive"), pair("unarchive", "archive"))),
     ).toEqual([]);
   });
 });
 
-describe("any bytes", () => {
-  it("never throw", () => {
+describe("parsing a manifest", () => {
+  it("does not throw for random bytes", () => {
     fc.assert(
       fc.property(fc.uint8Array({ maxLength: 200 }), (bytes) => {
         const { manifest, faults } = parseManifest(bytes, undefined);
@@ -305,7 +309,7 @@ describe("any bytes", () => {
     );
   });
 
-  it("never throw as any JSON in any field of a manifest", () => {
+  it("does not throw for random JSON in any field", () => {
     const places = ["svc_manifest", "app_id", "name", "description", "mcp", "tools"] as const;
     const inTool = ["name", "title", "tier", "description", "input_schema", "undo"] as const;
     fc.assert(

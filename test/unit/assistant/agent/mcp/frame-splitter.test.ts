@@ -5,7 +5,7 @@ import {
   FrameTooLargeError,
 } from "../../../../../src/assistant/agent/mcp/frame-splitter.ts";
 
-/** What comes out where `bytes` come in pieces that end at these places. */
+/** The lines that a splitter returns if `bytes` are cut at these offsets. */
 function split(bytes: Buffer, cuts: readonly number[], bytesMax = 1_000_000): string[] {
   const splitter = new FrameSplitter(bytesMax);
   const places = [0, ...cuts.map((cut) => cut % (bytes.length + 1)), bytes.length];
@@ -15,8 +15,8 @@ function split(bytes: Buffer, cuts: readonly number[], bytesMax = 1_000_000): st
   ]);
 }
 
-it("gives the same lines however the bytes come in pieces", () => {
-  // Of one to four bytes, and what looks like the end of a line in part.
+it("returns the same lines for any chunking of the bytes", () => {
+  // Characters of one to four bytes, some of which contain the byte of a line end.
   const character = fc.constantFrom(
     "a",
     "ä",
@@ -41,11 +41,11 @@ it("gives the same lines however the bytes come in pieces", () => {
   );
 });
 
-it("leaves out empty lines, the return before an end, and a line without an end", () => {
+it("skips empty lines, a carriage return before the line end, and an unfinished line", () => {
   expect(split(Buffer.from("\n\r\n a\r\n\n{}\nrest"), [])).toEqual([" a", "{}"]);
 });
 
-it("takes a line of exactly the limit, and none that is longer, whatever the pieces", () => {
+it("accepts a line of exactly the limit and rejects longer ones, for any chunking", () => {
   const cuts = fc.array(fc.nat());
   fc.assert(
     fc.property(cuts, (places) => {
@@ -57,7 +57,7 @@ it("takes a line of exactly the limit, and none that is longer, whatever the pie
   );
 });
 
-it("gives out the lines before one that is too long", () => {
+it("returns the lines before one that is too long", () => {
   const taken: string[] = [];
   const splitter = new FrameSplitter(3);
   expect(() => {
@@ -66,7 +66,7 @@ it("gives out the lines before one that is too long", () => {
   expect(taken).toEqual(["a", "b"]);
 });
 
-it("refuses what is no UTF-8", () => {
+it("rejects bytes that are not UTF-8", () => {
   fc.assert(
     fc.property(fc.constantFrom([0xff], [0xc3], [0xed, 0xa0, 0x80], [0xc0, 0x80]), (bytes) => {
       expect(() => split(Buffer.from([0x22, ...bytes, 0x22, 0x0a]), [])).toThrow(TypeError);

@@ -5,18 +5,18 @@ import { AgentPassSimulation, simulatedTurns } from "../../../../support/agent-p
 
 const RUNS = 25;
 
-describe("whatever models choose, people answer, and whenever turns are left", () => {
+describe("random models, answers and aborted turns", () => {
   it(
-    "nothing has an effect that nobody allowed, and nothing waits when the turn is over",
+    "no effect happens without permission, and no call stays parked after the turn",
     async () => {
       const dispatched = { reads: 0, effects: 0 };
       const turns = fc.array(simulatedTurns, { minLength: 1, maxLength: 8 });
       const holds = fc.asyncProperty(turns, async (list) => {
-        const world = await AgentPassHarness.open();
-        const play = new AgentPassSimulation(world);
+        const harness = await AgentPassHarness.open();
+        const play = new AgentPassSimulation(harness);
         for (const turn of list) await play.runTurn(turn);
-        await world.pass[Symbol.asyncDispose]();
-        await world.agentHarness.agent[Symbol.asyncDispose]();
+        await harness.pass[Symbol.asyncDispose]();
+        await harness.agentHarness.agent[Symbol.asyncDispose]();
         dispatched.reads += play.dispatched.reads;
         dispatched.effects += play.dispatched.effects;
       });

@@ -17,7 +17,7 @@ const { signal } = new AbortController();
 
 afterAll(() => compiler[Symbol.asyncDispose]());
 
-async function compiled(candidates: readonly ToolCandidate[], enforced = candidates) {
+async function compileGuide(candidates: readonly ToolCandidate[], enforced = candidates) {
   const guide = buildChoiceGuide(candidates, new Set(enforced));
   if (guide.kind !== "json_schema") throw new Error("no schema");
   return compiler.compile(guide.schema, signal);
@@ -28,7 +28,7 @@ function withSchema(name: string, inputSchema: ToolCandidate["inputSchema"]): To
   return { ...shared, name: `a.b/${name}`, tool: name, inputSchema };
 }
 
-/** As a pass shows them: eight of them. */
+/** The tools of an app as a pass shows them, at most eight. */
 const shown = writtenApps().flatMap((app) => {
   const all = candidatesOf(app);
   const first = all.slice(0, 8);
@@ -43,7 +43,7 @@ const inFixtures = corpusApps().map((app) => ({ candidates: candidatesOf(app).sl
 
 describe("the guide of a choice", () => {
   it.each(shown)("can be enforced for $what", async ({ candidates }) => {
-    const guide = await compiled(candidates);
+    const guide = await compileGuide(candidates);
     const validators = new Map(
       candidates.map(({ name, inputSchema }) => [name, createArgumentValidator(inputSchema)]),
     );
@@ -62,12 +62,12 @@ describe("the guide of a choice", () => {
 
   it("can be enforced for every app of the discovery fixtures", async () => {
     for (const { candidates } of inFixtures) {
-      const guide = await compiled(candidates);
+      const guide = await compileGuide(candidates);
       expect(await guide.validate(JSON.parse(guide.example))).toEqual([]);
     }
   });
 
-  it("takes a call of each tool and none, and nothing else", async () => {
+  it("accepts a call of each tool and none, and nothing else", async () => {
     const tools = ["one", "two"].map((name) =>
       withSchema(name, {
         type: "object",
@@ -76,7 +76,7 @@ describe("the guide of a choice", () => {
         additionalProperties: false,
       }),
     );
-    const acceptor = new GbnfAcceptor(parseGbnf((await compiled(tools)).gbnf));
+    const acceptor = new GbnfAcceptor(parseGbnf((await compileGuide(tools)).gbnf));
     const accepts = (document: unknown) => acceptor.accepts(JSON.stringify(document));
     expect(accepts({ tool: "none" })).toBe(true);
     expect(accepts({ tool: "a.b/one", args: { a: "x" } })).toBe(true);
@@ -88,7 +88,7 @@ describe("the guide of a choice", () => {
     expect(accepts({ tool: "none", args: {} })).toBe(false);
   });
 
-  it("keeps references of each schema within that schema, of both drafts", async () => {
+  it("keeps the references of each schema inside that schema, in both drafts", async () => {
     const modern = withSchema("modern", {
       $schema: "https://json-schema.org/draft/2020-12/schema",
       type: "object",
@@ -105,7 +105,7 @@ describe("the guide of a choice", () => {
       additionalProperties: false,
       definitions: { short: { type: "array", items: [{ const: 1 }], additionalItems: false } },
     });
-    const guide = await compiled([modern, old]);
+    const guide = await compileGuide([modern, old]);
     const acceptor = new GbnfAcceptor(parseGbnf(guide.gbnf));
     const cases = [
       [{ tool: "a.b/modern", args: { x: "s" } }, true],
@@ -119,15 +119,15 @@ describe("the guide of a choice", () => {
     }
   });
 
-  it("takes any object where a schema is not to be enforced", async () => {
+  it("accepts any object for a schema that is not enforced", async () => {
     const odd = withSchema("odd", {
       type: "object",
       properties: { a: { type: "array", items: { type: "string" }, uniqueItems: true } },
       patternProperties: { "(?<=x)y": { type: "integer" } },
     });
     const good = withSchema("good", { type: "object", additionalProperties: false });
-    await expect(compiled([odd, good])).rejects.toMatchObject({ code: "unsupported_schema" });
-    const acceptor = new GbnfAcceptor(parseGbnf((await compiled([odd, good], [good])).gbnf));
+    await expect(compileGuide([odd, good])).rejects.toMatchObject({ code: "unsupported_schema" });
+    const acceptor = new GbnfAcceptor(parseGbnf((await compileGuide([odd, good], [good])).gbnf));
     expect(acceptor.accepts('{"tool":"a.b/odd","args":{"a":[{}]}}')).toBe(true);
     expect(acceptor.accepts('{"tool":"a.b/odd","args":7}')).toBe(false);
     expect(acceptor.accepts('{"tool":"a.b/good","args":{"a":1}}')).toBe(false);

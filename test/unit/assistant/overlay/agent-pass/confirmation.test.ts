@@ -17,21 +17,21 @@ import { forever, Gate } from "../../../../support/scripted-service.ts";
 
 const create = ["create", { title: "a" }] as const;
 
-/** The only call of the world, in the ledger. */
-function story(world: AgentPassHarness): readonly string[] {
-  const [call] = world.agentHarness.ledger.entries.flatMap(({ fields }) => fields["call"] ?? []);
-  const told = world.agentHarness.ledger.entryNamesOfCall(Number(call));
+/** The ledger entries of the only call. */
+function entryNames(harness: AgentPassHarness): readonly string[] {
+  const [call] = harness.agentHarness.ledger.entries.flatMap(({ fields }) => fields["call"] ?? []);
+  const told = harness.agentHarness.ledger.entryNamesOfCall(Number(call));
   expect(findOrderViolation(told)).toBeUndefined();
   return told;
 }
 
-/** Asks, lets the test do something meanwhile, and waits until the question is taken back. */
-function meanwhile(
-  world: AgentPassHarness,
+/** Starts the pass, runs `act` while the question is open, and waits until the question is withdrawn. */
+function runUntilWithdrawn(
+  harness: AgentPassHarness,
   act: (callId: number) => unknown,
 ): { takenBack: number } {
   const count = { takenBack: 0 };
-  world.answer = async (spec, asked) => {
+  harness.answer = async (spec, asked) => {
     asked.addEventListener("abort", () => {
       count.takenBack += 1;
     });
@@ -41,18 +41,18 @@ function meanwhile(
   return count;
 }
 
-describe("a call that has to be confirmed", () => {
-  it("is asked about once, as everybody else is, and runs when the person says yes", async () => {
-    const world = await AgentPassHarness.open([create, noToolAnswer]);
-    const outcome = await world.run();
-    expect(world.confirmationRequests).toEqual(
-      world.agentHarness.confirmationRequests.map(({ spec }) => spec),
+describe("a call that needs confirmation", () => {
+  it("is asked about once, with the same spec as other frontends, and runs when the user approves", async () => {
+    const harness = await AgentPassHarness.open([create, noToolAnswer]);
+    const outcome = await harness.run();
+    expect(harness.confirmationRequests).toEqual(
+      harness.agentHarness.confirmationRequests.map(({ spec }) => spec),
     );
-    expect(world.confirmationRequests).toMatchObject([
+    expect(harness.confirmationRequests).toMatchObject([
       { tool: "create", args: { title: "a" }, chain: ["user"], caller: { actor: "overlay" } },
     ]);
     expect(outcome.calls).toMatchObject([{ tool: "create", status: "executed" }]);
-    expect(story(world)).toEqual([
+    expect(entryNames(harness)).toEqual([
       "call.requested",
       "call.parked",
       "call.confirmed",
@@ -61,193 +61,193 @@ describe("a call that has to be confirmed", () => {
     ]);
   });
 
-  it("ends the turn when the person says no", async () => {
-    const world = await AgentPassHarness.open([create, ["list", {}]]);
-    world.answer = declineQuestion;
-    await expect(world.run()).rejects.toMatchObject({ name: "DeniedError", code: "declined" });
-    expect(world.reportedCalls).toMatchObject([{ tool: "create", status: "denied" }]);
-    expect(story(world)).toEqual(["call.requested", "call.parked", "call.declined"]);
-    expect(world.agentHarness.app.received).toEqual([]);
-    expect(world.listParked()).toEqual([]);
+  it("ends the turn when the user declines", async () => {
+    const harness = await AgentPassHarness.open([create, ["list", {}]]);
+    harness.answer = declineQuestion;
+    await expect(harness.run()).rejects.toMatchObject({ name: "DeniedError", code: "declined" });
+    expect(harness.reportedCalls).toMatchObject([{ tool: "create", status: "denied" }]);
+    expect(entryNames(harness)).toEqual(["call.requested", "call.parked", "call.declined"]);
+    expect(harness.agentHarness.app.received).toEqual([]);
+    expect(harness.listParked()).toEqual([]);
   });
 
-  it("ends the turn when nobody answers", async () => {
-    const world = await AgentPassHarness.open([create]);
-    const question = meanwhile(world, () => world.agentHarness.clock.advance(301_000));
-    await expect(world.run()).rejects.toMatchObject({ name: "DeniedError", code: "expired" });
+  it("ends the turn when there is no answer in time", async () => {
+    const harness = await AgentPassHarness.open([create]);
+    const question = runUntilWithdrawn(harness, () => harness.agentHarness.clock.advance(301_000));
+    await expect(harness.run()).rejects.toMatchObject({ name: "DeniedError", code: "expired" });
     expect(question.takenBack).toBe(1);
-    expect(world.reportedCalls).toMatchObject([{ status: "denied" }]);
+    expect(harness.reportedCalls).toMatchObject([{ status: "denied" }]);
   });
 
-  it("goes on with what another frontend has confirmed", async () => {
-    const world = await AgentPassHarness.open([create, noToolAnswer]);
-    const question = meanwhile(world, (callId) =>
-      world.agentHarness.agent.confirm(callId, true, userCaller(":1.8")),
+  it("continues the turn when another frontend confirms", async () => {
+    const harness = await AgentPassHarness.open([create, noToolAnswer]);
+    const question = runUntilWithdrawn(harness, (callId) =>
+      harness.agentHarness.agent.confirm(callId, true, userCaller(":1.8")),
     );
-    const outcome = await world.run();
+    const outcome = await harness.run();
     expect(outcome.results).toMatchObject([{ call: { status: "executed" }, text: '{"id":"n1"}' }]);
     expect(question.takenBack).toBe(1);
-    expect(world.agentHarness.received).toBe(1);
+    expect(harness.agentHarness.received).toBe(1);
   });
 
-  it("ends the turn with what another frontend has declined", async () => {
-    const world = await AgentPassHarness.open([create]);
-    meanwhile(world, (callId) =>
-      world.agentHarness.agent.confirm(callId, false, userCaller(":1.8")),
+  it("ends the turn when another frontend declines", async () => {
+    const harness = await AgentPassHarness.open([create]);
+    runUntilWithdrawn(harness, (callId) =>
+      harness.agentHarness.agent.confirm(callId, false, userCaller(":1.8")),
     );
-    await expect(world.run()).rejects.toMatchObject({ name: "DeniedError", code: "declined" });
+    await expect(harness.run()).rejects.toMatchObject({ name: "DeniedError", code: "declined" });
   });
 
-  it("ends the turn where the tool has become another one before the yes", async () => {
-    const world = await AgentPassHarness.open([create]);
-    world.answer = async () => {
-      world.agentHarness.registry.set([]);
+  it("ends the turn if the tool's declaration changes before the approval", async () => {
+    const harness = await AgentPassHarness.open([create]);
+    harness.answer = async () => {
+      harness.agentHarness.registry.set([]);
       return userCaller();
     };
-    await expect(world.run()).rejects.toMatchObject({
+    await expect(harness.run()).rejects.toMatchObject({
       name: "DeniedError",
       code: "manifest_changed",
     });
   });
 
-  it("runs once where two frontends say yes at once", async () => {
-    const world = await AgentPassHarness.open([create, noToolAnswer]);
-    world.answer = async ({ call_id: callId }) => {
-      void world.agentHarness.agent.confirm(callId, true, userCaller(":1.8"));
+  it("runs once if two frontends approve at the same time", async () => {
+    const harness = await AgentPassHarness.open([create, noToolAnswer]);
+    harness.answer = async ({ call_id: callId }) => {
+      void harness.agentHarness.agent.confirm(callId, true, userCaller(":1.8"));
       return userCaller();
     };
-    expect((await world.run()).calls).toMatchObject([{ status: "executed" }]);
-    expect(world.agentHarness.received).toBe(1);
+    expect((await harness.run()).calls).toMatchObject([{ status: "executed" }]);
+    expect(harness.agentHarness.received).toBe(1);
   });
 
-  it("fails where the tool fails after the yes, and the pass goes on", async () => {
-    const world = await AgentPassHarness.open([
+  it("lets the pass continue if the tool fails after the approval", async () => {
+    const harness = await AgentPassHarness.open([
       ["delete", { id: "none" }],
       ["create", { title: "b" }],
     ]);
-    const outcome = await world.run();
+    const outcome = await harness.run();
     expect(outcome.calls.map(({ status }) => status)).toEqual(["failed", "executed"]);
     expect(outcome.results[0]?.text).toContain("no such note");
   });
 
-  it("is answered before the turn can ask, where somebody is that quick", async () => {
-    const world = await AgentPassHarness.open([create, noToolAnswer]);
-    world.agentHarness.agent.subscribe({
+  it("may be answered by another frontend before the turn can ask", async () => {
+    const harness = await AgentPassHarness.open([create, noToolAnswer]);
+    harness.agentHarness.agent.subscribe({
       confirmationRequested: (callId) => {
-        void world.agentHarness.agent.confirm(callId, false, userCaller(":1.8"));
+        void harness.agentHarness.agent.confirm(callId, false, userCaller(":1.8"));
       },
       callResolved: () => {},
     });
-    await expect(world.run()).rejects.toMatchObject({ code: "declined" });
-    expect(story(world)).toEqual(["call.requested", "call.parked", "call.declined"]);
+    await expect(harness.run()).rejects.toMatchObject({ code: "declined" });
+    expect(entryNames(harness)).toEqual(["call.requested", "call.parked", "call.declined"]);
   });
 });
 
-describe("who says yes", () => {
-  it("decides as for any call: whoever asked may not under strict rules, and nothing stays parked", async () => {
-    const world = await AgentPassHarness.open([create]);
-    world.agentHarness.rules = { ...permissiveRules, confirm: "strict" };
-    world.answer = async () => userCaller();
-    await expect(world.run()).rejects.toMatchObject({ code: "forbidden" });
-    expect(world.listParked()).toEqual([]);
-    expect(story(world)).toEqual(["call.requested", "call.parked", "call.declined"]);
-    world.answers.push(["create", { title: "b" }]);
-    world.answer = async () => ({ ...userCaller(":1.8"), pid: 900 });
-    expect((await world.run()).calls).toMatchObject([{ status: "executed" }]);
+describe("the caller that approves", () => {
+  it("needs the same permission as for any call: under strict rules the requester may not approve, and no call stays parked", async () => {
+    const harness = await AgentPassHarness.open([create]);
+    harness.agentHarness.rules = { ...permissiveRules, confirm: "strict" };
+    harness.answer = async () => userCaller();
+    await expect(harness.run()).rejects.toMatchObject({ code: "forbidden" });
+    expect(harness.listParked()).toEqual([]);
+    expect(entryNames(harness)).toEqual(["call.requested", "call.parked", "call.declined"]);
+    harness.answers.push(["create", { title: "b" }]);
+    harness.answer = async () => ({ ...userCaller(":1.8"), pid: 900 });
+    expect((await harness.run()).calls).toMatchObject([{ status: "executed" }]);
   });
 
   it("is never the sandboxed app that asked, whose label is in the chain", async () => {
-    const world = await AgentPassHarness.open([["list", {}]]);
+    const harness = await AgentPassHarness.open([["list", {}]]);
     const caller = sandboxedCaller("org.example.chat");
-    world.answer = async () => caller;
-    await expect(world.run({ caller })).rejects.toMatchObject({ code: "forbidden" });
-    expect(world.confirmationRequests.map(({ chain }) => chain)).toEqual([
+    harness.answer = async () => caller;
+    await expect(harness.run({ caller })).rejects.toMatchObject({ code: "forbidden" });
+    expect(harness.confirmationRequests.map(({ chain }) => chain)).toEqual([
       ["user", "app:org.example.chat"],
     ]);
-    expect(world.listParked(caller)).toEqual([]);
-    expect(world.agentHarness.app.received).toEqual([]);
+    expect(harness.listParked(caller)).toEqual([]);
+    expect(harness.agentHarness.app.received).toEqual([]);
   });
 
   it.each<readonly [string, Caller]>([
     ["a sandboxed app", sandboxedCaller("org.example.chat")],
-    ["a program beside a confirmer", userCaller(":1.3")],
-  ])("%s can take its question back", async (_, caller) => {
-    const world = await AgentPassHarness.open([create]);
-    world.agentHarness.agent.registerConfirmer(userCaller(":1.90"));
-    world.answer = declineQuestion;
-    await expect(world.run({ caller })).rejects.toBeInstanceOf(DeniedError);
-    expect(world.listParked()).toEqual([]);
+    ["a program that has not registered as confirmer", userCaller(":1.3")],
+  ])("%s can withdraw its own question", async (_, caller) => {
+    const harness = await AgentPassHarness.open([create]);
+    harness.agentHarness.agent.registerConfirmer(userCaller(":1.90"));
+    harness.answer = declineQuestion;
+    await expect(harness.run({ caller })).rejects.toBeInstanceOf(DeniedError);
+    expect(harness.listParked()).toEqual([]);
   });
 });
 
-describe("a turn that ends while a person is asked", () => {
-  it("takes the call back", async () => {
-    const world = await AgentPassHarness.open([create]);
+describe("a turn that ends while the user is asked", () => {
+  it("withdraws the call", async () => {
+    const harness = await AgentPassHarness.open([create]);
     const leaving = new AbortController();
-    const question = meanwhile(world, () => leaving.abort(new Error("left")));
-    await expect(world.run({}, leaving.signal)).rejects.toThrow("left");
+    const question = runUntilWithdrawn(harness, () => leaving.abort(new Error("left")));
+    await expect(harness.run({}, leaving.signal)).rejects.toThrow("left");
     expect(question.takenBack).toBe(1);
-    // At once for whoever looks, and in the ledger soon after.
-    expect(world.listParked()).toEqual([]);
-    await world.pass[Symbol.asyncDispose]();
-    expect(story(world)).toEqual(["call.requested", "call.parked", "call.declined"]);
-    expect(world.agentHarness.app.received).toEqual([]);
+    // At once in the list of parked calls, and soon after in the ledger.
+    expect(harness.listParked()).toEqual([]);
+    await harness.pass[Symbol.asyncDispose]();
+    expect(entryNames(harness)).toEqual(["call.requested", "call.parked", "call.declined"]);
+    expect(harness.agentHarness.app.received).toEqual([]);
   });
 
-  it("takes a call back that was on its way to be parked", async () => {
-    const world = await AgentPassHarness.open([create]);
+  it("withdraws a call that was just being parked", async () => {
+    const harness = await AgentPassHarness.open([create]);
     const leaving = new AbortController();
-    world.agentHarness.ledger.onAppend = ({ name }) => {
+    harness.agentHarness.ledger.onAppend = ({ name }) => {
       if (name === "agent.call.parked") leaving.abort(new Error("left"));
     };
-    await expect(world.run({}, leaving.signal)).rejects.toThrow("left");
-    await world.pass[Symbol.asyncDispose]();
-    expect(world.confirmationRequests).toEqual([]);
-    expect(world.listParked()).toEqual([]);
-    expect(story(world)).toEqual(["call.requested", "call.parked", "call.declined"]);
+    await expect(harness.run({}, leaving.signal)).rejects.toThrow("left");
+    await harness.pass[Symbol.asyncDispose]();
+    expect(harness.confirmationRequests).toEqual([]);
+    expect(harness.listParked()).toEqual([]);
+    expect(entryNames(harness)).toEqual(["call.requested", "call.parked", "call.declined"]);
   });
 
-  it("does not wait for a call that has been dispatched, which runs on", async () => {
-    const world = await AgentPassHarness.open([["list", {}]]);
+  it("does not wait for a dispatched call, which runs to its end", async () => {
+    const harness = await AgentPassHarness.open([["list", {}]]);
     const leaving = new AbortController();
     const gate = new Gate();
-    world.agentHarness.app.respond = () => {
+    harness.agentHarness.app.respond = () => {
       leaving.abort(new Error("left"));
       return { kind: "late", release: gate.opened, structured: {} };
     };
-    await expect(world.run({}, leaving.signal)).rejects.toThrow("left");
-    expect(story(world)).toEqual(["call.requested", "call.dispatch"]);
+    await expect(harness.run({}, leaving.signal)).rejects.toThrow("left");
+    expect(entryNames(harness)).toEqual(["call.requested", "call.dispatch"]);
     gate.open();
-    await world.pass[Symbol.asyncDispose]();
-    await world.agentHarness.clock.settle();
-    expect(story(world)).toEqual(["call.requested", "call.dispatch", "call.result:ok"]);
+    await harness.pass[Symbol.asyncDispose]();
+    await harness.agentHarness.clock.settle();
+    expect(entryNames(harness)).toEqual(["call.requested", "call.dispatch", "call.result:ok"]);
   });
 
-  it("after the yes lets the call run on", async () => {
-    const world = await AgentPassHarness.open([create]);
+  it("lets a call run that was already approved", async () => {
+    const harness = await AgentPassHarness.open([create]);
     const leaving = new AbortController();
-    world.agentHarness.ledger.onAppend = ({ name }) => {
+    harness.agentHarness.ledger.onAppend = ({ name }) => {
       if (name === "agent.call.dispatch") leaving.abort(new Error("left"));
     };
-    await expect(world.run({}, leaving.signal)).rejects.toThrow("left");
-    await world.pass[Symbol.asyncDispose]();
-    expect(world.agentHarness.notes.size).toBe(1);
-    expect(world.listParked()).toEqual([]);
+    await expect(harness.run({}, leaving.signal)).rejects.toThrow("left");
+    await harness.pass[Symbol.asyncDispose]();
+    expect(harness.agentHarness.notes.size).toBe(1);
+    expect(harness.listParked()).toEqual([]);
   });
 });
 
 describe("a ledger that cannot be written", () => {
-  it("ends the turn, and leaves nothing parked", async () => {
-    const world = await AgentPassHarness.open([create]);
-    world.answer = async () => {
-      world.agentHarness.ledger.mode = "down";
+  it("ends the turn, and no call stays parked", async () => {
+    const harness = await AgentPassHarness.open([create]);
+    harness.answer = async () => {
+      harness.agentHarness.ledger.mode = "down";
       return userCaller();
     };
-    await expect(world.run()).rejects.toMatchObject({ code: "ledger_unavailable" });
-    expect(world.listParked()).toEqual([]);
-    expect(world.agentHarness.app.received).toEqual([]);
-    world.answers.push(create);
-    await expect(world.run()).rejects.toMatchObject({ code: "ledger_unavailable" });
-    expect(world.reportedCalls.at(-1)).toMatchObject({ app_id: NOTES, status: "failed" });
+    await expect(harness.run()).rejects.toMatchObject({ code: "ledger_unavailable" });
+    expect(harness.listParked()).toEqual([]);
+    expect(harness.agentHarness.app.received).toEqual([]);
+    harness.answers.push(create);
+    await expect(harness.run()).rejects.toMatchObject({ code: "ledger_unavailable" });
+    expect(harness.reportedCalls.at(-1)).toMatchObject({ app_id: NOTES, status: "failed" });
   });
 });

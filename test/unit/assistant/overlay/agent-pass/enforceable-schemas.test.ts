@@ -18,7 +18,7 @@ function candidate(index: number): ToolCandidate {
 
 const eight = Array.from({ length: 8 }, (_, index) => candidate(index));
 
-/** An engine that refuses guides with an odd schema, and those with too many. */
+/** An engine that refuses guides with an unsupported schema, and guides with too many schemas. */
 class Engine {
   asked = 0;
   readonly #odd: ReadonlySet<number>;
@@ -38,19 +38,19 @@ class Engine {
   };
 }
 
-/** Refuses whatever it is. */
+/** Refuses every guide. */
 async function refusal(): Promise<never> {
   throw new AssistantError("unsupported_schema", "no grammar");
 }
 
-describe("schemas of which some cannot be enforced", () => {
-  it("are all asked with where none is odd", async () => {
+describe("tool schemas that the engine may not support", () => {
+  it("are all enforced if all are supported", async () => {
     const engine = new Engine([]);
     expect(await new EnforceableSchemas().ask(eight, engine.ask)).toHaveLength(8);
     expect(engine.asked).toBe(1);
   });
 
-  it("lose the odd one alone, which is remembered", async () => {
+  it("are enforced except the unsupported one, which is cached", async () => {
     const schemas = new EnforceableSchemas();
     const engine = new Engine([6]);
     for (let step = 0; step < 4; step += 1) await schemas.ask(eight, engine.ask);
@@ -62,7 +62,7 @@ describe("schemas of which some cannot be enforced", () => {
     expect(engine.asked).toBe(before + 2);
   });
 
-  it("cost at most six refusals a step, and each step has its answer, whichever are odd", async () => {
+  it("cause at most six refusals per step, and each step gets its answer", async () => {
     await fc.assert(
       fc.asyncProperty(
         fc.subarray([0, 1, 2, 3, 4, 5, 6, 7]),
@@ -83,7 +83,7 @@ describe("schemas of which some cannot be enforced", () => {
     );
   });
 
-  it("that none of them is to blame for go on as an error", async () => {
+  it("other refusals are rethrown", async () => {
     await expect(new EnforceableSchemas().ask(eight, refusal)).rejects.toMatchObject({
       code: "unsupported_schema",
     });

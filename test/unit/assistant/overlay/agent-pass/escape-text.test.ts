@@ -13,8 +13,8 @@ import { formatResult } from "../../../../../src/assistant/overlay/agent-pass/re
 const base = { v: 1, message: "m", app_id: "a", tool: "t" } as const;
 const ok = (more: Partial<CallDetail>): CallDetail => ({ ...base, code: "ok", ...more });
 
-describe("a result as text", () => {
-  it("is the structured result as compact JSON, where there is one", () => {
+describe("the text of a result", () => {
+  it("is compact JSON for a structured result", () => {
     const detail = ok({
       result: { a: [1, "ü"], b: null },
       content: [{ type: "text", text: "no" }],
@@ -23,7 +23,7 @@ describe("a result as text", () => {
     expect(formatResult(ok({ result: null }), 1_000)).toBe("null");
   });
 
-  it("is else its texts, and the kind of everything that is none", () => {
+  it("is otherwise its texts, and the type of every other block", () => {
     const content = [
       { type: "text", text: "one\r\ntwo\tthree" },
       { type: "image", data: "aGk=", mimeType: "image/png" },
@@ -37,7 +37,7 @@ describe("a result as text", () => {
     expect(formatResult(ok({ content: [] }), 1_000)).toBe("done; it gave no result");
   });
 
-  it("says of a failure which, and everything that is wrong with arguments", () => {
+  it("has the code of a failure, and every invalid argument", () => {
     const errors = [
       { path: "/a", message: "must be string" },
       { path: "", message: "must have b" },
@@ -48,7 +48,7 @@ describe("a result as text", () => {
     expect(formatResult({ ...base, code: "paused" }, 1_000)).toBe("not done (paused): m");
   });
 
-  it("has at most so many bytes, whole code points, and no control character, whatever it was", () => {
+  it("has a maximum length in bytes, whole code points and no control characters", () => {
     fc.assert(
       fc.property(
         fc.string({ unit: "binary", maxLength: 200 }),
@@ -63,7 +63,7 @@ describe("a result as text", () => {
     );
   });
 
-  it("of megabytes is cut without being read to its end", () => {
+  it("is cut before megabytes are processed", () => {
     const text = formatResult(
       ok({ content: [{ type: "text", text: "ü".repeat(4_000_000) }] }),
       16_384,
@@ -74,8 +74,8 @@ describe("a result as text", () => {
   });
 });
 
-describe("text of strangers", () => {
-  it("is left as it is where it shows itself", () => {
+describe("text from outside", () => {
+  it("is unchanged if all its characters are visible", () => {
     const text = "Grüße, 日本語, 👩‍🔬 and\ttabs\nlines";
     expect(escapeText(text)).toBe(text);
   });
@@ -89,13 +89,13 @@ describe("text of strangers", () => {
     expect(truncateBytes("aü👩", 6)).toBe("aü…");
   });
 
-  it("stands in one line where that is wanted", () => {
+  it("can be put into one line", () => {
     expect(escapeLine("a\n\n- b\u2028c  d", 40)).toBe("a - b c d");
   });
 });
 
-describe("the arguments of a tool in one line", () => {
-  it("tell names, types, what is optional, and what is said of them", () => {
+describe("the description of a tool's arguments", () => {
+  it("has names, types, optional marks and descriptions", () => {
     const schema = {
       type: "object",
       properties: {
@@ -112,7 +112,7 @@ describe("the arguments of a tool in one line", () => {
     expect(describeArguments({ type: "object" })).toBe("No arguments.");
   });
 
-  it("are not many thousand, and no line of their own", () => {
+  it("is limited to a few arguments in one line", () => {
     const names = Array.from({ length: 500 }, (_, index) => [`p${index}\n- x`, { type: "string" }]);
     const line = describeArguments({ type: "object", properties: Object.fromEntries(names) });
     expect(line.length).toBeLessThan(700);

@@ -8,20 +8,20 @@ import { NOTES, permissiveRules } from "../../../../support/agent-harness.ts";
 import { AgentPassHarness, noToolAnswer } from "../../../../support/agent-pass-harness.ts";
 import { accepted, forever, says } from "../../../../support/scripted-service.ts";
 
-describe("a pass", () => {
-  it("asks no model where no tool has to do with the wish", async () => {
-    const world = await AgentPassHarness.open([["list", {}]], { discover: async () => [] });
-    expect(await world.run()).toEqual({ isAvailable: true, calls: [], results: [] });
-    expect(world.inference.requests).toEqual([]);
+describe("the agent pass", () => {
+  it("uses no model if no tool matches the request", async () => {
+    const harness = await AgentPassHarness.open([["list", {}]], { discover: async () => [] });
+    expect(await harness.run()).toEqual({ isAvailable: true, calls: [], results: [] });
+    expect(harness.inference.requests).toEqual([]);
   });
 
-  it("calls what the model chooses until it wants nothing more, and gives the results", async () => {
-    const world = await AgentPassHarness.open([
+  it("makes the calls that the model chooses until it needs no more, and returns the results", async () => {
+    const harness = await AgentPassHarness.open([
       ["list", {}],
       ["create", { title: "Milk" }],
       noToolAnswer,
     ]);
-    const outcome = await world.run({ model: "tiny" });
+    const outcome = await harness.run({ model: "tiny" });
     expect(outcome).toEqual({
       isAvailable: true,
       calls: outcome.results.map(({ call }) => call),
@@ -36,13 +36,13 @@ describe("a pass", () => {
         },
       ],
     });
-    expect(world.reportedCalls).toEqual(outcome.calls);
-    expect(world.agentHarness.app.received).toEqual([
+    expect(harness.reportedCalls).toEqual(outcome.calls);
+    expect(harness.agentHarness.app.received).toEqual([
       { name: "list", args: {} },
       { name: "create", args: { title: "Milk" } },
     ]);
-    expect(world.inference.requests).toHaveLength(3);
-    for (const request of world.inference.requests) {
+    expect(harness.inference.requests).toHaveLength(3);
+    for (const request of harness.inference.requests) {
       expect(request).toMatchObject({
         model: "tiny",
         sampling: { temperature: 0 },
@@ -54,68 +54,71 @@ describe("a pass", () => {
     }
   });
 
-  it("ends with the first step that wants nothing", async () => {
-    const world = await AgentPassHarness.open([noToolAnswer]);
-    expect(await world.run()).toEqual({ isAvailable: true, calls: [], results: [] });
-    expect(world.inference.requests).toHaveLength(1);
+  it("ends after the first step if the model chooses none", async () => {
+    const harness = await AgentPassHarness.open([noToolAnswer]);
+    expect(await harness.run()).toEqual({ isAvailable: true, calls: [], results: [] });
+    expect(harness.inference.requests).toHaveLength(1);
   });
 
-  it("takes five steps at most", async () => {
-    const world = await AgentPassHarness.open(
+  it("has at most five steps", async () => {
+    const harness = await AgentPassHarness.open(
       Array.from({ length: 9 }, (_, index) => ["create", { title: `note ${index}` }] as const),
     );
-    expect((await world.run()).calls).toHaveLength(5);
-    expect(world.inference.requests).toHaveLength(5);
+    expect((await harness.run()).calls).toHaveLength(5);
+    expect(harness.inference.requests).toHaveLength(5);
   });
 
   it("does not make the same call twice in a row", async () => {
-    const world = await AgentPassHarness.open([
+    const harness = await AgentPassHarness.open([
       ["create", { title: "a", body: "b" }],
       ["create", { body: "b", title: "a" }],
       ["list", {}],
     ]);
-    expect((await world.run()).calls.map(({ tool }) => tool)).toEqual(["create"]);
-    expect(world.agentHarness.notes.size).toBe(1);
+    expect((await harness.run()).calls.map(({ tool }) => tool)).toEqual(["create"]);
+    expect(harness.agentHarness.notes.size).toBe(1);
   });
 
-  it("tells the model why a call failed, and lets it try once more", async () => {
-    const world = await AgentPassHarness.open([
+  it("shows the model why a call failed, and lets it try again", async () => {
+    const harness = await AgentPassHarness.open([
       ["create", { title: 7 }],
       ["create", { title: "seven" }],
     ]);
-    const outcome = await world.run();
+    const outcome = await harness.run();
     expect(outcome.results.map(({ text }) => text)).toEqual([
       expect.stringContaining("invalid_args"),
       '{"id":"n1"}',
     ]);
-    expect(world.prompts[1]).toContain("/title: must be string");
-    // The agent's own words lead to no stricter question than the person's.
-    expect(world.confirmationRequests.map(({ chain }) => chain)).toEqual([["user"]]);
+    expect(harness.prompts[1]).toContain("/title: must be string");
+    // A message of the agent itself does not make the next call need more confirmation.
+    expect(harness.confirmationRequests.map(({ chain }) => chain)).toEqual([["user"]]);
   });
 
-  it("gives up after two failures in a row", async () => {
-    const world = await AgentPassHarness.open([
+  it("ends after two failures in a row", async () => {
+    const harness = await AgentPassHarness.open([
       ["create", { title: 1 }],
       ["create", { title: "one" }],
       ["delete", { id: "nobody" }],
       { text: "I would rather chat" },
       ["list", {}],
     ]);
-    const outcome = await world.run();
+    const outcome = await harness.run();
     expect(outcome.calls.map(({ status }) => status)).toEqual(["failed", "executed", "failed"]);
-    expect(world.inference.requests).toHaveLength(4);
+    expect(harness.inference.requests).toHaveLength(4);
   });
 
-  it("tells of refusals without a question, and goes on", async () => {
-    const world = await AgentPassHarness.open([
+  it("shows refusals without a question to the model, and continues", async () => {
+    const harness = await AgentPassHarness.open([
       ["create", { title: "a" }],
       ["list", {}],
     ]);
-    world.agentHarness.rules = { ...permissiveRules, disabledTools: new Set([`${NOTES}/create`]) };
-    const outcome = await world.run();
+    harness.agentHarness.rules = {
+      ...permissiveRules,
+      disabledTools: new Set([`${NOTES}/create`]),
+    };
+    const outcome = await harness.run();
     expect(outcome.calls.map(({ status }) => status)).toEqual(["denied", "executed"]);
     expect(outcome.results[0]?.text).toContain("tool_disabled");
-    expect(world.confirmationRequests).toEqual([]);
+    expect(harness.confirmationRequests).toEqual([]);
   });
 
   it.each([
@@ -123,23 +126,23 @@ describe("a pass", () => {
     '{"tool":"org.example.notes/wipe","args":{}}',
     '{"tool":"create","args":{}}',
     "[]",
-  ])("calls nothing for %s", async (text) => {
-    const world = await AgentPassHarness.open([{ text }, { text }, ["list", {}]]);
-    expect(await world.run()).toEqual({ isAvailable: true, calls: [], results: [] });
-    expect(world.inference.requests).toHaveLength(2);
+  ])("makes no call for %s", async (text) => {
+    const harness = await AgentPassHarness.open([{ text }, { text }, ["list", {}]]);
+    expect(await harness.run()).toEqual({ isAvailable: true, calls: [], results: [] });
+    expect(harness.inference.requests).toHaveLength(2);
   });
 
-  it("calls nothing for an answer that was cut off", async () => {
-    const world = await AgentPassHarness.open();
-    world.inference.script = (request) =>
+  it("makes no call for an answer that was cut off", async () => {
+    const harness = await AgentPassHarness.open();
+    harness.inference.script = (request) =>
       says(request, ['{"tool":"org.example.notes/list","args":{}}'], "length");
-    expect((await world.run()).calls).toEqual([]);
-    expect(world.prompts[1]).toContain("too long");
+    expect((await harness.run()).calls).toEqual([]);
+    expect(harness.prompts[1]).toContain("too long");
   });
 
-  it("never chooses a tool that was not found", async () => {
+  it("never calls a tool that was not a candidate", async () => {
     const found = { app_id: NOTES, name: "list", tier: "read", undoable: false } as const;
-    const world = await AgentPassHarness.open(
+    const harness = await AgentPassHarness.open(
       [
         ["delete", { id: "n1" }],
         ["list", {}],
@@ -148,11 +151,11 @@ describe("a pass", () => {
         discover: async () => [{ ...found, description: "" }],
       },
     );
-    expect((await world.run()).calls.map(({ tool }) => tool)).toEqual(["list"]);
+    expect((await harness.run()).calls.map(({ tool }) => tool)).toEqual(["list"]);
   });
 
   it("shows at most eight tools", async () => {
-    const world = await AgentPassHarness.open();
+    const harness = await AgentPassHarness.open();
     const tools = Array.from({ length: 12 }, (_, index) => ({
       name: `tool${index}`,
       title: "t",
@@ -162,14 +165,16 @@ describe("a pass", () => {
       undo: undefined,
       digest: String(index),
     }));
-    world.agentHarness.registry.set([{ appId: NOTES, name: "Notes", isActivatable: false, tools }]);
-    await world.run();
-    expect(world.prompts[0]?.match(/number \d+/g)).toHaveLength(8);
+    harness.agentHarness.registry.set([
+      { appId: NOTES, name: "Notes", isActivatable: false, tools },
+    ]);
+    await harness.run();
+    expect(harness.prompts[0]?.match(/number \d+/g)).toHaveLength(8);
   });
 });
 
-/** A model that lists notes, and is not there after so many answers. */
-function refusing(code: AssistantErrorCode, after = 0) {
+/** A model that lists notes, and fails with this code after some answers. */
+function failingModel(code: AssistantErrorCode, after = 0) {
   let asked = 0;
   return (request: GenerateRequest) => {
     asked += 1;
@@ -178,67 +183,67 @@ function refusing(code: AssistantErrorCode, after = 0) {
   };
 }
 
-describe("without a local model", () => {
+describe("errors of the local model", () => {
   it.each(["no_model", "model_unusable", "insufficient_memory", "unreachable"] as const)(
-    "%s: there is no pass",
+    "%s means that no model is available",
     async (code) => {
-      const world = await AgentPassHarness.open();
-      world.inference.script = refusing(code);
-      expect(await world.run()).toEqual({ isAvailable: false, calls: [], results: [] });
+      const harness = await AgentPassHarness.open();
+      harness.inference.script = failingModel(code);
+      expect(await harness.run()).toEqual({ isAvailable: false, calls: [], results: [] });
     },
   );
 
-  it("what has been called counts", async () => {
-    const world = await AgentPassHarness.open();
-    world.inference.script = refusing("no_model", 1);
-    const outcome = await world.run();
+  it("calls before the error are kept", async () => {
+    const harness = await AgentPassHarness.open();
+    harness.inference.script = failingModel("no_model", 1);
+    const outcome = await harness.run();
     expect(outcome).toMatchObject({ isAvailable: true, calls: [{ tool: "list" }] });
     expect(outcome.results).toHaveLength(1);
   });
 
   it.each(["ledger_unavailable", "queue_full", "timeout", "engine_failed"] as const)(
-    "%s is an error of the turn",
+    "%s ends the turn",
     async (code) => {
-      const world = await AgentPassHarness.open();
-      world.inference.script = refusing(code);
-      await expect(world.run()).rejects.toMatchObject({ code });
+      const harness = await AgentPassHarness.open();
+      harness.inference.script = failingModel(code);
+      await expect(harness.run()).rejects.toMatchObject({ code });
     },
   );
 
-  it("shows less where all of it is too long for the model, and then does without", async () => {
-    const world = await AgentPassHarness.open();
+  it("shortens a prompt that is too long, and then works without tools", async () => {
+    const harness = await AgentPassHarness.open();
     let refused = 0;
-    world.inference.script = (request) => {
-      if (world.prompts.at(-1)?.includes("word ".repeat(300)) !== true)
+    harness.inference.script = (request) => {
+      if (harness.prompts.at(-1)?.includes("word ".repeat(300)) !== true)
         return says(request, ["{}"]);
       refused += 1;
       throw new AssistantError("context_length_exceeded", "too long");
     };
-    expect((await world.run({ context: "word ".repeat(900) })).isAvailable).toBe(true);
+    expect((await harness.run({ context: "word ".repeat(900) })).isAvailable).toBe(true);
     expect(refused).toBeGreaterThan(0);
-    world.inference.script = refusing("context_length_exceeded");
-    expect((await world.run()).isAvailable).toBe(false);
+    harness.inference.script = failingModel("context_length_exceeded");
+    expect((await harness.run()).isAvailable).toBe(false);
   });
 });
 
-describe("a turn that ends", () => {
-  it("before it begins asks nobody", async () => {
-    const world = await AgentPassHarness.open([["list", {}]]);
+describe("an aborted turn", () => {
+  it("asks no model if it is aborted before it begins", async () => {
+    const harness = await AgentPassHarness.open([["list", {}]]);
     const reason = new Error("left");
-    await expect(world.run({}, AbortSignal.abort(reason))).rejects.toBe(reason);
-    expect(world.inference.requests).toEqual([]);
+    await expect(harness.run({}, AbortSignal.abort(reason))).rejects.toBe(reason);
+    expect(harness.inference.requests).toEqual([]);
   });
 
-  it("while the model thinks ends with its reason", async () => {
-    const world = await AgentPassHarness.open();
+  it("ends with the abort reason while the model generates", async () => {
+    const harness = await AgentPassHarness.open();
     const leaving = new AbortController();
-    world.inference.script = async function* (_, signal) {
+    harness.inference.script = async function* (_, signal) {
       yield accepted;
       leaving.abort(new Error("left"));
-      // As an engine may: the events just end.
+      // An engine may end its events without an error.
       await forever(signal).catch(() => {});
     };
-    await expect(world.run({}, leaving.signal)).rejects.toThrow("left");
-    expect(world.agentHarness.app.received).toEqual([]);
+    await expect(harness.run({}, leaving.signal)).rejects.toThrow("left");
+    expect(harness.agentHarness.app.received).toEqual([]);
   });
 });

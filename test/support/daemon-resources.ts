@@ -1,0 +1,61 @@
+import { expect } from "vitest";
+import { openedBy } from "./open-descriptors.ts";
+import type { RemoteCompanionHarness } from "./remote-companion-harness.ts";
+
+/** Resources of a daemon that clients must release. */
+export interface DaemonResources {
+  /** Descriptors of files, pipes and others that are not sockets. */
+  readonly files: number;
+  /** Sockets except connections to the system instance and the providers, which may be kept open. */
+  readonly sockets: number;
+  readonly timers: number;
+  readonly runningRequests: number;
+  readonly active: unknown;
+  readonly pending: unknown;
+}
+
+/** Most connections that the daemon keeps open to one provider. */
+const KEPT_CONNECTIONS_MAX = 8;
+/** Shorter than the interval of keep-alive data for waiting clients, which would also reveal closed connections. */
+const WAIT_MS_MAX = 8_000;
+
+export async function readDaemonResources(
+  harness: RemoteCompanionHarness,
+): Promise<DaemonResources> {
+  const metrics = await harness.metrics();
+  const { files, sockets } = descriptorsOf(harness.companion.ready.pid);
+  const { active, pending } = await harness.countQueries();
+  return {
+    files,
+    sockets: sockets - harness.cloudProvider.connections - harness.localProvider.connections,
+    timers: metrics.get('nodejs_active_resources{type="Timeout"}') ?? 0,
+    runningRequests: metrics.get("berth_inference_requests_underway") ?? 0,
+    active,
+    pending,
+  };
+}
+
+/** Waits until the daemon holds no more than before and no request is pending. */
+export async function waitForResources(
+  before: DaemonResources,
+  harness: RemoteCompanionHarness,
+): Promise<void> {
+  const { timers, ...others } = before;
+  const now = async () => {
+    const { timers: timersNow, ...rest } = await readDaemonResources(harness);
+    // Allows for the timers of kept connections, of which there were fewer before.
+    return { ...rest, extraTimers: Math.max(0, timersNow - timers - KEPT_CONNECTIONS_MAX) };
+  };
+  await expect
+    .poll(now, { timeout: WAIT_MS_MAX, interval: 50 })
+    .toEqual({ ...others, extraTimers: 0 });
+  for (const side of [harness.cloudProvider, harness.localProvider])
+    expect(side.requests.filter(({ state }) => state === "open")).toEqual([]);
+  expect(harness.cloudProvider.connections).toBeLessThanOrEqual(KEPT_CONNECTIONS_MAX);
+}
+
+function descriptorsOf(pid: number): { readonly files: number; readonly sockets: number } {
+  const links = openedBy(pid);
+  const sockets = links.filter((link) => link.startsWith("socket:")).length;
+  return { files: links.length - sockets, sockets };
+}
