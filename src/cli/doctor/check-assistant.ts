@@ -3,6 +3,7 @@ import { getAssistantControlSocket } from "../../base/assistant-paths.ts";
 import { isMusl, MUSL_NOTICE } from "../../base/c-library.ts";
 import { getErrorMessage } from "../../base/errors.ts";
 import type { SystemInfo } from "../../resources/wire/system.ts";
+import { describeAssistant } from "../status/server-facts.ts";
 import {
   createFinding,
   type DoctorContext,
@@ -18,27 +19,19 @@ const ANSWER_MS_MAX = 2_000;
 /** `sun_path` of Linux holds 108 bytes with its end mark; macOS, the shortest, 104. */
 const SOCKET_PATH_BYTES_MAX = 103;
 
-/** What a server that runs says of its assistant. */
-export function createAssistantFinding({
-  state,
-  url,
-  pid,
-  message,
-}: SystemInfo["assistant"]): DoctorFinding {
-  const where = `${url} (process ${pid})`;
-  if (state === "up")
-    return message === null
-      ? createFinding(CHECK, "ok", where)
-      : createFinding(CHECK, "warn", `${where}; ${message}`, WITH_GLIBC);
-  if (state === "foreign")
-    return createFinding(CHECK, "ok", `${where}; somebody else started it, and Berth uses it`);
-  if (state === "off") return createFinding(CHECK, "ok", message ?? "off");
-  return createFinding(
-    CHECK,
-    "warn",
-    message ?? "it is being started",
-    "see the server's log; apps go on without it, models do not",
-  );
+/** Judges the assistant of a server that runs. */
+export function createAssistantFinding(assistant: SystemInfo["assistant"]): DoctorFinding {
+  const { level, text } = describeAssistant(assistant);
+  const message = assistant.pid === null ? text : `${text} (process ${assistant.pid})`;
+  if (level !== "warn") return createFinding(CHECK, "ok", message);
+  return assistant.state === "up"
+    ? createFinding(CHECK, "warn", message, WITH_GLIBC)
+    : createFinding(
+        CHECK,
+        "warn",
+        message,
+        "read the server's log; apps run without the assistant, models do not",
+      );
 }
 
 /** What a server that runs says of the companion that it starts; what the bus says is looked at elsewhere. */

@@ -4,6 +4,7 @@ import { getErrorMessage } from "../../base/errors.ts";
 import { getProgramSearchPath } from "../../config/config.ts";
 import type { SystemInfo } from "../../resources/wire/system.ts";
 import { isProcessRunning } from "../process-running.ts";
+import { describeIngress } from "../status/server-facts.ts";
 import {
   createFinding,
   type DoctorContext,
@@ -14,15 +15,14 @@ import { findPortHolder, tryToListen } from "./port-probe.ts";
 
 const CHECK = "ingress";
 
-/** What a server that runs says of its ingress. */
+/** Judges the ingress of a server that runs. */
 export function createIngressFinding(
   ingress: SystemInfo["ingress"],
   { config }: DoctorContext,
 ): DoctorFinding {
-  const { mode, ready, message } = ingress;
-  if (ready) return createFinding(CHECK, "ok", message);
-  if (mode !== "off") return createFinding(CHECK, "fail", message);
-  return createFinding(CHECK, config.ingress === "off" ? "ok" : "warn", message);
+  const { level, text } = describeIngress(ingress);
+  const state = level === "off" ? (config.ingress === "off" ? "ok" : "warn") : level;
+  return createFinding(CHECK, state, text);
 }
 
 /** Without a server: whether it could have the ingress that it is set to. */

@@ -6,11 +6,17 @@ import type { ModelView } from "../../resources/wire/models.ts";
 import type { SystemInfo } from "../../resources/wire/system.ts";
 import type { Cli } from "../cli.ts";
 import { getStatusColour } from "../colours.ts";
-import { listAllModels } from "../models/list-all-models.ts";
 import { formatFields } from "../output/format-sections.ts";
 import { formatTable } from "../output/table.ts";
 import { type ReadyFile, readLocalToken } from "../server-target.ts";
 import { formatModelStatus } from "../views/models.ts";
+import {
+  colourComponent,
+  companionField,
+  describeAssistant,
+  describeIngress,
+  readServerFacts,
+} from "./server-facts.ts";
 
 const APPS_READY_MS_MAX = 60_000;
 /** Without an ingress that leads to them they do not get Ready: this is for what else may be wrong. */
@@ -20,12 +26,8 @@ const ENGINE_POLLS_MAX = 15;
 /** Caddy is up in half a second; a container of it on a busy machine takes seconds. */
 const INGRESS_POLLS_MAX = 25;
 /** It opens its ledger first, which takes longer where that is long. */
-const ASSISTANT_POLLS_MAX = 25;
+const DAEMON_POLLS_MAX = 25;
 const DOCS_PATH = "/api/docs";
-
-type Ingress = SystemInfo["ingress"];
-type Assistant = SystemInfo["assistant"];
-type Companion = SystemInfo["companion"];
 
 /**
  * What a person wants to know after a start: which apps run and where, how to reach and log in to the
@@ -40,12 +42,10 @@ export async function printUpSummary(
   const client = createClient({ baseUrl: ready.api, token: readLocalToken(ready.data_dir) });
   const { colours } = cli;
   const hasEngine = await waitForEngine(client, signal);
-  const ingress = await waitForIngress(client, signal);
-  const isRouting = ingress.ready || ingress.mode === "off";
-  const specs = await client.specs();
+  const hasRoutes = isRouting(await waitForInfo(client, isRouting, INGRESS_POLLS_MAX, signal));
   const declared = [
     ...new Set(
-      specs.files
+      (await client.specs()).files
         .flatMap((file) => file.resources)
         .filter(({ kind }) => kind === "App")
         .map(({ name }) => name),
@@ -61,20 +61,20 @@ export async function printUpSummary(
   await Promise.allSettled(
     (hasEngine ? declared : []).map((name) =>
       client.apps.waitReady(name, {
-        timeoutMs: isRouting ? APPS_READY_MS_MAX : UNROUTED_READY_MS_MAX,
+        timeoutMs: hasRoutes ? APPS_READY_MS_MAX : UNROUTED_READY_MS_MAX,
         signal,
       }),
     ),
   );
   if (signal.aborted) return;
-  const apps = await client.apps.listAll();
-  const problems = (await client.specs()).files.flatMap((file) =>
+  await waitForInfo(client, haveDaemonsStarted, DAEMON_POLLS_MAX, signal);
+  const { info, specs, apps, models: allModels } = await readServerFacts(client);
+  const problems = specs.files.flatMap((file) =>
     file.errors.map(
       ({ line, column, message }) => `${specs.folder}/${file.file}:${line}:${column}: ${message}`,
     ),
   );
-  const info = await waitForDaemons(client, signal);
-  const models = (await listAllModels(client)).filter(({ origin }) => origin !== "catalog");
+  const models = allModels.filter(({ origin }) => origin !== "catalog");
   await cli.print(
     [
       "",
@@ -87,9 +87,9 @@ export async function printUpSummary(
       formatFields([
         ["API", ready.api],
         ["Try it in a browser", `${ready.api}${DOCS_PATH}`],
-        ["Ingress", ingressText(info.ingress, cli)],
-        ["Models at", assistantText(info.assistant, cli)],
-        ...companionFields(info.companion, cli),
+        ["Ingress", colourComponent(describeIngress(info.ingress), colours)],
+        ["Models at", colourComponent(describeAssistant(info.assistant), colours)],
+        ...companionField(info.companion, colours),
         ["Log in", loginText(ready, password, cli)],
         ["Specs folder", ready.specs_dir],
       ]),
@@ -112,44 +112,30 @@ async function waitForEngine(client: Client, signal: AbortSignal): Promise<boole
   return false;
 }
 
-/** Caddy is started, or taken over, while the server is up already. */
-async function waitForIngress(client: Client, signal: AbortSignal): Promise<Ingress> {
-  for (let poll = 1; ; poll += 1) {
-    const { ingress } = await client.system.info();
-    if (ingress.ready || ingress.mode === "off" || poll === INGRESS_POLLS_MAX) return ingress;
-    await setTimeout(POLL_MS, undefined, { signal });
-  }
-}
-
-/** The assistant is started beside the server, and takes a second; the companion is started after it. */
-async function waitForDaemons(client: Client, signal: AbortSignal): Promise<SystemInfo> {
+/** Reads the state of the server until it `isSettled`, at most `pollsMax` times; returns the last state read. */
+async function waitForInfo(
+  client: Client,
+  isSettled: (info: SystemInfo) => boolean,
+  pollsMax: number,
+  signal: AbortSignal,
+): Promise<SystemInfo> {
   for (let poll = 1; ; poll += 1) {
     const info = await client.system.info();
-    const { assistant, companion } = info;
-    const isSettled =
-      assistant.state !== "starting" && (assistant.url === null || companion.state !== "starting");
-    if (isSettled || poll === ASSISTANT_POLLS_MAX) return info;
+    if (isSettled(info) || poll === pollsMax) return info;
     await setTimeout(POLL_MS, undefined, { signal });
   }
 }
 
-function assistantText({ state, url, message }: Assistant, { colours }: Cli): string {
-  if (url !== null && state === "up" && message !== null)
-    return `${url}/v1; ${colours.yellow(message)}`;
-  if (url !== null) return `${url}/v1, for OpenAI clients with any API key`;
-  if (state === "off") return colours.yellow(message ?? "the assistant is off");
-  return colours.red(`not ready: ${message ?? "the assistant is starting"}`);
+/** True if the ingress forwards requests, or no ingress is wanted. */
+function isRouting({ ingress }: SystemInfo): boolean {
+  return ingress.ready || ingress.mode === "off";
 }
 
-/** Nothing where there is no session bus, as on most servers, or where nobody wants one. */
-function companionFields(companion: Companion, { colours }: Cli): [string, string][] {
-  const { state, url, message } = companion;
-  if (state === "off" || state === "no_bus") return [];
-  const where = url === null ? "" : `${url}/v1, and dev.assistant.* on the session bus`;
-  if (state === "up") return [["Companion", where]];
-  if (state === "activated" || state === "foreign")
-    return [["Companion", [where, message].filter(Boolean).join("; ")]];
-  return [["Companion", colours.yellow(`not ready: ${message ?? "it is starting"}`)]];
+/** The companion is started after the assistant. */
+function haveDaemonsStarted({ assistant, companion }: SystemInfo): boolean {
+  return (
+    assistant.state !== "starting" && (assistant.url === null || companion.state !== "starting")
+  );
 }
 
 function modelsText(cli: Cli, models: readonly ModelView[]): string {
@@ -171,11 +157,6 @@ function modelsText(cli: Cli, models: readonly ModelView[]): string {
     ],
     { width: cli.io.columns },
   );
-}
-
-function ingressText({ mode, ready, message }: Ingress, { colours }: Cli): string {
-  if (ready) return message;
-  return mode === "off" ? colours.yellow(message) : colours.red(`not ready: ${message}`);
 }
 
 function engineText(ready: ReadyFile): string {

@@ -219,11 +219,11 @@ it("tells whether an assistant could start, runs already, or is kept off its por
 });
 
 it.each([
-  ["up", null, "ok", "http://127.0.0.1:7777 (process 7)"],
+  ["up", null, "ok", "http://127.0.0.1:7777/v1, for OpenAI clients with any API key (process 7)"],
   ["up", "it answers as a stub", "warn", "it answers as a stub"],
-  ["foreign", "it is used", "ok", "somebody else started it"],
+  ["foreign", "it is used", "ok", "another process started it"],
   ["off", "it is off: --assistant on", "ok", "it is off: --assistant on"],
-  ["starting", null, "warn", "it is being started"],
+  ["starting", null, "warn", "not ready: it is starting"],
   ["waiting", "port 7777 is taken", "warn", "port 7777 is taken"],
 ] as const)("passes on that a server's assistant is %s", (state, message, expected, text) => {
   const found = createAssistantFinding({

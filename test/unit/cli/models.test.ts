@@ -527,7 +527,7 @@ describe("other verbs", () => {
     );
     const text = await done("status");
     expect(text).toMatch(/^Models: +2, of which 1 ready and 1 running$/m);
-    expect(text).toMatch(/^Assistant: +http:\/\/127\.0\.0\.1:7777\/v1$/m);
+    expect(text).toMatch(/^Assistant: +http:\/\/127\.0\.0\.1:7777\/v1, for OpenAI clients/m);
     expect(text).toContain("model/broken failed: what came is something else");
     api.control.assistantReport = {
       state: "waiting",
@@ -537,7 +537,7 @@ describe("other verbs", () => {
       message: "it ended with code 1",
     };
     expect(await done("status")).toMatch(
-      /^Assistant: +ended, and starts again soon: it ended with code 1, started 3 times$/m,
+      /^Assistant: +not ready, Berth starts it again soon: it ended with code 1, started 3 times$/m,
     );
   });
 });

@@ -113,7 +113,7 @@ it("waits for an assistant that starts, and says why one is off or away", async 
     url: null,
     message: "its port is taken",
   };
-  expect(await summary()).toMatch(/^Models at: +not ready: its port is taken$/m);
+  expect(await summary()).toMatch(/^Models at: +not ready, Berth starts it again soon: its port is taken$/m);
   let looks = 0;
   api.control.assistant = () => {
     looks += 1;
@@ -130,7 +130,7 @@ it("tells in one line of the companion, where there is a session bus", async () 
   api.control.companionReport = { ...person, state: "off", message: "it is off" };
   expect(await summary()).not.toContain("Companion");
   api.control.companionReport = { ...person, state: "waiting", message: "its port is taken" };
-  expect(await summary()).toMatch(/^Companion: +not ready: its port is taken$/m);
+  expect(await summary()).toMatch(/^Companion: +not ready, Berth starts it again soon: its port is taken$/m);
   const message = "it is installed, and does not run";
   api.control.companionReport = { ...person, state: "activated", message };
   expect(await summary()).toMatch(/^Companion: +it is installed, and does not run$/m);
