@@ -60,12 +60,39 @@ export function isNull(node: ComposeNode | undefined): boolean {
   return node?.kind === "scalar" && node.value === null;
 }
 
+/** True for what YAML 1.1 and people write as no. */
+export function isFalse(node: ComposeNode): boolean {
+  return node.kind === "scalar" && /^(false|no|off)$/i.test(node.text);
+}
+
 export function getValue(node: ComposeNode | undefined, key: string): ComposeNode | undefined {
   return node?.kind === "map" ? node.entries.get(key)?.value : undefined;
 }
 
 export function listEntries(node: ComposeNode | undefined): readonly Entry[] {
   return node?.kind === "map" ? [...node.entries.values()] : [];
+}
+
+/** The items of a list, or the single value in its place. */
+export function listItems(node: ComposeNode | undefined): readonly ComposeNode[] {
+  if (node === undefined) return [];
+  return node.kind === "list" ? node.items : [node];
+}
+
+/** The texts among the items of a list, or the single text in its place; other values are skipped. */
+export function listScalars(node: ComposeNode | undefined): Scalar[] {
+  return listItems(node).flatMap((item) => (item.kind === "scalar" ? [item] : []));
+}
+
+export function listChildren(node: ComposeNode): readonly ComposeNode[] {
+  if (node.kind === "scalar") return [];
+  return node.kind === "list" ? node.items : [...node.entries.values()].map(({ value }) => value);
+}
+
+/** All scalars of a tree, in the order in which they are written. */
+export function collectScalars(node: ComposeNode | undefined): Scalar[] {
+  if (node === undefined) return [];
+  return node.kind === "scalar" ? [node] : listChildren(node).flatMap(collectScalars);
 }
 
 export function emptyMapping(place: SourceLocation, path: string): Mapping {

@@ -1,15 +1,19 @@
 import { resolve } from "node:path";
-import { type ComposeNode, getValue, isNull, listEntries, type Scalar } from "./compose-tree.ts";
+import {
+  type ComposeNode,
+  getValue,
+  isNull,
+  listEntries,
+  listItems,
+  type Scalar,
+} from "./compose-tree.ts";
 import { parseEnvFile } from "./env-file.ts";
 import { asMapping } from "./merge-services.ts";
 import type { ServiceConversion } from "./service-conversion.ts";
 
 /** Variables of `env_file`, and over them those of `environment`. */
 export function convertEnvironment(conversion: ServiceConversion): void {
-  const files = conversion.getNode("env_file");
-  for (const item of files?.kind === "list" ? files.items : files ? [files] : []) {
-    readEnvFileItem(conversion, item);
-  }
+  for (const item of listItems(conversion.getNode("env_file"))) readEnvFileItem(conversion, item);
   const environment = conversion.getNode("environment");
   if (environment) readVariables(conversion, environment);
 }

@@ -1,5 +1,5 @@
 import { isIP } from "node:net";
-import { type ComposeNode, getValue, isNull } from "./compose-tree.ts";
+import { type ComposeNode, getValue, isNull, listItems } from "./compose-tree.ts";
 import type { HttpHints } from "./http-hints.ts";
 import { expandPortMappings, type PortMapping, parseShortPort } from "./published-port.ts";
 import type { ServiceConversion } from "./service-conversion.ts";
@@ -117,9 +117,8 @@ function shouldPublish(
 }
 
 function readPublishedPorts(conversion: ServiceConversion): PublishedMapping[] {
-  const node = conversion.getNode("ports");
   const found: PublishedMapping[] = [];
-  for (const item of node?.kind === "list" ? node.items : node ? [node] : []) {
+  for (const item of listItems(conversion.getNode("ports"))) {
     if (isNull(item)) continue;
     conversion.markHandled(item);
     const read =

@@ -1,7 +1,7 @@
 import { parsePointer } from "../resources/json-pointer.ts";
 import { API_VERSION, type Manifest } from "../resources/kinds.ts";
 import { formatIssue, tryValidateManifest } from "../resources/validate-manifest.ts";
-import { type ComposeNode, getValue, isNull, type Scalar } from "./compose-tree.ts";
+import { collectScalars, getValue, isNull, type Scalar } from "./compose-tree.ts";
 import { convertBuild } from "./convert-build.ts";
 import { convertDependencies, convertNetworks, isJob } from "./convert-dependencies.ts";
 import { convertEnvironment, writeEnvironment } from "./convert-environment.ts";
@@ -12,7 +12,7 @@ import { convertImage, convertProcess } from "./convert-process.ts";
 import { convertResources, convertRestart } from "./convert-resources.ts";
 import { readRoutes, writeRoutes } from "./convert-routes.ts";
 import { convertVolumes } from "./convert-volumes.ts";
-import { type FindingList, listChildren } from "./import-findings.ts";
+import type { FindingList } from "./import-findings.ts";
 import type { ServiceConversion } from "./service-conversion.ts";
 import { suggestServiceKey } from "./service-keys.ts";
 import { reportUnsupportedKeys } from "./unsupported-keys.ts";
@@ -124,9 +124,6 @@ function orderFields({ spec }: ServiceConversion): Manifest<"App">["spec"] {
   return { ...Object.fromEntries(known), ...spec };
 }
 
-function collectScalars(node: ComposeNode): Scalar[] {
-  return node.kind === "scalar" ? [node] : listChildren(node).flatMap(collectScalars);
-}
 
 function reportUnsetVariables(conversion: ServiceConversion, scalar: Scalar): void {
   const { failure, unsetVariables: unset } = scalar;

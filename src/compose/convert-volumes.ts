@@ -1,7 +1,7 @@
 import { basename, posix } from "node:path";
 import type { Volume } from "../resources/app-spec.ts";
 import { toDnsLabel } from "./assign-app-names.ts";
-import { type ComposeNode, getValue, isNull } from "./compose-tree.ts";
+import { type ComposeNode, getValue, isFalse, isNull, listItems } from "./compose-tree.ts";
 import { listNamedVolumes, type Mount, readMount, resolveHostPath } from "./mount.ts";
 import type { ServiceConversion } from "./service-conversion.ts";
 
@@ -19,8 +19,7 @@ export function convertVolumes(
   conversion: ServiceConversion,
   getVolumeUsers: (volume: string) => readonly string[],
 ): void {
-  const node = conversion.getNode("volumes");
-  for (const item of node?.kind === "list" ? node.items : node ? [node] : []) {
+  for (const item of listItems(conversion.getNode("volumes"))) {
     if (isNull(item)) continue;
     const mount = readMount(conversion, item);
     if (mount) convertMount(conversion, item, mount, getVolumeUsers);
@@ -76,7 +75,12 @@ function convertMount(
   }
 }
 
-function addVolume(conversion: ServiceConversion, volume: Volume): void {
+function addVolume(
+  conversion: ServiceConversion,
+  { target, readOnly }: Mount,
+  source: { readonly hostPath: string } | { readonly name: string },
+): void {
+  const volume: Volume = { ...source, path: target, ...(readOnly ? { readOnly: true } : {}) };
   conversion.spec.volumes = [...(conversion.spec.volumes ?? []), volume];
 }
 
@@ -95,11 +99,7 @@ function convertBindMount(
     );
     return;
   }
-  addVolume(conversion, {
-    hostPath,
-    path: mount.target,
-    ...(mount.readOnly ? { readOnly: true } : {}),
-  });
+  addVolume(conversion, mount, { hostPath });
   if (/^\/(var\/)?run\/docker\.sock$/.test(hostPath)) {
     conversion.addUnhandledFinding(
       "note",
@@ -126,11 +126,7 @@ function convertNamedVolume(
   const declared = getValue(conversion.project.volumes, source);
   const device = findBoundFolder(declared);
   if (device !== undefined) {
-    addVolume(conversion, {
-      hostPath: device,
-      path: mount.target,
-      ...(mount.readOnly ? { readOnly: true } : {}),
-    });
+    addVolume(conversion, mount, { hostPath: device });
     conversion.addUnhandledFinding(
       "note",
       item,
@@ -155,11 +151,7 @@ function convertNamedVolume(
       "mount a folder of the machine (hostPath) in both places",
     );
   }
-  addVolume(conversion, {
-    name,
-    path: mount.target,
-    ...(mount.readOnly ? { readOnly: true } : {}),
-  });
+  addVolume(conversion, mount, { name });
   const others = users.filter((user) => user !== conversion.service);
   if (others.length > 0) {
     conversion.addUnhandledFinding(
@@ -169,18 +161,17 @@ function convertNamedVolume(
       "mount the same folder of the machine (hostPath) in all of them",
     );
   }
-  const external = getValue(declared, "external");
-  const isExternal = external !== undefined && !isNull(external) && !isFalse(external);
   conversion.addUnhandledFinding(
     "note",
     item,
-    `the volume "${name}" of the app is new and empty${isExternal ? `, and "${source}" is not made by this project but exists already` : ""}`,
+    `the volume "${name}" of the app is new and empty${isExternalVolume(declared) ? `, and "${source}" is not made by this project but exists already` : ""}`,
     createCopyHint(conversion, source, name, declared),
   );
 }
 
-function isFalse(node: ComposeNode): boolean {
-  return node.kind === "scalar" && /^(false|no|off)$/i.test(node.text);
+function isExternalVolume(declared: ComposeNode | undefined): boolean {
+  const external = getValue(declared, "external");
+  return external !== undefined && !isNull(external) && !isFalse(external);
 }
 
 /** One line that copies what the old volume holds, run while neither side is. */
@@ -190,11 +181,9 @@ function createCopyHint(
   name: string,
   declared: ComposeNode | undefined,
 ): string {
-  const external = getValue(declared, "external");
-  const named = getValue(declared, "name") ?? getValue(external, "name");
+  const named = getValue(declared, "name") ?? getValue(getValue(declared, "external"), "name");
   const own = named?.kind === "scalar" && named.text !== "" ? named.text : undefined;
-  const isExternal = external !== undefined && !isNull(external) && !isFalse(external);
-  const old = own ?? (isExternal ? source : `${getProjectName(conversion)}_${source}`);
+  const old = own ?? (isExternalVolume(declared) ? source : `${getProjectName(conversion)}_${source}`);
   const filters = `--filter label=dev.berth.app=${conversion.app} --filter label=dev.berth.volume=${name}`;
   return `to bring the data along: \`berth stop ${conversion.app}\`, then docker run --rm -v ${old}:/from:ro -v "$(docker volume ls -q ${filters})":/to ${conversion.spec.image ?? "busybox"} cp -a /from/. /to/`;
 }

@@ -1,6 +1,13 @@
 import type { Manifest } from "../resources/kinds.ts";
 import { assignAppNames } from "./assign-app-names.ts";
-import { copyTree, type Entry, getValue, isNull, listEntries } from "./compose-tree.ts";
+import {
+  copyTree,
+  type Entry,
+  getValue,
+  isNull,
+  listEntries,
+  listScalars,
+} from "./compose-tree.ts";
 import { convertService } from "./convert-service.ts";
 import { FindingList, type ImportFinding } from "./import-findings.ts";
 import {
@@ -117,9 +124,7 @@ function selectServices(
     const { key, value } = entry;
     const node = getValue(value, "profiles");
     if (!node || isNull(node) || profiles.includes("*")) return true;
-    const own = (node.kind === "list" ? node.items : [node]).flatMap((item) =>
-      item.kind === "scalar" ? [item.text] : [],
-    );
+    const own = listScalars(node).map(({ text }) => text);
     if (own.length === 0 || own.some((profile) => profiles.includes(profile))) return true;
     findings.add(
       "note",

@@ -1,4 +1,4 @@
-import type { ComposeNode, Entry, SourceLocation } from "./compose-tree.ts";
+import { type ComposeNode, type Entry, listChildren, type SourceLocation } from "./compose-tree.ts";
 
 /**
  * What an import has to say about one place of a Compose file.
@@ -107,7 +107,3 @@ export class FindingList {
   }
 }
 
-export function listChildren(node: ComposeNode): readonly ComposeNode[] {
-  if (node.kind === "scalar") return [];
-  return node.kind === "list" ? node.items : [...node.entries.values()].map(({ value }) => value);
-}

@@ -1,13 +1,14 @@
 import { dirname, join, resolve } from "node:path";
 import {
   type ComposeNode,
-  type ComposeSource,
   copyTree,
   type Entry,
   emptyMapping,
   getValue,
   isNull,
   listEntries,
+  listItems,
+  listScalars,
   type Mapping,
   type Scalar,
   type SourceLocation,
@@ -89,12 +90,13 @@ class ProjectLoader {
       outerVariables,
       !options.envFiles,
     );
+    const start = fileStart(this.#files, first, folder);
     const parts: Record<Section, Mapping> = {
-      services: emptyMapping(fileStart(this.#files, first, folder), "services"),
-      volumes: emptyMapping(fileStart(this.#files, first, folder), "volumes"),
-      networks: emptyMapping(fileStart(this.#files, first, folder), "networks"),
-      secrets: emptyMapping(fileStart(this.#files, first, folder), "secrets"),
-      configs: emptyMapping(fileStart(this.#files, first, folder), "configs"),
+      services: emptyMapping(start, "services"),
+      volumes: emptyMapping(start, "volumes"),
+      networks: emptyMapping(start, "networks"),
+      secrets: emptyMapping(start, "secrets"),
+      configs: emptyMapping(start, "configs"),
     };
     const others: Entry[] = [];
     let name: Scalar | undefined;
@@ -171,11 +173,10 @@ class ProjectLoader {
     variables: Variables,
     trail: readonly string[],
   ): ComposeProject[] {
-    if (!include) return [];
     const projects: ComposeProject[] = [];
-    for (const item of include.kind === "list" ? include.items : [include]) {
+    for (const item of listItems(include)) {
       const path = item.kind === "map" ? getValue(item, "path") : item;
-      const texts = listScalars(path);
+      const texts = listPaths(path);
       const files = texts.map((text) => resolve(text.place.source.folder, text.text));
       const remote = texts.find(({ text }) => /^(oci|https?|git|ssh):\/\/|^git@/.test(text));
       if (files.length === 0) this.#addProblem(item.place, "include names no file");
@@ -190,8 +191,8 @@ class ProjectLoader {
       } else if (trail.length > DEPTH_MAX) {
         this.#addProblem(item.place, `include is more than ${DEPTH_MAX} files deep`);
       } else {
-        const [folder] = listScalars(getValue(item, "project_directory"));
-        const envFiles = listScalars(getValue(item, "env_file"));
+        const [folder] = listPaths(getValue(item, "project_directory"));
+        const envFiles = listPaths(getValue(item, "env_file"));
         projects.push(
           this.load(
             {
@@ -234,8 +235,9 @@ class ProjectLoader {
     folder: string,
     from?: { readonly place: SourceLocation },
   ): Mapping | undefined {
-    const source: ComposeSource = { file: this.#files.displayPath(path), folder };
-    const place = from?.place ?? { source, line: 1, column: 1 };
+    const start = fileStart(this.#files, path, folder);
+    const { source } = start;
+    const place = from?.place ?? start;
     this.#openedCount += 1;
     if (this.#openedCount > FILES_MAX) {
       this.#addProblem(place, `more than ${FILES_MAX} files belong to this project`);
@@ -261,16 +263,15 @@ class ProjectLoader {
     const variables = new Map<string, string>();
     for (const path of standard ? [join(folder, ".env")] : paths) {
       const content = this.#files.read(path);
-      const source: ComposeSource = { file: this.#files.displayPath(path), folder };
+      const start = fileStart(this.#files, path, folder);
       if ("problem" in content) {
-        if (!standard)
-          this.#addProblem({ source, line: 1, column: 1 }, `cannot read it: ${content.problem}`);
+        if (!standard) this.#addProblem(start, `cannot read it: ${content.problem}`);
         continue;
       }
       const file = parseEnvFile(content.text, new Map([...variables, ...above]));
       for (const { key, value } of file.entries) if (value !== undefined) variables.set(key, value);
       for (const { line, message } of file.problems) {
-        const found = createFailedFinding({ source, line, column: 1 }, message);
+        const found = createFailedFinding({ ...start, line }, message);
         this.#problems.push({ ...found, level: "lost" });
       }
     }
@@ -293,9 +294,8 @@ function interpolateMapping(root: Mapping, variables: Variables): Mapping {
   return { ...root, entries: new Map(entries) };
 }
 
-function listScalars(node: ComposeNode | undefined): Scalar[] {
-  const nodes = node?.kind === "list" ? node.items : node ? [node] : [];
-  return nodes.flatMap((item) => (item.kind === "scalar" && item.text !== "" ? [item] : []));
+function listPaths(node: ComposeNode | undefined): Scalar[] {
+  return listScalars(node).filter(({ text }) => text !== "");
 }
 
 function fileStart(files: ComposeFileReader, path: string, folder: string): SourceLocation {

@@ -1,5 +1,10 @@
-import { type ComposeNode, getValue, listEntries, type Scalar } from "./compose-tree.ts";
-import { listChildren } from "./import-findings.ts";
+import {
+  type ComposeNode,
+  collectScalars,
+  getValue,
+  listEntries,
+  listScalars,
+} from "./compose-tree.ts";
 import type { ServiceConversion } from "./service-conversion.ts";
 
 /** Variables that hold hosts, and not users or names of databases. */
@@ -56,10 +61,6 @@ function collectNamedTexts(conversion: ServiceConversion): NamedText[] {
   return [...variables, ...words];
 }
 
-function collectScalars(node: ComposeNode | undefined): Scalar[] {
-  if (!node) return [];
-  return node.kind === "scalar" ? [node] : listChildren(node).flatMap(collectScalars);
-}
 
 /**
  * How a text names a host, as a whole word: as part of an address (`//db`, `user@db`, `db:5432`), or as
@@ -79,16 +80,10 @@ export function findHostReference(text: string, host: string): "address" | "word
 
 /** Names other than the app's own by which files may call it: they lead nowhere under Berth. */
 function listOtherNames({ service, app, body }: ServiceConversion): string[] {
-  const texts = [getValue(body, "container_name"), getValue(body, "hostname")].flatMap((node) =>
-    node?.kind === "scalar" ? [node.text] : [],
-  );
-  const aliases = listEntries(getValue(body, "networks")).flatMap(({ value }) => {
-    const list = getValue(value, "aliases");
-    return (list?.kind === "list" ? list.items : []).flatMap((item) =>
-      item.kind === "scalar" ? [item.text] : [],
-    );
-  });
-  return [...new Set([service, ...texts, ...aliases])].filter(
-    (name) => name !== app && name !== "",
-  );
+  const written = [
+    getValue(body, "container_name"),
+    getValue(body, "hostname"),
+    ...listEntries(getValue(body, "networks")).map(({ value }) => getValue(value, "aliases")),
+  ].flatMap((node) => listScalars(node).map(({ text }) => text));
+  return [...new Set([service, ...written])].filter((name) => name !== app && name !== "");
 }

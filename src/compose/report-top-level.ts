@@ -1,4 +1,11 @@
-import { type ComposeNode, type Entry, getValue, isNull, listEntries } from "./compose-tree.ts";
+import {
+  type ComposeNode,
+  type Entry,
+  getValue,
+  isNull,
+  listEntries,
+  listItems,
+} from "./compose-tree.ts";
 import type { FindingList } from "./import-findings.ts";
 import type { ComposeProject } from "./load-project.ts";
 import { listNamedVolumes } from "./mount.ts";
@@ -81,7 +88,7 @@ function reportVolume(
 }
 
 function listSourceNames(node: ComposeNode | undefined): string[] {
-  return (node?.kind === "list" ? node.items : []).flatMap((item) => {
+  return listItems(node).flatMap((item) => {
     const source = item.kind === "map" ? getValue(item, "source") : item;
     return source?.kind === "scalar" ? [source.text] : [];
   });

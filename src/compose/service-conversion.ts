@@ -5,6 +5,7 @@ import {
   getValue,
   isNull,
   listEntries,
+  listItems,
   type Mapping,
   type Scalar,
   type SourceLocation,
@@ -138,9 +139,8 @@ export class ServiceConversion {
 
   /** The texts of a list, or of the single value in its place. */
   readTexts(node: ComposeNode | undefined): Scalar[] {
-    if (!node || isNull(node)) return [];
     const found: Scalar[] = [];
-    for (const item of node.kind === "list" ? node.items : [node]) {
+    for (const item of listItems(node)) {
       if (item.kind !== "scalar") this.addLoss(item, "is left out: text was expected here");
       else if (item.value !== null) found.push(item);
     }

@@ -1,4 +1,4 @@
-import { listEntries } from "./compose-tree.ts";
+import { isFalse, listEntries } from "./compose-tree.ts";
 import { asMapping } from "./merge-services.ts";
 import type { ServiceConversion } from "./service-conversion.ts";
 
@@ -81,8 +81,7 @@ export function reportUnsupportedKeys(conversion: ServiceConversion): void {
       : ([harmlessKeys, "note"] as const);
     const explanation = Object.hasOwn(table, entry.key) ? table[entry.key] : undefined;
     if (!explanation) continue;
-    const isOff = entry.value.kind === "scalar" && /^(false|no|off)$/i.test(entry.value.text);
-    if (isOff && entry.key !== "init") conversion.markHandled(entry.value);
+    if (isFalse(entry.value) && entry.key !== "init") conversion.markHandled(entry.value);
     else if (level === "lost") conversion.addLoss(entry, ...explanation);
     else conversion.addNote(entry, ...explanation);
   }
