@@ -1,9 +1,9 @@
 import { BerthError } from "../../base/errors.ts";
 import { dockerfileNames } from "../../source-tree/dockerfile-names.ts";
 import type { BuildOptions } from "../app-spec.ts";
-import type { GeneratedDockerfile } from "./generated-dockerfile.ts";
+import type { GeneratedDockerfile, RecipeOptions } from "./generated-dockerfile.ts";
 import { createGoDockerfile } from "./go-recipe.ts";
-import { getScript, type NodePackage, readNodePackage } from "./node-package.ts";
+import { getScript, readNodePackage } from "./node-package.ts";
 import { createNodeDockerfile } from "./node-recipe.ts";
 import { readPythonProject } from "./python-project.ts";
 import { createPythonDockerfile } from "./python-recipe.ts";
@@ -28,7 +28,7 @@ const recipes: Readonly<
     Language,
     (
       reader: SourceReader,
-      options: { readonly baseImage?: string | undefined },
+      options: RecipeOptions,
     ) => GeneratedDockerfile | Promise<GeneratedDockerfile>
   >
 > = {
@@ -66,9 +66,6 @@ export function findDockerfile(reader: SourceReader): string | undefined {
   return dockerfileNames.find((name) => reader.has(name));
 }
 
-function hasBuildScript(pkg: NodePackage): boolean {
-  return getScript(pkg, "build") !== undefined;
-}
 
 /** A package.json often stands beside the code of another language, for its pages: it decides late. */
 async function detectLanguage(reader: SourceReader): Promise<Language> {
@@ -80,7 +77,8 @@ async function detectLanguage(reader: SourceReader): Promise<Language> {
   const hasPages = findPagesFolder(reader) !== undefined;
   // Where nothing is started or built, the package.json is for tools such as a formatter.
   const isProgram =
-    pkg !== undefined && (isStarted || pkg.main !== undefined || hasBuildScript(pkg));
+    pkg !== undefined &&
+    (isStarted || pkg.main !== undefined || getScript(pkg, "build") !== undefined);
   if (pkg !== undefined && (isProgram || !hasPages)) return "node";
   if (hasPages) return "static";
   throw undecidedSourceError(

@@ -3,6 +3,11 @@ export type StartCommand =
   | { readonly type: "program"; readonly words: readonly string[] }
   | { readonly type: "shell"; readonly line: string };
 
+export interface RecipeOptions {
+  /** Replaces the images of the recipe, both the one that builds and the one that runs. */
+  readonly baseImage?: string | undefined;
+}
+
 /** A recipe's answer: a Dockerfile that needs no BuildKit. */
 export interface GeneratedDockerfile {
   /** For people: "Node.js 24 with npm". */

@@ -2,6 +2,7 @@ import {
   formatCmdInstruction,
   formatDockerfile,
   type GeneratedDockerfile,
+  type RecipeOptions,
   USER,
 } from "./generated-dockerfile.ts";
 import { readProcfileStart } from "./procfile.ts";
@@ -15,7 +16,7 @@ const OLDEST_VERSION: readonly [number, number] = [1, 24];
 /** Go modules. Throws `invalid_request` where it is not clear which program is meant. */
 export async function createGoDockerfile(
   reader: SourceReader,
-  options: { readonly baseImage?: string | undefined },
+  options: RecipeOptions,
 ): Promise<GeneratedDockerfile> {
   const module = await reader.read("go.mod");
   if (module === undefined) throw undecidedSourceError("there is no go.mod", "run `go mod init`");

@@ -2,6 +2,7 @@ import {
   formatCmdInstruction,
   formatDockerfile,
   type GeneratedDockerfile,
+  type RecipeOptions,
   type StartCommand,
   splitPlainWords,
   USER,
@@ -27,7 +28,7 @@ const entryFiles = ["server.js", "index.js", "app.js", "main.js", "server.mjs", 
 /** Node.js and Bun. Throws `invalid_request` where nothing says how the app is started. */
 export async function createNodeDockerfile(
   reader: SourceReader,
-  options: { readonly baseImage?: string | undefined },
+  options: RecipeOptions,
 ): Promise<GeneratedDockerfile> {
   const pkg = await readNodePackage(reader);
   if (pkg === undefined) throw undecidedSourceError("there is no package.json", "add one");

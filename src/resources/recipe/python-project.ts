@@ -42,37 +42,28 @@ export async function readPythonProject(reader: SourceReader): Promise<PythonPro
     getText(metadata, "requires-python"),
     getText(poetryPackages, "python"),
   ]);
-  const rest = { packages, minor: version.minor };
-  const uses = (files: readonly string[]) => files.filter((file) => reader.has(file));
-  const isPackage = "build-system" in project;
-  if (isProject && reader.has("uv.lock")) {
-    const manifests = ["pyproject.toml", "uv.lock"];
-    return {
-      ...rest,
-      manager: "uv",
-      manifests,
-      isPackage,
-      decidingFiles: [...manifests, ...version.from],
-    };
-  }
-  if (isProject && (reader.has("poetry.lock") || Object.keys(poetry).length > 0)) {
-    const manifests = uses(["pyproject.toml", "poetry.lock"]);
-    return {
-      ...rest,
-      manager: "poetry",
-      manifests,
-      isPackage,
-      decidingFiles: [...manifests, ...version.from],
-    };
-  }
-  const manifests = requirements === undefined ? ["pyproject.toml"] : ["requirements.txt"];
-  return {
-    ...rest,
-    manager: "pip",
+  const describe = (
+    manager: PythonProject["manager"],
+    manifests: readonly string[],
+    isPackage: boolean,
+  ) => ({
+    manager,
     manifests,
-    isPackage: requirements === undefined,
+    isPackage,
+    packages,
+    minor: version.minor,
     decidingFiles: [...manifests, ...version.from],
-  };
+  });
+  const hasBuildSystem = "build-system" in project;
+  if (isProject && reader.has("uv.lock"))
+    return describe("uv", ["pyproject.toml", "uv.lock"], hasBuildSystem);
+  if (isProject && (reader.has("poetry.lock") || Object.keys(poetry).length > 0)) {
+    const manifests = ["pyproject.toml", "poetry.lock"].filter((file) => reader.has(file));
+    return describe("poetry", manifests, hasBuildSystem);
+  }
+  return requirements === undefined
+    ? describe("pip", ["pyproject.toml"], true)
+    : describe("pip", ["requirements.txt"], false);
 }
 
 function parseToml(text: string): ParsedFields {

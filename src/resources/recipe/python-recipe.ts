@@ -2,6 +2,7 @@ import {
   formatCmdInstruction,
   formatDockerfile,
   type GeneratedDockerfile,
+  type RecipeOptions,
   USER,
 } from "./generated-dockerfile.ts";
 import { type PythonProject, readPythonProject } from "./python-project.ts";
@@ -14,7 +15,7 @@ const PORT = 8000;
 /** Python 3 with pip, uv or Poetry. Throws `invalid_request` where nothing says how the app is started. */
 export async function createPythonDockerfile(
   reader: SourceReader,
-  options: { readonly baseImage?: string | undefined },
+  options: RecipeOptions,
 ): Promise<GeneratedDockerfile> {
   const project = await readPythonProject(reader);
   if (project === undefined)

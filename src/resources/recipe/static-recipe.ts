@@ -1,4 +1,9 @@
-import { formatDockerfile, type GeneratedDockerfile, USER } from "./generated-dockerfile.ts";
+import {
+  formatDockerfile,
+  type GeneratedDockerfile,
+  type RecipeOptions,
+  USER,
+} from "./generated-dockerfile.ts";
 import type { SourceReader } from "./source-reader.ts";
 import { undecidedSourceError } from "./undecided-source.ts";
 
@@ -15,7 +20,7 @@ export function findPagesFolder(reader: SourceReader): string | undefined {
 
 export function createStaticDockerfile(
   reader: SourceReader,
-  options: { readonly baseImage?: string | undefined },
+  options: RecipeOptions,
 ): GeneratedDockerfile {
   const folder = findPagesFolder(reader);
   if (folder === undefined)
