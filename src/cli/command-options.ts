@@ -5,6 +5,11 @@ import { parseDuration } from "../base/units.ts";
 const outputFormats = ["json", "yaml", "wide", "name"] as const;
 export type OutputFormat = (typeof outputFormats)[number];
 
+/** True for the formats that print the whole answer as a document. */
+export function isDocumentFormat(format: OutputFormat | undefined): format is "json" | "yaml" {
+  return format === "json" || format === "yaml";
+}
+
 export function outputOption(): Option {
   return new Option("-o, --output <format>", "print in another form").choices(outputFormats);
 }
@@ -38,6 +43,17 @@ export function integerBetween(min: number, max: number): (text: string) => numb
 /** For options that can be given several times. */
 export function collectValues(value: string, previous: readonly string[] | undefined): string[] {
   return [...(previous ?? []), value];
+}
+
+/** Files as arguments or with -f, for `requireFiles`. */
+export function addFilenameOption(command: Command): Command {
+  return command
+    .argument("[file...]", "files and folders, as with -f")
+    .option(
+      "-f, --filename <path>",
+      "file, folder or - for standard input; can be repeated",
+      collectValues,
+    );
 }
 
 /** What --wait and --timeout of the verbs that change an app come to. */

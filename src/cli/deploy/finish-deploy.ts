@@ -3,13 +3,12 @@ import type { AppWriteResult } from "../../client/rest/app-calls.ts";
 import type { Client } from "../../client/rest/client.ts";
 import type { AppDetails } from "../../resources/wire/apps.ts";
 import type { Cli } from "../cli.ts";
+import { exitCodes } from "../cli-errors.ts";
+import { isDocumentFormat } from "../command-options.ts";
 import { printDocument } from "../output/print.ts";
 import type { DeployFlags } from "./deploy-flags.ts";
 import { followDeploy } from "./follow-deploy.ts";
 import { reportAppWrite } from "./report-app-write.ts";
-
-/** What shells say of a program that Ctrl-C has ended: 128 and the number of SIGINT. */
-const INTERRUPTED = 130;
 
 /** The app as it is now, and its newest build; both unknown where there is no such app yet. */
 export interface DeployBaseline {
@@ -60,13 +59,12 @@ export async function finishDeploy(
     cli.note(
       `the deploy goes on: \`berth builds ${name} -f\` follows it, \`berth builds ${name} --cancel\` ends its build`,
     );
-    cli.exitCode = INTERRUPTED;
+    cli.exitCode = exitCodes.interrupted;
     return;
   } finally {
     removeInterruptListener();
   }
-  if (flags.output === "json" || flags.output === "yaml")
-    return printDocument(cli, ready, flags.output);
+  if (isDocumentFormat(flags.output)) return printDocument(cli, ready, flags.output);
   if (flags.output === "name") return cli.print(`app/${name}`);
   const address = ready.url === null || ready.status !== "running" ? "" : ` at ${ready.url}`;
   await cli.print(`app/${name} is ${cli.colours.green(ready.status)}${address}`);

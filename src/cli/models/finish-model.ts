@@ -2,23 +2,16 @@ import { isAbortError } from "../../base/errors.ts";
 import type { Client } from "../../client/rest/client.ts";
 import type { ModelDetails } from "../../resources/wire/models.ts";
 import type { Cli } from "../cli.ts";
-import type { OutputFormat } from "../command-options.ts";
+import { exitCodes } from "../cli-errors.ts";
+import { isDocumentFormat, type OutputFormat } from "../command-options.ts";
 import { printDocument } from "../output/print.ts";
 import { type FollowOptions, followModel } from "./follow-model.ts";
-
-/** What shells say of a program that Ctrl-C has ended: 128 and the number of SIGINT. */
-const INTERRUPTED = 130;
 
 export interface FinishFlags {
   readonly wait?: boolean;
   readonly timeout?: number;
   readonly quiet?: boolean;
   readonly output?: OutputFormat;
-}
-
-/** The short form of the result with -o; undefined where it is to be told in words. */
-export function isDocumentFormat(format: OutputFormat | undefined): format is "json" | "yaml" {
-  return format === "json" || format === "yaml";
 }
 
 /**
@@ -46,7 +39,7 @@ export async function waitForModelState(
     cli.note(
       `the server goes on with it: \`berth models ls\` shows how far it is, \`berth models rm ${name}\` ends it`,
     );
-    cli.exitCode = INTERRUPTED;
+    cli.exitCode = exitCodes.interrupted;
     return undefined;
   } finally {
     removeInterruptListener();

@@ -8,6 +8,11 @@ export interface ViewOptions {
   readonly width: number | undefined;
 }
 
+/** The columns that a table within a section may take. */
+export function getInnerWidth({ width }: ViewOptions): number | undefined {
+  return width === undefined ? undefined : width - 2;
+}
+
 /** "Name:   hello" lines, values in one column; a list of values goes one below the other. */
 export function formatFields(
   entries: readonly (readonly [string, string | readonly string[] | undefined])[],

@@ -1,5 +1,5 @@
 import type { Cli } from "../cli.ts";
-import type { OutputFormat } from "../command-options.ts";
+import { isDocumentFormat, type OutputFormat } from "../command-options.ts";
 import { type Column, formatTable } from "./table.ts";
 
 export interface ListingInput<T> {
@@ -52,7 +52,7 @@ export async function printListing(
   list: Listing,
   format: OutputFormat | undefined,
 ): Promise<void> {
-  if (format === "json" || format === "yaml") return printDocument(cli, list.document, format);
+  if (isDocumentFormat(format)) return printDocument(cli, list.document, format);
   if (format === "name") {
     if (list.names.length > 0) await cli.print(list.names.join("\n"));
     return;

@@ -2,7 +2,7 @@ import type { Client } from "../../client/rest/client.ts";
 import type { Kind } from "../../resources/kinds.ts";
 import type { Cli } from "../cli.ts";
 import { UsageError } from "../cli-errors.ts";
-import type { OutputFormat } from "../command-options.ts";
+import { isDocumentFormat, type OutputFormat } from "../command-options.ts";
 import type { Listing } from "./print.ts";
 
 /**
@@ -16,7 +16,7 @@ export async function watchListing(
   format: OutputFormat | undefined,
   list: () => Promise<Listing>,
 ): Promise<void> {
-  if (format === "json" || format === "yaml")
+  if (isDocumentFormat(format))
     throw new UsageError(`--watch does not go with -o ${format}`, "berth events -w -o json");
   const abort = new AbortController();
   // The stream is opened before the first listing, so that nothing falls between the two.

@@ -32,6 +32,13 @@ export async function readServerFacts(client: Client): Promise<ServerFacts> {
   return { health, info, specs, apps, models };
 }
 
+/** The problems of the files in the specs folder, each as `file:line:column: message`. */
+export function listSpecProblems({ folder, files }: SpecsView): readonly string[] {
+  return files.flatMap(({ file, errors }) =>
+    errors.map(({ line, column, message }) => `${folder}/${file}:${line}:${column}: ${message}`),
+  );
+}
+
 export function describeIngress({ mode, ready, message }: SystemInfo["ingress"]): ComponentState {
   if (ready) return { level: "ok", text: message };
   return mode === "off"

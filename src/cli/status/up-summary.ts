@@ -15,6 +15,7 @@ import {
   companionField,
   describeAssistant,
   describeIngress,
+  listSpecProblems,
   readServerFacts,
 } from "./server-facts.ts";
 
@@ -69,11 +70,7 @@ export async function printUpSummary(
   if (signal.aborted) return;
   await waitForInfo(client, haveDaemonsStarted, DAEMON_POLLS_MAX, signal);
   const { info, specs, apps, models: allModels } = await readServerFacts(client);
-  const problems = specs.files.flatMap((file) =>
-    file.errors.map(
-      ({ line, column, message }) => `${specs.folder}/${file.file}:${line}:${column}: ${message}`,
-    ),
-  );
+  const problems = listSpecProblems(specs);
   const models = allModels.filter(({ origin }) => origin !== "catalog");
   await cli.print(
     [

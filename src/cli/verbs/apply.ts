@@ -6,8 +6,9 @@ import { UsageError } from "../cli-errors.ts";
 import { getStatusColour } from "../colours.ts";
 import {
   addExamples,
+  addFilenameOption,
   addWaitOptions,
-  collectValues,
+  isDocumentFormat,
   type OutputFormat,
   outputOption,
   type WaitFlags,
@@ -25,17 +26,10 @@ interface ApplyOptions extends WaitFlags {
 }
 
 export function addApply(program: Command, cli: Cli): void {
-  const command = program
-    .command("apply")
+  const command = addFilenameOption(program.command("apply"))
     .summary("make resources as files say, all or none")
     .description(
       "Makes or changes resources so that they are as the files say. All files are checked first, and all or none are applied. A folder that source.local names is uploaded. A field that a file of the specs folder owns is refused, unless --force takes it over.",
-    )
-    .argument("[file...]", "files and folders, as with -f")
-    .option(
-      "-f, --filename <path>",
-      "file, folder or - for standard input; can be repeated",
-      collectValues,
     )
     .option("--dry-run", "tell what would change, and change nothing")
     .option("--force", "take over fields that spec files own")
@@ -61,8 +55,7 @@ export function addApply(program: Command, cli: Cli): void {
       ...(options.dryRun === true ? { dry_run: true } : {}),
       ...(options.force === true ? { force: true } : {}),
     });
-    if (options.output === "json" || options.output === "yaml")
-      await printDocument(cli, answer, options.output);
+    if (isDocumentFormat(options.output)) await printDocument(cli, answer, options.output);
     else
       for (const result of answer.results)
         await cli.print(formatResult(cli, result, options.output, answer.dry_run));

@@ -6,6 +6,7 @@ import { exitCodes, UsageError } from "../cli-errors.ts";
 import {
   addExamples,
   integerBetween,
+  isDocumentFormat,
   type OutputFormat,
   outputOption,
 } from "../command-options.ts";
@@ -71,8 +72,7 @@ export function addBuilds(program: Command, cli: Cli): void {
       else await cli.print(lines.join("\n"));
       return;
     }
-    if (flags.output === "json" || flags.output === "yaml")
-      return printDocument(cli, build, flags.output);
+    if (isDocumentFormat(flags.output)) return printDocument(cli, build, flags.output);
     const options = { colours: cli.colours, nowMs: cli.io.now(), width: cli.io.columns };
     await cli.print(flags.output === "name" ? String(build.id) : describeBuild(build, options));
   });

@@ -1,6 +1,12 @@
 import type { Command } from "commander";
 import type { Cli } from "../cli.ts";
-import { addExamples, collectValues, type OutputFormat, outputOption } from "../command-options.ts";
+import {
+  addExamples,
+  addFilenameOption,
+  isDocumentFormat,
+  type OutputFormat,
+  outputOption,
+} from "../command-options.ts";
 import { formatChanges, formatPlanSection } from "../output/change-lines.ts";
 import { printDocument } from "../output/print.ts";
 import { formatReference } from "../resource-references.ts";
@@ -15,17 +21,10 @@ interface DiffOptions {
 /** Exit codes as diff(1) has them: 0 equal, 1 different, 2 trouble. */
 export function addDiff(program: Command, cli: Cli): void {
   addExamples(
-    program
-      .command("diff")
+    addFilenameOption(program.command("diff"))
       .summary("compare files with what the server has")
       .description(
         "Shows what `berth apply` would change, and what the server would do about it. Ends with 0 where there are no differences, 1 where there are some, 2 where something is wrong.",
-      )
-      .argument("[file...]", "files and folders, as with -f")
-      .option(
-        "-f, --filename <path>",
-        "file, folder or - for standard input; can be repeated",
-        collectValues,
       )
       .option("--force", "as if fields of spec files were taken over")
       .addOption(outputOption()),
@@ -48,8 +47,7 @@ export function addDiff(program: Command, cli: Cli): void {
     });
     const different = answer.results.filter((result) => result.action !== "unchanged");
     if (different.length > 0) cli.exitCode = 1;
-    if (options.output === "json" || options.output === "yaml")
-      return printDocument(cli, answer, options.output);
+    if (isDocumentFormat(options.output)) return printDocument(cli, answer, options.output);
     const { colours } = cli;
     for (const result of different) {
       const reference = formatReference(result.kind, result.name);

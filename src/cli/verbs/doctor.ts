@@ -1,7 +1,12 @@
 import type { Command } from "commander";
 import type { Cli } from "../cli.ts";
 import { exitCodes } from "../cli-errors.ts";
-import { addExamples, type OutputFormat, outputOption } from "../command-options.ts";
+import {
+  addExamples,
+  isDocumentFormat,
+  type OutputFormat,
+  outputOption,
+} from "../command-options.ts";
 import type { DoctorFinding } from "../doctor/finding.ts";
 import { printDocument } from "../output/print.ts";
 import { addServerOptions, type ServerFlags, toConfigFlags } from "../server-flags.ts";
@@ -21,7 +26,7 @@ export function addDoctor(program: Command, cli: Cli): void {
     const { runChecks } = await import("../doctor/run-checks.ts");
     const findings = await runChecks(cli.io, toConfigFlags(cli, flags));
     if (findings.some(({ state }) => state === "fail")) cli.exitCode = exitCodes.failed;
-    if (flags.output === "json" || flags.output === "yaml")
+    if (isDocumentFormat(flags.output))
       return printDocument(cli, { checks: findings }, flags.output);
     await cli.print(findings.map((found) => formatFinding(cli, found)).join("\n"));
     const count = (state: DoctorFinding["state"]) =>

@@ -6,7 +6,13 @@ import type { ModelView } from "../../resources/wire/models.ts";
 import type { ResourceView } from "../../resources/wire/resources.ts";
 import type { Cli } from "../cli.ts";
 import { UsageError } from "../cli-errors.ts";
-import { addExamples, collectValues, type OutputFormat, outputOption } from "../command-options.ts";
+import {
+  addExamples,
+  collectValues,
+  isDocumentFormat,
+  type OutputFormat,
+  outputOption,
+} from "../command-options.ts";
 import { matchesSelector, parseSelector, type Selector } from "../label-selector.ts";
 import { listAllModels } from "../models/list-all-models.ts";
 import { exportManifest } from "../output/export-manifest.ts";
@@ -64,7 +70,7 @@ export function addGet(program: Command, cli: Cli): void {
       );
       return;
     }
-    if (options.output === "json" || options.output === "yaml") {
+    if (isDocumentFormat(options.output)) {
       const lists = await Promise.all(
         groups.map((group) => fetchDocuments(client, group, selector, options.export === true)),
       );

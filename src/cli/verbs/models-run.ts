@@ -7,6 +7,7 @@ import {
   addExamples,
   durationOption,
   integerBetween,
+  isDocumentFormat,
   type OutputFormat,
   outputOption,
 } from "../command-options.ts";
@@ -125,7 +126,6 @@ export function addStop(models: Command, cli: Cli): void {
     const client = await cli.connect();
     const options = { force: flags.force === true, dryRun: flags.dryRun === true };
     const stop = await client.models.stop(word, options);
-    const { isDocumentFormat } = await import("../models/finish-model.ts");
     const { printDocument } = await import("../output/print.ts");
     if (stop.dryRun) {
       if (isDocumentFormat(flags.output)) return printDocument(cli, stop.report, flags.output);

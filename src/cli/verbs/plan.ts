@@ -1,6 +1,11 @@
 import type { Command } from "commander";
 import type { Cli } from "../cli.ts";
-import { addExamples, type OutputFormat, outputOption } from "../command-options.ts";
+import {
+  addExamples,
+  isDocumentFormat,
+  type OutputFormat,
+  outputOption,
+} from "../command-options.ts";
 import { formatPlan } from "../output/change-lines.ts";
 import { printDocument } from "../output/print.ts";
 import { parseAppName } from "../resource-references.ts";
@@ -19,8 +24,7 @@ export function addPlan(program: Command, cli: Cli): void {
   ).action(async (word: string, options: { output?: OutputFormat }) => {
     const name = parseAppName(word);
     const plan = await (await cli.connect()).apps.plan(name);
-    if (options.output === "json" || options.output === "yaml")
-      return printDocument(cli, plan, options.output);
+    if (isDocumentFormat(options.output)) return printDocument(cli, plan, options.output);
     const { colours } = cli;
     await cli.print(
       [

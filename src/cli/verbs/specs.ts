@@ -7,6 +7,7 @@ import { addExamples, type OutputFormat, outputOption } from "../command-options
 import { formatAge } from "../format-time.ts";
 import { createListing, printListing } from "../output/print.ts";
 import { formatReference } from "../resource-references.ts";
+import { listSpecProblems } from "../status/server-facts.ts";
 
 export function addSpecs(program: Command, cli: Cli): void {
   const verb = addExamples(
@@ -99,11 +100,7 @@ function describeGit(cli: Cli, git: SpecsGitView): string {
 }
 
 async function printProblems(cli: Cli, specs: SpecsView): Promise<void> {
-  const errors = specs.files.flatMap((file) =>
-    file.errors.map(
-      ({ line, column, message }) => `${specs.folder}/${file.file}:${line}:${column}: ${message}`,
-    ),
-  );
+  const errors = listSpecProblems(specs);
   if (errors.length > 0) await cli.print(`\n${errors.join("\n")}`);
   if (specs.pending_prune.length > 0)
     await cli.print(

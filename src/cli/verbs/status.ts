@@ -3,7 +3,12 @@ import { formatBytes } from "../../base/units.ts";
 import type { AppItem } from "../../resources/wire/apps.ts";
 import type { Cli } from "../cli.ts";
 import { getStatusColour } from "../colours.ts";
-import { addExamples, type OutputFormat, outputOption } from "../command-options.ts";
+import {
+  addExamples,
+  isDocumentFormat,
+  type OutputFormat,
+  outputOption,
+} from "../command-options.ts";
 import { formatDurationMs } from "../format-time.ts";
 import { formatFields } from "../output/format-sections.ts";
 import { printDocument } from "../output/print.ts";
@@ -28,7 +33,7 @@ export function addStatus(program: Command, cli: Cli): void {
   ).action(async (flags: { output?: OutputFormat }) => {
     const client = await cli.connect();
     const { health, info, specs, apps, models } = await readServerFacts(client);
-    if (flags.output === "json" || flags.output === "yaml")
+    if (isDocumentFormat(flags.output))
       return printDocument(cli, { url: client.origin, health, info, specs }, flags.output);
     const { colours } = cli;
     const { engine, counts, memory, disk } = info;

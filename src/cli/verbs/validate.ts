@@ -1,24 +1,17 @@
 import type { Command } from "commander";
 import type { Cli } from "../cli.ts";
 import { exitCodes } from "../cli-errors.ts";
-import { addExamples, collectValues } from "../command-options.ts";
+import { addExamples, addFilenameOption } from "../command-options.ts";
 import { formatReference } from "../resource-references.ts";
 import { requireFiles } from "./apply.ts";
 
 /** Needs no server: what the files hold is checked by the rules that the server applies. */
 export function addValidate(program: Command, cli: Cli): void {
   addExamples(
-    program
-      .command("validate")
+    addFilenameOption(program.command("validate"))
       .summary("check spec files, without a server")
       .description(
         "Checks spec files by the rules of the server, without one. Prints each problem as file:line:column and ends with 1 where there is any.",
-      )
-      .argument("[file...]", "files and folders, as with -f")
-      .option(
-        "-f, --filename <path>",
-        "file, folder or - for standard input; can be repeated",
-        collectValues,
       )
       .option("-q, --quiet", "print problems only"),
     [

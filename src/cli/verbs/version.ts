@@ -1,7 +1,12 @@
 import type { Command } from "commander";
 import { readPackageVersion } from "../../base/package-version.ts";
 import type { Cli } from "../cli.ts";
-import { addExamples, type OutputFormat, outputOption } from "../command-options.ts";
+import {
+  addExamples,
+  isDocumentFormat,
+  type OutputFormat,
+  outputOption,
+} from "../command-options.ts";
 import { printDocument } from "../output/print.ts";
 
 export function addVersion(program: Command, cli: Cli): void {
@@ -15,8 +20,7 @@ export function addVersion(program: Command, cli: Cli): void {
   ).action(async (flags: { client?: boolean; output?: OutputFormat }) => {
     const server = flags.client === true ? undefined : await findServerVersion(cli);
     const answer = { client: readPackageVersion(), server: server ?? null };
-    if (flags.output === "json" || flags.output === "yaml")
-      return printDocument(cli, answer, flags.output);
+    if (isDocumentFormat(flags.output)) return printDocument(cli, answer, flags.output);
     return cli.print(
       `berth ${answer.client}${flags.client === true ? "" : `\nserver ${server ?? "none found"}`}`,
     );

@@ -3,10 +3,9 @@ import type { ModelDetails, ModelFileView } from "../../resources/wire/models.ts
 import { getStatusColour } from "../colours.ts";
 import { formatTime } from "../format-time.ts";
 import { formatFields, formatSection, type ViewOptions } from "../output/format-sections.ts";
-import { formatTable } from "../output/table.ts";
 import { toYaml } from "../output/yaml.ts";
-import { createConditionColumns } from "./conditions.ts";
-import { formatEventsSection } from "./describe-secret-or-template.ts";
+import { formatConditionsSection, formatGeneration } from "./conditions.ts";
+import { formatEventsSection } from "./events.ts";
 import { formatModelStatus, formatParameterCount } from "./models.ts";
 
 /** All about a model; `assistantUrl` is where its clients reach it. */
@@ -23,15 +22,7 @@ export function describeModel(
   ];
   if (model.origin === "resource") {
     parts.push(
-      formatSection(
-        "Conditions:",
-        model.conditions.length === 0
-          ? "none yet: no controller has looked at the model"
-          : formatTable(model.conditions, createConditionColumns(options), {
-              width: innerWidth(options),
-            }),
-        options,
-      ),
+      formatConditionsSection(model.conditions, "model", options),
       formatSection("Fields belong to:", ownersText(model), options),
       formatEventsSection(model.events, options),
     );
@@ -47,7 +38,7 @@ export function describeModel(
 
 function formatSummary(model: ModelDetails, options: ViewOptions): string {
   const { colours, nowMs } = options;
-  const { facts, memory } = { facts: factsText(model), memory: memoryTexts(model) };
+  const facts = factsText(model);
   return formatFields([
     ["Name", colours.bold(model.name)],
     ["ID", model.id === model.name ? undefined : model.id],
@@ -68,9 +59,14 @@ function formatSummary(model: ModelDetails, options: ViewOptions): string {
     ["Size", sizeText(model)],
     ["Model", facts === "" ? undefined : facts],
     ["Context", contextText(model)],
-    ["Memory", memory],
+    ["Memory", memoryTexts(model)],
     ["Requests at once", model.sequences === null ? undefined : String(model.sequences)],
-    ["Generation", generationText(model)],
+    [
+      "Generation",
+      model.generation === null
+        ? undefined
+        : formatGeneration(model.generation, model.observed_generation ?? 0),
+    ],
     ["Managed by", model.managed_by],
     ["Labels", Object.entries(model.labels).map(([key, value]) => `${key}=${value}`)],
     ["Created", model.created_at === null ? undefined : formatTime(model.created_at, nowMs)],
@@ -78,8 +74,6 @@ function formatSummary(model: ModelDetails, options: ViewOptions): string {
     ["Next try", model.next_retry_at === null ? undefined : formatTime(model.next_retry_at, nowMs)],
   ]);
 }
-
-const innerWidth = (look: ViewOptions) => (look.width === undefined ? undefined : look.width - 2);
 
 function sizeText({ size_bytes: size, downloaded_bytes: done }: ModelDetails): string | undefined {
   if (size === null) return done === 0 ? undefined : `${formatBytes(done)} so far`;
@@ -111,13 +105,6 @@ function memoryTexts({ memory }: ModelDetails): string[] {
           `it likes to have ${formatBytes(wanted)}${least === null ? "" : `, and needs ${formatBytes(least)}`}`,
         ];
   return [...(loaded === null ? [] : [`${formatBytes(loaded)} taken now`]), ...needs];
-}
-
-function generationText({ generation, observed_generation: observed }: ModelDetails) {
-  if (generation === null) return undefined;
-  return generation === observed
-    ? String(generation)
-    : `${generation}, of which the controller has seen ${observed ?? 0}`;
 }
 
 function filesText(files: readonly ModelFileView[]): string {

@@ -5,10 +5,11 @@ import {
   formatFields,
   formatSection,
   formatShortValue,
+  getInnerWidth,
   type ViewOptions,
 } from "../output/format-sections.ts";
 import { formatTable } from "../output/table.ts";
-import { createEventColumns } from "./events.ts";
+import { formatEventsSection } from "./events.ts";
 
 export const describeOther = { secret: describeSecret, template: describeTemplate };
 
@@ -58,7 +59,7 @@ function describeTemplate(
             { header: "SECRET", value: (row) => (row.secret ? "yes" : "no") },
             { header: "DESCRIPTION", value: (row) => row.description, canShrink: true },
           ],
-          { width: options.width === undefined ? undefined : options.width - 2 },
+          { width: getInnerWidth(options) },
         );
   return [
     formatFields([
@@ -82,18 +83,4 @@ function formatCreateCommand(item: TemplateView): string {
     .filter((parameter) => parameter.required && parameter.default === undefined)
     .map((parameter) => ` -p ${parameter.name}=...`);
   return `berth create NAME --template ${item.id}${required.join("")}`;
-}
-
-export function formatEventsSection(events: readonly EventView[], options: ViewOptions): string {
-  const body =
-    events.length === 0
-      ? "none"
-      : formatTable(
-          [...events].toReversed(),
-          createEventColumns(options.colours, options.nowMs, false),
-          {
-            width: options.width === undefined ? undefined : options.width - 2,
-          },
-        );
-  return formatSection("Events:", body, options);
 }
