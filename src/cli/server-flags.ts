@@ -2,7 +2,7 @@ import { type Command, Option } from "commander";
 import type { ConfigInput } from "../config/config.ts";
 import type { Cli } from "./cli.ts";
 
-/** Settings of the server that `up` and `doctor` take; --data-dir and --config stand before any verb. */
+/** The settings of the server that `up` and `doctor` accept; --data-dir and --config are global options. */
 export interface ServerFlags {
   readonly specsDir?: string;
   readonly templatesDir?: string;
@@ -39,59 +39,95 @@ export interface ServerFlags {
   readonly logLevel?: string;
 }
 
-/** Flag, its variable in brackets, and the default where there is one that always holds. */
+/** Each flag with its description, its variable in brackets, and its default if that is fixed. */
 const serverOptions: readonly (readonly [flag: string, description: string])[] = [
-  ["--specs-dir <dir>", "folder of spec files to follow (BERTH_SPECS_DIR)"],
-  ["--templates-dir <dir>", "more templates (BERTH_TEMPLATES_DIR)"],
+  ["--specs-dir <dir>", "folder of spec files to watch (BERTH_SPECS_DIR)"],
+  ["--templates-dir <dir>", "folder of additional templates (BERTH_TEMPLATES_DIR)"],
   ["--listen <host:port>", "address of the API (BERTH_LISTEN); default: 127.0.0.1:7776"],
-  ["--docker-host <url>", "container engine (DOCKER_HOST)"],
-  ["--base-domain <name>", "apps get NAME.<this> (BERTH_BASE_DOMAIN); default: localhost"],
+  ["--docker-host <url>", "address of the container engine (DOCKER_HOST)"],
+  [
+    "--base-domain <name>",
+    "domain below which apps get their names (BERTH_BASE_DOMAIN); default: localhost",
+  ],
   [
     "--ingress <auto|process|container|off>",
-    "Caddy of this machine, or in a container, leads domains to apps (BERTH_INGRESS); default: auto",
+    "run Caddy as a process or in a container to route domains to apps (BERTH_INGRESS); default: auto",
   ],
-  ["--ingress-image <image>", "Caddy's image (BERTH_INGRESS_IMAGE); default: caddy:2"],
+  ["--ingress-image <image>", "image of Caddy (BERTH_INGRESS_IMAGE); default: caddy:2"],
   [
     "--http-port <port>",
-    "the ingress's; 0: no HTTP (BERTH_HTTP_PORT); default: 80 for root, else 8080",
+    "HTTP port of the ingress; 0: no HTTP (BERTH_HTTP_PORT); default: 80 for root, else 8080",
   ],
   [
     "--https-port <port>",
-    "the ingress's; 0: no HTTPS (BERTH_HTTPS_PORT); default: 443 for root, else 8443",
+    "HTTPS port of the ingress; 0: no HTTPS (BERTH_HTTPS_PORT); default: 443 for root, else 8443",
   ],
-  ["--acme-email <address>", "told to the certificate authority (BERTH_ACME_EMAIL)"],
-  ["--build-concurrency <number>", "builds at once (BERTH_BUILD_CONCURRENCY); default: 1"],
-  ["--build-memory <amount>", "of one build (BERTH_BUILD_MEMORY); default: no limit"],
-  ["--build-cpu <cpus>", "of one build (BERTH_BUILD_CPU); default: no limit"],
-  ["--build-timeout <duration>", "of one build (BERTH_BUILD_TIMEOUT); default: 30m"],
-  ["--build-keep <number>", "images and archives kept of each app (BERTH_BUILD_KEEP); default: 5"],
-  ["--build-disk <amount>", "images and archives of all apps (BERTH_BUILD_DISK); default: 20Gi"],
-  ["--upload-limit <amount>", "largest archive to upload (BERTH_UPLOAD_LIMIT); default: 512Mi"],
-  ["--specs-git-url <url>", "repository to keep in the specs folder (BERTH_SPECS_GIT_URL)"],
-  ["--specs-git-ref <ref>", "its branch, tag or commit (BERTH_SPECS_GIT_REF); default: HEAD"],
-  ["--specs-git-path <path>", "its folder with spec files (BERTH_SPECS_GIT_PATH); default: ."],
+  ["--acme-email <address>", "contact for the certificate authority (BERTH_ACME_EMAIL)"],
+  [
+    "--build-concurrency <number>",
+    "number of concurrent builds (BERTH_BUILD_CONCURRENCY); default: 1",
+  ],
+  ["--build-memory <amount>", "memory of one build (BERTH_BUILD_MEMORY); default: no limit"],
+  ["--build-cpu <cpus>", "CPUs of one build (BERTH_BUILD_CPU); default: no limit"],
+  ["--build-timeout <duration>", "maximum time of one build (BERTH_BUILD_TIMEOUT); default: 30m"],
+  [
+    "--build-keep <number>",
+    "number of images and archives to keep of each app (BERTH_BUILD_KEEP); default: 5",
+  ],
+  [
+    "--build-disk <amount>",
+    "disk space for the images and archives of all apps (BERTH_BUILD_DISK); default: 20Gi",
+  ],
+  ["--upload-limit <amount>", "maximum size of an upload (BERTH_UPLOAD_LIMIT); default: 512Mi"],
+  ["--specs-git-url <url>", "repository to check out in the specs folder (BERTH_SPECS_GIT_URL)"],
+  [
+    "--specs-git-ref <ref>",
+    "branch, tag or commit of the repository (BERTH_SPECS_GIT_REF); default: HEAD",
+  ],
+  [
+    "--specs-git-path <path>",
+    "folder of the repository with the spec files (BERTH_SPECS_GIT_PATH); default: .",
+  ],
   [
     "--specs-git-interval <duration>",
-    "how often it is looked at (BERTH_SPECS_GIT_INTERVAL); default: 1m",
+    "interval between fetches of the repository (BERTH_SPECS_GIT_INTERVAL); default: 1m",
   ],
-  ["--specs-git-credential <secret>", "Secret to fetch it with (BERTH_SPECS_GIT_CREDENTIAL)"],
-  ["--assistant <on|off>", "start it, and look after it (BERTH_ASSISTANT); default: on"],
-  ["--assistant-port <port>", "on 127.0.0.1; 0: any (BERTH_ASSISTANT_PORT); default: 7777"],
-  ["--assistant-data-dir <dir>", "its ledger and sockets (BERTH_ASSISTANT_DATA_DIR)"],
-  ["--assistant-memory <amount>", "of all its models together (BERTH_ASSISTANT_MEMORY)"],
-  ["--companion <auto|off>", "where there is a session bus (BERTH_COMPANION); default: auto"],
-  ["--companion-port <port>", "on 127.0.0.1; 0: any (BERTH_COMPANION_PORT); default: 7778"],
-  ["--models-disk <amount>", "model files that nothing names (BERTH_MODELS_DISK); default: 50Gi"],
+  [
+    "--specs-git-credential <secret>",
+    "Secret with the credential of the repository (BERTH_SPECS_GIT_CREDENTIAL)",
+  ],
+  ["--assistant <on|off>", "start and supervise the assistant (BERTH_ASSISTANT); default: on"],
+  [
+    "--assistant-port <port>",
+    "port of the assistant on 127.0.0.1; 0: any free port (BERTH_ASSISTANT_PORT); default: 7777",
+  ],
+  [
+    "--assistant-data-dir <dir>",
+    "folder for the assistant's ledger and sockets (BERTH_ASSISTANT_DATA_DIR)",
+  ],
+  ["--assistant-memory <amount>", "memory for all models together (BERTH_ASSISTANT_MEMORY)"],
+  [
+    "--companion <auto|off>",
+    "start the companion if there is a session bus (BERTH_COMPANION); default: auto",
+  ],
+  [
+    "--companion-port <port>",
+    "port of the companion on 127.0.0.1; 0: any free port (BERTH_COMPANION_PORT); default: 7778",
+  ],
+  [
+    "--models-disk <amount>",
+    "disk space for model files that no Model uses (BERTH_MODELS_DISK); default: 50Gi",
+  ],
   [
     "--models-bandwidth <amount>",
-    "downloaded in a second, such as 20Mi (BERTH_MODELS_BANDWIDTH); default: no limit",
+    "maximum download rate per second, such as 20Mi (BERTH_MODELS_BANDWIDTH); default: no limit",
   ],
-  ["--hf-endpoint <url>", "hub of models (HF_ENDPOINT; a token in HF_TOKEN)"],
-  ["--log-format <json|pretty>", "form of the log (BERTH_LOG_FORMAT)"],
-  ["--log-level <debug|info|warn|error>", "how much is logged (BERTH_LOG_LEVEL)"],
+  ["--hf-endpoint <url>", "hub to download models from (HF_ENDPOINT; its token in HF_TOKEN)"],
+  ["--log-format <json|pretty>", "format of the log (BERTH_LOG_FORMAT)"],
+  ["--log-level <debug|info|warn|error>", "level of the log (BERTH_LOG_LEVEL)"],
 ];
 
-/** Values are checked with all other sources in one place, so that the messages are the same. */
+/** Adds the options without checks: `loadConfig` validates the values of all sources, with the same messages. */
 export function addServerOptions(command: Command): Command {
   for (const [flag, description] of serverOptions) command.addOption(new Option(flag, description));
   return command;

@@ -10,7 +10,7 @@ export interface AppWriteFlags extends WaitFlags {
   readonly output?: OutputFormat;
 }
 
-/** Says what a write of an app came to and, with --wait, what became of it. */
+/** Prints the result of writing an app and, with --wait, the outcome. */
 export async function reportAppWrite(
   cli: Cli,
   client: Client,

@@ -14,12 +14,12 @@ import { findPortHolder, tryToListen } from "./port-probe.ts";
 
 const CHECK = "assistant";
 const WITH_GLIBC =
-  "for models use a system with glibc, such as Debian or Ubuntu; --assistant off leaves the assistant out";
+  "to run models, use a system with glibc, such as Debian or Ubuntu; --assistant off disables the assistant";
 const ANSWER_MS_MAX = 2_000;
-/** `sun_path` of Linux holds 108 bytes with its end mark; macOS, the shortest, 104. */
+/** `sun_path` holds 108 bytes on Linux and 104 on macOS, with the terminating zero. */
 const SOCKET_PATH_BYTES_MAX = 103;
 
-/** Judges the assistant of a server that runs. */
+/** Checks the assistant of a running server, from what the server reports. */
 export function createAssistantFinding(assistant: SystemInfo["assistant"]): DoctorFinding {
   const { level, text } = describeAssistant(assistant);
   const message = assistant.pid === null ? text : `${text} (process ${assistant.pid})`;
@@ -34,13 +34,13 @@ export function createAssistantFinding(assistant: SystemInfo["assistant"]): Doct
       );
 }
 
-/** What a server that runs says of the companion that it starts; what the bus says is looked at elsewhere. */
+/** Reports that a running server cannot start its companion; `checkCompanion` inspects one that runs. */
 export function createCompanionFindings({
   state,
   starts,
   message,
 }: SystemInfo["companion"]): DoctorFinding[] {
-  // In the moment of another try it is no better.
+  // During another attempt the companion still counts as failed.
   const isRetrying = state === "starting" && starts > 1;
   if (state !== "waiting" && !isRetrying) return [];
   return [
@@ -48,23 +48,23 @@ export function createCompanionFindings({
       "companion",
       "warn",
       `the server could not start it: ${message ?? "its log says why"}`,
-      "the server goes on without it; --companion off leaves it out",
+      "the server works without it; --companion off disables it",
     ),
   ];
 }
 
-/** Without a server: whether one could start its assistant. */
+/** Checks, while no server runs, if one could start its assistant. */
 export async function checkAssistantStart({ config }: DoctorContext): Promise<DoctorFinding[]> {
   const { assistant } = config;
   if (assistant && isMusl()) return [createFinding(CHECK, "warn", MUSL_NOTICE, WITH_GLIBC)];
-  if (!assistant) return [createFinding(CHECK, "ok", "off: no model is run")];
+  if (!assistant) return [createFinding(CHECK, "ok", "off: no model can run")];
   const socket = getAssistantControlSocket(assistant.dataDir);
   if (Buffer.byteLength(socket) > SOCKET_PATH_BYTES_MAX)
     return [
       createFinding(
         CHECK,
         "fail",
-        `the path of its control socket is too long for a socket: ${socket}`,
+        `the path of its control socket is longer than ${SOCKET_PATH_BYTES_MAX} bytes: ${socket}`,
         "choose a shorter one with --assistant-data-dir",
       ),
     ];
@@ -74,7 +74,7 @@ export async function checkAssistantStart({ config }: DoctorContext): Promise<Do
       createFinding(
         CHECK,
         "ok",
-        `one runs already in ${assistant.dataDir}; \`berth up\` finds it there`,
+        `one already runs on ${assistant.dataDir}; \`berth up\` uses it`,
       ),
     ];
   } catch (error) {
@@ -93,8 +93,8 @@ export async function checkAssistantStart({ config }: DoctorContext): Promise<Do
         createFinding(
           CHECK,
           "warn",
-          `something listens at its control socket ${socket}, and does not answer: ${getErrorMessage(error)}`,
-          "see its log; if it hangs, end it: `berth up` starts another",
+          `a process listens on its control socket ${socket}, but does not answer: ${getErrorMessage(error)}`,
+          "read its log; if it hangs, kill it: `berth up` starts another",
         ),
       ];
   }
@@ -111,13 +111,13 @@ async function checkPort(port: number): Promise<DoctorFinding> {
     return createFinding(
       CHECK,
       "warn",
-      `127.0.0.1:${port} cannot be had${holder === undefined ? "" : `: it is taken by ${holder}`}; the assistant waits until it can`,
+      `127.0.0.1:${port} is not available${holder === undefined ? "" : `: it is taken by ${holder}`}; the assistant waits until it is`,
       "stop that program, choose another port with --assistant-port, or --assistant off",
     );
   }
 }
 
-/** Rejects with the system's error, or with what is odd about the answer. */
+/** Rejects with the error of the system, or with one that names the unexpected status. */
 function requestState(socketPath: string): Promise<void> {
   return new Promise((resolve, reject) => {
     const outgoing = request(

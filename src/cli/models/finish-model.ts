@@ -15,8 +15,8 @@ export interface FinishFlags {
 }
 
 /**
- * Follows a model to where it is to be, and returns it; a Ctrl-C ends the following and nothing else, and
- * returns undefined.
+ * Follows a model until it is on disk or in memory, and resolves to it. Ctrl-C only stops the display; it then
+ * resolves to undefined.
  */
 export async function waitForModelState(
   cli: Cli,
@@ -37,7 +37,7 @@ export async function waitForModelState(
   } catch (error) {
     if (!interruption.signal.aborted || !isAbortError(error)) throw error;
     cli.note(
-      `the server goes on with it: \`berth models ls\` shows how far it is, \`berth models rm ${name}\` ends it`,
+      `the server continues: \`berth models ls\` shows the progress, \`berth models rm ${name}\` cancels it`,
     );
     cli.exitCode = exitCodes.interrupted;
     return undefined;
@@ -46,7 +46,7 @@ export async function waitForModelState(
   }
 }
 
-/** The result in the form that -o asks for; true where that is all there is to say. */
+/** Prints the model in the format of -o; resolves to false, without output, for the default format. */
 export async function printFormatted(
   cli: Cli,
   model: ModelDetails,

@@ -14,7 +14,7 @@ export interface ServerFacts {
   readonly models: readonly ModelView[];
 }
 
-/** The state of the ingress, the assistant or the companion, as `up`, `status` and `doctor` show it. */
+/** The state of the ingress, the assistant or the companion, which `up`, `status` and `doctor` show. */
 export interface ComponentState {
   /** off: disabled, or not available on this machine. warn: not running yet, or limited. */
   readonly level: "ok" | "off" | "warn" | "fail";

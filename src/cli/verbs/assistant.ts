@@ -8,7 +8,7 @@ import type { Cli } from "../cli.ts";
 import { UsageError } from "../cli-errors.ts";
 import { addExamples, collectValues } from "../command-options.ts";
 
-/** SIGTERM ends the daemon within five seconds; what has not ended by then is safe to cut off. */
+/** SIGTERM ends the daemon within five seconds; work that still runs then is safe to interrupt. */
 const CLOSE_MS_MAX = 4500;
 
 export function addAssistant(program: Command, cli: Cli): void {
@@ -16,66 +16,81 @@ export function addAssistant(program: Command, cli: Cli): void {
     .command("assistant")
     .summary("run language models on this machine, in the foreground")
     .description(
-      "Starts the assistant: a chat-completions endpoint on 127.0.0.1:7777 that any OpenAI client can use. Every request is in the ledger before a model sees it (`berth ledger verify`). With --user it starts one person's companion: the same endpoint on 7778, and the names dev.assistant.* on the session bus: tools of apps with confirmation and undo, search, and memory for each app. Prints one line `berth ready {json}` when it is up. Ctrl-C or SIGTERM ends it. --data-dir is the daemon's data directory here (also BERTH_ASSISTANT_DATA_DIR): models, ledger and sockets; --config is the file of a companion's settings, default: ~/.config/berth/companion.yaml.",
+      "Starts the assistant: a chat-completions endpoint on 127.0.0.1:7777 for any OpenAI client. It records every request in the ledger before a model sees it (`berth ledger verify`). With --user it starts your companion instead: the same endpoint on 7778, and the names dev.assistant.* on the session bus with tools of apps, confirmation, undo, search, and a memory for each app. Prints one line `berth ready {json}` when it is ready. Ctrl-C or SIGTERM stops it. --data-dir is the data directory of this daemon (also BERTH_ASSISTANT_DATA_DIR), with models, ledger and sockets; --config is the settings file of a companion, default: ~/.config/berth/companion.yaml.",
     );
   addExamples(
     command
-      .option("--system", "the instance of this machine: local models, port 7777 (the default)")
-      .option("--user", "the companion of one person: the session bus, and port 7778")
+      .option("--system", "run the instance of this machine: local models, port 7777 (the default)")
+      .option("--user", "run the companion of this user: the session bus, and port 7778")
       .option(
         "--upstream <url>",
-        "of a companion: the system instance that computes (BERTH_ASSISTANT_UPSTREAM); default: http://127.0.0.1:7777, unless --engine or --model has it compute itself",
+        "system instance that runs a companion's models (BERTH_ASSISTANT_UPSTREAM); default: http://127.0.0.1:7777, unless --engine or --model is given",
       )
       .option(
         "--model <[id=]file>",
-        "load this GGUF file, or this model of DATA_DIR/models, and keep it; can be given again",
+        "GGUF file, or model of DATA_DIR/models, to load and keep loaded; can be repeated",
         collectValues,
       )
-      .option("--alias <name=model>", "another name for a model; can be given again", collectValues)
-      .option("--port <port>", "on 127.0.0.1; 0: any (BERTH_ASSISTANT_PORT)")
-      // For whoever looks after the daemon, and wants to know it again.
+      .option("--alias <name=model>", "another name for a model; can be repeated", collectValues)
+      .option("--port <port>", "port on 127.0.0.1; 0: any free port (BERTH_ASSISTANT_PORT)")
+      // A supervisor recognises by it, after its own restart, the daemon that it has started.
       .addOption(new Option("--started-by <program>").hideHelp())
       .addOption(
         new Option(
           "--engine <engine>",
-          "what computes (BERTH_ASSISTANT_ENGINE); default: auto",
+          "inference engine (BERTH_ASSISTANT_ENGINE); default: auto",
         ).choices(["auto", "llama", "stub"]),
       )
       .option(
         "--memory <amount>",
-        "what all models together may take (BERTH_ASSISTANT_MEMORY); default: three quarters of the machine's",
+        "memory for all models together (BERTH_ASSISTANT_MEMORY); default: three quarters of the machine's",
       )
       .option(
         "--keep-alive <duration>",
-        "how long a model that was loaded on demand stays, -1 for ever (BERTH_ASSISTANT_KEEP_ALIVE); default: 5m",
+        "time that a model loaded on demand stays loaded after its last request, -1: for ever (BERTH_ASSISTANT_KEEP_ALIVE); default: 5m",
       )
-      .option("--context <tokens>", "of one request (BERTH_ASSISTANT_CONTEXT); default: up to 8192")
-      .option("--parallel <number>", "requests side by side (BERTH_ASSISTANT_PARALLEL); default: 8")
-      .option("--threads <number>", "default: measured at load (BERTH_ASSISTANT_THREADS)")
+      .option(
+        "--context <tokens>",
+        "context length of one request (BERTH_ASSISTANT_CONTEXT); default: up to 8192",
+      )
+      .option(
+        "--parallel <number>",
+        "concurrent requests of each model (BERTH_ASSISTANT_PARALLEL); default: 8",
+      )
+      .option(
+        "--threads <number>",
+        "processor threads (BERTH_ASSISTANT_THREADS); default: measured at load",
+      )
       .option(
         "--queue <number>",
-        "requests that wait, for each model (BERTH_ASSISTANT_QUEUE); default: 64",
+        "waiting requests of each model (BERTH_ASSISTANT_QUEUE); default: 64",
       )
-      .option("--timeout <duration>", "of one request (BERTH_ASSISTANT_TIMEOUT); default: 1h")
+      .option(
+        "--timeout <duration>",
+        "maximum time of one request (BERTH_ASSISTANT_TIMEOUT); default: 1h",
+      )
       .option(
         "--log-format <json|pretty>",
-        "default: pretty at a terminal (BERTH_ASSISTANT_LOG_FORMAT)",
+        "format of the log (BERTH_ASSISTANT_LOG_FORMAT); default: pretty on a terminal",
       )
-      .option("--log-level <debug|info|warn|error>", "default: info (BERTH_ASSISTANT_LOG_LEVEL)"),
+      .option(
+        "--log-level <debug|info|warn|error>",
+        "level of the log (BERTH_ASSISTANT_LOG_LEVEL); default: info",
+      ),
     [
       ["berth assistant --model ./some-model.gguf", "serve one model"],
-      ["berth assistant --model chat=./a.gguf --alias gpt-4o=chat", "a model with two names"],
-      ["berth assistant --engine stub", "try clients out without a model"],
-      ["berth assistant --user", "the companion, beside a system instance"],
-      ["berth assistant install", "the companion, at each login and for whoever calls it"],
+      ["berth assistant --model chat=./a.gguf --alias gpt-4o=chat", "serve a model under two names"],
+      ["berth assistant --engine stub", "test clients without a model"],
+      ["berth assistant --user", "run the companion, next to a system instance"],
+      ["berth assistant install", "start the companion at each login and on demand"],
     ],
   ).action(async (flags: CompanionFlags) => {
     assertLocal(cli);
     if (flags.user !== true && (flags.upstream !== undefined || cli.globals.config !== undefined))
-      throw new UsageError("--upstream and --config are the companion's: add --user");
+      throw new UsageError("--upstream and --config are options of the companion: add --user");
     const { sendToParent } = await import("../../base/parent-message.ts");
     const isSupervised = flags.startedBy !== undefined;
-    // The system's outlives whoever started it, with its models; a companion is there with them, or not at all.
+    // A system instance keeps running, with its models, after its parent exits; a companion ends with its parent.
     const endsWithParent = isSupervised && flags.user === true;
     const shutdown = new AbortController();
     const beginShutdown = () => {
@@ -83,8 +98,8 @@ export function addAssistant(program: Command, cli: Cli): void {
       shutdown.abort();
       setTimeout(() => process.exit(cli.exitCode), CLOSE_MS_MAX).unref();
     };
-    // Also while it is still starting: it ends as soon as it is up.
-    // SIGTERM to a whole group arrives twice if another process passes it on as well; a second Ctrl-C ends at once.
+    // A signal during the start closes the daemon as soon as it has started. SIGTERM may arrive twice, for a
+    // process group and from a parent that forwards it; a second Ctrl-C exits at once.
     process.on("SIGTERM", beginShutdown);
     process.once("SIGINT", beginShutdown);
     if (endsWithParent) process.once("disconnect", beginShutdown);
@@ -118,14 +133,14 @@ function addInstall(assistant: Command, cli: Cli): void {
   addExamples(
     assistant
       .command("install")
-      .summary("have the companion started at each login, and by whoever calls it")
+      .summary("start the companion at each login, and on demand")
       .description(
-        "Writes a systemd user unit and services of the session bus, so that the companion is there whenever somebody calls one of its names. Takes the flags that `berth assistant --user` takes, and writes them down. To be run again after Berth was moved or updated.",
+        "Writes a systemd user unit and D-Bus service files, so that the companion starts at each login and when a program calls one of its names. Accepts the flags of `berth assistant --user`, and stores them in the unit. Run it again after Berth was moved or updated.",
       )
-      .option("--no-start", "write the files, and start nothing now"),
+      .option("--no-start", "write the files, but start nothing now"),
     [
-      ["berth assistant install", "with the models of the system instance"],
-      ["berth assistant install --engine llama --model ./some-model.gguf", "with one of its own"],
+      ["berth assistant install", "use the models of the system instance"],
+      ["berth assistant install --engine llama --model ./some-model.gguf", "use a model of its own"],
     ],
   ).action(async ({ start }: { start: boolean }) => {
     assertLocal(cli);
@@ -133,7 +148,7 @@ function addInstall(assistant: Command, cli: Cli): void {
     const { collectDaemonFlags } = await import("../companion/install/daemon-flags.ts");
     const { installCompanion } = await import("../companion/install/install-companion.ts");
     const flags = collectDaemonFlags(assistant, cli.globals, cli.io.workingDirectory);
-    // What it could not start with is not written down.
+    // Validate the flags first: a unit with flags that the daemon refuses would never start.
     loadCompanionConfig(createDaemonInput(cli, assistant.opts<CompanionFlags>()));
     await installCompanion(cli, { flags, shouldStart: start });
   });
@@ -143,11 +158,11 @@ function addUninstall(assistant: Command, cli: Cli): void {
   addExamples(
     assistant
       .command("uninstall")
-      .summary("take away what install has written, and end the companion")
+      .summary("stop the companion, and remove the files of install")
       .description(
-        "Ends the companion, and removes its unit and its services. What it keeps stays where it is: ledger, keys, memory, settings.",
+        "Stops the companion, and removes its unit and its service files. Its data stays: ledger, keys, memory and settings.",
       ),
-    [["berth assistant uninstall", "as if it had never been installed"]],
+    [["berth assistant uninstall", "stop and uninstall the companion"]],
   ).action(async () => {
     assertLocal(cli);
     const { uninstallCompanion } = await import("../companion/install/install-companion.ts");
@@ -157,7 +172,9 @@ function addUninstall(assistant: Command, cli: Cli): void {
 
 function assertLocal(cli: Cli): void {
   if (cli.globals.url !== undefined)
-    throw new UsageError("assistant starts a daemon here; --url names a server elsewhere");
+    throw new UsageError(
+      "assistant starts a daemon on this machine; --url names a server elsewhere",
+    );
 }
 
 function createDaemonInput(cli: Cli, flags: CompanionFlags) {
@@ -169,7 +186,7 @@ function createDaemonInput(cli: Cli, flags: CompanionFlags) {
   };
 }
 
-/** For a person at the terminal; that it does not work is no reason to end. */
+/** Prints the summary for a user at a terminal. A failure is only noted: the daemon keeps running. */
 async function printReadySummary(
   cli: Cli,
   ready: AssistantReady | CompanionReady,
@@ -184,7 +201,7 @@ async function printReadySummary(
       await printAssistantSummary(cli, ready, signal);
     }
   } catch (error) {
-    if (!signal.aborted) cli.note(`the summary is missing: ${getErrorMessage(error)}`);
+    if (!signal.aborted) cli.note(`could not print the summary: ${getErrorMessage(error)}`);
   }
 }
 
@@ -204,7 +221,7 @@ async function startDaemon(
   return runSystemInstance(loadAssistantConfig(input));
 }
 
-/** What was foreseen, in words for people; undefined for what the system says, which names paths. */
+/** Returns the message and hint of an expected error; undefined for an error of the system, which names paths. */
 function describeStartFailure(
   error: unknown,
 ): { message: string; hint: string | null } | undefined {

@@ -18,19 +18,19 @@ interface DiffOptions {
   readonly output?: OutputFormat;
 }
 
-/** Exit codes as diff(1) has them: 0 equal, 1 different, 2 trouble. */
+/** Adds the verb `diff`, whose exit codes are those of diff(1): 0 equal, 1 different, 2 trouble. */
 export function addDiff(program: Command, cli: Cli): void {
   addExamples(
     addFilenameOption(program.command("diff"))
-      .summary("compare files with what the server has")
+      .summary("compare files with the resources of the server")
       .description(
-        "Shows what `berth apply` would change, and what the server would do about it. Ends with 0 where there are no differences, 1 where there are some, 2 where something is wrong.",
+        "Shows what `berth apply` would change, and what the server would then do. Exits with 0 if there are no differences, 1 if there are some, 2 on an error.",
       )
-      .option("--force", "as if fields of spec files were taken over")
+      .option("--force", "compare as `berth apply --force` does")
       .addOption(outputOption()),
     [
-      ["berth diff -f hello.yaml", "one file"],
-      ["berth diff -f specs/ && echo same", "in a script"],
+      ["berth diff -f hello.yaml", "compare one file"],
+      ["berth diff -f specs/ && echo same", "compare a folder in a script"],
     ],
   ).action(async (files: string[], options: DiffOptions) => {
     const { readManifestFiles, requireManifests } = await import("../manifest-files.ts");

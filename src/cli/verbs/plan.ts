@@ -14,13 +14,13 @@ export function addPlan(program: Command, cli: Cli): void {
   addExamples(
     program
       .command("plan")
-      .summary("tell what the server would do about an app now, and why")
+      .summary("show the next operations of the server for an app, with their causes")
       .description(
-        "Tells each call that the next reconcile of an app would make to the container engine, with its cause.",
+        "Shows each call that the next reconcile of an app would make to the container engine, with its cause.",
       )
       .argument("<app>", "name of an app")
       .addOption(outputOption()),
-    [["berth plan hello", "what happens next with hello"]],
+    [["berth plan hello", "show the next operations for hello"]],
   ).action(async (word: string, options: { output?: OutputFormat }) => {
     const name = parseAppName(word);
     const plan = await (await cli.connect()).apps.plan(name);

@@ -24,12 +24,12 @@ export function addStatus(program: Command, cli: Cli): void {
   addExamples(
     program
       .command("status")
-      .summary("show how a server is, and what needs a person")
+      .summary("show the state of a server, and what needs attention")
       .description(
-        "Shows how the server, its engine, its assistant, the companion, its apps and models are, and what needs a person.",
+        "Shows the state of the server, its engine, ingress, assistant, companion, apps and models, and what needs attention.",
       )
       .addOption(outputOption()),
-    [["berth status", "the state of things"]],
+    [["berth status", "show the state of the server"]],
   ).action(async (flags: { output?: OutputFormat }) => {
     const client = await cli.connect();
     const { health, info, specs, apps, models } = await readServerFacts(client);
@@ -75,14 +75,14 @@ export function addStatus(program: Command, cli: Cli): void {
       ...models
         .filter(({ status }) => status === "failed")
         .map((model) => `model/${model.name} failed: ${model.error ?? model.message}`),
-      ...(invalid === 0 ? [] : ["files of the specs folder have problems: `berth specs`"]),
+      ...(invalid === 0 ? [] : ["files in the specs folder have problems: `berth specs`"]),
       ...(specs.pending_prune.length === 0
         ? []
-        : [`${specs.pending_prune.length} deletions wait: \`berth prune\``]),
+        : [`deletions to confirm: ${specs.pending_prune.length}, see \`berth prune\``]),
     ];
     if (issues.length > 0)
       await cli.print(
-        `\n${colours.bold("Needs a person:")}\n${issues.map((line) => `  ${line}`).join("\n")}`,
+        `\n${colours.bold("Needs attention:")}\n${issues.map((line) => `  ${line}`).join("\n")}`,
       );
   });
 }

@@ -13,10 +13,10 @@ export function addVersion(program: Command, cli: Cli): void {
   addExamples(
     program
       .command("version")
-      .summary("print the version of the command line and of the server")
-      .option("--client", "the command line alone")
+      .summary("print the versions of the command line and of the server")
+      .option("--client", "print only the version of the command line")
       .addOption(outputOption()),
-    [["berth version", "both versions"]],
+    [["berth version", "print both versions"]],
   ).action(async (flags: { client?: boolean; output?: OutputFormat }) => {
     const server = flags.client === true ? undefined : await findServerVersion(cli);
     const answer = { client: readPackageVersion(), server: server ?? null };
@@ -27,7 +27,7 @@ export function addVersion(program: Command, cli: Cli): void {
   });
 }
 
-/** Undefined where no server is found or none answers: asking for a version never fails. */
+/** Resolves to undefined if no server is found or none answers, so that the verb never fails. */
 async function findServerVersion(cli: Cli): Promise<string | undefined> {
   try {
     const health = await (await cli.connect()).health(AbortSignal.timeout(3000));

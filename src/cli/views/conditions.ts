@@ -15,7 +15,7 @@ export function formatConditionsSection(
   return formatSection("Conditions:", body, options);
 }
 
-/** The generation of a resource, and that which its controller has observed if they differ. */
+/** Formats the generation of a resource, with the observed one if they differ. */
 export function formatGeneration(generation: number, observed: number): string {
   return generation === observed
     ? String(generation)
@@ -36,10 +36,10 @@ function createConditionColumns({ colours, nowMs }: ViewOptions): Column<Conditi
   ];
 }
 
-/** Neither good nor bad: something is under way, or was not asked for. */
+/** Types that are neither good nor bad while False: the work is in progress, or was not requested. */
 const neutralWhenFalse: readonly string[] = ["Progressing", "Downloaded", "Loaded"];
 
-/** Stalled and Drifted are bad when True; the others are good then. */
+/** Stalled and Drifted are bad when True; all other types are good when True. */
 function getConditionColour(
   row: ConditionView,
   colours: ViewOptions["colours"],

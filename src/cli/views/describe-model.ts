@@ -8,7 +8,7 @@ import { formatConditionsSection, formatGeneration } from "./conditions.ts";
 import { formatEventsSection } from "./events.ts";
 import { formatModelStatus, formatParameterCount } from "./models.ts";
 
-/** All about a model; `assistantUrl` is where its clients reach it. */
+/** Formats the details of a model; clients reach it at `assistantUrl`. */
 export function describeModel(
   model: ModelDetails,
   assistantUrl: string,
@@ -32,7 +32,7 @@ export function describeModel(
     : [`  berth models start ${model.name}`];
   return [
     ...parts,
-    [colours.bold(model.running ? "Talk to it:" : "Start it:"), ...lines].join("\n"),
+    [colours.bold(model.running ? "Use it:" : "Start it:"), ...lines].join("\n"),
   ].join("\n\n");
 }
 
@@ -71,7 +71,7 @@ function formatSummary(model: ModelDetails, options: ViewOptions): string {
     ["Labels", Object.entries(model.labels).map(([key, value]) => `${key}=${value}`)],
     ["Created", model.created_at === null ? undefined : formatTime(model.created_at, nowMs)],
     ["In memory since", model.loaded_at === null ? undefined : formatTime(model.loaded_at, nowMs)],
-    ["Next try", model.next_retry_at === null ? undefined : formatTime(model.next_retry_at, nowMs)],
+    ["Next attempt", model.next_retry_at === null ? undefined : formatTime(model.next_retry_at, nowMs)],
   ]);
 }
 
@@ -102,9 +102,9 @@ function memoryTexts({ memory }: ModelDetails): string[] {
     wanted === null
       ? []
       : [
-          `it likes to have ${formatBytes(wanted)}${least === null ? "" : `, and needs ${formatBytes(least)}`}`,
+          `${formatBytes(wanted)} preferred${least === null ? "" : `, ${formatBytes(least)} at least`}`,
         ];
-  return [...(loaded === null ? [] : [`${formatBytes(loaded)} taken now`]), ...needs];
+  return [...(loaded === null ? [] : [`${formatBytes(loaded)} in use`]), ...needs];
 }
 
 function filesText(files: readonly ModelFileView[]): string {
@@ -112,7 +112,7 @@ function filesText(files: readonly ModelFileView[]): string {
   return files
     .flatMap(({ name, size_bytes: size, sha256 }) => [
       size === null ? name : `${name}  ${formatBytes(size)}`,
-      // A digest that is cut is of no use: it has a line of its own.
+      // The digest has a line of its own, because a truncated one is useless.
       ...(sha256 === null ? [] : [`  sha256 ${sha256}`]),
     ])
     .join("\n");
@@ -125,13 +125,13 @@ function ownersText({ owners }: ModelDetails): string {
     const field = pointer.replace(/^\//, "").replaceAll("/", ".").replaceAll("~1", "/");
     byManager.set(manager, [...(byManager.get(manager) ?? []), field]);
   }
-  if (byManager.size === 0) return "nobody";
+  if (byManager.size === 0) return "none";
   return formatFields(
     [...byManager].map(([manager, names]) => [manager, names.join(", ")] as const),
   );
 }
 
-/** What to type and to set, so that somebody talks to it. */
+/** Returns commands and client settings that use the model. */
 export function createUsageLines(
   { name, kind }: Pick<ModelDetails, "name" | "kind">,
   url: string,

@@ -52,7 +52,7 @@ function describeTemplate(
               header: "VALUE",
               value: (row) => {
                 if (row.default !== undefined) return formatShortValue(row.default);
-                if (row.generated) return "made at random";
+                if (row.generated) return "random";
                 return row.required ? "required" : "";
               },
             },
@@ -70,10 +70,10 @@ function describeTemplate(
       ["Website", item.website ?? undefined],
       ["Image", item.image],
       ["Port", item.port === null ? undefined : String(item.port)],
-      ["Also makes", item.companions.map((suffix) => `NAME-${suffix}`)],
+      ["Also creates", item.companions.map((suffix) => `NAME-${suffix}`)],
     ]),
     formatSection("Parameters:", parameters, options),
-    formatSection("Make an app of it:", formatCreateCommand(item), options),
+    formatSection("Create an app from it:", formatCreateCommand(item), options),
     ...(events.length === 0 ? [] : [formatEventsSection(events, options)]),
   ].join("\n\n");
 }

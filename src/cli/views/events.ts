@@ -5,7 +5,7 @@ import { formatSection, getInnerWidth, type ViewOptions } from "../output/format
 import { type Column, formatTable } from "../output/table.ts";
 import { formatReference } from "../resource-references.ts";
 
-/** Columns of an event; `of` adds what it is about. */
+/** Returns the columns of events; `hasObject` adds the resource. */
 export function createEventColumns(
   colours: Colors,
   nowMs: number,

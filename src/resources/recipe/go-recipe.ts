@@ -10,10 +10,10 @@ import type { SourceReader } from "./source-reader.ts";
 import { undecidedSourceError } from "./undecided-source.ts";
 
 const PORT = 8080;
-/** For modules that ask for less: a newer Go builds what an older one did, as its promise says. */
+/** The oldest Go version to use: newer versions can build modules for older ones. */
 const OLDEST_VERSION: readonly [number, number] = [1, 24];
 
-/** Go modules. Throws `invalid_request` where it is not clear which program is meant. */
+/** The recipe for Go modules. Throws `invalid_request` if the program to build is ambiguous. */
 export async function createGoDockerfile(
   reader: SourceReader,
   options: RecipeOptions,
@@ -23,7 +23,7 @@ export async function createGoDockerfile(
   const main = await findMainPackage(reader, module);
   const version = chooseGoVersion(module);
   const sums = (await reader.read("go.sum")) ?? "";
-  // The one C library that many small services have; everything else builds without a C compiler.
+  // Many small services use this C library; most others build without a C compiler.
   const needsC = /^github\.com\/mattn\/go-sqlite3 /m.test(sums);
   const isVendored = reader.has("vendor/modules.txt");
   const what = `Go ${version}`;
@@ -46,7 +46,7 @@ export async function createGoDockerfile(
       options.baseImage === undefined &&
       `COPY --from=build ${certificates} ${certificates}`,
     "COPY --from=build /out/app /usr/local/bin/app",
-    // Templates and pages that the program reads beside itself.
+    // Templates and pages that the program reads from its working directory.
     `COPY --chown=${USER} . /app`,
     "WORKDIR /app",
     `ENV PORT=${PORT}`,
@@ -70,7 +70,7 @@ function chooseGoVersion(module: string): string {
   return `${major}.${minor}`;
 }
 
-/** The package to build, as `go build` takes it: the module's own, or the one program under cmd/. */
+/** Finds the argument of `go build`: the main package of the module, or the program in cmd/. */
 async function findMainPackage(reader: SourceReader, module: string): Promise<string> {
   if (await hasMainPackage(reader, "")) return ".";
   const commands: string[] = [];
@@ -84,12 +84,12 @@ async function findMainPackage(reader: SourceReader, module: string): Promise<st
   if (own !== undefined) return `./cmd/${own}`;
   throw first === undefined
     ? undecidedSourceError(
-        "there is no package main, neither in the source nor below cmd/",
+        "there is no package main, neither in the source nor in cmd/",
         "add one",
       )
     : undecidedSourceError(
-        `several programs are below cmd/ (${commands.join(", ")}), and none has the module's name`,
-        "name the one to run as the module is named",
+        `cmd/ contains several programs (${commands.join(", ")}), and none has the module's name`,
+        "give the program to run the name of the module",
       );
 }
 

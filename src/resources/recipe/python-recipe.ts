@@ -12,7 +12,7 @@ import { undecidedSourceError } from "./undecided-source.ts";
 
 const PORT = 8000;
 
-/** Python 3 with pip, uv or Poetry. Throws `invalid_request` where nothing says how the app is started. */
+/** The recipe for Python 3 with pip, uv or Poetry. Throws `invalid_request` if no start command can be derived. */
 export async function createPythonDockerfile(
   reader: SourceReader,
   options: RecipeOptions,
@@ -45,7 +45,7 @@ export async function createPythonDockerfile(
   return { description: what, decidingFiles: project.decidingFiles, port: PORT, text };
 }
 
-/** Everything into /venv, which is copied: compilers and managers stay behind. */
+/** Installs everything into /venv. Only /venv is copied to the final image, without compilers and managers. */
 function createInstallLines(project: PythonProject, server: string | undefined): readonly string[] {
   const manifests = `COPY ${project.manifests.join(" ")} ./`;
   const begin = ["WORKDIR /app", "RUN python -m venv /venv"];
@@ -69,7 +69,7 @@ function createInstallLines(project: PythonProject, server: string | undefined):
   return [
     ...begin,
     "RUN pip install --no-cache-dir poetry",
-    // Poetry installs into an environment that is active.
+    // Poetry installs into the active environment.
     "ENV VIRTUAL_ENV=/venv PATH=/venv/bin:$PATH",
     manifests,
     "RUN poetry install --no-interaction --only main --no-root",

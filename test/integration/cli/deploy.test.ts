@@ -185,18 +185,18 @@ describe("berth deploy", () => {
   });
 
   it.each<[string, string[], string]>([
-    ["a port that nobody knows", ["deploy", "empty"], "has nothing in it to build"],
+    ["a port that nobody knows", ["deploy", "empty"], "contains no files to build"],
     ["an app of that name that is not of the folder", ["deploy", "web"], "--name OTHER"],
     ["no EXPOSE", ["deploy", "bare"], "Dockerfile has no EXPOSE line"],
     ["a folder that is not there", ["deploy", "nope"], "no folder nope, and no app of that name"],
     ["a path that is not there", ["deploy", "./nope"], "there is no folder ./nope"],
     ["a file", ["deploy", "plain/a"], "plain/a is a file, not a folder"],
     ["two sources", ["deploy", "x", "--image", "a", "--git", "b"], "exclude each other"],
-    ["--ref alone", ["deploy", ".", "--ref", "x"], "--ref goes with --git only"],
+    ["--ref alone", ["deploy", ".", "--ref", "x"], "--ref needs --git"],
     ["--image without an app", ["deploy", "--image", "a"], "needs the name of an app"],
-    ["a port of an image", ["deploy", "x", "--image", "a", "--port", "1"], "--port does not go"],
+    ["a port of an image", ["deploy", "x", "--image", "a", "--port", "1"], "--port cannot be combined with --image"],
     ["a new app of git", ["deploy", "--git", "https://x/y/Z.git"], 'app "z" is new, and its port'],
-    ["an app of an image", ["deploy", "other"], 'app "other" is made of an image'],
+    ["an app of an image", ["deploy", "other"], 'app "other" runs an image'],
   ])("is used wrongly with %s", async (_what, words, message) => {
     putApp(api.store, "web");
     putApp(api.store, "other");
@@ -220,14 +220,14 @@ describe("berth deploy", () => {
     expect({ code, errors: code === 0 ? "" : errors }).toEqual({ code: 0, errors: "" });
     expect(api.store.get("App", "shop")?.spec.port).toBe(port);
     if (!flags.includes("--port"))
-      expect(errors).toContain(`on port ${port}; --port names another`);
+      expect(errors).toContain(`on port ${port}; --port sets another`);
   });
 
   it("uploads nothing of what it does not see how to build", async () => {
     files({ "shop/readme.txt": "hello" });
     const { code, errors } = await run("deploy", "shop");
     expect(code).toBe(1);
-    expect(errors).toContain("does not see how to build this source");
+    expect(errors).toContain("cannot detect how to build this source");
     expect(api.builds.archives.size).toBe(0);
   });
 
@@ -237,7 +237,7 @@ describe("berth deploy", () => {
     const refused = await run("deploy", "shop");
     expect(refused.code).toBe(2);
     expect(refused.errors).toContain('app "shop" runs the image bb:1, and is not built');
-    expect(refused.errors).toContain("with `--name shop` the folder takes the image's place");
+    expect(refused.errors).toContain("`--name shop` replaces the image by the folder");
     expect((await run("deploy", "shop", "--name", "shop", "--no-wait")).code).toBe(0);
     // It is built of a folder now.
     expect((await run("deploy", "shop", "--no-wait")).code).toBe(0);
@@ -262,7 +262,7 @@ describe("berth deploy", () => {
       },
     });
     expect({ code, output, isLeft }).toEqual({ code: 130, output: "", isLeft: true });
-    expect(errors).toContain("the deploy goes on: `berth builds shop -f` follows it");
+    expect(errors).toContain("the deploy continues: `berth builds shop -f` follows it");
     expect(api.store.get("App", "shop")?.spec.source).toBeDefined();
   });
 

@@ -381,7 +381,7 @@ describe("what was done before a deletion is taken back after it", () => {
     await world.undo("delete_app", { name: "web" }, deleted);
     const { undo_id } = made;
     expect(await world.callExpectingError("restore_app", { name: "web", undo_id })).toContain(
-      "another one",
+      "was replaced by another app",
     );
     expect(specOf("web")).toEqual({ image: "web:1", port: 80 });
   });
@@ -399,7 +399,7 @@ describe("restore_app restores nothing but what its calls found", () => {
     );
     expect(
       await world.callExpectingError("restore_app", { name: "web", undo_id: "0".repeat(32) }),
-    ).toContain("not known any more");
+    ).toContain("no undo record");
     const { port } = new URL(world.target.url);
     world.target = { ...world.target, url: `http://localhost:${port}` };
     expect(await world.callExpectingError("restore_app", { name: "web", undo_id })).toContain(
@@ -415,7 +415,7 @@ describe("restore_app restores nothing but what its calls found", () => {
     await given("web", { image: "web:1", port: 81 });
     for (const { undo_id } of [made, changed, deleted])
       expect(await world.callExpectingError("restore_app", { name: "web", undo_id })).toContain(
-        "another one by now",
+        "was replaced by another app",
       );
     expect(specOf("web")).toEqual({ image: "web:1", port: 81 });
   });
@@ -436,10 +436,10 @@ describe("restore_app restores nothing but what its calls found", () => {
 describe("what is refused changes nothing", () => {
   const refused = [
     ["deploy_app", { name: "new" }, "give image, git or template"],
-    ["deploy_app", { name: "web", image: "a", git: { url: "https://a" } }, "give one of"],
-    ["deploy_app", { name: "web", template: "site" }, "is there already"],
-    ["deploy_app", { name: "web", image: "web:2", port: 81 }, "leave out port"],
-    ["deploy_app", { name: "new", template: "site", env: { A: "b" } }, "leave out env"],
+    ["deploy_app", { name: "web", image: "a", git: { url: "https://a" } }, "give only one of"],
+    ["deploy_app", { name: "web", template: "site" }, "already exists"],
+    ["deploy_app", { name: "web", image: "web:2", port: 81 }, "omit port"],
+    ["deploy_app", { name: "new", template: "site", env: { A: "b" } }, "omit env"],
     ["deploy_app", { name: "new", template: "sites" }, 'Did you mean \\"site\\"'],
     ["deploy_app", { name: "Web!", image: "a" }, "must match pattern"],
     ["deploy_app", { name: "web", volumes: [] }, 'additional properties: \\"volumes\\"'],

@@ -414,10 +414,10 @@ describe("undo", () => {
       code: 4,
       output: "",
       errors:
-        "error: call 18, org.example.Notes add_note, could not be undone, 2 times by now (tool_error): the note is gone\ntry:   the same again; `berth undo --skip 18` leaves it as it is\n",
+        "error: call 18, org.example.Notes add_note, could not be undone, after 2 attempts (tool_error): the note is gone\ntry:   `berth undo` again, or `berth undo --skip 18` to never undo it\n",
     });
     expect((await run(["undo", "--skip", "18"])).output).toBe(
-      "call 18, org.example.Notes add_note, stays as it is; 1 more can be undone\n",
+      "skipped: call 18, org.example.Notes add_note; 1 more can be undone\n",
     );
     expect(JSON.parse((await run(["undo", "--json"])).output)).toMatchObject({ status: "undone" });
     expect(await run(["undo"])).toEqual({

@@ -52,7 +52,7 @@ it("writes one file for each service, and replaces none without --force", async 
   expect(output).toContain("specs/media/jellyfin.yaml written");
   const text = readFileSync(join(folder, "specs/media/jellyfin.yaml"), "utf8");
   expect(text).toMatch(
-    /^# Made by berth import from jellyfin\.yaml, service jellyfin\.\n# Not carried over:\n/,
+    /^# Created by berth import from jellyfin\.yaml, service jellyfin\.\n# Not converted:\n/,
   );
   expect(text).toContain("#   jellyfin.yaml:27 services.jellyfin.devices: an App has no devices");
   expect(parseManifests(text).errors).toEqual([]);

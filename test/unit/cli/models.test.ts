@@ -219,7 +219,7 @@ describe("pull", () => {
     putModel(api.store, "small", { source: repository, quantization: "Q4_0", running: true });
     const other = await run("models pull org/other --name small --no-wait");
     expect(other.code).toBe(2);
-    expect(other.errors).toContain('there is a model "small" already, with the source org/small');
+    expect(other.errors).toContain('model "small" already exists, with the source org/small');
     expect(other.errors).toContain("--name NAME");
     await done("models pull small --revision v2 --no-wait");
     expect(api.store.get("Model", "small")?.spec).toEqual({
@@ -267,7 +267,7 @@ describe("pull", () => {
     downloading("small");
     await person.waitForText("25 %");
     person.interrupt();
-    await person.waitForText("the server goes on with it");
+    await person.waitForText("the server continues");
     expect(await person.ended).toBe(130);
     expect(api.store.get("Model", "small")?.metadata.deletionTimestamp).toBeNull();
     const late = await run("models pull small --timeout 400ms");
@@ -350,7 +350,7 @@ describe("start and stop", () => {
     runs("large");
     expect(await done("models stop small")).toBe("model/small stops\n");
     expect(api.store.get("Model", "small")?.spec.running).toBe(false);
-    expect(await done("models stop small")).toBe("model/small is stopped already\n");
+    expect(await done("models stop small")).toBe("model/small is already stopped\n");
     expect(await done("models stop --dry-run")).toBe('model/large: would stop model "large"\n');
     expect(await done("models stop")).toBe("model/large stops\n");
     expect((await run("models stop")).errors).toBe("no model runs\n");
@@ -392,7 +392,7 @@ describe("rm", () => {
   it("of a file of the machine promises nothing but to forget it", async () => {
     putModel(api.store, "local", { source: "/srv/models/local.gguf" });
     expect(await done("models rm local -y")).toBe(
-      "model/local is being removed; the file stays where it is\n",
+      "model/local is being removed; its file stays\n",
     );
   });
 
@@ -445,13 +445,13 @@ describe("show", () => {
       /^Commit: +c0ffee$/m,
       /^Model: +llama, 1M parameters, Q4_K_M, chat$/m,
       /^Context: +8192 tokens of 32768$/m,
-      /^Memory: +7.8 KiB taken now\n +it likes to have 8.8 KiB, and needs 4.9 KiB$/m,
+      /^Memory: +7.8 KiB in use\n +8.8 KiB preferred, 4.9 KiB at least$/m,
       /^Requests at once: +4$/m,
       new RegExp(`small-q4_k_m.gguf  3.9 KiB\n +sha256 ${"ab".repeat(32)}\n`),
       /Loaded +True/,
       /file:m\.yaml: +spec\.source, spec\.running/,
       /Normal +Loaded +answers/,
-      /Talk to it:\n {2}berth chat small\n/,
+      /Use it:\n {2}berth chat small\n/,
     ])
       expect(text).toMatch(wanted);
     expect(await done("describe model small")).toBe(text);

@@ -256,10 +256,10 @@ describe("what changes an app", () => {
     expect(await done("start hello")).toBe("app/hello runs already\n");
     expect(await done("stop app/hello")).toBe("app/hello stops\n");
     expect(api.store.get("App", "hello")?.spec.running).toBe(false);
-    expect(await done("stop hello")).toBe("app/hello is stopped already\n");
+    expect(await done("stop hello")).toBe("app/hello is already stopped\n");
     expect(await done("start hello -o name")).toBe("app/hello\n");
     expect(await done("deploy hello --image bb:2")).toBe("app/hello deploys bb:2\n");
-    expect(await done("deploy hello --image bb:2")).toBe("app/hello has that image already\n");
+    expect(await done("deploy hello --image bb:2")).toBe("app/hello already has that image\n");
     expect(await done("restart hello")).toBe("app/hello restarts\n");
     expect(JSON.parse(await done("retry hello -o json"))).toMatchObject({ name: "hello" });
   });
@@ -520,7 +520,7 @@ describe("what tells about things", () => {
   it("makes tokens that work, prints them alone, and ends them", async () => {
     const { output, errors } = await run("token create ci --scope read --expires-in 1h");
     expect(output).toMatch(/^\S+\n$/);
-    expect(errors).toContain("shown this once");
+    expect(errors).toContain("shown only this once");
     const environment = { BERTH_TOKEN: output.trim() };
     expect((await run("get apps", { environment })).code).toBe(0);
     const refused = await run("create a --image bb:1", { environment });

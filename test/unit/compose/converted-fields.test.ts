@@ -244,12 +244,12 @@ test("a prefix renames every app, and the hosts in variables are reported", () =
     expect.objectContaining({
       level: "lost",
       line: 10,
-      message: 'WORDPRESS_DB_HOST names the host "db", which is called "blog-db" now',
+      message: 'WORDPRESS_DB_HOST names the host "db", whose name is now "blog-db"',
     }),
   );
 });
 
-test("services whose names come to the same label get different names", () => {
+test("services whose names give the same label get different app names", () => {
   const services = { my_app: {}, "my.app": {}, "my-app": {} };
   const withImages = Object.fromEntries(
     Object.keys(services).map((name) => [name, { image: "a:1" }]),
@@ -306,15 +306,18 @@ test.each([
 });
 
 test.each([
-  ["ports: ['99999:80']", "is left out: it is not a port from 1 to 65535"],
-  ["ports: ['1-3:80-81']", "is left out: it has ranges of different lengths"],
-  ['command: "sh -c \'x"', "has a quotation mark or a backslash that nothing follows"],
-  ["mem_limit: lots", '"lots" is no limit that an App can have; at least 6m'],
-  ["user: [a]", "is left out: a single value was expected here"],
-  ["depends_on: [gone]", '"gone" is not part of this import, so nothing waits for it'],
-  ["entrypoint: []", "an empty entrypoint takes the image's own away, which an App cannot"],
-  ["volumes: ['C:\\x:/data']", '"C:\\x" is not a folder that can be named here'],
-  ["environment: { 'A B': 1 }", '"A B" is not the name of a variable that an App can have'],
+  ["ports: ['99999:80']", "is omitted: it is not a port from 1 to 65535"],
+  ["ports: ['1-3:80-81']", "is omitted: it has ranges of different lengths"],
+  ['command: "sh -c \'x"', "has an unclosed quotation mark, or a backslash at its end"],
+  ["mem_limit: lots", '"lots" is not a valid memory limit: the minimum is 6m'],
+  ["user: [a]", "is omitted: a single value was expected here"],
+  [
+    "depends_on: [gone]",
+    '"gone" is not part of this import, so the app does not wait for it',
+  ],
+  ["entrypoint: []", "an empty entrypoint would remove that of the image, which an App cannot do"],
+  ["volumes: ['C:\\x:/data']", '"C:\\x" cannot be resolved to a folder'],
+  ["environment: { 'A B': 1 }", '"A B" is not a valid name for a variable of an App'],
 ])("%s is reported", (body, message) => {
   expect(app(body).result.findings).toContainEqual(expect.objectContaining({ line: 4, message }));
 });

@@ -32,7 +32,7 @@ test.each([
   ["costs 5$", 'a "$" begins no variable here'],
   ["${A", 'a "$" begins no variable here'],
   ["${}", "${...} holds no name"],
-  ["${A!}", "${A...} is not written as Compose has it"],
+  ["${A!}", "${A...} is not valid in Compose"],
   [`${"${B:-".repeat(30)}${"}".repeat(30)}`, "nested too deeply"],
 ])("%s fails", (text, message) => {
   expect(interpolate(text, variables).failure).toContain(message);
@@ -195,14 +195,14 @@ describe("files that cannot be read as they are", () => {
     ["a: b: c", /^compose.yaml:1 not valid YAML/],
     ["", /^compose.yaml:1 the file is empty/],
     ["- a", /^compose.yaml:1 a Compose file is a mapping/],
-    ["services: {}", /no service is declared here/],
+    ["services: {}", /the project declares no service/],
     ["services:\n  a: { image: x, image: y }", /^compose.yaml:2 the key "image" is there twice/],
     ["services:\n  a: *nowhere", /^compose.yaml:2 there is no anchor &nowhere/],
     ["services:\n  a: !secret x", /^compose.yaml:2 the tag !secret is not one of Compose/],
     ["services:\n  a: text", /^compose.yaml:2 has to be a mapping/],
     [
       "services:\n  a: { ports: ['80'] }",
-      /^compose.yaml:2 has neither an image nor something to build/,
+      /^compose.yaml:2 has neither an image nor a build/,
     ],
     ["services:\n  a: { image: UPPER/x }", /^compose.yaml:2 the image "UPPER\/x"/],
     [
@@ -217,8 +217,8 @@ describe("files that cannot be read as they are", () => {
       "include: [other.yaml]\nservices: {}",
       /^compose.yaml:1 cannot read other.yaml: there is no such/,
     ],
-    ["include: [compose.yaml]\nservices: {}", /^compose.yaml:1 include goes in a circle/],
-    ["include: ['oci://x/y']", /^compose.yaml:1 files of other machines are not included/],
+    ["include: [compose.yaml]\nservices: {}", /^compose.yaml:1 the files include each other in a circle/],
+    ["include: ['oci://x/y']", /^compose.yaml:1 remote files are not included/],
   ])("%j", (text, message) => {
     expect(failures({ "compose.yaml": text })[0] ?? "").toMatch(message);
   });
@@ -241,7 +241,7 @@ describe("files that cannot be read as they are", () => {
         `include: [${at + 1}.yaml]\n`,
       ]),
     );
-    expect(failures(many).join("\n")).toContain("include is more than 10 files deep");
+    expect(failures(many).join("\n")).toContain("includes are nested more than 10 files deep");
   });
 
   test("one bad service does not take the others along", () => {

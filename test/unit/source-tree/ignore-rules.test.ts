@@ -11,7 +11,7 @@ function isIgnored(text: string | readonly string[], path: string): boolean {
   const parts = path.split("/");
   let answer = rules.check(parts[0] ?? "", undefined);
   for (let depth = 2; depth <= parts.length; depth += 1)
-    answer = rules.check(parts.slice(0, depth).join("/"), answer.met);
+    answer = rules.check(parts.slice(0, depth).join("/"), answer.matches);
   return answer.isIgnored;
 }
 

@@ -55,9 +55,9 @@ test("serves the tools until it is interrupted, and leaves no socket behind", as
   interrupt?.();
   expect(await ended).toMatchObject({ code: 0, output: "" });
   expect(existsSync(socketOf())).toBe(false);
-  expect((await serve(["--forget-token"])).output).toContain("a new token is made");
+  expect((await serve(["--forget-token"])).output).toContain("the next call creates a new one");
   expect(existsSync(kept)).toBe(false);
-  expect((await serve(["--forget-token"])).output).toContain("no token to forget");
+  expect((await serve(["--forget-token"])).output).toContain("no token to delete");
 });
 
 test("ends with whoever started it", async () => {

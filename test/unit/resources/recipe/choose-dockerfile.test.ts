@@ -411,7 +411,7 @@ CMD ["/bin/sh", "-c", "exec gunicorn --bind 0.0.0.0:$PORT app:app"]
     );
     await expect(
       chooseDockerfile(createMemorySource({ "requirements.txt": "" }), {}),
-    ).rejects.toThrow("nothing says how the app is started");
+    ).rejects.toThrow("no start command can be derived");
     await expect(
       chooseDockerfile(createMemorySource({ "pyproject.toml": "[a" }), {}),
     ).rejects.toThrow("pyproject.toml cannot be read");
@@ -494,7 +494,7 @@ describe("Go", () => {
   test("with several programs or none, it says what to do", async () => {
     await expect(
       ofGo({ "cmd/x/main.go": "package main", "cmd/y/main.go": "package main" }),
-    ).rejects.toThrow("several programs are below cmd/ (x, y)");
+    ).rejects.toThrow("cmd/ contains several programs (x, y)");
     await expect(ofGo({ "a.go": "package a", "a_test.go": "package main" })).rejects.toThrow(
       "there is no package main",
     );
