@@ -17,7 +17,10 @@ export function overview(program: Command, colours: Colors): string {
   const steps = [
     ["berth up", "start a server on this machine, in the foreground"],
     ["berth get apps", "list the apps"],
-    ["berth apply -f hello.yaml", "create an app from a file, or save the file in the specs folder"],
+    [
+      "berth apply -f hello.yaml",
+      "create an app from a file, or save the file in the specs folder",
+    ],
     ["berth help VERB", "show the options and examples of a verb"],
   ] as const;
   const stepWidth = Math.max(...steps.map(([line]) => line.length));

@@ -79,10 +79,7 @@ export function writeRoutes(conversion: ServiceConversion, hints: HttpHints): vo
     }
     const path = prefix[0].replace(/\/+$/, "");
     if (path !== "" && !/^\/[^\s?#*%\\]+$/.test(path)) {
-      conversion.addLoss(
-        prefix[1],
-        `"${prefix[0]}" is not a valid path prefix for an app`,
-      );
+      conversion.addLoss(prefix[1], `"${prefix[0]}" is not a valid path prefix for an app`);
     } else if (path !== "") {
       ingress.pathPrefix = path;
       if (hints.stripPrefix === true) ingress.stripPrefix = true;

@@ -145,7 +145,10 @@ function reportUnhandled(conversion: ServiceConversion, findings: FindingList): 
       if (isNull(node)) continue;
       const isWhole = node === entry.value;
       if (entry.key.startsWith("x-")) {
-        conversion.addNote(entry, "is omitted: it is an extension field, which Compose ignores, too");
+        conversion.addNote(
+          entry,
+          "is omitted: it is an extension field, which Compose ignores, too",
+        );
       } else if (isWhole) {
         conversion.addLoss(
           entry,

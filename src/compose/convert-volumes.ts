@@ -92,11 +92,7 @@ function convertBindMount(
 ): void {
   const hostPath = source === "" ? undefined : resolveHostPath(conversion, item, source);
   if (hostPath === undefined || hostPath.split("/").includes("..")) {
-    conversion.addLoss(
-      item,
-      `"${source}" cannot be resolved to a folder`,
-      "set hostPath yourself",
-    );
+    conversion.addLoss(item, `"${source}" cannot be resolved to a folder`, "set hostPath yourself");
     return;
   }
   addVolume(conversion, mount, { hostPath });

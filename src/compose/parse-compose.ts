@@ -115,7 +115,8 @@ export function parseComposeText(text: string, source: ComposeSource): ParsedCom
 
   const root = read(document.contents, "", 0);
   if (nodes > NODES_MAX) problem(0, "the file is too large after its aliases are expanded");
-  else if (root.kind !== "map") problem(0, "a Compose file must be a mapping with the key services");
+  else if (root.kind !== "map")
+    problem(0, "a Compose file must be a mapping with the key services");
   return { root: root.kind === "map" && problems.length === 0 ? root : undefined, problems };
 }
 

@@ -15,7 +15,10 @@ const lostKeys: Readonly<Record<string, Explanation>> = {
   gpus: ["an App has no GPU"],
   runtime: ["an App uses the default runtime of the engine"],
   sysctls: ["an App has no kernel settings of its own", "set them on the machine"],
-  ulimits: ["an App has the default limits of the engine", "set them in the engine's configuration"],
+  ulimits: [
+    "an App has the default limits of the engine",
+    "set them in the engine's configuration",
+  ],
   shm_size: ["/dev/shm has 64 MB"],
   read_only: ["the container can write to its own file system"],
   group_add: ["a process has the groups that its image declares", "user: UID:GID sets one group"],

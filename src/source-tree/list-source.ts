@@ -153,9 +153,13 @@ class SourceWalker {
     if (state.isSymbolicLink()) {
       const target = await this.#orUnreadable(path, readlink(join(this.#dir, path)));
       if (this.#options.outsideLinks === "refuse" && leadsOutside(path, target))
-        throw new BerthError("invalid_request", `the target of the link ${path} is outside the folder`, {
-          hint: "replace the link by its target, or add it to .dockerignore",
-        });
+        throw new BerthError(
+          "invalid_request",
+          `the target of the link ${path} is outside the folder`,
+          {
+            hint: "replace the link by its target, or add it to .dockerignore",
+          },
+        );
       this.#add({ path, type: "symlink", mode: 0o777, size: 0, target });
     } else if (state.isFile()) {
       this.bytes += state.size;

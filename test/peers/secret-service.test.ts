@@ -21,7 +21,7 @@ const locked = (words: string) => ({
   message: expect.stringContaining(words),
 });
 
-/** `secretsCommand`: what the bus starts when somebody asks for the keyring. */
+/** `secretsCommand`: the program that the bus starts when a client calls the keyring. */
 async function desktop(secretsCommand?: (home: string) => string) {
   const home = Keyring.home();
   const exec = secretsCommand?.(home);
@@ -36,7 +36,7 @@ async function desktop(secretsCommand?: (home: string) => string) {
   return { bus, keyring, sessionBus, world: new VaultHarness({ sessionBus }) };
 }
 
-/** Every byte that travels on the bus. */
+/** Records every byte on the bus. */
 async function watched(bus: TestSessionBus) {
   const child: ChildProcess = spawn("dbus-monitor", ["--binary", "--address", bus.address], {
     stdio: ["ignore", "pipe", "inherit"],
@@ -50,7 +50,7 @@ async function watched(bus: TestSessionBus) {
   child.stdout?.on("data", (chunk: Buffer) => chunks.push(chunk));
   const capture = {
     bytes: () => Buffer.concat(chunks),
-    /** All that travelled until now. */
+    /** All bytes so far. */
     until: async (mark: string) => {
       const name = `mark.${mark}`;
       const daemon = "org.freedesktop.DBus";
@@ -59,7 +59,7 @@ async function watched(bus: TestSessionBus) {
       return capture.bytes();
     },
   };
-  // It sees nothing before it is one: what it is asked for is asked until it does.
+  // The monitor starts asynchronously: repeat a call until the monitor records it.
   await vi.waitFor(async () => {
     await bus.gdbusCall("org.freedesktop.DBus", "/", "org.freedesktop.DBus.GetId");
     expect(capture.bytes().includes("GetId")).toBe(true);
@@ -67,13 +67,13 @@ async function watched(bus: TestSessionBus) {
   return capture;
 }
 
-/** As it stands in a message's header. */
+/** The form in the header of a message. */
 function member(name: string): Buffer {
   return Buffer.from(`\x03\x01s\0${String.fromCharCode(name.length)}\0\0\0${name}\0`, "latin1");
 }
 
 describe("a key in the desktop's keyring", () => {
-  test("is made there by the first credential, and whoever watches the bus sees neither", async () => {
+  test("is created by the first credential, and neither is visible on the bus", async () => {
     const { bus, keyring, world } = await desktop();
     await keyring.start({ isUnlocked: true });
     const capture = await watched(bus);
@@ -94,12 +94,12 @@ describe("a key in the desktop's keyring", () => {
       expect(seen.includes(secret)).toBe(false);
       expect(findFilesWith(world.dir, secret)).toEqual([]);
     }
-    // Read in plain, it would have been seen.
+    // An unencrypted transfer would be visible.
     expect((await capture.until("after")).includes(text)).toBe(true);
     expect(existsSync(join(world.dir, "vault-key"))).toBe(false);
   });
 
-  test("is waited for while the keyring is locked or gone, without a prompt and without a restart", async () => {
+  test("is awaited while the keyring is locked or missing, without a prompt and without a restart", async () => {
     const { bus, keyring, world } = await desktop();
     await keyring.start({ isUnlocked: true });
     await (await world.start()).put(openrouter, key);
@@ -126,12 +126,12 @@ describe("a key in the desktop's keyring", () => {
     expect(await world.vault.get(openrouter)).toEqual(key);
     expect(world.vault.protection()).toEqual(ready);
     await keyring.lock();
-    // It stays in memory until the daemon ends.
+    // The key stays in memory until the daemon exits.
     expect(await world.vault.get(openrouter)).toEqual(key);
     expect(existsSync(join(world.dir, "vault-key"))).toBe(false);
   });
 
-  test("that nobody has yet is not replaced by a file while the keyring is locked", async () => {
+  test("that does not exist yet is not stored in a file while the keyring is locked", async () => {
     const { keyring, world } = await desktop();
     await keyring.start({ isUnlocked: true });
     await keyring.lock();
@@ -145,7 +145,7 @@ describe("a key in the desktop's keyring", () => {
     expect(world.vault.protection()).toEqual(ready);
   });
 
-  test("is one for each vault, and told from one that somebody has changed", async () => {
+  test("is separate for each vault, and a changed one is detected", async () => {
     const { keyring, world, sessionBus } = await desktop();
     await keyring.start({ isUnlocked: true });
     await (await world.start()).put(openrouter, key);
@@ -164,26 +164,26 @@ describe("a key in the desktop's keyring", () => {
   });
 });
 
-describe("without a keyring that somebody uses", () => {
-  test("a file serves: nobody has made a keyring, or nothing serves one", async () => {
+describe("without a usable keyring", () => {
+  test("the key is stored in a file: there is no keyring, or no service for one", async () => {
     const { keyring, world } = await desktop();
     await world.start();
     expect(world.vault.protection()).toMatchObject({ source: "file", state: "ready" });
-    // It runs, and has never had a password.
+    // The service runs, but no keyring was ever created.
     await keyring.start({ isUnlocked: false });
     await (await world.start()).put(openrouter, key);
     expect(world.vault.protection()).toMatchObject({ source: "file", state: "ready" });
     expect(readFileSync(join(world.dir, "vault-key"))).toHaveLength(32);
   });
 
-  test("one that the bus could start and that does not start is none", async () => {
+  test("a keyring service that fails to start counts as missing", async () => {
     const { world } = await desktop(() => "/bin/false");
     await (await world.start()).put(openrouter, key);
     expect(world.vault.protection()).toMatchObject({ source: "file", state: "ready" });
   });
 });
 
-test("a keyring that is not started yet is started by the bus", async () => {
+test("the bus starts a keyring service that does not run yet", async () => {
   const { keyring, world } = await desktop((home) => Keyring.startCommand(home));
   await keyring.start({ isUnlocked: true });
   await (await world.start()).put(openrouter, key);
@@ -195,7 +195,7 @@ test("a keyring that is not started yet is started by the bus", async () => {
   expect(await world.vault.get(openrouter)).toEqual(key);
 });
 
-test("a keyring that never answers holds nothing up for longer than its limit", async () => {
+test("a keyring that never answers delays the daemon no longer than its limit", async () => {
   const { bus, sessionBus } = await desktop();
   const silent = await openConnection({
     address: bus.address,

@@ -26,9 +26,7 @@ export async function resolvePort(
   if (chosen.type === "generated") {
     const port = portFromVariables(flags.env) ?? chosen.port;
     if (flags.quiet !== true)
-      cli.note(
-        cli.errorColours.dim(`${chosen.description}, on port ${port}; --port sets another`),
-      );
+      cli.note(cli.errorColours.dim(`${chosen.description}, on port ${port}; --port sets another`));
     return port;
   }
   const exposed = parseExposedPort(chosen.text);

@@ -71,11 +71,7 @@ export async function checkAssistantStart({ config }: DoctorContext): Promise<Do
   try {
     await requestState(socket);
     return [
-      createFinding(
-        CHECK,
-        "ok",
-        `one already runs on ${assistant.dataDir}; \`berth up\` uses it`,
-      ),
+      createFinding(CHECK, "ok", `one already runs on ${assistant.dataDir}; \`berth up\` uses it`),
     ];
   } catch (error) {
     const code = systemErrorCode(error);

@@ -117,12 +117,7 @@ function createStatusFindings(status: BusValue | undefined): DoctorFinding[] {
   const index = String(statusValue("index_state"));
   if (index === "degraded")
     return [
-      createFinding(
-        CHECK,
-        "warn",
-        "part of its search index is not up to date",
-        "read its log",
-      ),
+      createFinding(CHECK, "warn", "part of its search index is not up to date", "read its log"),
     ];
   return [createFinding(CHECK, "ok", `up, on 127.0.0.1:${String(statusValue("http_port"))}`)];
 }

@@ -134,9 +134,7 @@ function requestEngine(host: string, path: string): Promise<Record<string, unkno
             throw new Error(`it answered with status ${incoming.statusCode ?? "unknown"}`);
           resolve(Object.fromEntries(Object.entries(value)));
         } catch (error) {
-          reject(
-            error instanceof SyntaxError ? new Error("its answer is not JSON") : error,
-          );
+          reject(error instanceof SyntaxError ? new Error("its answer is not JSON") : error);
         }
       });
     });

@@ -37,7 +37,11 @@ export async function checkIngressStart(context: DoctorContext): Promise<DoctorF
   const running = findRunningCaddy(config.dataDir);
   if (running !== undefined)
     return [
-      createFinding(CHECK, "ok", `the server's Caddy (process ${running}) still runs, and serves the apps`),
+      createFinding(
+        CHECK,
+        "ok",
+        `the server's Caddy (process ${running}) still runs, and serves the apps`,
+      ),
     ];
   return [
     createCaddyFinding(context, findProgram("caddy", getProgramSearchPath(environment))),

@@ -17,10 +17,7 @@ export async function watchListing(
   list: () => Promise<Listing>,
 ): Promise<void> {
   if (isDocumentFormat(format))
-    throw new UsageError(
-      `--watch cannot be combined with -o ${format}`,
-      "berth events -w -o json",
-    );
+    throw new UsageError(`--watch cannot be combined with -o ${format}`, "berth events -w -o json");
   const abort = new AbortController();
   // The stream is opened before the first listing, so that no change is missed between the two.
   const changes = client.events.watch({ kind, signal: abort.signal });

@@ -27,7 +27,10 @@ export function addAsk(program: Command, cli: Cli): void {
       [example, "answer from the indexed documents"],
       ["berth ask put milk on my list", "call a tool, after you have confirmed it"],
       ['git diff | berth ask "Is this right?"', "ask about standard input"],
-      ["berth ask -m remote:openrouter:openai/gpt-4o Why is the sky blue", "ask a provider's model"],
+      [
+        "berth ask -m remote:openrouter:openai/gpt-4o Why is the sky blue",
+        "ask a provider's model",
+      ],
     ],
   ).action(async (words: string[], flags: AskFlags) => {
     const { readMessage } = await import("../chat/read-message.ts");

@@ -79,7 +79,10 @@ export function addAssistant(program: Command, cli: Cli): void {
       ),
     [
       ["berth assistant --model ./some-model.gguf", "serve one model"],
-      ["berth assistant --model chat=./a.gguf --alias gpt-4o=chat", "serve a model under two names"],
+      [
+        "berth assistant --model chat=./a.gguf --alias gpt-4o=chat",
+        "serve a model under two names",
+      ],
       ["berth assistant --engine stub", "test clients without a model"],
       ["berth assistant --user", "run the companion, next to a system instance"],
       ["berth assistant install", "start the companion at each login and on demand"],
@@ -140,7 +143,10 @@ function addInstall(assistant: Command, cli: Cli): void {
       .option("--no-start", "write the files, but start nothing now"),
     [
       ["berth assistant install", "use the models of the system instance"],
-      ["berth assistant install --engine llama --model ./some-model.gguf", "use a model of its own"],
+      [
+        "berth assistant install --engine llama --model ./some-model.gguf",
+        "use a model of its own",
+      ],
     ],
   ).action(async ({ start }: { start: boolean }) => {
     assertLocal(cli);

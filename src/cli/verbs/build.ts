@@ -28,10 +28,7 @@ export function addBuild(program: Command, cli: Cli): void {
         "Shows the Dockerfile that `berth deploy` would use for a folder: its own, or the one that is generated for it. --eject writes the generated one into the folder, for you to edit.",
       )
       .argument("[dir]", "folder to build", ".")
-      .option(
-        "--print-dockerfile",
-        "print the Dockerfile, and its origin on standard error",
-      )
+      .option("--print-dockerfile", "print the Dockerfile, and its origin on standard error")
       .option("--eject", "write the generated Dockerfile into a folder that has none")
       .option("-f, --file <path>", "Dockerfile to use, relative to the folder")
       .addOption(

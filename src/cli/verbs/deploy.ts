@@ -47,7 +47,10 @@ export function addDeploy(program: Command, cli: Cli): void {
       ["berth deploy ./shop --port 8080", "build a folder that does not name its port"],
       ["berth deploy shop --git https://example.org/shop.git --ref v2", "build a repository's tag"],
       ["berth deploy shop", "build the newest commit of the repository of shop"],
-      ["berth deploy hello --image nginx:1.28 --wait", "deploy an image, and wait until it is ready"],
+      [
+        "berth deploy hello --image nginx:1.28 --wait",
+        "deploy an image, and wait until it is ready",
+      ],
     ],
   ).action(async (word: string | undefined, flags: DeployFlags) => {
     assertFlags(flags);

@@ -78,9 +78,7 @@ async function editManifests(
     const problems = parsed.errors.map(
       ({ line, column, message }) => `  ${file}:${line}:${column}: ${message}`,
     );
-    cli.note(
-      `the saved text is not valid:\n${problems.join("\n") || "  it declares no resource"}`,
-    );
+    cli.note(`the saved text is not valid:\n${problems.join("\n") || "  it declares no resource"}`);
     if (!canPrompt(cli) || !(await confirm(cli, "Edit it again?")))
       throw new BerthError("invalid_spec", "nothing was changed");
   }

@@ -55,9 +55,7 @@ export function addLogs(program: Command, cli: Cli): void {
     if (lines.length > 0)
       await cli.print(lines.map((line) => formatLogLine(cli, line, flags)).join("\n"));
     else
-      cli.note(
-        `app "${name}" has no log lines${flags.since === undefined ? "" : " since then"}`,
-      );
+      cli.note(`app "${name}" has no log lines${flags.since === undefined ? "" : " since then"}`);
   });
 }
 

@@ -45,9 +45,7 @@ export function addPull(models: Command, cli: Cli): void {
       .option("--credential <secret>", "Secret with the token for the download")
       .option("--wait", "wait until all files are on disk, or one has failed (the default)")
       .option("--no-wait", "return at once; `berth models ls` shows the progress")
-      .addOption(
-        durationOption("--timeout <duration>", "maximum time to wait; default: no limit"),
-      )
+      .addOption(durationOption("--timeout <duration>", "maximum time to wait; default: no limit"))
       .option("-q, --quiet", "show no progress")
       .option("--force", "change the fields even if a spec file owns them")
       .option("--dry-run", "print what would happen, and change nothing")

@@ -34,13 +34,15 @@ export function addStart(models: Command, cli: Cli): void {
         "Loads a model into memory, where it stays until `berth models stop`, even after a restart of the server. Downloads it first if it is not on disk. If memory is short, it replaces models that were started before. Ctrl-C stops the progress display, nothing else.",
       )
       .argument("<model>", "name or id of a model")
-      .option("--context <tokens>", "context length of one request", integerBetween(128, 16_777_216))
+      .option(
+        "--context <tokens>",
+        "context length of one request",
+        integerBetween(128, 16_777_216),
+      )
       .option("--parallel <number>", "number of concurrent requests", integerBetween(1, 256))
       .option("--wait", "wait until the model serves requests, or has failed (the default)")
       .option("--no-wait", "return at once")
-      .addOption(
-        durationOption("--timeout <duration>", "maximum time to wait; default: no limit"),
-      )
+      .addOption(durationOption("--timeout <duration>", "maximum time to wait; default: no limit"))
       .option("-q, --quiet", "show no progress")
       .option("--force", "change the fields even if a spec file owns them")
       .option("--dry-run", "print what would happen, and change nothing")

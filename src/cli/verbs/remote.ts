@@ -82,7 +82,10 @@ function addAdd(remote: Command, cli: Cli): void {
       .option("--name <text>", "display name"),
     [
       ["berth remote add work https://llm.example.org/v1", "add a provider on the internet"],
-      ["berth remote add local http://127.0.0.1:8080/v1 --name Workshop", "add one on this machine"],
+      [
+        "berth remote add local http://127.0.0.1:8080/v1 --name Workshop",
+        "add one on this machine",
+      ],
     ],
   ).action(async (id: string, address: string, flags: { name?: string }) => {
     const { withCompanion } = await import("../companion/connect-companion.ts");

@@ -12,9 +12,7 @@ export function addSecrets(program: Command, cli: Cli): void {
       .command("secrets")
       .helpCommand(false)
       .summary("store passwords and keys for apps")
-      .description(
-        "Stores confidential values for apps. No command shows a value again.",
-      ),
+      .description("Stores confidential values for apps. No command shows a value again."),
     [
       ["berth secrets", "list the secrets, without values"],
       ["berth secrets set db password=-", "read a value from standard input"],

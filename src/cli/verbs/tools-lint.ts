@@ -26,7 +26,10 @@ export function addToolsLint(tools: Command, cli: Cli): void {
       .description(
         "Checks tool manifests by the rules of the companion. Without a path it checks the folders that your companion reads: ASSISTANT_MANIFEST_PATH, or assistant/manifests/ in $XDG_DATA_HOME and $XDG_DATA_DIRS. Prints each fault as file:line:column and exits with 1 if a manifest is rejected.",
       )
-      .argument("[path...]", "manifests, or folders of manifests; the first folder takes precedence")
+      .argument(
+        "[path...]",
+        "manifests, or folders of manifests; the first folder takes precedence",
+      )
       .option("--json", "print the results as JSON")
       .option("-q, --quiet", "print only faults"),
     [

@@ -38,7 +38,10 @@ export function describeApp(
       ["Labels", Object.entries(app.labels).map(([key, value]) => `${key}=${value}`)],
       ["Created", formatTime(app.created_at, nowMs)],
       ["Restarts", app.restarts > 0 ? `${app.restarts} of the running restart budget` : undefined],
-      ["Next attempt", app.next_retry_at === null ? undefined : formatTime(app.next_retry_at, nowMs)],
+      [
+        "Next attempt",
+        app.next_retry_at === null ? undefined : formatTime(app.next_retry_at, nowMs),
+      ],
     ]),
     formatSection("Spec:", toYaml(app.spec), options),
     formatConditionsSection(app.conditions, "app", options),

@@ -71,7 +71,10 @@ function formatSummary(model: ModelDetails, options: ViewOptions): string {
     ["Labels", Object.entries(model.labels).map(([key, value]) => `${key}=${value}`)],
     ["Created", model.created_at === null ? undefined : formatTime(model.created_at, nowMs)],
     ["In memory since", model.loaded_at === null ? undefined : formatTime(model.loaded_at, nowMs)],
-    ["Next attempt", model.next_retry_at === null ? undefined : formatTime(model.next_retry_at, nowMs)],
+    [
+      "Next attempt",
+      model.next_retry_at === null ? undefined : formatTime(model.next_retry_at, nowMs),
+    ],
   ]);
 }
 

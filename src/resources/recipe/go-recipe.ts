@@ -83,10 +83,7 @@ async function findMainPackage(reader: SourceReader, module: string): Promise<st
   const own = commands.find((command) => command === name);
   if (own !== undefined) return `./cmd/${own}`;
   throw first === undefined
-    ? undecidedSourceError(
-        "there is no package main, neither in the source nor in cmd/",
-        "add one",
-      )
+    ? undecidedSourceError("there is no package main, neither in the source nor in cmd/", "add one")
     : undecidedSourceError(
         `cmd/ contains several programs (${commands.join(", ")}), and none has the module's name`,
         "give the program to run the name of the module",

@@ -9,7 +9,7 @@ import type { AppSpec } from "../../../src/resources/app-spec.ts";
 import type { Manifest } from "../../../src/resources/kinds.ts";
 import { ToolHarness } from "../../support/tool-harness.ts";
 
-/** Writes what the tests then look for in results. */
+/** Writes log lines, for which the tests search in results. */
 const noisy = {
   logs: [
     "plain",
@@ -60,13 +60,13 @@ const spec: AppSpec = {
   resources: { cpu: 0.25, memory: "64Mi" },
 };
 
-/** An app as a person made it, ready. */
+/** Creates an app as a user, and waits until it is ready. */
 async function given(name: string, its: AppSpec = { image: "web:1", port: 80 }): Promise<void> {
   world.world.apply(name, its);
   await expect.poll(() => world.world.isReady(name)).toBe(true);
 }
 
-/** What `spec` refers to. */
+/** Returns the spec of an app. */
 function giveSecret(): void {
   world.world.store.apply({
     kind: "Secret",
@@ -83,7 +83,7 @@ function specOf(name: string): AppSpec | undefined {
 }
 
 describe("the manifest", () => {
-  test("has no fault, and no tool that its server does not have, as it has it", async () => {
+  test("is valid, and declares exactly the tools of its server", async () => {
     const { manifest, faults } = readToolManifest(berthAppsManifest, BERTH_APPS_ID);
     expect(faults).toEqual([]);
     expect(manifest?.tools.map(({ name }) => name)).toEqual([...berthToolNames]);
@@ -94,7 +94,7 @@ describe("the manifest", () => {
     }
   });
 
-  test("has an undo for every tool that writes, but for those that take back", () => {
+  test("has an undo for every tool that writes, except the undo tools", () => {
     const without = berthAppsManifest.tools
       .filter((tool) => tool.tier !== "read" && !("undo" in tool))
       .map(({ name }) => name);
@@ -154,7 +154,7 @@ describe("reading", () => {
     });
   });
 
-  test("says what is not there", async () => {
+  test("reports an app that does not exist", async () => {
     for (const tool of ["describe_app", "app_logs", "start_app", "delete_app", "rollback_app"])
       expect(await world.callExpectingError(tool, { name: "nope" })).toContain(
         'there is no app \\"nope\\"',
@@ -162,19 +162,19 @@ describe("reading", () => {
   });
 });
 
-describe("what is done is taken back", () => {
-  test("a new app of an image goes again", async () => {
+describe("undo", () => {
+  test("deletes a new app", async () => {
     const args = { name: "web", image: "web:1", port: 80, env: { A: "b" } };
     const result = await world.callExpectingSuccess("deploy_app", args);
     expect(result).toMatchObject({ created: true, ready: true, state: "ready" });
     expect(specOf("web")).toEqual({ image: "web:1", port: 80, env: { A: "b" } });
     expect(await world.undo("deploy_app", args, result)).toMatchObject({ deleted: true });
     expect(world.world.app("web")).toBeUndefined();
-    // As where its answer was lost: the second time there is nothing left to do.
+    // A repeated undo, as after a lost answer, has nothing left to do.
     expect(await world.undo("deploy_app", args, result)).toMatchObject({ deleted: true });
   });
 
-  test("a template goes with all that it made", async () => {
+  test("deletes an app from a template with all its resources", async () => {
     const args = { name: "shop", template: "site" };
     const result = await world.callExpectingSuccess("deploy_app", args);
     const { store } = world.world;
@@ -185,7 +185,7 @@ describe("what is done is taken back", () => {
     await expect.poll(() => store.list("App")).toEqual([]);
   });
 
-  test("another image is the one of before", async () => {
+  test("restores the previous image", async () => {
     giveSecret();
     await given("web", spec);
     const before = specOf("web");
@@ -199,7 +199,7 @@ describe("what is done is taken back", () => {
     expect(images).toEqual(["web:1"]);
   });
 
-  test("what others changed since stays", async () => {
+  test("keeps later changes of others", async () => {
     await given("web");
     const args = { name: "web", image: "web:2" };
     const result = await world.callExpectingSuccess("deploy_app", args);
@@ -208,7 +208,7 @@ describe("what is done is taken back", () => {
     expect(specOf("web")).toEqual({ image: "web:1", port: 80, env: { SINCE: "then" } });
   });
 
-  test("an image in place of a repository: back to the repository, at its commit", async () => {
+  test("restores a repository, at its commit, after an image was deployed", async () => {
     const source = { git: { url: "https://git.example.org/web.git", ref: "main" } };
     await given("web", { source, port: 80 });
     const before = specOf("web");
@@ -222,7 +222,7 @@ describe("what is done is taken back", () => {
     expect(images).toEqual([world.world.builds.getImage("web", "commit1")]);
   });
 
-  test("the newest of a repository: back to the commit of before", async () => {
+  test("restores the previous commit of a repository", async () => {
     const git = { url: "https://git.example.org/web.git" };
     const args = { name: "web", git };
     await world.callExpectingSuccess("deploy_app", { ...args, port: 80 });
@@ -236,7 +236,7 @@ describe("what is done is taken back", () => {
     expect(specOf("web")).toEqual({ source: { git }, port: 80 });
   });
 
-  test("a version that fails is a result, and can be taken back", async () => {
+  test("undoes a deploy that failed, which is a result and no error", async () => {
     await given("web", { image: "web:1", port: 80, rollout: { autoRevert: false } });
     await world.restart(30_000);
     const before = specOf("web");
@@ -248,7 +248,7 @@ describe("what is done is taken back", () => {
     expect(specOf("web")).toEqual(before);
   });
 
-  test("a version that takes long is said to, and can be taken back", async () => {
+  test("undoes a deploy that is not ready yet", async () => {
     await given("web");
     await world.restart(1);
     world.world.engine.setImage("slow:1", { readyAfterMs: Number.POSITIVE_INFINITY });
@@ -259,7 +259,7 @@ describe("what is done is taken back", () => {
     expect(specOf("web")).toEqual({ image: "web:1", port: 80 });
   });
 
-  test("a rollback", async () => {
+  test("undoes a rollback", async () => {
     await given("web");
     await world.callExpectingSuccess("deploy_app", { name: "web", image: "web:2" });
     await given("web", { image: "web:2", port: 80, env: { A: "b" } });
@@ -272,7 +272,7 @@ describe("what is done is taken back", () => {
     expect(specOf("web")).toEqual(before);
   });
 
-  test("starts, stops and restarts", async () => {
+  test("undoes starts, stops and restarts", async () => {
     await given("web", { image: "web:1", port: 80 });
     const args = { name: "web" };
     for (const [tool, isRunning, changed] of [
@@ -291,20 +291,20 @@ describe("what is done is taken back", () => {
       ]);
       expect(specOf("web")?.running ?? true).toBe(tool !== "stop_app");
       await world.undo(tool, args, result);
-      // Told to run is the same as not told anything.
+      // `running: true` is equal to a missing field.
       expect({ running: true, ...specOf("web") }).toEqual({ running: true, ...before });
       const states = world.world.listContainers("web").map(({ state }) => state);
       expect([tool, states.includes("running")]).toEqual([tool, isRunning]);
     }
   });
 
-  test("a restart of a stopped app is refused", async () => {
+  test("refuses to restart a stopped app", async () => {
     await given("web");
     await world.callExpectingSuccess("stop_app", { name: "web" });
     expect(await world.callExpectingError("restart_app", { name: "web" })).toContain("is stopped");
   });
 
-  test("a deletion: the app is there again, with its volumes", async () => {
+  test("creates a deleted app again, with its volumes", async () => {
     giveSecret();
     await given("web", spec);
     const { store, engine } = world.world;
@@ -327,11 +327,11 @@ describe("what is done is taken back", () => {
     expect(specOf("web")).toEqual(before);
     expect(world.world.app("web")?.metadata.labels).toEqual({ team: "a" });
     expect([...engine.volumes.keys()]).toEqual(volumes);
-    // The second time it is there already.
+    // The app exists already at the second undo.
     await world.undo("delete_app", { name: "web" }, result);
   });
 
-  test("a deletion of what cannot be made again is said to be one", async () => {
+  test("reports a deletion that cannot be undone", async () => {
     world.world.apply("web", { source: { archive: "a".repeat(64) }, port: 80 });
     const result = await world.callExpectingSuccess("delete_app", { name: "web" });
     expect(result["not_undoable"]).toContain("archive");
@@ -340,7 +340,7 @@ describe("what is done is taken back", () => {
     );
   });
 
-  test("after a crash of the server of the tools", async () => {
+  test("works after a crash of the tool server", async () => {
     await given("web");
     const args = { name: "web", image: "web:2" };
     const result = await world.callExpectingSuccess("deploy_app", args);
@@ -350,8 +350,8 @@ describe("what is done is taken back", () => {
   });
 });
 
-describe("what was done before a deletion is taken back after it", () => {
-  test("to where there was no app", async () => {
+describe("undo of a call before a deletion that was undone", () => {
+  test("deletes an app that was created by the call", async () => {
     const made = await world.callExpectingSuccess("deploy_app", {
       name: "web",
       image: "web:1",
@@ -361,7 +361,7 @@ describe("what was done before a deletion is taken back after it", () => {
     const deleted = await world.callExpectingSuccess("delete_app", { name: "web" });
     await world.undo("delete_app", { name: "web" }, deleted);
     expect(specOf("web")?.image).toBe("web:2");
-    // In between deleted and made again once more: the way back is not lost by that.
+    // Another deletion and its undo in between do not lose the record.
     const again = await world.callExpectingSuccess("delete_app", { name: "web" });
     await world.undo("delete_app", { name: "web" }, again);
     await world.undo("deploy_app", { name: "web" }, changed);
@@ -370,7 +370,7 @@ describe("what was done before a deletion is taken back after it", () => {
     expect(world.world.app("web")).toBeUndefined();
   });
 
-  test("but not of an app that somebody else has made again, though it is the same", async () => {
+  test("refuses an equal app that another user has created", async () => {
     const made = await world.callExpectingSuccess("deploy_app", {
       name: "web",
       image: "web:1",
@@ -387,8 +387,8 @@ describe("what was done before a deletion is taken back after it", () => {
   });
 });
 
-describe("restore_app restores nothing but what its calls found", () => {
-  test("not another app, another server, or an id that is nobody's", async () => {
+describe("restore_app refuses", () => {
+  test("another app, another server, or an unknown id", async () => {
     await given("web");
     const { undo_id } = await world.callExpectingSuccess("deploy_app", {
       name: "web",
@@ -408,7 +408,7 @@ describe("restore_app restores nothing but what its calls found", () => {
     expect(specOf("web")?.image).toBe("web:2");
   });
 
-  test("not an app of the same name that somebody made since", async () => {
+  test("an app of the same name that was created later", async () => {
     const made = await world.callExpectingSuccess("deploy_app", { name: "web", image: "web:1" });
     const changed = await world.callExpectingSuccess("deploy_app", { name: "web", image: "web:2" });
     const deleted = await world.callExpectingSuccess("delete_app", { name: "web" });
@@ -420,7 +420,7 @@ describe("restore_app restores nothing but what its calls found", () => {
     expect(specOf("web")).toEqual({ image: "web:1", port: 81 });
   });
 
-  test("not an app that is gone", async () => {
+  test("a deleted app", async () => {
     await given("web");
     const { undo_id } = await world.callExpectingSuccess("deploy_app", {
       name: "web",
@@ -433,7 +433,7 @@ describe("restore_app restores nothing but what its calls found", () => {
   });
 });
 
-describe("what is refused changes nothing", () => {
+describe("refused calls change nothing", () => {
   const refused = [
     ["deploy_app", { name: "new" }, "give image, git or template"],
     ["deploy_app", { name: "web", image: "a", git: { url: "https://a" } }, "give only one of"],
@@ -452,7 +452,7 @@ describe("what is refused changes nothing", () => {
     ["drop_everything", {}, "no tool"],
   ] as const;
 
-  test("wrong arguments", async () => {
+  test("with invalid arguments", async () => {
     await given("web");
     const before = [specOf("web"), world.world.store.list("App").length];
     for (const [tool, args, message] of refused)
@@ -464,7 +464,7 @@ describe("what is refused changes nothing", () => {
     expect([specOf("web"), world.world.store.list("App").length]).toEqual(before);
   });
 
-  test("an app of the specs folder", async () => {
+  test("for an app of the specs folder", async () => {
     world.world.store.apply({
       kind: "App",
       name: "web",

@@ -38,7 +38,7 @@ test.each([
   expect(interpolate(text, variables).failure).toContain(message);
 });
 
-test("what is not set is named", () => {
+test("unset variables are named", () => {
   expect(interpolate("${B}$C${A}", variables)).toEqual({ text: "one", unsetVariables: ["B", "C"] });
 });
 
@@ -103,7 +103,7 @@ describe("Traefik rules", () => {
     expect(parseTraefikRule(rule)).toEqual(clauses);
   });
 
-  test("a rule made to multiply is given up on", () => {
+  test("a rule with too many alternatives is refused", () => {
     const either = "(Host(`a`) || Host(`b`))";
     expect(parseTraefikRule(Array.from({ length: 40 }, () => either).join(" && "))).toBeUndefined();
   });
@@ -162,7 +162,7 @@ services:
     );
   }
 
-  test("are laid over each other; paths start at the first one's folder", () => {
+  test("are merged; relative paths start at the folder of the first one", () => {
     const { app, db } = collectSpecs(both(over));
     expect(app).toMatchObject({
       command: ["run"],
@@ -177,7 +177,7 @@ services:
     expect(db).toMatchObject({ image: "b:2", resources: { memory: "64Mi" } });
   });
 
-  test("findings name the file that they are about", () => {
+  test("findings name the file of their value", () => {
     const result = both("services:\n  app:\n    cap_add: [ALL]\n");
     expect(result.findings).toContainEqual(
       expect.objectContaining({
@@ -190,7 +190,7 @@ services:
   });
 });
 
-describe("files that cannot be read as they are", () => {
+describe("invalid files", () => {
   test.each([
     ["a: b: c", /^compose.yaml:1 not valid YAML/],
     ["", /^compose.yaml:1 the file is empty/],
@@ -223,7 +223,7 @@ describe("files that cannot be read as they are", () => {
     expect(failures({ "compose.yaml": text })[0] ?? "").toMatch(message);
   });
 
-  test("aliases that multiply are stopped before they cost anything", () => {
+  test("aliases that multiply are refused before they use much memory", () => {
     const levels = Array.from({ length: 12 }, (_, at) => {
       const refs = at === 0 ? "x" : Array.from({ length: 10 }, () => `*l${at - 1}`).join(", ");
       return `x-${at}: &l${at} [${refs}]`;
@@ -234,7 +234,7 @@ describe("files that cannot be read as they are", () => {
     ]);
   });
 
-  test("a chain of includes that does not end is stopped", () => {
+  test("an endless chain of includes is refused", () => {
     const many = Object.fromEntries(
       Array.from({ length: 40 }, (_, at) => [
         at === 0 ? "compose.yaml" : `${at}.yaml`,
@@ -244,7 +244,7 @@ describe("files that cannot be read as they are", () => {
     expect(failures(many).join("\n")).toContain("includes are nested more than 10 files deep");
   });
 
-  test("one bad service does not take the others along", () => {
+  test("one invalid service does not prevent the conversion of the others", () => {
     const result = importTexts({
       "compose.yaml": "services:\n  good: { image: a:1 }\n  bad: { image: '${NEEDED:?why}' }\n",
     });

@@ -35,7 +35,7 @@ function serve(flags: readonly string[], options: CliOptions = {}) {
   return runCommandLine(["tools", "serve", ...flags], { environment, ...options });
 }
 
-test("serves the tools until it is interrupted, and leaves no socket behind", async () => {
+test("serves the tools until it is interrupted, and removes its socket", async () => {
   putApp(api.store, "web");
   let interrupt: (() => void) | undefined;
   const ended = serve([], { onInterruptible: (stop) => (interrupt = stop) });
@@ -60,12 +60,12 @@ test("serves the tools until it is interrupted, and leaves no socket behind", as
   expect((await serve(["--forget-token"])).output).toContain("no token to delete");
 });
 
-test("ends with whoever started it", async () => {
+test("--until-input-ends stops it when standard input is closed", async () => {
   expect(await serve(["--until-input-ends"])).toMatchObject({ code: 0 });
   expect(existsSync(socketOf())).toBe(false);
 });
 
-test("without a session says so", async () => {
+test("fails without a user session", async () => {
   const { code, errors } = await runCommandLine(["tools", "serve"], {
     environment: { HOME: folder },
   });

@@ -30,7 +30,7 @@ function keptIn(folder: string): string {
 }
 
 describe("the token", () => {
-  test("is one of its own, of the least scope that does, for this user only", async () => {
+  test("is a separate one, of the smallest sufficient scope, in a file of this user only", async () => {
     await Promise.all([
       world.callExpectingSuccess("list_apps"),
       world.callExpectingSuccess("deploy_app", deploy),
@@ -49,7 +49,7 @@ describe("the token", () => {
     expect(actors).toEqual([`token:${BERTH_APPS_ID}`]);
   });
 
-  test("that is revoked locks the assistant out, until a person lets it in again", async () => {
+  test("that was revoked locks the assistant out until --forget-token", async () => {
     await world.callExpectingSuccess("list_apps");
     const { tokens: store } = world.world.store;
     for (const { id } of tokens()) store.revoke(id);
@@ -68,7 +68,7 @@ describe("the token", () => {
     expect(tokens()).toHaveLength(1);
   });
 
-  test("is another one for another server, and where its name is taken", async () => {
+  test("is another one for another server, and has another name if its name is taken", async () => {
     const { port } = new URL(world.target.url);
     await world.callExpectingSuccess("list_apps");
     world.target = { ...world.target, url: `http://localhost:${port}` };
@@ -76,13 +76,13 @@ describe("the token", () => {
     const names = tokens().map(({ name }) => name);
     expect(names).toHaveLength(2);
     expect(names).toContain(BERTH_APPS_ID);
-    // A server that was set up anew on this machine knows no old token.
+    // A new server on this machine does not know older tokens.
     world.target = { ...world.target, instance: "another" };
     await world.callExpectingSuccess("list_apps");
     expect(tokens()).toHaveLength(3);
   });
 
-  test("of a person that may not make one is used as it is, and never kept", async () => {
+  test("of a user who may not create tokens is used itself, and never stored", async () => {
     world.target = { ...world.target, token: world.token("read") };
     expect(await world.callExpectingSuccess("list_apps")).toMatchObject({ total: 0 });
     const refusal = await world.callExpectingError("deploy_app", deploy);
@@ -94,14 +94,14 @@ describe("the token", () => {
     expect(await readdir(world.stateDir)).toEqual(["undo"]);
   });
 
-  test("that nobody has, and one that is wrong", async () => {
+  test("is missing or invalid: the error suggests a login", async () => {
     world.target = { ...world.target, token: undefined };
     expect(await world.callExpectingError("list_apps")).toContain("berth login");
     world.target = { ...world.target, token: "nonsense" };
     expect(await world.callExpectingError("list_apps")).toContain("revoked, or has expired");
   });
 
-  test("file that is broken is made anew", async () => {
+  test("file that is broken is replaced", async () => {
     await world.callExpectingSuccess("list_apps");
     await writeFile(keptIn("token.json"), "{");
     await world.callExpectingSuccess("list_apps");
@@ -112,7 +112,7 @@ describe("the token", () => {
 });
 
 describe("without a server", () => {
-  test("every tool says so, and what to do", async () => {
+  test("every tool fails with a suggestion", async () => {
     await world.stopServer();
     for (const [tool, args] of [
       ["list_apps", {}],
@@ -125,7 +125,7 @@ describe("without a server", () => {
     }
   });
 
-  test("nothing of the machine is told where none was ever there", async () => {
+  test("errors contain no paths of the machine", async () => {
     const { findServerTarget } = await import("../../../src/cli/server-target.ts");
     const token = new AssistantToken({
       file: keptIn("token.json"),
@@ -145,7 +145,7 @@ describe("without a server", () => {
 });
 
 describe("the socket", () => {
-  test("serves clients of the older era of the protocol too", async () => {
+  test("serves clients of the older version of the protocol", async () => {
     const socket = connect(world.socket);
     const client = new Client({ name: "old", version: "1" });
     await client.connect(new StdioServerTransport(socket, socket));
@@ -157,7 +157,7 @@ describe("the socket", () => {
     socket.destroy();
   });
 
-  test("a frame without an end costs its own connection, and nonsense not even that", async () => {
+  test("an endless frame closes its connection, invalid JSON does not", async () => {
     const socket = connect(world.socket);
     socket.on("error", () => {});
     const closed = new Promise((resolve) => socket.once("close", resolve));
@@ -168,7 +168,7 @@ describe("the socket", () => {
     expect(await world.callExpectingSuccess("list_apps")).toMatchObject({ total: 0 });
   });
 
-  test("a second server is refused, and one that a crash left behind is replaced", async () => {
+  test("a second server is refused, and the socket of a crashed one is replaced", async () => {
     await expect(world.serve()).rejects.toMatchObject({ code: "wrong_state" });
     await world.restart();
     await world.callExpectingSuccess("list_apps");

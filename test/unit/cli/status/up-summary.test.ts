@@ -113,7 +113,9 @@ it("waits for an assistant that starts, and shows why one is off or not ready", 
     url: null,
     message: "its port is taken",
   };
-  expect(await summary()).toMatch(/^Models at: +not ready, Berth starts it again soon: its port is taken$/m);
+  expect(await summary()).toMatch(
+    /^Models at: +not ready, Berth starts it again soon: its port is taken$/m,
+  );
   let looks = 0;
   api.control.assistant = () => {
     looks += 1;
@@ -130,7 +132,9 @@ it("shows the companion in one line if there is a session bus", async () => {
   api.control.companionReport = { ...person, state: "off", message: "it is off" };
   expect(await summary()).not.toContain("Companion");
   api.control.companionReport = { ...person, state: "waiting", message: "its port is taken" };
-  expect(await summary()).toMatch(/^Companion: +not ready, Berth starts it again soon: its port is taken$/m);
+  expect(await summary()).toMatch(
+    /^Companion: +not ready, Berth starts it again soon: its port is taken$/m,
+  );
   const message = "it is installed, and does not run";
   api.control.companionReport = { ...person, state: "activated", message };
   expect(await summary()).toMatch(/^Companion: +it is installed, and does not run$/m);
