@@ -102,11 +102,11 @@ async function obtainLogin(cli: Cli, server: string, flags: LoginFlags): Promise
     throw new UsageError("--password-stdin and --token-stdin exclude each other");
   if (flags.tokenStdin === true) {
     const token = (await readAll(cli.io.input, INPUT_BYTES_MAX)).toString("utf8").trim();
-    const who = await createClient({ baseUrl: server, token }).auth.whoami();
+    const identity = await createClient({ baseUrl: server, token }).auth.whoami();
     return {
       token,
-      kind: who.kind === "session" ? "session" : "named",
-      ...(who.expires_at === null ? {} : { expires_at: who.expires_at }),
+      kind: identity.kind === "session" ? "session" : "named",
+      ...(identity.expires_at === null ? {} : { expires_at: identity.expires_at }),
     };
   }
   if (flags.passwordStdin !== true && !canPrompt(cli))

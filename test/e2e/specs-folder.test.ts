@@ -88,7 +88,7 @@ test("more than 30 % at once waits for a person, who may look first", async () =
     const left = await present();
     return left.join() === "app-c,app-f,app-g,app-h";
   });
-  expect((await berth.cli(["prune", "--confirm"])).stdout).toContain("nothing waits");
+  expect((await berth.cli(["prune", "--confirm"])).stdout).toContain("no deletion waits");
 });
 
 test("a file that is half written changes nothing until it is whole", async () => {

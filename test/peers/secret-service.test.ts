@@ -33,7 +33,7 @@ async function desktop(secretsCommand?: (home: string) => string) {
   const keyring = await Keyring.of(bus, home);
   const sessionBus = await connectSessionBus({ address: bus.address, negotiateFds: false });
   onTestFinished(() => sessionBus[Symbol.asyncDispose]());
-  return { bus, keyring, sessionBus, world: new VaultHarness({ sessionBus }) };
+  return { bus, keyring, sessionBus, harness: new VaultHarness({ sessionBus }) };
 }
 
 /** Records every byte on the bus. */
@@ -74,16 +74,16 @@ function member(name: string): Buffer {
 
 describe("a key in the desktop's keyring", () => {
   test("is created by the first credential, and neither is visible on the bus", async () => {
-    const { bus, keyring, world } = await desktop();
+    const { bus, keyring, harness } = await desktop();
     await keyring.start({ isUnlocked: true });
     const capture = await watched(bus);
-    await world.start();
-    expect(world.vault.protection()).toEqual(ready);
+    await harness.start();
+    expect(harness.vault.protection()).toEqual(ready);
     expect(await keyring.items()).toEqual([]);
-    await world.vault.put(openrouter, key);
-    await world.start();
-    expect(await world.vault.get(openrouter)).toEqual(key);
-    expect(world.vault.protection()).toEqual(ready);
+    await harness.vault.put(openrouter, key);
+    await harness.start();
+    expect(await harness.vault.get(openrouter)).toEqual(key);
+    expect(harness.vault.protection()).toEqual(ready);
     const seen = await capture.until("before");
 
     const [text = ""] = await keyring.secrets();
@@ -92,107 +92,107 @@ describe("a key in the desktop's keyring", () => {
     expect(seen.includes("dh-ietf1024-sha256-aes128-cbc-pkcs7")).toBe(true);
     for (const secret of [canary, text, master, master.toString("hex")]) {
       expect(seen.includes(secret)).toBe(false);
-      expect(findFilesWith(world.dir, secret)).toEqual([]);
+      expect(findFilesWith(harness.dir, secret)).toEqual([]);
     }
     // An unencrypted transfer would be visible.
     expect((await capture.until("after")).includes(text)).toBe(true);
-    expect(existsSync(join(world.dir, "vault-key"))).toBe(false);
+    expect(existsSync(join(harness.dir, "vault-key"))).toBe(false);
   });
 
   test("is awaited while the keyring is locked or missing, without a prompt and without a restart", async () => {
-    const { bus, keyring, world } = await desktop();
+    const { bus, keyring, harness } = await desktop();
     await keyring.start({ isUnlocked: true });
-    await (await world.start()).put(openrouter, key);
+    await (await harness.start()).put(openrouter, key);
     await keyring.stop();
     const capture = await watched(bus);
 
-    await world.start();
-    expect(world.vault.protection()).toEqual(locked("is not there"));
-    await expect(world.vault.put(mistral, key)).rejects.toMatchObject({ code: "storage_failed" });
+    await harness.start();
+    expect(harness.vault.protection()).toEqual(locked("is not there"));
+    await expect(harness.vault.put(mistral, key)).rejects.toMatchObject({ code: "storage_failed" });
 
     await keyring.start({ isUnlocked: false });
-    await expect(world.vault.get(openrouter)).rejects.toMatchObject({
+    await expect(harness.vault.get(openrouter)).rejects.toMatchObject({
       code: "storage_failed",
       message: expect.stringContaining("unlock your keyring"),
     });
-    expect(world.vault.protection()).toEqual(locked("is locked"));
-    await expect(world.vault.put(mistral, key)).rejects.toMatchObject({ code: "storage_failed" });
-    expect(world.vault.describe("openrouter").present).toBe(true);
+    expect(harness.vault.protection()).toEqual(locked("is locked"));
+    await expect(harness.vault.put(mistral, key)).rejects.toMatchObject({ code: "storage_failed" });
+    expect(harness.vault.describe("openrouter").present).toBe(true);
     const seen = await capture.until("locked");
     expect(seen.includes(member("Dismiss"))).toBe(true);
     expect(seen.includes(member("Prompt"))).toBe(false);
 
     await keyring.unlock();
-    expect(await world.vault.get(openrouter)).toEqual(key);
-    expect(world.vault.protection()).toEqual(ready);
+    expect(await harness.vault.get(openrouter)).toEqual(key);
+    expect(harness.vault.protection()).toEqual(ready);
     await keyring.lock();
     // The key stays in memory until the daemon exits.
-    expect(await world.vault.get(openrouter)).toEqual(key);
-    expect(existsSync(join(world.dir, "vault-key"))).toBe(false);
+    expect(await harness.vault.get(openrouter)).toEqual(key);
+    expect(existsSync(join(harness.dir, "vault-key"))).toBe(false);
   });
 
   test("that does not exist yet is not stored in a file while the keyring is locked", async () => {
-    const { keyring, world } = await desktop();
+    const { keyring, harness } = await desktop();
     await keyring.start({ isUnlocked: true });
     await keyring.lock();
-    await world.start();
-    expect(world.vault.protection()).toEqual(locked("is locked"));
-    await expect(world.vault.put(openrouter, key)).rejects.toMatchObject({
+    await harness.start();
+    expect(harness.vault.protection()).toEqual(locked("is locked"));
+    await expect(harness.vault.put(openrouter, key)).rejects.toMatchObject({
       code: "storage_failed",
     });
     await keyring.unlock();
-    await world.vault.put(openrouter, key);
-    expect(world.vault.protection()).toEqual(ready);
+    await harness.vault.put(openrouter, key);
+    expect(harness.vault.protection()).toEqual(ready);
   });
 
   test("is separate for each vault, and a changed one is detected", async () => {
-    const { keyring, world, sessionBus } = await desktop();
+    const { keyring, harness, sessionBus } = await desktop();
     await keyring.start({ isUnlocked: true });
-    await (await world.start()).put(openrouter, key);
+    await (await harness.start()).put(openrouter, key);
     const [item = ""] = await keyring.items();
     const other = new VaultHarness({ sessionBus });
     await (await other.start()).put(openrouter, key);
     expect(new Set(await keyring.secrets()).size).toBe(2);
 
     await keyring.setSecret(item, Buffer.alloc(32, "other").toString("base64"));
-    await world.start();
-    expect(world.vault.protection()).toEqual(locked("is not the one"));
+    await harness.start();
+    expect(harness.vault.protection()).toEqual(locked("is not the one"));
     await keyring.setSecret(item, "hunter2");
-    await world.start();
-    expect(world.vault.protection()).toEqual(locked("holds no key"));
+    await harness.start();
+    expect(harness.vault.protection()).toEqual(locked("holds no key"));
     expect(await (await other.start()).get(openrouter)).toEqual(key);
   });
 });
 
 describe("without a usable keyring", () => {
   test("the key is stored in a file: there is no keyring, or no service for one", async () => {
-    const { keyring, world } = await desktop();
-    await world.start();
-    expect(world.vault.protection()).toMatchObject({ source: "file", state: "ready" });
+    const { keyring, harness } = await desktop();
+    await harness.start();
+    expect(harness.vault.protection()).toMatchObject({ source: "file", state: "ready" });
     // The service runs, but no keyring was ever created.
     await keyring.start({ isUnlocked: false });
-    await (await world.start()).put(openrouter, key);
-    expect(world.vault.protection()).toMatchObject({ source: "file", state: "ready" });
-    expect(readFileSync(join(world.dir, "vault-key"))).toHaveLength(32);
+    await (await harness.start()).put(openrouter, key);
+    expect(harness.vault.protection()).toMatchObject({ source: "file", state: "ready" });
+    expect(readFileSync(join(harness.dir, "vault-key"))).toHaveLength(32);
   });
 
   test("a keyring service that fails to start counts as missing", async () => {
-    const { world } = await desktop(() => "/bin/false");
-    await (await world.start()).put(openrouter, key);
-    expect(world.vault.protection()).toMatchObject({ source: "file", state: "ready" });
+    const { harness } = await desktop(() => "/bin/false");
+    await (await harness.start()).put(openrouter, key);
+    expect(harness.vault.protection()).toMatchObject({ source: "file", state: "ready" });
   });
 });
 
 test("the bus starts a keyring service that does not run yet", async () => {
-  const { keyring, world } = await desktop((home) => Keyring.startCommand(home));
+  const { keyring, harness } = await desktop((home) => Keyring.startCommand(home));
   await keyring.start({ isUnlocked: true });
-  await (await world.start()).put(openrouter, key);
+  await (await harness.start()).put(openrouter, key);
   await keyring.stop();
-  await world.start();
+  await harness.start();
   expect(await keyring.isServed()).toBe(true);
-  expect(world.vault.protection()).toEqual(locked("is locked"));
+  expect(harness.vault.protection()).toEqual(locked("is locked"));
   await keyring.unlock();
-  expect(await world.vault.get(openrouter)).toEqual(key);
+  expect(await harness.vault.get(openrouter)).toEqual(key);
 });
 
 test("a keyring that never answers delays the daemon no longer than its limit", async () => {

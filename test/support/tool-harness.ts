@@ -25,21 +25,21 @@ import { ControlPlaneHarness } from "./control-plane-harness.ts";
 import { FakeBuildControl } from "./fake-build-control.ts";
 import type { FakeImage } from "./fake-engine.ts";
 
-/** So much virtual time passes in each pause: fast enough to wait for, slow enough to leave the cores alone. */
+/** The virtual time that passes in each pause: fast for the tests, without occupying a core. */
 const STEP_MS = 500;
 const PAUSE_MS = 4;
 
 /**
- * Berth's tools as a companion has them: its MCP client on a real socket, the server of the tools behind it,
- * the real API on a real store, and the real reconcilers on an engine in memory, whose time runs fast.
+ * Berth's tools in the environment of a companion: its MCP client on a real socket, the tool server, the real API
+ * on a real store, and the real reconcilers on an engine in memory, with accelerated time.
  */
 export class ToolHarness implements AsyncDisposable {
-  readonly world: ControlPlaneHarness;
+  readonly controlPlane: ControlPlaneHarness;
   readonly folder: string;
   readonly apps: McpApps;
-  /** What a call failed with that nobody expected; the end of the world throws it. */
+  /** Internal errors of calls; the disposal of the harness throws the first one. */
   readonly #unexpected: unknown[] = [];
-  /** What the tools take for the person's own credential. */
+  /** The server and the user's own credential, as the tools find them. */
   target: { url: string; token: string | undefined; instance?: string };
   #tools: ToolServer;
   readonly #api: FastifyInstance;
@@ -53,8 +53,8 @@ export class ToolHarness implements AsyncDisposable {
     } = {},
   ): Promise<ToolHarness> {
     const folder = await mkdtemp(join(tmpdir(), "berth-tools-"));
-    const world = new ControlPlaneHarness({ images: options.images ?? {}, ingress: "off" }).boot();
-    const { store, controlPlane: controllers, clock } = world;
+    const controlPlane = new ControlPlaneHarness({ images: options.images ?? {}, ingress: "off" }).boot();
+    const { store, controlPlane: control, clock } = controlPlane;
     const webhooks = new WebhookSender({
       store,
       clock,
@@ -64,7 +64,7 @@ export class ToolHarness implements AsyncDisposable {
     });
     const api = createApiServer({
       store,
-      control: controllers,
+      control,
       builds: new FakeBuildControl(store),
       ingress: { mode: "off", state: () => ({ ready: false, message: "is off" }) },
       webhooks,
@@ -74,7 +74,7 @@ export class ToolHarness implements AsyncDisposable {
       version: "1.2.3",
       config: {
         baseDomain: "example.test",
-        dataDir: world.dataDir,
+        dataDir: controlPlane.dataDir,
         values: [],
         httpPort: undefined,
         httpsPort: undefined,
@@ -84,25 +84,25 @@ export class ToolHarness implements AsyncDisposable {
       models: [],
     });
     const url = await api.listen({ host: "127.0.0.1", port: 0 });
-    const tools = new ToolHarness(folder, world, api, url);
+    const tools = new ToolHarness(folder, controlPlane, api, url);
     await tools.serve();
     return tools;
   }
 
   private constructor(
     folder: string,
-    world: ControlPlaneHarness,
+    controlPlane: ControlPlaneHarness,
     api: FastifyInstance,
     url: string,
   ) {
     this.folder = folder;
-    this.world = world;
+    this.controlPlane = controlPlane;
     this.#api = api;
     this.target = { url, token: this.token("admin") };
     this.#tools = this.#toolServer();
     this.apps = new McpApps({
       socketsDir: join(folder, "assistant", "apps"),
-      activator: { activate: () => Promise.reject(new Error("nothing is started here")) },
+      activator: { activate: () => Promise.reject(new Error("the harness starts no apps")) },
       clock: systemClock,
       logger: silentLogger,
     });
@@ -110,7 +110,7 @@ export class ToolHarness implements AsyncDisposable {
   }
 
   token(scope: TokenScope): string {
-    const { tokens } = this.world.store;
+    const { tokens } = this.controlPlane.store;
     return tokens.create({
       name: `${scope}-${Math.random()}`,
       scope,
@@ -127,12 +127,12 @@ export class ToolHarness implements AsyncDisposable {
     return join(this.folder, "state");
   }
 
-  /** Starts the server of the tools. */
+  /** Starts the tool server. */
   async serve(): Promise<void> {
     await this.#tools.listen(this.socket);
   }
 
-  /** As after a crash of the server of the tools: another process on the same files. */
+  /** Replaces the tool server by another one on the same files, as after a crash. */
   async restart(waitMs?: number): Promise<void> {
     await this.#tools[Symbol.asyncDispose]();
     this.#tools = this.#toolServer(waitMs);
@@ -148,7 +148,7 @@ export class ToolHarness implements AsyncDisposable {
     return this.apps.call(address, tool, args, new AbortController().signal);
   }
 
-  /** The structured result of a call that is to succeed. */
+  /** Calls a tool, and resolves to its structured result. Throws if the call fails. */
   async callExpectingSuccess(tool: string, args: JsonObject = {}): Promise<JsonObject> {
     const result = await this.call(tool, args);
     if (result.isError || !result.structured)
@@ -156,7 +156,7 @@ export class ToolHarness implements AsyncDisposable {
     return result.structured;
   }
 
-  /** What a call that is to fail says. */
+  /** Calls a tool, and resolves to its error. Throws if the call succeeds. */
   async callExpectingError(tool: string, args: JsonObject = {}): Promise<string> {
     const { isError, content } = await this.call(tool, args);
     const text = JSON.stringify(content);
@@ -164,7 +164,7 @@ export class ToolHarness implements AsyncDisposable {
     return text;
   }
 
-  /** Calls what the manifest says takes a call back, with what its map makes of it. */
+  /** Calls the undo tool of the manifest, with the arguments of its map. */
   async undo(tool: string, args: JsonObject, result: JsonObject): Promise<JsonObject> {
     const compensation = this.compensation(tool, args, result);
     if (typeof compensation === "string") throw new Error(`no undo of ${tool}: ${compensation}`);
@@ -190,7 +190,7 @@ export class ToolHarness implements AsyncDisposable {
   async #passTime(): Promise<void> {
     while (!this.#isOver) {
       await new Promise((resolve) => setTimeout(resolve, PAUSE_MS));
-      await this.world.clock.advance(STEP_MS);
+      await this.controlPlane.clock.advance(STEP_MS);
     }
   }
 
@@ -200,7 +200,7 @@ export class ToolHarness implements AsyncDisposable {
     await this.#api.close();
     this.#isOver = true;
     await this.#time;
-    await this.world[Symbol.asyncDispose]();
+    await this.controlPlane[Symbol.asyncDispose]();
     rmSync(this.folder, { recursive: true, force: true });
     if (this.#unexpected.length > 0) throw this.#unexpected[0];
   }

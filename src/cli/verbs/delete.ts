@@ -132,8 +132,8 @@ async function deleteTarget(
       ...options,
       dryRun: flags.dryRun === true,
     });
-    const what = flags.dryRun === true ? "would be deleted" : answer.state;
-    await cli.print(`${reference} ${what}`);
+    const outcome = flags.dryRun === true ? "would be deleted" : answer.state;
+    await cli.print(`${reference} ${outcome}`);
   } catch (error) {
     const isGone = error instanceof Error && "status" in error && error.status === 404;
     if (flags.ignoreNotFound !== true || !isGone) throw error;

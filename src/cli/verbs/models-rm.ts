@@ -98,6 +98,6 @@ async function removeModel(
   });
   if (write.dryRun) return cli.print(`model/${model.name}: ${write.report.message}`);
   const filesOutcome = isKept ? "its files stay" : `its files are deleted${sizeText(model)}`;
-  const what = isLocal(model) ? "its file stays" : filesOutcome;
-  await cli.print(`model/${model.name} is being removed; ${what}`);
+  const outcome = isLocal(model) ? "its file stays" : filesOutcome;
+  await cli.print(`model/${model.name} is being removed; ${outcome}`);
 }

@@ -94,9 +94,9 @@ function describeGit(cli: Cli, git: SpecsGitView): string {
   const age =
     git.applied_at === null ? "" : `, applied ${formatAge(git.applied_at, cli.io.now())} ago`;
   const commit = git.commit === null ? "no commit yet" : `commit ${git.commit.slice(0, 12)}${age}`;
-  const why = git.message === null ? "" : `: ${git.message}`;
+  const reason = git.message === null ? "" : `: ${git.message}`;
   const ref = git.ref === null ? "" : ` (${git.ref})`;
-  return `${git.folder}/ from ${git.url}${ref} ${state}, ${commit}${why}`;
+  return `${git.folder}/ from ${git.url}${ref} ${state}, ${commit}${reason}`;
 }
 
 async function printProblems(cli: Cli, specs: SpecsView): Promise<void> {

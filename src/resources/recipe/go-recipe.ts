@@ -26,15 +26,15 @@ export async function createGoDockerfile(
   // Many small services use this C library; most others build without a C compiler.
   const needsC = /^github\.com\/mattn\/go-sqlite3 /m.test(sums);
   const isVendored = reader.has("vendor/modules.txt");
-  const what = `Go ${version}`;
-  const from = ["go.mod", ...(main === "." ? [] : [main.slice(2)])];
+  const description = `Go ${version}`;
+  const decidingFiles = ["go.mod", ...(main === "." ? [] : [main.slice(2)])];
   const start = (await readProcfileStart(reader)) ?? {
     type: "program",
     words: ["/usr/local/bin/app"],
   };
   const runImage = options.baseImage ?? (needsC ? "debian:stable-slim" : "alpine:3");
   const certificates = "/etc/ssl/certs/ca-certificates.crt";
-  const text = formatDockerfile(what, from, [
+  const text = formatDockerfile(description, decidingFiles, [
     `FROM ${options.baseImage ?? `golang:${version}`} AS build`,
     "WORKDIR /src",
     ...(isVendored ? [] : [`COPY go.mod ${sums === "" ? "" : "go.sum "}./`, "RUN go mod download"]),
@@ -54,7 +54,7 @@ export async function createGoDockerfile(
     `USER ${USER}`,
     formatCmdInstruction(start),
   ]);
-  return { description: what, decidingFiles: from, port: PORT, text };
+  return { description, decidingFiles, port: PORT, text };
 }
 
 function chooseGoVersion(module: string): string {

@@ -35,11 +35,11 @@ export async function createNodeDockerfile(
   const manager = await detectPackageManager(reader, pkg);
   const node = await chooseNodeMajor(reader, pkg);
   const isBun = manager.name === "bun";
-  const what = isBun ? "Bun" : `Node.js ${node.major} with ${manager.name}`;
-  const from = [
+  const description = isBun ? "Bun" : `Node.js ${node.major} with ${manager.name}`;
+  const decidingFiles = [
     "package.json",
-    ...[manager.lockFile, node.from].filter((it) => it !== undefined && it !== "package.json"),
-  ].filter((it) => it !== undefined);
+    ...[manager.lockFile, node.from].filter((file) => file !== "package.json"),
+  ].filter((file) => file !== undefined);
   const buildImage = options.baseImage ?? (isBun ? "oven/bun:1" : `node:${node.major}`);
   const runImage = options.baseImage ?? (isBun ? "oven/bun:1-slim" : `node:${node.major}-slim`);
   const pages = findStaticBuild(pkg);
@@ -51,17 +51,17 @@ export async function createNodeDockerfile(
       `FROM ${WEB_SERVER_IMAGE}`,
       ...createWebServerLines(`COPY --from=build /app/${pages.output} /srv`, "index"),
     ];
-    const site = `${what}, and Caddy for the pages that ${pages.tool} makes`;
+    const site = `${description}, and Caddy for the pages that ${pages.tool} makes`;
     return {
       description: site,
-      decidingFiles: from,
+      decidingFiles,
       port: 8080,
-      text: formatDockerfile(site, from, lines),
+      text: formatDockerfile(site, decidingFiles, lines),
     };
   }
   const start = await findStartCommand(reader, pkg, isBun);
   const needsStage = hasPackages(pkg) || getScript(pkg, "build") !== undefined;
-  const text = formatDockerfile(what, from, [
+  const text = formatDockerfile(description, decidingFiles, [
     ...(needsStage
       ? [`FROM ${buildImage} AS build`, ...createBuildLines(reader, pkg, manager, "app"), ""]
       : []),
@@ -74,7 +74,7 @@ export async function createNodeDockerfile(
     `USER ${USER}`,
     formatCmdInstruction(start),
   ]);
-  return { description: what, decidingFiles: from, port: PORT, text };
+  return { description, decidingFiles, port: PORT, text };
 }
 
 function hasPackages(pkg: NodePackage): boolean {

@@ -27,8 +27,8 @@ export async function createPythonDockerfile(
   const server =
     start.server !== undefined && !project.packages.has(start.server) ? start.server : undefined;
   const image = options.baseImage ?? `python:3.${project.minor}`;
-  const what = `Python 3.${project.minor} with ${project.manager}`;
-  const text = formatDockerfile(what, project.decidingFiles, [
+  const description = `Python 3.${project.minor} with ${project.manager}`;
+  const text = formatDockerfile(description, project.decidingFiles, [
     `FROM ${image} AS build`,
     ...createInstallLines(project, server),
     "",
@@ -42,7 +42,7 @@ export async function createPythonDockerfile(
     `USER ${USER}`,
     formatCmdInstruction(start.command),
   ]);
-  return { description: what, decidingFiles: project.decidingFiles, port: PORT, text };
+  return { description, decidingFiles: project.decidingFiles, port: PORT, text };
 }
 
 /** Installs everything into /venv. Only /venv is copied to the final image, without compilers and managers. */

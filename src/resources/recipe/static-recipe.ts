@@ -28,14 +28,14 @@ export function createStaticDockerfile(
       `there is no index.html, neither in the source nor in ${pagesFolders.join(", ")}`,
       "add one",
     );
-  const what = "a static site, served by Caddy";
-  const from = [folder === "" ? "index.html" : `${folder}/index.html`];
+  const description = "a static site, served by Caddy";
+  const decidingFiles = [folder === "" ? "index.html" : `${folder}/index.html`];
   const errorPage = reader.has(folder === "" ? "404.html" : `${folder}/404.html`);
   return {
-    description: what,
-    decidingFiles: from,
+    description,
+    decidingFiles,
     port: PORT,
-    text: formatDockerfile(what, from, [
+    text: formatDockerfile(description, decidingFiles, [
       `FROM ${options.baseImage ?? WEB_SERVER_IMAGE}`,
       ...createWebServerLines(
         `COPY ${folder === "" ? "." : folder} /srv`,

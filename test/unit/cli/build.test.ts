@@ -33,9 +33,9 @@ test("prints the generated Dockerfile, and writes it only once with --eject", as
 
   const again = await run("site", "--eject");
   expect(again.code).toBe(1);
-  expect(again.errors).toContain("error: site has Dockerfile already: nothing was written");
+  expect(again.errors).toContain("error: site already has Dockerfile: nothing was written");
   const forced = await run("site", "--eject", "--language", "static", "--base-image", "web:1");
-  expect(forced.errors).toContain("site has Dockerfile already: nothing was written");
+  expect(forced.errors).toContain("site already has Dockerfile: nothing was written");
   expect(await readFile(join(dir, "site/Dockerfile"), "utf8")).toBe(printed.output);
 });
 
@@ -45,7 +45,7 @@ test("prints an existing Dockerfile, and names it", async () => {
   expect(printed).toEqual({
     code: 0,
     output: "FROM scratch\n",
-    errors: "web.Dockerfile of site, as it is:\n",
+    errors: "web.Dockerfile of site:\n",
   });
   const missing = await run("site", "--print-dockerfile", "-f", "none");
   expect(missing).toMatchObject({
@@ -71,7 +71,7 @@ test("suggests what to do without a flag, in an empty folder and in a missing on
   const empty = await run("empty", "--print-dockerfile");
   expect(empty).toMatchObject({
     code: 1,
-    errors: expect.stringContaining("does not see how to build"),
+    errors: expect.stringContaining("cannot detect how to build"),
   });
   expect((await run("none", "--print-dockerfile")).errors).toContain(
     "there is no such source folder",

@@ -129,7 +129,7 @@ describe("without a companion", () => {
     interrupt?.();
     expect(await running).toMatchObject({
       code: 130,
-      errors: expect.stringContaining("all the same"),
+      errors: expect.stringContaining("may still run to its end"),
     });
   });
 });
@@ -139,7 +139,7 @@ describe("call without a terminal", () => {
     const parked = await run(["call", NOTES, "add_note", "title=Milk"]);
     expect(parked.code).toBe(6);
     expect(parked.output).toBe(
-      "call 17 waits to be confirmed: berth confirm 17, or berth confirm 17 --decline\n",
+      "call 17 waits for confirmation: berth confirm 17, or berth confirm 17 --decline\n",
     );
     expect(parked.errors).toContain("Because of:  unknown");
     expect(agent.requests).toEqual([{ tool: "add_note", args: { title: "Milk" }, options: {} }]);
@@ -154,7 +154,7 @@ describe("call without a terminal", () => {
     expect([...agent.notes.values()]).toEqual(["Milk"]);
     const again = await run(["confirm", "17", "--decline"]);
     expect(again.code).toBe(0);
-    expect(again.errors).toContain("decided about before");
+    expect(again.errors).toContain("was decided before");
     expect(agent.notes.size).toBe(1);
   });
 
@@ -474,7 +474,7 @@ describe("search", () => {
         ["scopes", { signature: "as", value: ["notes", "x"] }],
       ]),
     );
-    expect(errors).toContain("by words alone");
+    expect(errors).toContain("searched by words only");
     expect(JSON.parse((await run(["search", "boiler", "--json"])).output)).toHaveLength(1);
     expect(await run(["search", "nothing"])).toMatchObject({
       code: 0,
@@ -502,7 +502,7 @@ describe("search", () => {
 describe("memory", () => {
   it("keeps, shows, lists and wipes", async () => {
     expect((await run(["memory", "set", NOTES, "sort", "newest"])).output).toBe(
-      "org.example.Notes sort is kept\n",
+      "org.example.Notes sort is set\n",
     );
     const draft = "one\n\u001b[31mtwo";
     await run(["memory", "set", NOTES, "draft", "-"], { input: `${draft}\n` });
@@ -528,7 +528,7 @@ describe("memory", () => {
     expect(agent.memory.size).toBe(1);
     expect((await run(["memory", "wipe", NOTES, "--yes"])).code).toBe(0);
     expect(agent.memory.size).toBe(0);
-    expect((await run(["memory", "ls", NOTES])).errors).toContain("nothing is remembered");
+    expect((await run(["memory", "ls", NOTES])).errors).toContain("has no values");
   });
 
   it("asks before it wipes at a terminal", async () => {

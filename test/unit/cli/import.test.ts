@@ -38,7 +38,7 @@ it("prints valid manifests on standard output, and the report on standard error"
   expect(problems).toEqual([]);
   expect(documents.map(({ manifest }) => manifest.metadata.name)).toEqual(["wordpress", "db"]);
   expect(errors).toMatch(
-    /^wordpress\.yaml:8:9: note: services\.wordpress\.ports\[0\]: 80 is taken/m,
+    /^wordpress\.yaml:8:9: note: services\.wordpress\.ports\[0\]: 80 is used/m,
   );
   expect(errors).toMatch(/2 apps, 0 lost, \d+ notes\n$/);
   // A finding about both services appears once.
@@ -59,7 +59,7 @@ it("writes one file for each service, and replaces files only with --force", asy
   writeFileSync(join(folder, "specs/media/jellyfin.yaml"), "mine");
   const again = await run("jellyfin.yaml -o specs/media");
   expect(again.code).toBe(1);
-  expect(again.errors).toContain("nothing was written: specs/media/jellyfin.yaml is there already");
+  expect(again.errors).toContain("nothing was written: specs/media/jellyfin.yaml already exists");
   expect(readFileSync(join(folder, "specs/media/jellyfin.yaml"), "utf8")).toBe("mine");
   expect((await run("jellyfin.yaml -o specs/media --force")).code).toBe(0);
   expect(readFileSync(join(folder, "specs/media/jellyfin.yaml"), "utf8")).toBe(text);
@@ -76,7 +76,7 @@ it("a dry run writes nothing", async () => {
 it("exits with 1 for a failed service, and with --strict for a loss", async () => {
   const failed = await run("plausible.yaml -o specs");
   expect(failed.code).toBe(1);
-  expect(failed.output).toMatch(/^plausible\.yaml:37:9: failed: .*BASE_URL has to be set/m);
+  expect(failed.output).toMatch(/^plausible\.yaml:37:9: failed: .*BASE_URL must be set/m);
   expect(readdirSync(join(folder, "specs"))).toEqual([
     "plausible-db.yaml",
     "plausible-events-db.yaml",
@@ -146,7 +146,7 @@ it("reports errors in the command line", async () => {
     "no Compose file",
   );
   expect((await run("wordpress.yaml -o json")).errors).toContain(
-    '-o names a folder here, and "json"',
+    '-o names a folder here, but "json"',
   );
   expect((await run("wordpress.yaml --secrets plain")).code).toBe(2);
 });

@@ -348,11 +348,11 @@ describe("start and stop", () => {
     putModel(api.store, "large", { source: "org/large", running: true });
     runs("small");
     runs("large");
-    expect(await done("models stop small")).toBe("model/small stops\n");
+    expect(await done("models stop small")).toBe("model/small is stopping\n");
     expect(api.store.get("Model", "small")?.spec.running).toBe(false);
     expect(await done("models stop small")).toBe("model/small is already stopped\n");
     expect(await done("models stop --dry-run")).toBe('model/large: would stop model "large"\n');
-    expect(await done("models stop")).toBe("model/large stops\n");
+    expect(await done("models stop")).toBe("model/large is stopping\n");
     expect((await run("models stop")).errors).toBe("no model runs\n");
   });
 
@@ -384,7 +384,7 @@ describe("rm", () => {
     using sure = terminal("models rm small");
     await sure.waitForText("[y/N]");
     sure.type(`y${key.enter}`);
-    await sure.waitForText("model/small is being removed; its files go (3.9 KiB)");
+    await sure.waitForText("model/small is being removed; its files are deleted (3.9 KiB)");
     expect(await sure.ended).toBe(0);
     expect(policy("small")).toBe("delete");
   });
@@ -410,7 +410,7 @@ describe("rm", () => {
     expect(result.code).toBe(1);
     expect(result.errors).toContain('"smal"');
     expect(api.store.get("Model", "small")?.metadata.deletionTimestamp).toBeNull();
-    expect(await done("models rm nothing --ignore-not-found")).toBe("model/nothing is not there\n");
+    expect(await done("models rm nothing --ignore-not-found")).toBe("model/nothing does not exist\n");
   });
 
   it("delete removes a model, like every kind", async () => {

@@ -322,7 +322,7 @@ describe("a sign-in", () => {
     await expect.poll(() => remote.logins).toEqual(["openrouter"]);
     interrupt?.();
     const { code, errors } = await running;
-    expect([code, errors]).toEqual([130, expect.stringContaining("can still sign in")]);
+    expect([code, errors]).toEqual([130, expect.stringContaining("the address stays valid")]);
   });
 });
 

@@ -165,7 +165,7 @@ describe("apply, diff and validate", () => {
     file("c.yaml", manifest("a"));
     const twice = await run("apply -f .");
     expect(twice.code).toBe(1);
-    expect(twice.errors).toContain('c.yaml:1:1: App "a" is declared already in a.yaml:1');
+    expect(twice.errors).toContain('c.yaml:1:1: App "a" is already declared in a.yaml:1');
   });
 
   it("apply all or nothing, and report each problem with its line", async () => {
@@ -253,8 +253,8 @@ describe("apply, diff and validate", () => {
 describe("verbs that change an app", () => {
   it("start, stop and deploy it, and report if there is nothing to do", async () => {
     putApp(api.store, "hello");
-    expect(await done("start hello")).toBe("app/hello runs already\n");
-    expect(await done("stop app/hello")).toBe("app/hello stops\n");
+    expect(await done("start hello")).toBe("app/hello already runs\n");
+    expect(await done("stop app/hello")).toBe("app/hello is stopping\n");
     expect(api.store.get("App", "hello")?.spec.running).toBe(false);
     expect(await done("stop hello")).toBe("app/hello is already stopped\n");
     expect(await done("start hello -o name")).toBe("app/hello\n");
@@ -320,7 +320,7 @@ describe("verbs that change an app", () => {
       "app/hello deleting\napp/other deleting\n",
     );
     expect((await run("delete nope")).code).toBe(1);
-    expect(await done("delete nope --ignore-not-found")).toBe("app/nope is not there\n");
+    expect(await done("delete nope --ignore-not-found")).toBe("app/nope does not exist\n");
     expect((await run("delete")).code).toBe(2);
     expect((await run("delete hello --wait --timeout 50ms")).code).toBe(3);
   });

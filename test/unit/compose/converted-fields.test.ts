@@ -121,8 +121,8 @@ test("Plausible: names that are no DNS labels, references to them, required vari
   const without = importFixture("plausible.yaml");
   expect(Object.keys(collectSpecs(without))).toEqual(["plausible-db", "plausible-events-db"]);
   expect(without.findings.filter(({ level }) => level === "failed")).toMatchObject([
-    { line: 37, message: "the variable BASE_URL has to be set: the public address" },
-    { line: 38, message: "the variable SECRET_KEY_BASE has to be set: a long random text" },
+    { line: 37, message: "the variable BASE_URL must be set: the public address" },
+    { line: 38, message: "the variable SECRET_KEY_BASE must be set: a long random text" },
   ]);
   const { plausible } = collectSpecs(
     importFixture("plausible.yaml", { envFiles: [at("plausible.env")] }),

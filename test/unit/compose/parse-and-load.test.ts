@@ -27,11 +27,11 @@ test.each([
 });
 
 test.each([
-  ["${B:?set it}", "the variable B has to be set: set it"],
-  ["${EMPTY:?}", "the variable EMPTY has to be set"],
+  ["${B:?set it}", "the variable B must be set: set it"],
+  ["${EMPTY:?}", "the variable EMPTY must be set"],
   ["costs 5$", 'a "$" begins no variable here'],
   ["${A", 'a "$" begins no variable here'],
-  ["${}", "${...} holds no name"],
+  ["${}", "${...} contains no variable name"],
   ["${A!}", "${A...} is not valid in Compose"],
   [`${"${B:-".repeat(30)}${"}".repeat(30)}`, "nested too deeply"],
 ])("%s fails", (text, message) => {
@@ -194,12 +194,12 @@ describe("invalid files", () => {
   test.each([
     ["a: b: c", /^compose.yaml:1 not valid YAML/],
     ["", /^compose.yaml:1 the file is empty/],
-    ["- a", /^compose.yaml:1 a Compose file is a mapping/],
+    ["- a", /^compose.yaml:1 a Compose file must be a mapping/],
     ["services: {}", /the project declares no service/],
-    ["services:\n  a: { image: x, image: y }", /^compose.yaml:2 the key "image" is there twice/],
+    ["services:\n  a: { image: x, image: y }", /^compose.yaml:2 the key "image" is duplicated/],
     ["services:\n  a: *nowhere", /^compose.yaml:2 there is no anchor &nowhere/],
     ["services:\n  a: !secret x", /^compose.yaml:2 the tag !secret is not one of Compose/],
-    ["services:\n  a: text", /^compose.yaml:2 has to be a mapping/],
+    ["services:\n  a: text", /^compose.yaml:2 must be a mapping/],
     [
       "services:\n  a: { ports: ['80'] }",
       /^compose.yaml:2 has neither an image nor a build/,
@@ -211,7 +211,7 @@ describe("invalid files", () => {
     ],
     [
       "services:\n  a: { image: x, extends: b }\n  b: { image: x, extends: a }",
-      /^compose.yaml:[23] extends goes in a circle/,
+      /^compose.yaml:[23] the services extend each other in a circle/,
     ],
     [
       "include: [other.yaml]\nservices: {}",
@@ -230,7 +230,7 @@ describe("invalid files", () => {
     });
     const text = `${levels.join("\n")}\nservices:\n  a: { image: x, command: *l11 }\n`;
     expect(failures({ "compose.yaml": text })).toEqual([
-      "compose.yaml:1 too large once its aliases are expanded",
+      "compose.yaml:1 the file is too large after its aliases are expanded",
     ]);
   });
 

@@ -272,7 +272,7 @@ CMD ["node", "dist/server.js"]
     ).rejects.toThrow("package.json cannot be read: ");
     await expect(
       chooseDockerfile(createMemorySource({ "package.json": "[]" }), options),
-    ).rejects.toThrow("no JSON object");
+    ).rejects.toThrow("not a JSON object");
   });
 
   test("pages of a build are served by a web server", async () => {
