@@ -89,11 +89,11 @@ export class AssistantToken {
       throw new BerthError("unauthorized", `there is no login for the server ${origin}`, {
         hint: "the user logs in with `berth login`",
       });
-    const person = createClient({ baseUrl: target.url, token: target.token });
-    const { scope } = await person.auth.whoami();
+    const userClient = createClient({ baseUrl: target.url, token: target.token });
+    const { scope } = await userClient.auth.whoami();
     // This credential has the needed scope or less, so it is used itself.
-    if (scope !== "admin") return person;
-    const { name, token } = await createOwnToken(person);
+    if (scope !== "admin") return userClient;
+    const { name, token } = await createOwnToken(userClient);
     const { instance } = target;
     kept.servers[origin] = { name, token, ...(instance === undefined ? {} : { instance }) };
     await mkdir(dirname(this.#file), { recursive: true, mode: 0o700 });
@@ -128,13 +128,13 @@ function hidePaths(error: unknown): BerthError {
 }
 
 /** Creates a token, with a random suffix if another user's assistant already has the name. */
-async function createOwnToken(personClient: Client) {
+async function createOwnToken(userClient: Client) {
   const scope = "write";
   try {
-    return await personClient.auth.createToken({ name: BERTH_APPS_ID, scope });
+    return await userClient.auth.createToken({ name: BERTH_APPS_ID, scope });
   } catch (error) {
     if (!(error instanceof ApiError) || error.status !== 409) throw error;
     const name = `${BERTH_APPS_ID}-${randomBytes(4).toString("hex")}`;
-    return await personClient.auth.createToken({ name, scope });
+    return await userClient.auth.createToken({ name, scope });
   }
 }

@@ -84,7 +84,7 @@ function addList(webhooks: Command, cli: Cli): void {
           ],
           name: (row) => row.id,
           document: { webhooks: found, total: found.length },
-          empty: "no webhooks yet; make one with `berth webhooks create URL`",
+          empty: "no webhooks yet; create one with `berth webhooks create URL`",
         }),
         flags.output,
       );
