@@ -37,7 +37,7 @@ export interface CallResult {
   readonly isError?: true;
 }
 
-export interface ToolDispatcherOptions {
+interface ToolDispatcherOptions {
   readonly token: AssistantToken;
   readonly records: UndoRecords;
   /** The time that a call may wait for an app. */

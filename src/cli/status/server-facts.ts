@@ -6,7 +6,7 @@ import type { Colors } from "../colours.ts";
 import { listAllModels } from "../models/list-all-models.ts";
 
 /** The state of a running server, from which `up` and `status` print. */
-export interface ServerFacts {
+interface ServerFacts {
   readonly health: HealthView;
   readonly info: SystemInfo;
   readonly specs: SpecsView;
@@ -15,7 +15,7 @@ export interface ServerFacts {
 }
 
 /** The state of the ingress, the assistant or the companion, which `up`, `status` and `doctor` show. */
-export interface ComponentState {
+interface ComponentState {
   /** off: disabled, or not available on this machine. warn: not running yet, or limited. */
   readonly level: "ok" | "off" | "warn" | "fail";
   readonly text: string;
