@@ -53,7 +53,10 @@ export class ToolHarness implements AsyncDisposable {
     } = {},
   ): Promise<ToolHarness> {
     const folder = await mkdtemp(join(tmpdir(), "berth-tools-"));
-    const controlPlane = new ControlPlaneHarness({ images: options.images ?? {}, ingress: "off" }).boot();
+    const controlPlane = new ControlPlaneHarness({
+      images: options.images ?? {},
+      ingress: "off",
+    }).boot();
     const { store, controlPlane: control, clock } = controlPlane;
     const webhooks = new WebhookSender({
       store,

@@ -114,8 +114,8 @@ describe("berth up", () => {
     const exit = new Promise((resolve) => child.once("exit", resolve));
     child.kill("SIGTERM");
     expect(await exit).toBe(0);
-    expect(errors.match(/password for logins from other machines, shown only this once: \S+/g)).toHaveLength(
-      1,
-    );
+    expect(
+      errors.match(/password for logins from other machines, shown only this once: \S+/g),
+    ).toHaveLength(1);
   });
 });

@@ -194,7 +194,11 @@ describe("berth deploy", () => {
     ["two sources", ["deploy", "x", "--image", "a", "--git", "b"], "exclude each other"],
     ["--ref alone", ["deploy", ".", "--ref", "x"], "--ref needs --git"],
     ["--image without an app", ["deploy", "--image", "a"], "needs the name of an app"],
-    ["a port of an image", ["deploy", "x", "--image", "a", "--port", "1"], "--port cannot be combined with --image"],
+    [
+      "a port of an image",
+      ["deploy", "x", "--image", "a", "--port", "1"],
+      "--port cannot be combined with --image",
+    ],
     ["a new app of git", ["deploy", "--git", "https://x/y/Z.git"], 'app "z" is new, and its port'],
     ["an app of an image", ["deploy", "other"], 'app "other" runs an image'],
   ])("reports a usage error for %s", async (_what, words, message) => {
@@ -219,8 +223,7 @@ describe("berth deploy", () => {
     const { code, errors } = await run("deploy", "shop", "--no-wait", ...flags);
     expect({ code, errors: code === 0 ? "" : errors }).toEqual({ code: 0, errors: "" });
     expect(api.store.get("App", "shop")?.spec.port).toBe(port);
-    if (!flags.includes("--port"))
-      expect(errors).toContain(`on port ${port}; --port sets another`);
+    if (!flags.includes("--port")) expect(errors).toContain(`on port ${port}; --port sets another`);
   });
 
   it("uploads nothing of a source that it cannot build", async () => {
@@ -245,7 +248,7 @@ describe("berth deploy", () => {
     putApp(api.store, "web", { image: "bb:1", port: 80 }, "file:web.yaml");
     files({ "web/Dockerfile": "FROM x\nEXPOSE 80\n" });
     const owned = await run("deploy", "web");
-    expect(owned.errors).toContain("as its file web.yaml says");
+    expect(owned.errors).toContain("which its file web.yaml declares");
     expect(owned.errors).toContain("--force");
     expect((await run("deploy", "web", "--force", "--no-wait")).code).toBe(0);
   });

@@ -149,7 +149,9 @@ describe("a listing", () => {
     await write({ "a/b": "" });
     await symlink("../../up", join(dir, "a/link"));
     expect(await paths()).toContain("a/link");
-    await expect(list({ outsideLinks: "refuse" })).rejects.toThrow("the target of the link a/link is outside the folder");
+    await expect(list({ outsideLinks: "refuse" })).rejects.toThrow(
+      "the target of the link a/link is outside the folder",
+    );
   });
 
   test("fails for a missing folder, for a file, and on abort", async () => {

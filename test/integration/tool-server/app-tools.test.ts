@@ -148,10 +148,12 @@ describe("reading", () => {
       { message: "to https://(hidden)@example.org/x" },
       { message: `${"x".repeat(2_000)}…` },
     ]);
-    expect(await harness.callExpectingSuccess("app_logs", { name: "web", lines: 1 })).toMatchObject({
-      lines: [{ message: expect.stringMatching(/^x/) }],
-      left_out: 0,
-    });
+    expect(await harness.callExpectingSuccess("app_logs", { name: "web", lines: 1 })).toMatchObject(
+      {
+        lines: [{ message: expect.stringMatching(/^x/) }],
+        left_out: 0,
+      },
+    );
   });
 
   test("reports an app that does not exist", async () => {
@@ -195,7 +197,9 @@ describe("undo", () => {
     expect(specOf("web")).toEqual({ ...before, image: "web:2" });
     expect(await harness.undo("deploy_app", args, result)).toMatchObject({ ready: true });
     expect(specOf("web")).toEqual(before);
-    const images = harness.controlPlane.listContainers("web").map((container) => container.spec.image);
+    const images = harness.controlPlane
+      .listContainers("web")
+      .map((container) => container.spec.image);
     expect(images).toEqual(["web:1"]);
   });
 
@@ -218,7 +222,9 @@ describe("undo", () => {
     harness.controlPlane.builds.head = "commit2";
     expect(await harness.undo("deploy_app", args, result)).toMatchObject({ held_at_revision: 1 });
     expect(specOf("web")).toEqual(before);
-    const images = harness.controlPlane.listContainers("web").map((container) => container.spec.image);
+    const images = harness.controlPlane
+      .listContainers("web")
+      .map((container) => container.spec.image);
     expect(images).toEqual([harness.controlPlane.builds.getImage("web", "commit1")]);
   });
 
@@ -228,7 +234,8 @@ describe("undo", () => {
     await harness.callExpectingSuccess("deploy_app", { ...args, port: 80 });
     harness.controlPlane.builds.head = "commit2";
     const result = await harness.callExpectingSuccess("deploy_app", { name: "web" });
-    const imageOf = () => harness.controlPlane.listContainers("web").map(({ spec: its }) => its.image);
+    const imageOf = () =>
+      harness.controlPlane.listContainers("web").map(({ spec: its }) => its.image);
     expect(imageOf()).toEqual([harness.controlPlane.builds.getImage("web", "commit2")]);
     expect(specOf("web")).toEqual({ source: { git }, port: 80 });
     await harness.undo("deploy_app", { name: "web" }, result);
@@ -301,7 +308,9 @@ describe("undo", () => {
   test("refuses to restart a stopped app", async () => {
     await given("web");
     await harness.callExpectingSuccess("stop_app", { name: "web" });
-    expect(await harness.callExpectingError("restart_app", { name: "web" })).toContain("is stopped");
+    expect(await harness.callExpectingError("restart_app", { name: "web" })).toContain(
+      "is stopped",
+    );
   });
 
   test("creates a deleted app again, with its volumes", async () => {
@@ -323,7 +332,9 @@ describe("undo", () => {
     const result = await harness.callExpectingSuccess("delete_app", { name: "web" });
     expect(result).toMatchObject({ deleted: true, volumes_kept: ["data"] });
     expect(harness.controlPlane.app("web")).toBeUndefined();
-    expect(await harness.undo("delete_app", { name: "web" }, result)).toMatchObject({ ready: true });
+    expect(await harness.undo("delete_app", { name: "web" }, result)).toMatchObject({
+      ready: true,
+    });
     expect(specOf("web")).toEqual(before);
     expect(harness.controlPlane.app("web")?.metadata.labels).toEqual({ team: "a" });
     expect([...engine.volumes.keys()]).toEqual(volumes);
@@ -357,7 +368,10 @@ describe("undo of a call before a deletion that was undone", () => {
       image: "web:1",
       port: 80,
     });
-    const changed = await harness.callExpectingSuccess("deploy_app", { name: "web", image: "web:2" });
+    const changed = await harness.callExpectingSuccess("deploy_app", {
+      name: "web",
+      image: "web:2",
+    });
     const deleted = await harness.callExpectingSuccess("delete_app", { name: "web" });
     await harness.undo("delete_app", { name: "web" }, deleted);
     expect(specOf("web")?.image).toBe("web:2");
@@ -410,7 +424,10 @@ describe("restore_app refuses", () => {
 
   test("an app of the same name that was created later", async () => {
     const made = await harness.callExpectingSuccess("deploy_app", { name: "web", image: "web:1" });
-    const changed = await harness.callExpectingSuccess("deploy_app", { name: "web", image: "web:2" });
+    const changed = await harness.callExpectingSuccess("deploy_app", {
+      name: "web",
+      image: "web:2",
+    });
     const deleted = await harness.callExpectingSuccess("delete_app", { name: "web" });
     await given("web", { image: "web:1", port: 81 });
     for (const { undo_id } of [made, changed, deleted])

@@ -410,7 +410,9 @@ describe("rm", () => {
     expect(result.code).toBe(1);
     expect(result.errors).toContain('"smal"');
     expect(api.store.get("Model", "small")?.metadata.deletionTimestamp).toBeNull();
-    expect(await done("models rm nothing --ignore-not-found")).toBe("model/nothing does not exist\n");
+    expect(await done("models rm nothing --ignore-not-found")).toBe(
+      "model/nothing does not exist\n",
+    );
   });
 
   it("delete removes a model, like every kind", async () => {

@@ -311,10 +311,7 @@ test.each([
   ['command: "sh -c \'x"', "has an unclosed quotation mark, or a backslash at its end"],
   ["mem_limit: lots", '"lots" is not a valid memory limit: the minimum is 6m'],
   ["user: [a]", "is omitted: a single value was expected here"],
-  [
-    "depends_on: [gone]",
-    '"gone" is not part of this import, so the app does not wait for it',
-  ],
+  ["depends_on: [gone]", '"gone" is not part of this import, so the app does not wait for it'],
   ["entrypoint: []", "an empty entrypoint would remove that of the image, which an App cannot do"],
   ["volumes: ['C:\\x:/data']", '"C:\\x" cannot be resolved to a folder'],
   ["environment: { 'A B': 1 }", '"A B" is not a valid name for a variable of an App'],

@@ -200,10 +200,7 @@ describe("invalid files", () => {
     ["services:\n  a: *nowhere", /^compose.yaml:2 there is no anchor &nowhere/],
     ["services:\n  a: !secret x", /^compose.yaml:2 the tag !secret is not one of Compose/],
     ["services:\n  a: text", /^compose.yaml:2 must be a mapping/],
-    [
-      "services:\n  a: { ports: ['80'] }",
-      /^compose.yaml:2 has neither an image nor a build/,
-    ],
+    ["services:\n  a: { ports: ['80'] }", /^compose.yaml:2 has neither an image nor a build/],
     ["services:\n  a: { image: UPPER/x }", /^compose.yaml:2 the image "UPPER\/x"/],
     [
       "services:\n  a: { image: x, extends: { service: b } }",
@@ -217,7 +214,10 @@ describe("invalid files", () => {
       "include: [other.yaml]\nservices: {}",
       /^compose.yaml:1 cannot read other.yaml: there is no such/,
     ],
-    ["include: [compose.yaml]\nservices: {}", /^compose.yaml:1 the files include each other in a circle/],
+    [
+      "include: [compose.yaml]\nservices: {}",
+      /^compose.yaml:1 the files include each other in a circle/,
+    ],
     ["include: ['oci://x/y']", /^compose.yaml:1 remote files are not included/],
   ])("%j", (text, message) => {
     expect(failures({ "compose.yaml": text })[0] ?? "").toMatch(message);

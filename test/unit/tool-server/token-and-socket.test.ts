@@ -22,7 +22,9 @@ afterEach(async () => {
 const deploy = { name: "web", image: "web:1" };
 
 function tokens() {
-  return harness.controlPlane.store.tokens.list().filter(({ name }) => name.startsWith(BERTH_APPS_ID));
+  return harness.controlPlane.store.tokens
+    .list()
+    .filter(({ name }) => name.startsWith(BERTH_APPS_ID));
 }
 
 function keptIn(folder: string): string {
