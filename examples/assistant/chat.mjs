@@ -1,5 +1,5 @@
 // A streamed chat without any package: node examples/assistant/chat.mjs "Name three rivers"
-// BERTH_ASSISTANT_URL: where the assistant answers; default: http://127.0.0.1:7777
+// BERTH_ASSISTANT_URL: address of the assistant; default: http://127.0.0.1:7777
 const url = process.env.BERTH_ASSISTANT_URL ?? "http://127.0.0.1:7777";
 const response = await fetch(`${url}/v1/chat/completions`, {
   method: "POST",

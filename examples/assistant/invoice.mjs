@@ -1,5 +1,5 @@
 // JSON that fits its schema, with the package "openai": node examples/assistant/invoice.mjs "Two pears, 3.20"
-// BERTH_ASSISTANT_URL: where the assistant answers; default: http://127.0.0.1:7777
+// BERTH_ASSISTANT_URL: address of the assistant; default: http://127.0.0.1:7777
 import OpenAI from "openai";
 
 const url = process.env.BERTH_ASSISTANT_URL ?? "http://127.0.0.1:7777";

@@ -1,16 +1,16 @@
 #!/usr/bin/python3
-"""What an assistant says to the companion over the session bus, with GLib alone (Debian: python3-gi).
+"""The calls of an assistant to the companion over the session bus, with only GLib (Debian: python3-gi).
 
-  on-the-bus.py tools                         what apps can do
-  on-the-bus.py tools "write something down"  those that a wish is about, best first
+  on-the-bus.py tools                         list the tools of apps
+  on-the-bus.py tools "write something down"  list tools for a purpose, best first
   on-the-bus.py call org.example.Notes create_note '{"title": "Milk", "body": ""}' user
-  on-the-bus.py waiting                       ask the person about calls that wait already
-  on-the-bus.py search "boiler pressure"      passages, with the labels that they bring along
-  on-the-bus.py say "Once upon a time"        a model's text, as it comes
+  on-the-bus.py waiting                       ask the user about waiting calls
+  on-the-bus.py search "boiler pressure"      print passages with their provenance labels
+  on-the-bus.py say "Once upon a time"        print the text of a model while it is generated
 
-Behind the arguments of a call stand the labels of all that led to it, the provenance: "user" is what the
-person typed, "web:news.example" a page that was read, and each hit of a search brings its own. Leave none
-out: the companion asks the person for the more, the less it can trust, and never for less than is due.
+The last arguments of a call are its provenance, the labels of all sources that led to it: "user" is text that
+the user typed, "web:news.example" a page that was read, and each search result has a label of its own. Name
+all of them: the companion asks for stricter confirmation if a source is not trusted.
 """
 
 import codecs
@@ -22,7 +22,7 @@ import time
 
 from gi.repository import Gio, GLib
 
-# A tool has a minute, and its app ten seconds to start.
+# A tool call may take one minute, and the start of its app ten seconds.
 CALL_MS = 90_000
 
 
@@ -59,7 +59,7 @@ class Companion:
             "Agent1", "RequestCall", "(sssa{sv})", app, tool, args_json, options)
         if disposition not in ("confirm-chip", "confirm-modal"):
             return disposition, json.loads(detail)
-        # A desktop's own frontend may be quicker: then Confirm answers with what came of that.
+        # The desktop's frontend may have decided first: Confirm then returns that result.
         spec = next((spec for spec in self.waiting() if spec["call_id"] == call_id), None)
         return self.confirm(call_id, spec is not None and decide(spec))
 
@@ -78,7 +78,7 @@ class Companion:
         pipe = descriptors.get(place)
         interface = "dev.assistant.Inference1.Session"
         ended = []
-        # Before Generate, so that it cannot be missed.
+        # Subscribe before Generate, so that no signal is missed.
         subscription = self.bus.signal_subscribe(
             "dev.assistant.Inference1", interface, "Finished", path, None, Gio.DBusSignalFlags.NONE,
             lambda *signal: ended.append(signal[5].unpack()))
@@ -86,7 +86,7 @@ class Companion:
             params = {"max_tokens": GLib.Variant("u", max_tokens)}
             self.ask("Inference1", "Generate", "(sa{sv})", prompt, params, path=path, interface=interface)
             decoder = codecs.getincrementaldecoder("utf-8")()
-            # EOF is the end of this message; the session can generate again after it.
+            # EOF ends this message; the session can then generate again.
             while piece := os.read(pipe, 4096):
                 yield decoder.decode(piece)
             while not ended:
@@ -108,7 +108,7 @@ def at_the_terminal(spec):
         print(f"  {json.dumps(row['label'])}: {json.dumps(row['value'])}", file=sys.stderr)
     time.sleep(spec["hold_ms"] / 1000)
     if sys.stdin.isatty():
-        # What was typed before the question stood there is no answer to it.
+        # Input from before the question is no answer to it.
         termios.tcflush(sys.stdin, termios.TCIFLUSH)
     is_modal = spec["tiers"]["effective"] == "destructive"
     wanted = spec["tool"] if is_modal else "y"
@@ -150,7 +150,7 @@ if __name__ == "__main__":
     try:
         sys.exit(main(*sys.argv[1:]))
     except GLib.Error as error:
-        # dev.assistant.Error.* and org.freedesktop.DBus.Error.*: docs/assistant-errors.md has them all.
+        # docs/assistant-errors.md lists dev.assistant.Error.* and org.freedesktop.DBus.Error.*.
         name = Gio.DBusError.get_remote_error(error)
         Gio.DBusError.strip_remote_error(error)
         sys.exit(f"{name}: {error.message}")

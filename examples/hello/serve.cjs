@@ -1,5 +1,5 @@
-// The example's web server where an image is made from Node rather than from busybox:
-// node serve.cjs PORT FOLDER. Serves the files that are there at the start.
+// The web server of the example, for an image that is built from Node rather than busybox:
+// node serve.cjs PORT FOLDER. It serves the files that exist when it starts.
 const { readdirSync, readFileSync } = require("node:fs");
 const { createServer } = require("node:http");
 const path = require("node:path");

@@ -1,15 +1,15 @@
 #!/usr/bin/env node
-// Gives an MCP server that speaks on stdin and stdout a socket where the assistant looks for apps:
+// Gives an MCP server that communicates on stdin and stdout a socket in the assistant's folder of apps:
 //   node bridge.mjs APP_ID -- COMMAND [ARGUMENT...]
-// Each connection gets a process of its own, which ends with it. See README.md.
+// Each connection has its own process, which is stopped when the connection closes. See README.md.
 import { spawn } from "node:child_process";
 import { chmod, mkdir, rm } from "node:fs/promises";
 import { connect, createServer } from "node:net";
 import { join } from "node:path";
 
-/** The assistant has one connection; the rest is for a person who looks. */
+/** The assistant opens one connection; the others are for debugging. */
 const CONNECTIONS_MAX = 4;
-/** What the specification of MCP advises between closing stdin, SIGTERM and SIGKILL. */
+/** The pause between closing stdin, SIGTERM and SIGKILL that the specification of MCP recommends. */
 const GRACE_MS = 2_000;
 
 const [appId, separator, command, ...args] = process.argv.slice(2);
@@ -32,7 +32,7 @@ await rm(path, { force: true }); // left behind by a crash
 const children = new Set();
 const listener = createServer((socket) => {
   socket.on("error", () => {});
-  // Both sides speak lines of JSON-RPC: the bytes need not be understood on the way.
+  // Both sides exchange lines of JSON-RPC, so the bridge can forward the bytes unchanged.
   const child = spawn(command, args, { stdio: ["pipe", "pipe", "inherit"] });
   children.add(child);
   child.once("error", (error) => {

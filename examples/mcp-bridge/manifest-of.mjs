@@ -1,8 +1,8 @@
 #!/usr/bin/env node
 // Prints a manifest with the tools that a live MCP server lists:
-//   node manifest-of.mjs APP_ID                          one that listens on the socket of APP_ID
-//   node manifest-of.mjs APP_ID -- COMMAND [ARGUMENT...]  one that speaks on stdin and stdout
-// Every tool is "destructive" until its author has decided; no tool has an undo.
+//   node manifest-of.mjs APP_ID                          a server that listens on the socket of APP_ID
+//   node manifest-of.mjs APP_ID -- COMMAND [ARGUMENT...]  a server that communicates on stdin and stdout
+// Every tool is "destructive", and none has an undo, until the author of the manifest changes that.
 import { connect } from "node:net";
 import { join } from "node:path";
 import { Client } from "@modelcontextprotocol/client";
@@ -50,7 +50,7 @@ async function transport() {
     socket.once("connect", resolve);
     socket.once("error", () => reject(new Error(`${appId} does not listen: start it first`)));
   });
-  // Made for servers, and no different for a client: lines of JSON-RPC over two streams.
+  // The transport is meant for servers, but also works for a client: lines of JSON-RPC over two streams.
   return new StdioServerTransport(socket, socket);
 }
 

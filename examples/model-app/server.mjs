@@ -1,4 +1,4 @@
-// Answers GET /?q=... with what a model says. Needs no packages: Berth tells it where the model is.
+// Answers GET /?q=... with the answer of a model. It needs no packages: Berth sets the model's address.
 import { createServer } from "node:http";
 
 const {
@@ -31,7 +31,7 @@ const server = createServer((request, response) => {
     response.end(`${text}\n`);
   };
   if (!question) return say(200, "ask me something: /?q=What+is+a+berth");
-  // A visitor who leaves ends the model's work too.
+  // A closed connection aborts the request to the model.
   const gone = new AbortController();
   response.on("close", () => gone.abort());
   answerTo(question, gone.signal).then(

@@ -1,4 +1,4 @@
-// A Node app without packages and without a Dockerfile. It listens where PORT says.
+// A Node app without packages and without a Dockerfile. It listens on PORT.
 const { createServer } = require("node:http");
 
 const port = Number(process.env.PORT ?? 3000);
@@ -8,5 +8,5 @@ const server = createServer((request, response) => {
 });
 server.listen(port, () => process.stdout.write(`listening on ${port}\n`));
 
-// Requests that are under way are answered before the process ends.
+// Requests in progress are answered before the process exits.
 process.on("SIGTERM", () => server.close(() => process.exit(0)));

@@ -1,4 +1,4 @@
-// Notes in one JSON file, which is replaced as a whole: a crash leaves the old one or the new one.
+// Stores notes in one JSON file, which each change replaces as a whole: after a crash it is the old or the new one.
 import { randomUUID } from "node:crypto";
 import { mkdir, open, readFile, rename } from "node:fs/promises";
 import { dirname } from "node:path";
@@ -7,7 +7,7 @@ export class NoteStore {
   #path;
   /** id to { id, title, body, created_at, changed_at } */
   #notes = new Map();
-  /** The last change: the next one waits for it. */
+  /** The last change, for which the next one waits. */
   #changing = Promise.resolve();
 
   static async open(path) {
@@ -69,7 +69,7 @@ export class NoteStore {
     return await this.#change((notes) => put(notes, { id, title, body, created_at }));
   }
 
-  /** One after the other; what could not be written has not happened. */
+  /** Runs changes one after the other, and discards one that cannot be written. */
   async #change(edit) {
     const changing = this.#changing.then(async () => {
       const notes = new Map(this.#notes);
@@ -91,7 +91,7 @@ function find(notes, id) {
 
 function put(notes, note) {
   const changed = { ...note, changed_at: now() };
-  // To the end: the map keeps the order of changes.
+  // Moves the note to the end: the map keeps the order of changes.
   notes.delete(note.id);
   notes.set(note.id, changed);
   return changed;

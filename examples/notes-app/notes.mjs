@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-// Notes as an app whose tools the assistant can use: MCP on a Unix socket. See README.md.
+// An app whose tools the assistant can call: MCP on a Unix socket. See README.md.
 import { chmod, mkdir, readFile, rm } from "node:fs/promises";
 import { connect, createServer } from "node:net";
 import { homedir } from "node:os";
@@ -8,7 +8,7 @@ import { fromJsonSchema, McpServer } from "@modelcontextprotocol/server";
 import { StdioServerTransport, serveStdio } from "@modelcontextprotocol/server/stdio";
 import { NoteStore } from "./note-store.mjs";
 
-// The manifest says what each tool takes. Reading it here keeps the two from growing apart.
+// The manifest declares the arguments of each tool. Reading it here keeps both equal.
 const manifestUrl = new URL("org.example.Notes.json", import.meta.url);
 const manifest = JSON.parse(await readFile(manifestUrl, "utf8"));
 
@@ -28,7 +28,7 @@ const tools = {
   restore_note: (args) => store.restore(args),
 };
 
-/** One for each connection. A tool that throws answers with the error's message. */
+/** Creates the server of one connection. The message of an error is the result of the tool that has thrown it. */
 function newServer() {
   const server = new McpServer({ name: manifest.app_id, version: "1.0.0" });
   for (const { name, description, input_schema } of manifest.tools) {
@@ -54,7 +54,7 @@ const sockets = new Set();
 const listener = createServer((socket) => {
   sockets.add(socket);
   socket.on("error", () => {}).once("close", () => sockets.delete(socket));
-  // Lines of JSON-RPC over any two streams; it answers clients of the 2026 era, and those before.
+  // The transport is lines of JSON-RPC over two streams, for clients of the 2026 version of MCP and older ones.
   serveStdio(newServer, { transport: new StdioServerTransport(socket, socket) });
 });
 listener.listen(path, async () => {
@@ -71,7 +71,7 @@ for (const signal of ["SIGINT", "SIGTERM"]) {
   });
 }
 
-/** A service that the session bus has started has to take its name, or is ended as one that failed. */
+/** Claims the name of the service: the session bus stops a service that it has started without one. */
 async function takeBusName() {
   const address = process.env.DBUS_STARTER_ADDRESS;
   if (!address) return;
@@ -80,7 +80,7 @@ async function takeBusName() {
   const end = () => process.exit(0); // the session is over
   bus.on("error", end);
   bus._connection.on("end", end); // dbus-next itself does not tell
-  // No bus waits longer than this, and one that ends in the midst of it may end without a word.
+  // The limit for a bus that does not answer, or that exits meanwhile.
   const late = setTimeout(() => fail("the session bus does not answer"), 25_000);
   await bus.requestName(manifest.app_id, dbus.NameFlag.DO_NOT_QUEUE);
   clearTimeout(late);

@@ -1,4 +1,4 @@
-// The companion as a frontend sees it: Overlay1 on the session bus, and the frontend's own name there.
+// A client of the companion for a frontend: Overlay1 on the session bus, and the frontend's own name.
 import dbus from "dbus-next";
 
 const OVERLAY = "dev.assistant.Overlay1";
@@ -10,17 +10,17 @@ export const variant = (signature, value) => new dbus.Variant(signature, value);
 
 export class Companion {
   onGone = () => {};
-  /** ConfirmationNeeded of a query that is not ours. */
+  /** Receives ConfirmationNeeded of other programs' queries. */
   onQuestion = () => {};
   #bus;
-  /** The companion's own name, such as :1.7. Anybody may send us a signal: only its count. */
+  /** The unique name of the companion, such as :1.7. Signals of other senders are ignored. */
   #owner;
   #turns = new Map();
-  /** Signals of a query whose number we do not have yet. */
+  /** Signals of a query whose number is not known yet. */
   #early = [];
   #isAsking = false;
 
-  /** Rejects where no session bus is there, or no companion. */
+  /** Rejects if there is no session bus or no companion. */
   async connect() {
     const bus = dbus.sessionBus();
     this.#bus = bus;
@@ -28,18 +28,18 @@ export class Companion {
     bus.on("error", () => this.onGone());
     bus._connection.on("end", () => this.onGone()); // dbus-next itself does not tell
     bus.on("message", (message) => this.#onMessage(message));
-    // Before the first question, so that nothing of its answer is missed.
+    // Subscribe before the first query, so that no signal is missed.
     for (const rule of [
       `type='signal',sender='${OVERLAY}',interface='${OVERLAY}'`,
       `type='signal',sender='${BUS}',member='NameOwnerChanged',arg0='${OVERLAY}'`,
     ])
       await this.#call(BUS, "AddMatch", "s", [rule]);
-    // Starts the companion where the bus can.
+    // The bus starts the companion if it can.
     const { sender } = await this.#call(OVERLAY, "GetStatus");
     this.#owner = sender;
   }
 
-  /** A query; its `next` resolves to one signal after the other, of which Finished is the last. */
+  /** Starts a query. Its `next` resolves to one signal after the other; the last one is Finished. */
   async ask(prompt, options) {
     this.#isAsking = true;
     try {
@@ -58,15 +58,15 @@ export class Companion {
     await this.#call(OVERLAY, "Cancel", "t", [queryId]);
   }
 
-  /** `question`: its number, since the query may ask another thing by the time that the person answers. */
+  /** `question`: the number of the question, because the query may already ask another one. */
   async respond(queryId, question, isApproved) {
     if (question === undefined) await this.#call(OVERLAY, "Respond", "tb", [queryId, isApproved]);
     else await this.#call(OVERLAY, "RespondTo", "tub", [queryId, question, isApproved]);
   }
 
   /**
-   * Takes the name under which the companion finds a frontend. The calls are answered by hand: `bus.export()` of
-   * dbus-next tells callers our stack traces, and does not say who calls.
+   * Claims the name of the frontend. The calls are answered directly, because `bus.export()` of dbus-next sends
+   * stack traces to callers, and does not name the caller.
    */
   async serveWindow({ summon, hide }) {
     let isVisible = true;
@@ -83,7 +83,7 @@ export class Companion {
     };
     this.#bus.addMethodHandler((message) => {
       if (message.path !== pathOf(UI) || message.interface !== UI) return false;
-      // Whoever calls: a prompt is only shown, and nobody but the person sends it.
+      // Any program may call this: the prompt is only shown, and only the user can send it.
       const method = methods[message.member];
       if (method === undefined) return false;
       const answer = method(...message.body);
@@ -148,7 +148,7 @@ class Turn {
     return this.#signals.shift();
   }
 
-  /** Resolves when there is something that nobody has read. */
+  /** Resolves when there is an unread signal. */
   async arrival() {
     while (this.#signals.length === 0)
       await new Promise((resolve) => {

@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-// A frontend of the assistant in a terminal, which uses the session bus and nothing else. See README.md.
+// A frontend of the assistant in a terminal, which only uses the session bus. See README.md.
 import { parseArgs } from "node:util";
 import { Companion, variant } from "./companion.mjs";
 import { Person } from "./person.mjs";
@@ -7,16 +7,16 @@ import { Person } from "./person.mjs";
 const usage = `usage: node frontend.mjs ask [--my-stuff] [--model NAME] QUESTION...
        node frontend.mjs chat [--model NAME]`;
 
-/** Text of a model, a document or an app: no terminal may obey it, or turn its direction around. */
+/** Removes control and direction characters from text of a model, a document or an app. */
 const safe = (text) =>
   text.replace(
     /[\u0000-\u0008\u000B-\u001F\u007F-\u009F\u200E\u200F\u202A-\u202E\u2066-\u2069]/g,
     "",
   );
-/** The same in one line: it begins none that could pass for one of ours, and a line break is no Enter. */
+/** Does the same for one line: without line breaks, it can neither imitate other lines nor act as Enter. */
 const safeLine = (text) => safe(text.replace(/\s+/g, " "));
 
-/** Of a history, as the companion takes it: what was said before that is forgotten. */
+/** The longest history that the companion accepts; older messages are dropped. */
 const TURNS_MAX = 256;
 
 const { values, positionals } = parseArgs({
@@ -39,7 +39,7 @@ try {
   };
   process.exitCode = verb === "ask" ? await ask() : await chat();
 } catch (error) {
-  // dev.assistant.Error.* and org.freedesktop.DBus.Error.*: docs/assistant-errors.md has them all.
+  // docs/assistant-errors.md lists dev.assistant.Error.* and org.freedesktop.DBus.Error.*.
   console.error(`error: ${error.type ?? "failed"}: ${safeLine(error.message)}`);
   process.exitCode = 1;
 } finally {
@@ -68,7 +68,7 @@ async function chat() {
   for (;;) {
     while (elsewhere.length > 0) {
       const [queryId, spec] = elsewhere.shift();
-      // Its owner, or time, may be quicker: then nobody waits for this any more.
+      // The owner of the query may have answered first, or time is up: the answer is then not needed.
       await companion
         .respond(queryId, spec.question, await decide(spec, undefined, true))
         .catch(() => {});
@@ -90,7 +90,7 @@ async function chat() {
   }
 }
 
-/** One turn, from the question to how it ended; Ctrl-C cancels it. */
+/** Runs one turn, from the question to its end; Ctrl-C cancels it. */
 async function play(prompt, options) {
   if (values.model) options.model_hint = variant("s", values.model);
   const turn = await companion.ask(prompt, options);
@@ -108,7 +108,7 @@ async function play(prompt, options) {
       if (member === "ConfirmationNeeded") {
         const spec = JSON.parse(value);
         const answer = await decide(spec, turn.arrival());
-        // Somebody else was quicker, and the turn goes on.
+        // Another program has answered first, and the turn continues.
         if (answer !== undefined)
           await companion.respond(turn.queryId, spec.question, answer).catch(() => {});
       }
@@ -126,8 +126,8 @@ async function play(prompt, options) {
 }
 
 /**
- * Shows what a query waits for, and asks. False where nobody sits at a terminal; undefined where `over` resolves
- * before: what is asked about is decided. `isElsewhere`: another program has asked, and the person has not seen what.
+ * Shows the question of a query, and asks the user. False without a terminal; undefined if `over` resolves first,
+ * because the question is decided. `isElsewhere`: the query belongs to another program, so its prompt is shown, too.
  */
 async function decide(spec, over, isElsewhere = false) {
   const show = (name, value) =>
@@ -143,7 +143,7 @@ async function decide(spec, over, isElsewhere = false) {
     console.error("A tool would be called:");
     for (const name of ["app_id", "tool", "tiers", "chain", "caller", "undo"])
       show(name, spec[name]);
-    // What is run are the arguments: all of them are shown, also where `diff` has no row for one.
+    // Show all arguments, even those for which `diff` has no row, because the tool receives all of them.
     for (const { label, value } of spec.diff) show(label, value);
     show("args", spec.args);
     question = "Run it? [y/N] ";

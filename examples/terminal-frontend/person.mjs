@@ -1,13 +1,13 @@
-// The person at the terminal: lines, questions, Ctrl-C. Nothing that is typed is shown, or counts, before it is asked for.
+// The user at the terminal: lines, questions, Ctrl-C. Input before a prompt is neither shown nor used.
 import { createInterface } from "node:readline";
 import { Writable } from "node:stream";
 import { setTimeout as delay } from "node:timers/promises";
 
-/** So long at least a question can be read before an answer counts. */
+/** The minimum time before an answer to a question is accepted. */
 const HOLD_MS_MIN = 100;
 
 export class Person {
-  /** What a line comes to that nobody waits for any more. */
+  /** The result of a line that is no longer awaited. */
   takenBack = Symbol("taken back");
   #reader;
   #isMuted = true;
@@ -35,14 +35,14 @@ export class Person {
     });
   }
 
-  /** What a person types; undefined where they leave, or nobody is there. */
+  /** Reads a line; undefined if the user ends the input, or there is no terminal. */
   async line(prompt) {
     const prefilled = this.#prefilled;
     this.#prefilled = "";
     return await this.#read(prompt, prefilled);
   }
 
-  /** As `line`, for what is decided about: what was typed before is no answer. `over`: it is decided. */
+  /** Reads the answer to a question, and ignores earlier input. `over` resolves when the question is decided. */
   async ask(question, holdMs, over) {
     this.#isDeciding = true;
     let state = "held";
@@ -62,7 +62,7 @@ export class Person {
     }
   }
 
-  /** Ends a line that is waited for; what stands on it comes back with the next one. A question goes on. */
+  /** Interrupts the present line, whose text returns with the next one. A question is not interrupted. */
   takeBack() {
     if (!this.#isDeciding) this.#takeBack(this.#reader?.line ?? "");
   }
@@ -86,8 +86,8 @@ export class Person {
   }
 
   /**
-   * Puts a line of somebody else's behind the prompt, in place of what stands there; while something is decided, behind the
-   * next one, since it must never stand where an answer does.
+   * Replaces the text after the prompt by that of another program. During a question it waits for the next prompt,
+   * because it must never become an answer.
    */
   prefill(text) {
     process.stderr.write("\u0007");
@@ -99,7 +99,7 @@ export class Person {
     this.#reader.write(text);
   }
 
-  /** Calls back at Ctrl-C while nothing is asked. */
+  /** Calls `listener` at Ctrl-C while there is no prompt. */
   onInterrupt(listener) {
     this.#interrupt = listener;
     return () => (this.#interrupt = undefined);

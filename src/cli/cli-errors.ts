@@ -6,24 +6,24 @@ import { describeFailure } from "../client/rest/failure-text.ts";
 import { ConfigError } from "../config/config-error.ts";
 import type { Colors } from "./colours.ts";
 
-/** What every verb ends with. `diff` alone differs, as diff(1) does: 1 is a difference, 2 a failure. */
+/** Exit codes of all verbs but `diff`, which follows diff(1): 1 is a difference, 2 a failure. */
 export const exitCodes = {
   done: 0,
   failed: 1,
   usage: 2,
   timedOut: 3,
-  /** What shells say of a program that Ctrl-C has ended: 128 and the number of SIGINT. */
+  /** The code that shells report for a program that Ctrl-C has ended: 128 plus the number of SIGINT. */
   interrupted: 130,
 } as const;
 
-/** The command line itself is wrong; `hint` shows how it is written. */
+/** The command line itself is wrong; `hint` shows the correct form. */
 export class UsageError extends BerthError {
   constructor(message: string, hint?: string) {
     super("invalid_request", message, { hint });
   }
 }
 
-/** A person said no, or pressed Ctrl-C, when asked. */
+/** The error for a user who answered no, or pressed Ctrl-C, at a prompt. */
 export function declinedError(message: string): BerthError {
   return new BerthError("invalid_request", message);
 }
@@ -41,7 +41,7 @@ export function exitCodeOf(error: unknown): number {
   return exitCodes.failed;
 }
 
-/** What happened, why, and the command to try next; ends with a line break. */
+/** Formats an error as its message, its cause and the command to try next; ends with a line break. */
 export function formatError(error: unknown, colors: Colors, verbose: boolean): string {
   const { message, hint } = describeFailure(error);
   const lines = [`${colors.red("error:")} ${stripControlCharacters(message)}`];

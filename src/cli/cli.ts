@@ -4,7 +4,7 @@ import type { ServerTarget } from "../client/rest/server-target.ts";
 import { type Colors, createColours } from "./colours.ts";
 import type { CliIo } from "./io.ts";
 
-/** Options that stand before or behind any verb. */
+/** Options that any verb accepts, before or after its own. */
 export interface GlobalOptions {
   readonly url?: string;
   readonly dataDir?: string;
@@ -14,15 +14,15 @@ export interface GlobalOptions {
 }
 
 /**
- * What a verb works with. One for each run of the command line.
+ * The context of a verb: streams, flags and the server to talk to. Each run of the command line has its own.
  *
  * Schemas and validators take longer to load than most verbs take to run, and Tab completion needs
- * neither: the command tree imports nothing of them, and verbs load them when they run.
+ * neither: the command tree does not import them, and verbs load them when they run.
  */
 export class Cli {
   readonly io: CliIo;
   readonly program: Command;
-  /** What the process ends with, unless an error says otherwise. */
+  /** The exit code of the process, unless the verb throws. */
   exitCode = 0;
   readonly #writes: Promise<void>[] = [];
 
@@ -45,7 +45,7 @@ export class Cli {
     return createColours(this.io.errorIsTerminal, this.io.environment, this.globals.color);
   }
 
-  /** Throws where no server can be found; whether one answers shows with the first call. */
+  /** Throws BerthError if no server is configured. It sends no request: the first call shows if the server answers. */
   async findTarget(): Promise<ServerTarget> {
     const { findServerTarget } = await import("./server-target.ts");
     return findServerTarget({
@@ -63,22 +63,22 @@ export class Cli {
     return createClient({ baseUrl: target.url, token: target.token });
   }
 
-  /** One line or more on standard output: the answer. */
+  /** Writes the answer to standard output, with a line break at its end. */
   async print(text: string): Promise<void> {
     await this.io.write(text.endsWith("\n") ? text : `${text}\n`);
   }
 
-  /** For callers that cannot wait, such as the printer of help; `written` tells how it went. */
+  /** Writes without waiting, for callers such as the printer of help; `flushWrites` waits and reports errors. */
   queueWrite(text: string): void {
     this.#writes.push(this.io.write(text));
   }
 
-  /** Resolves when all of writeSoon is out; rejects where the reader has gone. */
+  /** Resolves when all queued writes are done; rejects if the reader has closed its end. */
   async flushWrites(): Promise<void> {
     await Promise.all(this.#writes);
   }
 
-  /** A remark for the person in front, on standard error: not part of the answer. */
+  /** Writes a remark for the user to standard error: it is not part of the answer. */
   note(text: string): void {
     this.io.writeError(`${text}\n`);
   }

@@ -3,7 +3,7 @@ import type { Environment } from "../base/process-environment.ts";
 
 export type Colors = ReturnType<typeof picocolors.createColors>;
 
-/** Colours only where a person looks: a terminal, without NO_COLOR (https://no-color.org). */
+/** Returns colours for a terminal, unless NO_COLOR (https://no-color.org) or TERM=dumb is set. */
 export function createColours(
   isTerminal: boolean,
   environment: Environment,
@@ -13,7 +13,7 @@ export function createColours(
   return picocolors.createColors(isTerminal && !isRefused);
 }
 
-/** Green for what is as wanted, yellow for what is on its way, red for what needs a person. */
+/** Returns green for a wanted state, yellow for one that is changing, and red for one that needs attention. */
 export function getStatusColour(colors: Colors, status: string): (text: string) => string {
   switch (status.toLowerCase()) {
     case "running":

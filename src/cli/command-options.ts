@@ -6,11 +6,16 @@ import type { Setting } from "../config/setting.ts";
 const outputFormats = ["json", "yaml", "wide", "name"] as const;
 export type OutputFormat = (typeof outputFormats)[number];
 
-export function outputOption(): Option {
-  return new Option("-o, --output <format>", "print in another form").choices(outputFormats);
+/** Returns true for the formats that print the whole answer as one document. */
+export function isDocumentFormat(format: OutputFormat | undefined): format is "json" | "yaml" {
+  return format === "json" || format === "yaml";
 }
 
-/** A duration such as 90s or 5m; a plain number means seconds. The value is in milliseconds. */
+export function outputOption(): Option {
+  return new Option("-o, --output <format>", "output format").choices(outputFormats);
+}
+
+/** An option for a duration such as 90s or 5m; a plain number means seconds. Its value is in milliseconds. */
 export function durationOption(flags: string, description: string, defaultValue?: string): Option {
   const option = new Option(flags, description).argParser(parseDurationMs);
   return defaultValue === undefined
@@ -36,7 +41,7 @@ export function integerBetween(min: number, max: number): (text: string) => numb
   };
 }
 
-/** For options that can be given several times. */
+/** The parser of options that can be repeated. */
 export function collectValues(value: string, previous: readonly string[] | undefined): string[] {
   return [...(previous ?? []), value];
 }
@@ -55,7 +60,18 @@ export function addSettingOptions(
   return command;
 }
 
-/** What --wait and --timeout of the verbs that change an app come to. */
+/** Adds the two ways to name files, as arguments and with -f, which `requireFiles` reads. */
+export function addFilenameOption(command: Command): Command {
+  return command
+    .argument("[file...]", "files and folders, as with -f")
+    .option(
+      "-f, --filename <path>",
+      "file, folder or - for standard input; can be repeated",
+      collectValues,
+    );
+}
+
+/** The flags --wait and --timeout of the verbs that change an app. */
 export interface WaitFlags {
   readonly wait?: boolean;
   readonly timeout: number;
@@ -63,11 +79,11 @@ export interface WaitFlags {
 
 export function addWaitOptions(command: Command): Command {
   return command
-    .option("--wait", "return once it is done, or has failed")
-    .addOption(durationOption("--timeout <duration>", "how long --wait waits", "5m"));
+    .option("--wait", "wait until the change is complete or has failed")
+    .addOption(durationOption("--timeout <duration>", "maximum time of --wait", "5m"));
 }
 
-/** Examples under the help of a verb: each a command line with what it does. */
+/** Adds examples below the help of a verb: command lines, each with its effect. */
 export function addExamples(
   command: Command,
   examples: readonly (readonly [string, string])[],

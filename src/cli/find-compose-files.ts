@@ -6,7 +6,7 @@ import type { Cli } from "./cli.ts";
 import { UsageError } from "./cli-errors.ts";
 import { readAll } from "./read-input.ts";
 
-/** What Compose looks for where no file is named, and what it lays over the one that it finds. */
+/** The files that Compose reads if none is named, and those that it merges over the first one it finds. */
 const standardNames = [
   "compose.yaml",
   "compose.yml",
@@ -20,7 +20,7 @@ const overrideNames = [
   "docker-compose.override.yml",
 ] as const;
 
-/** Absolute paths of the files to lay over each other. Throws UsageError where there is none. */
+/** Returns the absolute paths of the files to merge, in this order. Throws UsageError if there is none. */
 export function findComposeFiles(cli: Cli, namedPaths: readonly string[]): string[] {
   const folder = cli.io.workingDirectory;
   if (namedPaths.length > 0) {
@@ -46,7 +46,7 @@ export function findComposeFiles(cli: Cli, namedPaths: readonly string[]): strin
   );
 }
 
-/** Files of this machine; `-` in the working directory is standard input, read once and beforehand. */
+/** Reads files of this machine; `-` in the working directory is standard input, which is read once, in advance. */
 export async function createComposeFileReader(
   cli: Cli,
   paths: readonly string[],

@@ -1,4 +1,4 @@
-/** 90 s -> "90s", as kubectl counts: two units where the first one is small. "" for no time. */
+/** Formats a duration as kubectl does: 90 s is "90s", 125 s is "2m5s", 20 min is "20m". */
 export function formatDurationMs(durationMs: number): string {
   const seconds = Math.max(0, Math.floor(durationMs / 1000));
   if (seconds < 120) return `${seconds}s`;
@@ -13,7 +13,7 @@ export function formatDurationMs(durationMs: number): string {
   return `${Math.floor(days / 365)}y`;
 }
 
-/** How long ago an RFC 3339 time was; "" where there is none. */
+/** Formats the time since an RFC 3339 time; "" if there is none. */
 export function formatAge(time: string | null | undefined, nowMs: number): string {
   const epochMs = time ? Date.parse(time) : Number.NaN;
   return Number.isNaN(epochMs) ? "" : formatDurationMs(nowMs - epochMs);

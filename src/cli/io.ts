@@ -2,7 +2,7 @@ import type { Readable } from "node:stream";
 import type { Environment } from "../base/process-environment.ts";
 import type { SessionBus } from "../dbus/port.ts";
 
-/** What a verb sees of the world around it: streams, terminal, environment. Tests make their own. */
+/** The process around a verb: its streams, terminal, environment and clock. Tests pass their own. */
 export interface CliIo {
   readonly environment: Environment;
   readonly workingDirectory: string;
@@ -10,20 +10,20 @@ export interface CliIo {
   readonly inputIsTerminal: boolean;
   readonly outputIsTerminal: boolean;
   readonly errorIsTerminal: boolean;
-  /** Width of the terminal in columns; undefined where output goes elsewhere. */
+  /** Width of the terminal in columns; undefined if standard output is not a terminal. */
   readonly columns: number | undefined;
-  /** The same of where remarks and questions go. */
+  /** The same for standard error, to which remarks and questions are written. */
   readonly errorColumns: number | undefined;
-  /** Resolves once the text is on its way, so that nothing is lost when the process ends. */
+  /** Resolves once the stream has accepted the text, so that nothing is lost when the process ends. */
   write(text: string | Uint8Array): Promise<void>;
   writeError(text: string): void;
-  /** Milliseconds since the epoch: ages are counted from it. */
+  /** The present in milliseconds since the epoch, for ages. */
   readonly now: () => number;
-  /** Calls back at the first Ctrl-C, which then does not end the process. Returns what takes that back. */
+  /** Calls `listener` at the first Ctrl-C, which then does not end the process. Returns a function that removes it. */
   onInterrupt(listener: () => void): () => void;
   /**
-   * Rejects where none answers at the address. Whoever gets it closes it. `canPassFds`: file descriptors can be
-   * sent over it, which needs the package koffi.
+   * Rejects if no bus answers at the address. The caller closes the bus. With `canPassFds`, file descriptors can
+   * be sent over it, which needs the package koffi.
    */
   openSessionBus(address: string, signal: AbortSignal, canPassFds?: boolean): Promise<SessionBus>;
 }
@@ -59,7 +59,7 @@ export function processIo(environment: Environment): CliIo {
   };
 }
 
-/** Terminals that do not know their size say 0, as over a serial line: 80, as they always had. */
+/** A terminal that does not know its size, as one on a serial line, reports 0: assume the usual 80 columns. */
 function columnsOf(stream: NodeJS.WriteStream): number | undefined {
   if (!stream.isTTY) return undefined;
   return stream.columns > 0 ? stream.columns : COLUMNS_STANDARD;

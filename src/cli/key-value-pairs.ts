@@ -6,10 +6,10 @@ import type { Cli } from "./cli.ts";
 import { UsageError } from "./cli-errors.ts";
 import { readAll } from "./read-input.ts";
 
-/** What a Secret's value may hold, with room to spare. */
+/** Larger than any value that a Secret may hold. */
 const VALUE_BYTES_MAX = 8 * 1024 * 1024;
 
-/** `key=value`; the value may hold further equals signs. Throws UsageError. */
+/** Splits `key=value` at its first equals sign. Throws UsageError. */
 export function splitPair(text: string, example: string): [key: string, value: string] {
   const at = text.indexOf("=");
   if (at < 1) throw new UsageError(`"${text}" is not KEY=VALUE`, `write it as ${example}`);
@@ -20,7 +20,7 @@ export function pairsToObject(texts: readonly string[], example: string): Record
   return Object.fromEntries(texts.map((text) => splitPair(text, example)));
 }
 
-/** `NAME=value`, or `NAME=secret:SECRET/KEY` for a value of a Secret. */
+/** Parses variables: `NAME=value`, or `NAME=secret:SECRET/KEY` for a value of a Secret. */
 export function parseVariables(texts: readonly string[]): NonNullable<AppSpec["env"]> {
   return Object.fromEntries(texts.map((text) => parseVariable(text)));
 }
@@ -36,8 +36,8 @@ function parseVariable(text: string): [string, EnvValue] {
 }
 
 /**
- * As pairsToObject, where `key=@file` takes a file as it is and `key=-` takes standard input without
- * its last line break: so a value need not stand in the shell's history or in a list of processes.
+ * Like pairsToObject, but `key=@file` reads a file unchanged and `key=-` reads standard input without its
+ * last line break. So a value need not appear in the shell's history or in a list of processes.
  */
 export async function readPairs(
   cli: Cli,
@@ -63,7 +63,7 @@ function readValueFile(cli: Cli, path: string): Buffer {
     return readFileSync(resolve(cli.io.workingDirectory, path));
   } catch (error) {
     throw new BerthError("invalid_request", `cannot read ${path}: ${getErrorMessage(error)}`, {
-      hint: "a value that starts with @ names a file; use key=- for text that does",
+      hint: "a value that starts with @ names a file; use key=- for text that starts with @",
     });
   }
 }

@@ -1,13 +1,13 @@
 import { UsageError } from "./cli-errors.ts";
 
-/** All of these must hold: a label with a value, without it, present, or absent. */
+/** Requirements on labels, all of which must hold: a label equals a value, differs from it, exists or is absent. */
 export type Selector = readonly {
   readonly key: string;
   readonly operator: "=" | "!=" | "exists" | "absent";
   readonly value: string;
 }[];
 
-/** `team=web,tier!=db,public,!internal`, as kubectl writes label selectors. */
+/** Parses label selectors in the syntax of kubectl: `team=web,tier!=db,public,!internal`. */
 export function parseSelector(texts: readonly string[]): Selector {
   return texts
     .flatMap((text) => text.split(","))

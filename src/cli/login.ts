@@ -21,7 +21,7 @@ export interface LoginFlags {
 
 const INPUT_BYTES_MAX = 1024 * 1024;
 
-/** Logs in, and makes that server the one that verbs talk to. */
+/** Logs in, and makes that server the default of all verbs. */
 export async function logIn(cli: Cli, url: string | undefined, flags: LoginFlags): Promise<void> {
   const server = resolveServer(cli, url);
   const login = await obtainLogin(cli, server, flags);
@@ -35,7 +35,7 @@ export async function logIn(cli: Cli, url: string | undefined, flags: LoginFlags
   await cli.print(`logged in to ${server}${until}; saved in ${file}`);
 }
 
-/** Ends the session at the server where that can be done, and forgets it here in any case. */
+/** Forgets the login, and ends its session at the server if the server answers. */
 export async function logOut(cli: Cli, url: string | undefined): Promise<void> {
   const { environment } = cli.io;
   const credentials = readSavedLogins(environment);
@@ -50,12 +50,12 @@ export async function logOut(cli: Cli, url: string | undefined): Promise<void> {
       known.length === 0 ? {} : { hint: `berth logout ${known.join(" or ")}` },
     );
   }
-  // A named token is not ours to end: other programs may use it.
+  // A named token stays valid: other programs may use it.
   if (saved.kind === "session") {
     try {
       await createClient({ baseUrl: server, token: saved.token }).auth.logout();
     } catch (error) {
-      cli.note(`the server could not be told: ${getErrorMessage(error)}`);
+      cli.note(`could not end the session at the server: ${getErrorMessage(error)}`);
     }
   }
   const { [server]: _gone, ...servers } = credentials.servers;
@@ -80,13 +80,13 @@ function resolveServer(cli: Cli, url: string | undefined): string {
   if (protocol === "http:" && !isLoopback(hostname))
     cli.note(
       cli.errorColours.yellow(
-        `${origin} is not encrypted: who listens on the way sees the password`,
+        `${origin} is not encrypted: anyone on the network between can read the password`,
       ),
     );
   return origin;
 }
 
-/** A host alone is what people type; plain HTTP only where nobody can listen in. */
+/** Completes a host without a scheme: plain HTTP for loopback addresses, HTTPS for all others. */
 function withScheme(address: string): string {
   if (address.includes("://")) return address;
   const host = address.replace(/(:\d+)?(\/.*)?$/, "");
@@ -102,11 +102,11 @@ async function obtainLogin(cli: Cli, server: string, flags: LoginFlags): Promise
     throw new UsageError("--password-stdin and --token-stdin exclude each other");
   if (flags.tokenStdin === true) {
     const token = (await readAll(cli.io.input, INPUT_BYTES_MAX)).toString("utf8").trim();
-    const who = await createClient({ baseUrl: server, token }).auth.whoami();
+    const identity = await createClient({ baseUrl: server, token }).auth.whoami();
     return {
       token,
-      kind: who.kind === "session" ? "session" : "named",
-      ...(who.expires_at === null ? {} : { expires_at: who.expires_at }),
+      kind: identity.kind === "session" ? "session" : "named",
+      ...(identity.expires_at === null ? {} : { expires_at: identity.expires_at }),
     };
   }
   if (flags.passwordStdin !== true && !canPrompt(cli))
@@ -115,7 +115,7 @@ async function obtainLogin(cli: Cli, server: string, flags: LoginFlags): Promise
       `berth login ${server} --password-stdin < FILE`,
     );
   const client = createClient({ baseUrl: server });
-  // Before a password is asked for: is there a server at all?
+  // Check that a server answers before asking for a password.
   await client.health();
   const password =
     flags.passwordStdin === true

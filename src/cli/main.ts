@@ -14,7 +14,7 @@ export async function runCli(commandLine: readonly string[], io: CliIo): Promise
     await cli.flushWrites();
     return cli.exitCode;
   } catch (error) {
-    // A reader that went away, as `| head` does, is nobody's failure.
+    // A reader that closes its end early, as `| head` does, is no failure.
     if (isBrokenPipe(error)) return exitCodes.done;
     // Commander has printed its own errors already.
     if (!(error instanceof CommanderError))
@@ -35,13 +35,13 @@ async function runProgram(
   try {
     await program.parseAsync(commandLine, { from: "user" });
   } catch (error) {
-    // Help and the version are printed, and then thrown.
+    // Commander throws after it has printed help or the version.
     if (error instanceof CommanderError && error.exitCode === 0) return;
     throw error;
   }
 }
 
-/** The entry of bin/berth. */
+/** The entry point of bin/berth. */
 export async function main(environment: Environment): Promise<void> {
   // Without a listener, a closed pipe would end the process with a stack trace.
   process.stdout.on("error", (error) => {

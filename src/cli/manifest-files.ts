@@ -9,7 +9,7 @@ import { readAll } from "./read-input.ts";
 
 export interface LocatedManifest {
   readonly manifest: Manifest;
-  /** As a person names it: relative to the working directory; "-" is standard input. */
+  /** The path relative to the working directory; "-" is standard input. */
   readonly file: string;
   readonly line: number;
 }
@@ -24,13 +24,13 @@ export interface ManifestFiles {
   readonly problems: readonly ManifestFileProblem[];
 }
 
-/** As much as one `apply` may carry is far below this; what is larger is not a spec. */
+/** Far above the limit of one `apply`. */
 const INPUT_BYTES_MAX = 8 * 1024 * 1024;
 const extensions = [".yaml", ".yml", ".json"];
 
 /**
- * Reads what -f names: files, folders with all below them (hidden ones left out, as in the watched
- * folder), and - for standard input. Throws UsageError for a path that is not there.
+ * Reads the paths of -f: files, folders with all spec files below them (except hidden ones, as in the
+ * watched folder), and - for standard input. Throws UsageError for a path that does not exist.
  */
 export async function readManifestFiles(
   cli: Cli,
@@ -48,7 +48,7 @@ export async function readManifestFiles(
       const key = `${manifest.kind} "${manifest.metadata.name}"`;
       const first = declared.get(key);
       if (first !== undefined) {
-        const message = `${key} is declared already in ${first.file}:${first.line}`;
+        const message = `${key} is already declared in ${first.file}:${first.line}`;
         problems.push({ file, line, column, message });
         continue;
       }
@@ -58,7 +58,7 @@ export async function readManifestFiles(
     }
   };
   if (paths.filter((path) => path === "-").length > 1)
-    throw new UsageError("standard input can be read once only");
+    throw new UsageError("standard input can be read only once");
   for (const path of paths) {
     if (path === "-") {
       addFile("-", await readAll(cli.io.input, INPUT_BYTES_MAX));
@@ -71,18 +71,18 @@ export async function readManifestFiles(
   return { files, manifests, problems };
 }
 
-/** Problems as `file:line:column: message` lines, which editors make links of. */
+/** Formats problems as `file:line:column: message` lines, which editors turn into links. */
 export function problemLines(problems: readonly ManifestFileProblem[]): string {
   return problems
     .map(({ file, line, column, message }) => `${file}:${line}:${column}: ${message}`)
     .join("\n");
 }
 
-/** The manifests, where there are some and nothing is wrong with any of the files. */
+/** Returns the manifests. Throws BerthError if any of the files is not valid, or none declares a resource. */
 export function requireManifests(read: ManifestFiles): readonly LocatedManifest[] {
   if (read.problems.length > 0) {
     const count = read.problems.length;
-    // The fields of an answer, pasted back as they were printed.
+    // These fields show that the output of `berth get -o yaml` was used as a manifest.
     const isAnswer = read.problems.some(({ message }) =>
       /"(uid|resourceVersion|status)"/.test(message),
     );
@@ -98,7 +98,7 @@ export function requireManifests(read: ManifestFiles): readonly LocatedManifest[
     throw new BerthError(
       "invalid_request",
       read.files.length === 0
-        ? "there is no .yaml, .yml or .json file there"
+        ? "the folder contains no .yaml, .yml or .json file"
         : `no resource is declared in ${read.files.join(", ")}`,
       { hint: "`berth help apply` shows examples" },
     );
@@ -108,7 +108,7 @@ export function requireManifests(read: ManifestFiles): readonly LocatedManifest[
 function listSpecFiles(absolute: string, asWritten: string): string[] {
   const status = statSync(absolute, { throwIfNoEntry: false });
   if (status === undefined) throw new UsageError(`there is no file or folder ${asWritten}`);
-  // A file that is named by hand is read whatever it is called.
+  // A file that the user names is read whatever its extension.
   if (!status.isDirectory()) return [absolute];
   return readdirSync(absolute, { withFileTypes: true, recursive: true })
     .filter((entry) => extensions.some((extension) => entry.name.endsWith(extension)))

@@ -1,7 +1,7 @@
 import type { Command } from "commander";
 import type { Colors } from "./colours.ts";
 
-/** What `berth` alone prints: what it is for, the verbs by purpose, and where to start. */
+/** The output of `berth` without a verb: its purpose, the verbs by group, and first steps. */
 export function overview(program: Command, colours: Colors): string {
   const visible = program.createHelp().visibleCommands(program);
   const width = Math.max(...visible.map((command) => command.name().length));
@@ -15,10 +15,13 @@ export function overview(program: Command, colours: Colors): string {
     ].join("\n"),
   );
   const steps = [
-    ["berth up", "start a server here, in the foreground"],
-    ["berth get apps", "see what runs"],
-    ["berth apply -f hello.yaml", "make an app of a file, or save the file in the specs folder"],
-    ["berth help VERB", "options and examples of a verb"],
+    ["berth up", "start a server on this machine, in the foreground"],
+    ["berth get apps", "list the apps"],
+    [
+      "berth apply -f hello.yaml",
+      "create an app from a file, or save the file in the specs folder",
+    ],
+    ["berth help VERB", "show the options and examples of a verb"],
   ] as const;
   const stepWidth = Math.max(...steps.map(([line]) => line.length));
   return [

@@ -1,10 +1,10 @@
-/** True while a process of that id is there, whoever it belongs to. */
+/** Returns true while a process with this id exists, of any user. */
 export function isProcessRunning(pid: number): boolean {
   try {
     process.kill(pid, 0);
     return true;
   } catch (error) {
-    // A process of another user is alive too.
+    // EPERM: the process exists, and belongs to another user.
     return error instanceof Error && "code" in error && error.code === "EPERM";
   }
 }

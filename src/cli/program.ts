@@ -50,31 +50,29 @@ import { addWebhooks } from "./verbs/webhooks.ts";
 /** The headings of `berth` and `berth help`, in the order in which the verbs are added below. */
 const groups = {
   server: "Run a server:",
-  inspect: "Look at things:",
-  change: "Change things:",
+  inspect: "Inspect resources and models:",
+  change: "Change resources:",
   files: "Work with spec files:",
-  companion: "Ask your companion, on the session bus:",
-  connect: "Log in, let others in, and tell others:",
-  maintain: "Look after a server:",
+  companion: "Use your companion, on the session bus:",
+  connect: "Log in, give access, and notify other programs:",
+  maintain: "Maintain a server:",
   other: "Other:",
 } as const;
 
-/** The whole command tree. Nothing is read or reached before a verb runs. */
+/** Builds the whole command tree. It reads no file and opens no connection before a verb runs. */
 export function buildProgram(io: CliIo): { program: Command; cli: Cli } {
   const program = new Command("berth");
   const cli = new Cli(io, program);
   program
-    .description(
-      "Runs your apps and your language models on one server, from files that say what should be.",
-    )
+    .description("Runs your apps and your language models on one server, as files declare them.")
     .option("--url <url>", "talk to this server (also BERTH_URL)")
     .option(
       "--data-dir <dir>",
       "data directory of the server on this machine (also BERTH_DATA_DIR)",
     )
     .option("--config <file>", "config file (also BERTH_CONFIG)")
-    .option("--no-color", "no colours, also where a terminal is (also NO_COLOR)")
-    .option("--verbose", "say more where something fails")
+    .option("--no-color", "print no colours, not even on a terminal (also NO_COLOR)")
+    .option("--verbose", "print the stack trace of an error")
     .version(readPackageVersion(), "-V, --version", "print the version")
     .usage("VERB [options]")
     .configureHelp({

@@ -4,7 +4,7 @@ import { isAbortError } from "../base/errors.ts";
 import type { Cli } from "./cli.ts";
 import { declinedError } from "./cli-errors.ts";
 
-/** True after a clear yes. Only to be asked where a person sits at both ends. */
+/** Asks a question, and resolves to true if the answer is yes. Callers check `canPrompt` first. */
 export async function confirm(cli: Cli, question: string): Promise<boolean> {
   const answer = await promptFor(cli, `${question} [y/N] `, false);
   return /^y(es)?$/i.test(answer.trim());
@@ -14,12 +14,12 @@ export function canPrompt(cli: Cli): boolean {
   return cli.io.inputIsTerminal && cli.io.errorIsTerminal;
 }
 
-/** What a person typed, without blanks around it. Only to be asked where a person sits at both ends. */
+/** Asks for a line, and resolves to it without the blanks around it. Callers check `canPrompt` first. */
 export async function askLine(cli: Cli, question: string): Promise<string> {
   return (await promptFor(cli, question, false)).trim();
 }
 
-/** A line that is not shown while it is typed. */
+/** Asks for a line that is not shown while the user types it. */
 export async function askSecret(cli: Cli, question: string): Promise<string> {
   return promptFor(cli, question, true);
 }

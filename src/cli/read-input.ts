@@ -1,7 +1,7 @@
 import type { Readable } from "node:stream";
 import { BerthError } from "../base/errors.ts";
 
-/** All of standard input, at most `bytesMax`. */
+/** Reads all of standard input. Throws BerthError `payload_too_large` over `bytesMax`. */
 export async function readAll(input: Readable, bytesMax: number): Promise<Buffer> {
   const chunks: Buffer[] = [];
   let length = 0;

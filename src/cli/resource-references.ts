@@ -2,7 +2,7 @@ import { formatSuggestion } from "../base/spelling-suggestions.ts";
 import type { Kind } from "../resources/kinds.ts";
 import { UsageError } from "./cli-errors.ts";
 
-/** As in `plurals` of the resources, which load every schema with them; a test compares the two. */
+/** A copy of `plurals` from the resources, whose import would load every schema; a test compares the two. */
 const kindWordForms: Readonly<Record<Kind, { readonly plural: string; readonly short: string }>> = {
   App: { plural: "apps", short: "a" },
   Model: { plural: "models", short: "m" },
@@ -19,7 +19,7 @@ export const kindsByWord: ReadonlyMap<string, Kind> = new Map(
   ),
 );
 
-/** app, apps, App and a all mean App. Throws UsageError with the nearest word. */
+/** Parses the word for a kind: app, apps, App and a all mean App. Throws UsageError with the nearest word. */
 function parseKind(word: string): Kind {
   const kind = findKind(word);
   if (kind !== undefined) return kind;
@@ -34,14 +34,14 @@ export function findKind(word: string): Kind | undefined {
   return kindsByWord.get(word.toLowerCase());
 }
 
-/** `app/hello`, as -o name prints it and as every verb that takes a name reads it. */
+/** Formats a reference as `app/hello`, which -o name prints and every verb with a name argument accepts. */
 export function formatReference(kind: string, name: string): string {
   return `${kind.toLowerCase()}/${name}`;
 }
 
 /**
- * What people write behind get, describe and delete: `app hello`, `app hello world`, `app/hello secret/db`.
- * A single bare word that is no kind is the name of an app where `bareIsApp` says so.
+ * Parses the arguments of get, describe and delete: `app hello`, `app hello world`, `app/hello secret/db`.
+ * With `isBareWordApp`, a word that is no kind is the name of an app.
  */
 export function parseReferences(
   words: readonly string[],
@@ -62,7 +62,7 @@ export function parseReferences(
   return [{ kind: parseKind(first), names: rest }];
 }
 
-/** The name of an app, also where it is written as `app/hello`. */
+/** Parses the name of an app, which may also be written as `app/hello`. */
 export function parseAppName(word: string): string {
   const [kind, name, ...rest] = word.split("/");
   if (name === undefined) return word;

@@ -8,12 +8,12 @@ import type { Environment } from "../base/process-environment.ts";
 
 const SavedLoginSchema = Type.Object({
   token: Type.String({ minLength: 1 }),
-  /** A session ends with `berth logout`; a named token is only forgotten. */
+  /** `berth logout` ends a session at the server; it only forgets a named token. */
   kind: Type.Union([Type.Literal("session"), Type.Literal("named")]),
   expires_at: Type.Optional(Type.String()),
 });
 const SavedLogins = Type.Object({
-  /** The server that verbs talk to when nothing else names one. */
+  /** The server that verbs use when neither a flag nor the environment names one. */
   current: Type.Optional(Type.String()),
   servers: Type.Record(Type.String(), SavedLoginSchema),
 });
@@ -22,7 +22,7 @@ export type SavedLogins = Static<typeof SavedLogins>;
 
 const savedLoginsValidator = new LazyValidator<SavedLogins>(SavedLogins);
 
-/** $XDG_CONFIG_HOME/berth/credentials.json: servers by origin, as `berth login` saved them. */
+/** The path of the file in which `berth login` saves tokens, by the origin of the server. */
 export function credentialsFile(environment: Environment): string {
   const configured = environment["XDG_CONFIG_HOME"];
   const home = environment["HOME"] || homedir();
@@ -42,14 +42,14 @@ export function readSavedLogins(environment: Environment): SavedLogins {
     const value: unknown = JSON.parse(text);
     if (savedLoginsValidator.isValid(value)) return value;
   } catch {
-    // Said below, for both ways of being wrong.
+    // The error below covers both invalid JSON and an invalid document.
   }
   throw new BerthError("invalid_request", `${file} is not what \`berth login\` writes`, {
     hint: `delete it, then \`berth login URL\``,
   });
 }
 
-/** Written beside and renamed, so that no other process ever reads half a file; mode 0600. */
+/** Writes a temporary file and renames it, so that no other process reads half a file; mode 0600. */
 export function writeSavedLogins(environment: Environment, credentials: SavedLogins): string {
   const file = credentialsFile(environment);
   mkdirSync(dirname(file), { recursive: true, mode: 0o700 });

@@ -7,7 +7,7 @@ import { addSettingOptions } from "./command-options.ts";
 /** --data-dir and --config are flags of the program, before any verb. */
 const { dataDir: _, ...verbSettings } = serverSettings;
 
-/** Values are checked with all other sources in one place, so that the messages are the same. */
+/** Adds the options without checks: `loadConfig` validates the values of all sources, with the same messages. */
 export function addServerOptions(command: Command): Command {
   return addSettingOptions(command, verbSettings);
 }

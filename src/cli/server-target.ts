@@ -32,9 +32,9 @@ export interface ServerTargetOptions {
 }
 
 /**
- * Which server to talk to, and with which token: --url or BERTH_URL; else the server of this machine's data
+ * Finds the server to talk to and its token: --url or BERTH_URL; else the server of this machine's data
  * directory, with its local token; else the server of the last `berth login`. BERTH_TOKEN replaces any token.
- * Throws BerthError `server_unreachable` with the commands to try where there is none.
+ * Throws BerthError `server_unreachable` with the commands to try if there is none.
  */
 export function findServerTarget(options: ServerTargetOptions): ServerTarget {
   const { environment } = options;
@@ -68,16 +68,16 @@ export function findServerTarget(options: ServerTargetOptions): ServerTarget {
       token: environmentToken ?? findSavedToken(saved, saved.current),
       origin: "login",
     };
-  // Its process cannot be seen from here; that may be so in a container, and the server be well.
+  // Its process cannot be seen from here. In a container that is usual, and the server may run.
   if (localTarget !== undefined) return localTarget;
   throw new BerthError(
     "server_unreachable",
-    `no Berth server runs on the data directory ${dataDir}, and none was logged in to`,
+    `no Berth server runs on the data directory ${dataDir}, and there is no saved login`,
     { hint: "`berth up` starts one here; `berth login URL` connects to one elsewhere" },
   );
 }
 
-/** Undefined where no server has run on that data directory, or it cannot be read by this user. */
+/** Undefined if no server has run on the data directory, or this user cannot read it. */
 export function readReadyFile(dataDir: string): ReadyFile | undefined {
   try {
     const value: unknown = JSON.parse(readFileSync(join(dataDir, "run/berth.json"), "utf8"));
@@ -103,7 +103,7 @@ function resolveDataDir(options: ServerTargetOptions): string {
   }).dataDir;
 }
 
-/** A server named by its URL may be the local one, or one that was logged in to. */
+/** A server that is named by its URL may be the local one, or one with a saved login. */
 function findToken(origin: string, options: ServerTargetOptions): string | undefined {
   const dataDir = resolveDataDir(options);
   const local = readReadyFile(dataDir);
@@ -116,7 +116,7 @@ function isSameServer(a: string, b: string): boolean {
   return normalizeLoopback(a) === normalizeLoopback(b);
 }
 
-/** localhost and 127.0.0.1 are one server to people, so they are here. */
+/** localhost, [::1] and 127.0.0.1 name the same server. */
 function normalizeLoopback(url: string): string {
   return originOf(url).replace(/\/\/(localhost|\[::1\])(?=:|$)/, "//127.0.0.1");
 }

@@ -1,6 +1,6 @@
 import { NAME_LENGTH_MAX } from "../resources/field-schemas.ts";
 
-/** A DNS label like `text` that is none of `taken`; undefined where nothing of it can be kept. */
+/** Returns a DNS label derived from `text` that is not in `taken`; undefined if no character of it is usable. */
 export function toDnsLabel(text: string, taken: readonly string[]): string | undefined {
   const plain = text
     .toLowerCase()
@@ -15,7 +15,7 @@ export function toDnsLabel(text: string, taken: readonly string[]): string | und
   }
 }
 
-/** The name of each service's App; those that are labels already keep theirs. */
+/** Assigns a name to the App of each service. Services whose names are valid labels come first, and keep them. */
 export function assignAppNames(services: readonly string[], prefix: string): Map<string, string> {
   const names = new Map<string, string>();
   const isKept = (service: string) =>

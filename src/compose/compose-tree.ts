@@ -1,6 +1,6 @@
-/** A file of the project. Relative paths in it start at `folder`, whichever file they end up in. */
+/** A file of the project. Its relative paths start at `folder`, even after a merge into another file. */
 export interface ComposeSource {
-  /** As a person names it. */
+  /** The path that messages show. */
   readonly file: string;
   readonly folder: string;
 }
@@ -12,30 +12,30 @@ export interface SourceLocation {
   readonly column: number;
 }
 
-/** `!reset` takes away what earlier files say, `!override` takes its place. */
+/** `!reset` removes the value of earlier files, `!override` replaces it. */
 export type Tag = "reset" | "override";
 
 interface LocatedNode {
   readonly place: SourceLocation;
-  /** As people write it: `services.web.ports[0]`. */
+  /** The path of the key, such as `services.web.ports[0]`. */
   readonly path: string;
   readonly tag?: Tag;
 }
 
 /**
- * A value of a Compose file that knows where it was written. It still does after anchors, files and
- * services have been laid over each other, which is what makes a report with lines possible.
+ * A value of a Compose file with its location. The location survives anchors and the merging of files and
+ * services, so that findings can name lines.
  */
 export type ComposeNode = Scalar | List | Mapping;
 
 export interface Scalar extends LocatedNode {
   readonly kind: "scalar";
   readonly value: string | number | boolean | null;
-  /** As it was written: `1.10` stays `1.10`. Empty for null. */
+  /** The text as written: `1.10` stays `1.10`. Empty for null. */
   readonly text: string;
-  /** Variables in it that are set nowhere. */
+  /** The variables in it that are not set. */
   readonly unsetVariables?: readonly string[];
-  /** Why its variables cannot be filled in, as in `${NAME:?why}`. */
+  /** The reason why its variables cannot be expanded, as in `${NAME:?reason}`. */
   readonly failure?: string;
 }
 
@@ -51,7 +51,7 @@ export interface Mapping extends LocatedNode {
 
 export interface Entry {
   readonly key: string;
-  /** Of the key. */
+  /** The location of the key. */
   readonly place: SourceLocation;
   readonly value: ComposeNode;
 }
@@ -60,12 +60,39 @@ export function isNull(node: ComposeNode | undefined): boolean {
   return node?.kind === "scalar" && node.value === null;
 }
 
+/** Returns true for the values that mean false in YAML 1.1. */
+export function isFalse(node: ComposeNode): boolean {
+  return node.kind === "scalar" && /^(false|no|off)$/i.test(node.text);
+}
+
 export function getValue(node: ComposeNode | undefined, key: string): ComposeNode | undefined {
   return node?.kind === "map" ? node.entries.get(key)?.value : undefined;
 }
 
 export function listEntries(node: ComposeNode | undefined): readonly Entry[] {
   return node?.kind === "map" ? [...node.entries.values()] : [];
+}
+
+/** Returns the items of a list; a single value counts as a list of one. */
+export function listItems(node: ComposeNode | undefined): readonly ComposeNode[] {
+  if (node === undefined) return [];
+  return node.kind === "list" ? node.items : [node];
+}
+
+/** Returns the scalars of a list; a single scalar counts as a list of one, other values are skipped. */
+export function listScalars(node: ComposeNode | undefined): Scalar[] {
+  return listItems(node).flatMap((item) => (item.kind === "scalar" ? [item] : []));
+}
+
+export function listChildren(node: ComposeNode): readonly ComposeNode[] {
+  if (node.kind === "scalar") return [];
+  return node.kind === "list" ? node.items : [...node.entries.values()].map(({ value }) => value);
+}
+
+/** Returns all scalars of a tree in their order. */
+export function collectScalars(node: ComposeNode | undefined): Scalar[] {
+  if (node === undefined) return [];
+  return node.kind === "scalar" ? [node] : listChildren(node).flatMap(collectScalars);
 }
 
 export function emptyMapping(place: SourceLocation, path: string): Mapping {
@@ -78,7 +105,7 @@ export function appendPath(path: string, key: string | number): string {
   return path === "" ? part : `${path}.${part}`;
 }
 
-/** A copy of a tree under another path, each scalar of it passed through `change`. */
+/** Copies a tree to another path, and applies `transform` to each of its scalars. */
 export function copyTree(
   node: ComposeNode,
   path: string,

@@ -4,7 +4,7 @@ import { type ComposeNode, getValue, isNull, listEntries, type Scalar } from "./
 import { asMapping } from "./merge-services.ts";
 import type { ServiceConversion } from "./service-conversion.ts";
 
-/** Keys that make a build faster or name its result, and change nothing of what is in it. */
+/** Keys that do not change the content of the image: caching and names. */
 const ignoredBuildKeys: readonly string[] = [
   "cache_from",
   "cache_to",
@@ -16,13 +16,13 @@ const ignoredBuildKeys: readonly string[] = [
   "sbom",
 ];
 
-/** `build` as a source: a folder beside the spec file, or a git repository. */
+/** Converts `build` to a source: a folder relative to the spec file, or a git repository. */
 export function convertBuild(conversion: ServiceConversion, node: ComposeNode): void {
   const image = conversion.getNode("image");
   if (image) {
     conversion.addNote(
       image,
-      "the image is built from source, and Berth names it: the name is left out",
+      "the name of the image is omitted: the image is built from source, and Berth names it",
     );
   }
   const context = node.kind === "map" ? getValue(node, "context") : node;
@@ -38,8 +38,8 @@ export function convertBuild(conversion: ServiceConversion, node: ComposeNode): 
     if (context && path.startsWith("..")) {
       conversion.addNote(
         context,
-        `the source is ${path}, outside of the folder of the spec file`,
-        "keep both where they are to each other, or write the spec files beside the source",
+        `the source is ${path}, outside the folder of the spec file`,
+        "keep the relative position of both, or write the spec files into the folder of the source",
       );
     }
   }
@@ -54,16 +54,16 @@ export function convertBuild(conversion: ServiceConversion, node: ComposeNode): 
     if (key === "dockerfile_inline") {
       conversion.addLoss(
         entry,
-        "a Dockerfile cannot stand in a spec",
+        "a spec cannot contain a Dockerfile",
         "save it as Dockerfile in the folder that is built",
       );
     } else if (ignoredBuildKeys.includes(key))
-      conversion.addNote(entry, `build.${key} is Berth's own business`);
+      conversion.addNote(entry, `Berth decides build.${key} itself`);
     else conversion.addLoss(entry, `a build has no ${key}`);
   }
 }
 
-/** `https://host/repository.git#ref:folder`. */
+/** Converts a context such as `https://host/repository.git#ref:folder`. */
 function convertGit(conversion: ServiceConversion, text: string): void {
   const [address = "", fragment = ""] = text.split("#", 2);
   const [ref = "", path = ""] = fragment.split(":", 2);
@@ -82,7 +82,7 @@ function convertDockerfile(conversion: ServiceConversion, node: ComposeNode, fil
   else {
     conversion.addLoss(
       node,
-      `"${file}" is outside of the folder that is built, where a build sees nothing`,
+      `"${file}" is outside the folder that is built, so the build cannot read it`,
       "copy it into that folder, and set build.dockerfile",
     );
   }
@@ -95,7 +95,7 @@ function convertArguments(conversion: ServiceConversion, node: ComposeNode | und
   for (const { key, value } of listEntries(asMapping(node))) {
     const given = resolveArgument(conversion, key, value);
     if (given === undefined || !/^[A-Za-z_][A-Za-z0-9_]*$/.test(key)) {
-      conversion.addLoss(value, `the build argument ${key} has no value that can be carried over`);
+      conversion.addLoss(value, `the build argument ${key} has no value that can be converted`);
     } else args[key] = given;
   }
   if (Object.keys(args).length > 0) conversion.spec.build = { ...conversion.spec.build, args };

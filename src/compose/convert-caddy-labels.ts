@@ -2,7 +2,7 @@ import type { Entry } from "./compose-tree.ts";
 import type { HttpHints } from "./http-hints.ts";
 import type { ServiceConversion } from "./service-conversion.ts";
 
-/** A label of caddy-docker-proxy: `caddy: host`, and `caddy.reverse_proxy: "{{upstreams 8080}}"`. */
+/** Converts a label of caddy-docker-proxy: `caddy: host` or `caddy.reverse_proxy: "{{upstreams 8080}}"`. */
 export function convertCaddyLabel(
   conversion: ServiceConversion,
   label: Entry,
@@ -21,7 +21,7 @@ export function convertCaddyLabel(
     hints.port ??= Number(upstreams[2] ?? 80);
     return;
   }
-  conversion.addLoss(value, `the label ${key} has no counterpart at Berth's ingress`);
+  conversion.addLoss(value, `the label ${key} has no equivalent in Berth's ingress`);
 }
 
 function addSite(scope: ServiceConversion, { value }: Entry, site: string, hints: HttpHints): void {

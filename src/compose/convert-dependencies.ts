@@ -2,7 +2,7 @@ import { type ComposeNode, type Entry, getValue, isNull, listEntries } from "./c
 import { asMapping } from "./merge-services.ts";
 import type { ServiceConversion } from "./service-conversion.ts";
 
-/** `depends_on` and `links`: what must be Ready before. */
+/** Converts `depends_on` and `links` to the apps that must be Ready first. */
 export function convertDependencies(conversion: ServiceConversion): void {
   const node = conversion.getNode("depends_on");
   if (node) {
@@ -17,8 +17,8 @@ export function convertDependencies(conversion: ServiceConversion): void {
     if (alias !== undefined && app !== undefined && alias !== app) {
       conversion.addLoss(
         item,
-        `the other name "${alias}" is left out: the app is reached as "${app}" only`,
-        `write ${app} wherever ${alias} is named`,
+        `the alias "${alias}" is omitted: other apps reach the app only as "${app}"`,
+        `replace ${alias} by ${app}`,
       );
     }
   }
@@ -31,12 +31,12 @@ function convertDependency(scope: ServiceConversion, { key, value, place }: Entr
   const isOptional = required !== undefined && !scope.isTrue(required);
   const restart = getValue(value, "restart");
   if (restart && scope.isTrue(restart)) {
-    scope.addLoss(restart, `the app does not start again when "${key}" does`);
+    scope.addLoss(restart, `the app does not restart when "${key}" restarts`);
   }
   if (text === "service_completed_successfully") {
     scope.addLoss(
       condition ?? value,
-      `nothing can wait for "${key}" to end: an app keeps running, and one that does a job once cannot be expressed`,
+      `no app can wait for "${key}" to exit: apps run permanently, and one-time jobs are not supported`,
       `do the job of "${key}" by hand, or at the start of this app`,
     );
     return;
@@ -45,7 +45,7 @@ function convertDependency(scope: ServiceConversion, { key, value, place }: Entr
     scope.addLoss(condition, `there is no condition "${text}"`);
   }
   if (isOptional && !scope.apps.has(key)) {
-    scope.addNote({ key, value, place }, `"${key}" is not part of this import, and need not be`);
+    scope.addNote({ key, value, place }, `"${key}" is optional, and not part of this import`);
   } else addDependency(scope, value, key);
 }
 
@@ -54,10 +54,10 @@ function addDependency(conversion: ServiceConversion, node: ComposeNode, service
   if (app === undefined) {
     conversion.addLoss(
       node,
-      `"${service}" is not part of this import, so nothing waits for it`,
+      `"${service}" is not part of this import, so the app does not wait for it`,
       conversion.project.services.entries.has(service)
-        ? "take its profile in with --profile"
-        : "is its name written right?",
+        ? "include its profile with --profile"
+        : "check the spelling of its name",
     );
     return;
   }
@@ -66,7 +66,7 @@ function addDependency(conversion: ServiceConversion, node: ComposeNode, service
   conversion.spec.dependsOn = [...(conversion.spec.dependsOn ?? []), app];
 }
 
-/** Whether some service waits for this one to end: then it is a job, not an app. */
+/** Returns true if another service waits for this one to exit, which makes it a job rather than an app. */
 export function isJob(service: string, services: ComposeNode): boolean {
   return listEntries(services).some(({ value }) => {
     const condition = getValue(getValue(getValue(value, "depends_on"), service), "condition");
@@ -74,12 +74,14 @@ export function isJob(service: string, services: ComposeNode): boolean {
   });
 }
 
-/** `networks`, `network_mode` and the names by which a container is known on them. */
+const ONE_NETWORK_MESSAGE = "all apps share one network, and reach each other by name";
+
+/** Converts `networks`, `network_mode` and the names of a container on them. */
 export function convertNetworks(conversion: ServiceConversion): void {
   const node = conversion.getNode("networks");
   if (node) {
     for (const item of node.kind === "list" ? node.items : []) {
-      conversion.addNote(item, "all apps share one network, and reach each other by name");
+      conversion.addNote(item, ONE_NETWORK_MESSAGE);
     }
     for (const entry of node.kind === "map" ? listEntries(node) : [])
       convertNetwork(conversion, entry);
@@ -90,14 +92,14 @@ export function convertNetworks(conversion: ServiceConversion): void {
   if (containerName && conversion.readText(containerName) !== conversion.app) {
     conversion.addNote(
       containerName,
-      `Berth names containers itself; other apps reach this one as "${conversion.app}"`,
+      `Berth names the containers; other apps reach this one as "${conversion.app}"`,
     );
   }
   const hostname = conversion.getNode("hostname");
   if (hostname && conversion.readText(hostname) !== conversion.app) {
     conversion.addLoss(
       hostname,
-      `the container has a host name of its own; other apps reach it as "${conversion.app}"`,
+      `Berth sets the host name of the container; other apps reach it as "${conversion.app}"`,
     );
   }
 }
@@ -110,8 +112,8 @@ function convertNetwork(conversion: ServiceConversion, entry: Entry): void {
       else {
         conversion.addLoss(
           name,
-          `the other name "${name.text}" is left out: the app is reached as "${conversion.app}" only`,
-          `write ${conversion.app} wherever ${name.text} is named`,
+          `the alias "${name.text}" is omitted: other apps reach the app only as "${conversion.app}"`,
+          `replace ${name.text} by ${conversion.app}`,
         );
       }
     }
@@ -119,18 +121,18 @@ function convertNetwork(conversion: ServiceConversion, entry: Entry): void {
       conversion.addLoss(option, `a container's network has no ${option.key}`);
   }
   if (entry.value.kind !== "map" || entry.value.entries.size === 0 || isNull(entry.value)) {
-    conversion.addNote(entry, "all apps share one network, and reach each other by name");
+    conversion.addNote(entry, ONE_NETWORK_MESSAGE);
   }
 }
 
 function convertNetworkMode(conversion: ServiceConversion, entry: Entry, mode: string): void {
   if (mode === "bridge" || mode === "default") {
-    conversion.addNote(entry, "all apps share one network, and reach each other by name");
+    conversion.addNote(entry, ONE_NETWORK_MESSAGE);
   } else if (mode === "host") {
     conversion.addLoss(
       entry,
-      "an App is not on the network of the machine: what it listens on, and what it finds there, is not there",
-      "set port to the one that serves HTTP, and ports to the others; host.docker.internal is the machine",
+      "an App cannot use the network of the machine, so its ports are not open there, and it cannot reach localhost services",
+      "set port to its HTTP port, and ports to the others; host.docker.internal is the machine",
     );
   } else if (mode === "none") {
     conversion.addLoss(entry, "an App is always on the network of all apps");

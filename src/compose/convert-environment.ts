@@ -1,20 +1,24 @@
 import { resolve } from "node:path";
-import { type ComposeNode, getValue, isNull, listEntries, type Scalar } from "./compose-tree.ts";
+import {
+  type ComposeNode,
+  getValue,
+  isNull,
+  listEntries,
+  listItems,
+  type Scalar,
+} from "./compose-tree.ts";
 import { parseEnvFile } from "./env-file.ts";
 import { asMapping } from "./merge-services.ts";
 import type { ServiceConversion } from "./service-conversion.ts";
 
-/** Variables of `env_file`, and over them those of `environment`. */
+/** Reads the variables of `env_file`, then those of `environment`, which override them. */
 export function convertEnvironment(conversion: ServiceConversion): void {
-  const files = conversion.getNode("env_file");
-  for (const item of files?.kind === "list" ? files.items : files ? [files] : []) {
-    readEnvFileItem(conversion, item);
-  }
+  for (const item of listItems(conversion.getNode("env_file"))) readEnvFileItem(conversion, item);
   const environment = conversion.getNode("environment");
   if (environment) readVariables(conversion, environment);
 }
 
-/** Fills `env` of the spec, once the other parts have had their look at the variables. */
+/** Fills `env` of the spec, after the other conversions have read and changed the variables. */
 export function writeEnvironment(conversion: ServiceConversion): void {
   const env: NonNullable<typeof conversion.spec.env> = {};
   for (const { name, value, node } of conversion.env.values()) {
@@ -25,15 +29,15 @@ export function writeEnvironment(conversion: ServiceConversion): void {
       conversion.secretValues.push({ secret, key: name });
       conversion.addNote(
         node,
-        `${name} looks like a secret, so the app takes it from the Secret "${secret}"`,
-        `berth secrets set ${secret} ${name}=VALUE, with the value of this place`,
+        `${name} looks like a secret, so the app reads it from the Secret "${secret}"`,
+        `berth secrets set ${secret} ${name}=VALUE, with the value from this line`,
       );
     } else {
       env[name] = value;
       conversion.addNote(
         node,
-        `${name} looks like a secret, and its value stands in the spec file`,
-        "--secrets secret makes references to Secrets of such variables",
+        `${name} looks like a secret, and its value is in the spec file`,
+        "use --secrets secret to write references to Secrets instead",
       );
     }
   }
@@ -49,18 +53,18 @@ function readVariables(conversion: ServiceConversion, environment: ComposeNode):
   if (environment.kind === "scalar") {
     conversion.addLoss(
       environment,
-      "is left out: a mapping or a list of NAME=value was expected here",
+      "is omitted: a mapping or a list of NAME=value was expected here",
     );
     return;
   }
   for (const item of environment.kind === "list" ? environment.items : []) {
     if (item.kind !== "scalar")
-      conversion.addLoss(item, "is left out: NAME=value was expected here");
+      conversion.addLoss(item, "is omitted: NAME=value was expected here");
     else conversion.markHandled(item);
   }
   for (const { key, value } of listEntries(asMapping(environment))) {
     if (value.kind !== "scalar") {
-      conversion.addLoss(value, `the value of ${key} is left out: it is no single value`);
+      conversion.addLoss(value, `the value of ${key} is omitted: it is not a single value`);
       continue;
     }
     conversion.markHandled(value);
@@ -69,8 +73,8 @@ function readVariables(conversion: ServiceConversion, environment: ComposeNode):
     else {
       conversion.addLoss(
         value,
-        `${key} takes its value from the environment of Compose, and it is not set`,
-        "give it with --env-file, or add it to env",
+        `${key} has its value from the environment of Compose, where it is not set`,
+        "set it with --env-file, or add it to env",
       );
     }
   }
@@ -80,7 +84,7 @@ function readEnvFileItem(conversion: ServiceConversion, item: ComposeNode): void
   const path = item.kind === "map" ? getValue(item, "path") : item;
   const written = conversion.readText(path);
   if (path?.kind !== "scalar" || written === undefined) {
-    conversion.addLoss(item, "is left out: it names no file");
+    conversion.addLoss(item, "is omitted: it names no file");
     return;
   }
   const isRequired = getValue(item, "required");
@@ -92,7 +96,12 @@ function readEnvFileItem(conversion: ServiceConversion, item: ComposeNode): void
   if ("problem" in content) {
     const message = `the variables of ${file} are missing: ${content.problem}`;
     if (isOptional) conversion.addNote(path, message);
-    else conversion.addLoss(path, message, "import again where the file is, or add them to env");
+    else
+      conversion.addLoss(
+        path,
+        message,
+        "import again on a machine that has the file, or add them to env",
+      );
     return;
   }
   const read = parseEnvFile(content.text, conversion.project.variables, isRaw);
@@ -110,19 +119,19 @@ function readEnvFileItem(conversion: ServiceConversion, item: ComposeNode): void
     else
       conversion.addLoss(
         at(entry.line),
-        `${entry.key} has no value here, and is not set elsewhere`,
+        `${entry.key} has no value here, and is not set in the environment`,
       );
     for (const name of entry.unsetVariables) {
       conversion.addLoss(
         at(entry.line),
-        `the variable ${name} is not set, so ${entry.key} lacks it`,
+        `the variable ${name} in the value of ${entry.key} is not set, and is replaced by nothing`,
       );
     }
   }
   conversion.addNote(
     path,
     `the variables of ${file} are copied into env`,
-    "Berth does not follow the file: change them in the spec",
+    "Berth does not read the file again: change them in the spec",
   );
 }
 
@@ -133,16 +142,16 @@ function setVariable(
   node: ComposeNode,
 ): void {
   if (/^[A-Za-z_][A-Za-z0-9_.-]*$/.test(name)) conversion.env.set(name, { name, value, node });
-  else conversion.addLoss(node, `"${name}" is not the name of a variable that an App can have`);
+  else conversion.addLoss(node, `"${name}" is not a valid name for a variable of an App`);
 }
 
 const secretNamePattern =
   /(^|_)(PASSWORD|PASSWD|PASSPHRASE|PASS|PWD|PW|SECRET|SECRETS|TOKEN|TOKENS|CREDENTIAL|CREDENTIALS|APIKEY|SALT)(_|\d*$)|PASSWORD|SECRET|TOKEN|(^|_)KEY(_BASE)?\d*$/i;
-/** Names of things that are said about a secret, or lie beside it. */
+/** Names of properties of a secret, such as its file or its lifetime, rather than of the secret itself. */
 const nonSecretNamePattern =
   /(_FILE|_PATH|_DIR|_TTL|_EXPIRY|_EXPIRATION|_EXPIRES(_IN)?|_LIFETIME|_LENGTH|_TIMEOUT|_ENABLED?|_ALGORITHM|_URL|_HEADER|_NAME|_HOST|_ID)$|PUBLIC_KEY|^PWD$|^OLDPWD$/i;
 
-/** A URL with a password in it is one, too, whatever its name. */
+/** A URL that contains a password is a secret under any name. */
 function looksLikeSecret(name: string, value: string): boolean {
   if (value === "") return false;
   if (/^[a-z][a-z0-9+.-]*:\/\/[^/\s@]*:[^/\s@]+@/i.test(value)) return true;

@@ -2,7 +2,7 @@ import { type ComposeNode, getValue } from "./compose-tree.ts";
 import { convertDuration, isLongerThan } from "./quantities.ts";
 import type { ServiceConversion } from "./service-conversion.ts";
 
-/** What Compose has where a check does not say; Berth's own defaults are shorter. */
+/** The defaults of Compose; those of Berth are shorter. */
 const COMPOSE_INTERVAL = "30s";
 const COMPOSE_TIMEOUT = "30s";
 
@@ -10,7 +10,7 @@ export function convertHealthCheck(conversion: ServiceConversion): void {
   const node = conversion.getNode("healthcheck");
   if (!node) return;
   if (node.kind !== "map") {
-    conversion.addLoss(node, "is left out: a mapping was expected here");
+    conversion.addLoss(node, "is omitted: a mapping was expected here");
     return;
   }
   const test = getValue(node, "test");
@@ -20,7 +20,7 @@ export function convertHealthCheck(conversion: ServiceConversion): void {
     conversion.markHandled(disable);
     conversion.addLoss(
       command === "none" && test ? test : (disable ?? node),
-      "no check at all is not possible: Berth tries the port, or looks whether the container runs",
+      "health checks cannot be disabled: Berth probes the port, or checks that the container runs",
     );
     return;
   }
@@ -30,7 +30,7 @@ export function convertHealthCheck(conversion: ServiceConversion): void {
     conversion.addUnhandledFinding(
       "note",
       node,
-      "without test, Compose runs the check of the image; Berth tries the port",
+      "without test, Compose runs the check of the image; Berth probes the port",
     );
   }
   for (const [key, field] of [
@@ -40,7 +40,7 @@ export function convertHealthCheck(conversion: ServiceConversion): void {
   ] as const) {
     const value = getValue(node, key);
     const duration = value && convertDuration(conversion, value);
-    // Zero stands for the default.
+    // Zero means the default.
     if (duration !== undefined && isLongerThan(duration, 0)) health[field] = duration;
   }
   if (command) {
@@ -51,7 +51,7 @@ export function convertHealthCheck(conversion: ServiceConversion): void {
   if (retries) convertRetries(conversion, retries, health);
   const startInterval = getValue(node, "start_interval");
   if (startInterval) {
-    conversion.addNote(startInterval, "Berth looks more often by itself while a container starts");
+    conversion.addNote(startInterval, "Berth itself checks more often while a container starts");
   }
   if (Object.keys(health).length > 0) conversion.spec.healthCheck = health;
 }
@@ -67,12 +67,12 @@ function convertRetries(
     health.retries = count > 100 ? 100 : 3;
     conversion.addLoss(
       node,
-      `retries is a whole number from 1 to 100; it has become ${health.retries}`,
+      `retries is a whole number from 1 to 100; it is set to ${health.retries}`,
     );
   }
 }
 
-/** The words of a check's command; "none" for a check that is switched off. */
+/** Returns the command line of a check; "none" for a disabled check. */
 function readTestCommand(
   conversion: ServiceConversion,
   test: ComposeNode,
@@ -87,6 +87,6 @@ function readTestCommand(
   if (form === "NONE") return "none";
   if (form === "CMD" && words.length > 0) return words;
   if (form === "CMD-SHELL" && words.length > 0) return ["/bin/sh", "-c", words.join(" ")];
-  conversion.addLoss(test, "is left out: it starts with CMD, CMD-SHELL or NONE");
+  conversion.addLoss(test, "is omitted: it must start with CMD, CMD-SHELL or NONE");
   return undefined;
 }

@@ -3,7 +3,7 @@ import { type ComposeNode, getValue, isNull } from "./compose-tree.ts";
 import { getSecretName } from "./convert-environment.ts";
 import type { ServiceConversion } from "./service-conversion.ts";
 
-/** `secrets` and `configs`: files of the machine are mounted as before; the rest is reported. */
+/** Converts `secrets` and `configs`: mounts files of the machine, and reports all others. */
 export function convertMountedFiles(conversion: ServiceConversion): void {
   for (const section of ["secrets", "configs"] as const) {
     const node = conversion.getNode(section);
@@ -21,14 +21,14 @@ function convertMountedFile(
   const name = conversion.readText(item.kind === "map" ? getValue(item, "source") : item);
   const given = conversion.readText(getValue(item, "target"));
   if (name === undefined) {
-    conversion.addLoss(item, "is left out: it names no source");
+    conversion.addLoss(item, "is omitted: it names no source");
     return;
   }
   const folder = section === "secrets" ? "/run/secrets" : "";
   const target = given?.startsWith("/") ? given : `${folder}/${given ?? name}`;
   for (const entry of conversion.listEntries(item)) {
     if (["source", "target"].includes(entry.key)) continue;
-    conversion.addLoss(entry, `${entry.key} is left out: the file is what it is on the machine`);
+    conversion.addLoss(entry, `${entry.key} is omitted: the file keeps its owner and mode`);
   }
   const declared = getValue(conversion.project[section], name);
   const file = getValue(declared, "file");
@@ -40,9 +40,9 @@ function convertMountedFile(
     ];
     conversion.addNote(
       item,
-      `${target} is the file ${hostPath} of the machine that Berth runs on`,
+      `${target} is the file ${hostPath} of the machine that runs Berth`,
       section === "secrets"
-        ? "to keep it encrypted: `berth secrets set`, and a variable that refers to it"
+        ? "to store it encrypted, use `berth secrets set` and a variable that refers to the Secret"
         : undefined,
     );
     return;
@@ -54,14 +54,14 @@ function convertMountedFile(
   if (section === "secrets" && replaceFileVariables(conversion, item, target)) return;
   conversion.addLoss(
     item,
-    `${target} is missing: what it holds is not in a file of this machine`,
+    `${target} is missing: its content is not in a file of this machine`,
     `save it as a file, and mount that: volumes: [{ hostPath: /PATH, path: ${target}, readOnly: true }]`,
   );
 }
 
 /**
- * Images that read `NAME_FILE` read `NAME` as well, by custom. Where a variable names the file of a
- * secret that is no file, the value comes from a Secret in place of it.
+ * Replaces variables that name the missing file by variables with the value from a Secret: by convention,
+ * images that read `NAME_FILE` also read `NAME`. Returns false if no variable names the file.
  */
 function replaceFileVariables(
   conversion: ServiceConversion,
@@ -79,14 +79,14 @@ function replaceFileVariables(
     conversion.secretValues.push({ secret, key: plain });
     conversion.addNote(
       node,
-      `${name} has become ${plain}, taken from the Secret "${secret}": images that know the one know the other by custom`,
+      `${name} has become ${plain}, with the value from the Secret "${secret}": images that read the one usually read the other`,
       `berth secrets set ${secret} ${plain}=VALUE`,
     );
   }
   if (readers.length === 0) return false;
   conversion.addNote(
     item,
-    `${target} is not mounted; the variables that named it take the value itself`,
+    `${target} is not mounted; the variables that named it are replaced by variables with its value`,
   );
   return true;
 }

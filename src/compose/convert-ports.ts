@@ -1,24 +1,24 @@
 import { isIP } from "node:net";
-import { type ComposeNode, getValue, isNull } from "./compose-tree.ts";
+import { type ComposeNode, getValue, isNull, listItems } from "./compose-tree.ts";
 import type { HttpHints } from "./http-hints.ts";
 import { expandPortMappings, type PortMapping, parseShortPort } from "./published-port.ts";
 import type { ServiceConversion } from "./service-conversion.ts";
 
-/** Well-known ports of what is no HTTP: mail, databases, queues, shells, names. */
+/** Well-known ports of protocols other than HTTP: mail, databases, queues, SSH, DNS. */
 const nonHttpPorts: ReadonlySet<number> = new Set([
   21, 22, 25, 53, 110, 123, 143, 161, 389, 445, 465, 587, 636, 853, 993, 995, 1433, 1521, 1883,
   1935, 2222, 3306, 3389, 4222, 5222, 5269, 5353, 5432, 5433, 5671, 5672, 6379, 6380, 8554, 8883,
   9042, 9092, 11_211, 22_000, 27_017, 51_820,
 ]);
 const httpsPorts: readonly number[] = [443, 8443, 9443];
-/** Those that the ingress listens on. */
+/** The ports on which the ingress listens. */
 const ingressPorts: readonly number[] = [80, 443];
 
 interface PublishedMapping extends PortMapping {
   readonly node: ComposeNode;
 }
 
-/** `port`, the one that serves HTTP, and `ports`, which stay ports of the machine. */
+/** Sets `port` to the HTTP port, and `ports` to the other published ports. */
 export function convertPorts(conversion: ServiceConversion, hints: HttpHints): void {
   const published = readPublishedPorts(conversion);
   const exposed = readExposedPorts(conversion);
@@ -33,7 +33,7 @@ export function convertPorts(conversion: ServiceConversion, hints: HttpHints): v
     else {
       conversion.addNote(
         node,
-        `port ${container} need not be declared: apps reach every port of each other`,
+        `port ${container} needs no declaration: apps reach all ports of each other`,
       );
     }
   }
@@ -43,8 +43,8 @@ export function convertPorts(conversion: ServiceConversion, hints: HttpHints): v
     for (const { node, host } of kept) {
       conversion.addLoss(
         node,
-        `port ${host} of the machine belongs to one container, and this app has ${conversion.spec.replicas}`,
-        "leave replicas out to have it",
+        `port ${host} of the machine can belong to only one container, and this app has ${conversion.spec.replicas}`,
+        "remove replicas to publish the port",
       );
     }
     return;
@@ -57,13 +57,13 @@ export function convertPorts(conversion: ServiceConversion, hints: HttpHints): v
   }));
 }
 
-/** The first that is likely to speak HTTP; one that wants TLS only where there is no other. */
+/** Returns the first port that probably serves HTTP; a usual HTTPS port only if there is no other. */
 function findLikelyHttpPort(ports: readonly number[]): number | undefined {
   const likely = ports.filter((port) => !nonHttpPorts.has(port));
   return likely.find((port) => !httpsPorts.includes(port)) ?? likely[0];
 }
 
-/** Whether it is to be in `ports`; says what becomes of it where it is not. */
+/** Returns true if the port belongs in `ports`, and reports otherwise why it does not. */
 function shouldPublish(
   conversion: ServiceConversion,
   item: PublishedMapping,
@@ -77,13 +77,13 @@ function shouldPublish(
     if (httpsPorts.includes(container)) {
       conversion.addLoss(
         node,
-        `taken as the port of the app, but ${container} is likely to want HTTPS, and the ingress speaks HTTP`,
-        `set port to the one that serves HTTP; ${keep}`,
+        `is used as the port of the app, but ${container} is probably HTTPS, and the ingress connects with HTTP`,
+        `set port to the HTTP port; ${keep}`,
       );
     } else {
       conversion.addNote(
         node,
-        `${container} is taken as the port that serves HTTP: the app is reached at its domain${host === undefined ? "" : ` in place of port ${host}`}`,
+        `${container} is used as the HTTP port: clients reach the app at its domain${host === undefined ? "" : ` instead of port ${host}`}`,
         keep,
       );
     }
@@ -96,16 +96,16 @@ function shouldPublish(
   if (host === undefined) {
     conversion.addLoss(
       node,
-      `port ${container} has no fixed port of the machine, and is not published`,
-      "other apps reach it all the same; add it to ports with a host port for everybody else",
+      `port ${container} has no fixed port on the machine, and is not published`,
+      "other apps can reach it; to publish it, add it to ports with a host port",
     );
     return false;
   }
   if (ingressPorts.includes(host)) {
     conversion.addLoss(
       node,
-      `port ${host} of the machine is the one of Berth's ingress`,
-      "leave a reverse proxy of your own out, and give the apps behind it a domain",
+      `port ${host} of the machine belongs to Berth's ingress`,
+      "remove a reverse proxy of your own, and give the apps behind it domains",
     );
     return false;
   }
@@ -117,14 +117,13 @@ function shouldPublish(
 }
 
 function readPublishedPorts(conversion: ServiceConversion): PublishedMapping[] {
-  const node = conversion.getNode("ports");
   const found: PublishedMapping[] = [];
-  for (const item of node?.kind === "list" ? node.items : node ? [node] : []) {
+  for (const item of listItems(conversion.getNode("ports"))) {
     if (isNull(item)) continue;
     conversion.markHandled(item);
     const read =
       item.kind === "scalar" ? parseShortPort(item.text) : readLongPort(conversion, item);
-    if (typeof read === "string") conversion.addLoss(item, `is left out: it ${read}`);
+    if (typeof read === "string") conversion.addLoss(item, `is omitted: it ${read}`);
     else found.push(...read.map((mapping) => ({ ...mapping, node: item })));
   }
   const seen = new Set<string>();
@@ -155,7 +154,7 @@ function readExposedPorts(scope: ServiceConversion): { container: number; node: 
   return scope.readTexts(scope.getNode("expose")).flatMap((node) => {
     const read = parseShortPort(node.text);
     if (typeof read === "string") {
-      scope.addLoss(node, `is left out: it ${read}`);
+      scope.addLoss(node, `is omitted: it ${read}`);
       return [];
     }
     scope.markHandled(node);
@@ -163,7 +162,7 @@ function readExposedPorts(scope: ServiceConversion): { container: number; node: 
       if (protocol === "tcp") return [{ container, node }];
       scope.addNote(
         node,
-        `port ${container} need not be declared: apps reach every port of each other`,
+        `port ${container} needs no declaration: apps reach all ports of each other`,
       );
       return [];
     });

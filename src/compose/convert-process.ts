@@ -4,7 +4,7 @@ import { convertDuration } from "./quantities.ts";
 import type { ServiceConversion } from "./service-conversion.ts";
 import { splitShellWords } from "./shell-words.ts";
 
-/** What runs, as whom, where, and how it ends. */
+/** Converts the command, the user, the working directory, the stop signal and the pull policy. */
 export function convertProcess(conversion: ServiceConversion): void {
   const { spec } = conversion;
   for (const key of ["entrypoint", "command"] as const) {
@@ -17,8 +17,8 @@ export function convertProcess(conversion: ServiceConversion): void {
     else {
       conversion.addLoss(
         node,
-        `an empty ${key} takes the image's own away, which an App cannot`,
-        key === "entrypoint" ? "set entrypoint to the program that is to run" : undefined,
+        `an empty ${key} would remove that of the image, which an App cannot do`,
+        key === "entrypoint" ? "set entrypoint to the program to run" : undefined,
       );
     }
   }
@@ -34,18 +34,18 @@ export function convertProcess(conversion: ServiceConversion): void {
   if (signal && !/^(SIG)?TERM$|^15$/.test(conversion.readText(signal) ?? "")) {
     conversion.addLoss(
       signal,
-      "Berth stops containers with the signal that the image names, or SIGTERM",
+      "Berth stops containers with the STOPSIGNAL of the image, or SIGTERM",
       "set STOPSIGNAL in the image",
     );
   }
   convertPullPolicy(conversion);
 }
 
-/** The image of a service that is not built. */
+/** Converts the image of a service without `build`. */
 export function convertImage(conversion: ServiceConversion): void {
   const node = conversion.getNode("image");
   if (!node) {
-    conversion.addServiceFinding("failed", "has neither an image nor something to build");
+    conversion.addServiceFinding("failed", "has neither an image nor a build");
     return;
   }
   const image = conversion.readText(node) ?? "";
@@ -54,14 +54,14 @@ export function convertImage(conversion: ServiceConversion): void {
   else conversion.addFailure(node, `the image "${image}" ${problem}`);
 }
 
-/** A command line, or a list of words as they are. */
+/** Reads the words of a command line, or of a list. */
 function readCommandWords(conversion: ServiceConversion, node: ComposeNode): string[] | undefined {
   if (node.kind === "list") return conversion.readTexts(node).map(({ text }) => text);
   const text = conversion.readText(node);
   if (text === undefined) return undefined;
   const words = splitShellWords(text);
   if (!words)
-    conversion.addFailure(node, "has a quotation mark or a backslash that nothing follows");
+    conversion.addFailure(node, "has an unclosed quotation mark, or a backslash at its end");
   return words;
 }
 
@@ -72,7 +72,7 @@ function convertWorkingDir(conversion: ServiceConversion, node: ComposeNode): vo
     conversion.addLoss(
       node,
       `"${path}" is not an absolute path`,
-      "set workingDir to the whole path",
+      "set workingDir to the absolute path",
     );
 }
 
@@ -86,8 +86,8 @@ function convertPullPolicy(conversion: ServiceConversion): void {
   else {
     conversion.addLoss(
       node,
-      `there is no pull policy "${policy}"; an image is pulled where it is missing`,
-      "pullPolicy: Always pulls once for each new version",
+      `there is no pull policy "${policy}"; Berth pulls an image that is missing`,
+      "pullPolicy: Always pulls once for each new revision",
     );
   }
 }

@@ -7,7 +7,7 @@ import {
 } from "./quantities.ts";
 import type { ServiceConversion } from "./service-conversion.ts";
 
-/** Memory, CPUs, replicas, and what of `deploy` is left: `deploy.labels` are read with the others. */
+/** Converts memory, CPUs, replicas and the rest of `deploy`; `readRoutes` reads `deploy.labels`. */
 export function convertResources(conversion: ServiceConversion): void {
   const deploy = conversion.getNode("deploy");
   const limits = getValue(getValue(deploy, "resources"), "limits");
@@ -16,12 +16,13 @@ export function convertResources(conversion: ServiceConversion): void {
   const resources: NonNullable<typeof conversion.spec.resources> = {};
   if (memory) convertMemory(conversion, memory, resources);
   if (cpus) convertCpus(conversion, cpus, resources);
-  // Both forms may be there, and Compose wants them to be equal.
+  // A service may have both forms; Compose requires equal values.
   for (const [other, used] of [
     [conversion.getNode("mem_limit"), memory],
     [conversion.getNode("cpus"), cpus],
   ]) {
-    if (other && other !== used) conversion.addNote(other, "deploy.resources.limits goes first");
+    if (other && other !== used)
+      conversion.addNote(other, "deploy.resources.limits takes precedence");
   }
   if (Object.keys(resources).length > 0) conversion.spec.resources = resources;
   for (const entry of conversion.listEntries(
@@ -30,7 +31,7 @@ export function convertResources(conversion: ServiceConversion): void {
     if (entry.key === "devices") {
       conversion.addLoss(entry, "an App has no devices and no GPU");
     } else {
-      conversion.addNote(entry, "nothing is reserved: one machine has nowhere else to go");
+      conversion.addNote(entry, "is omitted: Berth schedules on one machine, and reserves nothing");
     }
   }
   convertReplicas(conversion, deploy);
@@ -50,7 +51,7 @@ function convertMemory(
   const bytes = parseComposeBytes(text);
   if (bytes === 0) return;
   if (bytes === undefined || bytes < MEMORY_MIN_BYTES || !Number.isSafeInteger(bytes)) {
-    conversion.addLoss(node, `"${text}" is no limit that an App can have; at least 6m`);
+    conversion.addLoss(node, `"${text}" is not a valid memory limit: the minimum is 6m`);
   } else resources.memory = formatBerthBytes(bytes);
 }
 
@@ -59,14 +60,14 @@ function convertCpus(conversion: ServiceConversion, node: ComposeNode, resources
   const cpus = Number(text);
   if (/^0*(\.0*)?$/.test(text)) return;
   if (!/^\d*\.?\d+$/.test(text) || cpus < 0.01 || cpus > 100_000) {
-    conversion.addLoss(node, `"${text}" is no limit that an App can have; at least 0.01`);
+    conversion.addLoss(node, `"${text}" is not a valid CPU limit: the minimum is 0.01`);
   } else resources.cpu = text.startsWith(".") ? `0${text}` : text;
 }
 
 function convertReplicas(conversion: ServiceConversion, deploy: ComposeNode | undefined): void {
   const node = getValue(deploy, "replicas") ?? conversion.getNode("scale");
   const scale = conversion.getNode("scale");
-  if (scale && scale !== node) conversion.addNote(scale, "deploy.replicas goes first");
+  if (scale && scale !== node) conversion.addNote(scale, "deploy.replicas takes precedence");
   if (node) {
     const count = Number(conversion.readText(node) || "1");
     if (count === 0) {
@@ -79,14 +80,15 @@ function convertReplicas(conversion: ServiceConversion, deploy: ComposeNode | un
   }
   const mode = getValue(deploy, "mode");
   const text = mode && conversion.readText(mode);
-  if (mode && text === "global") conversion.addNote(mode, "one machine: global is one replica");
+  if (mode && text === "global")
+    conversion.addNote(mode, "on one machine, global means one replica");
   else if (mode && text !== "replicated") {
-    conversion.addLoss(mode, `an App keeps running; "${text}" is something that ends`);
+    conversion.addLoss(mode, `an App runs permanently; "${text}" describes a job`);
   }
   const endpoint = getValue(deploy, "endpoint_mode");
   if (endpoint) conversion.addNote(endpoint, "has no meaning on one machine");
   const placement = getValue(deploy, "placement");
-  if (placement) conversion.addNote(placement, "there is one machine to be placed on");
+  if (placement) conversion.addNote(placement, "has no meaning on one machine");
 }
 
 function convertUpdates(conversion: ServiceConversion, deploy: ComposeNode | undefined): void {
@@ -101,20 +103,20 @@ function convertUpdates(conversion: ServiceConversion, deploy: ComposeNode | und
     } else if (entry.key === "failure_action" && text !== "rollback") {
       conversion.spec.rollout = { ...conversion.spec.rollout, autoRevert: false };
     } else if (entry.key === "failure_action") {
-      conversion.addNote(entry, "a version that fails gives way to the last good one by itself");
+      conversion.addNote(entry, "Berth itself reverts a failed revision to the last good one");
     } else {
       conversion.addLoss(
         entry,
-        `update_config.${entry.key} is Berth's own business`,
+        `update_config.${entry.key} has no equivalent in rollout`,
         "see rollout",
       );
     }
   }
   const rollback = getValue(deploy, "rollback_config");
-  if (rollback) conversion.addLoss(rollback, "how Berth goes back is not to be set", "see rollout");
+  if (rollback) conversion.addLoss(rollback, "has no equivalent in rollout", "see rollout");
 }
 
-/** `restart` and `deploy.restart_policy`: Berth restarts always, within a budget. */
+/** Converts `restart` and `deploy.restart_policy`. Berth always restarts containers, within a budget. */
 export function convertRestart(conversion: ServiceConversion): void {
   const restart = conversion.getNode("restart");
   if (restart) convertRestartPolicy(conversion, restart);
@@ -135,22 +137,22 @@ export function convertRestart(conversion: ServiceConversion): void {
       if (duration !== undefined && (field === "backoff" || isLongerThan(duration, 0))) {
         conversion.spec.restart = { ...conversion.spec.restart, [field]: duration };
       }
-    } else conversion.addLoss(entry, `restart_policy.${entry.key} has no counterpart in restart`);
+    } else conversion.addLoss(entry, `restart_policy.${entry.key} has no equivalent in restart`);
   }
 }
 
 const withinBudgetMessage =
-  "Berth restarts at most 5 times in 10 minutes, then the app is Stalled until somebody looks; restart has other numbers";
+  "Berth restarts the container at most 5 times in 10 minutes; then the app is Stalled until `berth retry`. Change the numbers with restart";
 const alsoAfterSuccessMessage =
-  "Berth restarts a container also when it ends without an error, within restart.attempts and restart.interval";
+  "Berth also restarts a container that exits without an error, within restart.attempts and restart.interval";
 
 function limitRestarts(conversion: ServiceConversion, node: ComposeNode, attempts: number): void {
   conversion.spec.restart = { ...conversion.spec.restart, attempts };
   conversion.addNote(
     node,
     attempts === 0
-      ? "no restarts: a container that ends, or that is ill, leaves the app Stalled"
-      : `becomes at most ${attempts} restarts in any restart.interval, of 10 minutes by default`,
+      ? "without restarts, a container that exits or is unhealthy makes the app Stalled"
+      : `means at most ${attempts} restarts in each restart.interval, which is 10 minutes by default`,
   );
 }
 

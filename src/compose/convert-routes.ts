@@ -17,7 +17,7 @@ export function readRoutes(
   for (const labels of [conversion.getNode("labels"), deployLabels]) {
     if (!labels || isNull(labels)) continue;
     for (const entry of listEntries(asMapping(labels))) {
-      // A label of a list has a copy of the list's item, and that item is what counts.
+      // The label of a list is a copy of the list's item; mark the item itself as handled.
       const item = labels.kind === "list" ? findLabelItem(labels, entry) : entry.value;
       conversion.markHandled(item);
       if (entry.key.startsWith("traefik.")) traefik.push(entry);
@@ -25,8 +25,8 @@ export function readRoutes(
       else {
         conversion.addLoss(
           entry.value,
-          `the label ${entry.key} is left out: containers carry the labels of Berth only`,
-          "metadata.labels and metadata.annotations are for your own marks",
+          `the label ${entry.key} is omitted: containers have only the labels of Berth`,
+          "use metadata.labels or metadata.annotations for labels of your own",
         );
       }
     }
@@ -40,14 +40,14 @@ function findLabelItem(labels: ComposeNode & { kind: "list" }, entry: Entry): Co
   return labels.items.find((item) => item.place === entry.place) ?? labels;
 }
 
-/** Fills `domain` and `ingress`, which need `port`. */
+/** Sets `domain` and `ingress`, which need `port`. */
 export function writeRoutes(conversion: ServiceConversion, hints: HttpHints): void {
   const { spec } = conversion;
   const domains: string[] = [];
   for (const { domain, node } of hints.domains) {
     const problem = findRouteDomainProblem(domain);
     if (problem !== undefined) {
-      conversion.addLoss(node, `"${domain}" ${problem}, so it becomes no domain of the app`);
+      conversion.addLoss(node, `"${domain}" ${problem}, so it is no domain of the app`);
     } else if (!domains.includes(domain)) domains.push(domain);
   }
   const [prefix, ...otherPrefixes] = [...hints.prefixes];
@@ -56,7 +56,7 @@ export function writeRoutes(conversion: ServiceConversion, hints: HttpHints): vo
     if (first) {
       conversion.addLoss(
         first,
-        "the app is to be reached by HTTP, and nothing says on which port it listens",
+        "the app has routes, but its HTTP port is unknown",
         domains.length > 0
           ? `add port: PORT and domain: ${domains[0]} to the spec`
           : "add port: PORT to the spec",
@@ -64,7 +64,7 @@ export function writeRoutes(conversion: ServiceConversion, hints: HttpHints): vo
     }
     return;
   }
-  // A domain with a star cannot be the app's address; another one can.
+  // A wildcard domain cannot be the app's address, only an additional domain.
   const own = domains.find((domain) => !domain.startsWith("*."));
   if (own !== undefined) spec.domain = own;
   const further = domains.filter((domain) => domain !== own);
@@ -74,15 +74,12 @@ export function writeRoutes(conversion: ServiceConversion, hints: HttpHints): vo
     for (const [path, node] of otherPrefixes) {
       conversion.addLoss(
         node,
-        `an app has one path prefix, and has ${prefix[0]} already: ${path} is left out`,
+        `an app has only one path prefix, and already has ${prefix[0]}: ${path} is omitted`,
       );
     }
     const path = prefix[0].replace(/\/+$/, "");
     if (path !== "" && !/^\/[^\s?#*%\\]+$/.test(path)) {
-      conversion.addLoss(
-        prefix[1],
-        `"${prefix[0]}" is not a path that an app can have below its domain`,
-      );
+      conversion.addLoss(prefix[1], `"${prefix[0]}" is not a valid path prefix for an app`);
     } else if (path !== "") {
       ingress.pathPrefix = path;
       if (hints.stripPrefix === true) ingress.stripPrefix = true;
@@ -96,7 +93,7 @@ function findRouteDomainProblem(domain: string): string | undefined {
   return findDomainProblem(domain);
 }
 
-/** Variables that nginx-proxy reads; they stay in `env`, where they do nothing. */
+/** Reads the variables of nginx-proxy. They stay in `env`, where they have no effect. */
 function readNginxProxy(conversion: ServiceConversion, hints: HttpHints): void {
   const host = conversion.env.get("VIRTUAL_HOST");
   if (!host) return;
@@ -105,7 +102,7 @@ function readNginxProxy(conversion: ServiceConversion, hints: HttpHints): void {
   }
   conversion.addNote(
     host.node,
-    "VIRTUAL_HOST has become the domain of the app; nothing reads the variable now",
+    "VIRTUAL_HOST has become the domain of the app; the variable itself has no effect",
   );
   const port = conversion.env.get("VIRTUAL_PORT");
   if (port && /^\d{1,5}$/.test(port.value)) hints.port ??= Number(port.value);

@@ -1,7 +1,7 @@
 import { parsePointer } from "../resources/json-pointer.ts";
 import { API_VERSION, type Manifest } from "../resources/kinds.ts";
 import { formatIssue, tryValidateManifest } from "../resources/validate-manifest.ts";
-import { type ComposeNode, getValue, isNull, type Scalar } from "./compose-tree.ts";
+import { collectScalars, getValue, isNull, type Scalar } from "./compose-tree.ts";
 import { convertBuild } from "./convert-build.ts";
 import { convertDependencies, convertNetworks, isJob } from "./convert-dependencies.ts";
 import { convertEnvironment, writeEnvironment } from "./convert-environment.ts";
@@ -12,14 +12,14 @@ import { convertImage, convertProcess } from "./convert-process.ts";
 import { convertResources, convertRestart } from "./convert-resources.ts";
 import { readRoutes, writeRoutes } from "./convert-routes.ts";
 import { convertVolumes } from "./convert-volumes.ts";
-import { type FindingList, listChildren } from "./import-findings.ts";
+import type { FindingList } from "./import-findings.ts";
 import type { ServiceConversion } from "./service-conversion.ts";
 import { suggestServiceKey } from "./service-keys.ts";
 import { reportUnsupportedKeys } from "./unsupported-keys.ts";
 
 /**
- * One service as an App; undefined where it cannot be one, and then the findings say why. Every
- * value of the service ends in the App or in a finding.
+ * Converts one service to an App. Returns undefined if that is impossible; the findings then contain the reason.
+ * Every value of the service ends up in the App or in a finding.
  */
 export function convertService(
   conversion: ServiceConversion,
@@ -49,7 +49,7 @@ export function convertService(
     conversion.spec.running = false;
     conversion.addServiceFinding(
       "lost",
-      "others wait for this one to end: a job that runs once cannot be expressed, and is written as stopped (running: false)",
+      "other services wait for this one to exit: one-time jobs are not supported, so the app is stopped (running: false)",
       "do its job by hand, or at the start of the app that needs it",
     );
   }
@@ -57,7 +57,7 @@ export function convertService(
   return conversion.isFailed ? undefined : validateConversion(conversion);
 }
 
-/** By the rules of Berth itself: what is handed over can be applied. */
+/** Validates the App by Berth's own rules, so that the server accepts the spec file. */
 function validateConversion(conversion: ServiceConversion): Manifest<"App"> | undefined {
   const manifest: Manifest<"App"> = {
     apiVersion: API_VERSION,
@@ -77,7 +77,7 @@ function validateConversion(conversion: ServiceConversion): Manifest<"App"> | un
   return undefined;
 }
 
-/** Where a field of an App comes from, if the names differ. */
+/** The Compose key of a field of an App, if the names differ. */
 const composeKeys: Readonly<Record<string, string>> = {
   source: "build",
   env: "environment",
@@ -91,7 +91,7 @@ const composeKeys: Readonly<Record<string, string>> = {
   port: "ports",
 };
 
-/** As people write a spec: what it is first, how it is kept last. */
+/** The usual order of fields in a spec. */
 const fieldOrder = [
   "image",
   "source",
@@ -124,21 +124,17 @@ function orderFields({ spec }: ServiceConversion): Manifest<"App">["spec"] {
   return { ...Object.fromEntries(known), ...spec };
 }
 
-function collectScalars(node: ComposeNode): Scalar[] {
-  return node.kind === "scalar" ? [node] : listChildren(node).flatMap(collectScalars);
-}
-
 function reportUnsetVariables(conversion: ServiceConversion, scalar: Scalar): void {
   const { failure, unsetVariables: unset } = scalar;
   if (failure !== undefined) {
-    conversion.addFailure(scalar, failure, "set it in .env beside the file, or with --env-file");
+    conversion.addFailure(scalar, failure, "set it in the project's .env, or with --env-file");
   }
   for (const name of unset ?? []) {
     conversion.addUnhandledFinding(
       "lost",
       scalar,
-      `the variable ${name} is not set, and nothing stands in its place`,
-      "set it in .env beside the file, or with --env-file, and import again",
+      `the variable ${name} is not set, and is replaced by nothing`,
+      "set it in the project's .env, or with --env-file, and import again",
     );
   }
 }
@@ -149,13 +145,16 @@ function reportUnhandled(conversion: ServiceConversion, findings: FindingList): 
       if (isNull(node)) continue;
       const isWhole = node === entry.value;
       if (entry.key.startsWith("x-")) {
-        conversion.addNote(entry, "a field of your own, which means nothing to Compose either");
+        conversion.addNote(
+          entry,
+          "is omitted: it is an extension field, which Compose ignores, too",
+        );
       } else if (isWhole) {
         conversion.addLoss(
           entry,
-          `"${entry.key}" has no counterpart in an App${suggestServiceKey(entry.key)}`,
+          `"${entry.key}" has no equivalent in an App${suggestServiceKey(entry.key)}`,
         );
-      } else conversion.addLoss(node, "has no counterpart in an App");
+      } else conversion.addLoss(node, "has no equivalent in an App");
     }
   }
 }

@@ -3,10 +3,10 @@ import type { HttpHints } from "./http-hints.ts";
 import type { ServiceConversion } from "./service-conversion.ts";
 import { parseTraefikRule } from "./traefik-rule.ts";
 
-/** Router options that Berth's ingress does for every app, or that mean nothing without Traefik. */
+/** Router options that Berth's ingress applies to every app, or that have no meaning without Traefik. */
 const ignoredRouterOptions = /^(entrypoints|tls|tls\.certresolver|tls\.domains.*|service)$/i;
 
-/** Hosts, path prefix and port of Traefik's labels; what else they ask for is reported. */
+/** Converts the hosts, the path prefix and the port of Traefik's labels, and reports the rest. */
 export function convertTraefikLabels(
   conversion: ServiceConversion,
   labels: readonly Entry[],
@@ -29,7 +29,7 @@ function convertTraefikLabel(
     if (!/^true$/i.test(text)) {
       scope.addNote(
         value,
-        "Traefik was told to leave this service alone; an App with a port has a domain",
+        "this service was disabled for Traefik; with Berth, an App with a port has a domain",
       );
     }
     return;
@@ -41,7 +41,7 @@ function convertTraefikLabel(
     return convertTraefikRule(scope, { key, value }, hints, text);
   if (section === "routers" && ignoredRouterOptions.test(option)) return;
   if (section === "routers" && option === "middlewares") {
-    scope.addNote(value, `what becomes of the middlewares ${text} is said where they are declared`);
+    scope.addNote(value, `the findings about the middlewares ${text} are at their declarations`);
     return;
   }
   if (section === "services" && option === "loadbalancer.server.port") {
@@ -49,7 +49,7 @@ function convertTraefikLabel(
     else if (String(hints.port) !== text) {
       scope.addLoss(
         value,
-        `an app has one port, and has ${hints.port ?? "none"}: "${text}" is left out`,
+        `an app has only one port, and already has ${hints.port ?? "none"}: "${text}" is omitted`,
       );
     }
     return;
@@ -63,12 +63,12 @@ function convertTraefikLabel(
   if (section === "middlewares" && /^basicauth\./i.test(option)) {
     scope.addLoss(
       value,
-      `the users of the middleware ${name} are left out: they are hashes, and Berth takes passwords`,
+      `the users of the middleware ${name} are omitted: they are hashes, and Berth needs passwords`,
       `berth secrets set ${scope.app}-users NAME=PASSWORD, and ingress.basicAuth: { secret: ${scope.app}-users }`,
     );
     return;
   }
-  scope.addLoss(value, `the label ${key} has no counterpart at Berth's ingress`);
+  scope.addLoss(value, `the label ${key} has no equivalent in Berth's ingress`);
 }
 
 function convertTraefikRule(
@@ -79,7 +79,11 @@ function convertTraefikRule(
 ): void {
   const clauses = parseTraefikRule(rule);
   if (!clauses) {
-    scope.addLoss(value, `the rule of ${key} cannot be read`, "set domain, and ingress.pathPrefix");
+    scope.addLoss(
+      value,
+      `the rule of ${key} cannot be parsed`,
+      "set domain, and ingress.pathPrefix",
+    );
     return;
   }
   for (const clause of clauses) {
@@ -93,11 +97,11 @@ function convertTraefikRule(
   if (others.length > 0) {
     scope.addLoss(
       value,
-      `the rule is taken without ${others.join(", ")}: an App has domains and one path prefix`,
+      `${others.join(", ")} in the rule is omitted: an App has domains and one path prefix`,
     );
   }
   const isMixed =
     clauses.some((clause) => clause.prefixes.length > 0) &&
     clauses.some((clause) => clause.prefixes.length === 0);
-  if (isMixed) scope.addLoss(value, "the path prefix counts for all domains of the app");
+  if (isMixed) scope.addLoss(value, "the path prefix applies to all domains of the app");
 }

@@ -1,11 +1,11 @@
 import { basename, posix } from "node:path";
 import type { Volume } from "../resources/app-spec.ts";
 import { toDnsLabel } from "./assign-app-names.ts";
-import { type ComposeNode, getValue, isNull } from "./compose-tree.ts";
+import { type ComposeNode, getValue, isFalse, isNull, listItems } from "./compose-tree.ts";
 import { listNamedVolumes, type Mount, readMount, resolveHostPath } from "./mount.ts";
 import type { ServiceConversion } from "./service-conversion.ts";
 
-/** Options of mounts that say nothing on Linux, or what Berth does anyhow. */
+/** Options of mounts that have no effect on Linux, or that Berth applies anyway. */
 const ignoredMountOptions: readonly string[] = [
   "cached",
   "delegated",
@@ -14,22 +14,21 @@ const ignoredMountOptions: readonly string[] = [
   "nocopy",
 ];
 
-/** Named volumes and folders of the machine; the rest is reported. `usersOf` counts a volume's services. */
+/** Converts named volumes and bind mounts, and reports the rest. `getVolumeUsers` returns a volume's services. */
 export function convertVolumes(
   conversion: ServiceConversion,
   getVolumeUsers: (volume: string) => readonly string[],
 ): void {
-  const node = conversion.getNode("volumes");
-  for (const item of node?.kind === "list" ? node.items : node ? [node] : []) {
+  for (const item of listItems(conversion.getNode("volumes"))) {
     if (isNull(item)) continue;
     const mount = readMount(conversion, item);
     if (mount) convertMount(conversion, item, mount, getVolumeUsers);
-    else conversion.addLoss(item, "is left out: it is not a volume");
+    else conversion.addLoss(item, "is omitted: it is not a volume");
   }
   for (const item of conversion.readTexts(conversion.getNode("tmpfs"))) {
     conversion.addLoss(
       item,
-      `${item.text.split(":")[0]} is not kept in memory but in the container`,
+      `${item.text.split(":")[0]} is stored in the container instead of memory`,
     );
   }
 }
@@ -46,25 +45,25 @@ function convertMount(
     return;
   }
   if (mount.type === "tmpfs") {
-    conversion.addLoss(item, `${target} is not kept in memory but in the container`);
+    conversion.addLoss(item, `${target} is stored in the container instead of memory`);
     return;
   }
   if (mount.type === "other") {
-    conversion.addLoss(item, `${target} is mounted in a way that an App does not have`);
+    conversion.addLoss(item, `the type of the mount at ${target} is not supported`);
     return;
   }
   if (
     conversion.spec.volumes?.some((other) => posix.resolve(other.path) === posix.resolve(target))
   ) {
-    conversion.addLoss(item, `something else is mounted at ${target} already`);
+    conversion.addLoss(item, `another volume is already mounted at ${target}`);
     return;
   }
   if (mount.type === "bind") convertBindMount(conversion, item, mount, source ?? "");
   else if (source === undefined || source === "") {
     conversion.addLoss(
       item,
-      `what is in ${target} is kept for as long as the container only: the volume has no name`,
-      `add { name: NAME, path: ${target} } to volumes to keep it for longer`,
+      `the volume at ${target} has no name: its data is deleted with the container`,
+      `add { name: NAME, path: ${target} } to volumes to keep the data`,
     );
   } else convertNamedVolume(conversion, item, mount, source, getVolumeUsers(source));
   for (const mode of mount.modes) reportMountOption(conversion, item, mode);
@@ -76,7 +75,12 @@ function convertMount(
   }
 }
 
-function addVolume(conversion: ServiceConversion, volume: Volume): void {
+function addVolume(
+  conversion: ServiceConversion,
+  { target, readOnly }: Mount,
+  source: { readonly hostPath: string } | { readonly name: string },
+): void {
+  const volume: Volume = { ...source, path: target, ...(readOnly ? { readOnly: true } : {}) };
   conversion.spec.volumes = [...(conversion.spec.volumes ?? []), volume];
 }
 
@@ -88,30 +92,22 @@ function convertBindMount(
 ): void {
   const hostPath = source === "" ? undefined : resolveHostPath(conversion, item, source);
   if (hostPath === undefined || hostPath.split("/").includes("..")) {
-    conversion.addLoss(
-      item,
-      `"${source}" is not a folder that can be named here`,
-      "set hostPath yourself",
-    );
+    conversion.addLoss(item, `"${source}" cannot be resolved to a folder`, "set hostPath yourself");
     return;
   }
-  addVolume(conversion, {
-    hostPath,
-    path: mount.target,
-    ...(mount.readOnly ? { readOnly: true } : {}),
-  });
+  addVolume(conversion, mount, { hostPath });
   if (/^\/(var\/)?run\/docker\.sock$/.test(hostPath)) {
     conversion.addUnhandledFinding(
       "note",
       item,
-      "whoever reaches the socket of the engine rules the machine, and all apps of Berth",
+      "a process with access to the engine's socket controls the machine, and all apps of Berth",
     );
   } else {
     conversion.addUnhandledFinding(
       "note",
       item,
-      `mounts ${hostPath} of the machine that Berth runs on`,
-      "it has to be there before the app starts: Berth does not make it",
+      `mounts ${hostPath} of the machine that runs Berth`,
+      "create it before the app starts: Berth does not create it",
     );
   }
 }
@@ -126,15 +122,11 @@ function convertNamedVolume(
   const declared = getValue(conversion.project.volumes, source);
   const device = findBoundFolder(declared);
   if (device !== undefined) {
-    addVolume(conversion, {
-      hostPath: device,
-      path: mount.target,
-      ...(mount.readOnly ? { readOnly: true } : {}),
-    });
+    addVolume(conversion, mount, { hostPath: device });
     conversion.addUnhandledFinding(
       "note",
       item,
-      `the volume "${source}" is the folder ${device}, and is mounted as that`,
+      `the volume "${source}" is the folder ${device}, and is mounted as that folder`,
     );
     return;
   }
@@ -143,7 +135,7 @@ function convertNamedVolume(
   );
   const name = toDnsLabel(source, taken);
   if (name === undefined) {
-    conversion.addLoss(item, `no name of a volume can be made of "${source}"`);
+    conversion.addLoss(item, `no volume name can be derived from "${source}"`);
     return;
   }
   const mounted = listNamedVolumes(conversion.body).filter((other) => other === source).length;
@@ -151,55 +143,49 @@ function convertNamedVolume(
     conversion.addUnhandledFinding(
       "lost",
       item,
-      `an App mounts a volume once, so ${mount.target} has the volume "${name}" of its own`,
+      `an App can mount a volume only once, so ${mount.target} has its own volume "${name}"`,
       "mount a folder of the machine (hostPath) in both places",
     );
   }
-  addVolume(conversion, {
-    name,
-    path: mount.target,
-    ...(mount.readOnly ? { readOnly: true } : {}),
-  });
+  addVolume(conversion, mount, { name });
   const others = users.filter((user) => user !== conversion.service);
   if (others.length > 0) {
     conversion.addUnhandledFinding(
       "lost",
       item,
-      `the volume "${source}" is shared with ${others.join(", ")}; a volume of Berth belongs to one app, so each has one of its own`,
+      `the volume "${source}" is shared with ${others.join(", ")}; a volume of Berth belongs to one app, so each app has its own`,
       "mount the same folder of the machine (hostPath) in all of them",
     );
   }
-  const external = getValue(declared, "external");
-  const isExternal = external !== undefined && !isNull(external) && !isFalse(external);
   conversion.addUnhandledFinding(
     "note",
     item,
-    `the volume "${name}" of the app is new and empty${isExternal ? `, and "${source}" is not made by this project but exists already` : ""}`,
+    `the volume "${name}" of the app is new and empty${isExternalVolume(declared) ? `, and the external volume "${source}" keeps its data` : ""}`,
     createCopyHint(conversion, source, name, declared),
   );
 }
 
-function isFalse(node: ComposeNode): boolean {
-  return node.kind === "scalar" && /^(false|no|off)$/i.test(node.text);
+function isExternalVolume(declared: ComposeNode | undefined): boolean {
+  const external = getValue(declared, "external");
+  return external !== undefined && !isNull(external) && !isFalse(external);
 }
 
-/** One line that copies what the old volume holds, run while neither side is. */
+/** Returns a command line that copies the data of the old volume, to run while both apps are stopped. */
 function createCopyHint(
   conversion: ServiceConversion,
   source: string,
   name: string,
   declared: ComposeNode | undefined,
 ): string {
-  const external = getValue(declared, "external");
-  const named = getValue(declared, "name") ?? getValue(external, "name");
+  const named = getValue(declared, "name") ?? getValue(getValue(declared, "external"), "name");
   const own = named?.kind === "scalar" && named.text !== "" ? named.text : undefined;
-  const isExternal = external !== undefined && !isNull(external) && !isFalse(external);
-  const old = own ?? (isExternal ? source : `${getProjectName(conversion)}_${source}`);
+  const old =
+    own ?? (isExternalVolume(declared) ? source : `${getProjectName(conversion)}_${source}`);
   const filters = `--filter label=dev.berth.app=${conversion.app} --filter label=dev.berth.volume=${name}`;
-  return `to bring the data along: \`berth stop ${conversion.app}\`, then docker run --rm -v ${old}:/from:ro -v "$(docker volume ls -q ${filters})":/to ${conversion.spec.image ?? "busybox"} cp -a /from/. /to/`;
+  return `to copy the data: \`berth stop ${conversion.app}\`, then docker run --rm -v ${old}:/from:ro -v "$(docker volume ls -q ${filters})":/to ${conversion.spec.image ?? "busybox"} cp -a /from/. /to/`;
 }
 
-/** As Compose names a project: by `name`, or by the folder. */
+/** Returns the name of the project by Compose's rules: `name`, or the name of the folder. */
 function getProjectName({ project }: ServiceConversion): string {
   const given = project.name?.text ?? "";
   const name = given === "" ? basename(project.folder) : given;
@@ -209,7 +195,7 @@ function getProjectName({ project }: ServiceConversion): string {
     .replace(/^[_-]+/, "");
 }
 
-/** A volume of the driver "local" that is a folder of the machine in truth. */
+/** Returns the folder of a volume of the driver "local" that is a bind mount; undefined for any other. */
 function findBoundFolder(declared: ComposeNode | undefined): string | undefined {
   const options = getValue(declared, "driver_opts");
   const text = (key: string) => {
@@ -232,6 +218,6 @@ function reportMountOption(conversion: ServiceConversion, item: ComposeNode, mod
       "label it with chcon -t container_file_t",
     );
   } else {
-    conversion.addLoss(item, `the mount option "${mode}" is left out`);
+    conversion.addLoss(item, `the mount option "${mode}" is omitted`);
   }
 }

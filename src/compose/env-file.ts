@@ -2,7 +2,7 @@ import { interpolate, type Variables } from "./interpolate-variables.ts";
 
 export interface EnvFileEntry {
   readonly key: string;
-  /** Undefined for a name alone: its value is that of the surroundings. */
+  /** Undefined for a name alone, whose value comes from the environment. */
   readonly value: string | undefined;
   /** Counted from 1. */
   readonly line: number;
@@ -17,9 +17,9 @@ export interface EnvFile {
 const escapes: Readonly<Record<string, string>> = { n: "\n", r: "\r", t: "\t" };
 
 /**
- * The lines of an env file: `KEY=value`, `export KEY=value`, values in quotes (several lines long, too),
- * comments. Variables are filled in unless the value stands in single quotes, from earlier lines first.
- * `raw` is for `format: raw`: everything behind the equals sign is the value.
+ * Parses an env file: `KEY=value`, `export KEY=value`, quoted values (also of several lines) and comments.
+ * Expands variables, except in single quotes; earlier lines take precedence over `outerVariables`. With `isRaw`,
+ * for `format: raw`, everything after the equals sign is the value.
  */
 export function parseEnvFile(text: string, outerVariables: Variables, isRaw = false): EnvFile {
   const entries: EnvFileEntry[] = [];
@@ -32,7 +32,7 @@ export function parseEnvFile(text: string, outerVariables: Variables, isRaw = fa
     if (/^\s*(#|$)/.test(written)) continue;
     const match = /^\s*(?:export\s+)?([A-Za-z_][A-Za-z0-9_.-]*)\s*(?:[=:]\s?(.*))?$/s.exec(written);
     if (!match?.[1]) {
-      problems.push({ line, message: "is not a line of the form KEY=value" });
+      problems.push({ line, message: "is not of the form KEY=value" });
       continue;
     }
     const key = match[1];
@@ -67,13 +67,14 @@ export function parseEnvFile(text: string, outerVariables: Variables, isRaw = fa
   }
   return { entries, problems };
 
-  function add(key: string, value: string, line: number, fills: boolean): void {
-    const filled = fills ? interpolate(value, known) : { text: value, unsetVariables: [] };
-    // Compose stops at a lone dollar sign; in an env file it is nearly always part of a password.
-    const result = filled.failure === undefined ? filled.text : value;
-    if (filled.failure !== undefined) problems.push({ line, message: `${key}: ${filled.failure}` });
+  function add(key: string, value: string, line: number, shouldExpand: boolean): void {
+    const expanded = shouldExpand ? interpolate(value, known) : { text: value, unsetVariables: [] };
+    // Compose fails on a lone dollar sign; in an env file it is nearly always part of a password.
+    const result = expanded.failure === undefined ? expanded.text : value;
+    if (expanded.failure !== undefined)
+      problems.push({ line, message: `${key}: ${expanded.failure}` });
     known.set(key, result);
-    entries.push({ key, value: result, line, unsetVariables: filled.unsetVariables });
+    entries.push({ key, value: result, line, unsetVariables: expanded.unsetVariables });
   }
 }
 
@@ -89,7 +90,7 @@ function findQuoteEnd(text: string, quote: string): number {
   return -1;
 }
 
-/** `\$` stays a dollar sign: doubled, so that filling in makes one of it. */
+/** Resolves escapes. `\$` becomes `$$`, which the expansion of variables turns into one dollar sign. */
 function resolveEscapes(text: string): string {
   return text.replaceAll(/\\(.)/gs, (all, letter: string) => {
     if (letter === "$") return "$$";

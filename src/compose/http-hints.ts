@@ -1,16 +1,16 @@
 import type { ComposeNode } from "./compose-tree.ts";
 
-/** A host name with the place that asks for it. */
+/** A host name with the value that declares it. */
 export interface WantedDomain {
   readonly domain: string;
   readonly node: ComposeNode;
 }
 
-/** What labels and variables for reverse proxies say about an app. */
+/** The routes of an app, from labels and variables for reverse proxies. */
 export interface HttpHints {
   port?: number;
   readonly domains: WantedDomain[];
-  /** Path prefixes, each once; an App has one. */
+  /** The path prefixes; an App can have only one. */
   readonly prefixes: Map<string, ComposeNode>;
   stripPrefix?: boolean;
 }

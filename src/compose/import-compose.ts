@@ -1,6 +1,13 @@
 import type { Manifest } from "../resources/kinds.ts";
 import { assignAppNames } from "./assign-app-names.ts";
-import { copyTree, type Entry, getValue, isNull, listEntries } from "./compose-tree.ts";
+import {
+  copyTree,
+  type Entry,
+  getValue,
+  isNull,
+  listEntries,
+  listScalars,
+} from "./compose-tree.ts";
 import { convertService } from "./convert-service.ts";
 import { FindingList, type ImportFinding } from "./import-findings.ts";
 import {
@@ -15,14 +22,14 @@ import { reportTopLevel } from "./report-top-level.ts";
 import { type SecretValue, ServiceConversion } from "./service-conversion.ts";
 
 export interface ImportOptions extends LoadProjectOptions {
-  /** Services with profiles are taken in where one of theirs is here; `*` is all. */
+  /** The profiles whose services are included; `*` includes all. */
   readonly profiles?: readonly string[];
   readonly namePrefix?: string;
-  /** `env` leaves values that look secret where they are, `secret` makes references to Secrets of them. */
+  /** `env` keeps values that look secret in the spec, `secret` replaces them by references to Secrets. */
   readonly secrets?: "env" | "secret";
   /** The folder in which the spec files will be; sources are written relative to it. */
   readonly specFolder: string;
-  /** What `~` stands for. */
+  /** The folder that replaces `~`. */
   readonly home?: string | undefined;
 }
 
@@ -33,15 +40,15 @@ export interface ImportedApp {
 
 export interface ComposeImport {
   readonly apps: readonly ImportedApp[];
-  /** In the order of the files and their lines. */
+  /** Sorted by file and line. */
   readonly findings: readonly ImportFinding[];
-  /** Values that the apps need and that are in no file: a person sets them. */
+  /** Values of Secrets that the apps need, and that the user has to set. */
   readonly secretValues: readonly SecretValue[];
 }
 
 /**
- * Compose files as Apps, and all that there is to say about it. Never throws for anything that a
- * file can hold: what is wrong is a finding of the level `failed`.
+ * Converts Compose files to Apps, with findings about the differences. Never throws for the content of a file:
+ * errors are findings of the level `failed`.
  */
 export function importCompose(options: ImportOptions, files: ComposeFileReader): ComposeImport {
   const project = loadProject(options, files);
@@ -59,7 +66,7 @@ export function importCompose(options: ImportOptions, files: ComposeFileReader):
     const body = copyTree(value, value.path);
     if (app === undefined || body.kind !== "map") {
       const message =
-        app === undefined ? "no name of an app can be made of it" : "has to be a mapping of keys";
+        app === undefined ? "no app name can be derived from it" : "must be a mapping";
       findings.add("failed", key, entry, message);
       continue;
     }
@@ -82,7 +89,7 @@ export function importCompose(options: ImportOptions, files: ComposeFileReader):
     );
   }
   if (selected.length === 0 && project.problems.length === 0) {
-    findings.add("failed", undefined, project.services, "no service is declared here");
+    findings.add("failed", undefined, project.services, "the project declares no service");
   }
 
   const bodies = conversions.map(({ body }) => body);
@@ -117,16 +124,14 @@ function selectServices(
     const { key, value } = entry;
     const node = getValue(value, "profiles");
     if (!node || isNull(node) || profiles.includes("*")) return true;
-    const own = (node.kind === "list" ? node.items : [node]).flatMap((item) =>
-      item.kind === "scalar" ? [item.text] : [],
-    );
+    const own = listScalars(node).map(({ text }) => text);
     if (own.length === 0 || own.some((profile) => profiles.includes(profile))) return true;
     findings.add(
       "note",
       key,
       { key, place: entry.place, value: { ...node, path: value.path } },
-      `is left out: it belongs to the ${own.length === 1 ? "profile" : "profiles"} ${own.join(", ")} only`,
-      `--profile ${own[0]} takes it in`,
+      `is omitted: it belongs to the ${own.length === 1 ? "profile" : "profiles"} ${own.join(", ")}`,
+      `include it with --profile ${own[0]}`,
     );
     return false;
   });
@@ -142,7 +147,7 @@ function mapVolumeUsers(conversions: readonly ServiceConversion[]): Map<string, 
   return users;
 }
 
-/** Files in the order in which something was found in them. */
+/** Sorts findings by file, in the order of first findings, then by line and column. */
 function sortFindings(findings: readonly ImportFinding[]): ImportFinding[] {
   const order = new Map<string, number>();
   for (const { file } of findings) if (!order.has(file)) order.set(file, order.size);

@@ -1,18 +1,18 @@
-import type { ComposeNode, Entry, SourceLocation } from "./compose-tree.ts";
+import { type ComposeNode, type Entry, listChildren, type SourceLocation } from "./compose-tree.ts";
 
 /**
- * What an import has to say about one place of a Compose file.
- * - `note`: it is carried over, or has no effect that anybody would miss; something is still to be known.
- * - `lost`: something that the file asks for does not happen under Berth.
+ * The severity of a finding.
+ * - `note`: the value is converted, or has no effect that matters; the user should know a detail.
+ * - `lost`: Berth does not do something that the file requests.
  * - `failed`: a service, or a whole file, could not be converted.
  */
 export type FindingLevel = "note" | "lost" | "failed";
 
 export interface ImportFinding {
   readonly level: FindingLevel;
-  /** Undefined for what stands outside the services. */
+  /** Undefined for a finding outside the services. */
   readonly service: string | undefined;
-  /** As people write it: `services.web.ports[0]`; empty for a whole file. */
+  /** The path of the key, such as `services.web.ports[0]`; empty for a whole file. */
   readonly key: string;
   readonly file: string;
   /** Counted from 1. */
@@ -22,7 +22,7 @@ export interface ImportFinding {
   readonly hint?: string;
 }
 
-/** Something wrong with a file as a whole, or with what it names. */
+/** An error in a whole file, or in a file that it names. */
 export type FailedFinding = ImportFinding & { readonly level: "failed" };
 
 export function createFailedFinding(
@@ -47,7 +47,7 @@ function createFinding(
 
 type FindingTarget = ComposeNode | Entry;
 
-/** Gathers findings, and remembers which values of the files have been dealt with. */
+/** Collects findings, and tracks the values that are handled: converted or reported. */
 export class FindingList {
   readonly #findings: ImportFinding[] = [];
   readonly #identities = new Set<string>();
@@ -68,7 +68,7 @@ export class FindingList {
     this.addWithoutHandling(level, service, target, message, hint);
   }
 
-  /** As add, for a value that somebody else still has to deal with. */
+  /** Adds a finding without marking its value as handled, for a value that another conversion also handles. */
   addWithoutHandling(
     level: FindingLevel,
     service: string | undefined,
@@ -88,14 +88,14 @@ export class FindingList {
     this.#findings.push(...problems);
   }
 
-  /** The value, and all below it, has become part of the result or of the report. */
+  /** Marks a value, and all values below it, as converted or reported. */
   markHandled(node: ComposeNode | undefined): void {
     if (!node) return;
     this.#handled.add(node);
     for (const child of listChildren(node)) this.markHandled(child);
   }
 
-  /** The topmost values below `node` that nobody has dealt with. */
+  /** Returns the topmost values of the tree that are not handled. */
   findUnhandled(node: ComposeNode): ComposeNode[] {
     if (this.#handled.has(node)) {
       return listChildren(node).flatMap((child) => this.findUnhandled(child));
@@ -105,9 +105,4 @@ export class FindingList {
     const isWhole = children.every((child) => left.includes(child));
     return isWhole ? [node] : left;
   }
-}
-
-export function listChildren(node: ComposeNode): readonly ComposeNode[] {
-  if (node.kind === "scalar") return [];
-  return node.kind === "list" ? node.items : [...node.entries.values()].map(({ value }) => value);
 }

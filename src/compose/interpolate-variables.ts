@@ -4,18 +4,18 @@ export type Variables = ReadonlyMap<string, string>;
 
 export interface Interpolated {
   readonly text: string;
-  /** Names that are set nowhere and have no default: they became nothing. */
+  /** Names that are not set and have no default: they are replaced by nothing. */
   readonly unsetVariables: readonly string[];
-  /** Why there is no text, such as a `${NAME:?message}` that is not set. Never a value. */
+  /** The reason for a missing text, such as an unset `${NAME:?message}`. It never contains a value. */
   readonly failure?: string;
 }
 
-/** Deeper than anybody nests defaults. */
+/** Deeper than any reasonable nesting of defaults. */
 const DEPTH_MAX = 20;
 
 /**
- * Fills in variables as Compose does: `$NAME`, `${NAME}`, the operators `:-`, `-`, `:?`, `?`, `:+` and
- * `+`, whose right side may hold variables again, and `$$` for a dollar sign. Never throws.
+ * Expands variables as Compose does: `$NAME`, `${NAME}`, the operators `:-`, `-`, `:?`, `?`, `:+` and `+`, whose
+ * right side may contain variables, and `$$` for a dollar sign. Never throws.
  */
 export function interpolate(text: string, variables: Variables): Interpolated {
   if (!text.includes("$")) return { text, unsetVariables: [] };
@@ -26,7 +26,7 @@ export function interpolate(text: string, variables: Variables): Interpolated {
     : { text: "", unsetVariables: [...unset], failure: result.failure };
 }
 
-/** A scalar with its variables filled in; what it lacks is noted on it for whoever reads it. */
+/** Expands the variables of a scalar, and records unset variables and failures in it. */
 export function interpolateScalar(scalar: Scalar, variables: Variables): Scalar {
   if (typeof scalar.value !== "string" || !scalar.text.includes("$")) return scalar;
   const { text, unsetVariables: unset, failure } = interpolate(scalar.text, variables);
@@ -75,7 +75,7 @@ function interpolateText(
     const end = next === "{" ? findClosingBrace(text, dollar + 2) : -1;
     if (end === -1) {
       return {
-        failure: 'a "$" begins no variable here; write "$$" for a dollar sign that is meant as one',
+        failure: 'a "$" begins no variable here; write "$$" for a literal dollar sign',
       };
     }
     const value = expandVariable(text.slice(dollar + 2, end), variables, unset, depth);
@@ -85,7 +85,7 @@ function interpolateText(
   }
 }
 
-/** Where the brace of `${` is closed, counted over braces of variables inside it. */
+/** Returns the index of the brace that closes `${`, after any nested variables; -1 if there is none. */
 function findClosingBrace(text: string, from: number): number {
   let open = 1;
   for (let at = from; at < text.length; at += 1) {
@@ -97,7 +97,7 @@ function findClosingBrace(text: string, from: number): number {
   return -1;
 }
 
-/** What stands between the braces. */
+/** Expands the text between the braces of a variable. */
 function expandVariable(
   body: string,
   variables: Variables,
@@ -105,7 +105,7 @@ function expandVariable(
   depth: number,
 ): string | Failure {
   const name = namePattern.exec(body)?.[0];
-  if (name === undefined) return { failure: "${...} holds no name of a variable" };
+  if (name === undefined) return { failure: "${...} contains no variable name" };
   const rest = body.slice(name.length);
   const value = variables.get(name);
   if (rest === "") {
@@ -114,7 +114,7 @@ function expandVariable(
   }
   const operator = /^:?[-?+]/.exec(rest)?.[0];
   if (operator === undefined) {
-    return { failure: `\${${name}...} is not written as Compose has it` };
+    return { failure: `\${${name}...} is not valid in Compose` };
   }
   const isThere = value !== undefined && (value !== "" || !operator.startsWith(":"));
   const argument = rest.slice(operator.length);
@@ -124,5 +124,5 @@ function expandVariable(
   if (operator.endsWith("-")) return interpolateText(argument, variables, unset, depth + 1);
   const why = interpolateText(argument, variables, new Set(), depth + 1);
   const detail = typeof why === "string" && why.trim() !== "" ? `: ${why}` : "";
-  return { failure: `the variable ${name} has to be set${detail}` };
+  return { failure: `the variable ${name} must be set${detail}` };
 }

@@ -1,13 +1,14 @@
 import { dirname, join, resolve } from "node:path";
 import {
   type ComposeNode,
-  type ComposeSource,
   copyTree,
   type Entry,
   emptyMapping,
   getValue,
   isNull,
   listEntries,
+  listItems,
+  listScalars,
   type Mapping,
   type Scalar,
   type SourceLocation,
@@ -21,14 +22,14 @@ import { resolveExtends } from "./resolve-extends.ts";
 
 export type FileText = { readonly text: string } | { readonly problem: string };
 
-/** How files are reached: paths are absolute. What is too large or not text is a problem, too. */
+/** Reads the files of a project. Paths are absolute. A file that is too large or not text is a problem. */
 export interface ComposeFileReader {
   read(path: string): FileText;
-  /** A path as a person names it. */
+  /** Returns the path that messages show. */
   displayPath(path: string): string;
 }
 
-/** The sections of a project, all files of it laid over each other. */
+/** The sections of a project, merged from all its files. */
 export interface ComposeProject {
   readonly folder: string;
   readonly name: Scalar | undefined;
@@ -37,30 +38,30 @@ export interface ComposeProject {
   readonly networks: Mapping;
   readonly secrets: Mapping;
   readonly configs: Mapping;
-  /** Top-level keys that are none of these. */
+  /** The other top-level keys. */
   readonly others: readonly Entry[];
   readonly variables: Variables;
-  /** Services of which a part is missing. */
+  /** Services that lack a part, because it could not be read. */
   readonly failed: ReadonlySet<string>;
   readonly problems: readonly ImportFinding[];
 }
 
 export interface LoadProjectOptions {
-  /** Laid over each other in this order; the project's folder is that of the first. */
+  /** The files to merge, in this order; the project's folder is that of the first. */
   readonly files: readonly string[];
-  /** In place of the `.env` beside the first file. */
+  /** Replace the `.env` in the folder of the first file. */
   readonly envFiles?: readonly string[] | undefined;
-  /** Goes before the env files. */
+  /** Takes precedence over the env files. */
   readonly environment?: Variables | undefined;
 }
 
 const sections = ["services", "volumes", "networks", "secrets", "configs"] as const;
 type Section = (typeof sections)[number];
-/** As many as one project could sensibly have; includes of includes reach it. */
+/** More files than a reasonable project has; only nested includes reach it. */
 const FILES_MAX = 100;
 const DEPTH_MAX = 10;
 
-/** Reads a project and everything that it includes and extends. Never throws. */
+/** Loads a project with all files that it includes and extends. Never throws. */
 export function loadProject(options: LoadProjectOptions, files: ComposeFileReader): ComposeProject {
   return new ProjectLoader(files).load(options, options.environment ?? new Map(), []);
 }
@@ -89,12 +90,13 @@ class ProjectLoader {
       outerVariables,
       !options.envFiles,
     );
+    const start = fileStart(this.#files, first, folder);
     const parts: Record<Section, Mapping> = {
-      services: emptyMapping(fileStart(this.#files, first, folder), "services"),
-      volumes: emptyMapping(fileStart(this.#files, first, folder), "volumes"),
-      networks: emptyMapping(fileStart(this.#files, first, folder), "networks"),
-      secrets: emptyMapping(fileStart(this.#files, first, folder), "secrets"),
-      configs: emptyMapping(fileStart(this.#files, first, folder), "configs"),
+      services: emptyMapping(start, "services"),
+      volumes: emptyMapping(start, "volumes"),
+      networks: emptyMapping(start, "networks"),
+      secrets: emptyMapping(start, "secrets"),
+      configs: emptyMapping(start, "configs"),
     };
     const others: Entry[] = [];
     let name: Scalar | undefined;
@@ -118,7 +120,7 @@ class ProjectLoader {
         }
         if (entry.value.kind !== "map") {
           if (!isNull(entry.value)) {
-            this.#addProblem(entry.place, `${entry.key} has to be a mapping of names`);
+            this.#addProblem(entry.place, `${entry.key} must be a mapping of names`);
           }
           continue;
         }
@@ -158,7 +160,7 @@ class ProjectLoader {
     return { ...before, entries };
   }
 
-  /** The services of the file that an `extends` names; its relative paths start beside it. */
+  /** Reads the services of the file that an `extends` names. Its relative paths start at its own folder. */
   #readServices(file: Scalar, variables: Variables): Mapping | undefined {
     const path = resolve(file.place.source.folder, file.text);
     const root = this.#parseFile(path, dirname(path), file);
@@ -171,27 +173,26 @@ class ProjectLoader {
     variables: Variables,
     trail: readonly string[],
   ): ComposeProject[] {
-    if (!include) return [];
     const projects: ComposeProject[] = [];
-    for (const item of include.kind === "list" ? include.items : [include]) {
+    for (const item of listItems(include)) {
       const path = item.kind === "map" ? getValue(item, "path") : item;
-      const texts = listScalars(path);
+      const texts = listPaths(path);
       const files = texts.map((text) => resolve(text.place.source.folder, text.text));
       const remote = texts.find(({ text }) => /^(oci|https?|git|ssh):\/\/|^git@/.test(text));
       if (files.length === 0) this.#addProblem(item.place, "include names no file");
       else if (remote) {
         this.#addProblem(
           remote.place,
-          "files of other machines are not included",
-          "download it, and include the local file",
+          "remote files are not included",
+          "download the file, and include the local copy",
         );
       } else if (files.some((file) => trail.includes(file))) {
-        this.#addProblem(item.place, "include goes in a circle");
+        this.#addProblem(item.place, "the files include each other in a circle");
       } else if (trail.length > DEPTH_MAX) {
-        this.#addProblem(item.place, `include is more than ${DEPTH_MAX} files deep`);
+        this.#addProblem(item.place, `includes are nested more than ${DEPTH_MAX} files deep`);
       } else {
-        const [folder] = listScalars(getValue(item, "project_directory"));
-        const envFiles = listScalars(getValue(item, "env_file"));
+        const [folder] = listPaths(getValue(item, "project_directory"));
+        const envFiles = listPaths(getValue(item, "env_file"));
         projects.push(
           this.load(
             {
@@ -221,7 +222,7 @@ class ProjectLoader {
       if (earlier && section === "services") {
         this.#addProblem(
           entry.place,
-          `the service "${entry.key}" is declared already in ${earlier.place.source.file}:${earlier.place.line}`,
+          `the service "${entry.key}" is already declared in ${earlier.place.source.file}:${earlier.place.line}`,
         );
       }
       entries.set(entry.key, entry);
@@ -234,11 +235,12 @@ class ProjectLoader {
     folder: string,
     from?: { readonly place: SourceLocation },
   ): Mapping | undefined {
-    const source: ComposeSource = { file: this.#files.displayPath(path), folder };
-    const place = from?.place ?? { source, line: 1, column: 1 };
+    const start = fileStart(this.#files, path, folder);
+    const { source } = start;
+    const place = from?.place ?? start;
     this.#openedCount += 1;
     if (this.#openedCount > FILES_MAX) {
-      this.#addProblem(place, `more than ${FILES_MAX} files belong to this project`);
+      this.#addProblem(place, `this project has more than ${FILES_MAX} files`);
       return undefined;
     }
     const content = this.#files.read(path);
@@ -251,7 +253,7 @@ class ProjectLoader {
     return read.root;
   }
 
-  /** What `${NAME}` may name: what is set above goes first, then the env files, the last one first. */
+  /** Reads the variables of the env files. `above` takes precedence over them, and a later file over an earlier one. */
   #readVariables(
     paths: readonly string[],
     folder: string,
@@ -261,16 +263,15 @@ class ProjectLoader {
     const variables = new Map<string, string>();
     for (const path of standard ? [join(folder, ".env")] : paths) {
       const content = this.#files.read(path);
-      const source: ComposeSource = { file: this.#files.displayPath(path), folder };
+      const start = fileStart(this.#files, path, folder);
       if ("problem" in content) {
-        if (!standard)
-          this.#addProblem({ source, line: 1, column: 1 }, `cannot read it: ${content.problem}`);
+        if (!standard) this.#addProblem(start, `cannot read the file: ${content.problem}`);
         continue;
       }
       const file = parseEnvFile(content.text, new Map([...variables, ...above]));
       for (const { key, value } of file.entries) if (value !== undefined) variables.set(key, value);
       for (const { line, message } of file.problems) {
-        const found = createFailedFinding({ source, line, column: 1 }, message);
+        const found = createFailedFinding({ ...start, line }, message);
         this.#problems.push({ ...found, level: "lost" });
       }
     }
@@ -282,7 +283,7 @@ class ProjectLoader {
   }
 }
 
-/** Extension fields stay as they are: what is used of them has come in through aliases. */
+/** Expands variables, except in extension fields: their used parts are already copied through aliases. */
 function interpolateMapping(root: Mapping, variables: Variables): Mapping {
   const entries = [...root.entries].map(([key, entry]) => {
     const value = key.startsWith("x-")
@@ -293,9 +294,8 @@ function interpolateMapping(root: Mapping, variables: Variables): Mapping {
   return { ...root, entries: new Map(entries) };
 }
 
-function listScalars(node: ComposeNode | undefined): Scalar[] {
-  const nodes = node?.kind === "list" ? node.items : node ? [node] : [];
-  return nodes.flatMap((item) => (item.kind === "scalar" && item.text !== "" ? [item] : []));
+function listPaths(node: ComposeNode | undefined): Scalar[] {
+  return listScalars(node).filter(({ text }) => text !== "");
 }
 
 function fileStart(files: ComposeFileReader, path: string, folder: string): SourceLocation {

@@ -9,17 +9,17 @@ import {
   type Scalar,
 } from "./compose-tree.ts";
 
-/** One place of a service in one file: `ports`, or `deploy.labels`. */
+/** The path of a key within a service, such as `ports` or `deploy.labels`. */
 type ServicePath = string;
 
-/** Lists that later files replace as a whole: two half command lines make no command. */
+/** Lists that later files replace as a whole: parts of two command lines make no command. */
 const replacedLists: ReadonlySet<ServicePath> = new Set([
   "command",
   "entrypoint",
   "healthcheck.test",
 ]);
 
-/** Lists of `NAME=value` or of names, that are mappings written shorter: laid over each other by name. */
+/** Lists of `NAME=value` or of names: a short form of mappings, and merged by name. */
 const keyedLists: ReadonlySet<ServicePath> = new Set([
   "environment",
   "labels",
@@ -35,15 +35,14 @@ const keyedLists: ReadonlySet<ServicePath> = new Set([
 ]);
 
 /**
- * Lays a service over another one of the same name, as Compose does for several files and for
- * `extends`: mappings by key, lists one behind the other, everything else replaced. `!reset` and
- * `!override` are carried out.
+ * Merges a service over another one, as Compose does for several files and for `extends`: merges mappings by
+ * key, appends lists, and replaces all other values. Applies `!reset` and `!override`.
  */
 export function mergeServices(base: Mapping, over: Mapping): Mapping {
   return mergeMappings(base, over, "");
 }
 
-/** As mergeServices, for what stands in no service: by key, and replaced below. */
+/** Merges mappings by key, like `mergeServices`, for a path within a service or another section. */
 export function mergeMappings(base: Mapping, over: Mapping, place: ServicePath): Mapping {
   const entries = new Map(base.entries);
   for (const entry of over.entries.values()) {
@@ -71,7 +70,7 @@ function mergeValues(base: ComposeNode, over: ComposeNode, place: ServicePath): 
   return over;
 }
 
-/** Both lists; what has the same identity in the later one takes the place of the earlier one. */
+/** Joins both lists; an item of the later list replaces one of the earlier list with the same identity. */
 function joinLists(base: List, over: List, identityOf: (item: ComposeNode) => string): List {
   const items = new Map<string, ComposeNode>();
   for (const item of [...base.items, ...over.items]) items.set(identityOf(item), item);
@@ -88,7 +87,7 @@ function getIdentity(item: ComposeNode): string {
   );
 }
 
-/** Two files that mount something at the same path mean one mount. */
+/** Returns the target path of a mount, by which volumes are merged. */
 function getMountTarget(item: ComposeNode): string {
   if (item.kind === "map") {
     const target = item.entries.get("target")?.value;
@@ -101,7 +100,7 @@ function getMountTarget(item: ComposeNode): string {
   return target ?? item.text;
 }
 
-/** `[A=1, B]` as `{ A: 1, B: null }`; each value keeps the place of its list entry. */
+/** Converts `[A=1, B]` to `{ A: 1, B: null }`; each value keeps the location of its list item. */
 export function asMapping(node: ComposeNode): Mapping {
   if (node.kind === "map") return node;
   const entries = new Map<string, Entry>();

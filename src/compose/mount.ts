@@ -2,18 +2,18 @@ import { resolve } from "node:path";
 import { type ComposeNode, getValue } from "./compose-tree.ts";
 import type { ServiceConversion } from "./service-conversion.ts";
 
-/** One `volumes` entry, taken apart. */
+/** A parsed entry of `volumes`. */
 export interface Mount {
   readonly type: "bind" | "volume" | "tmpfs" | "other";
-  /** Name of a volume, or a path as it is written; undefined for an anonymous volume. */
+  /** The name of a volume, or a path as written; undefined for an anonymous volume. */
   readonly source: string | undefined;
   readonly target: string;
   readonly readOnly: boolean;
-  /** Options of the short form, but for `ro` and `rw`. */
+  /** The options of the short form, except `ro` and `rw`. */
   readonly modes: readonly string[];
 }
 
-/** `[source:]target[:modes]` or a mapping; undefined where it is neither. */
+/** Parses `[source:]target[:modes]` or a mapping; undefined for any other value. */
 export function readMount(conversion: ServiceConversion, item: ComposeNode): Mount | undefined {
   if (item.kind === "list") return undefined;
   if (item.kind === "scalar") return parseShortMount(item.text);
@@ -49,7 +49,7 @@ export function parseShortMount(text: string): Mount | undefined {
   };
 }
 
-/** The folder of the machine that a bind mount means; undefined where it cannot be known. */
+/** Resolves the source of a bind mount to a folder of the machine; undefined if that is impossible. */
 export function resolveHostPath(
   conversion: ServiceConversion,
   node: ComposeNode,
@@ -64,7 +64,7 @@ export function resolveHostPath(
   return resolve(node.place.source.folder, source);
 }
 
-/** The volumes of the project that a service mounts by name. */
+/** Lists the named volumes that a service mounts. */
 export function listNamedVolumes(service: ComposeNode): string[] {
   const volumes = getValue(service, "volumes");
   return (volumes?.kind === "list" ? volumes.items : []).flatMap((item) => {

@@ -12,15 +12,15 @@ import {
 import { createFailedFinding, type FailedFinding } from "./import-findings.ts";
 
 export interface ParsedComposeFile {
-  /** Undefined where nothing of the file can be used. */
+  /** Undefined if the file has problems. */
   readonly root: Mapping | undefined;
   readonly problems: readonly FailedFinding[];
 }
 
-/** Far beyond what a project has; aliases of aliases reach it with a few lines. */
+/** Far more than a project has; nested aliases could reach it with a few lines. */
 const NODES_MAX = 100_000;
 
-/** The text of a Compose file as a tree, with anchors, aliases and `<<` carried out. Never throws. */
+/** Parses a Compose file into a tree, with anchors, aliases and `<<` resolved. Never throws. */
 export function parseComposeText(text: string, source: ComposeSource): ParsedComposeFile {
   const yaml = readYaml(text.replace(/^\uFEFF/, ""), 1);
   const at = (offset: number) => {
@@ -54,7 +54,7 @@ export function parseComposeText(text: string, source: ComposeSource): ParsedCom
     if (isAlias(node)) {
       const anchor = anchors.get(node.source);
       if (!anchor) problem(offset, `there is no anchor &${node.source} before this alias`);
-      else if (!anchor.node) problem(offset, `the alias *${node.source} would hold itself`);
+      else if (!anchor.node) problem(offset, `the alias *${node.source} contains itself`);
       nodes += anchor?.size ?? 0;
       return anchor?.node ?? nothing;
     }
@@ -92,21 +92,21 @@ export function parseComposeText(text: string, source: ComposeSource): ParsedCom
       if (name === undefined || forbiddenKeys.has(name)) {
         problem(
           offset,
-          name === undefined ? "a key has to be plain text" : `the key "${name}" is not allowed`,
+          name === undefined ? "a key must be plain text" : `the key "${name}" is not allowed`,
         );
         continue;
       }
       if (name === "<<") {
         const merge = read(value, path, offset);
         for (const part of merge.kind === "list" ? merge.items : [merge]) {
-          if (part.kind !== "map") problem(offset, "<< takes a mapping, or a list of them");
+          if (part.kind !== "map") problem(offset, "<< needs a mapping or a list of mappings");
           else
             for (const entry of part.entries.values())
               if (!merged.has(entry.key)) merged.set(entry.key, entry);
         }
         continue;
       }
-      if (own.has(name)) problem(offset, `the key "${name}" is there twice`);
+      if (own.has(name)) problem(offset, `the key "${name}" is duplicated`);
       const place = at(offset);
       own.set(name, { key: name, place, value: read(value, appendPath(path, name), offset) });
     }
@@ -114,8 +114,9 @@ export function parseComposeText(text: string, source: ComposeSource): ParsedCom
   };
 
   const root = read(document.contents, "", 0);
-  if (nodes > NODES_MAX) problem(0, "too large once its aliases are expanded");
-  else if (root.kind !== "map") problem(0, "a Compose file is a mapping with the key services");
+  if (nodes > NODES_MAX) problem(0, "the file is too large after its aliases are expanded");
+  else if (root.kind !== "map")
+    problem(0, "a Compose file must be a mapping with the key services");
   return { root: root.kind === "map" && problems.length === 0 ? root : undefined, problems };
 }
 

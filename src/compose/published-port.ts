@@ -1,16 +1,16 @@
-/** One `ports` entry, taken apart. Ranges are written out. */
+/** A parsed entry of `ports`; a range becomes several mappings. */
 export interface PortMapping {
   readonly container: number;
-  /** Undefined where the engine is to choose one. */
+  /** Undefined if the engine chooses the port. */
   readonly host: number | undefined;
   readonly address: string | undefined;
   readonly protocol: string;
 }
 
-/** Longer ranges than an App may have ports. */
+/** More ports than an App may have. */
 const RANGE_MAX = 100;
 
-/** `[[address:]host:]container[/protocol]`, with ranges. A text in place of the list says what is wrong. */
+/** Parses `[[address:]host:]container[/protocol]`, with ranges. Returns the problem as text for an invalid entry. */
 export function parseShortPort(text: string): PortMapping[] | string {
   const [mapping = "", protocol = "tcp", ...more] = text.trim().split("/");
   if (more.length > 0) return "has more than one /";
@@ -32,7 +32,7 @@ export function expandPortMappings(parts: {
     parts.host === undefined || parts.host === "" ? undefined : parsePortRange(parts.host);
   if (!containers || (parts.host && !hosts)) return "is not a port from 1 to 65535";
   if (containers.length > RANGE_MAX) return `has more than ${RANGE_MAX} ports`;
-  // A range of the machine for one port of the container means: the first that is free.
+  // A host range for one container port means the first free port of the range.
   if (hosts && hosts.length !== containers.length && containers.length !== 1) {
     return "has ranges of different lengths";
   }

@@ -14,7 +14,7 @@ const unitDurationsMs: Readonly<Record<string, number>> = {
   ns: 0.000_001,
 };
 
-/** A duration of Compose as one of Berth; reported, and undefined, where it is none. */
+/** Converts a duration of Compose to one of Berth. Reports an invalid one, and returns undefined. */
 export function convertDuration(
   conversion: ServiceConversion,
   node: ComposeNode,
@@ -34,7 +34,6 @@ export function convertDuration(
   return undefined;
 }
 
-/** Whether a duration of Berth lasts at all. */
 export function isLongerThan(duration: string, thanMs: number): boolean {
   return parseDuration(duration) > thanMs;
 }
@@ -49,7 +48,7 @@ const bytesPerUnit: Readonly<Record<string, number>> = {
   p: 2 ** 50,
 };
 
-/** Bytes of `512m`, `1.5g` or `64mb`: all of them powers of two, as in Compose. */
+/** Parses `512m`, `1.5g` or `64mb`; all units are powers of two, as in Compose. */
 export function parseComposeBytes(text: string): number | undefined {
   const match = /^([0-9]+(?:\.[0-9]+)?)\s*([bkmgtp]?)(?:i?b)?$/i.exec(text.trim());
   return match
@@ -57,7 +56,7 @@ export function parseComposeBytes(text: string): number | undefined {
     : undefined;
 }
 
-/** In the largest unit that leaves a whole number. */
+/** Formats bytes in the largest unit that gives a whole number. */
 export function formatBerthBytes(bytes: number): string {
   for (const [unit, size] of [
     ["Gi", 2 ** 30],

@@ -1,14 +1,19 @@
-import { type ComposeNode, getValue, listEntries, type Scalar } from "./compose-tree.ts";
-import { listChildren } from "./import-findings.ts";
+import {
+  type ComposeNode,
+  collectScalars,
+  getValue,
+  listEntries,
+  listScalars,
+} from "./compose-tree.ts";
 import type { ServiceConversion } from "./service-conversion.ts";
 
-/** Variables that hold hosts, and not users or names of databases. */
+/** Names of variables that usually contain hosts, rather than users or names of databases. */
 const hostVariablePattern =
   /HOST|SERVER|ADDR|URL|URI|ENDPOINT|UPSTREAM|BROKER|BACKEND|PROXY|NODES?|PEERS?|DSN|REDIS|DBHOST/i;
 
 /**
- * Host names in variables and commands that lead nowhere any more: they stay as they are written, and
- * are reported. A word that might as well be a user's name or a database's is a note.
+ * Reports host names in variables and commands that no longer resolve, and leaves them unchanged. A word that
+ * could also be the name of a user or a database is only a note.
  */
 export function reportReferences(
   conversion: ServiceConversion,
@@ -23,15 +28,15 @@ export function reportReferences(
         const how = findHostReference(text, host);
         if (how === undefined) continue;
         const isSure = how === "address" || hostVariablePattern.test(name);
-        // Names of containers are often those of users and databases, too.
+        // Container names are often also the names of users and databases.
         if (!isSure && host !== other.service) continue;
         conversion.addUnhandledFinding(
           isSure ? "lost" : "note",
           node,
           isSure
-            ? `${name} names the host "${host}", which is called "${other.app}" now`
-            : `${name} holds the word "${host}"; if the host is meant, it is called "${other.app}" now`,
-          `write ${other.app} in place of ${host}`,
+            ? `${name} names the host "${host}", whose name is now "${other.app}"`
+            : `${name} contains the word "${host}"; if it names the host, its name is now "${other.app}"`,
+          `replace ${host} by ${other.app}`,
         );
       }
     }
@@ -56,14 +61,9 @@ function collectNamedTexts(conversion: ServiceConversion): NamedText[] {
   return [...variables, ...words];
 }
 
-function collectScalars(node: ComposeNode | undefined): Scalar[] {
-  if (!node) return [];
-  return node.kind === "scalar" ? [node] : listChildren(node).flatMap(collectScalars);
-}
-
 /**
- * How a text names a host, as a whole word: as part of an address (`//db`, `user@db`, `db:5432`), or as
- * a word that may mean something else. `db` is in neither `db-2` nor `mydb`.
+ * Finds a host name in a text, as a whole word: `address` for a part of an address (`//db`, `user@db`, `db:5432`),
+ * `word` for a word that may mean something else. Neither `db-2` nor `mydb` contains `db`.
  */
 export function findHostReference(text: string, host: string): "address" | "word" | undefined {
   let found: "word" | undefined;
@@ -77,18 +77,12 @@ export function findHostReference(text: string, host: string): "address" | "word
   return found;
 }
 
-/** Names other than the app's own by which files may call it: they lead nowhere under Berth. */
+/** Lists the names of a service other than the app's own, which do not resolve under Berth. */
 function listOtherNames({ service, app, body }: ServiceConversion): string[] {
-  const texts = [getValue(body, "container_name"), getValue(body, "hostname")].flatMap((node) =>
-    node?.kind === "scalar" ? [node.text] : [],
-  );
-  const aliases = listEntries(getValue(body, "networks")).flatMap(({ value }) => {
-    const list = getValue(value, "aliases");
-    return (list?.kind === "list" ? list.items : []).flatMap((item) =>
-      item.kind === "scalar" ? [item.text] : [],
-    );
-  });
-  return [...new Set([service, ...texts, ...aliases])].filter(
-    (name) => name !== app && name !== "",
-  );
+  const written = [
+    getValue(body, "container_name"),
+    getValue(body, "hostname"),
+    ...listEntries(getValue(body, "networks")).map(({ value }) => getValue(value, "aliases")),
+  ].flatMap((node) => listScalars(node).map(({ text }) => text));
+  return [...new Set([service, ...written])].filter((name) => name !== app && name !== "");
 }

@@ -1,9 +1,16 @@
-import { type ComposeNode, type Entry, getValue, isNull, listEntries } from "./compose-tree.ts";
+import {
+  type ComposeNode,
+  type Entry,
+  getValue,
+  isNull,
+  listEntries,
+  listItems,
+} from "./compose-tree.ts";
 import type { FindingList } from "./import-findings.ts";
 import type { ComposeProject } from "./load-project.ts";
 import { listNamedVolumes } from "./mount.ts";
 
-/** What stands outside the services, where it means something. `used` are the services that are taken in. */
+/** Reports the sections outside the services. `used` are the bodies of the included services. */
 export function reportTopLevel(
   project: ComposeProject,
   used: readonly ComposeNode[],
@@ -17,8 +24,8 @@ export function reportTopLevel(
   if (project.name) {
     note(
       project.name,
-      "Berth has no projects: all apps stand beside each other",
-      "--name-prefix tells them apart",
+      "Berth has no projects: all apps share one namespace",
+      "use --name-prefix to distinguish them",
     );
   }
   for (const entry of listEntries(project.networks)) {
@@ -26,18 +33,18 @@ export function reportTopLevel(
     for (const option of options) {
       const text = option.value.kind === "scalar" ? option.value.text : "";
       if (option.key === "internal" && /^true$/i.test(text)) {
-        lost(option, "apps of this network reach the outside world: all apps share one network");
+        lost(option, "apps of this network can reach the internet: all apps share one network");
       } else if (option.key === "external" && !/^false$/i.test(text)) {
         lost(
           option,
-          "containers on this network that are not Berth's are not reached",
-          "publish a port of them",
+          "apps cannot reach the containers on this network that Berth does not run",
+          "publish a port of these containers",
         );
       } else if (
         !["name", "external", "internal", "attachable"].includes(option.key) &&
         text !== "bridge"
       ) {
-        lost(option, `all apps share one network, which has no ${option.key} of yours`);
+        lost(option, `all apps share one network, whose ${option.key} cannot be set`);
       }
     }
     note(entry, "all apps share one network, and reach each other by name");
@@ -47,12 +54,12 @@ export function reportTopLevel(
   for (const section of ["secrets", "configs"] as const) {
     const names = new Set(used.flatMap((service) => listSourceNames(getValue(service, section))));
     for (const entry of listEntries(project[section])) {
-      if (!names.has(entry.key)) note(entry, `no service that is taken in uses "${entry.key}"`);
+      if (!names.has(entry.key)) note(entry, `no included service uses "${entry.key}"`);
     }
   }
   for (const entry of project.others) {
     if (entry.key === "version" || entry.key.startsWith("x-")) continue;
-    lost(entry, `"${entry.key}" has no counterpart in Berth`);
+    lost(entry, `"${entry.key}" has no equivalent in Berth`);
   }
 }
 
@@ -65,7 +72,7 @@ function reportVolume(
   lost: AddFinding,
 ): void {
   if (!mounted.has(entry.key)) {
-    note(entry, `no service that is taken in uses the volume "${entry.key}"`);
+    note(entry, `no included service uses the volume "${entry.key}"`);
     return;
   }
   const device = getValue(getValue(entry.value, "driver_opts"), "device");
@@ -73,15 +80,15 @@ function reportVolume(
   for (const option of listEntries(entry.value)) {
     if (isNull(option.value) || ["name", "external"].includes(option.key)) continue;
     const isLocal = option.value.kind === "scalar" && option.value.text === "local";
-    if (option.key === "labels") note(option, "volumes carry the labels of Berth only");
+    if (option.key === "labels") note(option, "volumes have only the labels of Berth");
     else if (option.key === "driver" && isLocal) continue;
     else if (option.key === "driver_opts" && isFolder) continue;
-    else lost(option, `volumes of Berth are folders of the engine: there is no ${option.key}`);
+    else lost(option, `volumes of Berth are local volumes of the engine: ${option.key} is omitted`);
   }
 }
 
 function listSourceNames(node: ComposeNode | undefined): string[] {
-  return (node?.kind === "list" ? node.items : []).flatMap((item) => {
+  return listItems(node).flatMap((item) => {
     const source = item.kind === "map" ? getValue(item, "source") : item;
     return source?.kind === "scalar" ? [source.text] : [];
   });

@@ -2,22 +2,22 @@ import { type ComposeNode, getValue, listEntries, type Mapping } from "./compose
 import { createFailedFinding, type FailedFinding } from "./import-findings.ts";
 import { mergeServices } from "./merge-services.ts";
 
-/** The services of another file, named by a node of this one; undefined where it cannot be read. */
+/** Opens the services of the file that a node names; undefined if it cannot be read. */
 export type OpenServices = (file: ComposeNode & { kind: "scalar" }) => Mapping | undefined;
 
-/** Longer chains than this are a mistake. */
+/** The maximum length of a chain of services that extend each other. */
 const CHAIN_MAX = 20;
 
 export interface ExtendedServices {
   readonly services: Mapping;
   readonly problems: readonly FailedFinding[];
-  /** Services of which a part is missing. */
+  /** Services that lack a part, because it could not be read. */
   readonly failed: ReadonlySet<string>;
 }
 
 /**
- * Lays every service over the one that it extends, in this file or in another local one. A service
- * whose base cannot be had stays as it is written, with a problem.
+ * Merges every service over the one that it extends, in this file or in another local one. A service without
+ * a readable base stays unchanged, with a problem.
  */
 export function resolveExtends(services: Mapping, open: OpenServices): ExtendedServices {
   const problems: FailedFinding[] = [];
@@ -42,12 +42,14 @@ export function resolveExtends(services: Mapping, open: OpenServices): ExtendedS
       failed.add(root);
       return own;
     };
-    if (chain.includes(service)) return fail(`extends goes in a circle at the service "${name}"`);
-    if (chain.length >= CHAIN_MAX) return fail(`extends is more than ${CHAIN_MAX} services long`);
+    if (chain.includes(service))
+      return fail(`the services extend each other in a circle at "${name}"`);
+    if (chain.length >= CHAIN_MAX)
+      return fail(`the chain of extends is longer than ${CHAIN_MAX} services`);
     const target = reference.kind === "scalar" ? reference : getValue(reference, "service");
     if (target?.kind !== "scalar") return fail("extends names no service");
     const file = getValue(reference, "file");
-    if (file && file.kind !== "scalar") return fail("extends.file is the path of one file");
+    if (file && file.kind !== "scalar") return fail("extends.file must be the path of one file");
     const candidates = file ? open(file) : siblings;
     if (!candidates) {
       failed.add(root);

@@ -5,6 +5,7 @@ import {
   getValue,
   isNull,
   listEntries,
+  listItems,
   type Mapping,
   type Scalar,
   type SourceLocation,
@@ -14,42 +15,42 @@ import type { ComposeFileReader, ComposeProject } from "./load-project.ts";
 
 export interface ConversionOptions {
   readonly files: ComposeFileReader;
-  /** Where the spec files will be: a build's folder is written relative to it. */
+  /** The folder of the spec files, to which the folder of a build is relative. */
   readonly specFolder: string;
-  /** What `~` stands for; undefined where nobody knows. */
+  /** The folder that replaces `~`; undefined if it is unknown. */
   readonly home: string | undefined;
-  /** `secret`: what looks like a password becomes a reference to a Secret. */
+  /** `secret`: values that look like passwords become references to Secrets. */
   readonly secrets: "env" | "secret";
 }
 
-/** A value of an app's Secret that a person still has to set. */
+/** A value of an app's Secret that the user has to set. */
 export interface SecretValue {
   readonly secret: string;
   readonly key: string;
 }
 
-/** A variable with the place that its value comes from. */
+/** A variable with the node that contains its value. */
 export interface EnvVariable {
   readonly name: string;
   readonly value: string;
   readonly node: ComposeNode;
 }
 
-/** One service on its way to an App: what is read, what is written, and what there is to say. */
+/** The conversion of one service to an App: its input, its output, and its findings. */
 export class ServiceConversion {
   readonly service: string;
-  /** Where the service is declared. */
+  /** The location of the service's declaration. */
   readonly place: SourceLocation;
   /** The name of the App. */
   readonly app: string;
   readonly body: Mapping;
   readonly project: ComposeProject;
   readonly options: ConversionOptions;
-  /** Names of the Apps of all services that are converted. */
+  /** The names of the Apps of all converted services. */
   readonly apps: ReadonlyMap<string, string>;
   readonly spec: AppSpec = {};
   readonly env = new Map<string, EnvVariable>();
-  /** Variables that are taken from Secrets. */
+  /** Variables with values from Secrets. */
   readonly secretReferences = new Map<string, SecretReference>();
   readonly secretValues: SecretValue[] = [];
   isFailed = false;
@@ -92,7 +93,7 @@ export class ServiceConversion {
     this.#findings.add("lost", this.service, target, message, hint);
   }
 
-  /** A finding about a value that somebody else still has to deal with. */
+  /** Adds a finding without marking its value as handled. */
   addUnhandledFinding(
     level: "note" | "lost",
     target: ComposeNode,
@@ -102,52 +103,50 @@ export class ServiceConversion {
     this.#findings.addWithoutHandling(level, this.service, target, message, hint);
   }
 
-  /** A finding about the service as a whole. */
+  /** Adds a finding about the whole service. */
   addServiceFinding(level: "note" | "lost" | "failed", message: string, hint?: string): void {
     if (level === "failed") this.isFailed = true;
     const key = { ...this.body, place: this.place };
     this.#findings.addWithoutHandling(level, this.service, key, message, hint);
   }
 
-  /** The service cannot be converted; what else there is to say about it is still gathered. */
+  /** Adds a finding that makes the conversion fail; the remaining findings are still collected. */
   addFailure(target: ComposeNode | Entry, message: string, hint?: string): void {
     this.isFailed = true;
     this.#findings.add("failed", this.service, target, message, hint);
   }
 
-  /** The value is part of the result. */
   markHandled(node: ComposeNode | undefined): void {
     this.#findings.markHandled(node);
   }
 
-  /** A single value as text; anything else is reported. */
+  /** Returns a single value as text, and reports any other value. */
   readText(node: ComposeNode | undefined): string | undefined {
     if (!node || isNull(node)) return undefined;
     if (node.kind !== "scalar") {
-      this.addLoss(node, "is left out: a single value was expected here");
+      this.addLoss(node, "is omitted: a single value was expected here");
       return undefined;
     }
     this.markHandled(node);
     return node.text;
   }
 
-  /** True for what YAML 1.1 and people write as yes. */
+  /** Returns true for the values that mean true in YAML 1.1. */
   isTrue(node: ComposeNode | undefined): boolean {
     return /^(true|yes|y|on|1)$/i.test(this.readText(node) ?? "");
   }
 
-  /** The texts of a list, or of the single value in its place. */
+  /** Returns the texts of a list; a single value counts as a list of one. Reports other values. */
   readTexts(node: ComposeNode | undefined): Scalar[] {
-    if (!node || isNull(node)) return [];
     const found: Scalar[] = [];
-    for (const item of node.kind === "list" ? node.items : [node]) {
-      if (item.kind !== "scalar") this.addLoss(item, "is left out: text was expected here");
+    for (const item of listItems(node)) {
+      if (item.kind !== "scalar") this.addLoss(item, "is omitted: text was expected here");
       else if (item.value !== null) found.push(item);
     }
     return found;
   }
 
-  /** Entries of a mapping, without those that say nothing. */
+  /** Returns the entries of a mapping, except those with null. */
   listEntries(node: ComposeNode | undefined): readonly Entry[] {
     return listEntries(node).filter(({ value }) => !isNull(value));
   }

@@ -1,6 +1,6 @@
 import { formatSuggestion } from "../base/spelling-suggestions.ts";
 
-/** Keys of a service that have a counterpart: for "did you mean". */
+/** Keys of a service that are supported, for "did you mean". */
 const supportedKeys: readonly string[] = [
   "build",
   "command",
@@ -36,7 +36,7 @@ const supportedKeys: readonly string[] = [
   "working_dir",
 ];
 
-/** For a key that nobody knows: the one that was probably meant. */
+/** Suggests the supported key that an unknown one probably means. */
 export function suggestServiceKey(key: string): string {
   return supportedKeys.includes(key) ? "" : formatSuggestion(key, supportedKeys);
 }

@@ -1,8 +1,8 @@
-/** What a Traefik rule comes to: one way for requests to match. */
+/** One alternative of a Traefik rule. */
 export interface RuleClause {
   readonly hosts: readonly string[];
   readonly prefixes: readonly string[];
-  /** Matchers that an App has no counterpart for. */
+  /** Matchers without an equivalent in an App. */
   readonly others: readonly string[];
 }
 
@@ -14,12 +14,12 @@ interface Matcher {
   readonly values: readonly string[];
 }
 
-/** More ways to match than anybody writes; brackets multiply them. */
+/** More alternatives than a reasonable rule has; parentheses multiply them. */
 const CLAUSES_MAX = 100;
 
 /**
- * A rule such as ``Host(`a.example`) && PathPrefix(`/api`)`` as a list of alternatives. Undefined where
- * it is no rule.
+ * Parses a rule such as ``Host(`a.example`) && PathPrefix(`/api`)`` into a list of alternatives. Undefined for
+ * an invalid rule.
  */
 export function parseTraefikRule(rule: string): RuleClause[] | undefined {
   const tokens = tokenize(rule.slice(0, 10_000));

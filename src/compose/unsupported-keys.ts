@@ -1,79 +1,85 @@
-import { listEntries } from "./compose-tree.ts";
+import { isFalse, listEntries } from "./compose-tree.ts";
 import { asMapping } from "./merge-services.ts";
 import type { ServiceConversion } from "./service-conversion.ts";
 
 type Explanation = readonly [message: string, hint?: string];
 
-/** What a service asks for and an App cannot have. */
+/** Keys of a service that an App does not support. */
 const lostKeys: Readonly<Record<string, Explanation>> = {
-  privileged: ["an App has no rights beyond those of every container"],
-  cap_add: ["an App has the capabilities of every container, and no more"],
-  cap_drop: ["an App keeps the capabilities that every container has"],
-  security_opt: ["an App has the engine's own security settings"],
+  privileged: ["an App has the rights of an unprivileged container"],
+  cap_add: ["an App has the default capabilities of a container"],
+  cap_drop: ["an App has the default capabilities of a container"],
+  security_opt: ["an App has the default security settings of the engine"],
   devices: ["an App has no devices of the machine"],
   device_cgroup_rules: ["an App has no devices of the machine"],
   gpus: ["an App has no GPU"],
-  runtime: ["an App runs with the engine's own runtime"],
+  runtime: ["an App uses the default runtime of the engine"],
   sysctls: ["an App has no kernel settings of its own", "set them on the machine"],
-  ulimits: ["an App has the limits of the engine", "set them in the engine's own configuration"],
+  ulimits: [
+    "an App has the default limits of the engine",
+    "set them in the engine's configuration",
+  ],
   shm_size: ["/dev/shm has 64 MB"],
   read_only: ["the container can write to its own file system"],
-  group_add: ["a process has the groups that its image gives it", "user: UID:GID sets one group"],
-  pid: ["an App sees its own processes only"],
-  ipc: ["an App shares no memory with others"],
+  group_add: ["a process has the groups that its image declares", "user: UID:GID sets one group"],
+  pid: ["an App sees only its own processes"],
+  ipc: ["an App shares no memory with other apps"],
   uts: ["an App has a host name of its own"],
   userns_mode: ["an App has the user namespace of the engine"],
   cgroup: ["an App has a cgroup of its own"],
-  cgroup_parent: ["Berth says where the cgroup is"],
-  dns: ["names are looked up by the engine"],
-  dns_search: ["names are looked up by the engine"],
-  dns_opt: ["names are looked up by the engine"],
+  cgroup_parent: ["Berth chooses the parent of the cgroup"],
+  dns: ["the engine resolves names"],
+  dns_search: ["the engine resolves names"],
+  dns_opt: ["the engine resolves names"],
   domainname: ["a container has no domain name of its own"],
-  mac_address: ["a container has no address of its own choice"],
-  platform: ["images are those of the machine's own platform"],
-  isolation: ["it is for Windows"],
-  credential_spec: ["it is for Windows"],
-  storage_opt: ["an App has the storage options of the engine"],
+  mac_address: ["the engine chooses the address of a container"],
+  platform: ["Berth uses images for the platform of the machine"],
+  isolation: ["it is only for Windows"],
+  credential_spec: ["it is only for Windows"],
+  storage_opt: ["an App has the default storage options of the engine"],
   blkio_config: ["there is no limit for disks", "resources limits memory and CPUs"],
-  cpu_count: ["CPUs are limited as a whole", "resources.cpu"],
-  cpu_percent: ["CPUs are limited as a whole", "resources.cpu"],
-  cpu_period: ["CPUs are limited as a whole", "resources.cpu"],
-  cpu_quota: ["CPUs are limited as a whole", "resources.cpu"],
-  cpu_rt_period: ["CPUs are limited as a whole", "resources.cpu"],
-  cpu_rt_runtime: ["CPUs are limited as a whole", "resources.cpu"],
-  cpu_shares: ["CPUs are limited as a whole", "resources.cpu"],
-  cpuset: ["CPUs are limited as a whole", "resources.cpu"],
+  cpu_count: ["the only limit for CPUs is resources.cpu", "set resources.cpu"],
+  cpu_percent: ["the only limit for CPUs is resources.cpu", "set resources.cpu"],
+  cpu_period: ["the only limit for CPUs is resources.cpu", "set resources.cpu"],
+  cpu_quota: ["the only limit for CPUs is resources.cpu", "set resources.cpu"],
+  cpu_rt_period: ["the only limit for CPUs is resources.cpu", "set resources.cpu"],
+  cpu_rt_runtime: ["the only limit for CPUs is resources.cpu", "set resources.cpu"],
+  cpu_shares: ["the only limit for CPUs is resources.cpu", "set resources.cpu"],
+  cpuset: ["the only limit for CPUs is resources.cpu", "set resources.cpu"],
   memswap_limit: ["swap is not limited"],
   mem_swappiness: ["swap is not limited"],
-  oom_kill_disable: ["an app above its memory limit is ended"],
-  oom_score_adj: ["an app above its memory limit is ended"],
-  pids_limit: ["processes are not limited"],
+  oom_kill_disable: ["an app above its memory limit is killed"],
+  oom_score_adj: ["an app above its memory limit is killed"],
+  pids_limit: ["the number of processes is not limited"],
   volumes_from: ["volumes belong to one app", "mount folders of the machine (hostPath) in both"],
   external_links: [
-    "containers that are not Berth's are not on its network",
-    "publish a port of them",
+    "containers that Berth does not run are not on its network",
+    "publish a port of these containers",
   ],
-  post_start: ["nothing runs in a container beside its command"],
-  pre_stop: ["nothing runs in a container beside its command"],
-  provider: ["an App is made of an image"],
-  use_api_socket: ["an App does not have the engine's socket"],
-  models: ["language models are the kind Model", "a Model, and models of the App"],
-  label_file: ["containers carry the labels of Berth only"],
+  post_start: ["an App has no hooks: only its command runs in the container"],
+  pre_stop: ["an App has no hooks: only its command runs in the container"],
+  provider: ["an App needs an image"],
+  use_api_socket: ["an App has no access to the engine's socket"],
+  models: [
+    "language models are resources of the kind Model",
+    "declare a Model, and name it in models of the App",
+  ],
+  label_file: ["containers have only the labels of Berth"],
 };
 
-/** What has no effect that anybody would miss. */
+/** Keys that have no effect that matters under Berth. */
 const harmlessKeys: Readonly<Record<string, Explanation>> = {
-  init: ["every container of Berth has a small init"],
+  init: ["every container of Berth has an init process"],
   tty: ["a container of Berth has no terminal"],
   stdin_open: ["a container of Berth has no standard input"],
   logging: ["Berth keeps the last 30 MB of each container's log: `berth logs`"],
-  mem_reservation: ["nothing is reserved: one machine has nowhere else to go"],
-  annotations: ["containers carry the labels of Berth only"],
-  attach: ["it is for the terminal that Compose runs in"],
-  develop: ["it is for `compose watch`"],
+  mem_reservation: ["Berth schedules on one machine, and reserves nothing"],
+  annotations: ["containers have only the labels of Berth"],
+  attach: ["it is only for the terminal of Compose"],
+  develop: ["it is only for `compose watch`"],
 };
 
-/** Reports every key for which there is no counterpart at all. */
+/** Reports every key without an equivalent in an App. */
 export function reportUnsupportedKeys(conversion: ServiceConversion): void {
   for (const entry of conversion.listEntries(conversion.body)) {
     const [table, level] = Object.hasOwn(lostKeys, entry.key)
@@ -81,8 +87,7 @@ export function reportUnsupportedKeys(conversion: ServiceConversion): void {
       : ([harmlessKeys, "note"] as const);
     const explanation = Object.hasOwn(table, entry.key) ? table[entry.key] : undefined;
     if (!explanation) continue;
-    const isOff = entry.value.kind === "scalar" && /^(false|no|off)$/i.test(entry.value.text);
-    if (isOff && entry.key !== "init") conversion.markHandled(entry.value);
+    if (isFalse(entry.value) && entry.key !== "init") conversion.markHandled(entry.value);
     else if (level === "lost") conversion.addLoss(entry, ...explanation);
     else conversion.addNote(entry, ...explanation);
   }
@@ -97,12 +102,12 @@ function reportExtraHosts(conversion: ServiceConversion): void {
     const isMachine = value.kind === "scalar" && value.text === "host-gateway";
     if (isMachine && key === "host.docker.internal") conversion.markHandled(value);
     else if (isMachine) {
-      conversion.addLoss(value, `the machine is called host.docker.internal, not ${key}`);
+      conversion.addLoss(value, `the name of the machine is host.docker.internal, not ${key}`);
     } else {
       conversion.addLoss(
         value,
         `the name ${key} is not in the container's hosts file`,
-        "write the address",
+        "use the address instead",
       );
     }
   }

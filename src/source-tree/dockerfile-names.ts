@@ -1,2 +1,2 @@
-/** What is looked for where nobody names a Dockerfile, the first that is there. */
+/** The default names of a Dockerfile; the first that exists is used. */
 export const dockerfileNames: readonly string[] = ["Dockerfile", "dockerfile", "Containerfile"];

@@ -2,15 +2,15 @@ import { posix } from "node:path";
 import { BerthError } from "../base/errors.ts";
 
 /**
- * One pattern of a `.dockerignore`, with the meaning that Docker gives it: `*`, `?` and `[a-z]` as in
- * Go's filepath.Match, `**` for any number of folders, `\` before a character that is meant as it is.
+ * One pattern of a `.dockerignore`, with Docker's semantics: `*`, `?` and `[a-z]` as in Go's filepath.Match, `**`
+ * for any number of folders, `\` before a literal character.
  *
- * Patterns come with sources that anybody may have written, so they are not made into regular
- * expressions, of which a few `**` take minutes: all ways through a pattern are followed at once, and
- * the time is at most the pattern's length times the path's.
+ * Patterns come from untrusted sources, so they are not converted to regular expressions, in which a few `**`
+ * take minutes. The matcher follows all alternatives at once, in a time of at most the length of the pattern
+ * times that of the path.
  */
 export interface IgnorePattern {
-  /** What stands before the first wildcard. */
+  /** The characters before the first wildcard. */
   readonly literalPrefix: string;
   readonly hasWildcards: boolean;
   matches(path: string): boolean;
@@ -22,18 +22,18 @@ type Token =
   | { readonly type: "one" }
   /** `*`: any number of characters that are not a slash. */
   | { readonly type: "name" }
-  /** A `**` in front of something: nothing, or anything that ends in a slash. */
+  /** A `**` before other tokens: nothing, or any text that ends in a slash. */
   | { readonly type: "folders" }
-  /** A `**` at the end: anything. */
+  /** A `**` at the end: any text. */
   | { readonly type: "rest" }
   | { readonly type: "set"; readonly isNegated: boolean; readonly ranges: readonly Range[] };
 
 type Range = readonly [low: string, high: string];
 
-/** Longer than a path can be on Linux. */
+/** The maximum length of a path on Linux. */
 const LENGTH_MAX = 4096;
 
-/** Takes a pattern without its `!`. Throws `invalid_request` for one that Docker refuses. */
+/** Compiles a pattern without its `!`. Throws `invalid_request` for a pattern that Docker refuses. */
 export function compilePattern(text: string): IgnorePattern {
   if (text.length > LENGTH_MAX)
     throw new BerthError("invalid_request", `a pattern of ${text.length} characters is too long`);
@@ -54,7 +54,7 @@ export function compilePattern(text: string): IgnorePattern {
   };
 }
 
-/** As Go's filepath.Clean: `./a//b/../c/` is `a/c`. A leading slash means nothing. */
+/** Normalises a pattern like Go's filepath.Clean: `./a//b/../c/` gives `a/c`. A leading slash has no meaning. */
 function cleanPattern(text: string): string {
   const cleaned = posix.normalize(text);
   const withoutEnd = cleaned.length > 1 ? cleaned.replace(/\/$/, "") : cleaned;
@@ -72,7 +72,7 @@ function tokenize(pattern: string): readonly Token[] {
       const hasSlash = characters[at + 1] === "/";
       if (hasSlash) at += 1;
       const rest = characters.slice(at + 1);
-      // Docker takes `**name`, where nothing else is special, as "ends in name".
+      // Docker reads `**name`, without other special characters, as "ends in name".
       const isSuffix = isLeading && !hasSlash && !rest.some((it) => "*?[]\\".includes(it));
       tokens.push({ type: rest.length === 0 || isSuffix ? "rest" : "folders" });
     } else if (character === "*") {
@@ -125,11 +125,11 @@ function readSet(
 
 function throwMalformed(pattern: string): never {
   throw new BerthError("invalid_request", `"${pattern}" is not a pattern`, {
-    hint: "close every [, and write \\[ or \\\\ where the character itself is meant",
+    hint: "close every [, and write \\[ or \\\\ for a literal character",
   });
 }
 
-/** How far a way through the pattern has come: not there, inside a `**` that waits for a slash, or there. */
+/** The state of a position in the pattern: not reached, inside a `**` before its slash, or reached. */
 const UNREACHED = 0;
 const IN_FOLDERS = 1;
 const REACHED = 2;
@@ -169,7 +169,7 @@ function accepts(token: Exclude<Token, { type: "rest" | "name" | "folders" }>, c
   return isIn !== token.isNegated;
 }
 
-/** Wildcards that may stand for nothing are passed without a character. */
+/** Moves past wildcards that may match an empty text. */
 function skipEmpty(tokens: readonly Token[], states: Uint8Array): void {
   for (const [at, token] of tokens.entries()) {
     const mayBeEmpty = token.type === "name" || token.type === "rest" || token.type === "folders";

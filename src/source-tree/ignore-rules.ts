@@ -1,7 +1,7 @@
 import { BerthError } from "../base/errors.ts";
 import { compilePattern, type IgnorePattern } from "./ignore-pattern.ts";
 
-/** What is left out of a folder that has no `.dockerignore`; docs/builds.md has the reasons. */
+/** The rules for a folder without `.dockerignore`; docs/builds.md has the reasons. */
 const defaultPatterns = [
   "**/node_modules",
   "**/.venv",
@@ -16,17 +16,17 @@ const defaultPatterns = [
 
 interface Rule {
   readonly pattern: IgnorePattern;
-  /** `!pattern`: what was left out comes back. */
+  /** True for `!pattern`, which includes ignored paths again. */
   readonly isException: boolean;
 }
 
-/** Which rules a folder met already: what is below it meets them too. One value for each rule. */
+/** One value for each rule: true if it matches the folder, and therefore everything below it. */
 export type RuleMatches = readonly boolean[];
 
 /**
- * The rules of one `.dockerignore`, with Docker's meaning: the last rule that matches a path or one of
- * its folders decides. (The package that dockerode's users take, @balena/dockerignore, leaves `+`, `(`
- * and `{` as they are in a regular expression, so that a name such as `(app)/+page.ts` breaks it.)
+ * The rules of one `.dockerignore`, with Docker's semantics: the last rule that matches a path or one of its
+ * folders decides. (The usual package, @balena/dockerignore, does not escape `+`, `(` and `{` in its regular
+ * expressions, so a name such as `(app)/+page.ts` breaks it.)
  */
 export class IgnoreRules {
   readonly #rules: readonly Rule[];
@@ -39,19 +39,19 @@ export class IgnoreRules {
     return IgnoreRules.parse(defaultPatterns.join("\n"), "the standard rules");
   }
 
-  /** Throws `invalid_request` naming `file` and the line where Docker would refuse it. */
+  /** Throws `invalid_request`, with `file` and the line, for rules that Docker refuses. */
   static parse(text: string, file: string): IgnoreRules {
     const rules: Rule[] = [];
     const lines = text.replace(/^\u{feff}/u, "").split(/\r?\n/);
     for (const [index, line] of lines.entries()) {
-      // A # is a comment in the first column only, and a part of the name elsewhere, as with Docker.
+      // A # begins a comment only in the first column, as with Docker.
       const written = line.startsWith("#") ? "" : line.trim();
       if (written === "") continue;
       const isException = written.startsWith("!");
       const pattern = isException ? written.slice(1).trim() : written;
       try {
         if (pattern.replaceAll("/", "") === "" && isException)
-          throw new BerthError("invalid_request", '"!" needs a pattern behind it');
+          throw new BerthError("invalid_request", '"!" must be followed by a pattern');
         rules.push({ pattern: compilePattern(pattern), isException });
       } catch (error) {
         if (!(error instanceof BerthError)) throw error;
@@ -63,7 +63,7 @@ export class IgnoreRules {
     return new IgnoreRules(rules);
   }
 
-  /** The same rules, and these paths are never left out. */
+  /** Returns the same rules, except that these paths are never ignored. */
   withExceptions(paths: readonly string[]): IgnoreRules {
     const kept = paths.map((path) => ({
       pattern: compilePattern(path.replaceAll(/[\\*?[\]]/g, (special) => `\\${special}`)),
@@ -72,18 +72,21 @@ export class IgnoreRules {
     return new IgnoreRules([...this.#rules, ...kept]);
   }
 
-  /** Whether a path is left out. `folder` is what this method said of the folder that it is in. */
-  check(path: string, folder: RuleMatches | undefined): { isIgnored: boolean; met: RuleMatches } {
+  /** Checks a path. `folder` are the matches that this method has returned for the folder of the path. */
+  check(
+    path: string,
+    folder: RuleMatches | undefined,
+  ): { isIgnored: boolean; matches: RuleMatches } {
     let isIgnored = false;
     const matches = this.#rules.map(({ pattern, isException }, at) => {
       const isMatch = folder?.[at] === true || pattern.matches(path);
       if (isMatch) isIgnored = !isException;
       return isMatch;
     });
-    return { isIgnored, met: matches };
+    return { isIgnored, matches };
   }
 
-  /** False where nothing below a folder that is left out can come back, so that nobody need look. */
+  /** Returns false if no exception can match below an ignored folder, which then need not be read. */
   canKeepBelow(folder: string): boolean {
     const inside = `${folder}/`;
     return this.#rules.some(

@@ -1,8 +1,8 @@
 import { posix } from "node:path";
 
 /**
- * Whether a link leads out of its tree, by its text alone: `path` is where the link is, relative to
- * the tree. A way through other links is not seen here; what unpacks strangers' trees looks again.
+ * Returns true if the target of a link is outside its tree; `path` is that of the link, relative to the tree. It
+ * does not follow other links on the way: code that unpacks untrusted trees must check those itself.
  */
 export function leadsOutside(path: string, target: string): boolean {
   if (posix.isAbsolute(target)) return true;

@@ -9,51 +9,51 @@ import { leadsOutside } from "./link-target.ts";
 import { isMissing, readInside } from "./read-inside.ts";
 
 export interface SourceEntry {
-  /** Relative to the folder, with `/`. */
+  /** The path relative to the folder, with `/`. */
   readonly path: string;
   readonly type: "file" | "dir" | "symlink";
   /** Permission bits; setuid, setgid and sticky are dropped. */
   readonly mode: number;
-  /** Of a file, in bytes; 0 of everything else. */
+  /** The size of a file in bytes; 0 for folders and links. */
   readonly size: number;
-  /** Of a symlink, as it is written. */
+  /** The target of a symlink, as written. */
   readonly target?: string;
 }
 
-/** A folder as it would be sent to a builder: what is left out is not in it. */
+/** The files of a folder that are sent to a builder, without the ignored ones. */
 export interface SourceTree {
   readonly dir: string;
-  /** Folders before what is in them; names in the order of their code units. */
+  /** Folders precede their contents; names are sorted by code units. */
   readonly entries: readonly SourceEntry[];
-  /** Of all files together. */
+  /** The size of all files together. */
   readonly bytes: number;
-  /** The file whose rules were followed; undefined where the standard rules were. */
+  /** The file with the applied rules; undefined for the default rules. */
   readonly ignoreFile: string | undefined;
-  /** Sockets, pipes and devices: a builder has no use for them. */
+  /** Sockets, pipes and devices, which a builder cannot use. */
   readonly skipped: readonly string[];
 }
 
 export interface ListSourceOptions {
   readonly bytesMax: number;
-  /** Of files, folders and links together. */
+  /** The maximum number of files, folders and links together. */
   readonly filesMax: number;
-  /** Never left out, whatever the rules say; default: each of dockerfileNames. */
+  /** A file that no rule can ignore; default: each of dockerfileNames. */
   readonly dockerfile?: string | undefined;
-  /** `refuse` for an upload: the server takes no archive with links that lead out of it. Default `keep`. */
+  /** `refuse` for an upload: the server rejects archives with links to the outside. Default: `keep`. */
   readonly outsideLinks?: "keep" | "refuse";
 }
 
-/** Rules of this size take no person to write. */
+/** Larger than any reasonable file of rules. */
 const IGNORE_BYTES_MAX = 64 * 1024;
-/** Calls to the file system at a time in one folder: enough to keep it busy, few enough for its threads. */
+/** Concurrent calls to the file system: enough to keep it busy, without occupying all threads. */
 const STATS_AT_ONCE = 16;
-/** Never sent: it holds the history, every deleted secret included. */
+/** Never sent, because it contains the whole history, including deleted secrets. */
 const GIT_FOLDER = ".git";
 
 /**
- * Walks a folder as Docker does before it sends a build context. Throws `not_found` where there is no
- * such folder, `payload_too_large` over a limit, and `invalid_request` for what cannot be read or packed,
- * naming it by its path in the folder.
+ * Lists a folder as Docker does for a build context. Throws `not_found` if the folder does not exist,
+ * `payload_too_large` over a limit, and `invalid_request`, with the path, for an entry that cannot be read or
+ * packed.
  */
 export async function listSource(
   dir: string,
@@ -75,7 +75,7 @@ export async function listSource(
 }
 
 async function assertFolder(dir: string): Promise<void> {
-  // A link to a folder is as good as the folder: the slash follows it.
+  // The trailing slash follows a link to a folder.
   const state = await lstat(join(dir, "/")).catch((error: unknown) => {
     if (isMissing(error)) return undefined;
     throw new BerthError("invalid_request", "the source folder cannot be read", { cause: error });
@@ -105,7 +105,7 @@ class SourceWalker {
   readonly #rules: IgnoreRules;
   readonly #options: ListSourceOptions;
   readonly #signal: AbortSignal;
-  /** Folders that are left out, and show only where something in them is kept. */
+  /** Ignored folders, which are added only if an exception includes something in them. */
   readonly #hidden: SourceEntry[] = [];
 
   constructor(dir: string, rules: IgnoreRules, options: ListSourceOptions, signal: AbortSignal) {
@@ -115,13 +115,13 @@ class SourceWalker {
     this.#signal = signal;
   }
 
-  async walkFolder(path: string, met: RuleMatches | undefined): Promise<void> {
+  async walkFolder(path: string, matches: RuleMatches | undefined): Promise<void> {
     const names = (await this.#listNames(path)).filter((name) => name !== GIT_FOLDER);
     for (let at = 0; at < names.length; at += STATS_AT_ONCE) {
       this.#signal.throwIfAborted();
       const seen = names.slice(at, at + STATS_AT_ONCE).map((name) => {
         const full = path === "" ? name : `${path}/${name}`;
-        return { path: full, ...this.#rules.check(full, met) };
+        return { path: full, ...this.#rules.check(full, matches) };
       });
       const states = await Promise.all(seen.map((it) => this.#readStats(it.path)));
       for (const [index, it] of seen.entries()) {
@@ -134,16 +134,16 @@ class SourceWalker {
   }
 
   async #walkSubfolder(
-    { path, isIgnored, met }: { path: string; isIgnored: boolean; met: RuleMatches },
+    { path, isIgnored, matches }: { path: string; isIgnored: boolean; matches: RuleMatches },
     state: Stats,
   ): Promise<void> {
     const entry: SourceEntry = { path, type: "dir", mode: state.mode & 0o777, size: 0 };
     if (!isIgnored) {
       this.#add(entry);
-      await this.walkFolder(path, met);
+      await this.walkFolder(path, matches);
     } else if (this.#rules.canKeepBelow(path)) {
       this.#hidden.push(entry);
-      await this.walkFolder(path, met);
+      await this.walkFolder(path, matches);
       if (this.#hidden.at(-1) === entry) this.#hidden.pop();
     }
   }
@@ -153,16 +153,20 @@ class SourceWalker {
     if (state.isSymbolicLink()) {
       const target = await this.#orUnreadable(path, readlink(join(this.#dir, path)));
       if (this.#options.outsideLinks === "refuse" && leadsOutside(path, target))
-        throw new BerthError("invalid_request", `the link ${path} leads out of the folder`, {
-          hint: "replace it by what it leads to, or leave it out in .dockerignore",
-        });
+        throw new BerthError(
+          "invalid_request",
+          `the target of the link ${path} is outside the folder`,
+          {
+            hint: "replace the link by its target, or add it to .dockerignore",
+          },
+        );
       this.#add({ path, type: "symlink", mode: 0o777, size: 0, target });
     } else if (state.isFile()) {
       this.bytes += state.size;
       if (this.bytes > this.#options.bytesMax) {
         const limit = formatBytes(this.#options.bytesMax);
         throw new BerthError("payload_too_large", `the source is larger than ${limit}`, {
-          hint: `leave out in .dockerignore what the build does not need; the limit was passed at ${path}`,
+          hint: `add files that the build does not need to .dockerignore; the limit was exceeded at ${path}`,
         });
       }
       this.#add({ path, type: "file", mode, size: state.size });
@@ -176,7 +180,7 @@ class SourceWalker {
         "payload_too_large",
         `the source has more than ${this.#options.filesMax} files`,
         {
-          hint: `leave out in .dockerignore what the build does not need; the limit was passed at ${entry.path}`,
+          hint: `add files that the build does not need to .dockerignore; the limit was exceeded at ${entry.path}`,
         },
       );
   }
@@ -189,7 +193,7 @@ class SourceWalker {
     return listed.map((entry) => decodeName(path, entry)).toSorted();
   }
 
-  /** Undefined for what went away since its folder was listed. */
+  /** Undefined for an entry that was deleted after its folder was listed. */
   async #readStats(path: string): Promise<Stats | undefined> {
     return lstat(join(this.#dir, path)).catch((error: unknown) => {
       if (isMissing(error)) return undefined;
@@ -206,7 +210,7 @@ class SourceWalker {
 
 const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 
-/** Archives hold names as UTF-8; with other bytes in it, a name would come out as another. */
+/** Throws for a name that is not UTF-8, because an archive could not preserve it. */
 function decodeName(folder: string, entry: Dirent<Buffer>): string {
   try {
     return decoder.decode(entry.name);
@@ -215,7 +219,7 @@ function decodeName(folder: string, entry: Dirent<Buffer>): string {
     throw new BerthError(
       "invalid_request",
       `the name ${shown} in ${folder === "" ? "the source folder" : folder} is not UTF-8`,
-      { hint: "rename it, or leave its folder out in .dockerignore" },
+      { hint: "rename it, or add its folder to .dockerignore" },
     );
   }
 }
@@ -223,7 +227,7 @@ function decodeName(folder: string, entry: Dirent<Buffer>): string {
 export function unreadableError(path: string, cause: unknown): BerthError {
   const what = path === "" ? "the source folder" : path;
   return new BerthError("invalid_request", `${what} cannot be read`, {
-    hint: "make it readable, or leave it out in .dockerignore",
+    hint: "make it readable, or add it to .dockerignore",
     cause,
   });
 }

@@ -9,26 +9,26 @@ import { BerthError } from "../base/errors.ts";
 import { type SourceEntry, type SourceTree, unreadableError } from "./list-source.ts";
 
 export interface PackOptions {
-  /** For a way over the network; the engine on this machine takes the archive as it is. Default: false. */
+  /** Compresses the archive, for transfers over the network. Default: false. */
   readonly gzip?: boolean;
-  /** Files that are not in the folder, such as a generated Dockerfile; they replace those of their path. */
+  /** Additional files, such as a generated Dockerfile, by path; they replace files of the folder. */
   readonly added?: ReadonlyMap<string, string>;
   /**
-   * When every file was changed, in milliseconds since the epoch; default 0. For an image it is to be
-   * the time of the build: web servers tell browsers by it, and by the length, that a file is another.
+   * The modification time of every file, in milliseconds since the epoch; default: 0. For an image it should be
+   * the time of the build, because web servers derive from it, and from the length, whether a file has changed.
    */
   readonly mtimeMs?: number;
-  /** Content bytes read so far, of `tree.bytes`. */
+  /** Called with the number of content bytes read so far, of `tree.bytes`. */
   readonly onBytes?: (bytes: number) => void;
 }
 
-/** One read at a time; the memory of a pack does not grow with the files. */
+/** The size of one read, so that the use of memory does not depend on the size of the files. */
 const CHUNK_BYTES = 64 * 1024;
 const BLOCK_BYTES = 512;
 
 /**
- * A listed folder as a tar archive; equal content gives equal bytes. The stream ends with an error where a file cannot be read
- * (`invalid_request`) or is no longer as long as it was listed (`conflict`), and where `signal` aborts.
+ * Packs a listed folder into a tar archive; equal content gives equal bytes. The stream fails if a file cannot be
+ * read (`invalid_request`), if its size has changed since it was listed (`conflict`), and if `signal` aborts.
  */
 export function packSource(tree: SourceTree, options: PackOptions, signal: AbortSignal): Readable {
   const archive = Readable.from(createArchive(tree, options, signal), {
@@ -39,7 +39,7 @@ export function packSource(tree: SourceTree, options: PackOptions, signal: Abort
   if (options.gzip !== true) return archive;
   const packed: Duplex = createGzip();
   const output = new PassThrough();
-  // A failure destroys every part with its error, so that whoever reads `output` meets it.
+  // A failure destroys all streams with its error, so that the reader of `output` receives it.
   pipeline(archive, packed, output, { signal }).catch(() => {});
   return output;
 }
@@ -50,7 +50,7 @@ async function* createArchive(
   signal: AbortSignal,
 ): AsyncGenerator<Buffer> {
   const added = options.added ?? new Map<string, string>();
-  // Nobody's user and nobody's clock.
+  // A fixed owner and time make the bytes independent of the machine.
   const common = { uid: 0, gid: 0, mtime: new Date(options.mtimeMs ?? 0) };
   let bytes = 0;
   for (const entry of tree.entries) {
@@ -106,7 +106,7 @@ function* createHeaders(entry: SourceEntry, common: CommonHeader): Generator<Buf
   yield block;
 }
 
-/** The bytes of one file. A link that has taken its place since it was listed is not followed. */
+/** Yields the bytes of one file. It does not follow a link that has replaced the file since it was listed. */
 export async function* readContent(
   dir: string,
   entry: SourceEntry,
@@ -142,7 +142,7 @@ async function read(file: FileHandle, path: string, length: number): Promise<Buf
 
 function changedError(path: string): BerthError {
   return new BerthError("conflict", `${path} changed while it was read`, {
-    hint: "try again when nothing writes to the folder",
+    hint: "try again when no process writes to the folder",
   });
 }
 

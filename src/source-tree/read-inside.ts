@@ -3,9 +3,9 @@ import { join, sep } from "node:path";
 import { BerthError } from "../base/errors.ts";
 
 /**
- * The text of a file of a source folder; undefined where there is no such file. A link in a source may
- * lead anywhere on the machine, and what is read here ends up in messages and images: a file that is
- * not inside the folder, links followed, is not there. Throws `invalid_request` over `bytesMax`.
+ * Reads a text file of a source folder; undefined if it does not exist. A file whose real path is outside the
+ * folder counts as missing: a link could point anywhere on the machine, and the text ends up in messages and
+ * images. Throws `invalid_request` over `bytesMax`.
  */
 export async function readInside(
   dir: string,
@@ -25,7 +25,7 @@ export async function readInside(
     if (error instanceof BerthError) throw error;
     if (isMissing(error)) return undefined;
     throw new BerthError("invalid_request", `${path} of the source cannot be read`, {
-      hint: "look at its permissions",
+      hint: "check its permissions",
       cause: error,
     });
   }
@@ -33,7 +33,7 @@ export async function readInside(
 
 const missingCodes = ["ENOENT", "ENOTDIR", "ELOOP"];
 
-/** Also for a link in a circle, and for a path below a file. */
+/** Returns true for a missing path, including a circular link and a path below a file. */
 export function isMissing(error: unknown): boolean {
   return (
     error instanceof Error && "code" in error && missingCodes.some((code) => code === error.code)

@@ -2,10 +2,10 @@ import { posix } from "node:path";
 import type { SourceTree } from "./list-source.ts";
 import { readInside } from "./read-inside.ts";
 
-/** Files that say how an app is built are read whole, and are far smaller. */
+/** Far larger than the files that determine how an app is built. */
 const READ_BYTES_MAX = 1024 * 1024;
 
-/** Looks into a listed folder: what is left out of it is not there. */
+/** Reads files of a listed folder; ignored files do not exist for it. */
 export class TreeReader {
   readonly #tree: SourceTree;
   readonly #folders = new Map<string, string[]>();
@@ -20,18 +20,18 @@ export class TreeReader {
     }
   }
 
-  /** Names in a folder of the source, `""` for the source itself; none where there is no such folder. */
+  /** Lists the names in a folder of the source, `""` for the source itself; none if it does not exist. */
   list(folder: string): readonly string[] {
     return this.#folders.get(folder) ?? [];
   }
 
-  /** A file, a folder or a link is there. */
+  /** Returns true if a file, a folder or a link of this path exists. */
   has(path: string): boolean {
     const folder = posix.dirname(path);
     return this.list(folder === "." ? "" : folder).includes(posix.basename(path));
   }
 
-  /** Undefined for what is no file, or leads out of the source. Throws `invalid_request` over 1 MiB. */
+  /** Undefined if the path is no file, or is outside the source. Throws `invalid_request` over 1 MiB. */
   async read(path: string): Promise<string | undefined> {
     return this.has(path) ? readInside(this.#tree.dir, path, READ_BYTES_MAX) : undefined;
   }

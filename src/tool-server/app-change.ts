@@ -7,14 +7,14 @@ import type { AppSnapshot, UndoRecord } from "./undo-records.ts";
 
 const MESSAGE_CHARS_MAX = 1_000;
 
-/** How far an app is, after a write. Written, so none of these is an error. */
+/** The state of an app after a write. The write succeeded, so no state is an error. */
 export interface AppProgress {
   readonly state: "ready" | "stopped" | "failed" | "waiting";
   readonly message: string;
   readonly url: string | null;
 }
 
-/** The app as it is; null where there is none. */
+/** Fetches an app; null if it does not exist. */
 export async function findApp(
   name: string,
   { client, signal }: ToolContext,
@@ -33,8 +33,8 @@ export function takeSnapshot(app: AppDetails): AppSnapshot {
 }
 
 /**
- * Writes an app, with what was there before kept first: whatever becomes of this process, the write can be
- * taken back once its result has been told.
+ * Writes an app after storing its previous state, so that a reported write can be undone even if this process
+ * crashes.
  */
 export async function changeApp(
   name: string,
@@ -54,13 +54,13 @@ export async function changeApp(
     await context.records.update(undoId, { ...record, after: takeSnapshot(app), created });
     return { undoId, app };
   } catch (error) {
-    // Refused, so that nothing was changed; else nobody knows.
+    // The server refused the write, so nothing changed. After any other error the outcome is unknown.
     if (error instanceof ApiError) await context.records.remove(undoId);
     throw error;
   }
 }
 
-/** Waits until the app is as it was written, or has failed, or the time is over. */
+/** Waits until the app has the written state, has failed, or the time has run out. */
 export async function waitForProgress(
   written: AppDetails,
   context: ToolContext,
@@ -76,29 +76,29 @@ export async function waitForProgress(
     if (timedOut) return { state: "waiting", message, url: app.url };
     return { state: app.spec.running === false ? "stopped" : "ready", message, url: app.url };
   } catch (error) {
-    // The write stands all the same.
+    // The write itself has succeeded.
     const isFailed = error instanceof ApiError && error.status === 409;
     const message = sanitizeText(getErrorMessage(error), MESSAGE_CHARS_MAX);
     return { state: isFailed ? "failed" : "waiting", message, url: null };
   }
 }
 
-/** What is told of a write: `did` as "deployed", and how far it is. */
+/** Creates the result of a write: its `action`, such as "deployed", and the state of the app. */
 export function createChangeOutput(
   name: string,
   action: string,
   { state, message, url }: AppProgress,
   more: Readonly<Record<string, unknown>>,
 ): ToolOutput {
-  const words = {
+  const outcomes = {
     ready: `, and is ready${url === null ? "" : ` at ${url}`}`,
     stopped: ", and is stopped",
     failed: `, and has failed: ${message}`,
-    waiting: `, and is not ready yet, which may still come: ${message}`,
+    waiting: `, but is not ready yet: ${message}`,
   } as const;
   const isReady = state === "ready" || state === "stopped";
   return {
-    text: `app "${name}" is ${action}${words[state]}`,
+    text: `app "${name}" is ${action}${outcomes[state]}`,
     structured: { name, state, ready: isReady, message, url, ...more },
   };
 }

@@ -11,13 +11,13 @@ import { type Client, createClient } from "../client/rest/client.ts";
 import { originOf, type ServerTarget } from "../client/rest/server-target.ts";
 
 const KeptTokens = Type.Object({
-  /** By the server's origin. */
+  /** The tokens by the origin of their server. */
   servers: Type.Record(
     Type.String(),
     Type.Object({
       name: Type.String(),
       token: Type.String(),
-      /** Of a server on this machine: a new one is another server, and knows no old token. */
+      /** The instance id of a server on this machine: a new instance does not know older tokens. */
       instance: Type.Optional(Type.String()),
     }),
   ),
@@ -27,9 +27,9 @@ type KeptTokens = Static<typeof KeptTokens>;
 const keptTokensValidator = new LazyValidator<KeptTokens>(KeptTokens);
 
 /**
- * The assistant's own token for a server: scope `write`, which is the least that deploys. It is made at the
- * first use with the person's own credential, where that one may do more, and kept in a file that only this
- * user reads (0600). Whoever revokes it locks the assistant out until `forget`: it is never made anew by itself.
+ * The assistant's own token for a server, of scope `write`, the smallest scope that can deploy. The first use
+ * creates it with the user's credential, if that has a larger scope, and stores it in a file that only this user
+ * can read (0600). After it was revoked no other is created until `forget`, so that the assistant is locked out.
  */
 export class AssistantToken {
   readonly #file: string;
@@ -44,32 +44,32 @@ export class AssistantToken {
     this.#findTarget = options.findTarget;
   }
 
-  /** Throws BerthError: `server_unreachable`, `unauthorized`, and what the server refuses. */
+  /** Throws BerthError: `server_unreachable`, `unauthorized`, and the errors of the server. */
   connect(): Promise<Client> {
-    // One at a time, or two first calls would make a token each.
+    // One attempt at a time: otherwise two concurrent first calls would each create a token.
     this.#pendingClient ??= this.#openClient().finally(() => {
       this.#pendingClient = undefined;
     });
     return this.#pendingClient;
   }
 
-  /** What a server's refusal of a call means here, where it means something else than to a person. */
+  /** Replaces the server's errors about the token by errors that are helpful to an assistant. */
   explainRefusal(error: unknown): unknown {
     if (!(error instanceof ApiError)) return error;
     if (error.code === "unauthorized")
       return new BerthError("unauthorized", "the assistant's token was revoked, or has expired", {
-        hint: "a person lets it in again with `berth tools serve --forget-token`",
+        hint: "the user restores access with `berth tools serve --forget-token`",
         cause: error,
       });
     if (error.code === "forbidden")
       return new BerthError("forbidden", `the assistant may not do that: ${error.message}`, {
-        hint: "it runs with BERTH_TOKEN, or with the token of `berth login`: one with the scope write is needed",
+        hint: "it uses BERTH_TOKEN or the token of `berth login`, which needs the scope write",
         cause: error,
       });
     return error;
   }
 
-  /** Resolves to false where none was kept. */
+  /** Deletes the stored tokens; resolves to false if there were none. */
   async forget(): Promise<boolean> {
     const had = Object.keys((await this.#readKept()).servers).length > 0;
     await rm(this.#file, { force: true });
@@ -86,14 +86,14 @@ export class AssistantToken {
     if (own && own.instance === target.instance)
       return createClient({ baseUrl: target.url, token: own.token });
     if (target.token === undefined)
-      throw new BerthError("unauthorized", `nobody has logged in to the server ${origin}`, {
-        hint: "a person does with `berth login`",
+      throw new BerthError("unauthorized", `there is no login for the server ${origin}`, {
+        hint: "the user logs in with `berth login`",
       });
-    const person = createClient({ baseUrl: target.url, token: target.token });
-    const { scope } = await person.auth.whoami();
-    // As little as is needed, or less.
-    if (scope !== "admin") return person;
-    const { name, token } = await createOwnToken(person);
+    const userClient = createClient({ baseUrl: target.url, token: target.token });
+    const { scope } = await userClient.auth.whoami();
+    // This credential has the needed scope or less, so it is used itself.
+    if (scope !== "admin") return userClient;
+    const { name, token } = await createOwnToken(userClient);
     const { instance } = target;
     kept.servers[origin] = { name, token, ...(instance === undefined ? {} : { instance }) };
     await mkdir(dirname(this.#file), { recursive: true, mode: 0o700 });
@@ -106,34 +106,35 @@ export class AssistantToken {
       const value: unknown = JSON.parse(await readFile(this.#file, "utf8"));
       if (keptTokensValidator.isValid(value)) return value;
     } catch {
-      // Not there, or not ours: a new one is made, and replaces it.
+      // The file does not exist or is not valid: a new one replaces it.
     }
     return { servers: {} };
   }
 }
 
-/** What a person at a terminal is told names files of this machine, which are nothing to an assistant. */
+/** Replaces messages for the terminal, which name files of this machine, by messages without paths. */
 function hidePaths(error: unknown): BerthError {
   const isNone = error instanceof BerthError && error.code === "server_unreachable";
   return isNone
-    ? new BerthError("server_unreachable", "no Berth server runs here, and none was logged in to", {
-        hint: error.hint,
-        cause: error,
-      })
-    : new BerthError("invalid_request", "it cannot be found out which Berth server is meant", {
-        hint: "`berth status` says what is wrong with the settings",
+    ? new BerthError(
+        "server_unreachable",
+        "no Berth server runs here, and there is no saved login",
+        { hint: error.hint, cause: error },
+      )
+    : new BerthError("invalid_request", "the Berth server to use cannot be determined", {
+        hint: "`berth status` shows what is wrong with the settings",
         cause: error,
       });
 }
 
-/** Another user of the server may have the name for an assistant of theirs. */
-async function createOwnToken(personClient: Client) {
+/** Creates a token, with a random suffix if another user's assistant already has the name. */
+async function createOwnToken(userClient: Client) {
   const scope = "write";
   try {
-    return await personClient.auth.createToken({ name: BERTH_APPS_ID, scope });
+    return await userClient.auth.createToken({ name: BERTH_APPS_ID, scope });
   } catch (error) {
     if (!(error instanceof ApiError) || error.status !== 409) throw error;
     const name = `${BERTH_APPS_ID}-${randomBytes(4).toString("hex")}`;
-    return await personClient.auth.createToken({ name, scope });
+    return await userClient.auth.createToken({ name, scope });
   }
 }

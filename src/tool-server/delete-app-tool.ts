@@ -2,7 +2,7 @@ import type { AppDetails } from "../resources/wire/apps.ts";
 import { takeSnapshot } from "./app-change.ts";
 import type { ToolArguments, ToolContext, ToolOutput } from "./tool-context.ts";
 
-/** Deletes an app, and waits until it is gone. Named volumes stay: no tool takes data away. */
+/** Deletes an app, and waits until it is gone. Named volumes stay, because no tool deletes data. */
 export async function deleteAppTool(
   args: ToolArguments,
   context: ToolContext,
@@ -23,19 +23,19 @@ export async function deleteAppTool(
   }
   const isGone = await client.apps
     .waitDeleted(name, { timeoutMs: context.remainingMs(), signal })
-    // It is on its way out all the same.
+    // The deletion continues even if the wait fails.
     .catch(() => false);
   return {
     text: [
-      isGone ? `app "${name}" is deleted` : `app "${name}" is being deleted, which goes on`,
+      isGone ? `app "${name}" is deleted` : `app "${name}" is still being deleted`,
       ...(volumes.length === 0 ? [] : [`its volumes stay: ${volumes.join(", ")}`]),
-      ...(irreversibleReason === null ? [] : [`this cannot be taken back: ${irreversibleReason}`]),
+      ...(irreversibleReason === null ? [] : [`this cannot be undone: ${irreversibleReason}`]),
     ].join("; "),
     structured: {
       name,
       deleted: isGone,
       volumes_kept: volumes,
-      // Without an undo_id the call counts as one that cannot be taken back.
+      // Without an undo_id the companion treats the call as one that cannot be undone.
       ...(undoId === undefined ? { not_undoable: irreversibleReason } : { undo_id: undoId }),
     },
   };
@@ -51,9 +51,9 @@ function keepUndoRecord(before: AppDetails, { client, records }: ToolContext): P
   });
 }
 
-/** Why the app cannot be made again from its spec; null where it can. */
+/** Returns the reason why the app cannot be created again from its spec; null if it can. */
 function findIrreversibleReason({ spec }: AppDetails): string | null {
   if (spec.source && "archive" in spec.source)
-    return "the archive that it was built from goes with it; upload that again with `berth deploy`";
+    return "the archive that it was built from is deleted with it; upload it again with `berth deploy`";
   return null;
 }

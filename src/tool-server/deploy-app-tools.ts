@@ -4,7 +4,7 @@ import { changeApp, createChangeOutput, findApp, waitForProgress } from "./app-c
 import { requireWrittenApp } from "./run-app-tools.ts";
 import type { ToolArguments, ToolContext, ToolOutput } from "./tool-context.ts";
 
-/** What `deploy_app` takes, as its schema has it. */
+/** The arguments of `deploy_app`, as its schema declares them. */
 interface DeployArguments {
   readonly name: string;
   readonly image?: string;
@@ -61,27 +61,27 @@ export async function rollBackAppTool(
   });
 }
 
-/** Throws BerthError for what the schema cannot say: what goes together, and what is for a new app only. */
+/** Throws BerthError for combinations that the schema cannot exclude, and for settings of an existing app. */
 function assertDeployArguments(deployArguments: DeployArguments, before: AppDetails | null): void {
   const { name, image, git, template, port, domain, env } = deployArguments;
   const sources = [image, git, template].filter((source) => source !== undefined).length;
   const settings = Object.entries({ port, domain, env }).filter(([, value]) => value !== undefined);
   const named = settings.map(([key]) => key).join(", ");
-  if (sources > 1) throw invalidRequestError("give one of image, git and template");
+  if (sources > 1) throw invalidRequestError("give only one of image, git and template");
   if (before !== null && template !== undefined)
     throw invalidRequestError(
-      `app "${name}" is there already: a template makes a new app, of a name of its own`,
+      `app "${name}" already exists: a template creates a new app, so choose another name`,
     );
   if (before !== null && named !== "")
     throw invalidRequestError(
-      `app "${name}" is there already, and keeps its settings: leave out ${named}`,
+      `app "${name}" already exists, and keeps its settings: omit ${named}`,
     );
   if (before === null && sources === 0)
     throw invalidRequestError(
-      `there is no app "${name}": give image, git or template to make it of`,
+      `there is no app "${name}": give image, git or template to create it`,
     );
   if (template !== undefined && named !== "")
-    throw invalidRequestError(`the template says what the app is like: leave out ${named}`);
+    throw invalidRequestError(`the template determines the settings: omit ${named}`);
 }
 
 async function createApp(

@@ -7,7 +7,7 @@ const APPS_MAX = 500;
 const EVENTS_MAX = 10;
 const REVISIONS_MAX = 10;
 const LINE_CHARS_MAX = 2_000;
-/** A log is read by a model, whose context is small. */
+/** The reader of the log is a model with a small context. */
 const LOG_CHARS_MAX = 64 * 1024;
 
 export async function listAppsTool(
@@ -81,7 +81,7 @@ export async function appLogsTool(args: ToolArguments, context: ToolContext): Pr
     stream,
     message: sanitizeText(message, LINE_CHARS_MAX),
   }));
-  // What is newest says most, so that is what is kept.
+  // The newest lines matter most, so older ones are dropped.
   let chars = 0;
   const newest = shown
     .toReversed()

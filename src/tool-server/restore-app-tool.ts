@@ -8,7 +8,7 @@ import { requireWrittenApp } from "./run-app-tools.ts";
 import type { ToolArguments, ToolContext, ToolOutput } from "./tool-context.ts";
 import type { AppSnapshot, UndoRecord } from "./undo-records.ts";
 
-/** Takes back what a call did. May be called again where it failed, or was cut off: it goes on from what is there. */
+/** Undoes the effect of a call. After a failure or an interruption it may be called again, and then continues. */
 export async function restoreAppTool(
   args: ToolArguments,
   context: ToolContext,
@@ -25,15 +25,15 @@ export async function restoreAppTool(
   const now = await findApp(name, context);
   const { before, after } = record;
   if (after === undefined)
-    throw new ConflictError("wrong_state", "it is not known what that call came to", {
-      hint: `see how app "${name}" is, and change it by hand`,
+    throw new ConflictError("wrong_state", "the outcome of that call is unknown", {
+      hint: `check the state of app "${name}", and change it by hand`,
     });
   if (before === null) return undoCreation(record, now, context);
   if (after === null) return undoDeletion(name, before, now, context);
   return undoChange(name, before, after, now, context);
 }
 
-/** A call made the app: it goes, and so does what was made with it. */
+/** Undoes the creation of an app: deletes it, and the resources that were created with it. */
 async function undoCreation(
   record: UndoRecord,
   now: AppDetails | null,
@@ -42,7 +42,7 @@ async function undoCreation(
   const { client, signal } = context;
   const { app: name, after, created } = record;
   if (now !== null && now.id !== after?.uid) throw replacedAppError(name);
-  // The app first: it refers to the others.
+  // Delete the app first, because it refers to the others.
   if (now !== null) await deleteIfPresent(() => client.apps.delete(name, { signal }));
   for (const { kind, name: its } of created) {
     if (kind === "App") await deleteIfPresent(() => client.apps.delete(its, { signal }));
@@ -51,13 +51,13 @@ async function undoCreation(
   const isGone = await client.apps.waitDeleted(name, { timeoutMs: context.remainingMs(), signal });
   return {
     text: isGone
-      ? `app "${name}" is deleted, as it was not there before`
-      : `app "${name}", which was not there before, is being deleted, which goes on`,
+      ? `app "${name}" is deleted, because it did not exist before`
+      : `app "${name}", which did not exist before, is still being deleted`,
     structured: { name, deleted: isGone, also_deleted: created },
   };
 }
 
-/** A call deleted the app: it is made again. */
+/** Undoes the deletion of an app: creates it again. */
 async function undoDeletion(
   name: string,
   before: AppSnapshot,
@@ -72,24 +72,24 @@ async function undoDeletion(
     });
     if (!isGone)
       throw new ConflictError("wrong_state", `app "${name}" is still being deleted`, {
-        hint: "the same again in a while",
+        hint: "try again later",
       });
   } else if (now !== null && !deepEqual(now.spec, before.spec)) {
     throw replacedAppError(name);
   }
   const isThere = now !== null && now.id !== before.uid;
-  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the server told it, and checks it again
+  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the spec is the server's own, and is validated again
   const body = { name, labels: before.labels, ...before.spec } as CreateAppBody;
   const app = isThere ? now : requireWrittenApp(await client.apps.create(body, { signal }));
-  // Else somebody made it, or a call that was cut off, and which of them nobody knows.
+  // An existing app was created by the user or by an interrupted call: its records stay unchanged.
   if (!isThere) await transferUndoRecords(before.uid, app.id, context);
   const progress = await waitForProgress(app, context);
-  return createChangeOutput(name, "there again", progress, {});
+  return createChangeOutput(name, "created again", progress, {});
 }
 
 /**
- * An app that is there again is the same to whoever undoes what was before its deletion, under another uid.
- * Not so where the commit of before is only to be had by its revision, which went with the app.
+ * Makes the undo records of a deleted app valid for the one that replaces it, which has another uid. Records
+ * whose previous commit is only known by its revision stay: the revision was deleted with the app.
  */
 async function transferUndoRecords(
   from: string,
@@ -104,7 +104,7 @@ async function transferUndoRecords(
   });
 }
 
-/** A call changed the app: what it changed is as it was, and what others changed since stays. */
+/** Undoes the change of an app: restores the fields that the call changed, and keeps later changes of others. */
 async function undoChange(
   name: string,
   before: AppSnapshot,
@@ -114,7 +114,7 @@ async function undoChange(
 ): Promise<ToolOutput> {
   const { client, signal } = context;
   if (now === null)
-    throw new ConflictError("wrong_state", `app "${name}" has been deleted in the meantime`);
+    throw new ConflictError("wrong_state", `app "${name}" was deleted in the meantime`);
   if (now.id !== after.uid) throw replacedAppError(name);
   const wanted = applyMergePatch({ ...now.spec }, createMergePatch(after.spec, before.spec));
   let app = now;
@@ -126,16 +126,16 @@ async function undoChange(
   if (Object.keys(rest).length > 0)
     app = requireWrittenApp(await client.apps.patch(name, rest, { signal }));
   const progress = await waitForProgress(app, context);
-  return createChangeOutput(name, "as it was before", progress, {
+  return createChangeOutput(name, "restored", progress, {
     changed: app.generation !== now.generation,
-    // It does not follow its repository again until it is deployed.
+    // The app stays at this revision, and follows its repository again after the next deploy.
     ...(rolledBack === null ? {} : { held_at_revision: before.revision }),
   });
 }
 
 /**
- * The spec of an app with a repository does not say which commit of it was there; its revision does. Null where
- * that is not to be had any more: then the newest commit has to do.
+ * Deploys a revision again, which names the commit of a repository, unlike the spec. Resolves to null if the
+ * revision is no longer available; the app then uses the newest commit.
  */
 async function rollBackToRevision(
   name: string,
@@ -166,5 +166,8 @@ async function deleteIfPresent(deleteResource: () => Promise<unknown>): Promise<
 }
 
 function replacedAppError(name: string): ConflictError {
-  return new ConflictError("wrong_state", `app "${name}" is another one by now, and is left alone`);
+  return new ConflictError(
+    "wrong_state",
+    `app "${name}" was replaced by another app of that name, and is left unchanged`,
+  );
 }

@@ -38,7 +38,7 @@ async function runAction(
   });
 }
 
-/** The tools never ask for a dry run. */
+/** Returns the written app; the tools never request a dry run. */
 export function requireWrittenApp(write: AppWriteResult): AppDetails {
   if (write.dryRun) throw new Error("a write was a dry run");
   return write.app;

@@ -1,18 +1,18 @@
 import { stripControlCharacters } from "../base/strip-control-characters.ts";
 
-/** Of one text in a result. */
+/** The maximum length of one text in a result. */
 const TEXT_CHARS_MAX = 4_000;
 const ITEMS_MAX = 500;
 const DEPTH_MAX = 16;
 
-/** A variable of such a name has a value that nobody should read, also where it is no Secret's. */
+/** Names of variables whose values are probably confidential, even if they are in no Secret. */
 const secretNamePattern =
   /pass|secret|token|credential|private|api_?key|access_?key|auth|cookie|salt|dsn/i;
 const urlCredentialsPattern = /(\b[a-z][a-z0-9+.-]*:\/\/)[^\s/@]+@/gi;
 
 /**
- * A value of the server as an assistant may have it: no control characters, no end of a terminal's escape,
- * no user and password in a URL, and of bearable length.
+ * Sanitises a value of the server for an assistant: removes control characters, terminal escapes, and user and
+ * password in URLs, and limits lengths and depth.
  */
 export function sanitizeValue(value: unknown, depth = 0): unknown {
   if (typeof value === "string") return sanitizeText(value, TEXT_CHARS_MAX);
@@ -31,7 +31,7 @@ export function sanitizeValue(value: unknown, depth = 0): unknown {
 }
 
 export function sanitizeText(text: string, charsMax: number): string {
-  // Escapes of terminals go whole: without their first character their rest would be rubbish.
+  // Remove terminal escapes as a whole: the rest of one would be meaningless.
   const plain = stripControlCharacters(text.replace(terminalEscapePattern, "")).replace(
     urlCredentialsPattern,
     "$1(hidden)@",
@@ -39,7 +39,7 @@ export function sanitizeText(text: string, charsMax: number): string {
   return plain.length > charsMax ? `${trimHalfSurrogate(plain.slice(0, charsMax))}…` : plain;
 }
 
-/** Values that a person has put where everybody can read them are hidden where their name says what they are. */
+/** Hides the values of variables whose names indicate a secret. */
 export function maskSecretVariables(
   env: Readonly<Record<string, unknown>>,
 ): Record<string, unknown> {
@@ -53,12 +53,12 @@ export function maskSecretVariables(
   );
 }
 
-// CSI, OSC up to its end, and the two-character ones.
+// CSI sequences, OSC sequences up to their end, and two-character escapes.
 const terminalEscapePattern =
-  // oxlint-disable-next-line no-control-regex -- it is control characters that have to go
+  // oxlint-disable-next-line no-control-regex -- the pattern matches control characters
   /(?:\u001B\[|\u009B)[0-?]*[ -/]*[@-~]|\u001B\][^\u0007\u001B]*(?:\u0007|\u001B\\)?|\u001B[ -~]/g;
 
-/** Without half of a surrogate pair at its end. */
+/** Removes half of a surrogate pair at the end of a text. */
 function trimHalfSurrogate(text: string): string {
   return text.replace(/[\uD800-\uDBFF]$/, "");
 }

@@ -1,23 +1,23 @@
 import type { Client } from "../client/rest/client.ts";
 import type { UndoRecords } from "./undo-records.ts";
 
-/** What each call of a tool works with. */
+/** The context of a tool call. */
 export interface ToolContext {
-  /** With the assistant's own token. */
+  /** Authenticates with the assistant's own token. */
   readonly client: Client;
   readonly records: UndoRecords;
-  /** How long the call may still wait for an app; 0 when the time is over. */
+  /** The time that the call may still wait for an app; 0 if none is left. */
   remainingMs(): number;
-  /** Aborts when the caller does not wait any more. */
+  /** Aborts when the caller stops waiting. */
   readonly signal: AbortSignal;
 }
 
-/** What a tool came to. Whatever happened on the server is no error, or it could not be taken back. */
+/** The result of a tool. A failure of the app after a write is a result, not an error, so that it can be undone. */
 export interface ToolOutput {
-  /** For who reads text only. */
+  /** The result for clients that read only text. */
   readonly text: string;
   readonly structured: Readonly<Record<string, unknown>>;
 }
 
-/** Arguments, after they have been held to the tool's schema. */
+/** Arguments that are valid by the tool's schema. */
 export type ToolArguments = Readonly<Record<string, unknown>>;

@@ -30,32 +30,29 @@ const handlers: Readonly<Record<BerthToolName, Handler>> = {
 
 const ERROR_CHARS_MAX = 2_000;
 
-/** A result of MCP, as far as these tools have one. */
+/** The part of an MCP result that these tools use. */
 export interface CallResult {
   readonly content: { readonly type: "text"; readonly text: string }[];
   readonly structuredContent: Record<string, unknown>;
   readonly isError?: true;
 }
 
-/** Calls tools by their names. What goes wrong is a result that says so, and what to do. */
+interface ToolDispatcherOptions {
+  readonly token: AssistantToken;
+  readonly records: UndoRecords;
+  /** The time that a call may wait for an app. */
+  readonly waitMs: number;
+  /** Receives internal errors, whose details callers do not get. */
+  readonly onUnexpected: (error: unknown) => void;
+}
+
+/** Calls tools by their names. An error becomes a result with a message and a hint. */
 export class ToolDispatcher {
-  readonly #token: AssistantToken;
-  readonly #records: UndoRecords;
-  readonly #waitMs: number;
-  readonly #onUnexpected: (error: unknown) => void;
+  readonly #options: ToolDispatcherOptions;
   readonly #validators: ReadonlyMap<BerthToolName, ValidateFunction>;
 
-  constructor(options: {
-    readonly token: AssistantToken;
-    readonly records: UndoRecords;
-    readonly waitMs: number;
-    /** Told of what is nobody's fault but ours; callers hear no more than that it was. */
-    readonly onUnexpected: (error: unknown) => void;
-  }) {
-    this.#token = options.token;
-    this.#records = options.records;
-    this.#waitMs = options.waitMs;
-    this.#onUnexpected = options.onUnexpected;
+  constructor(options: ToolDispatcherOptions) {
+    this.#options = options;
     const ajv = new Ajv2020({ allErrors: true });
     this.#validators = new Map(
       berthToolNames.map((name) => [name, ajv.compile(berthTools[name].input_schema)]),
@@ -63,11 +60,11 @@ export class ToolDispatcher {
   }
 
   async call(tool: string, args: ToolArguments, signal: AbortSignal): Promise<CallResult> {
-    const endMs = Date.now() + this.#waitMs;
+    const { token, records, waitMs, onUnexpected } = this.#options;
+    const endMs = Date.now() + waitMs;
     try {
       const name = this.#validate(tool, args);
-      const client = await this.#token.connect();
-      const records = this.#records;
+      const client = await token.connect();
       const context = {
         client,
         records,
@@ -78,12 +75,10 @@ export class ToolDispatcher {
       return { content: [{ type: "text", text }], structuredContent: { ...structured } };
     } catch (error) {
       signal.throwIfAborted();
-      const known = this.#token.explainRefusal(error);
+      const known = token.explainRefusal(error);
       if (known instanceof BerthError) return createErrorResult(known);
-      this.#onUnexpected(error);
-      return createErrorResult(
-        new BerthError("internal", "something went wrong that nobody expected"),
-      );
+      onUnexpected(error);
+      return createErrorResult(new BerthError("internal", "an internal error occurred"));
     }
   }
 

@@ -6,11 +6,11 @@ import { readPackageVersion } from "../base/package-version.ts";
 import type { ToolDispatcher } from "./tool-dispatcher.ts";
 import { listenOnSocket } from "./tool-socket.ts";
 
-/** Arguments are far smaller; so is everything else that a client has to say. */
+/** All messages of a client are far smaller. */
 const FRAME_BYTES_MAX = 1024 * 1024;
 const CONNECTIONS_MAX = 16;
 
-/** Berth's tools as an MCP server on a Unix socket, for clients of both eras of the protocol. */
+/** Serves Berth's tools over MCP on a Unix socket, for both versions of the protocol. */
 export class ToolServer implements AsyncDisposable {
   readonly #dispatcher: ToolDispatcher;
   readonly #sockets = new Set<Socket>();
@@ -26,7 +26,7 @@ export class ToolServer implements AsyncDisposable {
     this.#listener.maxConnections = CONNECTIONS_MAX;
   }
 
-  /** Calls under way end with their connections; what they have written to the server stays. */
+  /** Closes all connections and aborts their calls. Completed writes to the server stay. */
   async [Symbol.asyncDispose](): Promise<void> {
     const listener = this.#listener;
     this.#listener = undefined;
@@ -40,7 +40,7 @@ export class ToolServer implements AsyncDisposable {
     const transport = new StdioServerTransport(socket, socket, { maxBufferSize: FRAME_BYTES_MAX });
     const handle = serveStdio(() => this.#createSession(), {
       transport,
-      // The connection is of no use any more, whatever was wrong with it.
+      // After any error of the protocol the connection cannot be used.
       onerror: () => socket.destroy(),
     });
     socket.once("close", () => void handle.close().catch(() => {}));

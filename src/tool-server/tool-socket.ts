@@ -4,14 +4,14 @@ import { connect, createServer, type Server, type Socket } from "node:net";
 import { dirname, join } from "node:path";
 import { ConflictError } from "../base/errors.ts";
 
-/** Where apps of the agent bus have their sockets. */
+/** Returns the path of the socket of an app that serves tools. */
 export function getAppSocketPath(runtimeDir: string, appId: string): string {
   return join(runtimeDir, "assistant", "apps", `${appId}.sock`);
 }
 
 /**
- * Listens on a Unix socket that only this user can reach, in place of one that a crash left behind. Throws
- * ConflictError `wrong_state` where another process listens there, or the folder is open to others.
+ * Listens on a Unix socket that only this user can access, and replaces one that a crash has left behind. Throws
+ * ConflictError `wrong_state` if another process listens there, or other users can access the folder.
  */
 export async function listenOnSocket(
   path: string,
@@ -24,8 +24,8 @@ export async function listenOnSocket(
     });
   const stats = await lstat(folder);
   if (!stats.isDirectory() || stats.uid !== process.getuid?.() || (stats.mode & 0o077) !== 0)
-    throw new ConflictError("wrong_state", "the folder of the apps' sockets is open to others", {
-      hint: "give it mode 0700",
+    throw new ConflictError("wrong_state", "other users can access the folder of the sockets", {
+      hint: "set its mode to 0700",
     });
   const server = createServer(onConnection);
   try {
@@ -33,7 +33,7 @@ export async function listenOnSocket(
   } catch (error) {
     if (!hasCode(error, "EADDRINUSE")) throw error;
     if (await hasListener(path))
-      throw new ConflictError("wrong_state", "the tools of Berth are being served already");
+      throw new ConflictError("wrong_state", "another process already serves the tools of Berth");
     await rm(path, { force: true });
     await listenOn(server, path);
   }
@@ -43,7 +43,6 @@ export async function listenOnSocket(
 
 async function listenOn(server: Server, path: string): Promise<void> {
   server.listen(path);
-  // Rejects with the server's error.
   await once(server, "listening");
 }
 

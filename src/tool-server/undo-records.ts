@@ -6,24 +6,24 @@ import { writeDurably } from "../base/atomic-file.ts";
 import { BerthError } from "../base/errors.ts";
 import { LazyValidator } from "../base/json-validator.ts";
 
-/** What a call found, and what it came to. Specs are as the API shows them: Secrets are references. */
+/** The state of an app before or after a call. Its spec is that of the API, in which Secrets are references. */
 const Snapshot = Type.Object({
   uid: Type.String(),
   spec: Type.Record(Type.String(), Type.Unknown()),
   labels: Type.Record(Type.String(), Type.String()),
-  /** The one that was last tried; null: none was. */
+  /** The last attempted revision; null if there was none. */
   revision: Type.Union([Type.Integer(), Type.Null()]),
 });
 const Resource = Type.Object({ kind: Type.String(), name: Type.String() });
 const UndoRecord = Type.Object({
-  /** Of the server, so that nothing is restored on another one. */
+  /** The origin of the server, so that nothing is restored on another one. */
   server: Type.String(),
   app: Type.String(),
-  /** null: there was no such app. */
+  /** null: the app did not exist. */
   before: Type.Union([Snapshot, Type.Null()]),
-  /** null: the app is gone since. Absent: it is not known what the call came to. */
+  /** null: the call deleted the app. Absent: the outcome of the call is unknown. */
   after: Type.Optional(Type.Union([Snapshot, Type.Null()])),
-  /** What the call made beside the app. */
+  /** The resources that the call created in addition to the app. */
   created: Type.Array(Resource),
 });
 export type AppSnapshot = Static<typeof Snapshot>;
@@ -31,13 +31,13 @@ export type UndoRecord = Static<typeof UndoRecord>;
 
 const undoRecordValidator = new LazyValidator<UndoRecord>(UndoRecord);
 
-/** A person takes back the last few calls; these are months of them. */
+/** Users undo the last few calls; these records last for months. */
 const RECORDS_MAX = 1_000;
 const idPattern = /^[0-9a-f]{32}$/;
 
 /**
- * The states that calls found, for taking them back, one file each, readable by this user only. They stay
- * here rather than in results: a tool that took a spec from its caller would be a way to write any spec.
+ * Stores the states of apps before and after calls, for undo, in one file per call that only this user can read.
+ * Results contain only an id: a restore tool that accepted a spec from its caller could write any spec.
  */
 export class UndoRecords {
   readonly #folder: string;
@@ -48,11 +48,11 @@ export class UndoRecords {
     this.#recordsMax = recordsMax;
   }
 
-  /** On the disk when it resolves to the record's id. */
+  /** Resolves to the record's id once the record is on disk. */
   async add(record: UndoRecord): Promise<string> {
     await mkdir(this.#folder, { recursive: true, mode: 0o700 });
     await this.#removeOldest();
-    // Ids are in the order of time, so that the oldest are known by their names.
+    // Ids sort by time, so that names alone show the oldest records.
     const id = Date.now().toString(16).padStart(12, "0") + randomBytes(10).toString("hex");
     await this.update(id, record);
     return id;
@@ -62,7 +62,7 @@ export class UndoRecords {
     await writeDurably(this.#filePath(id), JSON.stringify(record));
   }
 
-  /** Each of them once: what `change` returns is kept in its place; undefined leaves it as it is. */
+  /** Calls `change` for each record and stores its result; undefined keeps the record unchanged. */
   async updateEach(change: (record: UndoRecord) => UndoRecord | undefined): Promise<void> {
     for (const id of await this.#listIds()) {
       const record = await this.get(id).catch(() => undefined);
@@ -75,16 +75,16 @@ export class UndoRecords {
     await rm(this.#filePath(id), { force: true });
   }
 
-  /** Throws BerthError `not_found` where it is not there any more. */
+  /** Throws BerthError `not_found` if the record no longer exists. */
   async get(id: string): Promise<UndoRecord> {
     try {
       const value: unknown = JSON.parse(await readFile(this.#filePath(id), "utf8"));
       if (undoRecordValidator.isValid(value)) return value;
     } catch {
-      // Said below, for every way of not being there.
+      // The error below covers a missing and an invalid file.
     }
-    throw new BerthError("not_found", `what was there before that call is not known any more`, {
-      hint: `the last ${this.#recordsMax} calls can be taken back`,
+    throw new BerthError("not_found", "there is no undo record of that call any more", {
+      hint: `only the last ${this.#recordsMax} calls can be undone`,
     });
   }
 
@@ -103,7 +103,7 @@ export class UndoRecords {
   }
 
   #filePath(id: string): string {
-    if (!idPattern.test(id)) throw new BerthError("invalid_request", "undo_id is none of ours");
+    if (!idPattern.test(id)) throw new BerthError("invalid_request", "undo_id is not valid");
     return join(this.#folder, `${id}.json`);
   }
 }

@@ -132,7 +132,7 @@ describe("parked calls", () => {
   it("are listed, shown by number, and decided", async () => {
     expect(await parkCall("Salt")).toMatchObject({
       code: 6,
-      stdout: expect.stringMatching(/waits to be confirmed/),
+      stdout: expect.stringMatching(/waits for confirmation/),
     });
     const waiting = await berth("confirm", "--list", "--json");
     const [{ call_id: id }]: [{ call_id: number }] = JSON.parse(waiting.stdout);
@@ -203,7 +203,7 @@ describe("an assistant that manages the server", () => {
       "helper",
     );
     expect(asked.code).toBe(6);
-    expect(server.world.app("web")).toBeUndefined();
+    expect(server.controlPlane.app("web")).toBeUndefined();
     const number = /call (?<id>\d+) waits/.exec(asked.stdout)?.groups?.["id"] ?? "";
     const { code, before } = await runAnswering(modal, "deploy_app", "confirm", number);
     expect(code).toBe(0);
@@ -222,14 +222,14 @@ describe("an assistant that manages the server", () => {
       "name=web",
     );
     expect(code).toBe(0);
-    expect(server.world.app("web")).toBeUndefined();
+    expect(server.controlPlane.app("web")).toBeUndefined();
     expect((await berth("undo")).stdout).toMatch(/delete_app by restore_app/);
-    expect(server.world.isReady("web")).toBe(true);
+    expect(server.controlPlane.isReady("web")).toBe(true);
   });
 
   it("undoes the deployment, too", async () => {
     expect((await berth("undo")).stdout).toMatch(/deploy_app by restore_app/);
-    expect(server.world.app("web")).toBeUndefined();
+    expect(server.controlPlane.app("web")).toBeUndefined();
   });
 });
 

@@ -176,7 +176,7 @@ test("the password is generated once, shown once, and accepted; guessing is slow
   // It comes after the ready line, and on the other stream.
   const password = await berth.until(
     "the password is shown",
-    () => /shown this once: (\S+)/.exec(berth.output)?.[1],
+    () => /shown only this once: (\S+)/.exec(berth.output)?.[1],
   );
   expect(password.length).toBeGreaterThan(15);
   const anybody = createClient({ baseUrl: berth.ready.api });
@@ -226,7 +226,7 @@ test("the password is generated once, shown once, and accepted; guessing is slow
   expect(shown).toBe(1);
   await berth.stop();
   await berth.start();
-  expect(berth.output.split("shown this once").length - 1).toBe(1);
+  expect(berth.output.split("shown only this once").length - 1).toBe(1);
   await expect(
     createClient({ baseUrl: berth.ready.api }).auth.login(password),
   ).resolves.toMatchObject({ token_type: "Bearer" });
@@ -240,7 +240,7 @@ test("BERTH_PASSWORD sets the password, and is never printed", async () => {
   expect(config.code).toBe(0);
   const { stdout } = await berth.cli(["doctor"]);
   for (const text of [berth.output, config.stdout, stdout]) expect(text).not.toContain(password);
-  expect(berth.output).not.toContain("shown this once");
+  expect(berth.output).not.toContain("shown only this once");
 });
 
 test("without an engine the server starts, reports it, and continues when there is one", async () => {

@@ -88,7 +88,7 @@ test("more than 30 % of deletions at once wait for a confirmation", async () => 
     const left = await present();
     return left.join() === "app-c,app-f,app-g,app-h";
   });
-  expect((await berth.cli(["prune", "--confirm"])).stdout).toContain("nothing waits");
+  expect((await berth.cli(["prune", "--confirm"])).stdout).toContain("no deletion waits");
 });
 
 test("a half-written file changes nothing until it is complete", async () => {

@@ -41,7 +41,7 @@ describe("with a deploy key", () => {
     expect(await bench.leftovers()).toEqual([]);
   });
 
-  test("commits are checked out, older ones too", async () => {
+  test("commits are checked out, including older ones", async () => {
     await using bench = await GitHarness.make();
     const done = await bench.checkout(remote(), { commit: tip, ref: "main" });
     expect(done.tree).toEqual({ "a.txt": "two", "run.sh*": "#!/bin/sh\n", link: "-> a.txt" });
@@ -50,13 +50,13 @@ describe("with a deploy key", () => {
     expect(older.tree).toEqual({ "a.txt": "one" });
   });
 
-  test("a key pasted with other line ends, or without its last one, is taken", async () => {
+  test("a key with other line ends, or without the last one, is accepted", async () => {
     await using bench = await GitHarness.make();
     const pasted = server.privateKey.trimEnd().replaceAll("\n", "\r\n");
     expect(await bench.git.resolve(remote(undefined, pasted), "main", neverAborted)).toBe(tip);
   });
 
-  test("a branch, a commit or a repository that is not there is not found", async () => {
+  test("a missing branch, commit or repository is an error", async () => {
     await using bench = await GitHarness.make();
     const branch = await captureBerthError(bench.git.resolve(remote(), "nothing", neverAborted));
     expect(branch.code).toBe("git_not_found");
@@ -70,8 +70,8 @@ describe("with a deploy key", () => {
   });
 });
 
-describe("who the server is", () => {
-  test("its first key is kept, and another one is refused from then on", async () => {
+describe("host keys", () => {
+  test("the first key is stored, and another one is refused later", async () => {
     await using own = await SshGitServer.start();
     await using bench = await GitHarness.make();
     await own.repositories.create("hello");
@@ -86,7 +86,7 @@ describe("who the server is", () => {
     expect(error.message).toContain("host key");
   });
 
-  test("the lines of the Secret are the only ones that count", async () => {
+  test("only the known hosts of the Secret are accepted", async () => {
     await using other = await SshGitServer.start();
     await using bench = await GitHarness.make();
     const wrong = other.knownHosts.replace(`:${other.port}`, `:${server.port}`);
@@ -96,7 +96,7 @@ describe("who the server is", () => {
   });
 });
 
-describe("what does not let in", () => {
+describe("invalid credentials", () => {
   test.each([
     [
       "a key that the server does not know",
@@ -132,7 +132,7 @@ describe("what does not let in", () => {
 });
 
 describe("a server that", () => {
-  test("says nothing is not reachable, and nothing of ours runs on", async () => {
+  test("sends nothing is unreachable, and no child process keeps running", async () => {
     await using bench = await GitHarness.make({ idleMs: 500 });
     const sockets = new Set<Socket>();
     const silent = createServer((socket) => {
@@ -158,7 +158,7 @@ describe("a server that", () => {
     expect(gone.message).toContain("refused");
   });
 
-  test("a machine without git says what to install", async () => {
+  test("a machine without git gets an error that suggests to install it", async () => {
     await using bench = await GitHarness.make({ searchPath: "/nonexistent" });
     const error = await captureBerthError(bench.git.resolve(remote(), "main", neverAborted));
     expect(error.code).toBe("git_unreachable");

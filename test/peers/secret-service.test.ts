@@ -21,7 +21,7 @@ const locked = (words: string) => ({
   message: expect.stringContaining(words),
 });
 
-/** `secretsCommand`: what the bus starts when somebody asks for the keyring. */
+/** `secretsCommand`: the program that the bus starts when a client calls the keyring. */
 async function desktop(secretsCommand?: (home: string) => string) {
   const home = Keyring.home();
   const exec = secretsCommand?.(home);
@@ -33,10 +33,10 @@ async function desktop(secretsCommand?: (home: string) => string) {
   const keyring = await Keyring.of(bus, home);
   const sessionBus = await connectSessionBus({ address: bus.address, negotiateFds: false });
   onTestFinished(() => sessionBus[Symbol.asyncDispose]());
-  return { bus, keyring, sessionBus, world: new VaultHarness({ sessionBus }) };
+  return { bus, keyring, sessionBus, harness: new VaultHarness({ sessionBus }) };
 }
 
-/** Every byte that travels on the bus. */
+/** Records every byte on the bus. */
 async function watched(bus: TestSessionBus) {
   const child: ChildProcess = spawn("dbus-monitor", ["--binary", "--address", bus.address], {
     stdio: ["ignore", "pipe", "inherit"],
@@ -50,7 +50,7 @@ async function watched(bus: TestSessionBus) {
   child.stdout?.on("data", (chunk: Buffer) => chunks.push(chunk));
   const capture = {
     bytes: () => Buffer.concat(chunks),
-    /** All that travelled until now. */
+    /** All bytes so far. */
     until: async (mark: string) => {
       const name = `mark.${mark}`;
       const daemon = "org.freedesktop.DBus";
@@ -59,7 +59,7 @@ async function watched(bus: TestSessionBus) {
       return capture.bytes();
     },
   };
-  // It sees nothing before it is one: what it is asked for is asked until it does.
+  // The monitor starts asynchronously: repeat a call until the monitor records it.
   await vi.waitFor(async () => {
     await bus.gdbusCall("org.freedesktop.DBus", "/", "org.freedesktop.DBus.GetId");
     expect(capture.bytes().includes("GetId")).toBe(true);
@@ -67,23 +67,23 @@ async function watched(bus: TestSessionBus) {
   return capture;
 }
 
-/** As it stands in a message's header. */
+/** The form in the header of a message. */
 function member(name: string): Buffer {
   return Buffer.from(`\x03\x01s\0${String.fromCharCode(name.length)}\0\0\0${name}\0`, "latin1");
 }
 
 describe("a key in the desktop's keyring", () => {
-  test("is made there by the first credential, and whoever watches the bus sees neither", async () => {
-    const { bus, keyring, world } = await desktop();
+  test("is created by the first credential, and neither is visible on the bus", async () => {
+    const { bus, keyring, harness } = await desktop();
     await keyring.start({ isUnlocked: true });
     const capture = await watched(bus);
-    await world.start();
-    expect(world.vault.protection()).toEqual(ready);
+    await harness.start();
+    expect(harness.vault.protection()).toEqual(ready);
     expect(await keyring.items()).toEqual([]);
-    await world.vault.put(openrouter, key);
-    await world.start();
-    expect(await world.vault.get(openrouter)).toEqual(key);
-    expect(world.vault.protection()).toEqual(ready);
+    await harness.vault.put(openrouter, key);
+    await harness.start();
+    expect(await harness.vault.get(openrouter)).toEqual(key);
+    expect(harness.vault.protection()).toEqual(ready);
     const seen = await capture.until("before");
 
     const [text = ""] = await keyring.secrets();
@@ -92,110 +92,110 @@ describe("a key in the desktop's keyring", () => {
     expect(seen.includes("dh-ietf1024-sha256-aes128-cbc-pkcs7")).toBe(true);
     for (const secret of [canary, text, master, master.toString("hex")]) {
       expect(seen.includes(secret)).toBe(false);
-      expect(findFilesWith(world.dir, secret)).toEqual([]);
+      expect(findFilesWith(harness.dir, secret)).toEqual([]);
     }
-    // Read in plain, it would have been seen.
+    // An unencrypted transfer would be visible.
     expect((await capture.until("after")).includes(text)).toBe(true);
-    expect(existsSync(join(world.dir, "vault-key"))).toBe(false);
+    expect(existsSync(join(harness.dir, "vault-key"))).toBe(false);
   });
 
-  test("is waited for while the keyring is locked or gone, without a prompt and without a restart", async () => {
-    const { bus, keyring, world } = await desktop();
+  test("is awaited while the keyring is locked or missing, without a prompt and without a restart", async () => {
+    const { bus, keyring, harness } = await desktop();
     await keyring.start({ isUnlocked: true });
-    await (await world.start()).put(openrouter, key);
+    await (await harness.start()).put(openrouter, key);
     await keyring.stop();
     const capture = await watched(bus);
 
-    await world.start();
-    expect(world.vault.protection()).toEqual(locked("is not available"));
-    await expect(world.vault.put(mistral, key)).rejects.toMatchObject({ code: "storage_failed" });
+    await harness.start();
+    expect(harness.vault.protection()).toEqual(locked("is not available"));
+    await expect(harness.vault.put(mistral, key)).rejects.toMatchObject({ code: "storage_failed" });
 
     await keyring.start({ isUnlocked: false });
-    await expect(world.vault.get(openrouter)).rejects.toMatchObject({
+    await expect(harness.vault.get(openrouter)).rejects.toMatchObject({
       code: "storage_failed",
       message: expect.stringContaining("unlock your keyring"),
     });
-    expect(world.vault.protection()).toEqual(locked("is locked"));
-    await expect(world.vault.put(mistral, key)).rejects.toMatchObject({ code: "storage_failed" });
-    expect(world.vault.describe("openrouter").present).toBe(true);
+    expect(harness.vault.protection()).toEqual(locked("is locked"));
+    await expect(harness.vault.put(mistral, key)).rejects.toMatchObject({ code: "storage_failed" });
+    expect(harness.vault.describe("openrouter").present).toBe(true);
     const seen = await capture.until("locked");
     expect(seen.includes(member("Dismiss"))).toBe(true);
     expect(seen.includes(member("Prompt"))).toBe(false);
 
     await keyring.unlock();
-    expect(await world.vault.get(openrouter)).toEqual(key);
-    expect(world.vault.protection()).toEqual(ready);
+    expect(await harness.vault.get(openrouter)).toEqual(key);
+    expect(harness.vault.protection()).toEqual(ready);
     await keyring.lock();
-    // It stays in memory until the daemon ends.
-    expect(await world.vault.get(openrouter)).toEqual(key);
-    expect(existsSync(join(world.dir, "vault-key"))).toBe(false);
+    // The key stays in memory until the daemon exits.
+    expect(await harness.vault.get(openrouter)).toEqual(key);
+    expect(existsSync(join(harness.dir, "vault-key"))).toBe(false);
   });
 
-  test("that nobody has yet is not replaced by a file while the keyring is locked", async () => {
-    const { keyring, world } = await desktop();
+  test("that does not exist yet is not stored in a file while the keyring is locked", async () => {
+    const { keyring, harness } = await desktop();
     await keyring.start({ isUnlocked: true });
     await keyring.lock();
-    await world.start();
-    expect(world.vault.protection()).toEqual(locked("is locked"));
-    await expect(world.vault.put(openrouter, key)).rejects.toMatchObject({
+    await harness.start();
+    expect(harness.vault.protection()).toEqual(locked("is locked"));
+    await expect(harness.vault.put(openrouter, key)).rejects.toMatchObject({
       code: "storage_failed",
     });
     await keyring.unlock();
-    await world.vault.put(openrouter, key);
-    expect(world.vault.protection()).toEqual(ready);
+    await harness.vault.put(openrouter, key);
+    expect(harness.vault.protection()).toEqual(ready);
   });
 
-  test("is one for each vault, and told from one that somebody has changed", async () => {
-    const { keyring, world, sessionBus } = await desktop();
+  test("is separate for each vault, and a changed one is detected", async () => {
+    const { keyring, harness, sessionBus } = await desktop();
     await keyring.start({ isUnlocked: true });
-    await (await world.start()).put(openrouter, key);
+    await (await harness.start()).put(openrouter, key);
     const [item = ""] = await keyring.items();
     const other = new VaultHarness({ sessionBus });
     await (await other.start()).put(openrouter, key);
     expect(new Set(await keyring.secrets()).size).toBe(2);
 
     await keyring.setSecret(item, Buffer.alloc(32, "other").toString("base64"));
-    await world.start();
-    expect(world.vault.protection()).toEqual(locked("is not the one"));
+    await harness.start();
+    expect(harness.vault.protection()).toEqual(locked("is not the one"));
     await keyring.setSecret(item, "hunter2");
-    await world.start();
-    expect(world.vault.protection()).toEqual(locked("contains no key"));
+    await harness.start();
+    expect(harness.vault.protection()).toEqual(locked("contains no key"));
     expect(await (await other.start()).get(openrouter)).toEqual(key);
   });
 });
 
-describe("without a keyring that somebody uses", () => {
-  test("a file serves: nobody has made a keyring, or nothing serves one", async () => {
-    const { keyring, world } = await desktop();
-    await world.start();
-    expect(world.vault.protection()).toMatchObject({ source: "file", state: "ready" });
-    // It runs, and has never had a password.
+describe("without a usable keyring", () => {
+  test("the key is stored in a file: there is no keyring, or no service for one", async () => {
+    const { keyring, harness } = await desktop();
+    await harness.start();
+    expect(harness.vault.protection()).toMatchObject({ source: "file", state: "ready" });
+    // The service runs, but no keyring was ever created.
     await keyring.start({ isUnlocked: false });
-    await (await world.start()).put(openrouter, key);
-    expect(world.vault.protection()).toMatchObject({ source: "file", state: "ready" });
-    expect(readFileSync(join(world.dir, "vault-key"))).toHaveLength(32);
+    await (await harness.start()).put(openrouter, key);
+    expect(harness.vault.protection()).toMatchObject({ source: "file", state: "ready" });
+    expect(readFileSync(join(harness.dir, "vault-key"))).toHaveLength(32);
   });
 
-  test("one that the bus could start and that does not start is none", async () => {
-    const { world } = await desktop(() => "/bin/false");
-    await (await world.start()).put(openrouter, key);
-    expect(world.vault.protection()).toMatchObject({ source: "file", state: "ready" });
+  test("a keyring service that fails to start counts as missing", async () => {
+    const { harness } = await desktop(() => "/bin/false");
+    await (await harness.start()).put(openrouter, key);
+    expect(harness.vault.protection()).toMatchObject({ source: "file", state: "ready" });
   });
 });
 
-test("a keyring that is not started yet is started by the bus", async () => {
-  const { keyring, world } = await desktop((home) => Keyring.startCommand(home));
+test("the bus starts a keyring service that does not run yet", async () => {
+  const { keyring, harness } = await desktop((home) => Keyring.startCommand(home));
   await keyring.start({ isUnlocked: true });
-  await (await world.start()).put(openrouter, key);
+  await (await harness.start()).put(openrouter, key);
   await keyring.stop();
-  await world.start();
+  await harness.start();
   expect(await keyring.isServed()).toBe(true);
-  expect(world.vault.protection()).toEqual(locked("is locked"));
+  expect(harness.vault.protection()).toEqual(locked("is locked"));
   await keyring.unlock();
-  expect(await world.vault.get(openrouter)).toEqual(key);
+  expect(await harness.vault.get(openrouter)).toEqual(key);
 });
 
-test("a keyring that never answers holds nothing up for longer than its limit", async () => {
+test("a keyring that never answers delays the daemon no longer than its limit", async () => {
   const { bus, sessionBus } = await desktop();
   const silent = await openConnection({
     address: bus.address,

@@ -34,7 +34,7 @@ const PAUSE_MS = 4;
  * API on a real store, and the real reconcilers on an engine in memory with accelerated time.
  */
 export class ToolHarness implements AsyncDisposable {
-  readonly world: ControlPlaneHarness;
+  readonly controlPlane: ControlPlaneHarness;
   readonly folder: string;
   readonly apps: McpApps;
   /** Unexpected errors of calls, which are thrown at the end of the test. */
@@ -53,8 +53,11 @@ export class ToolHarness implements AsyncDisposable {
     } = {},
   ): Promise<ToolHarness> {
     const folder = await mkdtemp(join(tmpdir(), "berth-tools-"));
-    const world = new ControlPlaneHarness({ images: options.images ?? {}, ingress: "off" }).boot();
-    const { store, controlPlane: controllers, clock } = world;
+    const controlPlane = new ControlPlaneHarness({
+      images: options.images ?? {},
+      ingress: "off",
+    }).boot();
+    const { store, controlPlane: control, clock } = controlPlane;
     const webhooks = new WebhookSender({
       store,
       clock,
@@ -64,7 +67,7 @@ export class ToolHarness implements AsyncDisposable {
     });
     const api = createApiServer({
       store,
-      control: controllers,
+      control,
       builds: new FakeBuildControl(store),
       ingress: { mode: "off", state: () => ({ ready: false, message: "is off" }) },
       webhooks,
@@ -74,7 +77,7 @@ export class ToolHarness implements AsyncDisposable {
       version: "1.2.3",
       config: {
         baseDomain: "example.test",
-        dataDir: world.dataDir,
+        dataDir: controlPlane.dataDir,
         values: [],
         httpPort: undefined,
         httpsPort: undefined,
@@ -84,25 +87,25 @@ export class ToolHarness implements AsyncDisposable {
       models: [],
     });
     const url = await api.listen({ host: "127.0.0.1", port: 0 });
-    const tools = new ToolHarness(folder, world, api, url);
+    const tools = new ToolHarness(folder, controlPlane, api, url);
     await tools.serve();
     return tools;
   }
 
   private constructor(
     folder: string,
-    world: ControlPlaneHarness,
+    controlPlane: ControlPlaneHarness,
     api: FastifyInstance,
     url: string,
   ) {
     this.folder = folder;
-    this.world = world;
+    this.controlPlane = controlPlane;
     this.#api = api;
     this.target = { url, token: this.token("admin") };
     this.#tools = this.#toolServer();
     this.apps = new McpApps({
       socketsDir: join(folder, "assistant", "apps"),
-      activator: { activate: () => Promise.reject(new Error("nothing is started here")) },
+      activator: { activate: () => Promise.reject(new Error("the harness starts no apps")) },
       clock: systemClock,
       logger: silentLogger,
     });
@@ -110,7 +113,7 @@ export class ToolHarness implements AsyncDisposable {
   }
 
   token(scope: TokenScope): string {
-    const { tokens } = this.world.store;
+    const { tokens } = this.controlPlane.store;
     return tokens.create({
       name: `${scope}-${Math.random()}`,
       scope,
@@ -127,7 +130,7 @@ export class ToolHarness implements AsyncDisposable {
     return join(this.folder, "state");
   }
 
-  /** Starts the server of the tools. */
+  /** Starts the tool server. */
   async serve(): Promise<void> {
     await this.#tools.listen(this.socket);
   }
@@ -190,7 +193,7 @@ export class ToolHarness implements AsyncDisposable {
   async #passTime(): Promise<void> {
     while (!this.#isOver) {
       await new Promise((resolve) => setTimeout(resolve, PAUSE_MS));
-      await this.world.clock.advance(STEP_MS);
+      await this.controlPlane.clock.advance(STEP_MS);
     }
   }
 
@@ -200,7 +203,7 @@ export class ToolHarness implements AsyncDisposable {
     await this.#api.close();
     this.#isOver = true;
     await this.#time;
-    await this.world[Symbol.asyncDispose]();
+    await this.controlPlane[Symbol.asyncDispose]();
     rmSync(this.folder, { recursive: true, force: true });
     if (this.#unexpected.length > 0) throw this.#unexpected[0];
   }

@@ -4,10 +4,10 @@ import type { Cli } from "../cli.ts";
 import type { CompanionSource } from "./companion-candidates.ts";
 import type { CandidateSource, CompletionCandidate } from "./complete-command-line.ts";
 
-/** A person who pressed Tab waits no longer than this. */
+/** The longest time that a user waits after pressing Tab. */
 const ANSWER_MS_MAX = 1500;
 
-/** Names that the server knows. None where it cannot be asked: completion never complains. */
+/** Fetches names from the server or the companion. Resolves to none on any error, so that Tab prints no message. */
 export async function fetchCandidates(
   cli: Cli,
   source: CandidateSource,

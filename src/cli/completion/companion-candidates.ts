@@ -7,13 +7,13 @@ import type { CandidateSource, CompletionCandidate } from "./complete-command-li
 
 const COMPANION = "dev.assistant.Agent1";
 
-/** What the companion is asked for. */
+/** The sources whose candidates the companion provides. */
 export type CompanionSource = Extract<
   CandidateSource,
   { type: "tool-apps" | "tools" | "parked-calls" | "providers" }
 >;
 
-/** What a companion that runs knows: nobody's Tab starts one. Rejects where there is no bus. */
+/** Lists candidates from a running companion; pressing Tab starts none. Rejects if there is no session bus. */
 export async function listCompanionCandidates(
   cli: Cli,
   source: CompanionSource,

@@ -2,12 +2,12 @@ import type { Argument, Command, Option } from "commander";
 import type { Kind } from "../../resources/kinds.ts";
 import { findKind } from "../resource-references.ts";
 
-/** What may stand at the end of a line that is being typed. */
+/** The possible continuations of a command line. */
 export interface Completion {
   readonly candidates: readonly CompletionCandidate[];
-  /** Names that only a server knows; undefined where none are wanted. */
+  /** The source of further candidates, which only a server or the companion knows; undefined if there is none. */
   readonly source?: CandidateSource;
-  /** Whether the shell adds files or folders of its own. */
+  /** The paths that the shell adds. */
   readonly paths: "none" | "files" | "folders";
 }
 
@@ -20,25 +20,25 @@ export type CandidateSource =
   | { readonly type: "names"; readonly kind: Kind; readonly prefix?: string }
   | { readonly type: "tokens" }
   | { readonly type: "builds"; readonly app: string }
-  /** Apps that have tools, from the companion. */
+  /** Ids of apps with tools, from the companion. */
   | { readonly type: "tool-apps" }
   | { readonly type: "tools"; readonly appId: string }
-  /** Numbers of calls that wait, from the companion. */
+  /** Numbers of waiting calls, from the companion. */
   | { readonly type: "parked-calls" }
-  /** Ids of providers of models elsewhere, from the companion. */
+  /** Ids of remote providers, from the companion. */
   | { readonly type: "providers" };
 
 const noCompletion: Completion = { candidates: [], paths: "none" };
 const kindCandidates: readonly CompletionCandidate[] = [
-  { value: "apps", description: "containers that are kept running" },
+  { value: "apps", description: "containers that Berth runs" },
   { value: "models", description: "language models" },
-  { value: "secrets", description: "values for apps" },
-  { value: "templates", description: "the catalog" },
+  { value: "secrets", description: "confidential values for apps" },
+  { value: "templates", description: "templates of the catalog" },
 ];
 
 /**
- * Completes `current`, the word under the cursor, behind `words`, the complete ones after `berth`.
- * Follows the command tree, so that it always fits the verbs and flags that there are. Pure.
+ * Completes `current`, the word under the cursor, after `words`, the complete words after `berth`. It reads the
+ * command tree, so that it always matches the existing verbs and flags. Pure.
  */
 export function complete(program: Command, words: readonly string[], current: string): Completion {
   let command = program;
@@ -97,7 +97,7 @@ export function complete(program: Command, words: readonly string[], current: st
   );
 }
 
-/** What a verb with verbs below it does without one of them, where that is to list. */
+/** Returns the subcommand that a verb runs by default, such as `list`, or the verb itself. */
 function resolveDefaultSubcommand(command: Command): Command {
   return command.commands.find((sub) => sub.name() === "list") ?? command;
 }
@@ -108,7 +108,7 @@ function findSubcommand(command: Command, word: string): Command | undefined {
   );
 }
 
-/** Those that help shows, `help` itself among them. */
+/** Lists the commands that help shows, including `help` itself. */
 function listVisibleCommands(command: Command): Command[] {
   return command.createHelp().visibleCommands(command);
 }
@@ -166,7 +166,7 @@ function completeNames(kind: Kind, prefix?: string): Completion {
   };
 }
 
-/** What the argument at this place wants; the name of an argument says what it is. */
+/** Completes the argument at this position; its name determines the candidates. */
 function completeArgument(
   program: Command,
   command: Command,
@@ -197,7 +197,7 @@ function completeArgument(
     case "token":
       return { candidates: [], source: { type: "tokens" }, paths: "none" };
     case "kind":
-      // Most verbs take the name of an app in place of a kind; get lists kinds only.
+      // Most verbs accept the name of an app instead of a kind; get accepts only kinds.
       return command.name() === "get"
         ? { candidates: kindCandidates, paths: "none" }
         : { ...completeNames("App"), candidates: kindCandidates };
@@ -219,7 +219,7 @@ function completeArgument(
     case "file":
       return { candidates: [], paths: "files" };
     case "folder":
-      // In place of a folder deploy takes the name of an app.
+      // deploy accepts the name of an app instead of a folder.
       return { ...completeNames("App"), paths: "folders" };
     case "app-id":
       return { candidates: [], source: { type: "tool-apps" }, paths: "none" };

@@ -2,18 +2,18 @@ export const shells = ["bash", "zsh", "fish"] as const;
 export type Shell = (typeof shells)[number];
 
 /**
- * The part of completion that runs in the shell. All of them ask `berth __complete`, which walks
- * the command tree of the berth that is installed: a script never goes stale. It answers with
- * lines of "value<Tab>description" and a last line that says whether paths are wanted.
+ * The completion scripts of the shells. Each calls `berth __complete`, which reads the command tree of the
+ * installed berth, so that a script never becomes outdated. Its output is lines of "value<Tab>description", and
+ * a last line that tells if the shell should add paths.
  */
 export const completionScripts: Readonly<Record<Shell, string>> = {
   bash: `# bash completion for berth
 # Load it in this shell:      source <(berth completion bash)
-# Load it in every new one:   berth completion bash > ~/.local/share/bash-completion/completions/berth
+# Load it in every new shell: berth completion bash > ~/.local/share/bash-completion/completions/berth
 
 _berth() {
   local current="\${COMP_WORDS[COMP_CWORD]}" line paths=none
-  # Readline takes --flag=value and a:b apart at = and :, and puts the parts together again.
+  # Readline splits --flag=value and a:b at = and :, and joins the parts again.
   local -a words=()
   local index
   for ((index = 1; index < COMP_CWORD; index++)); do
@@ -38,7 +38,7 @@ complete -F _berth berth
   zsh: `#compdef berth
 # zsh completion for berth
 # Load it in this shell:      source <(berth completion zsh)
-# Load it in every new one:   berth completion zsh > "\${fpath[1]}/_berth"
+# Load it in every new shell: berth completion zsh > "\${fpath[1]}/_berth"
 
 _berth() {
   local line paths=none value description
@@ -67,7 +67,7 @@ fi
 `,
   fish: `# fish completion for berth
 # Load it in this shell:      berth completion fish | source
-# Load it in every new one:   berth completion fish > ~/.config/fish/completions/berth.fish
+# Load it in every new shell: berth completion fish > ~/.config/fish/completions/berth.fish
 
 function __berth_complete
     set -l words (commandline -opc)

@@ -14,7 +14,7 @@ export interface DeployFlags {
   readonly dryRun?: boolean;
   readonly force?: boolean;
   readonly output?: OutputFormat;
-  /** Undefined: what is built is waited for, an image is not. */
+  /** Undefined: the verb waits for a build, but not for an image. */
   readonly wait?: boolean;
   readonly timeout: number;
 }

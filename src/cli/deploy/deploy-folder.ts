@@ -12,7 +12,7 @@ import { type DeployBaseline, finishDeploy, readBaseline } from "./finish-deploy
 import { listFolder, packFolder } from "./pack-folder.ts";
 import { resolvePort } from "./resolve-port.ts";
 
-/** Uploads a folder and follows what becomes of it; a word that is no folder is the name of an app. */
+/** Uploads a folder and follows its deploy. An argument that is no folder is the name of an app to deploy again. */
 export async function deployFolder(
   cli: Cli,
   word: string | undefined,
@@ -32,7 +32,7 @@ export async function deployFolder(
   const abort = new AbortController();
   const tree = await listFolder(dir, dockerfile, abort.signal);
   if (tree.entries.length === 0)
-    throw new UsageError(`${word ?? "this folder"} has nothing in it to build`);
+    throw new UsageError(`${word ?? "this folder"} contains no files to build`);
   const port = await resolvePort(cli, tree, baseline, flags);
   const files = tree.entries.filter((entry) => entry.type === "file").length;
   if (flags.quiet !== true)
@@ -55,7 +55,7 @@ export async function deployFolder(
   return finishDeploy(cli, client, name, write, baseline, flags);
 }
 
-/** The app is there, and its source is to be looked at again. */
+/** Has the server build the newest state of the source of an existing app. */
 async function redeployApp(cli: Cli, word: string, flags: DeployFlags): Promise<void> {
   const name = /^[a-z0-9-]+$|^apps?\//.test(word) ? parseAppName(word) : undefined;
   const client = await cli.connect();
@@ -63,21 +63,21 @@ async function redeployApp(cli: Cli, word: string, flags: DeployFlags): Promise<
   if (name === undefined || baseline?.app === undefined)
     throw new UsageError(
       `there is no folder ${word}${name === undefined ? "" : ", and no app of that name"}`,
-      "berth deploy DIR, or `berth get apps`",
+      "berth deploy DIR; `berth get apps` lists the apps",
     );
   const { source } = baseline.app.spec;
   if (source === undefined || "archive" in source)
     throw new UsageError(
       source === undefined
-        ? `app "${name}" is made of an image`
-        : `app "${name}" is built of a folder that was uploaded`,
+        ? `app "${name}" runs an image`
+        : `app "${name}" is built from an uploaded folder`,
       source === undefined
         ? `berth deploy ${name} --image IMAGE`
-        : `give the folder: berth deploy DIR --name ${name}`,
+        : `name the folder: berth deploy DIR --name ${name}`,
     );
   for (const key of ["port", "domain", "env"] as const)
     if (flags[key] !== undefined)
-      throw new UsageError(`--${key} goes with a folder or --git only`, "`berth edit` changes it");
+      throw new UsageError(`--${key} needs a folder or --git`, "change it with `berth edit`");
   const write = await client.apps.deploy(
     name,
     {},
@@ -87,8 +87,8 @@ async function redeployApp(cli: Cli, word: string, flags: DeployFlags): Promise<
 }
 
 /**
- * The name of a folder may be that of an app which has nothing to do with it. Throws UsageError where
- * the app runs an image and nobody has said that the folder is to take its place.
+ * Throws UsageError if the app runs an image, unless the user has named the app or forced the deploy: the
+ * folder may have the name of an app by coincidence.
  */
 function assertNotImageApp(
   name: string,
@@ -101,11 +101,11 @@ function assertNotImageApp(
   const owner = app?.owners["/spec/image"] ?? "";
   const file = owner.startsWith("file:") ? owner.slice("file:".length) : undefined;
   throw new UsageError(
-    `app "${name}" runs the image ${image}${file === undefined ? "" : `, as its file ${file} says`}, and is not built of this folder`,
-    `\`berth deploy ${word} --name OTHER\` makes another app; ${
+    `app "${name}" runs the image ${image}${file === undefined ? "" : `, which its file ${file} declares`}, and is not built from this folder`,
+    `\`berth deploy ${word} --name OTHER\` creates another app; ${
       file === undefined
-        ? `with \`--name ${name}\` the folder takes the image's place`
-        : "with --force the folder takes the image's place until the file changes"
+        ? `\`--name ${name}\` replaces the image by the folder`
+        : "--force replaces the image by the folder until the file changes"
     }`,
   );
 }

@@ -6,7 +6,7 @@ import type { DeployFlags } from "./deploy-flags.ts";
 import { appNameFromRepository } from "./derive-app-name.ts";
 import { finishDeploy, readBaseline } from "./finish-deploy.ts";
 
-/** Has the server build from a repository: of an app that is there, or of a new one. */
+/** Has the server build an existing or a new app from a repository. */
 export async function deployRepository(
   cli: Cli,
   named: string | undefined,
@@ -32,7 +32,7 @@ export async function deployRepository(
     if (flags.port === undefined)
       throw new UsageError(
         `app "${name}" is new, and its port is not known`,
-        `say on which port it listens: berth deploy ${name} --git ${url} --port PORT`,
+        `name the port on which it listens: berth deploy ${name} --git ${url} --port PORT`,
       );
     const body = { name, ...fields, source: { git } };
     return finishDeploy(

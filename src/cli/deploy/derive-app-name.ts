@@ -3,7 +3,7 @@ import { UsageError } from "../cli-errors.ts";
 
 const LENGTH_MAX = 63;
 
-/** The name of a folder, or of a repository, as that of an app. Throws UsageError where nothing of it can stand. */
+/** Derives the name of an app from the name of a folder or repository. Throws UsageError if none remains. */
 export function toAppName(text: string): string {
   const name = text
     .toLowerCase()
@@ -12,13 +12,13 @@ export function toAppName(text: string): string {
     .replaceAll(/^-+|-+$/g, "");
   if (name === "")
     throw new UsageError(
-      `"${text}" gives no name for an app`,
-      "name it: berth deploy DIR --name NAME",
+      `no app name can be derived from "${text}"`,
+      "name the app: berth deploy DIR --name NAME",
     );
   return name;
 }
 
-/** `https://host/team/Shop.git` -> `shop`. */
+/** Derives a name from the URL of a repository: `https://host/team/Shop.git` gives `shop`. */
 export function appNameFromRepository(url: string): string {
   const path = url.replace(/[/]+$/, "").replace(/\.git$/i, "");
   return toAppName(basename(path.split(":").at(-1) ?? path));

@@ -1,11 +1,11 @@
 /**
- * The port that a Dockerfile says its image listens on: the first TCP port of the EXPOSE lines of its
- * last stage. Undefined where there is none, or where it is a variable. Pure.
+ * Returns the port on which an image listens: the first TCP port of the EXPOSE lines in the last stage of its
+ * Dockerfile. Undefined if there is none, or if it is a variable. Pure.
  */
 export function parseExposedPort(dockerfile: string): number | undefined {
   let port: number | undefined;
   for (const line of dockerfile.replaceAll(/\\[ \t]*\r?\n/g, " ").split(/\r?\n/)) {
-    // Each stage is another image.
+    // Each stage is a separate image.
     if (/^\s*FROM\s/i.test(line)) port = undefined;
     const exposed = /^\s*EXPOSE\s+(.+)$/i.exec(line)?.[1];
     if (exposed === undefined) continue;

@@ -3,15 +3,14 @@ import type { AppWriteResult } from "../../client/rest/app-calls.ts";
 import type { Client } from "../../client/rest/client.ts";
 import type { AppDetails } from "../../resources/wire/apps.ts";
 import type { Cli } from "../cli.ts";
+import { exitCodes } from "../cli-errors.ts";
+import { isDocumentFormat } from "../command-options.ts";
 import { printDocument } from "../output/print.ts";
 import type { DeployFlags } from "./deploy-flags.ts";
 import { followDeploy } from "./follow-deploy.ts";
 import { reportAppWrite } from "./report-app-write.ts";
 
-/** What shells say of a program that Ctrl-C has ended: 128 and the number of SIGINT. */
-const INTERRUPTED = 130;
-
-/** The app as it is now, and its newest build; both unknown where there is no such app yet. */
+/** The app before the deploy, and the number of its newest build; 0 without a build. */
 export interface DeployBaseline {
   readonly app: AppDetails | undefined;
   readonly lastBuild: number;
@@ -28,8 +27,8 @@ export async function readBaseline(client: Client, name: string): Promise<Deploy
 }
 
 /**
- * Follows a deploy to its end unless it is not to be waited for, and tells where the app is. A Ctrl-C
- * ends the following, and not the deploy.
+ * Follows a deploy to its end, unless --no-wait is given, and prints the address of the app. Ctrl-C stops the
+ * display, not the deploy.
  */
 export async function finishDeploy(
   cli: Cli,
@@ -40,8 +39,8 @@ export async function finishDeploy(
   flags: DeployFlags,
 ): Promise<void> {
   if (write.dryRun || flags.wait === false) {
-    const words = { done: "is deployed", already: "is as it should be already" };
-    return reportAppWrite(cli, client, name, write, words, { ...flags, wait: false });
+    const phrases = { done: "is being deployed", already: "is already up to date" };
+    return reportAppWrite(cli, client, name, write, phrases, { ...flags, wait: false });
   }
   const interruption = new AbortController();
   const removeInterruptListener = cli.io.onInterrupt(() => interruption.abort());
@@ -58,15 +57,14 @@ export async function finishDeploy(
   } catch (error) {
     if (!interruption.signal.aborted) throw error;
     cli.note(
-      `the deploy goes on: \`berth builds ${name} -f\` follows it, \`berth builds ${name} --cancel\` ends its build`,
+      `the deploy continues: \`berth builds ${name} -f\` follows it, \`berth builds ${name} --cancel\` cancels its build`,
     );
-    cli.exitCode = INTERRUPTED;
+    cli.exitCode = exitCodes.interrupted;
     return;
   } finally {
     removeInterruptListener();
   }
-  if (flags.output === "json" || flags.output === "yaml")
-    return printDocument(cli, ready, flags.output);
+  if (isDocumentFormat(flags.output)) return printDocument(cli, ready, flags.output);
   if (flags.output === "name") return cli.print(`app/${name}`);
   const address = ready.url === null || ready.status !== "running" ? "" : ` at ${ready.url}`;
   await cli.print(`app/${name} is ${cli.colours.green(ready.status)}${address}`);

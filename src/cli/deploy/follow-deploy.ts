@@ -6,23 +6,23 @@ import type { Cli } from "../cli.ts";
 import { formatDurationMs } from "../format-time.ts";
 import { waitForAppReady } from "./wait-for-app-ready.ts";
 
-/** What is still on its way of a log when the app's fate is known already. */
+/** The time for the last lines of the log to arrive after the app is ready or has failed. */
 const LAST_LINES_MS = 2000;
 
 export interface FollowDeployOptions {
   readonly name: string;
   readonly generation: number;
-  /** The newest build before the deploy; 0 where there was none. */
+  /** The newest build before the deploy; 0 if there was none. */
   readonly lastBuild: number;
   readonly timeoutMs: number;
   readonly isQuiet: boolean;
-  /** Of the person who follows it. */
+  /** Aborts when the user stops following. */
   readonly signal: AbortSignal;
 }
 
 /**
- * Shows the build of a deploy as it goes on, then the rollout, until the app is Ready. Throws as
- * `waitForReady` does, with the way to the build's log where the build has failed.
+ * Shows the log of the build, then the rollout, until the app is Ready. Throws as `waitForAppReady` does; if the
+ * build has failed, the hint names its log.
  */
 export async function followDeploy(
   cli: Cli,
@@ -38,7 +38,7 @@ export async function followDeploy(
       timeoutMs,
       generation,
       signal,
-      // The log tells more of a build than its state does.
+      // During a build its log replaces the changes of state.
       silentWhile: isQuiet ? "always" : "building",
       onFailure: () => findBuildHint(client, options),
     });
@@ -51,7 +51,7 @@ export async function followDeploy(
   }
 }
 
-/** Waits for a build that is newer than the last one, and shows its log to its end. */
+/** Waits for a build that is newer than the last one, and shows its log until it ends. */
 async function showBuilds(
   cli: Cli,
   client: Client,
@@ -70,13 +70,13 @@ async function showBuilds(
       next = requestNext(changes);
     }
   } catch (error) {
-    // The wait itself reports what matters; but a log that broke off is to be known as such.
+    // The wait for the app reports failures of the deploy; here only the rest of the log is missing.
     if (!signal.aborted)
-      cli.note(cli.errorColours.dim(`the log is cut off: ${getErrorMessage(error)}`));
+      cli.note(cli.errorColours.dim(`the rest of the log is missing: ${getErrorMessage(error)}`));
   }
 }
 
-/** Begun before what it is compared with is asked for; whoever leaves in between never gets to wait for it. */
+/** Requests the next change before the caller reads the builds, so that none is missed; it may never be awaited. */
 function requestNext<T>(changes: AsyncIterator<T>): Promise<IteratorResult<T>> {
   const next = changes.next();
   next.catch(() => {});
@@ -118,7 +118,7 @@ async function findBuildHint(
   const [build] = builds;
   if (build === undefined || build.id <= options.lastBuild || build.state === "succeeded")
     return undefined;
-  return `\`berth builds ${options.name} ${build.id} --log\` shows all of it; mend it and deploy again`;
+  return `\`berth builds ${options.name} ${build.id} --log\` shows the whole log; fix the source and deploy again`;
 }
 
 function untilAborted(signal: AbortSignal): Promise<void> {

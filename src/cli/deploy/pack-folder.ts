@@ -4,12 +4,12 @@ import { packSource } from "../../source-tree/pack-source.ts";
 import type { Cli } from "../cli.ts";
 import { ProgressLines } from "../output/progress-lines.ts";
 
-/** Far beyond what a server takes; it says what its own limits are. */
+/** Far above the limits of any server, which reports its own. */
 const LIMITS = { bytesMax: 16 * 1024 ** 3, filesMax: 1_000_000 } as const;
-/** A terminal needs no more than ten lines a second, and a test of many MiB no more than some. */
+/** The progress is redrawn after each further percent. */
 const STEP_FRACTION = 0.01;
 
-/** What of a folder is sent to be built. Throws as `listSource` does. */
+/** Lists the files of a folder that are sent to be built. Throws as `listSource` does. */
 export async function listFolder(
   dir: string,
   dockerfile: string | undefined,
@@ -19,8 +19,8 @@ export async function listFolder(
 }
 
 /**
- * The folder as a gzipped archive that is made as it is read, with a bar on a terminal. `shown` is
- * what the bar says. Throws as `packSource` does.
+ * Yields the folder as a gzipped archive, which is created while the caller reads it, and shows a progress bar
+ * with `label` on a terminal. Throws as `packSource` does.
  */
 export async function* packFolder(
   cli: Cli,

@@ -1,7 +1,7 @@
 import type { AppWriteResult } from "../../client/rest/app-calls.ts";
 import type { Client } from "../../client/rest/client.ts";
 import type { Cli } from "../cli.ts";
-import type { OutputFormat, WaitFlags } from "../command-options.ts";
+import { isDocumentFormat, type OutputFormat, type WaitFlags } from "../command-options.ts";
 import { formatChanges, formatPlan } from "../output/change-lines.ts";
 import { printDocument } from "../output/print.ts";
 import { waitForAppReady } from "./wait-for-app-ready.ts";
@@ -10,7 +10,7 @@ export interface AppWriteFlags extends WaitFlags {
   readonly output?: OutputFormat;
 }
 
-/** Says what a write of an app came to and, with --wait, what became of it. */
+/** Prints the result of writing an app and, with --wait, the outcome. */
 export async function reportAppWrite(
   cli: Cli,
   client: Client,
@@ -22,8 +22,7 @@ export async function reportAppWrite(
   const { colours } = cli;
   if (write.dryRun) {
     const { report } = write;
-    if (flags.output === "json" || flags.output === "yaml")
-      return printDocument(cli, report, flags.output);
+    if (isDocumentFormat(flags.output)) return printDocument(cli, report, flags.output);
     const lines = [`app/${name}: ${report.message}`];
     lines.push(...formatChanges(report.changes, colours).map((line) => `  ${line}`));
     if (report.plan !== null)
@@ -39,8 +38,7 @@ export async function reportAppWrite(
           generation: write.app.generation,
         })
       : write.app;
-  if (flags.output === "json" || flags.output === "yaml")
-    return printDocument(cli, app, flags.output);
+  if (isDocumentFormat(flags.output)) return printDocument(cli, app, flags.output);
   if (flags.output === "name") return cli.print(`app/${name}`);
   if (flags.wait === true)
     return cli.print(

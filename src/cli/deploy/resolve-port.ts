@@ -10,9 +10,9 @@ import { parseExposedPort } from "./exposed-port.ts";
 import type { DeployBaseline } from "./finish-deploy.ts";
 
 /**
- * The port that the app listens on: as given, as it was, as the Dockerfile says (for a source without one,
- * that which would be generated), or as a person says when asked. Throws UsageError where nobody knows,
- * and as `chooseDockerfile` does for a source that cannot be built.
+ * Resolves to the port on which the app listens: that of --port, of the existing app, of the Dockerfile (the
+ * generated one for a source without its own), or the user's answer. Throws UsageError if it stays unknown, and
+ * as `chooseDockerfile` does for a source that cannot be built.
  */
 export async function resolvePort(
   cli: Cli,
@@ -26,9 +26,7 @@ export async function resolvePort(
   if (chosen.type === "generated") {
     const port = portFromVariables(flags.env) ?? chosen.port;
     if (flags.quiet !== true)
-      cli.note(
-        cli.errorColours.dim(`${chosen.description}, on port ${port}; --port names another`),
-      );
+      cli.note(cli.errorColours.dim(`${chosen.description}, on port ${port}; --port sets another`));
     return port;
   }
   const exposed = parseExposedPort(chosen.text);
@@ -36,15 +34,15 @@ export async function resolvePort(
   if (canPrompt(cli)) {
     const answer = Number(await askLine(cli, "On which port does the app listen? "));
     if (Number.isInteger(answer) && answer >= 1 && answer <= 65_535) return answer;
-    throw new UsageError("that is no port: it is a number from 1 to 65535");
+    throw new UsageError("a port is a number from 1 to 65535");
   }
   throw new UsageError(
-    `it is not known on which port the app listens: ${chosen.path} has no EXPOSE line`,
+    `the port of the app is unknown: ${chosen.path} has no EXPOSE line`,
     "berth deploy DIR --port PORT",
   );
 }
 
-/** Generated Dockerfiles have the app listen on PORT. */
+/** Reads the variable PORT, on which an app with a generated Dockerfile listens. */
 function portFromVariables(variables: readonly string[] = []): number | undefined {
   const port = Number(parseVariables(variables)["PORT"]);
   return Number.isInteger(port) && port >= 1 && port <= 65_535 ? port : undefined;

@@ -10,9 +10,8 @@ import { readBaseline } from "./finish-deploy.ts";
 import { listFolder, packFolder } from "./pack-folder.ts";
 
 /**
- * The manifests as the server may have them: it does not read folders for those who write to its
- * API, so a folder that is to be built is uploaded, and its archive stands in its place. With `isDryRun` it
- * is only worked out what its archive would be called.
+ * Uploads the folders of `source.local` and returns the manifests with their archives instead, because the
+ * server reads no folders for clients of its API. With `isDryRun` it only computes the digests of the archives.
  */
 export async function uploadLocalSources(
   cli: Cli,
@@ -30,7 +29,7 @@ export async function uploadLocalSources(
     const base = file === "-" ? "." : dirname(file);
     const dir = resolve(cli.io.workingDirectory, base, local);
     const { name } = manifest.metadata;
-    // A file of the specs folder that is applied by hand: the server knows the folder already.
+    // The manifest comes from the specs folder, so the server already builds from this folder.
     const { app } = await readBaseline(client, name);
     if (app !== undefined && localSourcePath(app.spec) === dir) {
       prepared.push({ ...manifest, spec: { ...manifest.spec, source: { local: dir } } });

@@ -8,8 +8,8 @@ import { formatDurationMs } from "../format-time.ts";
 import { ProgressLines } from "../output/progress-lines.ts";
 
 /**
- * Waits until the app is as its generation wants it. On a terminal, every change of its message is
- * shown meanwhile, a pull with a bar. Throws BerthError with the reason when it failed, BerthError `timeout` when time was over.
+ * Waits until the app is Ready in this generation. On a terminal it shows each change of the app's message,
+ * and a bar for a pull. Throws BerthError `wrong_state` with the reason if the app failed, and `timeout`.
  */
 export async function waitForAppReady(
   cli: Cli,
@@ -19,9 +19,9 @@ export async function waitForAppReady(
     readonly timeoutMs: number;
     readonly generation?: number;
     readonly signal?: AbortSignal;
-    /** When nothing is said of the app meanwhile, because something else does; default: never. */
+    /** When to show no changes, because the caller shows something else; default: never. */
     readonly silentWhile?: "building" | "always";
-    /** Called where the app failed: what to try next, where that is another thing than usual. */
+    /** Called if the app failed; may resolve to a hint that replaces the usual one. */
     readonly onFailure?: () => Promise<string | undefined>;
   },
 ): Promise<AppDetails> {
@@ -46,7 +46,7 @@ export async function waitForAppReady(
   }
 }
 
-/** Throws BerthError `timeout` when the app is still there when the time is over. */
+/** Throws BerthError `timeout` if the app still exists after `timeoutMs`. */
 export async function waitForAppDeleted(
   client: Client,
   name: string,
@@ -55,7 +55,7 @@ export async function waitForAppDeleted(
   if (await client.apps.waitDeleted(name, { timeoutMs })) return;
   throw timeoutError(
     `app "${name}" is still being deleted after ${formatDurationMs(timeoutMs)}`,
-    `\`berth describe ${name}\` tells what holds it`,
+    `\`berth describe ${name}\` shows what blocks the deletion`,
   );
 }
 
@@ -80,13 +80,13 @@ async function showProgress(
       if (change.reset || change.type === "status") await showChange();
     }
   } catch {
-    // The wait itself reports what matters; this is only for the eye.
+    // The wait reports failures of the app; this is only a display.
   } finally {
     lines.end();
   }
 }
 
-/** The API's hint names a route; a person at a terminal needs the verb. */
+/** Replaces the API's hint, which names a route, by the verbs of the command line. */
 function appFailedError(name: string, error: ApiError, hint: string | undefined): BerthError {
   const message = error.message.replace(/\.? See GET \S+ and its logs\.?$/, "");
   return new BerthError("wrong_state", message, {

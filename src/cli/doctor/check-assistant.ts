@@ -3,6 +3,7 @@ import { getAssistantControlSocket } from "../../base/assistant-paths.ts";
 import { isMusl, MUSL_NOTICE } from "../../base/c-library.ts";
 import { getErrorMessage } from "../../base/errors.ts";
 import type { SystemInfo } from "../../resources/wire/system.ts";
+import { describeAssistant } from "../status/server-facts.ts";
 import {
   createFinding,
   type DoctorContext,
@@ -13,41 +14,33 @@ import { findPortHolder, tryToListen } from "./port-probe.ts";
 
 const CHECK = "assistant";
 const WITH_GLIBC =
-  "for models use a system with glibc, such as Debian or Ubuntu; --assistant off leaves the assistant out";
+  "to run models, use a system with glibc, such as Debian or Ubuntu; --assistant off disables the assistant";
 const ANSWER_MS_MAX = 2_000;
-/** `sun_path` of Linux holds 108 bytes with its end mark; macOS, the shortest, 104. */
+/** `sun_path` holds 108 bytes on Linux and 104 on macOS, with the terminating zero. */
 const SOCKET_PATH_BYTES_MAX = 103;
 
-/** What a server that runs says of its assistant. */
-export function createAssistantFinding({
-  state,
-  url,
-  pid,
-  message,
-}: SystemInfo["assistant"]): DoctorFinding {
-  const where = `${url} (process ${pid})`;
-  if (state === "up")
-    return message === null
-      ? createFinding(CHECK, "ok", where)
-      : createFinding(CHECK, "warn", `${where}; ${message}`, WITH_GLIBC);
-  if (state === "foreign")
-    return createFinding(CHECK, "ok", `${where}; somebody else started it, and Berth uses it`);
-  if (state === "off") return createFinding(CHECK, "ok", message ?? "off");
-  return createFinding(
-    CHECK,
-    "warn",
-    message ?? "it is being started",
-    "see the server's log; apps go on without it, models do not",
-  );
+/** Checks the assistant of a running server, from what the server reports. */
+export function createAssistantFinding(assistant: SystemInfo["assistant"]): DoctorFinding {
+  const { level, text } = describeAssistant(assistant);
+  const message = assistant.pid === null ? text : `${text} (process ${assistant.pid})`;
+  if (level !== "warn") return createFinding(CHECK, "ok", message);
+  return assistant.state === "up"
+    ? createFinding(CHECK, "warn", message, WITH_GLIBC)
+    : createFinding(
+        CHECK,
+        "warn",
+        message,
+        "read the server's log; apps run without the assistant, models do not",
+      );
 }
 
-/** What a server that runs says of the companion that it starts; what the bus says is looked at elsewhere. */
+/** Reports that a running server cannot start its companion; `checkCompanion` inspects one that runs. */
 export function createCompanionFindings({
   state,
   starts,
   message,
 }: SystemInfo["companion"]): DoctorFinding[] {
-  // In the moment of another try it is no better.
+  // During another attempt the companion still counts as failed.
   const isRetrying = state === "starting" && starts > 1;
   if (state !== "waiting" && !isRetrying) return [];
   return [
@@ -55,34 +48,30 @@ export function createCompanionFindings({
       "companion",
       "warn",
       `the server could not start it: ${message ?? "its log says why"}`,
-      "the server goes on without it; --companion off leaves it out",
+      "the server works without it; --companion off disables it",
     ),
   ];
 }
 
-/** Without a server: whether one could start its assistant. */
+/** Checks, while no server runs, if one could start its assistant. */
 export async function checkAssistantStart({ config }: DoctorContext): Promise<DoctorFinding[]> {
   const { assistant } = config;
   if (assistant && isMusl()) return [createFinding(CHECK, "warn", MUSL_NOTICE, WITH_GLIBC)];
-  if (!assistant) return [createFinding(CHECK, "ok", "off: no model is run")];
+  if (!assistant) return [createFinding(CHECK, "ok", "off: no model can run")];
   const socket = getAssistantControlSocket(assistant.dataDir);
   if (Buffer.byteLength(socket) > SOCKET_PATH_BYTES_MAX)
     return [
       createFinding(
         CHECK,
         "fail",
-        `the path of its control socket is too long for a socket: ${socket}`,
+        `the path of its control socket is longer than ${SOCKET_PATH_BYTES_MAX} bytes: ${socket}`,
         "choose a shorter one with --assistant-data-dir",
       ),
     ];
   try {
     await requestState(socket);
     return [
-      createFinding(
-        CHECK,
-        "ok",
-        `one runs already in ${assistant.dataDir}; \`berth up\` finds it there`,
-      ),
+      createFinding(CHECK, "ok", `one already runs on ${assistant.dataDir}; \`berth up\` uses it`),
     ];
   } catch (error) {
     const code = systemErrorCode(error);
@@ -100,8 +89,8 @@ export async function checkAssistantStart({ config }: DoctorContext): Promise<Do
         createFinding(
           CHECK,
           "warn",
-          `something listens at its control socket ${socket}, and does not answer: ${getErrorMessage(error)}`,
-          "see its log; if it hangs, end it: `berth up` starts another",
+          `a process listens on its control socket ${socket}, but does not answer: ${getErrorMessage(error)}`,
+          "read its log; if it hangs, kill it: `berth up` starts another",
         ),
       ];
   }
@@ -118,13 +107,13 @@ async function checkPort(port: number): Promise<DoctorFinding> {
     return createFinding(
       CHECK,
       "warn",
-      `127.0.0.1:${port} cannot be had${holder === undefined ? "" : `: it is taken by ${holder}`}; the assistant waits until it can`,
+      `127.0.0.1:${port} is not available${holder === undefined ? "" : `: it is taken by ${holder}`}; the assistant waits until it is`,
       "stop that program, choose another port with --assistant-port, or --assistant off",
     );
   }
 }
 
-/** Rejects with the system's error, or with what is odd about the answer. */
+/** Rejects with the error of the system, or with one that names the unexpected status. */
 function requestState(socketPath: string): Promise<void> {
   return new Promise((resolve, reject) => {
     const outgoing = request(

@@ -12,7 +12,7 @@ const CHECK = "companion";
 const ANSWER_MS_MAX = 2_000;
 const OVERLAY_NAME = "dev.assistant.Overlay1";
 
-/** A person's companion, where there is a session for one: installed, up, and well. */
+/** Checks the companion of this user, if there is a session bus: its installation, its version and its state. */
 export async function checkCompanion(io: CliIo): Promise<DoctorFinding[]> {
   const { environment } = io;
   const installed = readInstalledProgram(resolveInstallPaths(environment).unit);
@@ -22,13 +22,13 @@ export async function checkCompanion(io: CliIo): Promise<DoctorFinding[]> {
       createFinding(
         CHECK,
         "fail",
-        `it is installed to run ${missing}, which is gone`,
+        `its installed unit runs ${missing}, which does not exist`,
         "berth assistant install",
       ),
     ];
   const isInstalled = installed !== undefined;
   const address = sessionBusAddress(environment);
-  const unreachable = "there is no session bus here: a companion belongs to a person's session";
+  const unreachable = "there is no session bus here: a companion runs in the session of a user";
   if (address === undefined) return [createFinding(CHECK, "ok", unreachable)];
   using limit = createTimeLimit(new AbortController().signal, ANSWER_MS_MAX);
   let bus: SessionBus;
@@ -45,8 +45,8 @@ export async function checkCompanion(io: CliIo): Promise<DoctorFinding[]> {
       createFinding(
         CHECK,
         "warn",
-        "it has its names on the session bus, and does not answer",
-        "systemctl --user restart berth-companion.service, or end it and see its log",
+        "it owns its names on the session bus, but does not answer",
+        "systemctl --user restart berth-companion.service, or stop it and read its log",
       ),
     ];
   }
@@ -69,17 +69,17 @@ async function inspectCompanion(bus: SessionBus, isInstalled: boolean, signal: A
     return answer[0];
   };
   const driver = "org.freedesktop.DBus";
-  // Asked first, since a call would start it.
+  // This comes first, because a call to the companion would start it.
   if (
     (await call(driver, "/org/freedesktop/DBus", `${driver}.NameHasOwner`, OVERLAY_NAME)) !== true
   )
     return [
       isInstalled
-        ? createFinding(CHECK, "ok", "installed; whoever calls it on the session bus starts it")
+        ? createFinding(CHECK, "ok", "installed; the first call on the session bus starts it")
         : createFinding(
             CHECK,
             "ok",
-            "none runs; `berth assistant install` has one started at each login",
+            "none runs; `berth assistant install` starts one at each login",
           ),
     ];
   const status = await call(OVERLAY_NAME, "/dev/assistant/Overlay1", `${OVERLAY_NAME}.GetStatus`);
@@ -100,8 +100,8 @@ function createStatusFindings(status: BusValue | undefined): DoctorFinding[] {
       createFinding(
         CHECK,
         "fail",
-        "its ledger cannot be written, so it does nothing",
-        "make room on the disk of its data directory; it goes on by itself then",
+        "its ledger cannot be written, so it refuses all requests",
+        "free space on the disk of its data directory; it then continues by itself",
       ),
     ];
   const ownVersion = readPackageVersion();
@@ -110,24 +110,19 @@ function createStatusFindings(status: BusValue | undefined): DoctorFinding[] {
       createFinding(
         CHECK,
         "warn",
-        `version ${version} runs, and this is ${ownVersion}`,
+        `version ${version} runs, but version ${ownVersion} is installed`,
         "systemctl --user restart berth-companion.service",
       ),
     ];
   const index = String(statusValue("index_state"));
   if (index === "degraded")
     return [
-      createFinding(
-        CHECK,
-        "warn",
-        "something that it indexes is not kept up to date",
-        "see its log",
-      ),
+      createFinding(CHECK, "warn", "part of its search index is not up to date", "read its log"),
     ];
   return [createFinding(CHECK, "ok", `up, on 127.0.0.1:${String(statusValue("http_port"))}`)];
 }
 
-/** What keeps the keys of remote providers. */
+/** Checks if the companion can decrypt the keys of remote providers. */
 function createKeyFindings(state: BusValue | undefined): DoctorFinding[] {
   const document: unknown = JSON.parse(typeof state === "string" ? state : "null");
   const protectionState = getMember(document, "protection");
@@ -148,7 +143,7 @@ function getMember(value: unknown, name: string): unknown {
     : undefined;
 }
 
-/** What the unit of this user starts; undefined: there is none that Berth has written. */
+/** The program and arguments of this user's unit; undefined if Berth has not installed one. */
 function readInstalledProgram(unit: string): readonly string[] | undefined {
   try {
     return parseExecStart(readFileSync(unit, "utf8"));

@@ -10,9 +10,9 @@ import {
 
 const CHECK = "engine";
 const ANSWER_MS_MAX = 5000;
-/** Docker 20.10: the first with everything that Berth asks of an engine. */
+/** Docker 20.10: the first version with all the calls that Berth makes. */
 const API_VERSION_MIN = "1.41";
-/** A clock that is further off makes ages, back-off and certificates wrong. */
+/** A larger difference makes ages, back-off and certificates wrong. */
 const SKEW_MS_MAX = 5000;
 
 export async function checkEngine({ config, nowMs }: DoctorContext): Promise<DoctorFinding[]> {
@@ -47,7 +47,7 @@ function createClockFindings(engineMs: number, nowMs: number): DoctorFinding[] {
       createFinding(
         "clock",
         "fail",
-        `this machine is in the year ${year}`,
+        `the clock of this machine shows the year ${year}`,
         "set the clock: timedatectl set-ntp true",
       ),
     ];
@@ -57,7 +57,7 @@ function createClockFindings(engineMs: number, nowMs: number): DoctorFinding[] {
       createFinding(
         "clock",
         "warn",
-        `the engine's clock is ${Math.round(skewMs / 1000)} s off this machine's`,
+        `the engine's clock differs from this machine's by ${Math.round(skewMs / 1000)} s`,
         "synchronise both: timedatectl set-ntp true",
       ),
     ];
@@ -72,7 +72,7 @@ function unreachableFinding(host: string, error: unknown): DoctorFinding {
       CHECK,
       "fail",
       `no engine answers at ${host}: ${getErrorMessage(error)}`,
-      "check DOCKER_HOST or --docker-host, and the network between",
+      "check DOCKER_HOST or --docker-host, and the network to that host",
     );
   if (code === "ENOENT")
     return createFinding(
@@ -88,7 +88,7 @@ function unreachableFinding(host: string, error: unknown): DoctorFinding {
       "fail",
       `this user may not use ${path}${group === undefined ? "" : `, which belongs to the group ${group}`}`,
       group === undefined
-        ? "run Berth as a user who may"
+        ? "run Berth as a user who may use it"
         : `sudo usermod -aG ${group} "$USER", then log out and in again`,
     );
   }
@@ -96,7 +96,7 @@ function unreachableFinding(host: string, error: unknown): DoctorFinding {
     return createFinding(
       CHECK,
       "fail",
-      `${path} is there, but no engine listens on it`,
+      `${path} exists, but no engine listens on it`,
       "start it: sudo systemctl start docker",
     );
   if (code === "ENOTSOCK" || code === "EISDIR")
@@ -109,12 +109,12 @@ function unreachableFinding(host: string, error: unknown): DoctorFinding {
   return createFinding(
     CHECK,
     "fail",
-    `the engine at ${path} gives no answer: ${getErrorMessage(error)}`,
-    "see what it says: sudo journalctl -u docker -n 50",
+    `the engine at ${path} does not answer: ${getErrorMessage(error)}`,
+    "read its log: sudo journalctl -u docker -n 50",
   );
 }
 
-/** Plain HTTP: the command line knows nothing of the runtime that the server drives. */
+/** Uses plain HTTP, because the command line does not import the server's runtime. */
 function requestEngine(host: string, path: string): Promise<Record<string, unknown>> {
   return new Promise((resolve, reject) => {
     const target = host.startsWith("unix://")
@@ -131,17 +131,15 @@ function requestEngine(host: string, path: string): Promise<Record<string, unkno
         try {
           const value: unknown = JSON.parse(text);
           if (typeof value !== "object" || value === null || incoming.statusCode !== 200)
-            throw new Error(`it answered ${incoming.statusCode ?? "nothing"}`);
+            throw new Error(`it answered with status ${incoming.statusCode ?? "unknown"}`);
           resolve(Object.fromEntries(Object.entries(value)));
         } catch (error) {
-          reject(
-            error instanceof SyntaxError ? new Error("its answer is not that of an engine") : error,
-          );
+          reject(error instanceof SyntaxError ? new Error("its answer is not JSON") : error);
         }
       });
     });
     outgoing.on("timeout", () =>
-      outgoing.destroy(new Error(`nothing within ${ANSWER_MS_MAX / 1000} s`)),
+      outgoing.destroy(new Error(`no answer within ${ANSWER_MS_MAX / 1000} s`)),
     );
     outgoing.on("error", reject);
     outgoing.end();

@@ -4,8 +4,8 @@ import { createFinding, type DoctorFinding } from "./finding.ts";
 const UFW_SETTINGS = "/etc/ufw/ufw.conf";
 
 /**
- * A firewall that drops what comes from containers to this machine keeps apps from its models, and all
- * that they see is a connection that times out. Whether a rule lets them in, only root can find out.
+ * Reports an active firewall. One that drops packets from containers to this machine blocks apps from its
+ * models: their connections time out. Only root can read the rules.
  */
 export function checkFirewall(settings = UFW_SETTINGS): DoctorFinding[] {
   let text: string;
@@ -19,7 +19,7 @@ export function checkFirewall(settings = UFW_SETTINGS): DoctorFinding[] {
     createFinding(
       "firewall",
       "ok",
-      "ufw is on: apps that say models reach them only where a rule lets containers in, see docs/models-for-apps.md",
+      "ufw is on: apps that use models reach them only if a rule allows connections from containers, see docs/models-for-apps.md",
     ),
   ];
 }

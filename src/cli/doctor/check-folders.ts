@@ -18,7 +18,7 @@ import {
   systemErrorCode,
 } from "./finding.ts";
 
-/** Below this, SQLite and the engine soon fail to write; below the other, the next pull may. */
+/** Below the first limit SQLite and the engine soon fail to write; below the second, the next pull may fail. */
 const FREE_BYTES_FAIL = 100 * 1024 * 1024;
 const FREE_BYTES_WARN = 1024 * 1024 * 1024;
 const PROBLEMS_SHOWN_MAX = 5;
@@ -29,12 +29,12 @@ export function checkDataDir({ config }: DoctorContext): DoctorFinding[] {
   if (!existsSync(dataDir)) {
     const parent = nearestExisting(dataDir);
     return isWritable(parent)
-      ? [createFinding(name, "ok", `${dataDir} is made at the first start`), checkDisk(parent)]
+      ? [createFinding(name, "ok", `${dataDir} is created at the first start`), checkDisk(parent)]
       : [
           createFinding(
             name,
             "fail",
-            `${dataDir} is not there, and this user may not make it in ${parent}`,
+            `${dataDir} does not exist, and this user may not create it in ${parent}`,
             `sudo install -d -m 700 -o "$USER" ${dataDir}, or choose another with --data-dir`,
           ),
         ];
@@ -42,7 +42,7 @@ export function checkDataDir({ config }: DoctorContext): DoctorFinding[] {
   const status = statSync(dataDir);
   if (!status.isDirectory())
     return [
-      createFinding(name, "fail", `${dataDir} is no folder`, "choose another with --data-dir"),
+      createFinding(name, "fail", `${dataDir} is not a folder`, "choose another with --data-dir"),
     ];
   if (!isWritable(dataDir))
     return [
@@ -59,7 +59,7 @@ export function checkDataDir({ config }: DoctorContext): DoctorFinding[] {
     createFinding(
       name,
       isOpen ? "warn" : "ok",
-      `${dataDir}, mode ${mode.toString(8)}${isOpen ? ": others on this machine can look in" : ""}`,
+      `${dataDir}, mode ${mode.toString(8)}${isOpen ? ": other users of this machine can access it" : ""}`,
       isOpen ? `chmod 700 ${dataDir}` : undefined,
     ),
     checkDisk(dataDir),
@@ -70,8 +70,8 @@ function checkDisk(path: string): DoctorFinding {
   const disk = statfsSync(path);
   const freeBytes = disk.bavail * disk.bsize;
   const totalBytes = disk.blocks * disk.bsize;
-  const text = `${formatBytes(freeBytes)} free of ${formatBytes(totalBytes)} below ${path}`;
-  const fix = "free some: docker image prune, docker builder prune; or move the data directory";
+  const text = `${formatBytes(freeBytes)} free of ${formatBytes(totalBytes)} on the disk of ${path}`;
+  const fix = "free space: docker image prune, docker builder prune; or move the data directory";
   if (freeBytes < FREE_BYTES_FAIL) return createFinding("disk", "fail", text, fix);
   return freeBytes < FREE_BYTES_WARN
     ? createFinding("disk", "warn", text, fix)
@@ -94,8 +94,8 @@ export function checkSpecs({ config }: DoctorContext): DoctorFinding[] {
         ? createFinding(
             name,
             "warn",
-            `${specsDir} is not there`,
-            `mkdir -p ${specsDir}, or name another with --specs-dir`,
+            `${specsDir} does not exist`,
+            `mkdir -p ${specsDir}, or choose another with --specs-dir`,
           )
         : createFinding(
             name,
@@ -130,7 +130,7 @@ export function checkSpecs({ config }: DoctorContext): DoctorFinding[] {
       name,
       "fail",
       [`${summary}, with problems:`, ...shown].join("\n"),
-      `mend them, then: berth validate -q -f ${specsDir}`,
+      `fix them, then run: berth validate -q -f ${specsDir}`,
     ),
   ];
 }

@@ -4,6 +4,7 @@ import { getErrorMessage } from "../../base/errors.ts";
 import { getProgramSearchPath } from "../../config/config.ts";
 import type { SystemInfo } from "../../resources/wire/system.ts";
 import { isProcessRunning } from "../process-running.ts";
+import { describeIngress } from "../status/server-facts.ts";
 import {
   createFinding,
   type DoctorContext,
@@ -14,18 +15,17 @@ import { findPortHolder, tryToListen } from "./port-probe.ts";
 
 const CHECK = "ingress";
 
-/** What a server that runs says of its ingress. */
+/** Checks the ingress of a running server, from what the server reports. */
 export function createIngressFinding(
   ingress: SystemInfo["ingress"],
   { config }: DoctorContext,
 ): DoctorFinding {
-  const { mode, ready, message } = ingress;
-  if (ready) return createFinding(CHECK, "ok", message);
-  if (mode !== "off") return createFinding(CHECK, "fail", message);
-  return createFinding(CHECK, config.ingress === "off" ? "ok" : "warn", message);
+  const { level, text } = describeIngress(ingress);
+  const state = level === "off" ? (config.ingress === "off" ? "ok" : "warn") : level;
+  return createFinding(CHECK, state, text);
 }
 
-/** Without a server: whether it could have the ingress that it is set to. */
+/** Checks, while no server runs, if the configured ingress could start. */
 export async function checkIngressStart(context: DoctorContext): Promise<DoctorFinding[]> {
   const { config, environment } = context;
   if (config.ingress === "off")
@@ -37,7 +37,11 @@ export async function checkIngressStart(context: DoctorContext): Promise<DoctorF
   const running = findRunningCaddy(config.dataDir);
   if (running !== undefined)
     return [
-      createFinding(CHECK, "ok", `its Caddy (process ${running}) runs on, and serves the apps`),
+      createFinding(
+        CHECK,
+        "ok",
+        `the server's Caddy (process ${running}) still runs, and serves the apps`,
+      ),
     ];
   return [
     createCaddyFinding(context, findProgram("caddy", getProgramSearchPath(environment))),
@@ -45,16 +49,16 @@ export async function checkIngressStart(context: DoctorContext): Promise<DoctorF
   ];
 }
 
-/** Repositories over https need none; those over ssh do. */
+/** Repositories over ssh need git and ssh; those over https need neither. */
 export function checkGit({ environment }: DoctorContext): DoctorFinding {
   const searchPath = getProgramSearchPath(environment);
   const missing = ["git", "ssh"].filter((name) => findProgram(name, searchPath) === undefined);
   return missing.length === 0
-    ? createFinding("git", "ok", "git and ssh are there, for repositories over ssh")
+    ? createFinding("git", "ok", "git and ssh are installed, for repositories over ssh")
     : createFinding(
         "git",
         "warn",
-        `there is no ${missing.join(" and no ")}: repositories over https can be built, those over ssh cannot`,
+        `${missing.join(" and ")} ${missing.length === 1 ? "is" : "are"} not installed: repositories over https can be built, those over ssh cannot`,
         "sudo apt-get install git openssh-client",
       );
 }
@@ -62,19 +66,19 @@ export function checkGit({ environment }: DoctorContext): DoctorFinding {
 function createCaddyFinding({ config }: DoctorContext, program: string | undefined): DoctorFinding {
   const image = `in a container of ${config.ingressImage}`;
   if (config.ingress === "container") return createFinding(CHECK, "ok", `Caddy runs ${image}`);
-  if (program !== undefined) return createFinding(CHECK, "ok", `Caddy is there: ${program}`);
+  if (program !== undefined) return createFinding(CHECK, "ok", `Caddy is installed: ${program}`);
   return config.ingress === "process"
     ? createFinding(
         CHECK,
         "fail",
-        "there is no caddy on this machine",
+        "caddy is not installed on this machine",
         "sudo apt-get install caddy, or --ingress container",
       )
     : createFinding(
         CHECK,
         "warn",
-        `there is no caddy on this machine; it runs ${image} where that can be pulled`,
-        "sudo apt-get install caddy; without either, apps are published on loopback ports",
+        `caddy is not installed on this machine; it runs ${image} if that can be pulled`,
+        "sudo apt-get install caddy; without caddy and its image, apps are published on loopback ports",
       );
 }
 
@@ -91,19 +95,19 @@ async function checkIngressPort(flag: string, port: number): Promise<DoctorFindi
         check,
         "fail",
         `this user may not listen on ${port}`,
-        `another one: ${flag} ${other}; or run Berth as root`,
+        `choose another port: ${flag} ${other}; or run Berth as root`,
       );
     if (code !== "EADDRINUSE")
       return createFinding(check, "fail", `cannot listen on ${port}: ${getErrorMessage(error)}`);
     const holder = findPortHolder(port);
     const text = `${port} is taken${holder === undefined ? "" : ` by ${holder}`}`;
-    // Ports of containers are held by the engine, those of Berth's own Caddy too.
+    // The engine's docker-proxy listens on the ports of containers, Berth's own Caddy included.
     return holder?.startsWith("docker-proxy") === true
       ? createFinding(
           check,
           "warn",
           text,
-          "`docker ps` tells by which container; Berth's own is fine",
+          "`docker ps` shows the container; Berth's own Caddy is no problem",
         )
       : createFinding(
           check,
@@ -114,7 +118,7 @@ async function checkIngressPort(flag: string, port: number): Promise<DoctorFindi
   }
 }
 
-/** The process that an earlier server has left running for its apps. */
+/** The id of the Caddy process that an earlier server has left running for its apps. */
 function findRunningCaddy(dataDir: string): number | undefined {
   try {
     const pid = Number(readFileSync(join(dataDir, "ingress/caddy.pid"), "utf8"));

@@ -21,7 +21,7 @@ import { findPortHolder, tryToListen } from "./port-probe.ts";
 
 const ANSWER_MS_MAX = 5000;
 
-/** The server of this data directory where one runs; otherwise whether one could start. */
+/** Checks the server of this data directory if one runs, and otherwise if one could start. */
 export async function checkServer(context: DoctorContext): Promise<DoctorFinding[]> {
   const { dataDir } = context.config;
   const ready = readReadyFile(dataDir);
@@ -32,12 +32,12 @@ export async function checkServer(context: DoctorContext): Promise<DoctorFinding
         createFinding(
           "server",
           "warn",
-          `process ${holder} holds the data directory, but has not said that it is ready`,
-          `wait a moment; if it stays so: kill ${holder}`,
+          `process ${holder} has locked the data directory, but is not ready yet`,
+          `wait a moment; if it does not become ready: kill ${holder}`,
         ),
       ];
     return [
-      createFinding("server", "ok", "none runs here now; `berth up` starts one"),
+      createFinding("server", "ok", "no server runs here now; `berth up` starts one"),
       await checkPort(context),
       ...(await checkIngressStart(context)),
       ...(await checkAssistantStart(context)),
@@ -48,7 +48,7 @@ export async function checkServer(context: DoctorContext): Promise<DoctorFinding
       createFinding(
         "server",
         "warn",
-        `none runs here now; the last one was process ${ready.pid}. Apps go on, and nobody looks after them`,
+        `no server runs here now; the last one was process ${ready.pid}. Apps keep running, but nothing reconciles them`,
         "start it again: berth up",
       ),
       await checkPort(context),
@@ -67,7 +67,7 @@ export async function checkServer(context: DoctorContext): Promise<DoctorFinding
             "server",
             "warn",
             `${text}: ${health.status}, the engine is ${health.runtime}`,
-            "mend the engine (see above); the server finds it by itself",
+            "fix the engine (see above); the server reconnects by itself",
           ),
       createIngressFinding(info.ingress, context),
       createAssistantFinding(info.assistant),
@@ -78,8 +78,8 @@ export async function checkServer(context: DoctorContext): Promise<DoctorFinding
       createFinding(
         "server",
         "fail",
-        `process ${ready.pid} is there, but does not answer at ${ready.api}: ${getErrorMessage(error)}`,
-        `see its log; if it hangs: kill ${ready.pid}, then berth up`,
+        `process ${ready.pid} runs, but does not answer at ${ready.api}: ${getErrorMessage(error)}`,
+        `read its log; if it hangs: kill ${ready.pid}, then berth up`,
       ),
     ];
   }
@@ -88,7 +88,7 @@ export async function checkServer(context: DoctorContext): Promise<DoctorFinding
 async function checkPort({ config }: DoctorContext): Promise<DoctorFinding> {
   const { host, port } = config.listen;
   const address = `${host.includes(":") ? `[${host}]` : host}:${port}`;
-  if (port === 0) return createFinding("port", "ok", `a free one is picked on ${host}`);
+  if (port === 0) return createFinding("port", "ok", `the server chooses a free port on ${host}`);
   try {
     await tryToListen(host, port);
     return createFinding("port", "ok", `${address} is free`);
@@ -115,7 +115,7 @@ async function checkPort({ config }: DoctorContext): Promise<DoctorFinding> {
         "port",
         "fail",
         `this machine has no address ${host}`,
-        "choose one that it has: --listen 127.0.0.1:7776",
+        "choose an address of this machine: --listen 127.0.0.1:7776",
       );
     return createFinding("port", "fail", `cannot listen on ${address}: ${getErrorMessage(error)}`);
   }

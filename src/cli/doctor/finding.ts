@@ -1,7 +1,7 @@
 import type { Environment } from "../../base/process-environment.ts";
 import type { Config } from "../../config/config.ts";
 
-/** What one look of `berth doctor` found, and how to mend it. */
+/** The result of one check of `berth doctor`, and how to fix what is wrong. */
 export interface DoctorFinding {
   readonly check: string;
   readonly state: "ok" | "warn" | "fail";
@@ -24,7 +24,7 @@ export function createFinding(
   return { check, state, message, ...(fix === undefined ? {} : { fix }) };
 }
 
-/** The code of a failed system call, such as EACCES; "" for any other error. */
+/** Returns the code of a failed system call, such as EACCES; "" for any other error. */
 export function systemErrorCode(error: unknown): string {
   return error instanceof Error && "code" in error ? String(error.code) : "";
 }

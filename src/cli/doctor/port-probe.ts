@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync, readlinkSync } from "node:fs";
 import { createServer } from "node:net";
 
-/** Rejects with the error of the system where the port cannot be had; without a host, on all addresses. */
+/** Rejects with the error of the system if it cannot listen on the port; without a host, on all addresses. */
 export function tryToListen(host: string | undefined, port: number): Promise<void> {
   return new Promise((resolve, reject) => {
     const server = createServer();
@@ -12,7 +12,7 @@ export function tryToListen(host: string | undefined, port: number): Promise<voi
   });
 }
 
-/** "nginx (process 123)", as far as /proc tells this user; Linux only. */
+/** Finds the process that listens on a port, as "nginx (process 123)". Linux only, and only if this user may read it. */
 export function findPortHolder(port: number): string | undefined {
   try {
     const wanted = port.toString(16).toUpperCase().padStart(4, "0");
@@ -25,7 +25,7 @@ export function findPortHolder(port: number): string | undefined {
       if (openFiles(pid).some((link) => inodes.includes(link)))
         return `${readFileSync(`/proc/${pid}/comm`, "utf8").trim()} (process ${pid})`;
   } catch {
-    // No /proc, or one that is closed: the port is taken all the same.
+    // Without a readable /proc the holder stays unknown.
   }
   return undefined;
 }

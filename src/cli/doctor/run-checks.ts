@@ -12,7 +12,7 @@ import { checkGit } from "./check-ingress.ts";
 import { checkServer } from "./check-server.ts";
 import { createFinding, type DoctorFinding } from "./finding.ts";
 
-/** All checks, in the order in which one depends on the other. */
+/** Runs all checks, each after those that it depends on. */
 export async function runChecks(
   io: CliIo,
   flags: NonNullable<ConfigInput["flags"]>,
@@ -33,13 +33,13 @@ export async function runChecks(
             "configuration",
             "warn",
             config.warnings.join("\n"),
-            "correct or unset them",
+            "correct or remove these settings",
           ),
     );
   } catch (error) {
     if (!(error instanceof ConfigError)) throw error;
     const state = createFinding("configuration", "fail", getErrorMessage(error), error.hint);
-    // What depends on the settings cannot be judged without them.
+    // The other checks need the settings.
     return [...findings, state];
   }
   const context = {
@@ -59,7 +59,7 @@ export async function runChecks(
   ];
 }
 
-/** A server that runs here was started with flags of its own: they count where none were given now. */
+/** Uses the engine and the specs folder of the running server, unless flags or settings name others. */
 function applyRunningServer(config: Config): Config {
   const ready = readReadyFile(config.dataDir);
   if (ready === undefined || !isProcessRunning(ready.pid)) return config;

@@ -8,7 +8,7 @@ import type { ModelDetails } from "../../resources/wire/models.ts";
 import { UsageError } from "../cli-errors.ts";
 import { exportManifest } from "../output/export-manifest.ts";
 
-/** What flags say of a model, beside where it comes from. */
+/** The fields of a model that flags can set, besides its source. */
 export type ModelFields = Partial<
   Pick<
     ModelSpec,
@@ -16,14 +16,14 @@ export type ModelFields = Partial<
   >
 >;
 
-/** What a person wrote for a model. */
+/** The argument that names a model. */
 export type ModelArgument =
-  /** The name of a Model, of a catalog entry, or a repository, maybe with `:QUANTIZATION`. */
+  /** The name of a Model, of a catalog entry, or of a repository, optionally with `:QUANTIZATION`. */
   | { readonly type: "id"; readonly id: string }
-  /** A URL, or the path of a file, which only a Model's source can name. */
+  /** A URL or the path of a file, which becomes the source of a Model. */
   | { readonly type: "source"; readonly source: string };
 
-/** Pure. A page of a hub, `https://HOST/org/name`, is left to the server, which knows its hub. */
+/** Parses the argument. A page of a hub, `https://HOST/org/name`, stays an id, for the server to resolve. Pure. */
 export function parseModelArgument(word: string, workingDirectory: string): ModelArgument {
   const isUrl = /^[a-z][a-z0-9+.-]*:\/\//i.test(word);
   const isPage = /^https:\/\/[^/]+\/[^/]+\/[^/?#]+$/i.test(word) && !/\.gguf$/i.test(word);
@@ -33,7 +33,7 @@ export function parseModelArgument(word: string, workingDirectory: string): Mode
   return { type: "id", id: word };
 }
 
-/** `org/name:Q8_0`, taken apart where it has a colon. */
+/** Splits `org/name:Q8_0` into repository and quantization. */
 export function splitModelId(id: string): { repository: string; quantization: string | undefined } {
   const [, repository = id, quantization] = /^(.+\/[^:]+):([\w.-]+)$/.exec(id) ?? [];
   return { repository, quantization };
@@ -44,14 +44,13 @@ type ModelManifest = Pick<Manifest<"Model">, "metadata" | "spec">;
 /** A Model that has been declared. */
 export interface DeclaredModel {
   readonly name: string;
-  /** False where it was there already, just so. */
+  /** False if an equal Model existed already. */
   readonly hasChanged: boolean;
 }
 
 /**
- * Makes the Model that the word and the fields describe, or gives the one that is there these fields; what
- * they do not name stays as it is. Throws ApiError as `apply` does, UsageError where an existing Model would
- * become another one.
+ * Creates the Model that the argument and the fields describe, or sets these fields of the existing one. Throws
+ * ApiError as `apply` does, and UsageError if the source, file or quantization of an existing Model would change.
  */
 export async function declareModel(
   client: Client,
@@ -81,7 +80,7 @@ export async function declareModel(
   return { name, hasChanged: results[0]?.action !== "unchanged" };
 }
 
-/** What the Model is called, and what it is made of where it is not there yet. */
+/** Resolves to the name of the Model, and to the spec of one that does not exist yet. */
 async function resolveModel(
   client: Client,
   word: ModelArgument,
@@ -106,13 +105,13 @@ async function resolveModel(
   };
 }
 
-/** The server chooses; nothing is written. Throws ApiError 404 for what can be no repository. */
+/** Asks the server, with a dry run, for an unused name. Throws ApiError 404 for an impossible repository. */
 async function chooseFreeName(client: Client, id: string): Promise<string> {
   const preview = await client.models.download(id, { dryRun: true });
   return preview.dryRun ? preview.report.name : preview.model.name;
 }
 
-/** A Model, an entry of the catalog or a file of the assistant; undefined where there is none, or more than one. */
+/** Fetches a Model, a catalog entry or a file of the assistant; undefined if none or several match. */
 async function fetchModel(client: Client, id: string): Promise<ModelDetails | undefined> {
   try {
     return await client.models.get(id);
@@ -136,7 +135,7 @@ async function fetchManifest(client: Client, name: string): Promise<ModelManifes
   }
 }
 
-/** A model that is in use does not silently become another one. */
+/** Throws UsageError if these fields would replace a model that may be in use by another one. */
 function assertSameModel(
   { metadata, spec }: ModelManifest,
   wanted: Pick<ModelSpec, "source" | "file" | "quantization">,
@@ -145,13 +144,13 @@ function assertSameModel(
     const has = spec[field];
     if (wanted[field] === undefined || wanted[field] === has) continue;
     throw new UsageError(
-      `there is a model "${metadata.name}" already, with ${has === undefined ? `no ${field}` : `the ${field} ${has}`}`,
-      `give this one a name of its own: --name NAME; or change that one: \`berth edit model ${metadata.name}\``,
+      `model "${metadata.name}" already exists, with ${has === undefined ? `no ${field}` : `the ${field} ${has}`}`,
+      `choose another name: --name NAME; or change the existing model: \`berth edit model ${metadata.name}\``,
     );
   }
 }
 
-/** Of a file: its name, as far as it can be one. */
+/** Derives the name of a Model from the name of its file. Throws UsageError if none remains. */
 function nameFromSource(source: string): string {
   const path = URL.parse(source)?.pathname ?? source;
   const name = basename(path)
@@ -161,5 +160,5 @@ function nameFromSource(source: string): string {
     .slice(0, NAME_LENGTH_MAX)
     .replaceAll(/^-|-$/g, "");
   if (name !== "") return name;
-  throw new UsageError(`no name can be made of "${source}"`, "give it one: --name NAME");
+  throw new UsageError(`no name can be derived from "${source}"`, "choose a name: --name NAME");
 }

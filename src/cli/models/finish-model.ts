@@ -2,12 +2,10 @@ import { isAbortError } from "../../base/errors.ts";
 import type { Client } from "../../client/rest/client.ts";
 import type { ModelDetails } from "../../resources/wire/models.ts";
 import type { Cli } from "../cli.ts";
-import type { OutputFormat } from "../command-options.ts";
+import { exitCodes } from "../cli-errors.ts";
+import { isDocumentFormat, type OutputFormat } from "../command-options.ts";
 import { printDocument } from "../output/print.ts";
 import { type FollowOptions, followModel } from "./follow-model.ts";
-
-/** What shells say of a program that Ctrl-C has ended: 128 and the number of SIGINT. */
-const INTERRUPTED = 130;
 
 export interface FinishFlags {
   readonly wait?: boolean;
@@ -16,14 +14,9 @@ export interface FinishFlags {
   readonly output?: OutputFormat;
 }
 
-/** The short form of the result with -o; undefined where it is to be told in words. */
-export function isDocumentFormat(format: OutputFormat | undefined): format is "json" | "yaml" {
-  return format === "json" || format === "yaml";
-}
-
 /**
- * Follows a model to where it is to be, and returns it; a Ctrl-C ends the following and nothing else, and
- * returns undefined.
+ * Follows a model until it is on disk or in memory, and resolves to it. Ctrl-C only stops the display; it then
+ * resolves to undefined.
  */
 export async function waitForModelState(
   cli: Cli,
@@ -44,16 +37,16 @@ export async function waitForModelState(
   } catch (error) {
     if (!interruption.signal.aborted || !isAbortError(error)) throw error;
     cli.note(
-      `the server goes on with it: \`berth models ls\` shows how far it is, \`berth models rm ${name}\` ends it`,
+      `the server continues: \`berth models ls\` shows the progress, \`berth models rm ${name}\` cancels it`,
     );
-    cli.exitCode = INTERRUPTED;
+    cli.exitCode = exitCodes.interrupted;
     return undefined;
   } finally {
     removeInterruptListener();
   }
 }
 
-/** The result in the form that -o asks for; true where that is all there is to say. */
+/** Prints the model in the format of -o; resolves to false, without output, for the default format. */
 export async function printFormatted(
   cli: Cli,
   model: ModelDetails,

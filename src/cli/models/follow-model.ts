@@ -8,24 +8,24 @@ import { timeoutError } from "../cli-errors.ts";
 import { formatDurationMs } from "../format-time.ts";
 import { TransferProgress } from "../output/transfer-progress.ts";
 
-/** Between two streams of a server that ends them. */
+/** The pause before a new stream replaces one that the server has ended. */
 const RECONNECT_MS = 250;
 
 export interface FollowOptions {
-  /** disk: whole and verified there. memory: it answers. */
+  /** disk: downloaded and verified. memory: serving requests. */
   readonly until: "disk" | "memory";
-  /** Infinity: as long as it takes. */
+  /** Infinity: no limit. */
   readonly timeoutMs: number;
-  /** Nothing is shown meanwhile. */
+  /** Show no progress. */
   readonly isQuiet: boolean;
-  /** Of the person who follows it. */
+  /** Aborts when the user stops following. */
   readonly signal: AbortSignal;
 }
 
 /**
- * Shows how a model comes onto the disk, or into memory, until it is there. Throws BerthError `wrong_state`
- * with the reason when it has failed, or waits for memory that others have; `timeout` when time was over; the
- * signal's abort.
+ * Shows the progress of a model until it is on disk or in memory. Throws BerthError `wrong_state` with the reason
+ * if it has failed, `insufficient_memory` if it waits for memory that others use, `timeout`, and the signal's
+ * abort.
  */
 export async function followModel(
   cli: Cli,
@@ -46,7 +46,7 @@ export async function followModel(
         return model;
       }
       if (isSettled) throw modelFailedError(model);
-      // The server ended first, and may be back already.
+      // The server has ended the stream, perhaps for a restart.
       await setTimeout(RECONNECT_MS, undefined, { signal });
     }
   } catch (error) {
@@ -54,7 +54,7 @@ export async function followModel(
     const model = await client.models.get(name);
     throw timeoutError(
       `model "${name}" is not ${options.until === "disk" ? "on disk" : "running"} after ${formatDurationMs(options.timeoutMs)}: ${model.status}${model.message === "" ? "" : `, ${model.message}`}`,
-      `it goes on: \`berth models ls\` shows it; or wait longer: --timeout 1h`,
+      `the server continues: \`berth models ls\` shows the progress; or wait longer: --timeout 1h`,
     );
   } finally {
     clearTimeout(timer);
@@ -62,14 +62,14 @@ export async function followModel(
   }
 }
 
-/** setTimeout ends at 24 days, and calls back at once for more. */
+/** A longer delay makes setTimeout call back at once. */
 const TIMER_MS_MAX = 2 ** 31 - 1;
 
 function startTimer(timeoutMs: number, end: () => void): NodeJS.Timeout | undefined {
   return timeoutMs > TIMER_MS_MAX ? undefined : globalThis.setTimeout(end, timeoutMs);
 }
 
-/** True where the server has said that nothing more happens to the model by itself. */
+/** Shows the stream of progress; resolves to true if the server reported that the model's state is final. */
 async function showProgress(
   client: Client,
   name: string,
@@ -85,7 +85,7 @@ async function showProgress(
 }
 
 function hasReached(model: ModelDetails, until: FollowOptions["until"]): boolean {
-  // A status of an older generation says nothing of this one.
+  // The status belongs to an older generation.
   if ((model.observed_generation ?? 0) < (model.generation ?? 0)) return false;
   if (model.status === "running") return true;
   return until === "disk" && (model.status === "ready" || model.status === "starting");
@@ -95,14 +95,14 @@ function modelFailedError({ name, status, message, error }: ModelDetails): Berth
   const reason = error ?? message;
   if (status === "failed")
     return new BerthError("wrong_state", `model "${name}" has failed: ${reason}`, {
-      hint: `\`berth models show ${name}\` tells more; the same command again tries again`,
+      hint: `\`berth models show ${name}\` shows details; run the same command to try again`,
     });
   if (status === "ready")
     return new BerthError("insufficient_memory", `model "${name}" does not run: ${reason}`, {
-      hint: `it starts by itself when that changes: \`berth models ls\` shows who has memory, \`berth status\` how the assistant is`,
+      hint: `it starts by itself when memory is free: \`berth models ls\` shows the use of memory, \`berth status\` the state of the assistant`,
     });
   return new BerthError("wrong_state", `model "${name}" is ${status}: ${reason}`, {
-    hint: `\`berth models show ${name}\` tells more`,
+    hint: `\`berth models show ${name}\` shows details`,
   });
 }
 
@@ -114,7 +114,7 @@ function explainConflict(name: string, error: unknown): unknown {
   });
 }
 
-/** What a person sees of it meanwhile, on standard error. */
+/** Displays the progress of a model on standard error. */
 class ModelProgressDisplay {
   readonly #progress: TransferProgress | undefined;
   #shownError = "";
@@ -135,7 +135,7 @@ class ModelProgressDisplay {
 
   show(view: ModelProgressView): void {
     const activity = activityText(view);
-    // What went wrong and is tried again stays to be read.
+    // An error before a retry stays visible, on a line of its own.
     if (view.error !== null && view.error !== this.#shownError && view.status !== "failed")
       this.#progress?.printLine(`${view.name}: ${view.error}`);
     this.#shownError = view.error ?? "";
@@ -144,7 +144,7 @@ class ModelProgressDisplay {
     const total = isCounted ? view.size_bytes : null;
     this.#hasShownBytes ||= isCounted;
     this.#progress?.show({
-      // The bar begins anew then, and has to say why.
+      // The bar starts again at 0 for the verification, so the label names it.
       label: view.step === "verifying" ? `${view.name} checking` : view.name,
       activity,
       doneBytes: doneBytes(view, isCounted),
@@ -153,7 +153,7 @@ class ModelProgressDisplay {
     });
   }
 
-  /** The last that was told is of a moment ago. */
+  /** Completes the display, because the last progress event was sent before the end. */
   showArrival({ name, size_bytes: size }: ModelDetails, until: FollowOptions["until"]): void {
     if (until === "memory") this.#progress?.end(true);
     else if (this.#hasShownBytes && size !== null)
@@ -174,17 +174,17 @@ class ModelProgressDisplay {
 function doneBytes(view: ModelProgressView, isCounted: boolean): number {
   if (!isCounted) return 0;
   if (view.step === "downloading" || view.size_bytes === null) return view.downloaded_bytes;
-  // While it is verified, all is on disk, and the progress is that of the reading.
+  // During verification the whole file is on disk, and the progress counts the bytes read.
   return Math.round(view.progress * view.size_bytes);
 }
 
-/** What is under way, in a word or two; undefined where nothing is. */
+/** Describes the current activity; undefined if there is none. */
 function activityText({ step, status }: ModelProgressView): string | undefined {
   if (step === "resolving") return "asking the source ...";
   if (step === "waiting") return "waiting for another download ...";
   if (step === "verifying") return "checking ...";
   if (step === "downloading") return "downloading ...";
   if (status === "starting") return "loading ...";
-  if (status === "stopping") return "making room ...";
+  if (status === "stopping") return "unloading ...";
   return undefined;
 }

@@ -1,7 +1,7 @@
 import type { Client } from "../../client/rest/client.ts";
 import type { ModelView } from "../../resources/wire/models.ts";
 
-/** Every model, page after page. */
+/** Fetches all pages of the list of models. */
 export async function listAllModels(client: Client): Promise<readonly ModelView[]> {
   const models: ModelView[] = [];
   for (;;) {

@@ -2,7 +2,7 @@ import type { ModelDryRunReport } from "../../resources/wire/models.ts";
 import type { Cli } from "../cli.ts";
 import { formatPlan } from "../output/change-lines.ts";
 
-/** What a write would do, and what would follow from it. */
+/** Prints the effect of a dry run, and the operations that would follow. */
 export async function printModelDryRun(cli: Cli, report: ModelDryRunReport): Promise<void> {
   const { name, message, plan } = report;
   const lines = [`model/${name}: ${message}`];

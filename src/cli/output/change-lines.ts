@@ -5,7 +5,7 @@ import type { FieldChangeView } from "../../resources/wire/wire-schema.ts";
 import type { Colors } from "../colours.ts";
 import { formatShortValue } from "./format-sections.ts";
 
-/** One line a field: + added, - removed, ~ changed. */
+/** Formats one line per field: + added, - removed, ~ changed. */
 export function formatChanges(changes: readonly FieldChangeView[], colours: Colors): string[] {
   return changes.map(({ path, before, after }) => {
     const field = path
@@ -19,12 +19,12 @@ export function formatChanges(changes: readonly FieldChangeView[], colours: Colo
   });
 }
 
-/** True where the plan holds something to do, or is held up. */
+/** Returns true if the plan has operations, or is blocked. */
 function hasWork(plan: PlanView | ModelPlanView): boolean {
   return plan.operations.length > 0 || plan.blocked_by !== null;
 }
 
-/** What the reconciler would do about an applied manifest, below a heading; nothing where that is nothing. */
+/** Formats the plan for an applied manifest below a heading; empty if there is nothing to do. */
 export function formatPlanSection(
   { plan, model_plan: modelPlan, plan_message: message }: ApplyResultView,
   colours: Colors,
@@ -35,7 +35,7 @@ export function formatPlanSection(
   return ["  plan:", ...formatPlan(known, colours).map((line) => `    ${line}`)];
 }
 
-/** What the reconciler would do, one line an operation; says so where that is nothing. */
+/** Formats a plan of the reconciler, one line per operation, or "nothing to do". */
 export function formatPlan(plan: PlanView | ModelPlanView, colours: Colors): string[] {
   const blocked = plan.blocked_by === null ? [] : [colours.yellow(`waits: ${plan.blocked_by}`)];
   if (plan.operations.length === 0)

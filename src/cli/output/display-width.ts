@@ -1,13 +1,13 @@
-/** Wide in a terminal: East Asian wide and fullwidth forms, and characters shown as pictures. */
+/** Graphemes of two columns in a terminal: East Asian wide and fullwidth forms, and emoji. */
 const wideGrapheme =
   /^(?:\p{Emoji_Presentation}|\p{Extended_Pictographic}\uFE0F|[\u1100-\u115F\u2E80-\u303E\u3041-\u33FF\u3400-\u4DBF\u4E00-\u9FFF\uA000-\uA4CF\uAC00-\uD7A3\uF900-\uFAFF\uFE30-\uFE6F\uFF00-\uFF60\uFFE0-\uFFE6]|[\u{20000}-\u{3FFFD}])/u;
 const zeroWidthGrapheme = /^[\p{Mn}\p{Me}\p{Cf}]+$/u;
 const segmenter = new Intl.Segmenter(undefined, { granularity: "grapheme" });
-// oxlint-disable-next-line no-control-regex -- it is control sequences that have to be found
+// oxlint-disable-next-line no-control-regex -- the pattern matches control sequences
 const colour = /\u001B\[[0-9;]*m/g;
 const ascii = /^[\u0020-\u007E]*$/;
 
-/** How many columns a terminal gives to the text; colour codes count for nothing. */
+/** Returns the number of columns of the text in a terminal; colour codes do not count. */
 export function displayWidth(text: string): number {
   const plain = text.replace(colour, "");
   if (ascii.test(plain)) return plain.length;
@@ -16,7 +16,7 @@ export function displayWidth(text: string): number {
   return width;
 }
 
-/** Cuts text without colours to at most `width` columns, the last one an ellipsis. */
+/** Truncates text without colour codes to at most `width` columns, with an ellipsis in the last one. */
 export function truncateToWidth(text: string, width: number): string {
   if (displayWidth(text) <= width) return text;
   let kept = "";
@@ -31,8 +31,8 @@ export function truncateToWidth(text: string, width: number): string {
 }
 
 /**
- * Text from elsewhere, fit for one cell: line breaks become spaces, and control characters, which
- * could move the cursor or recolour the terminal, are shown as ?.
+ * Makes text of unknown origin safe for a table cell: line breaks become spaces, and control characters, which
+ * could move the cursor or recolour the terminal, become ?.
  */
 export function toSingleLine(text: string): string {
   return (

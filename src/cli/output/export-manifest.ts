@@ -1,7 +1,7 @@
 import type { Kind, Manifest } from "../../resources/kinds.ts";
 import type { ResourceView } from "../../resources/wire/resources.ts";
 
-/** As a file has it. */
+/** A manifest with the fields of a spec file. */
 export interface ExportedManifest {
   readonly apiVersion: string;
   readonly kind: Kind;
@@ -9,11 +9,11 @@ export interface ExportedManifest {
   readonly spec: ResourceView["spec"];
 }
 
-/** The manifest that would make this resource: without status and without what the server adds. */
+/** Returns the manifest that would create this resource, without its status and the fields that the server adds. */
 export function exportManifest(resource: ResourceView): ExportedManifest {
   const { name, labels, annotations } = resource.metadata;
   const own = Object.fromEntries(
-    // Berth's own annotations are wishes of a moment, such as a restart.
+    // Berth's own annotations are one-time requests, such as a restart.
     Object.entries(annotations).filter(([key]) => !key.startsWith("berth.dev/")),
   );
   return {

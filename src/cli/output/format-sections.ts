@@ -1,14 +1,19 @@
 import type { Colors } from "../colours.ts";
 import { displayWidth, toSingleLine } from "./display-width.ts";
 
-/** How a description looks: colours, the time that ages are counted from, and the terminal's width. */
+/** The options of a description: its colours, the present for ages, and the terminal's width. */
 export interface ViewOptions {
   readonly colours: Colors;
   readonly nowMs: number;
   readonly width: number | undefined;
 }
 
-/** "Name:   hello" lines, values in one column; a list of values goes one below the other. */
+/** Returns the width of a table within an indented section. */
+export function getInnerWidth({ width }: ViewOptions): number | undefined {
+  return width === undefined ? undefined : width - 2;
+}
+
+/** Formats lines such as "Name:   hello", with all values in one column; a list has one line per value. */
 export function formatFields(
   entries: readonly (readonly [string, string | readonly string[] | undefined])[],
 ): string {
@@ -27,7 +32,7 @@ export function formatFields(
     .join("\n");
 }
 
-/** A heading with what stands below it, indented; undefined where there is nothing to say. */
+/** Formats a heading with its indented body. */
 export function formatSection(heading: string, body: string, options: ViewOptions): string {
   const indented = body
     .trimEnd()
@@ -37,7 +42,7 @@ export function formatSection(heading: string, body: string, options: ViewOption
   return `${options.colours.bold(heading)}\n${indented}`;
 }
 
-/** A value as it stands in a description: short, on one line. */
+/** Formats a value on one line. */
 export function formatShortValue(value: unknown): string {
   if (value === undefined) return "(none)";
   const text = typeof value === "string" ? value : JSON.stringify(value);

@@ -1,28 +1,28 @@
 import type { Cli } from "../cli.ts";
-import type { OutputFormat } from "../command-options.ts";
+import { isDocumentFormat, type OutputFormat } from "../command-options.ts";
 import { type Column, formatTable } from "./table.ts";
 
 export interface ListingInput<T> {
   readonly rows: readonly T[];
   readonly columns: readonly Column<T>[];
-  /** Shown with -o wide, behind the others. */
+  /** Additional columns of -o wide, after the others. */
   readonly wideColumns?: readonly Column<T>[];
-  /** `app/hello`, for -o name. */
+  /** The reference for -o name, such as `app/hello`. */
   readonly name: (row: T) => string;
-  /** What -o json and -o yaml print. */
+  /** The output of -o json and -o yaml. */
   readonly document: unknown;
-  /** Said instead of an empty table, on standard error. */
+  /** The message on standard error instead of an empty table. */
   readonly empty: string;
 }
 
-/** A listing that knows its columns, whatever its rows are. */
+/** A listing with its columns, independent of the type of its rows. */
 export interface Listing {
   readonly names: readonly string[];
-  /** What counts as a change of a row, one for each name. */
+  /** The values whose change --watch reports, one string for each name. */
   readonly fingerprints: readonly string[];
   readonly document: unknown;
   readonly empty: string;
-  /** The lines of the table below its header, one for each name, in the same order. */
+  /** Formats the table: a header, then one line for each name, in the same order. */
   table(format: OutputFormat | undefined, width: number | undefined, widthsMin?: number[]): string;
 }
 
@@ -46,13 +46,13 @@ export function createListing<T>(input: ListingInput<T>): Listing {
   };
 }
 
-/** A listing in the form that -o asks for. */
+/** Prints a listing in the format of -o. */
 export async function printListing(
   cli: Cli,
   list: Listing,
   format: OutputFormat | undefined,
 ): Promise<void> {
-  if (format === "json" || format === "yaml") return printDocument(cli, list.document, format);
+  if (isDocumentFormat(format)) return printDocument(cli, list.document, format);
   if (format === "name") {
     if (list.names.length > 0) await cli.print(list.names.join("\n"));
     return;

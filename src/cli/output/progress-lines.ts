@@ -3,8 +3,8 @@ import { parseFormattedBytes } from "../../base/units.ts";
 const BAR_WIDTH = 24;
 
 /**
- * How far a message says that something is, from 0 to 1, where it ends as the server's messages of
- * pulls do: `pulling nginx:1.29 (34 MiB of 120 MiB)`. Undefined where it says nothing of the kind.
+ * Parses the progress at the end of a message such as `pulling nginx:1.29 (34 MiB of 120 MiB)`. Returns a
+ * fraction from 0 to 1; undefined if the message contains none.
  */
 export function parseProgress(message: string): number | undefined {
   const match = /\(([^()]+) of ([^()]+)\)$/.exec(message);
@@ -22,8 +22,8 @@ export function formatProgressBar(fraction: number): string {
 }
 
 /**
- * Lines of a terminal: a line with progress is painted over by the next one, any other stays. The
- * caller ends it, so that what comes afterwards begins a line of its own.
+ * Prints lines on a terminal. The next line overwrites one with progress; any other line stays. The caller calls
+ * `end`, so that later output begins on a new line.
  */
 export class ProgressLines {
   readonly #write: (text: string) => void;
@@ -38,7 +38,7 @@ export class ProgressLines {
   show(text: string): void {
     const fraction = parseProgress(text);
     const line = fraction === undefined ? `  ${text}` : `  ${formatProgressBar(fraction)}  ${text}`;
-    // Back to the beginning of the line, and away with what stands there.
+    // Return to the start of the line and erase it.
     this.#write(`${this.#isOpen ? "\r\u001b[K" : ""}${this.#dim(line)}`);
     this.#isOpen = fraction !== undefined;
     if (!this.#isOpen) this.#write("\n");

@@ -3,29 +3,29 @@ import { displayWidth, toSingleLine, truncateToWidth } from "./display-width.ts"
 export interface Column<T> {
   readonly header: string;
   readonly value: (row: T) => string;
-  /** Colours the padded cell; gets the row, so that a status decides. */
+  /** Colours a cell, depending on its row. */
   readonly colour?: (text: string, row: T) => string;
-  /** On a terminal that is too narrow, these columns give way, the widest first. */
+  /** The column shrinks on a narrow terminal, the widest one first. */
   readonly canShrink?: boolean;
   readonly isRightAligned?: boolean;
-  /** Changes by itself, as an age does: --watch prints no line for it. */
+  /** The value changes by itself, as an age does: --watch ignores it. */
   readonly isVolatile?: boolean;
-  /** What --watch compares, where the cell also holds what changes all the time. */
+  /** The value that --watch compares, for a cell that also shows volatile values. */
   readonly comparedValue?: (row: T) => string;
 }
 
 export interface TableOptions {
-  /** Columns of the terminal; undefined: nothing is cut. */
+  /** Columns of the terminal; undefined: no limit. */
   readonly width?: number | undefined;
-  /** Columns get no narrower than this; widened in place, so that later tables line up with this one. */
+  /** The minimum widths of the columns; updated in place, so that later tables align with this one. */
   readonly columnWidthsMin?: number[];
 }
 
 const GAP = "   ";
-/** Narrower than this, a column says nothing. */
+/** The smallest width of a shrunk column. */
 const SHRUNK_WIDTH_MIN = 12;
 
-/** Columns as kubectl prints them: upper-case headers, three spaces between, no lines. */
+/** Formats a table in the style of kubectl: upper-case headers, three spaces between columns, no lines. */
 export function formatTable<T>(
   rows: readonly T[],
   columns: readonly Column<T>[],
@@ -87,7 +87,7 @@ function shrinkColumns<T>(
       ...widths.filter((_, index) => index !== widest && columns[index]?.canShrink === true),
     );
     const width = widths[widest] ?? 0;
-    // Down to the next widest at most, so that two long columns share what is missing.
+    // Shrink it to the next widest at most, so that two long columns shrink evenly.
     widths[widest] = Math.max(
       SHRUNK_WIDTH_MIN,
       width - excess,

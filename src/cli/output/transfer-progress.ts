@@ -2,25 +2,25 @@ import { formatBytes } from "../../base/units.ts";
 import { formatDurationMs } from "../format-time.ts";
 import { displayWidth, toSingleLine, truncateToWidth } from "./display-width.ts";
 
-/** How far bytes are on their way, or being read. */
+/** The progress of a download or a verification. */
 export interface TransferState {
-  /** What it is of: the name of a model. */
+  /** The name of the model. */
   readonly label: string;
-  /** Said instead of numbers where there are none yet: "asks the hub". */
+  /** Shown while there are no numbers yet, such as "asking the source ...". */
   readonly activity: string;
   readonly doneBytes: number;
-  /** Null where nobody has told it. */
+  /** Null if it is unknown. */
   readonly totalBytes: number | null;
   readonly bytesPerSecond: number | null;
 }
 
 const BAR_WIDTHS = [24, 12] as const;
-/** Of a terminal that does not tell. */
+/** The assumed width of a terminal that does not report its own. */
 const COLUMNS_STANDARD = 80;
-/** Where lines stay, one every few seconds is enough. */
+/** The interval between lines that are not overwritten. */
 const PLAIN_MS = 5_000;
 
-/** `small  [########----------------]  34 %  1.2 GiB of 3.5 GiB  45.3 MiB/s  52s left`, as far as that fits. */
+/** `small  [########----------------]  34 %  1.2 GiB of 3.5 GiB  45.3 MiB/s  52s left`, shortened if needed. */
 export function formatTransferLine(transfer: TransferState, columns: number): string {
   const { label } = transfer;
   const { percent, fraction, amount, speed, left } = transferTexts(transfer);
@@ -37,7 +37,7 @@ export function formatTransferLine(transfer: TransferState, columns: number): st
   return fitting ?? truncateToWidth(lines.at(-1) ?? label, Math.max(1, columns - 1));
 }
 
-/** The same where lines stay: `small: 34 %, 1.2 GiB of 3.5 GiB, 45.3 MiB/s, 52s left`. */
+/** The form for output other than a terminal: `small: 34 %, 1.2 GiB of 3.5 GiB, 45.3 MiB/s, 52s left`. */
 export function formatPlainTransferLine(transfer: TransferState): string {
   const { percent, amount, speed, left } = transferTexts(transfer);
   return `${transfer.label}: ${[percent.trim(), amount, speed, left].filter((part) => part !== "").join(", ")}`;
@@ -70,14 +70,14 @@ function bar(fraction: number, width: number): string {
 
 export interface TransferProgressOptions {
   readonly write: (text: string) => void;
-  /** A line that is painted over again and again; otherwise lines that stay. */
+  /** True: one line, overwritten again and again. False: separate lines. */
   readonly isTerminal: boolean;
   readonly columns: () => number | undefined;
   readonly nowMs: () => number;
   readonly dim: (text: string) => string;
 }
 
-/** Shows one transfer after another; whoever began it ends it, so that what follows has a line of its own. */
+/** Displays one transfer after another. The caller calls `end`, so that later output begins on a new line. */
 export class TransferProgress {
   readonly #options: TransferProgressOptions;
   #isOpen = false;
@@ -107,7 +107,7 @@ export class TransferProgress {
     this.#isOpen = true;
   }
 
-  /** A line that stays, above the transfer. */
+  /** Prints a line that stays, above the transfer. */
   printLine(text: string): void {
     const { write, dim } = this.#options;
     if (this.#isOpen) write("\r\u001b[K");
@@ -115,7 +115,7 @@ export class TransferProgress {
     write(`${dim(toSingleLine(text))}\n`);
   }
 
-  /** Ends the line; with `isWiped`, nothing of it stays. */
+  /** Ends the line, or erases it with `shouldErase`. */
   end(shouldErase = false): void {
     if (this.#isOpen) this.#options.write(shouldErase ? "\r\u001b[K" : "\n");
     this.#isOpen = false;

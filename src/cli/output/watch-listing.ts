@@ -2,12 +2,12 @@ import type { Client } from "../../client/rest/client.ts";
 import type { Kind } from "../../resources/kinds.ts";
 import type { Cli } from "../cli.ts";
 import { UsageError } from "../cli-errors.ts";
-import type { OutputFormat } from "../command-options.ts";
+import { isDocumentFormat, type OutputFormat } from "../command-options.ts";
 import type { Listing } from "./print.ts";
 
 /**
- * Prints a listing, then a line for each resource whose line has changed, until the server ends or
- * a person does. Changes that come in a burst are listed together.
+ * Prints a listing, then a line for each resource whose line has changed, until the server ends the stream or
+ * the user presses Ctrl-C. Changes in a burst are listed together.
  */
 export async function watchListing(
   cli: Cli,
@@ -16,10 +16,10 @@ export async function watchListing(
   format: OutputFormat | undefined,
   list: () => Promise<Listing>,
 ): Promise<void> {
-  if (format === "json" || format === "yaml")
-    throw new UsageError(`--watch does not go with -o ${format}`, "berth events -w -o json");
+  if (isDocumentFormat(format))
+    throw new UsageError(`--watch cannot be combined with -o ${format}`, "berth events -w -o json");
   const abort = new AbortController();
-  // The stream is opened before the first listing, so that nothing falls between the two.
+  // The stream is opened before the first listing, so that no change is missed between the two.
   const changes = client.events.watch({ kind, signal: abort.signal });
   let pending = changes.next();
   const shown = new Map<string, string>();
@@ -46,7 +46,7 @@ export async function watchListing(
       }
       for (const name of shown.keys()) {
         if (now.has(name)) continue;
-        output.push(cli.colours.dim(`${name} is gone`));
+        output.push(cli.colours.dim(`${name} was deleted`));
         shown.delete(name);
       }
       if (output.length > 0) await cli.print(output.join("\n"));
@@ -59,7 +59,7 @@ export async function watchListing(
     }
   } finally {
     abort.abort();
-    // Its rejection is the abort's own.
+    // It rejects because of the abort above.
     await pending.catch(() => {});
   }
 }

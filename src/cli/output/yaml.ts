@@ -1,6 +1,6 @@
 import { stringify } from "yaml";
 
-/** YAML without anchors, long lines unbroken: it is meant to be edited and applied again. */
+/** Formats YAML for editing and applying again: without anchors, and without folded lines. */
 export function toYaml(document: unknown): string {
   return stringify(document, { lineWidth: 0, aliasDuplicateObjects: false });
 }

@@ -3,11 +3,11 @@ import type { Cli } from "../cli.ts";
 import { formatFields } from "../output/format-sections.ts";
 import { formatTable } from "../output/table.ts";
 
-/** Large models on slow disks take minutes; a person wants to read something before that. */
+/** Large models on slow disks load for minutes; the summary appears after 30 s at the latest. */
 const LOADING_POLLS_MAX = 150;
 const POLL_MS = 200;
 
-/** What the ready line says, as far as it is shown. */
+/** The fields of the ready line that the summary shows. */
 interface AssistantReadyLine {
   readonly url: string;
   readonly engine: string;
@@ -15,18 +15,18 @@ interface AssistantReadyLine {
   readonly version: string;
 }
 
-/** Of GET /v1/models. */
+/** An entry of GET /v1/models. */
 interface ListedModel {
   readonly id: string;
   readonly kind: string;
   readonly state: string;
   readonly context_length: number | null;
   readonly aliases: readonly string[];
-  /** Why it has failed. */
+  /** The reason of its failure. */
   readonly error?: string;
 }
 
-/** What a person wants to know after a start: which models there are, where, and what to try. */
+/** Prints the models, their endpoint and commands to try, for a user who has just started the assistant. */
 export async function printAssistantSummary(
   cli: Cli,
   ready: AssistantReadyLine,
@@ -38,7 +38,7 @@ export async function printAssistantSummary(
   await cli.print(
     [
       "",
-      colours.bold(`Berth's assistant ${ready.version} is up.`),
+      colours.bold(`Berth's assistant ${ready.version} is running.`),
       "",
       models.length === 0
         ? `No models yet: put a GGUF file into ${ready.data_dir}/models, or start with --model FILE.gguf.\n`
@@ -54,12 +54,12 @@ export async function printAssistantSummary(
       `  bin/berth ledger tail --data-dir ${ready.data_dir}`,
       `  bin/berth ledger verify --data-dir ${ready.data_dir}`,
       "",
-      colours.dim("Ctrl-C ends it."),
+      colours.dim("Press Ctrl-C to stop it."),
     ].join("\n"),
   );
 }
 
-/** Whether the request without a model that is shown would be answered, as far as is known. */
+/** Returns true if this model could answer the example request, which names no model. */
 function canAnswer({ kind, state }: ListedModel): boolean {
   return kind !== "embedding" && state !== "failed";
 }

@@ -1,7 +1,7 @@
 import type { Cli } from "../cli.ts";
 import { formatFields } from "../output/format-sections.ts";
 
-/** What the ready line says, as far as it is shown. */
+/** The fields of the ready line that the summary shows. */
 interface CompanionReadyLine {
   readonly url: string;
   readonly engine: string;
@@ -12,13 +12,13 @@ interface CompanionReadyLine {
   readonly version: string;
 }
 
-/** What a person wants to know after a start: where the companion is met, and what to try. */
+/** Prints the addresses of the companion and commands to try, for a user who has just started it. */
 export async function printCompanionSummary(cli: Cli, ready: CompanionReadyLine): Promise<void> {
   const { colours } = cli;
   await cli.print(
     [
       "",
-      colours.bold(`Berth's companion ${ready.version} is up.`),
+      colours.bold(`Berth's companion ${ready.version} is running.`),
       "",
       formatFields([
         ["Session bus", ready.bus_names.join(", ")],
@@ -31,10 +31,10 @@ export async function printCompanionSummary(cli: Cli, ready: CompanionReadyLine)
       colours.bold("Try next:"),
       "  bin/berth tools",
       "  bin/berth call dev.berth.apps list_apps '{}'",
-      '  bin/berth search "words of a note of yours"',
+      '  bin/berth search "words of one of your notes"',
       `  bin/berth ledger verify --data-dir ${ready.data_dir}`,
       "",
-      colours.dim("Ctrl-C ends it."),
+      colours.dim("Press Ctrl-C to stop it."),
     ].join("\n"),
   );
 }

@@ -6,30 +6,33 @@ import type { ModelView } from "../../resources/wire/models.ts";
 import type { SystemInfo } from "../../resources/wire/system.ts";
 import type { Cli } from "../cli.ts";
 import { getStatusColour } from "../colours.ts";
-import { listAllModels } from "../models/list-all-models.ts";
 import { formatFields } from "../output/format-sections.ts";
 import { formatTable } from "../output/table.ts";
 import { type ReadyFile, readLocalToken } from "../server-target.ts";
 import { formatModelStatus } from "../views/models.ts";
+import {
+  colourComponent,
+  companionField,
+  describeAssistant,
+  describeIngress,
+  listSpecProblems,
+  readServerFacts,
+} from "./server-facts.ts";
 
 const APPS_READY_MS_MAX = 60_000;
-/** Without an ingress that leads to them they do not get Ready: this is for what else may be wrong. */
+/** Without routes of an ingress no app becomes Ready: this wait is for other errors to appear. */
 const UNROUTED_READY_MS_MAX = 3_000;
 const POLL_MS = 200;
 const ENGINE_POLLS_MAX = 15;
-/** Caddy is up in half a second; a container of it on a busy machine takes seconds. */
+/** Caddy starts in half a second; a container of it on a busy machine takes seconds. */
 const INGRESS_POLLS_MAX = 25;
-/** It opens its ledger first, which takes longer where that is long. */
-const ASSISTANT_POLLS_MAX = 25;
+/** The assistant opens its ledger first, which takes longer for a long ledger. */
+const DAEMON_POLLS_MAX = 25;
 const DOCS_PATH = "/api/docs";
 
-type Ingress = SystemInfo["ingress"];
-type Assistant = SystemInfo["assistant"];
-type Companion = SystemInfo["companion"];
-
 /**
- * What a person wants to know after a start: which apps run and where, how to reach and log in to the
- * server, and what to try. Waits until each app that a file declares is Ready or has failed.
+ * Prints the apps and their URLs, how to reach and log in to the server, and commands to try. Waits first until
+ * each app that a spec file declares is Ready or has failed.
  */
 export async function printUpSummary(
   cli: Cli,
@@ -40,12 +43,10 @@ export async function printUpSummary(
   const client = createClient({ baseUrl: ready.api, token: readLocalToken(ready.data_dir) });
   const { colours } = cli;
   const hasEngine = await waitForEngine(client, signal);
-  const ingress = await waitForIngress(client, signal);
-  const isRouting = ingress.ready || ingress.mode === "off";
-  const specs = await client.specs();
+  const hasRoutes = isRouting(await waitForInfo(client, isRouting, INGRESS_POLLS_MAX, signal));
   const declared = [
     ...new Set(
-      specs.files
+      (await client.specs()).files
         .flatMap((file) => file.resources)
         .filter(({ kind }) => kind === "App")
         .map(({ name }) => name),
@@ -61,24 +62,20 @@ export async function printUpSummary(
   await Promise.allSettled(
     (hasEngine ? declared : []).map((name) =>
       client.apps.waitReady(name, {
-        timeoutMs: isRouting ? APPS_READY_MS_MAX : UNROUTED_READY_MS_MAX,
+        timeoutMs: hasRoutes ? APPS_READY_MS_MAX : UNROUTED_READY_MS_MAX,
         signal,
       }),
     ),
   );
   if (signal.aborted) return;
-  const apps = await client.apps.listAll();
-  const problems = (await client.specs()).files.flatMap((file) =>
-    file.errors.map(
-      ({ line, column, message }) => `${specs.folder}/${file.file}:${line}:${column}: ${message}`,
-    ),
-  );
-  const info = await waitForDaemons(client, signal);
-  const models = (await listAllModels(client)).filter(({ origin }) => origin !== "catalog");
+  await waitForInfo(client, haveDaemonsStarted, DAEMON_POLLS_MAX, signal);
+  const { info, specs, apps, models: allModels } = await readServerFacts(client);
+  const problems = listSpecProblems(specs);
+  const models = allModels.filter(({ origin }) => origin !== "catalog");
   await cli.print(
     [
       "",
-      colours.bold(`Berth ${ready.version} is up.`),
+      colours.bold(`Berth ${ready.version} is running.`),
       "",
       ...(hasEngine ? [] : [colours.red(engineText(ready)), ""]),
       appsText(cli, apps),
@@ -87,9 +84,9 @@ export async function printUpSummary(
       formatFields([
         ["API", ready.api],
         ["Try it in a browser", `${ready.api}${DOCS_PATH}`],
-        ["Ingress", ingressText(info.ingress, cli)],
-        ["Models at", assistantText(info.assistant, cli)],
-        ...companionFields(info.companion, cli),
+        ["Ingress", colourComponent(describeIngress(info.ingress), colours)],
+        ["Models at", colourComponent(describeAssistant(info.assistant), colours)],
+        ...companionField(info.companion, colours),
         ["Log in", loginText(ready, password, cli)],
         ["Specs folder", ready.specs_dir],
       ]),
@@ -97,12 +94,12 @@ export async function printUpSummary(
       colours.bold("Try next:"),
       nextSteps(cli, ready, apps, models),
       "",
-      colours.dim("Ctrl-C ends Berth; apps go on."),
+      colours.dim("Press Ctrl-C to stop Berth; apps keep running."),
     ].join("\n"),
   );
 }
 
-/** The server looks for its engine while it starts; that look may still be under way. */
+/** The server may still be connecting to its engine. */
 async function waitForEngine(client: Client, signal: AbortSignal): Promise<boolean> {
   for (let poll = 0; poll < ENGINE_POLLS_MAX; poll += 1) {
     const { runtime } = await client.health(signal);
@@ -112,49 +109,35 @@ async function waitForEngine(client: Client, signal: AbortSignal): Promise<boole
   return false;
 }
 
-/** Caddy is started, or taken over, while the server is up already. */
-async function waitForIngress(client: Client, signal: AbortSignal): Promise<Ingress> {
-  for (let poll = 1; ; poll += 1) {
-    const { ingress } = await client.system.info();
-    if (ingress.ready || ingress.mode === "off" || poll === INGRESS_POLLS_MAX) return ingress;
-    await setTimeout(POLL_MS, undefined, { signal });
-  }
-}
-
-/** The assistant is started beside the server, and takes a second; the companion is started after it. */
-async function waitForDaemons(client: Client, signal: AbortSignal): Promise<SystemInfo> {
+/** Reads the state of the server until it `isSettled`, at most `pollsMax` times; returns the last state read. */
+async function waitForInfo(
+  client: Client,
+  isSettled: (info: SystemInfo) => boolean,
+  pollsMax: number,
+  signal: AbortSignal,
+): Promise<SystemInfo> {
   for (let poll = 1; ; poll += 1) {
     const info = await client.system.info();
-    const { assistant, companion } = info;
-    const isSettled =
-      assistant.state !== "starting" && (assistant.url === null || companion.state !== "starting");
-    if (isSettled || poll === ASSISTANT_POLLS_MAX) return info;
+    if (isSettled(info) || poll === pollsMax) return info;
     await setTimeout(POLL_MS, undefined, { signal });
   }
 }
 
-function assistantText({ state, url, message }: Assistant, { colours }: Cli): string {
-  if (url !== null && state === "up" && message !== null)
-    return `${url}/v1; ${colours.yellow(message)}`;
-  if (url !== null) return `${url}/v1, for OpenAI clients with any API key`;
-  if (state === "off") return colours.yellow(message ?? "the assistant is off");
-  return colours.red(`not ready: ${message ?? "the assistant is starting"}`);
+/** True if the ingress forwards requests, or no ingress is wanted. */
+function isRouting({ ingress }: SystemInfo): boolean {
+  return ingress.ready || ingress.mode === "off";
 }
 
-/** Nothing where there is no session bus, as on most servers, or where nobody wants one. */
-function companionFields(companion: Companion, { colours }: Cli): [string, string][] {
-  const { state, url, message } = companion;
-  if (state === "off" || state === "no_bus") return [];
-  const where = url === null ? "" : `${url}/v1, and dev.assistant.* on the session bus`;
-  if (state === "up") return [["Companion", where]];
-  if (state === "activated" || state === "foreign")
-    return [["Companion", [where, message].filter(Boolean).join("; ")]];
-  return [["Companion", colours.yellow(`not ready: ${message ?? "it is starting"}`)]];
+/** Returns true once both have started or cannot start; the companion is started after the assistant. */
+function haveDaemonsStarted({ assistant, companion }: SystemInfo): boolean {
+  return (
+    assistant.state !== "starting" && (assistant.url === null || companion.state !== "starting")
+  );
 }
 
 function modelsText(cli: Cli, models: readonly ModelView[]): string {
   if (models.length === 0)
-    return "No models yet: `bin/berth models ls --all` lists some, `bin/berth models pull ORG/NAME` gets one.\n";
+    return "No models yet: `bin/berth models ls --all` lists the catalog, `bin/berth models pull ORG/NAME` downloads one.\n";
   return formatTable(
     models,
     [
@@ -173,18 +156,13 @@ function modelsText(cli: Cli, models: readonly ModelView[]): string {
   );
 }
 
-function ingressText({ mode, ready, message }: Ingress, { colours }: Cli): string {
-  if (ready) return message;
-  return mode === "off" ? colours.yellow(message) : colours.red(`not ready: ${message}`);
-}
-
 function engineText(ready: ReadyFile): string {
-  return `The container engine at ${ready.docker_host} does not answer, so no app can run.\nBerth goes on as soon as it does; \`bin/berth doctor\` tells what is wrong.`;
+  return `The container engine at ${ready.docker_host} does not answer, so no app can run.\nBerth continues as soon as it answers; \`bin/berth doctor\` shows what is wrong.`;
 }
 
 function appsText(cli: Cli, apps: readonly AppItem[]): string {
   if (apps.length === 0)
-    return "No apps yet: save a file in the specs folder, and Berth makes what it says.\n";
+    return "No apps yet: save a spec file in the specs folder, and Berth creates what it declares.\n";
   const table = formatTable(
     apps,
     [
@@ -212,10 +190,10 @@ function appsText(cli: Cli, apps: readonly AppItem[]): string {
 
 function loginText(ready: ReadyFile, password: string | undefined, cli: Cli): string[] {
   const isLocal = /\/\/(127\.|localhost|\[::1\])/.test(ready.api);
-  const lines = ["not needed on this machine, for this user"];
+  const lines = ["not needed for this user on this machine"];
   if (password !== undefined)
     lines.push(
-      `others: password ${cli.colours.bold(password)} (shown this once; BERTH_PASSWORD sets another)`,
+      `others: password ${cli.colours.bold(password)} (shown only this once; BERTH_PASSWORD sets another)`,
     );
   lines.push(
     isLocal
@@ -225,13 +203,13 @@ function loginText(ready: ReadyFile, password: string | undefined, cli: Cli): st
   return lines;
 }
 
-/** The command line looks where the environment says; a server that was started with a flag is not there. */
+/** The command line finds a server by the environment: one started with --data-dir needs an exported variable. */
 function dataDirStep({ io }: Cli, { data_dir: dataDir }: ReadyFile): [string, string][] {
   const { environment, workingDirectory } = io;
   const defaultDataDir = loadConfig({ flags: {}, environment, workingDirectory }).dataDir;
   return dataDir === defaultDataDir
     ? []
-    : [["in other terminals, so that berth is found", `export BERTH_DATA_DIR=${dataDir}`]];
+    : [["in other terminals, so that they find this server", `export BERTH_DATA_DIR=${dataDir}`]];
 }
 
 function nextSteps(
@@ -243,13 +221,13 @@ function nextSteps(
   const app = apps.find(({ ready: isReady, url }) => isReady && url !== null) ?? apps[0];
   const steps = [
     ...dataDirStep(cli, ready),
-    ...(app?.url ? [["see the app answer", `curl ${app.url}`]] : []),
-    ["all that runs", "bin/berth get apps"],
-    ...(app === undefined ? [] : [["what it writes", `bin/berth logs ${app.name} -f`]]),
-    ...(app === undefined ? [] : [["all about it", `bin/berth describe ${app.name}`]]),
+    ...(app?.url ? [["send the app a request", `curl ${app.url}`]] : []),
+    ["list all apps", "bin/berth get apps"],
+    ...(app === undefined ? [] : [["follow its log", `bin/berth logs ${app.name} -f`]]),
+    ...(app === undefined ? [] : [["show its details", `bin/berth describe ${app.name}`]]),
     ["change it", `edit a file in ${ready.specs_dir} and save it`],
-    ["build a folder, and serve it", "bin/berth deploy examples/hello --name page"],
-    ["more apps", "bin/berth templates"],
+    ["build a folder and deploy it", "bin/berth deploy examples/hello --name page"],
+    ["list app templates", "bin/berth templates"],
     modelStep(models),
   ] as const;
   const width = Math.max(...steps.map(([, command]) => command?.length ?? 0));
@@ -261,8 +239,8 @@ function nextSteps(
 function modelStep(models: readonly ModelView[]): [string, string] {
   const chatModels = models.filter(({ kind }) => kind !== "embedding");
   const running = chatModels.find(({ running: isRunning }) => isRunning);
-  if (running !== undefined) return ["talk to a model", `bin/berth chat ${running.name}`];
+  if (running !== undefined) return ["chat with a model", `bin/berth chat ${running.name}`];
   const loadable = chatModels.find(({ status }) => status === "ready");
   if (loadable !== undefined) return ["load a model", `bin/berth models start ${loadable.name}`];
-  return ["models to have", "bin/berth models ls --all"];
+  return ["list available models", "bin/berth models ls --all"];
 }

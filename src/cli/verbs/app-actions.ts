@@ -31,39 +31,39 @@ const actions: readonly AppAction[] = [
   {
     verb: "start",
     summary: "start a stopped app",
-    description: "Starts a stopped app. One that runs is left as it is.",
-    done: "starts",
-    already: "runs already",
-    example: "start hello, and wait until it serves",
+    description: "Starts a stopped app. An app that runs is left unchanged.",
+    done: "is starting",
+    already: "already runs",
+    example: "start hello, and wait until it is ready",
     call: (client, name, options) => client.apps.start(name, options),
   },
   {
     verb: "stop",
     summary: "stop an app, and keep it stopped",
     description:
-      "Stops an app. It stays stopped, also over restarts of the server, until `berth start`.",
-    done: "stops",
-    already: "is stopped already",
-    example: "stop hello, and wait until it has ended",
+      "Stops an app. It stays stopped, even after a restart of the server, until `berth start`.",
+    done: "is stopping",
+    already: "is already stopped",
+    example: "stop hello, and wait until it has stopped",
     call: (client, name, options) => client.apps.stop(name, options),
   },
   {
     verb: "restart",
-    summary: "make the containers of an app anew",
-    description: "Makes the containers of an app anew, with the same spec.",
-    done: "restarts",
-    already: "restarts already",
-    example: "restart hello, and wait until it serves again",
+    summary: "replace the containers of an app",
+    description: "Replaces the containers of an app with new ones of the same spec.",
+    done: "is restarting",
+    already: "is already restarting",
+    example: "restart hello, and wait until it is ready again",
     call: (client, name, options) => client.apps.restart(name, options),
   },
   {
     verb: "retry",
-    summary: "try a failed app again now",
+    summary: "retry a failed app now",
     description:
-      "Tries an app again that has failed, waits for its next try, or was reverted. Ends the quarantine of a spec that failed before.",
-    done: "is tried again",
-    already: "is tried already",
-    example: "try hello again, and wait for what becomes of it",
+      "Retries an app that has failed, waits for its next attempt, or was reverted. Ends the quarantine of a spec that failed before.",
+    done: "is retried",
+    already: "is already being retried",
+    example: "retry hello, and wait for the result",
     call: (client, name, options) => client.apps.retry(name, options),
   },
 ];
@@ -85,19 +85,20 @@ export function addAppVerbs(program: Command, cli: Cli): void {
       .command("rollback")
       .summary("go back to an earlier revision of an app")
       .description(
-        "Goes back to an earlier revision of an app; without --to, to the last one before this that was stable (Ready for 10 s). `berth describe NAME` lists them.",
+        "Deploys an earlier revision of an app again; without --to, the last earlier revision that was stable (Ready for 10 s). `berth describe NAME` lists the revisions.",
       ),
   ).option("--to <revision>", "number of the revision", integerBetween(1, 2 ** 31));
   addExamples(rollback, [
-    ["berth rollback hello", "to the last stable revision"],
-    ["berth rollback hello --to 3 --wait", "to revision 3, and wait until it serves"],
+    ["berth rollback hello", "deploy the last stable revision"],
+    ["berth rollback hello --to 3 --wait", "deploy revision 3, and wait until it is ready"],
   ]).action(async (words: string[], flags: ActionFlags) => {
     await performAction(
       cli,
       words,
       {
-        done: flags.to === undefined ? "goes back" : `goes back to revision ${flags.to}`,
-        already: "is there already",
+        done:
+          flags.to === undefined ? "is rolling back" : `is rolling back to revision ${flags.to}`,
+        already: "already has that revision",
         call: (client, name, options) => client.apps.rollback(name, flags.to, options),
       },
       flags,
@@ -109,8 +110,8 @@ function addCommonOptions(command: Command): Command {
   return addWaitOptions(
     command
       .argument("<app...>", "names of apps")
-      .option("--dry-run", "tell what would happen, and change nothing")
-      .option("--force", "also where a spec file owns the field")
+      .option("--dry-run", "print what would happen, and change nothing")
+      .option("--force", "change the field even if a spec file owns it")
       .addOption(outputOption()),
   );
 }

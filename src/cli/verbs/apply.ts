@@ -6,8 +6,9 @@ import { UsageError } from "../cli-errors.ts";
 import { getStatusColour } from "../colours.ts";
 import {
   addExamples,
+  addFilenameOption,
   addWaitOptions,
-  collectValues,
+  isDocumentFormat,
   type OutputFormat,
   outputOption,
   type WaitFlags,
@@ -25,19 +26,12 @@ interface ApplyOptions extends WaitFlags {
 }
 
 export function addApply(program: Command, cli: Cli): void {
-  const command = program
-    .command("apply")
-    .summary("make resources as files say, all or none")
+  const command = addFilenameOption(program.command("apply"))
+    .summary("create or change resources as files declare them")
     .description(
-      "Makes or changes resources so that they are as the files say. All files are checked first, and all or none are applied. A folder that source.local names is uploaded. A field that a file of the specs folder owns is refused, unless --force takes it over.",
+      "Creates or changes resources as the files declare them. Checks all files first, and applies either all of them or none. Uploads the folder that source.local names. Refuses to change a field that a file of the specs folder owns, unless --force is given.",
     )
-    .argument("[file...]", "files and folders, as with -f")
-    .option(
-      "-f, --filename <path>",
-      "file, folder or - for standard input; can be repeated",
-      collectValues,
-    )
-    .option("--dry-run", "tell what would change, and change nothing")
+    .option("--dry-run", "print what would change, and change nothing")
     .option("--force", "take over fields that spec files own")
     .addOption(outputOption());
   addExamples(addWaitOptions(command), [
@@ -46,8 +40,8 @@ export function addApply(program: Command, cli: Cli): void {
       "berth apply -f specs/ --wait",
       "apply a folder, and wait until its apps and models are ready",
     ],
-    ["cat hello.yaml | berth apply -f -", "apply what comes in"],
-    ["berth apply -f hello.yaml --dry-run", "see what would change"],
+    ["cat hello.yaml | berth apply -f -", "apply standard input"],
+    ["berth apply -f hello.yaml --dry-run", "show what would change"],
   ]).action(async (files: string[], options: ApplyOptions) => {
     const { readManifestFiles, requireManifests } = await import("../manifest-files.ts");
     const manifests = requireManifests(
@@ -61,8 +55,7 @@ export function addApply(program: Command, cli: Cli): void {
       ...(options.dryRun === true ? { dry_run: true } : {}),
       ...(options.force === true ? { force: true } : {}),
     });
-    if (options.output === "json" || options.output === "yaml")
-      await printDocument(cli, answer, options.output);
+    if (isDocumentFormat(options.output)) await printDocument(cli, answer, options.output);
     else
       for (const result of answer.results)
         await cli.print(formatResult(cli, result, options.output, answer.dry_run));
@@ -71,7 +64,7 @@ export function addApply(program: Command, cli: Cli): void {
   });
 }
 
-/** Models come first: apps may wait for them. All of it takes no longer than the time that is given. */
+/** Waits for models first, because apps may need them. All waits together take at most the timeout. */
 async function waitForAll(
   cli: Cli,
   client: Client,
@@ -120,7 +113,7 @@ function formatReadyCount(count: number, noun: string): string[] {
   return [count === 1 ? `the ${noun} is ready` : `all ${count} ${noun}s are ready`];
 }
 
-/** -f and plain arguments alike. Throws UsageError where there is none. */
+/** Returns the paths of -f and of the arguments. Throws UsageError if there are none. */
 export function requireFiles(
   files: readonly string[],
   options: { readonly filename?: readonly string[] },

@@ -15,19 +15,22 @@ export function addAsk(program: Command, cli: Cli): void {
   addExamples(
     program
       .command("ask")
-      .summary("have your companion answer, with your things and the tools of apps")
+      .summary("ask your companion, which can use your data and the tools of apps")
       .description(
-        "Asks your companion one question. It may call tools of apps for it, and what changes something is shown and asked about first, as `berth call` does; so is what would leave the machine, unless you have allowed it (`berth remote consent`). Without a terminal the answer to these is no. What comes on standard input belongs to the question. Exit codes: 0 answered, 1 the companion could not be asked, 2 usage, 3 no answer in time, 4 failed, 5 not allowed, 130 cancelled.",
+        "Asks your companion one question. To answer, it may call tools of apps. Before a call that changes something, and before data leaves this machine, it shows what it would do and asks you, unless you have allowed it (`berth remote consent`). Without a terminal it takes no as your answer. Standard input is part of the question. Exit codes: 0 answered, 1 the companion could not be asked, 2 usage, 3 no answer in time, 4 failed, 5 not allowed, 130 cancelled.",
       )
-      .argument("<question...>", "what to ask; - for what comes in alone")
-      .option("--my-stuff", "look in what the companion may search: `berth search --state`")
-      .option("-m, --model <name>", "a model of this machine, or remote:PROVIDER:MODEL")
-      .option("--json", "print answer, sources and how it ended, as JSON"),
+      .argument("<question...>", "the question; - to read it from standard input only")
+      .option("--my-stuff", "search the indexed documents: see `berth search --state`")
+      .option("-m, --model <name>", "model of this machine, or remote:PROVIDER:MODEL")
+      .option("--json", "print the answer, its sources and the outcome as JSON"),
     [
-      [example, "with the passages that it found"],
-      ["berth ask put milk on my list", "calls a tool, and asks before"],
-      ['git diff | berth ask "Is this right?"', "about what comes in"],
-      ["berth ask -m remote:openrouter:openai/gpt-4o Why is the sky blue", "of a provider"],
+      [example, "answer from the indexed documents"],
+      ["berth ask put milk on my list", "call a tool, after you have confirmed it"],
+      ['git diff | berth ask "Is this right?"', "ask about standard input"],
+      [
+        "berth ask -m remote:openrouter:openai/gpt-4o Why is the sky blue",
+        "ask a provider's model",
+      ],
     ],
   ).action(async (words: string[], flags: AskFlags) => {
     const { readMessage } = await import("../chat/read-message.ts");

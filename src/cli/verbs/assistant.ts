@@ -9,7 +9,7 @@ import type { Cli } from "../cli.ts";
 import { UsageError } from "../cli-errors.ts";
 import { addExamples, addSettingOptions } from "../command-options.ts";
 
-/** SIGTERM ends the daemon within five seconds; what has not ended by then is safe to cut off. */
+/** SIGTERM ends the daemon within five seconds; work that still runs then is safe to interrupt. */
 const CLOSE_MS_MAX = 4500;
 
 export function addAssistant(program: Command, cli: Cli): void {
@@ -17,7 +17,7 @@ export function addAssistant(program: Command, cli: Cli): void {
     .command("assistant")
     .summary("run language models on this machine, in the foreground")
     .description(
-      "Starts the assistant: a chat-completions endpoint on 127.0.0.1:7777 that any OpenAI client can use. Every request is in the ledger before a model sees it (`berth ledger verify`). With --user it starts one person's companion: the same endpoint on 7778, and the names dev.assistant.* on the session bus: tools of apps with confirmation and undo, search, and memory for each app. Prints one line `berth ready {json}` when it is up. Ctrl-C or SIGTERM ends it. --data-dir is the daemon's data directory here (also BERTH_ASSISTANT_DATA_DIR): models, ledger and sockets; --config is the file of a companion's settings, default: ~/.config/berth/companion.yaml.",
+      "Starts the assistant: a chat-completions endpoint on 127.0.0.1:7777 for any OpenAI client. It records every request in the ledger before a model sees it (`berth ledger verify`). With --user it starts your companion instead: the same endpoint on 7778, and the names dev.assistant.* on the session bus with tools of apps, confirmation, undo, search, and a memory for each app. Prints one line `berth ready {json}` when it is ready. Ctrl-C or SIGTERM stops it. --data-dir is the data directory of this daemon (also BERTH_ASSISTANT_DATA_DIR), with models, ledger and sockets; --config is the settings file of a companion, default: ~/.config/berth/companion.yaml.",
     );
   addExamples(
     addSettingOptions(
@@ -30,18 +30,21 @@ export function addAssistant(program: Command, cli: Cli): void {
     ),
     [
       ["berth assistant --model ./some-model.gguf", "serve one model"],
-      ["berth assistant --model chat=./a.gguf --alias gpt-4o=chat", "a model with two names"],
-      ["berth assistant --engine stub", "try clients out without a model"],
-      ["berth assistant --user", "the companion, beside a system instance"],
-      ["berth assistant install", "the companion, at each login and for whoever calls it"],
+      [
+        "berth assistant --model chat=./a.gguf --alias gpt-4o=chat",
+        "serve a model under two names",
+      ],
+      ["berth assistant --engine stub", "test clients without a model"],
+      ["berth assistant --user", "run the companion, next to a system instance"],
+      ["berth assistant install", "start the companion at each login and on demand"],
     ],
   ).action(async (flags: CompanionFlags) => {
     assertLocal(cli);
     if (flags.user !== true && (flags.upstream !== undefined || cli.globals.config !== undefined))
-      throw new UsageError("--upstream and --config are the companion's: add --user");
+      throw new UsageError("--upstream and --config are options of the companion: add --user");
     const { sendToParent } = await import("../../base/parent-message.ts");
     const isSupervised = flags.startedBy !== undefined;
-    // The system's outlives whoever started it, with its models; a companion is there with them, or not at all.
+    // A system instance keeps running, with its models, after its parent exits; a companion ends with its parent.
     const endsWithParent = isSupervised && flags.user === true;
     const shutdown = new AbortController();
     const beginShutdown = () => {
@@ -49,8 +52,8 @@ export function addAssistant(program: Command, cli: Cli): void {
       shutdown.abort();
       setTimeout(() => process.exit(cli.exitCode), CLOSE_MS_MAX).unref();
     };
-    // Also while it is still starting: it ends as soon as it is up.
-    // SIGTERM to a whole group arrives twice if another process passes it on as well; a second Ctrl-C ends at once.
+    // A signal during the start closes the daemon as soon as it has started. SIGTERM may arrive twice, for a
+    // process group and from a parent that forwards it; a second Ctrl-C exits at once.
     process.on("SIGTERM", beginShutdown);
     process.once("SIGINT", beginShutdown);
     if (endsWithParent) process.once("disconnect", beginShutdown);
@@ -84,14 +87,17 @@ function addInstall(assistant: Command, cli: Cli): void {
   addExamples(
     assistant
       .command("install")
-      .summary("have the companion started at each login, and by whoever calls it")
+      .summary("start the companion at each login, and on demand")
       .description(
-        "Writes a systemd user unit and services of the session bus, so that the companion is there whenever somebody calls one of its names. Takes the flags that `berth assistant --user` takes, and writes them down. To be run again after Berth was moved or updated.",
+        "Writes a systemd user unit and D-Bus service files, so that the companion starts at each login and when a program calls one of its names. Accepts the flags of `berth assistant --user`, and stores them in the unit. Run it again after Berth was moved or updated.",
       )
-      .option("--no-start", "write the files, and start nothing now"),
+      .option("--no-start", "write the files, but start nothing now"),
     [
-      ["berth assistant install", "with the models of the system instance"],
-      ["berth assistant install --engine llama --model ./some-model.gguf", "with one of its own"],
+      ["berth assistant install", "use the models of the system instance"],
+      [
+        "berth assistant install --engine llama --model ./some-model.gguf",
+        "use a model of its own",
+      ],
     ],
   ).action(async ({ start }: { start: boolean }) => {
     assertLocal(cli);
@@ -99,7 +105,7 @@ function addInstall(assistant: Command, cli: Cli): void {
     const { collectDaemonFlags } = await import("../companion/install/daemon-flags.ts");
     const { installCompanion } = await import("../companion/install/install-companion.ts");
     const flags = collectDaemonFlags(assistant, cli.globals, cli.io.workingDirectory);
-    // What it could not start with is not written down.
+    // Validate the flags first: a unit with flags that the daemon refuses would never start.
     loadCompanionConfig(createDaemonInput(cli, assistant.opts<CompanionFlags>()));
     await installCompanion(cli, { flags, shouldStart: start });
   });
@@ -109,11 +115,11 @@ function addUninstall(assistant: Command, cli: Cli): void {
   addExamples(
     assistant
       .command("uninstall")
-      .summary("take away what install has written, and end the companion")
+      .summary("stop the companion, and remove the files of install")
       .description(
-        "Ends the companion, and removes its unit and its services. What it keeps stays where it is: ledger, keys, memory, settings.",
+        "Stops the companion, and removes its unit and its service files. Its data stays: ledger, keys, memory and settings.",
       ),
-    [["berth assistant uninstall", "as if it had never been installed"]],
+    [["berth assistant uninstall", "stop and uninstall the companion"]],
   ).action(async () => {
     assertLocal(cli);
     const { uninstallCompanion } = await import("../companion/install/install-companion.ts");
@@ -123,7 +129,9 @@ function addUninstall(assistant: Command, cli: Cli): void {
 
 function assertLocal(cli: Cli): void {
   if (cli.globals.url !== undefined)
-    throw new UsageError("assistant starts a daemon here; --url names a server elsewhere");
+    throw new UsageError(
+      "assistant starts a daemon on this machine; --url names a server elsewhere",
+    );
 }
 
 function createDaemonInput(cli: Cli, flags: CompanionFlags) {
@@ -135,7 +143,7 @@ function createDaemonInput(cli: Cli, flags: CompanionFlags) {
   };
 }
 
-/** For a person at the terminal; that it does not work is no reason to end. */
+/** Prints the summary for a user at a terminal. A failure is only noted: the daemon keeps running. */
 async function printReadySummary(
   cli: Cli,
   ready: AssistantReady | CompanionReady,
@@ -150,7 +158,7 @@ async function printReadySummary(
       await printAssistantSummary(cli, ready, signal);
     }
   } catch (error) {
-    if (!signal.aborted) cli.note(`the summary is missing: ${getErrorMessage(error)}`);
+    if (!signal.aborted) cli.note(`could not print the summary: ${getErrorMessage(error)}`);
   }
 }
 
@@ -170,7 +178,7 @@ async function startDaemon(
   return runSystemInstance(loadAssistantConfig(input));
 }
 
-/** What was foreseen, in words for people; undefined for what the system says, which names paths. */
+/** Returns the message and hint of an expected error; undefined for an error of the system, which names paths. */
 function describeStartFailure(
   error: unknown,
 ): { message: string; hint: string | null } | undefined {

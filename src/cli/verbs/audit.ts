@@ -23,16 +23,16 @@ export function addAudit(program: Command, cli: Cli): void {
       .command("audit")
       .summary("show who changed what, and when")
       .description(
-        "Shows every write: who made it, when, and which fields it changed; the newest first.",
+        "Lists the writes, newest first: the time and the author of each, and the fields that it changed.",
       )
-      .argument("[kind]", "only of this: KIND/NAME, KIND NAME, or the name of an app")
-      .argument("[name]")
-      .option("--limit <count>", "how many at most", integerBetween(1, 1000), 50)
-      .option("--before <id>", "only entries before this one", integerBetween(1, 2 ** 40))
+      .argument("[kind]", "resource to filter by: KIND/NAME, KIND NAME, or the name of an app")
+      .argument("[name]", "name of the resource")
+      .option("--limit <count>", "maximum number of entries", integerBetween(1, 1000), 50)
+      .option("--before <id>", "list only entries before this one", integerBetween(1, 2 ** 40))
       .addOption(outputOption()),
     [
-      ["berth audit", "the last writes"],
-      ["berth audit app hello -o yaml", "every field that changed in hello"],
+      ["berth audit", "list the last writes"],
+      ["berth audit app hello -o yaml", "show every changed field of hello"],
     ],
   ).action(async (kindWord: string | undefined, name: string | undefined, flags: AuditFlags) => {
     const words = [kindWord, name].filter((word) => word !== undefined);
@@ -78,6 +78,6 @@ export function addAudit(program: Command, cli: Cli): void {
       flags.output,
     );
     if (nextBefore !== null && flags.output === undefined && cli.io.errorIsTerminal)
-      cli.note(cli.errorColours.dim(`older ones: berth audit --before ${nextBefore}`));
+      cli.note(cli.errorColours.dim(`older entries: berth audit --before ${nextBefore}`));
   });
 }

@@ -10,15 +10,15 @@ export function addBackup(program: Command, cli: Cli): void {
   addExamples(
     program
       .command("backup")
-      .summary("save everything that the server knows, while it runs")
+      .summary("save the store of a running server to a file")
       .description(
-        "Saves a consistent copy of the store: apps, secrets, revisions, events and tokens. Data in volumes of apps is not in it. The file holds secrets, so keep it as safe as the server itself.",
+        "Saves a consistent copy of the store: apps, secrets, revisions, events and tokens. It does not contain the data in volumes of apps. The file contains secrets, so protect it as well as the server itself.",
       )
-      .argument("<file>", "where to; - for standard output")
-      .option("--force", "replace a file that is there"),
+      .argument("<file>", "file to write; - for standard output")
+      .option("--force", "replace an existing file"),
     [
       ["berth backup berth-2026-11-20.db", "save a copy"],
-      ["berth restore berth-2026-11-20.db", "and bring it back"],
+      ["berth restore berth-2026-11-20.db", "restore it"],
     ],
   ).action(async (file: string, flags: { force?: boolean }) => {
     const stream = await (await cli.connect()).backup();
@@ -39,7 +39,7 @@ export function addBackup(program: Command, cli: Cli): void {
   });
 }
 
-/** On disk before it counts: a backup that is gone after a power cut was none. */
+/** Writes the stream to a new file and syncs it, so that the backup survives a power failure. */
 async function saveStream(stream: ReadableStream<Uint8Array>, file: string): Promise<number> {
   const handle = await open(file, "wx", 0o600);
   let bytes = 0;
@@ -66,8 +66,8 @@ async function renameWithoutReplacing(
     await handle.close();
   } catch (error) {
     if (error instanceof Error && "code" in error && error.code === "EEXIST")
-      throw new BerthError("conflict", `${asWritten} is there already`, {
-        hint: "name another file, or use --force",
+      throw new BerthError("conflict", `${asWritten} already exists`, {
+        hint: "choose another file, or use --force",
       });
     throw error;
   }

@@ -15,27 +15,24 @@ interface BuildFlags {
   readonly baseImage?: string;
 }
 
-/** What a server takes by its standards: a folder past them is not one to be built. */
+/** The default limits of a server for a source. */
 const LIMITS = { bytesMax: 8 * 2 ** 30, filesMax: 1_000_000 };
 
-/** Needs no server: a folder is built by the rules that the server follows. */
+/** Adds the verb `build`. It needs no server: it applies the same rules to the folder. */
 export function addBuild(program: Command, cli: Cli): void {
   addExamples(
     program
       .command("build")
-      .summary("show what a folder would be built with")
+      .summary("show the Dockerfile that a folder would be built with")
       .description(
-        "Shows the Dockerfile that `berth deploy` builds a folder with: the one that is there, or the one that is generated for it. Ejecting writes the generated one into the folder, to be changed by hand.",
+        "Shows the Dockerfile that `berth deploy` would use for a folder: its own, or the one that is generated for it. --eject writes the generated one into the folder, for you to edit.",
       )
-      .argument("[dir]", "the folder", ".")
-      .option(
-        "--print-dockerfile",
-        "print the Dockerfile; which one it is stands on standard error",
-      )
-      .option("--eject", "write the generated Dockerfile into the folder, where there is none")
-      .option("-f, --file <path>", "the Dockerfile to use, relative to the folder")
+      .argument("[dir]", "folder to build", ".")
+      .option("--print-dockerfile", "print the Dockerfile, and its origin on standard error")
+      .option("--eject", "write the generated Dockerfile into a folder that has none")
+      .option("-f, --file <path>", "Dockerfile to use, relative to the folder")
       .addOption(
-        new Option("--language <language>", "generate one for this language").choices([
+        new Option("--language <language>", "generate a Dockerfile for this language").choices([
           "node",
           "python",
           "go",
@@ -44,23 +41,23 @@ export function addBuild(program: Command, cli: Cli): void {
       )
       .option("--base-image <reference>", "base image of a generated Dockerfile"),
     [
-      ["berth build --print-dockerfile", "how the folder that you are in would be built"],
-      ["berth build ./shop --eject", "make the generated Dockerfile your own"],
+      ["berth build --print-dockerfile", "show how the working directory would be built"],
+      ["berth build ./shop --eject", "write the generated Dockerfile into ./shop"],
     ],
   ).action(async (dir: string, flags: BuildFlags) => {
     if (flags.printDockerfile !== true && flags.eject !== true)
       throw new UsageError(
-        "berth build shows Dockerfiles; images are built by the server when an app is deployed",
+        "berth build only shows Dockerfiles; the server builds images when an app is deployed",
         `\`berth deploy ${dir}\`, or \`berth build ${dir} --print-dockerfile\``,
       );
     const folder = resolve(cli.io.workingDirectory, dir);
     const chosen = await chooseForFolder(folder, flags);
     if (chosen.type === "found") {
       if (flags.eject === true)
-        throw new BerthError("conflict", `${dir} has ${chosen.path} already: nothing was written`, {
+        throw new BerthError("conflict", `${dir} already has ${chosen.path}: nothing was written`, {
           hint: `\`berth build ${dir} --language LANGUAGE --print-dockerfile\` shows a generated one`,
         });
-      cli.note(`${chosen.path} of ${dir}, as it is:`);
+      cli.note(`${chosen.path} of ${dir}:`);
       return await cli.print(chosen.text);
     }
     if (flags.printDockerfile === true) {
@@ -68,7 +65,7 @@ export function addBuild(program: Command, cli: Cli): void {
       await cli.print(chosen.text);
     }
     if (flags.eject !== true) return;
-    await writeNewFile(join(folder, chosen.path), chosen.text, `${dir} has ${chosen.path} already`);
+    await writeNewFile(join(folder, chosen.path), chosen.text, `${dir} already has ${chosen.path}`);
     cli.note(`wrote ${join(dir, chosen.path)}; the app listens on PORT, by default ${chosen.port}`);
   });
 }
@@ -80,7 +77,7 @@ async function chooseForFolder(folder: string, flags: BuildFlags) {
     import("../../resources/recipe/choose-dockerfile.ts"),
   ]);
   const { file: dockerfile, language, baseImage } = flags;
-  // Ctrl-C ends the process: a look writes nothing.
+  // Listing writes nothing, so Ctrl-C may simply end the process.
   const tree = await listSource(folder, { ...LIMITS, dockerfile }, new AbortController().signal);
   return chooseDockerfile(new TreeReader(tree), {
     ...(dockerfile === undefined ? {} : { dockerfile }),
@@ -89,15 +86,15 @@ async function chooseForFolder(folder: string, flags: BuildFlags) {
   });
 }
 
-/** Also where two of them run at once, nothing that is there is overwritten. */
+/** Never overwrites an existing file, even if two processes run at once. */
 async function writeNewFile(path: string, text: string, conflictMessage: string): Promise<void> {
   const file = await open(path, "wx", 0o644).catch((error: unknown) => {
     if (error instanceof Error && "code" in error && error.code === "EEXIST")
       throw new BerthError("conflict", `${conflictMessage}: nothing was written`, {
-        hint: "rename it first, or change it by hand",
+        hint: "rename it first, or edit it",
       });
     throw new BerthError("invalid_request", "the Dockerfile cannot be written there", {
-      hint: "look at the permissions of the folder",
+      hint: "check the permissions of the folder",
       cause: error,
     });
   });

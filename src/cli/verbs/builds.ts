@@ -6,6 +6,7 @@ import { exitCodes, UsageError } from "../cli-errors.ts";
 import {
   addExamples,
   integerBetween,
+  isDocumentFormat,
   type OutputFormat,
   outputOption,
 } from "../command-options.ts";
@@ -24,29 +25,29 @@ export function addBuilds(program: Command, cli: Cli): void {
   addExamples(
     program
       .command("builds")
-      .summary("list the builds of an app, show the log of one, or end it")
+      .summary("list the builds of an app, show the log of one, or cancel it")
       .description(
-        "Lists the builds of an app, newest first. With --log, -f or --cancel and without a number: the newest.",
+        "Lists the builds of an app, newest first. Without a number, --log, -f and --cancel apply to the newest build.",
       )
       .argument("<app>", "name of an app")
       .argument("[build]", "number of a build")
-      .option("--log", "show its log")
-      .option("-f, --follow", "show its log and go on until it ends; ends with 1 if it failed")
-      .option("--cancel", "end it")
-      .option("--limit <number>", "how many are listed", integerBetween(1, 1000))
+      .option("--log", "show the log of the build")
+      .option("-f, --follow", "follow the log until the build ends; exits with 1 if it failed")
+      .option("--cancel", "cancel the build")
+      .option("--limit <number>", "maximum number of builds in the list", integerBetween(1, 1000))
       .addOption(outputOption()),
     [
-      ["berth builds shop", "all builds of an app"],
-      ["berth builds shop 12", "one of them"],
-      ["berth builds shop --log", "the log of the newest"],
-      ["berth builds shop -f", "and go on with it"],
-      ["berth builds shop 12 --cancel", "end one that waits or runs"],
+      ["berth builds shop", "list all builds of an app"],
+      ["berth builds shop 12", "show one build"],
+      ["berth builds shop --log", "show the log of the newest build"],
+      ["berth builds shop -f", "follow the log of the newest build"],
+      ["berth builds shop 12 --cancel", "cancel a build that waits or runs"],
     ],
   ).action(async (word: string, number: string | undefined, flags: BuildsFlags) => {
     const app = parseAppName(word);
     const shouldShowLog = flags.log === true || flags.follow === true;
     if (shouldShowLog && flags.cancel === true)
-      throw new UsageError("--cancel does not go with --log and --follow");
+      throw new UsageError("--cancel cannot be combined with --log or --follow");
     const id = number === undefined ? undefined : parseBuildId(number);
     const client = await cli.connect();
     const { createBuildListing, describeBuild } = await import("../views/builds.ts");
@@ -67,12 +68,11 @@ export function addBuilds(program: Command, cli: Cli): void {
     if (flags.follow === true) return followBuildLog(cli, client, build);
     if (flags.log === true) {
       const { lines } = await client.builds.log(app, build.id);
-      if (lines.length === 0) cli.note(`build ${build.id} has written nothing`);
+      if (lines.length === 0) cli.note(`the log of build ${build.id} is empty`);
       else await cli.print(lines.join("\n"));
       return;
     }
-    if (flags.output === "json" || flags.output === "yaml")
-      return printDocument(cli, build, flags.output);
+    if (isDocumentFormat(flags.output)) return printDocument(cli, build, flags.output);
     const options = { colours: cli.colours, nowMs: cli.io.now(), width: cli.io.columns };
     await cli.print(flags.output === "name" ? String(build.id) : describeBuild(build, options));
   });
@@ -90,7 +90,7 @@ async function findBuild(client: Client, app: string, id: number | undefined): P
   if (newest !== undefined) return newest;
   throw new UsageError(
     `app "${app}" has no builds yet`,
-    `\`berth deploy DIR --name ${app}\` makes one`,
+    `\`berth deploy DIR --name ${app}\` starts one`,
   );
 }
 

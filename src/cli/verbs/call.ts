@@ -12,40 +12,40 @@ interface CallFlags {
 }
 
 const interruptedMessage =
-  "left; the call may be done all the same: `berth ledger tail --user` tells";
+  "interrupted; the call may still run to its end: see `berth ledger tail --user`";
 
 export function addCall(program: Command, cli: Cli): void {
   addExamples(
     program
       .command("call")
-      .summary("call a tool of an app, and confirm it where that is asked for")
+      .summary("call a tool of an app, after confirmation if it changes something")
       .description(
-        "Calls a tool and prints its result. What changes something is shown first, and asks: y, or for what is destructive the tool's name; Ctrl-C declines. Without a terminal, and without --yes, such a call is left waiting for `berth confirm`. Exit codes: 0 done, 1 the companion could not be asked, 2 usage, 3 no answer in time, 4 the tool failed, 5 denied, 6 waiting.",
+        "Calls a tool and prints its result. Before a call that changes something, it shows the call and asks for y, or for the name of the tool if the call is destructive; Ctrl-C declines. Without a terminal, and without --yes, such a call waits for `berth confirm`. Exit codes: 0 done, 1 the companion could not be asked, 2 usage, 3 no answer in time, 4 the tool failed, 5 denied, 6 waiting.",
       )
       .argument("<app-id>", "id of an app")
       .argument("<tool>", "name of a tool")
       .argument(
         "[arguments...]",
-        "JSON, KEY=TEXT and KEY:=JSON pairs, @FILE, or - for what comes in",
+        "JSON, KEY=TEXT and KEY:=JSON pairs, @FILE, or - for standard input",
       )
       .option(
         "--provenance <label>",
-        "what led to this call, such as file:inbox; can be given again. Default: user at a terminal, else unknown, which asks for more",
+        "origin of this call, such as file:inbox; can be repeated. Default: user on a terminal, else unknown, which needs stricter confirmation",
         collectValues,
       )
-      .option("--actor <text>", "who wants it, in words; shown to whoever confirms")
+      .option("--actor <text>", "description of the caller, shown with the confirmation")
       .option("-y, --yes", "confirm it without asking")
-      .option("--json", "print what the companion says, as JSON"),
+      .option("--json", "print the answer of the companion as JSON"),
     [
-      ["berth call dev.berth.apps list_apps", "a read tool: runs at once"],
-      ["berth call dev.berth.apps deploy_app name=web image=nginx:1 port:=80", "asks, and runs"],
-      [`berth call dev.berth.apps stop_app '{"name": "web"}' --yes`, "runs without asking"],
-      ["berth call dev.berth.apps deploy_app - --json < app.json", "for scripts"],
+      ["berth call dev.berth.apps list_apps", "run a read tool, which needs no confirmation"],
+      ["berth call dev.berth.apps deploy_app name=web image=nginx:1 port:=80", "ask, then run"],
+      [`berth call dev.berth.apps stop_app '{"name": "web"}' --yes`, "run without asking"],
+      ["berth call dev.berth.apps deploy_app - --json < app.json", "run from a script"],
     ],
   ).action(async (appId: string, tool: string, words: string[], flags: CallFlags) => {
     const { readCallArguments } = await import("../companion/call-arguments.ts");
     const argsJson = await readCallArguments(cli, words);
-    // With standard input read to its end there is nobody left to be asked.
+    // After standard input was read as arguments, no answer can be read from it.
     const isAsking = flags.yes !== true && words[0] !== "-" && canPrompt(cli);
     const provenance = flags.provenance ?? (cli.io.inputIsTerminal ? ["user"] : undefined);
     const request = { appId, tool, argsJson, actor: flags.actor, provenance };
@@ -109,5 +109,5 @@ async function performCall(
     return cli.print(
       sanitizeJson({ v: 1, call_id: Number(callId), disposition, status: "parked", detail }),
     );
-  await cli.print(`call ${callId} waits to be confirmed: ${hint}, or ${hint} --decline`);
+  await cli.print(`call ${callId} waits for confirmation: ${hint}, or ${hint} --decline`);
 }

@@ -24,38 +24,38 @@ interface ChatFlags {
 export function addChat(program: Command, cli: Cli): void {
   const command = program
     .command("chat")
-    .summary("talk to a model of this machine, or of a provider")
+    .summary("chat with a model of this machine, or of a provider")
     .description(
-      "Talks to a model of the assistant on this machine; to remote:PROVIDER:MODEL, and with --user, by way of your companion, which asks you before anything leaves the machine. With a message, or with one on standard input, it prints the answer and ends; else it is a talk: Ctrl-C stops an answer, Ctrl-D leaves, /help tells more. The first word is the model, unless it has blanks in it, as a message in quotes has; without a model it is the one that is loaded.",
+      "Chats with a model of the assistant on this machine. A model remote:PROVIDER:MODEL, and any model with --user, is reached through your companion, which asks you before data leaves this machine. With a message, as arguments or on standard input, it prints one answer and exits; otherwise it starts an interactive chat: Ctrl-C stops an answer, Ctrl-D ends the chat, /help lists the commands. The first argument is the model, unless it contains blanks, as a quoted message does. The default is the loaded model.",
     )
     .argument("[model]", "id or alias of a model")
-    .argument("[message...]", "what to say")
-    .option("-m, --model <name>", "the model; all words are the message then")
-    .option("--system <text>", "tell the model how to be")
-    .option("--temperature <number>", "0 to 2", parseTemperature)
+    .argument("[message...]", "message to send")
+    .option("-m, --model <name>", "model; all arguments are then the message")
+    .option("--system <text>", "system message, with instructions for the model")
+    .option("--temperature <number>", "sampling temperature, 0 to 2", parseTemperature)
     .option(
       "--max-tokens <number>",
-      "end the answer after so many; -1: when it is done",
+      "maximum length of an answer in tokens; -1: no limit",
       parseMaxTokens,
     )
-    .option("--thoughts", "show what a model thinks before it answers")
-    .option("--json", "print the answer of one message as JSON; so does -o json")
-    .addOption(new Option("-o, --output <format>", "print in another form").choices(["json"]))
-    .option("--port <port>", "of the assistant", integerBetween(1, 65_535))
-    .option("--assistant-url <address>", "of the assistant (also BERTH_ASSISTANT_URL)")
-    .option("--user", "by way of your companion, over the session bus");
+    .option("--thoughts", "show the reasoning of a model before its answer")
+    .option("--json", "print the answer to one message as JSON, as -o json does")
+    .addOption(new Option("-o, --output <format>", "output format").choices(["json"]))
+    .option("--port <port>", "port of the assistant", integerBetween(1, 65_535))
+    .option("--assistant-url <address>", "address of the assistant (also BERTH_ASSISTANT_URL)")
+    .option("--user", "chat through your companion, over the session bus");
   addExamples(command, [
-    ["berth chat", "talk to the model that is loaded"],
-    ["berth chat small", "talk to the model small"],
-    ['berth chat small "Name three rivers"', "one answer"],
-    ["git diff | berth chat small Summarise this", "about what comes in"],
-    ["berth chat remote:openrouter:openai/gpt-4o", "talk to a model of a provider: `berth remote`"],
-    ['berth chat "Name three rivers" --json', "for scripts"],
+    ["berth chat", "chat with the loaded model"],
+    ["berth chat small", "chat with the model small"],
+    ['berth chat small "Name three rivers"', "print one answer"],
+    ["git diff | berth chat small Summarise this", "ask about standard input"],
+    ["berth chat remote:openrouter:openai/gpt-4o", "chat with a provider's model: `berth remote`"],
+    ['berth chat "Name three rivers" --json', "print the answer as JSON"],
   ]).action(async (first: string | undefined, rest: string[], flags: ChatFlags) => {
     if (cli.globals.url !== undefined)
       throw new UsageError(
-        "chat talks to the assistant of this machine; --url names a server elsewhere",
-        "ssh -L 7777:127.0.0.1:7777 HOST, and then berth chat --port 7777",
+        "chat uses the assistant of this machine; --url names a server elsewhere",
+        "ssh -L 7777:127.0.0.1:7777 HOST, then berth chat --port 7777",
       );
     const words = [...(first === undefined ? [] : [first]), ...rest];
     const { name, message } = splitModelAndMessage(words, flags.model);
@@ -66,7 +66,7 @@ export function addChat(program: Command, cli: Cli): void {
     const text = await readMessage(cli, message, example);
     const isJson = flags.json === true || flags.output === "json";
     if (text === undefined && isJson)
-      throw new UsageError("--json goes with one message", 'berth chat "Name three rivers" --json');
+      throw new UsageError("--json needs a message", 'berth chat "Name three rivers" --json');
     const settings = {
       system: flags.system,
       temperature: flags.temperature,
@@ -82,7 +82,7 @@ export function addChat(program: Command, cli: Cli): void {
         runChat(cli, {
           ...parts,
           openBackend: (person) => createBusChatBackend(cli, companion, person, signal),
-          chooseModel: (talk) => talk.chooseModel(name),
+          chooseModel: (backend) => backend.chooseModel(name),
         }),
       );
     }
@@ -102,13 +102,13 @@ export function addChat(program: Command, cli: Cli): void {
     await runChat(cli, {
       ...parts,
       openBackend: () => createHttpChatBackend(client),
-      chooseModel: (talk) =>
-        chooseOrStartModel(cli, talk, name, flags.model === undefined ? words : []),
+      chooseModel: (backend) =>
+        chooseOrStartModel(cli, backend, name, flags.model === undefined ? words : []),
     });
   });
 }
 
-/** The companion has its own settings for these, or none. Throws UsageError. */
+/** Throws UsageError for a flag that only the HTTP endpoint supports. */
 function assertNoHttpFlags(flags: ChatFlags): void {
   const wrong = [
     [flags.port, "--port"],
@@ -120,12 +120,12 @@ function assertNoHttpFlags(flags: ChatFlags): void {
   for (const [value, name] of wrong)
     if (value !== undefined)
       throw new UsageError(
-        `${name} does not go with --user, or with a model of a provider`,
-        "port 7778 takes all parameters of the convention: docs/remote.md",
+        `${name} cannot be combined with --user, or with a model of a provider`,
+        "port 7778 accepts all parameters of the convention: docs/remote.md",
       );
 }
 
-/** Which of the words name the model, and which are the message. */
+/** Splits the arguments into the name of the model and the message. */
 function splitModelAndMessage(
   words: readonly string[],
   model: string | undefined,
@@ -136,23 +136,26 @@ function splitModelAndMessage(
   return { name: first, message: rest.join(" ") };
 }
 
-/** `words`: all that was said, where its first word was taken for the model. */
+/**
+ * Chooses the model, or offers to start it if it is stopped. `words` are all arguments if the first one was
+ * taken for the model, and otherwise none.
+ */
 async function chooseOrStartModel(
   cli: Cli,
-  talk: ChatBackend,
+  backend: ChatBackend,
   name: string | undefined,
   words: readonly string[],
 ): Promise<ServedModel> {
   try {
-    return await talk.chooseModel(name);
+    return await backend.chooseModel(name);
   } catch (error) {
     if (name === undefined || !isNotFound(error)) throw error;
     const { startStoppedModel } = await import("../chat/start-stopped-model.ts");
     const started = await startStoppedModel(cli, name);
-    if (started !== undefined) return talk.chooseModel(started);
+    if (started !== undefined) return backend.chooseModel(started);
     if (words.length < 2) throw error;
-    // As likely somebody has left the quotes away.
-    const hint = `where it is part of what you say: berth chat ${JSON.stringify(words.join(" "))}`;
+    // The user may have forgotten the quotes around the message.
+    const hint = `if it is part of your message: berth chat ${JSON.stringify(words.join(" "))}`;
     throw new BerthError("not_found", error.message, { hint, cause: error });
   }
 }

@@ -10,15 +10,15 @@ export function addCompletion(program: Command, cli: Cli): void {
   addExamples(
     program
       .command("completion")
-      .summary("print a script that completes verbs, flags and names in your shell")
+      .summary("print a shell script that completes verbs, flags and names")
       .addArgument(new Argument("<shell>", "your shell").choices(shells)),
     [
-      ["source <(berth completion bash)", "in this bash"],
+      ["source <(berth completion bash)", "load it in the current bash"],
       [
         "berth completion bash > ~/.local/share/bash-completion/completions/berth",
-        "in every new one",
+        "load it in every new bash",
       ],
-      ["berth completion fish | source", "in this fish"],
+      ["berth completion fish | source", "load it in the current fish"],
     ],
   ).action((shell: Shell) => cli.print(completionScripts[shell]));
 

@@ -13,16 +13,16 @@ export function addConfig(program: Command, cli: Cli): void {
   addExamples(
     program
       .command("config")
-      .summary("show each setting, and where its value comes from")
+      .summary("show each setting and the source of its value")
       .description(
-        "Shows the settings that `berth up` would run with here, and where each value comes from: a flag, the environment, a config file, or the default. With --server, those of the running server.",
+        "Shows the settings that `berth up` would use here, and the source of each value: a flag, the environment, a config file, or the default. With --server, shows those of the running server.",
       )
-      .option("--server", "of the running server")
+      .option("--server", "show the settings of the running server")
       .addOption(outputOption()),
     [
-      ["berth config", "what `berth up` would take here"],
-      ["berth config --server", "what the server runs with"],
-      ["berth config -o yaml", "in the form of a config file, with sources"],
+      ["berth config", "show the settings that `berth up` would use"],
+      ["berth config --server", "show the settings of the running server"],
+      ["berth config -o yaml", "print the settings and their sources as YAML"],
     ],
   ).action(async (flags: { server?: boolean; output?: OutputFormat }) => {
     const rows = flags.server === true ? await serverRows(cli) : await localRows(cli);

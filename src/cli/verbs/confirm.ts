@@ -15,27 +15,27 @@ interface ConfirmFlags {
 }
 
 const interruptedMessage =
-  "left; a call that was confirmed may be done all the same: `berth ledger tail --user` tells";
+  "interrupted; a confirmed call may still run to its end: see `berth ledger tail --user`";
 
 export function addConfirm(program: Command, cli: Cli): void {
   addExamples(
     program
       .command("confirm")
-      .summary("decide about calls of tools that wait for a person")
+      .summary("confirm or decline tool calls that wait for you")
       .description(
-        "Shows a call that waits, and asks as `berth call` does: y, or for what is destructive the tool's name; Ctrl-C declines. Without a number: every call that waits, oldest first, and each that comes after, until Ctrl-C. A call that nobody decides about ends by itself after five minutes. Exit codes as of `berth call`; a decline that was asked for with --decline is 0.",
+        "Shows a waiting call, and asks as `berth call` does: for y, or for the name of the tool if the call is destructive; Ctrl-C declines. Without a number, it shows every waiting call, oldest first, and then each new one, until Ctrl-C. A call without a decision ends by itself after five minutes. The exit codes are those of `berth call`; a call declined with --decline exits with 0.",
       )
       .argument("[call-id]", "number of a call")
-      .option("--list", "only list what waits")
-      .option("-y, --yes", "run it without asking")
-      .option("--decline", "it is not to run")
-      .option("--only", "without a number: while this runs, nobody else may decide")
-      .option("--json", "with --list or a number: print what the companion says, as JSON"),
+      .option("--list", "only list the waiting calls")
+      .option("-y, --yes", "confirm the call without asking")
+      .option("--decline", "decline the call")
+      .option("--only", "without a number: let no other program decide while this one runs")
+      .option("--json", "with --list or a number: print the answer of the companion as JSON"),
     [
-      ["berth confirm", "see each one and decideCall, while assistants are at work"],
-      ["berth confirm --list", "what waits"],
-      ["berth confirm 17", "see it and decide"],
-      ["berth confirm 17 --decline", "never run it"],
+      ["berth confirm", "show each waiting call, and decide"],
+      ["berth confirm --list", "list the waiting calls"],
+      ["berth confirm 17", "show call 17, and decide"],
+      ["berth confirm 17 --decline", "decline call 17"],
     ],
   ).action(async (word: string | undefined, flags: ConfirmFlags) => {
     const mode = parseMode(cli, word, flags);
@@ -47,12 +47,12 @@ export function addConfirm(program: Command, cli: Cli): void {
         if (mode === "each") return decideEach(cli, companion, flags.only === true, signal);
         return decideOne(cli, companion, mode, flags, signal);
       },
-      mode === "list" || mode === "each" ? "left" : interruptedMessage,
+      mode === "list" || mode === "each" ? "interrupted" : interruptedMessage,
     );
   });
 }
 
-/** What is to be done: a number is that of a call. Throws UsageError where nothing can come of it. */
+/** Derives the mode from the arguments; a number is the id of a call. Throws UsageError if they contradict. */
 function parseMode(
   cli: Cli,
   word: string | undefined,
@@ -61,26 +61,26 @@ function parseMode(
   const { list: isList = false, only = false, yes = false, decline = false, json = false } = flags;
   if (isList) {
     if (word !== undefined || only || yes || decline)
-      throw new UsageError("--list goes with --json alone", "berth confirm --list");
+      throw new UsageError("--list can only be combined with --json", "berth confirm --list");
     return "list";
   }
   if (word === undefined) {
     if (yes || decline || json || !canPrompt(cli))
       throw new UsageError(
-        "confirm needs the number of a call, unless a person sits at a terminal to be asked",
-        "berth confirm NUMBER; `berth confirm --list` has the numbers",
+        "without a terminal, confirm needs the number of a call",
+        "berth confirm NUMBER; `berth confirm --list` shows the numbers",
       );
     return "each";
   }
   if (!/^\d{1,16}$/.test(word))
     throw new UsageError(
       `"${word}" is not the number of a call`,
-      "berth confirm 17; `berth confirm --list` has the numbers",
+      "berth confirm 17; `berth confirm --list` shows the numbers",
     );
-  if (only) throw new UsageError("--only goes without a number");
-  if (yes && decline) throw new UsageError("--yes and --decline are two answers");
+  if (only) throw new UsageError("--only cannot be combined with a number");
+  if (yes && decline) throw new UsageError("--yes and --decline exclude each other");
   if (!yes && !decline && !canPrompt(cli))
-    throw new UsageError("there is no terminal to ask at", "add --yes, or --decline");
+    throw new UsageError("there is no terminal to ask on", "add --yes or --decline");
   return BigInt(word);
 }
 
@@ -124,7 +124,7 @@ async function decideOne(
     cli.exitCode = isDeclined ? 0 : callExitCodes[status];
     return cli.print(sanitizeJson({ v: 1, call_id: Number(callId), status, detail }));
   }
-  if (callResult.isReplayed) cli.note("It was decided about before; this is how it ended:");
+  if (callResult.isReplayed) cli.note("The call was decided before; this is its result:");
   if (isDeclined) return cli.print(`call ${callId} is declined`);
   await showCallResult(cli, callId, status, callResult);
 }
@@ -141,7 +141,7 @@ async function askAndDecide(
   using parked = await ParkedCallWatcher.watch(agent);
   await parked.catchUp(agent, signal);
   const spec = parked.find(callId);
-  // Decided about, or there is no such call: no runs nothing, and is answered with what came of it.
+  // The call does not wait: to decline it is harmless, and returns the result of an earlier decision.
   if (spec === undefined) return agent.confirm(callId, false, signal);
   const { result: end } = await decideCall(
     cli,
@@ -153,7 +153,7 @@ async function askAndDecide(
   return end;
 }
 
-/** Until Ctrl-C, or until the bus goes away. */
+/** Asks about one call after another until Ctrl-C, or until the connection to the bus ends. */
 async function decideEach(
   cli: Cli,
   companion: Companion,
@@ -171,7 +171,7 @@ async function decideEach(
   const waiting = await parked.catchUp(agent, signal);
   const now =
     waiting === 0 ? "No call waits" : waiting === 1 ? "1 call waits" : `${waiting} calls wait`;
-  cli.note(cli.errorColours.dim(`${now} now; those that come are shown here, too. Ctrl-C leaves.`));
+  cli.note(cli.errorColours.dim(`${now} now; new calls appear here. Press Ctrl-C to quit.`));
   const busClosed = bus.closed.then(() => {
     signal.throwIfAborted();
     throw busConnectionLost();

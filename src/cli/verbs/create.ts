@@ -27,9 +27,9 @@ interface CreateFlags extends AppWriteFlags {
 export function addCreate(program: Command, cli: Cli): void {
   const command = program
     .command("create")
-    .summary("make an app of an image or of a template")
+    .summary("create an app from an image or a template")
     .description(
-      "Makes an app of an image, or of a template of the catalog. For all that an app can be, write a file and use `berth apply`.",
+      "Creates an app from an image, or from a template of the catalog. For all fields of an app, write a spec file and use `berth apply`.",
     )
     .argument("<app>", "name of the new app")
     .option("--image <reference>", "image, such as nginx:1.27")
@@ -37,37 +37,37 @@ export function addCreate(program: Command, cli: Cli): void {
     .option("--domain <name>", "host name; default: NAME.<base domain>")
     .option(
       "-e, --env <NAME=value>",
-      "environment variable; NAME=secret:SECRET/KEY takes it from a secret; can be repeated",
+      "environment variable; NAME=secret:SECRET/KEY reads it from a secret; can be repeated",
       collectValues,
     )
     .option("--label <key=value>", "label; can be repeated", collectValues)
-    .option("--template <id>", "template of the catalog, see `berth templates`")
+    .option("--template <id>", "template of the catalog: see `berth templates`")
     .option(
       "-p, --parameter <key=value>",
       "parameter of the template; can be repeated",
       collectValues,
     )
-    .option("--dry-run", "tell what would happen, and change nothing")
+    .option("--dry-run", "print what would happen, and change nothing")
     .addOption(outputOption());
   addExamples(addWaitOptions(command), [
-    ["berth create web --image nginx:1.27 --port 80", "an app of an image"],
-    ["berth create db --template postgres -p database=shop", "an app of a template"],
-    ["berth create web --image nginx:1.27 --port 80 -e TOKEN=secret:web/token", "with a secret"],
+    ["berth create web --image nginx:1.27 --port 80", "create an app from an image"],
+    ["berth create db --template postgres -p database=shop", "create an app from a template"],
+    ["berth create web --image nginx:1.27 --port 80 -e TOKEN=secret:web/token", "use a secret"],
   ]).action(async (word: string, flags: CreateFlags) => {
     const name = parseAppName(word);
     if ((flags.image === undefined) === (flags.template === undefined))
       throw new UsageError(
         "create needs either --image or --template",
-        `berth create ${name} --image IMAGE --port PORT, or \`berth templates\` for the catalog`,
+        `berth create ${name} --image IMAGE --port PORT; \`berth templates\` lists the catalog`,
       );
     if (flags.template === undefined && flags.parameter !== undefined)
-      throw new UsageError("--parameter goes with --template only; use --env for variables");
+      throw new UsageError("--parameter needs --template; use --env for variables");
     if (flags.template !== undefined) return createFromTemplate(cli, name, flags.template, flags);
     const client = await cli.connect();
     const write = await client.apps.create(createAppBody(name, flags), {
       dryRun: flags.dryRun === true,
     });
-    await reportAppWrite(cli, client, name, write, { done: "created", already: "is there" }, flags);
+    await reportAppWrite(cli, client, name, write, { done: "created", already: "exists" }, flags);
   });
 }
 
@@ -85,7 +85,7 @@ async function createFromTemplate(
   }))
     if (value !== undefined)
       throw new UsageError(
-        `--${option} does not go with --template`,
+        `--${option} cannot be combined with --template`,
         "set the template's parameters with -p, and change the app afterwards with `berth edit`",
       );
   const client = await cli.connect();
@@ -104,7 +104,7 @@ async function createFromTemplate(
     others.length === 0
       ? `created from template ${templateId}`
       : `created from template ${templateId}, with ${others.join(", ")}`;
-  await reportAppWrite(cli, client, name, write, { done, already: "is there" }, flags);
+  await reportAppWrite(cli, client, name, write, { done, already: "exists" }, flags);
 }
 
 function createAppBody(name: string, flags: CreateFlags): CreateAppBody {

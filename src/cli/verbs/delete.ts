@@ -28,22 +28,26 @@ export function addDelete(program: Command, cli: Cli): void {
     .command("delete")
     .summary("delete apps and other resources")
     .description(
-      "Deletes resources. An app goes with its containers; its named volumes stay, unless --volumes is given; the files of a model stay for a while, unless --files is. At a terminal it asks first.",
+      "Deletes resources. The containers of an app are deleted with it; its named volumes stay, unless --volumes is given. The files of a model stay on disk until the space is needed, unless --files is given. On a terminal it asks first.",
     )
     .argument("[name...]", "names of apps, KIND NAME..., or KIND/NAME")
-    .option("-f, --filename <path>", "what these files declare; can be repeated", collectValues)
+    .option(
+      "-f, --filename <path>",
+      "file whose resources are deleted; can be repeated",
+      collectValues,
+    )
     .option("--volumes", "delete the named volumes too, with all data in them")
     .option("--files", "delete the files of models too, as `berth models rm` does")
-    .option("--force", "also where a spec file declares it")
-    .option("--ignore-not-found", "it is no failure when there is none")
-    .option("--dry-run", "tell what would happen, and change nothing")
+    .option("--force", "delete even what a spec file declares")
+    .option("--ignore-not-found", "do not fail if a resource does not exist")
+    .option("--dry-run", "print what would happen, and change nothing")
     .option("-y, --yes", "do not ask");
   addExamples(addWaitOptions(command), [
-    ["berth delete hello", "the app hello; its volumes stay"],
-    ["berth delete hello --volumes --wait", "with all its data, and wait until it is gone"],
-    ["berth delete secret db-password", "a secret"],
-    ["berth delete model small --files", "a model, and what it takes on disk"],
-    ["berth delete -f hello.yaml", "what a file declares"],
+    ["berth delete hello", "delete the app hello, and keep its volumes"],
+    ["berth delete hello --volumes --wait", "delete its data too, and wait until it is gone"],
+    ["berth delete secret db-password", "delete a secret"],
+    ["berth delete model small --files", "delete a model and its files"],
+    ["berth delete -f hello.yaml", "delete the resources of a file"],
   ]).action(async (words: string[], flags: DeleteFlags) => {
     const targets = await resolveTargets(cli, words, flags);
     const client = await cli.connect();
@@ -80,7 +84,7 @@ async function resolveTargets(
   return targets;
 }
 
-/** Scripts go ahead as they do with kubectl; but data is never deleted without a word for it. */
+/** Asks on a terminal. A script deletes without a question, as with kubectl, but needs --yes to delete data. */
 async function confirmDeletion(
   cli: Cli,
   targets: readonly DeleteTarget[],
@@ -128,11 +132,11 @@ async function deleteTarget(
       ...options,
       dryRun: flags.dryRun === true,
     });
-    const what = flags.dryRun === true ? "would be deleted" : answer.state;
-    await cli.print(`${reference} ${what}`);
+    const outcome = flags.dryRun === true ? "would be deleted" : answer.state;
+    await cli.print(`${reference} ${outcome}`);
   } catch (error) {
     const isGone = error instanceof Error && "status" in error && error.status === 404;
     if (flags.ignoreNotFound !== true || !isGone) throw error;
-    await cli.print(`${reference} is not there`);
+    await cli.print(`${reference} does not exist`);
   }
 }

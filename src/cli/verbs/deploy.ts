@@ -15,39 +15,42 @@ import { parseAppName } from "../resource-references.ts";
 export function addDeploy(program: Command, cli: Cli): void {
   const command = program
     .command("deploy")
-    .summary("build a folder or a repository and roll it out, or a new image")
+    .summary("deploy a folder, a repository or an image")
     .description(
-      "Uploads a folder, builds it and rolls it out; makes the app where there is none. What .dockerignore names stays here. With --git the server builds from a repository, with --image it takes an image as it is. The name of an app in place of a folder looks at its source anew.",
+      "Uploads a folder, builds it and deploys it; creates the app if it does not exist. Files that .dockerignore names are not uploaded. With --git the server builds from a repository, with --image it uses an existing image. With the name of an app instead of a folder, it builds the newest commit of the app's repository.",
     )
     .argument(
       "[folder]",
-      "folder to build; with --image and --git the name of the app (default: .)",
+      "folder to build, or name of an app; with --image and --git the name of the app (default: .)",
     )
-    .option("--name <app>", "name of the app; default: that of the folder or the repository")
+    .option("--name <app>", "name of the app; default: the name of the folder or the repository")
     .option("--port <port>", "port on which the app listens", integerBetween(1, 65_535))
     .option("--domain <name>", "host name; default: NAME.<base domain>")
     .option(
       "-e, --env <NAME=value>",
-      "environment variable; NAME=secret:SECRET/KEY takes it from a secret; can be repeated",
+      "environment variable; NAME=secret:SECRET/KEY reads it from a secret; can be repeated",
       collectValues,
     )
     .option("--image <reference>", "image to deploy, such as nginx:1.27")
     .option("--git <url>", "repository to build")
     .option("--ref <ref>", "with --git: branch, tag or commit")
-    .option("--path <path>", "with --git: folder of the repository")
-    .option("--credential <secret>", "with --git: Secret to fetch with")
-    .option("-q, --quiet", "without the log of the build")
-    .option("--dry-run", "tell what would happen, and change nothing")
-    .option("--force", "also where a spec file owns what changes")
+    .option("--path <path>", "with --git: folder in the repository")
+    .option("--credential <secret>", "with --git: Secret with the credential of the repository")
+    .option("-q, --quiet", "do not show the log of the build")
+    .option("--dry-run", "print what would happen, and change nothing")
+    .option("--force", "change fields even if a spec file owns them")
     .addOption(outputOption());
   addExamples(
     addWaitOptions(command).option("--no-wait", "return once the server has the source"),
     [
-      ["berth deploy", "build the folder you are in, and follow it until it serves"],
-      ["berth deploy ./shop --port 8080", "another folder, which says no port itself"],
-      ["berth deploy shop --git https://example.org/shop.git --ref v2", "a tag of a repository"],
-      ["berth deploy shop", "the newest of the repository that shop is built from"],
-      ["berth deploy hello --image nginx:1.28 --wait", "an image, and wait until it serves"],
+      ["berth deploy", "build the working directory, and wait until the app is ready"],
+      ["berth deploy ./shop --port 8080", "build a folder that does not name its port"],
+      ["berth deploy shop --git https://example.org/shop.git --ref v2", "build a repository's tag"],
+      ["berth deploy shop", "build the newest commit of the repository of shop"],
+      [
+        "berth deploy hello --image nginx:1.28 --wait",
+        "deploy an image, and wait until it is ready",
+      ],
     ],
   ).action(async (word: string | undefined, flags: DeployFlags) => {
     assertFlags(flags);
@@ -71,13 +74,13 @@ function assertFlags(flags: DeployFlags): void {
     throw new UsageError("--image and --git exclude each other");
   for (const key of ["ref", "path", "credential"] as const)
     if (flags[key] !== undefined && flags.git === undefined)
-      throw new UsageError(`--${key} goes with --git only`);
+      throw new UsageError(`--${key} needs --git`);
   if (flags.image === undefined) return;
   for (const key of ["port", "domain", "env"] as const)
     if (flags[key] !== undefined)
       throw new UsageError(
-        `--${key} does not go with --image`,
-        "`berth create` makes an app of an image, `berth edit` changes one",
+        `--${key} cannot be combined with --image`,
+        "`berth create` creates an app from an image, `berth edit` changes one",
       );
 }
 
@@ -86,7 +89,10 @@ function resolveAppName(word: string | undefined, flags: DeployFlags): string {
   if (name === undefined)
     throw new UsageError("deploy needs the name of an app", "berth deploy NAME --image IMAGE");
   if (word !== undefined && flags.name !== undefined && word !== flags.name)
-    throw new UsageError(`the app is called both ${word} and ${flags.name}`, "give one of them");
+    throw new UsageError(
+      `the app has two names, ${word} and ${flags.name}`,
+      "give only one of them",
+    );
   return parseAppName(name);
 }
 
@@ -102,6 +108,6 @@ async function deployImage(
     { image },
     { dryRun: flags.dryRun === true, force: flags.force === true },
   );
-  const words = { done: `deploys ${image}`, already: "has that image already" };
-  await reportAppWrite(cli, client, name, write, words, flags);
+  const phrases = { done: `is deploying ${image}`, already: "already has that image" };
+  await reportAppWrite(cli, client, name, write, phrases, flags);
 }

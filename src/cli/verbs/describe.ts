@@ -10,17 +10,17 @@ export function addDescribe(program: Command, cli: Cli): void {
   addExamples(
     program
       .command("describe")
-      .summary("tell all about one resource: status, conditions, containers, events")
+      .summary("show the details of a resource: status, conditions, containers, events")
       .description(
-        "Tells all that a person wants to know of a resource: its status and why it is so, its containers, revisions and last events.",
+        "Shows the details of a resource: its status and the reason for it, its containers, revisions and last events.",
       )
       .argument("<kind>", "kind, KIND/NAME, or the name of an app")
       .argument("[name...]", "names"),
     [
-      ["berth describe app hello", "all about the app hello"],
-      ["berth describe hello", "the same"],
-      ["berth describe model small", "files, memory and state of a model"],
-      ["berth describe secret/db", "keys and users of a secret, never its values"],
+      ["berth describe app hello", "show the app hello"],
+      ["berth describe hello", "show the app hello"],
+      ["berth describe model small", "show files, memory and state of a model"],
+      ["berth describe secret/db", "show keys and users of a secret, never its values"],
     ],
   ).action(async (kindWord: string, names: string[]) => {
     const references = parseReferences([kindWord, ...names], true);

@@ -1,6 +1,12 @@
 import type { Command } from "commander";
 import type { Cli } from "../cli.ts";
-import { addExamples, collectValues, type OutputFormat, outputOption } from "../command-options.ts";
+import {
+  addExamples,
+  addFilenameOption,
+  isDocumentFormat,
+  type OutputFormat,
+  outputOption,
+} from "../command-options.ts";
 import { formatChanges, formatPlanSection } from "../output/change-lines.ts";
 import { printDocument } from "../output/print.ts";
 import { formatReference } from "../resource-references.ts";
@@ -12,26 +18,19 @@ interface DiffOptions {
   readonly output?: OutputFormat;
 }
 
-/** Exit codes as diff(1) has them: 0 equal, 1 different, 2 trouble. */
+/** Adds the verb `diff`, whose exit codes are those of diff(1): 0 equal, 1 different, 2 trouble. */
 export function addDiff(program: Command, cli: Cli): void {
   addExamples(
-    program
-      .command("diff")
-      .summary("compare files with what the server has")
+    addFilenameOption(program.command("diff"))
+      .summary("compare files with the resources of the server")
       .description(
-        "Shows what `berth apply` would change, and what the server would do about it. Ends with 0 where there are no differences, 1 where there are some, 2 where something is wrong.",
+        "Shows what `berth apply` would change, and what the server would then do. Exits with 0 if there are no differences, 1 if there are some, 2 on an error.",
       )
-      .argument("[file...]", "files and folders, as with -f")
-      .option(
-        "-f, --filename <path>",
-        "file, folder or - for standard input; can be repeated",
-        collectValues,
-      )
-      .option("--force", "as if fields of spec files were taken over")
+      .option("--force", "compare as `berth apply --force` does")
       .addOption(outputOption()),
     [
-      ["berth diff -f hello.yaml", "one file"],
-      ["berth diff -f specs/ && echo same", "in a script"],
+      ["berth diff -f hello.yaml", "compare one file"],
+      ["berth diff -f specs/ && echo same", "compare a folder in a script"],
     ],
   ).action(async (files: string[], options: DiffOptions) => {
     const { readManifestFiles, requireManifests } = await import("../manifest-files.ts");
@@ -48,8 +47,7 @@ export function addDiff(program: Command, cli: Cli): void {
     });
     const different = answer.results.filter((result) => result.action !== "unchanged");
     if (different.length > 0) cli.exitCode = 1;
-    if (options.output === "json" || options.output === "yaml")
-      return printDocument(cli, answer, options.output);
+    if (isDocumentFormat(options.output)) return printDocument(cli, answer, options.output);
     const { colours } = cli;
     for (const result of different) {
       const reference = formatReference(result.kind, result.name);

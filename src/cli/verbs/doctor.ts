@@ -2,7 +2,12 @@ import type { Command } from "commander";
 import type { ServerFlags } from "../../config/server-settings.ts";
 import type { Cli } from "../cli.ts";
 import { exitCodes } from "../cli-errors.ts";
-import { addExamples, type OutputFormat, outputOption } from "../command-options.ts";
+import {
+  addExamples,
+  isDocumentFormat,
+  type OutputFormat,
+  outputOption,
+} from "../command-options.ts";
 import type { DoctorFinding } from "../doctor/finding.ts";
 import { printDocument } from "../output/print.ts";
 import { addServerOptions, toConfigFlags } from "../server-flags.ts";
@@ -10,19 +15,19 @@ import { addServerOptions, toConfigFlags } from "../server-flags.ts";
 export function addDoctor(program: Command, cli: Cli): void {
   const command = program
     .command("doctor")
-    .summary("find out what is missing or wrong here, and how to mend it")
+    .summary("check this machine and its server, and suggest fixes")
     .description(
-      "Looks at all that a server needs on this machine, and at the one that runs. Ends with 1 where something has to be mended.",
+      "Checks what a server needs on this machine, and the server that runs here. Exits with 1 if a check fails.",
     )
     .addOption(outputOption());
   addExamples(addServerOptions(command), [
-    ["berth doctor", "look at everything"],
-    ["berth doctor --docker-host unix:///run/podman/podman.sock", "as if started so"],
+    ["berth doctor", "run all checks"],
+    ["berth doctor --docker-host unix:///run/podman/podman.sock", "check for `up` with this flag"],
   ]).action(async (flags: ServerFlags & { output?: OutputFormat }) => {
     const { runChecks } = await import("../doctor/run-checks.ts");
     const findings = await runChecks(cli.io, toConfigFlags(cli, flags));
     if (findings.some(({ state }) => state === "fail")) cli.exitCode = exitCodes.failed;
-    if (flags.output === "json" || flags.output === "yaml")
+    if (isDocumentFormat(flags.output))
       return printDocument(cli, { checks: findings }, flags.output);
     await cli.print(findings.map((found) => formatFinding(cli, found)).join("\n"));
     const count = (state: DoctorFinding["state"]) =>
@@ -30,8 +35,8 @@ export function addDoctor(program: Command, cli: Cli): void {
     const [failed, warned] = [count("fail"), count("warn")];
     await cli.print(
       failed + warned === 0
-        ? `\n${cli.colours.green("all is well")}`
-        : `\n${failed} to mend, ${warned} to look at`,
+        ? `\n${cli.colours.green("no problems found")}`
+        : `\n${failed} failed, ${warned} ${warned === 1 ? "warning" : "warnings"}`,
     );
   });
 }

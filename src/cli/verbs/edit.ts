@@ -15,19 +15,19 @@ import { exportManifest } from "../output/export-manifest.ts";
 import { canPrompt, confirm } from "../prompt.ts";
 import { formatReference, parseReferences } from "../resource-references.ts";
 
-/** Opens the manifest in $VISUAL or $EDITOR, and applies what was saved. */
+/** Adds the verb `edit`, which opens a manifest in $VISUAL or $EDITOR and applies the saved text. */
 export function addEdit(program: Command, cli: Cli): void {
   addExamples(
     program
       .command("edit")
       .summary("change a resource in your editor")
       .description(
-        "Opens the manifest of a resource in $VISUAL or $EDITOR, checks what was saved, and applies it. Text that is not valid can be edited again.",
+        "Opens the manifest of a resource in $VISUAL or $EDITOR, validates the saved text, and applies it. If the text is not valid, you can edit it again.",
       )
       .argument("<kind>", "kind, KIND/NAME, or the name of an app")
-      .argument("[name]", "name")
+      .argument("[name]", "name of the resource")
       .option("--force", "take over fields that spec files own"),
-    [["berth edit app hello", "change the app hello"]],
+    [["berth edit app hello", "edit the app hello"]],
   ).action(async (kindWord: string, name: string | undefined, flags: { force?: boolean }) => {
     const words = name === undefined ? [kindWord] : [kindWord, name];
     const [reference] = parseReferences(words, true);
@@ -52,7 +52,7 @@ export function addEdit(program: Command, cli: Cli): void {
         await cli.print(`${formatReference(reference.kind, wanted)} unchanged`);
       else await applyEdited(cli, client, manifests, flags.force === true);
     } catch (error) {
-      // What a person has typed is not thrown away for a field that is refused.
+      // Keep the user's text if the server refuses it.
       if (readFileSync(file, "utf8") === before) rmSync(folder, { recursive: true, force: true });
       else cli.note(`your text is kept in ${file}`);
       throw error;
@@ -61,7 +61,7 @@ export function addEdit(program: Command, cli: Cli): void {
   });
 }
 
-/** The manifests once the text is valid; undefined where it was left as it was. */
+/** Resolves to the manifests once the text is valid; undefined if the user left it unchanged. */
 async function editManifests(
   cli: Cli,
   file: string,
@@ -78,7 +78,7 @@ async function editManifests(
     const problems = parsed.errors.map(
       ({ line, column, message }) => `  ${file}:${line}:${column}: ${message}`,
     );
-    cli.note(`what was saved is not valid:\n${problems.join("\n") || "  it declares nothing"}`);
+    cli.note(`the saved text is not valid:\n${problems.join("\n") || "  it declares no resource"}`);
     if (!canPrompt(cli) || !(await confirm(cli, "Edit it again?")))
       throw new BerthError("invalid_spec", "nothing was changed");
   }
@@ -100,7 +100,7 @@ async function applyEdited(
     );
 }
 
-/** The editor is a command line, such as `code --wait`, so a shell has to take it apart. */
+/** Runs the editor through a shell, because it may be a command line such as `code --wait`. */
 function openEditor(cli: Cli, file: string): Promise<void> {
   const { environment } = cli.io;
   const editor = environment["VISUAL"] || environment["EDITOR"] || "vi";
@@ -111,7 +111,7 @@ function openEditor(cli: Cli, file: string): Promise<void> {
       if (code === 0) resolve();
       else
         reject(
-          new BerthError("invalid_request", `the editor "${editor}" ended with ${code}`, {
+          new BerthError("invalid_request", `the editor "${editor}" exited with code ${code}`, {
             hint: "set EDITOR to the editor that you use",
           }),
         );

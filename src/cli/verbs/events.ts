@@ -23,18 +23,18 @@ export function addEvents(program: Command, cli: Cli): void {
   addExamples(
     program
       .command("events")
-      .summary("show what has happened, and follow it")
-      .description("Shows events of apps and of the server, the newest last.")
-      .argument("[kind]", "only of this: KIND/NAME, KIND NAME, or the name of an app")
-      .argument("[name]")
-      .option("-w, --watch", "go on with new events")
-      .option("--warnings", "warnings only")
-      .option("--limit <count>", "how many at most", integerBetween(1, 1000), 50)
+      .summary("list events, and follow new ones")
+      .description("Lists events of resources and of the server, newest last.")
+      .argument("[kind]", "resource to filter by: KIND/NAME, KIND NAME, or the name of an app")
+      .argument("[name]", "name of the resource")
+      .option("-w, --watch", "continue with new events")
+      .option("--warnings", "list only warnings")
+      .option("--limit <count>", "maximum number of events", integerBetween(1, 1000), 50)
       .addOption(outputOption()),
     [
-      ["berth events", "the last events of everything"],
-      ["berth events hello", "those of the app hello"],
-      ["berth events -w --warnings", "follow what goes wrong"],
+      ["berth events", "list the last events"],
+      ["berth events hello", "list the events of the app hello"],
+      ["berth events -w --warnings", "follow the warnings"],
     ],
   ).action(async (kindWord: string | undefined, name: string | undefined, flags: EventFlags) => {
     const words = [kindWord, name].filter((word) => word !== undefined);
@@ -47,7 +47,7 @@ export function addEvents(program: Command, cli: Cli): void {
     const client = await cli.connect();
     const wanted = (event: EventView) => flags.warnings !== true || event.type === "Warning";
     const abort = new AbortController();
-    // Opened before the list is read, so that no event falls between the two.
+    // The stream is opened before the list is read, so that no event is missed between the two.
     const stream =
       flags.watch === true ? client.events.watch({ ...filter, signal: abort.signal }) : undefined;
     const next = stream?.next();
@@ -57,7 +57,7 @@ export function addEvents(program: Command, cli: Cli): void {
       if (stream === undefined || next === undefined) return;
       for (let item = await next; item.done !== true; item = await stream.next()) {
         const change = item.value;
-        if (change.reset) cli.note("some events were lost on the way");
+        if (change.reset) cli.note("some events were missed");
         else if (change.type === "event" && change.event !== undefined && wanted(change.event))
           await cli.print(formatLiveEvent(cli, change.event, flags.output));
       }
@@ -74,7 +74,7 @@ async function printEvents(
   events: readonly EventView[],
   flags: EventFlags,
 ): Promise<void> {
-  // One document a line, so that what is followed can be read line by line.
+  // One JSON document per line, so that a script can read the stream line by line.
   if (flags.watch === true && flags.output === "json") {
     if (events.length > 0) await cli.print(events.map((event) => JSON.stringify(event)).join("\n"));
     return;

@@ -6,7 +6,13 @@ import type { ModelView } from "../../resources/wire/models.ts";
 import type { ResourceView } from "../../resources/wire/resources.ts";
 import type { Cli } from "../cli.ts";
 import { UsageError } from "../cli-errors.ts";
-import { addExamples, collectValues, type OutputFormat, outputOption } from "../command-options.ts";
+import {
+  addExamples,
+  collectValues,
+  isDocumentFormat,
+  type OutputFormat,
+  outputOption,
+} from "../command-options.ts";
 import { matchesSelector, parseSelector, type Selector } from "../label-selector.ts";
 import { listAllModels } from "../models/list-all-models.ts";
 import { exportManifest } from "../output/export-manifest.ts";
@@ -31,22 +37,26 @@ export function addGet(program: Command, cli: Cli): void {
   addExamples(
     program
       .command("get")
-      .summary("list resources, or show some of them")
+      .summary("list resources, or show some by name")
       .description(
-        "Lists resources of a kind, or shows some by name. Kinds: apps (a), models (m), templates (tpl), secrets (sec).",
+        "Lists the resources of a kind, or shows some by name. Kinds: apps (a), models (m), templates (tpl), secrets (sec).",
       )
       .argument("[kind]", "kind, or KIND/NAME; without one: apps")
       .argument("[name...]", "names")
       .addOption(outputOption())
-      .option("-l, --selector <labels>", "only with these labels: team=web,tier!=db", collectValues)
-      .option("-w, --watch", "go on, and print each change")
-      .option("--export", "with -o yaml or json: without status, fit for `berth apply`"),
+      .option(
+        "-l, --selector <labels>",
+        "list only resources with these labels: team=web,tier!=db",
+        collectValues,
+      )
+      .option("-w, --watch", "continue, and print each change")
+      .option("--export", "with -o yaml or json: omit the status, for `berth apply`"),
     [
-      ["berth get apps", "every app, its status and URL"],
-      ["berth get app hello -o yaml", "all that is known of one"],
-      ["berth get app hello -o yaml --export", "its manifest, to keep in a file"],
-      ["berth get apps -l team=web -o wide", "some, with more columns"],
-      ["berth get apps -w", "follow what happens"],
+      ["berth get apps", "list every app, its status and URL"],
+      ["berth get app hello -o yaml", "print the whole resource"],
+      ["berth get app hello -o yaml --export", "print its manifest, to save in a file"],
+      ["berth get apps -l team=web -o wide", "list apps with a label, with more columns"],
+      ["berth get apps -w", "follow the changes of apps"],
     ],
   ).action(async (kindWord: string | undefined, names: string[], options: GetOptions) => {
     const references = parseReferences([kindWord ?? "apps", ...names]);
@@ -64,7 +74,7 @@ export function addGet(program: Command, cli: Cli): void {
       );
       return;
     }
-    if (options.output === "json" || options.output === "yaml") {
+    if (isDocumentFormat(options.output)) {
       const lists = await Promise.all(
         groups.map((group) => fetchDocuments(client, group, selector, options.export === true)),
       );
@@ -78,7 +88,7 @@ export function addGet(program: Command, cli: Cli): void {
       return;
     }
     for (const [index, group] of groups.entries()) {
-      // Kinds have different columns: a table each, as kubectl does.
+      // Kinds have different columns, so each has a table of its own, as with kubectl.
       const listing = await fetchListing(client, cli, group, selector);
       if (index > 0 && options.output !== "name") await cli.print("");
       if (listing.names.length === 0 && selector.length > 0)
@@ -100,7 +110,7 @@ function mergeGroups(references: readonly ResourceGroup[]): ResourceGroup[] {
   return [...byKind].map(([kind, names]) => ({ kind, names: [...new Set(names)] }));
 }
 
-/** What -o json and -o yaml show: resources, but the catalog's entries as the API has them. */
+/** Fetches the documents of -o json and -o yaml: resources, and for templates the entries of the catalog. */
 async function fetchDocuments(
   client: Client,
   group: ResourceGroup,
@@ -115,7 +125,7 @@ async function fetchDocuments(
   return isExport ? items.map((item) => exportManifest(item)) : items;
 }
 
-/** In the order of the names; throws NotFound for the first that is not there. */
+/** Fetches resources in the order of the names. Throws ApiError 404 for the first that does not exist. */
 async function fetchResources(
   client: Client,
   group: ResourceGroup,
@@ -136,7 +146,7 @@ async function fetchListing(
 ): Promise<Listing> {
   const resolveNames = async () => {
     if (group.names.length === 0 && selector.length === 0) return undefined;
-    // Built-in templates are no resources of the store.
+    // Built-in templates are not in the store of resources.
     if (group.kind === "Template" && selector.length === 0) {
       const found = await Promise.all(group.names.map((name) => client.templates.get(name)));
       return found.map(({ id }) => id);
@@ -165,7 +175,7 @@ async function fetchListing(
   return createTemplateListing(pick((await client.templates.list()).templates, (row) => row.id));
 }
 
-/** What `berth models ls` shows beside them is no resource. */
+/** Lists the Models in the store; `berth models ls` shows files and entries of the catalog, too. */
 async function listDeclaredModels(client: Client): Promise<readonly ModelView[]> {
   return (await listAllModels(client)).filter(({ origin }) => origin === "resource");
 }

@@ -24,56 +24,59 @@ interface ImportFlags {
   readonly force?: boolean;
 }
 
-/** Needs no server: what it writes is for `berth apply`, or for the watched folder. */
+/** Adds the verb `import`. It needs no server: it writes spec files for `berth apply` or the watched folder. */
 export function addImport(program: Command, cli: Cli): void {
   addExamples(
     program
       .command("import")
-      .summary("make spec files of a Compose file")
+      .summary("convert a Compose file to spec files")
       .description(
-        "Makes one spec file of each service of a Compose file, and reports each key that is not carried over or means something else, with its line. Ends with 1 where a service could not be converted, and with --strict also where something is lost.",
+        "Converts each service of a Compose file to a spec file, and reports, with its line, each key that is not converted or has another meaning. Exits with 1 if a service could not be converted, and with --strict also if anything is lost.",
       )
-      .argument("[file...]", "Compose files, laid over each other; default: the one in this folder")
+      .argument("[file...]", "Compose files, merged in this order; default: the one in this folder")
       .option(
         "-f, --filename <path>",
         "Compose file, or - for standard input; can be repeated",
         collectValues,
       )
       .option("-o, --output <dir>", "folder for the spec files; - (default) is standard output")
-      .option("--name-prefix <text>", "what the names of all apps begin with, such as blog-")
+      .option("--name-prefix <text>", "prefix for the names of all apps, such as blog-")
       .option(
         "--env-file <file>",
-        "in place of the .env beside the file; can be repeated",
+        "env file to read instead of the project's .env; can be repeated",
         collectValues,
       )
-      .option("--use-environment", "variables of this shell, too; they go before those of files")
+      .option(
+        "--use-environment",
+        "also use the variables of this shell, which override those of files",
+      )
       .option(
         "--profile <name>",
-        "take services of this profile in; * is all; can be repeated",
+        "include the services of this profile; * includes all; can be repeated",
         collectValues,
       )
       .addOption(
         new Option(
           "--secrets <how>",
-          "what becomes of variables that look secret: env leaves them as they are, secret makes references to Secrets of them",
+          "conversion of variables that look secret: env keeps their values, secret refers to Secrets",
         )
           .choices(["env", "secret"])
           .default("env"),
       )
       .addOption(
-        new Option("--report <form>", "form of the report")
+        new Option("--report <form>", "format of the report")
           .choices(["text", "json"])
           .default("text"),
       )
-      .option("-q, --quiet", "no notes in the report")
-      .option("--strict", "end with 1 also where something is lost")
-      .option("--dry-run", "report only, and write nothing")
-      .option("--force", "replace spec files that are there"),
+      .option("-q, --quiet", "omit notes from the report")
+      .option("--strict", "exit with 1 also if anything is lost")
+      .option("--dry-run", "print the report, and write nothing")
+      .option("--force", "replace existing spec files"),
     [
-      ["berth import compose.yaml --dry-run", "what would become of it"],
-      ["berth import compose.yaml -o specs/blog", "one file for each service"],
-      ["berth import -q compose.yaml | berth apply -f -", "at once"],
-      ["berth import compose.yaml -o specs --secrets secret", "with passwords kept out of files"],
+      ["berth import compose.yaml --dry-run", "show the report"],
+      ["berth import compose.yaml -o specs/blog", "write one file for each service"],
+      ["berth import -q compose.yaml | berth apply -f -", "convert and apply at once"],
+      ["berth import compose.yaml -o specs --secrets secret", "keep passwords out of the files"],
     ],
   ).action(async (files: string[], flags: ImportFlags) => {
     const folder = resolveOutputFolder(cli, flags.output);
@@ -114,14 +117,14 @@ export function addImport(program: Command, cli: Cli): void {
   });
 }
 
-/** Undefined for standard output. */
+/** The absolute path of the output folder; undefined for standard output. */
 function resolveOutputFolder(cli: Cli, output: string | undefined): string | undefined {
   if (output === undefined || output === "-") return undefined;
-  // With other verbs -o is a format; nobody means a folder of that name.
+  // Other verbs expect a format after -o; a folder of such a name is unlikely.
   if (["json", "yaml", "wide", "name"].includes(output)) {
     throw new UsageError(
-      `-o names a folder here, and "${output}" is a format`,
-      `--report json for the report, or -o ./${output} for a folder of that name`,
+      `-o names a folder here, but "${output}" is a format`,
+      `use --report json for the report, or -o ./${output} for a folder of that name`,
     );
   }
   return resolve(cli.io.workingDirectory, output);
@@ -149,7 +152,7 @@ async function createSpecTexts(
   );
 }
 
-/** All files or none: what is there already is found before the first one is written. */
+/** Writes all files or none: checks for existing files before it writes the first one. */
 async function writeSpecs(
   cli: Cli,
   folder: string,
@@ -161,8 +164,8 @@ async function writeSpecs(
     const names = present.map((app) => displayPath(cli, getSpecFilePath(folder, app)));
     throw new BerthError(
       "invalid_request",
-      `nothing was written: ${names.join(", ")} ${names.length === 1 ? "is" : "are"} there already`,
-      { hint: "--force replaces them, -o names another folder" },
+      `nothing was written: ${names.join(", ")} already ${names.length === 1 ? "exists" : "exist"}`,
+      { hint: "replace them with --force, or choose another folder with -o" },
     );
   }
   try {
@@ -184,7 +187,7 @@ function displayPath(cli: Cli, path: string): string {
   return below.startsWith("..") ? path : below;
 }
 
-/** On standard output, unless the specs are there. */
+/** Prints the report on standard output, or on standard error if the specs are written to standard output. */
 async function printReport(
   cli: Cli,
   result: ComposeImport,

@@ -18,20 +18,20 @@ type Verdict = ReturnType<OfflineLedger["verify"]>;
 
 const SEQ_MAX = 2 ** 40;
 
-/** Reads the ledger's files itself: no daemon has to run, and one that does is not in the way. */
+/** Adds the verb `ledger`. It reads the ledger's files itself, with or without a running daemon. */
 export function addLedger(program: Command, cli: Cli): void {
   const ledger = addExamples(
     program
       .command("ledger")
       .helpCommand(false)
-      .summary("prove what the assistant did")
+      .summary("read and verify the assistant's record of its actions")
       .description(
-        "Reads and verifies the ledger of the assistant on this machine, with or without a daemon; with --user that of your companion. --data-dir is the data directory of either here (also BERTH_ASSISTANT_DATA_DIR). Exit codes: 0 whole, 1 tampered with, 2 rolled back or forked, 3 unreadable, 4 key missing or wrong.",
+        "Reads and verifies the ledger of the assistant on this machine, with or without a running daemon; with --user that of your companion. --data-dir is the data directory of the assistant or companion (also BERTH_ASSISTANT_DATA_DIR). Exit codes: 0 whole, 1 tampered with, 2 rolled back or forked, 3 unreadable, 4 key missing or wrong.",
       ),
     [
-      ["berth ledger verify", "every entry, hash, signature and sealed text"],
-      ["berth ledger verify --against kept.txt", "and that what was there then still is"],
-      ["berth ledger tail --name inference.generate", "the last requests"],
+      ["berth ledger verify", "verify every entry, hash, signature and sealed text"],
+      ["berth ledger verify --against kept.txt", "compare with an earlier checkpoint, too"],
+      ["berth ledger tail --name inference.generate", "show the last requests"],
     ],
   );
   addVerify(ledger, cli);
@@ -46,19 +46,19 @@ function addVerify(ledger: Command, cli: Cli): void {
     addCommonOptions(
       ledger
         .command("verify")
-        .summary("check that nothing was changed, removed or put back")
+        .summary("check that no entry was changed, removed or rolled back")
         .description(
-          "Reads every entry and checks its hash, its place, the text that it seals, the signed checkpoints, and that the ledger goes on from the checkpoint beside it. Names the first bad entry.",
+          "Reads every entry and checks its hash, its position, its sealed text and the signed checkpoints, and that the ledger continues from its stored checkpoint. Names the first bad entry.",
         )
         .option(
           "--against <file>",
-          "a checkpoint that was kept elsewhere; repeatable",
+          "a checkpoint that was kept elsewhere; can be repeated",
           collectValues,
         ),
     ),
     [
-      ["berth ledger verify --json", "for scripts"],
-      ["berth ledger verify --data-dir /srv/assistant", "of another assistant"],
+      ["berth ledger verify --json", "print the result as JSON"],
+      ["berth ledger verify --data-dir /srv/assistant", "verify another assistant's ledger"],
     ],
   ).action(async (flags: CommonFlags & { against?: string[] }) => {
     await withLedger(cli, flags, async (opened, { readTextFile }) => {
@@ -101,11 +101,11 @@ function addProve(ledger: Command, cli: Cli): void {
         .command("prove")
         .summary("prove that an entry is in the ledger")
         .description(
-          "Prints a proof that holds without the ledger: index, path and signed checkpoint in the form c2sp.org/tlog-proof. With --json also the entry.",
+          "Prints a proof that can be verified without the ledger: index, path and signed checkpoint in the format c2sp.org/tlog-proof. With --json it also prints the entry.",
         )
         .argument("<seq>", "number of the entry", integerBetween(0, SEQ_MAX)),
     ),
-    [["berth ledger prove 41 > entry-41.tlog-proof", "to keep, or to hand to somebody"]],
+    [["berth ledger prove 41 > entry-41.tlog-proof", "save the proof of entry 41"]],
   ).action(async (seq: number, flags: CommonFlags) => {
     await withLedger(cli, flags, async (opened) => {
       const proof = opened.proveInclusion(seq);
@@ -127,12 +127,12 @@ function addTail(ledger: Command, cli: Cli): void {
       ledger
         .command("tail")
         .summary("show the last entries")
-        .description("Shows the last entries, the oldest first, without verifying them.")
-        .option("-n, --limit <count>", "how many", integerBetween(1, 100_000), 20)
-        .option("--name <name>", "only those of this name, such as inference.generate")
-        .option("--sealed", "with the texts that they seal, as far as they are not erased"),
+        .description("Shows the last entries, oldest first, without verifying them.")
+        .option("-n, --limit <count>", "number of entries", integerBetween(1, 100_000), 20)
+        .option("--name <name>", "show only entries of this name, such as inference.generate")
+        .option("--sealed", "show their sealed texts, unless these are erased"),
     ),
-    [["berth ledger tail -n 5 --sealed", "the last five, with what they seal"]],
+    [["berth ledger tail -n 5 --sealed", "show the last five, with their sealed texts"]],
   ).action(async (flags: CommonFlags & { limit: number; name?: string; sealed?: boolean }) => {
     await withLedger(cli, flags, async (opened) => {
       const entries = opened.tail(flags.limit, flags.name);
@@ -154,7 +154,7 @@ function formatTailEntry({ body, plain }: TailEntry, withSealed: boolean, nowMs:
   return `${first}\n    ${plain ?? "(erased)"}`;
 }
 
-/** `model=tiny priority=interactive`; JSON only where a value is no plain word. */
+/** Formats fields as `model=tiny priority=interactive`, with JSON for values that are no plain word. */
 function formatEntryFields(fields: TailEntry["body"]["fields"]): string {
   return Object.entries(fields)
     .map(([name, value]) => {
@@ -175,13 +175,13 @@ function addExport(ledger: Command, cli: Cli): void {
     addCommonOptions(
       ledger
         .command("export")
-        .summary("write the ledger as tiles that other tools verify")
+        .summary("export the ledger as tiles that other tools can verify")
         .description(
-          "Writes checkpoint, hashes and entries into an empty folder, in the layout c2sp.org/tlog-tiles. Sealed texts are not part of it.",
+          "Writes the checkpoint, hashes and entries into an empty folder, in the layout c2sp.org/tlog-tiles. Sealed texts are not exported.",
         )
-        .argument("<dir>", "an empty folder, or one that is not there yet"),
+        .argument("<dir>", "folder that is empty, or does not exist yet"),
     ),
-    [["berth ledger export ./ledger-tiles", "copy it, or serve it as it is"]],
+    [["berth ledger export ./ledger-tiles", "export to a folder that a web server can serve"]],
   ).action(async (dir: string, flags: CommonFlags) => {
     await withLedger(cli, flags, async (opened) => {
       const { size, files } = opened.export(resolve(cli.io.workingDirectory, dir));
@@ -201,9 +201,9 @@ function addCheckpoint(ledger: Command, cli: Cli): void {
         .command("checkpoint")
         .summary("print the newest signed checkpoint, to keep elsewhere")
         .description(
-          "Prints the signed size and root. Kept on another machine, it shows later whether the ledger still has what it has now. With --from it also proves, as JSON, that the ledger goes on from that size.",
+          "Prints the signed size and root of the ledger. A copy on another machine lets you check later that the ledger still contains its present entries. With --from it also prints, as JSON, a proof that the ledger is a continuation of the one of that size.",
         )
-        .option("--from <size>", "an earlier size to go on from", integerBetween(0, SEQ_MAX)),
+        .option("--from <size>", "earlier size of the ledger", integerBetween(0, SEQ_MAX)),
     ),
     [["berth ledger checkpoint > kept.txt", "later: berth ledger verify --against kept.txt"]],
   ).action(async (flags: CommonFlags & { from?: number }) => {
@@ -216,7 +216,10 @@ function addCheckpoint(ledger: Command, cli: Cli): void {
       }
       const proof = opened.proveConsistency(flags.from);
       if (!proof)
-        throw new BerthError("not_found", `the ledger has ${size} entries, not yet ${flags.from}`);
+        throw new BerthError(
+          "not_found",
+          `the ledger has only ${size} entries, fewer than ${flags.from}`,
+        );
       const path = proof.path.map((hash) => hash.toString("base64"));
       const { checkpoint } = proof;
       const document = { v: 1, from: flags.from, size: proof.size, path, checkpoint };
@@ -227,8 +230,8 @@ function addCheckpoint(ledger: Command, cli: Cli): void {
 
 function addCommonOptions(command: Command): Command {
   return command
-    .option("--user", "of your companion (`berth assistant --user`)")
-    .option("--key <file>", "public key to trust, in place of the one beside the ledger")
+    .option("--user", "use the ledger of your companion (`berth assistant --user`)")
+    .option("--key <file>", "public key to trust, instead of the one stored with the ledger")
     .option("--json", "print JSON");
 }
 

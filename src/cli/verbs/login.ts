@@ -9,14 +9,14 @@ export function addLogin(program: Command, cli: Cli): void {
       .command("login")
       .summary("log in to a server elsewhere")
       .description(
-        "Logs in to a server and remembers it, so that the other verbs talk to it. On the machine of the server, its own user needs no login.",
+        "Logs in to a server and saves the login, so that the other verbs use that server. The user who runs a server needs no login on its machine.",
       )
       .argument("[url]", "address of the server, such as https://berth.example.org")
       .option("--password-stdin", "read the password from standard input")
-      .option("--token-stdin", "read a token instead, as `berth token create` prints it"),
+      .option("--token-stdin", "read a token of `berth token create` from standard input"),
     [
-      ["berth login https://berth.example.org", "asks for the password"],
-      ["berth login http://10.0.0.2:7776 --password-stdin < password.txt", "in a script"],
+      ["berth login https://berth.example.org", "ask for the password, and log in"],
+      ["berth login http://10.0.0.2:7776 --password-stdin < password.txt", "log in from a script"],
     ],
   ).action(async (url: string | undefined, flags: LoginFlags) => {
     const { logIn } = await import("../login.ts");
@@ -26,9 +26,9 @@ export function addLogin(program: Command, cli: Cli): void {
   addExamples(
     program
       .command("logout")
-      .summary("end a login, and forget it")
-      .argument("[url]", "address of the server; default: the one logged in to last"),
-    [["berth logout", "end the login"]],
+      .summary("end and forget a login")
+      .argument("[url]", "address of the server; default: that of the last login"),
+    [["berth logout", "end the last login"]],
   ).action(async (url: string | undefined) => {
     const { logOut } = await import("../login.ts");
     await logOut(cli, url);

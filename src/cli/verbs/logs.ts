@@ -16,25 +16,28 @@ export function addLogs(program: Command, cli: Cli): void {
   addExamples(
     program
       .command("logs")
-      .summary("show what an app has written")
+      .summary("show the log of an app")
       .description(
-        "Shows the lines that an app has written, over all its containers and over redeploys, oldest first.",
+        "Shows the log lines of an app, oldest first, from all its containers, including those of earlier revisions.",
       )
       .argument("<app>", "name of an app")
-      .option("-f, --follow", "go on with new lines")
+      .option("-f, --follow", "continue with new lines")
       .option(
         "--tail <lines>",
-        "how many lines from the end, 1 to 10000",
+        "number of lines from the end, 1 to 10000",
         integerBetween(1, 10_000),
         100,
       )
-      .option("--since <when>", "only after this: 10m, or a time such as 2026-11-20T12:00:00Z")
-      .option("-t, --timestamps", "put the time before each line")
-      .option("--prefix", "put the container before each line"),
+      .option(
+        "--since <when>",
+        "show only lines after this: 10m, or a time such as 2026-11-20T12:00:00Z",
+      )
+      .option("-t, --timestamps", "print the time before each line")
+      .option("--prefix", "print the container before each line"),
     [
-      ["berth logs hello", "the last 100 lines"],
-      ["berth logs hello -f", "and go on"],
-      ["berth logs hello --since 10m -t", "ten minutes, with times"],
+      ["berth logs hello", "show the last 100 lines"],
+      ["berth logs hello -f", "show the last lines, and follow new ones"],
+      ["berth logs hello --since 10m -t", "show the last ten minutes, with times"],
     ],
   ).action(async (word: string, flags: LogFlags) => {
     const name = parseAppName(word);
@@ -52,13 +55,11 @@ export function addLogs(program: Command, cli: Cli): void {
     if (lines.length > 0)
       await cli.print(lines.map((line) => formatLogLine(cli, line, flags)).join("\n"));
     else
-      cli.note(
-        `app "${name}" has written nothing${flags.since === undefined ? "" : " since then"}`,
-      );
+      cli.note(`app "${name}" has no log lines${flags.since === undefined ? "" : " since then"}`);
   });
 }
 
-/** The message as the app wrote it: its colours are its own. */
+/** Formats a line; the message stays unchanged, with the app's own colours. */
 function formatLogLine(cli: Cli, line: LogLineView, flags: LogFlags): string {
   const before = [
     ...(flags.timestamps === true ? [line.time] : []),

@@ -9,7 +9,7 @@ interface JsonFlag {
   readonly json?: boolean;
 }
 
-/** A value may hold 64 KiB; the companion says so itself. */
+/** Above the companion's limit of 64 KiB, so that the companion reports a value that is too long. */
 const INPUT_BYTES_MAX = 1024 * 1024;
 
 export function addMemory(program: Command, cli: Cli): void {
@@ -17,14 +17,14 @@ export function addMemory(program: Command, cli: Cli): void {
     program
       .command("memory")
       .helpCommand(false)
-      .summary("see and keep what apps have your companion remember")
+      .summary("read and change the values that apps store with your companion")
       .description(
-        "Each app has keys and values of its own with your companion, which no other app sees. You see all of them.",
+        "Each app stores keys and values of its own with your companion, which no other app can read. You can read and change all of them.",
       ),
     [
-      ["berth memory ls org.example.Notes", "what it remembers for an app"],
-      ["berth memory set org.example.Notes sort newest", "one value"],
-      ["berth memory wipe org.example.Notes", "all of it, gone for good"],
+      ["berth memory ls org.example.Notes", "list the values of an app"],
+      ["berth memory set org.example.Notes sort newest", "set a value"],
+      ["berth memory wipe org.example.Notes", "delete all values of an app for good"],
     ],
   );
   addGet(memory, cli);
@@ -39,12 +39,12 @@ function addGet(memory: Command, cli: Cli): void {
       .command("get")
       .summary("print a value")
       .description(
-        "Prints a value: to a file or a pipe as it is, at a terminal without what terminals obey.",
+        "Prints a value: unchanged to a file or a pipe, without control characters to a terminal.",
       )
       .argument("<app-id>", "id of an app")
-      .argument("<key>", "the key")
+      .argument("<key>", "key of the value")
       .option("--json", "print JSON"),
-    [["berth memory get org.example.Notes sort", "one value"]],
+    [["berth memory get org.example.Notes sort", "print one value"]],
   ).action(async (app: string, key: string, flags: JsonFlag) => {
     const { withCompanion } = await import("../companion/connect-companion.ts");
     const { sanitizeJson, sanitizeText } = await import("../companion/untrusted-text.ts");
@@ -60,20 +60,20 @@ function addSet(memory: Command, cli: Cli): void {
   addExamples(
     memory
       .command("set")
-      .summary("keep a value")
+      .summary("set a value")
       .argument("<app-id>", "id of an app")
-      .argument("<key>", "the key")
+      .argument("<key>", "key of the value")
       .argument("<value>", "the value; - for standard input, without its last line break"),
     [
-      ["berth memory set org.example.Notes sort newest", "one value"],
-      ["berth memory set org.example.Notes draft - < draft.txt", "what stands in a file"],
+      ["berth memory set org.example.Notes sort newest", "set a value"],
+      ["berth memory set org.example.Notes draft - < draft.txt", "set the text of a file"],
     ],
   ).action(async (app: string, key: string, word: string) => {
     const value = word === "-" ? await readValueFromInput(cli) : word;
     const { withCompanion } = await import("../companion/connect-companion.ts");
     await withCompanion(cli, async ({ context }, signal) => {
       await context.memorySet(app, key, value, signal);
-      await cli.print(`${app} ${key} is kept`);
+      await cli.print(`${app} ${key} is set`);
     });
   });
 }
@@ -84,7 +84,10 @@ async function readValueFromInput(cli: Cli): Promise<string> {
   try {
     return new TextDecoder("utf-8", { fatal: true }).decode(bytes).replace(/\r?\n$/, "");
   } catch {
-    throw new UsageError("standard input is not UTF-8 text", "encode it first, as base64 does");
+    throw new UsageError(
+      "standard input is not UTF-8 text",
+      "encode it first, for example with base64",
+    );
   }
 }
 
@@ -93,10 +96,10 @@ function addList(memory: Command, cli: Cli): void {
     memory
       .command("ls")
       .alias("list")
-      .summary("list keys and values of an app")
+      .summary("list the keys and values of an app")
       .argument("<app-id>", "id of an app")
-      .option("--json", "print what the companion says, as JSON"),
-    [["berth memory ls org.example.Notes --json", "for scripts"]],
+      .option("--json", "print the answer of the companion as JSON"),
+    [["berth memory ls org.example.Notes --json", "list them as JSON"]],
   ).action(async (app: string, flags: JsonFlag) => {
     const { withCompanion } = await import("../companion/connect-companion.ts");
     const { sanitizeJson, sanitizeLine } = await import("../companion/untrusted-text.ts");
@@ -105,7 +108,7 @@ function addList(memory: Command, cli: Cli): void {
       const document = await context.memoryList(app, signal);
       const entries = parseMemoryEntries(document);
       if (flags.json === true) return cli.print(sanitizeJson(document));
-      if (entries.length === 0) return cli.note(`nothing is remembered for ${app}`);
+      if (entries.length === 0) return cli.note(`${app} has no values`);
       await cli.print(
         formatTable(
           entries,
@@ -124,24 +127,24 @@ function addWipe(memory: Command, cli: Cli): void {
   addExamples(
     memory
       .command("wipe")
-      .summary("forget everything of an app, for good")
+      .summary("delete all values of an app for good")
       .description(
-        "Deletes every key and value of an app, so that no byte of them is left in any file. It cannot be undone. At a terminal it asks first.",
+        "Deletes every key and value of an app, so that no byte of them remains in any file. It cannot be undone. On a terminal it asks first.",
       )
       .argument("<app-id>", "id of an app")
       .option("-y, --yes", "do not ask"),
-    [["berth memory wipe org.example.Notes --yes", "without being asked"]],
+    [["berth memory wipe org.example.Notes --yes", "delete them without asking"]],
   ).action(async (app: string, flags: { yes?: boolean }) => {
     if (flags.yes !== true) {
       if (!canPrompt(cli))
         throw new UsageError("wipe deletes for good, and there is no terminal to ask", "add --yes");
-      if (!(await confirm(cli, `Forget everything of ${app}, for good?`)))
-        throw declinedError("nothing was forgotten");
+      if (!(await confirm(cli, `Delete all values of ${app} for good?`)))
+        throw declinedError("nothing was deleted");
     }
     const { withCompanion } = await import("../companion/connect-companion.ts");
     await withCompanion(cli, async ({ context }, signal) => {
       await context.memoryWipe(app, signal);
-      await cli.print(`everything of ${app} is forgotten`);
+      await cli.print(`all values of ${app} are deleted`);
     });
   });
 }

@@ -29,38 +29,36 @@ export function addPull(models: Command, cli: Cli): void {
     models
       .command("pull")
       .alias("download")
-      .summary("bring models onto the disk, verified")
+      .summary("download and verify models")
       .description(
-        "Brings models onto the disk, and verifies them. One that was cut off goes on; one that is there is verified again. Ctrl-C ends the following, and not the download. What is pulled is kept until `berth models rm`.",
+        "Downloads models and verifies them. Resumes an interrupted download, and verifies again a model that is on disk. Ctrl-C stops the progress display, not the download. The files are kept until `berth models rm`.",
       )
       .argument(
         "<model...>",
         "org/name, org/name:QUANTIZATION, a name of the catalog, a URL or a file",
       )
-      .option("--quantization <name>", "such as Q4_K_M; picks the file of the repository")
-      .option("--file <name>", "the file of the repository")
+      .option("--quantization <name>", "quantization to download, such as Q4_K_M")
+      .option("--file <name>", "file of the repository")
       .option("--revision <name>", "branch, tag or commit of the repository")
-      .option("--sha256 <digest>", "what the file has to be")
-      .option("--name <name>", "what to call it here")
-      .option("--credential <secret>", "a Secret with the token to download with")
-      .option("--wait", "return when all is on disk, or has failed (the default)")
-      .option("--no-wait", "return at once; `berth models ls` shows how far it is")
-      .addOption(
-        durationOption("--timeout <duration>", "how long to wait; default: as long as it takes"),
-      )
+      .option("--sha256 <digest>", "expected digest of the file")
+      .option("--name <name>", "name of the model on this server")
+      .option("--credential <secret>", "Secret with the token for the download")
+      .option("--wait", "wait until all files are on disk, or one has failed (the default)")
+      .option("--no-wait", "return at once; `berth models ls` shows the progress")
+      .addOption(durationOption("--timeout <duration>", "maximum time to wait; default: no limit"))
       .option("-q, --quiet", "show no progress")
-      .option("--force", "also where a spec file owns the fields")
-      .option("--dry-run", "tell what would happen, and change nothing")
+      .option("--force", "change the fields even if a spec file owns them")
+      .option("--dry-run", "print what would happen, and change nothing")
       .addOption(outputOption()),
     [
-      ["berth models pull Qwen/Qwen2.5-0.5B-Instruct-GGUF", "the usual quantization of it"],
-      ["berth models pull Qwen/Qwen2.5-0.5B-Instruct-GGUF:Q8_0", "another one"],
-      ["berth models pull https://models.example/a.gguf --name a", "one file of a server"],
+      ["berth models pull Qwen/Qwen2.5-0.5B-Instruct-GGUF", "download the usual quantization"],
+      ["berth models pull Qwen/Qwen2.5-0.5B-Instruct-GGUF:Q8_0", "download another quantization"],
+      ["berth models pull https://models.example/a.gguf --name a", "download a file from a URL"],
     ],
   ).action(async (words: string[], flags: PullFlags) => {
     const { name: givenName, file, sha256 } = flags;
     if (words.length > 1 && [givenName, file, sha256].some((value) => value !== undefined))
-      throw new UsageError("--name, --file and --sha256 go with one model");
+      throw new UsageError("--name, --file and --sha256 need a single model");
     const client = await cli.connect();
     for (const word of words) await pullModel(cli, client, word, flags);
   });
@@ -81,7 +79,7 @@ async function pullModel(cli: Cli, client: Client, word: string, flags: PullFlag
     cli.note(cli.errorColours.dim(`\`berth models start ${name}\` loads it`));
 }
 
-/** Has the server do it, and returns what the model is called there; undefined for a dry run, which is printed. */
+/** Requests the download, and resolves to the name of the model; prints a dry run, and resolves to undefined. */
 async function requestDownload(
   cli: Cli,
   client: Client,
@@ -100,8 +98,8 @@ async function requestDownload(
   if (flags.dryRun === true) {
     if (isDeclared)
       throw new UsageError(
-        "--dry-run goes with an id alone",
-        "`berth apply -f FILE --dry-run` tells what a Model in a file would do",
+        "--dry-run cannot be combined with these options, a URL or a file",
+        "`berth apply -f FILE --dry-run` shows what a Model in a spec file would do",
       );
     const write = await client.models.download(word, { dryRun: true });
     if (write.dryRun) await printModelDryRun(cli, write.report);
@@ -118,7 +116,7 @@ async function requestDownload(
   return write.dryRun ? write.report.name : write.model.name;
 }
 
-/** Name, file, size and digest: what a person may want to write down. */
+/** Formats the name, file, size and digest of a downloaded model. */
 function formatPulledModel(cli: Cli, model: ModelDetails): string {
   const { name, status, file, size_bytes: size, sha256, files } = model;
   const parts = [

@@ -21,19 +21,19 @@ export function addRemove(models: Command, cli: Cli): void {
     models
       .command("rm")
       .alias("remove")
-      .summary("remove models, and free what they take on disk")
+      .summary("remove models and their files")
       .description(
-        "Takes models out of memory and away, with their files, as far as no other model has them. With --keep-files these stay, for a pull that comes later, until others need the room. At a terminal it asks first.",
+        "Unloads and removes models, and deletes their files, unless another model uses them. With --keep-files the files stay for a later pull, until the space is needed. On a terminal it asks first.",
       )
       .argument("<model...>", "names or ids of models")
-      .option("--keep-files", "leave the files on disk")
-      .option("--force", "also where a spec file declares it")
-      .option("--ignore-not-found", "it is no failure when there is none")
-      .option("--dry-run", "tell what would happen, and change nothing")
+      .option("--keep-files", "keep the files on disk")
+      .option("--force", "remove even what a spec file declares")
+      .option("--ignore-not-found", "do not fail if a model does not exist")
+      .option("--dry-run", "print what would happen, and change nothing")
       .option("-y, --yes", "do not ask"),
     [
-      ["berth models rm small", "the model small and its files"],
-      ["berth models rm small --keep-files", "a later pull has no need to download it"],
+      ["berth models rm small", "remove the model small and its files"],
+      ["berth models rm small --keep-files", "keep the files for a later pull"],
     ],
   ).action(async (words: string[], flags: RemoveFlags) => {
     const client = await cli.connect();
@@ -42,13 +42,13 @@ export function addRemove(models: Command, cli: Cli): void {
     if (flags.dryRun !== true && targets.length > 0) await confirmRemoval(cli, targets, flags);
     for (const [index, word] of words.entries()) {
       const model = found[index];
-      if (model === undefined) await cli.print(`model/${word} is not there`);
+      if (model === undefined) await cli.print(`model/${word} does not exist`);
       else await removeModel(cli, client, model, flags);
     }
   });
 }
 
-/** Undefined where there is none, and that is no failure. */
+/** Resolves to undefined for a missing model with --ignore-not-found. */
 async function fetchModel(
   client: Client,
   word: string,
@@ -74,7 +74,7 @@ async function confirmRemoval(
   if (!(await confirm(cli, `Remove ${list}${files}?`))) throw declinedError("nothing was removed");
 }
 
-/** A file of the server's machine that a person put there. */
+/** True for a file that the user has put into the assistant's folder. */
 function isLocal({ source }: ModelDetails): boolean {
   return source === "file";
 }
@@ -97,7 +97,7 @@ async function removeModel(
     files: !isKept,
   });
   if (write.dryRun) return cli.print(`model/${model.name}: ${write.report.message}`);
-  const filesOutcome = isKept ? "its files stay" : `its files go${sizeText(model)}`;
-  const what = isLocal(model) ? "the file stays where it is" : filesOutcome;
-  await cli.print(`model/${model.name} is being removed; ${what}`);
+  const filesOutcome = isKept ? "its files stay" : `its files are deleted${sizeText(model)}`;
+  const outcome = isLocal(model) ? "its file stays" : filesOutcome;
+  await cli.print(`model/${model.name} is being removed; ${outcome}`);
 }

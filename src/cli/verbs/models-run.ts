@@ -7,6 +7,7 @@ import {
   addExamples,
   durationOption,
   integerBetween,
+  isDocumentFormat,
   type OutputFormat,
   outputOption,
 } from "../command-options.ts";
@@ -28,26 +29,28 @@ export function addStart(models: Command, cli: Cli): void {
     models
       .command("start")
       .alias("run")
-      .summary("load a model into memory, where it answers")
+      .summary("load a model into memory, so that it serves requests")
       .description(
-        "Loads a model into memory, where it stays until `berth models stop`, also over restarts of the server. What is not on disk is downloaded first. Where memory is short, it takes the place of models that were started before. Ctrl-C ends the following, and nothing else.",
+        "Loads a model into memory, where it stays until `berth models stop`, even after a restart of the server. Downloads it first if it is not on disk. If memory is short, it replaces models that were started before. Ctrl-C stops the progress display, nothing else.",
       )
       .argument("<model>", "name or id of a model")
-      .option("--context <tokens>", "of one request", integerBetween(128, 16_777_216))
-      .option("--parallel <number>", "requests side by side", integerBetween(1, 256))
-      .option("--wait", "return when it answers, or has failed (the default)")
-      .option("--no-wait", "return at once")
-      .addOption(
-        durationOption("--timeout <duration>", "how long to wait; default: as long as it takes"),
+      .option(
+        "--context <tokens>",
+        "context length of one request",
+        integerBetween(128, 16_777_216),
       )
+      .option("--parallel <number>", "number of concurrent requests", integerBetween(1, 256))
+      .option("--wait", "wait until the model serves requests, or has failed (the default)")
+      .option("--no-wait", "return at once")
+      .addOption(durationOption("--timeout <duration>", "maximum time to wait; default: no limit"))
       .option("-q, --quiet", "show no progress")
-      .option("--force", "also where a spec file owns the fields")
-      .option("--dry-run", "tell what would happen, and change nothing")
+      .option("--force", "change the fields even if a spec file owns them")
+      .option("--dry-run", "print what would happen, and change nothing")
       .addOption(outputOption()),
     [
       ["berth models start small", "load the model small"],
-      ["berth models start Qwen/Qwen2.5-0.5B-Instruct-GGUF", "one that is not here yet"],
-      ["berth models start small --context 16384", "with a longer context"],
+      ["berth models start Qwen/Qwen2.5-0.5B-Instruct-GGUF", "download a model, and load it"],
+      ["berth models start small --context 16384", "load it with a longer context"],
     ],
   ).action(async (word: string, flags: StartFlags) => {
     const client = await cli.connect();
@@ -60,7 +63,7 @@ export function addStart(models: Command, cli: Cli): void {
     const { printFormatted, waitForModelState } = await import("../models/finish-model.ts");
     if (flags.wait === false) {
       if (await printFormatted(cli, await client.models.get(name), flags.output)) return;
-      return cli.print(`model/${name} starts`);
+      return cli.print(`model/${name} is starting`);
     }
     const model = await waitForModelState(cli, client, name, "memory", flags);
     if (model === undefined || (await printFormatted(cli, model, flags.output))) return;
@@ -109,23 +112,22 @@ export function addStop(models: Command, cli: Cli): void {
   addExamples(
     models
       .command("stop")
-      .summary("take a model out of memory; it stays on disk")
+      .summary("unload a model; it stays on disk")
       .description(
-        "Takes a model out of memory; without a name, every model that runs. What it is answering has ten seconds to end. It stays on disk.",
+        "Unloads a model; without a name, every running model. Requests in progress have ten seconds to end. The files stay on disk.",
       )
       .argument("[model]", "name or id of a model")
-      .option("--force", "also where a spec file says that it runs")
-      .option("--dry-run", "tell what would happen, and change nothing")
+      .option("--force", "stop it even if a spec file declares that it runs")
+      .option("--dry-run", "print what would happen, and change nothing")
       .addOption(outputOption()),
     [
-      ["berth models stop", "whatever runs"],
-      ["berth models stop small", "one of them"],
+      ["berth models stop", "unload every running model"],
+      ["berth models stop small", "unload the model small"],
     ],
   ).action(async (word: string | undefined, flags: StopFlags) => {
     const client = await cli.connect();
     const options = { force: flags.force === true, dryRun: flags.dryRun === true };
     const stop = await client.models.stop(word, options);
-    const { isDocumentFormat } = await import("../models/finish-model.ts");
     const { printDocument } = await import("../output/print.ts");
     if (stop.dryRun) {
       if (isDocumentFormat(flags.output)) return printDocument(cli, stop.report, flags.output);
@@ -139,7 +141,7 @@ export function addStop(models: Command, cli: Cli): void {
       cli.note("no model runs");
       return;
     }
-    const what = flags.output === "name" ? "" : accepted ? " stops" : " is stopped already";
+    const what = flags.output === "name" ? "" : accepted ? " is stopping" : " is already stopped";
     await cli.print(stopped.map(({ name }) => `model/${name}${what}`).join("\n"));
   });
 }

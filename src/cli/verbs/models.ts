@@ -21,14 +21,14 @@ export function addModels(program: Command, cli: Cli): void {
     program
       .command("models")
       .helpCommand(false)
-      .summary("get, start and stop language models")
+      .summary("download, start and stop language models")
       .description(
-        "Language models of this server: files on its disk, verified, and what of them is in memory and answers at the assistant's endpoint. `berth chat` talks to one.",
+        "Manages the language models of this server: verified files on its disk, and the loaded models, which serve requests at the assistant's endpoint. `berth chat` sends messages to one.",
       ),
     [
-      ["berth models pull Qwen/Qwen2.5-0.5B-Instruct-GGUF --name small", "bring one onto the disk"],
-      ["berth models start small", "load it; it answers from then on"],
-      ["berth models", "every model and its state"],
+      ["berth models pull Qwen/Qwen2.5-0.5B-Instruct-GGUF --name small", "download a model"],
+      ["berth models start small", "load the model, so that it serves requests"],
+      ["berth models", "list every model and its state"],
     ],
   );
   addList(models, cli);
@@ -46,15 +46,17 @@ function addList(models: Command, cli: Cli): void {
       .alias("list")
       .summary("list language models")
       .description(
-        "Lists the models of the server, and files in the assistant's own folder. What only the catalog knows is left out, unless --all is given.",
+        "Lists the models of the server and the files in the assistant's own folder; with --all, also the other models of the catalog.",
       )
-      .option("-a, --all", "also what the catalog offers and is not here")
-      .addOption(new Option("--status <status>", "only those that are so").choices(modelPhases))
+      .option("-a, --all", "include the models of the catalog that are not on this server")
+      .addOption(
+        new Option("--status <status>", "list only models with this status").choices(modelPhases),
+      )
       .addOption(outputOption()),
     [
-      ["berth models ls", "what is here"],
-      ["berth models ls --all", "and what could be"],
-      ["berth models ls --status running -o name", "for scripts"],
+      ["berth models ls", "list the models of this server"],
+      ["berth models ls --all", "list the models of the catalog, too"],
+      ["berth models ls --status running -o name", "list the names of running models"],
     ],
   ).action(async (flags: ListFlags) => {
     const all = await listAllModels(await cli.connect());
@@ -79,13 +81,13 @@ function addShow(models: Command, cli: Cli): void {
     models
       .command("show")
       .alias("inspect")
-      .summary("tell all about a model: files, digests, memory, conditions, events")
+      .summary("show the details of a model: files, digests, memory, conditions, events")
       .description(
-        "Tells all about a model: where it comes from, its files and their digests, what its file says of itself, what it takes in memory, its conditions and last events, and how to talk to it.",
+        "Shows the details of a model: its source, its files and their digests, its architecture and size, its use of memory, its conditions and last events, and how to use it.",
       )
       .argument("<model>", "name or id of a model")
       .addOption(outputOption()),
-    [["berth models show small", "all about the model small"]],
+    [["berth models show small", "show the model small"]],
   ).action(async (word: string, flags: { output?: OutputFormat }) => {
     const client = await cli.connect();
     const model = await client.models.get(word);

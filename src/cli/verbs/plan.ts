@@ -1,6 +1,11 @@
 import type { Command } from "commander";
 import type { Cli } from "../cli.ts";
-import { addExamples, type OutputFormat, outputOption } from "../command-options.ts";
+import {
+  addExamples,
+  isDocumentFormat,
+  type OutputFormat,
+  outputOption,
+} from "../command-options.ts";
 import { formatPlan } from "../output/change-lines.ts";
 import { printDocument } from "../output/print.ts";
 import { parseAppName } from "../resource-references.ts";
@@ -9,18 +14,17 @@ export function addPlan(program: Command, cli: Cli): void {
   addExamples(
     program
       .command("plan")
-      .summary("tell what the server would do about an app now, and why")
+      .summary("show the next operations of the server for an app, with their causes")
       .description(
-        "Tells each call that the next reconcile of an app would make to the container engine, with its cause.",
+        "Shows each call that the next reconcile of an app would make to the container engine, with its cause.",
       )
       .argument("<app>", "name of an app")
       .addOption(outputOption()),
-    [["berth plan hello", "what happens next with hello"]],
+    [["berth plan hello", "show the next operations for hello"]],
   ).action(async (word: string, options: { output?: OutputFormat }) => {
     const name = parseAppName(word);
     const plan = await (await cli.connect()).apps.plan(name);
-    if (options.output === "json" || options.output === "yaml")
-      return printDocument(cli, plan, options.output);
+    if (isDocumentFormat(options.output)) return printDocument(cli, plan, options.output);
     const { colours } = cli;
     await cli.print(
       [

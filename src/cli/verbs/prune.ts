@@ -7,23 +7,23 @@ export function addPrune(program: Command, cli: Cli): void {
   addExamples(
     program
       .command("prune")
-      .summary("let deletions go ahead that were held back")
+      .summary("list or confirm deletions that wait for confirmation")
       .description(
-        "When many files vanish from the specs folder at once, Berth deletes nothing before a person has said so. This lists what waits, and with --confirm deletes it.",
+        "When many files disappear from the specs folder at once, Berth deletes their resources only after confirmation. This lists the waiting deletions, and with --confirm runs them.",
       )
-      .option("--confirm", "delete what waits"),
+      .option("--confirm", "delete the listed resources"),
     [
-      ["berth prune", "see what waits"],
-      ["berth prune --confirm", "delete it"],
+      ["berth prune", "list the waiting deletions"],
+      ["berth prune --confirm", "run the waiting deletions"],
     ],
   ).action(async (flags: { confirm?: boolean }) => {
     const client = await cli.connect();
     const { pending_prune: pending } = await client.specs();
-    if (pending.length === 0) return cli.print("nothing waits to be deleted");
+    if (pending.length === 0) return cli.print("no deletion waits for confirmation");
     if (flags.confirm !== true) {
       await cli.print(
         [
-          "These are declared no more:",
+          "These resources are no longer declared in the specs folder:",
           ...pending.map(
             ({ kind, name, file }) => `  ${formatReference(kind, name)} (was in ${file})`,
           ),
@@ -32,7 +32,7 @@ export function addPrune(program: Command, cli: Cli): void {
       return cli.print("`berth prune --confirm` deletes them; volumes of apps stay");
     }
     const { pruned } = await client.prune();
-    if (pruned.length === 0) return cli.print("nothing waits any more");
+    if (pruned.length === 0) return cli.print("no deletion waits any more");
     return cli.print(
       pruned.map(({ kind, name }) => `${formatReference(kind, name)} deleting`).join("\n"),
     );

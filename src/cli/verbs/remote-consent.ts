@@ -7,21 +7,21 @@ export function addRemoteConsent(remote: Command, cli: Cli): void {
   addExamples(
     remote
       .command("consent")
-      .summary("say what may leave this machine, for any provider")
+      .summary("show or change which data may leave this machine, for all providers")
       .description(
-        "Shows, or changes, what may be sent to providers: prompt is what you and programs of yours write, the others are what is added to it from your things. A request with anything in it that is off is not sent at all. What is taken back ends what is under way by it.",
+        "Shows or changes the kinds of data that may be sent to providers: prompt is the text that you and your programs write, the other scopes are data that the companion adds to it. A request that contains data of a disallowed scope is not sent at all. Revoking a scope also aborts the requests in progress that use it.",
       )
       .addArgument(
-        new Argument("[scope...]", "scopes, and then on or off; all; none").choices(
+        new Argument("[scope...]", "scopes, followed by on or off; or all, or none").choices(
           consentArguments,
         ),
       )
       .option("--json", "print it as JSON"),
     [
-      ["berth remote consent", "what is allowed"],
-      ["berth remote consent prompt on", "what you write may be sent"],
-      ["berth remote consent prompt files on mail off", "several"],
-      ["berth remote consent none", "nothing may leave this machine any more"],
+      ["berth remote consent", "show the allowed scopes"],
+      ["berth remote consent prompt on", "allow your messages to be sent"],
+      ["berth remote consent prompt files on mail off", "change several scopes"],
+      ["berth remote consent none", "let no data leave this machine"],
     ],
   ).action(async (words: string[], flags: { json?: boolean }) => {
     const changes = parseConsentChanges(words);

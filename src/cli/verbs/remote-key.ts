@@ -4,62 +4,62 @@ import { UsageError } from "../cli-errors.ts";
 import { addExamples } from "../command-options.ts";
 import { askSecret, canPrompt } from "../prompt.ts";
 
-/** As much as the companion reads of one. */
+/** The longest key that the companion accepts. */
 const KEY_BYTES_MAX = 16 * 1024;
-/** More than a key, so that what is no key at all is told as such. */
+/** More than a key may have, so that a file that holds no key gets an error that says so. */
 const INPUT_BYTES_MAX = 1024 * 1024;
 
 export function addRemoteKey(remote: Command, cli: Cli): void {
   addExamples(
     remote
       .command("key")
-      .summary("set the key of a provider, or forget it")
+      .summary("set or delete the key of a provider")
       .description(
-        "Asks for the key without showing it, or takes it from standard input. It goes to the companion through a pipe: it is in no argument, in no shell history, and not on the bus. Nothing gives it back.",
+        "Asks for the key without showing it, or reads it from standard input. The companion receives it through a pipe, so it appears in no argument, in no shell history, and not on the bus. No command prints it.",
       )
       .argument("<provider>", "id of a provider")
-      .option("--clear", "forget the key that there is"),
+      .option("--clear", "delete the stored key"),
     [
-      ["berth remote key openrouter", "asks"],
-      ["pass show openrouter | berth remote key openrouter", "from a password store"],
-      ["berth remote key openrouter --clear", "no byte of it is left"],
+      ["berth remote key openrouter", "ask for the key"],
+      ["pass show openrouter | berth remote key openrouter", "read it from a password store"],
+      ["berth remote key openrouter --clear", "delete the key for good"],
     ],
   ).action(async (id: string, flags: { clear?: boolean }) => {
     const { withCompanion } = await import("../companion/connect-companion.ts");
     if (flags.clear === true)
       return withCompanion(cli, async ({ remote: client }, signal) => {
         await client.clearKey(id, signal);
-        await cli.print(`the key of ${id} is forgotten`);
+        await cli.print(`the key of ${id} is deleted`);
       });
     const { findProvider } = await import("../companion/remote/find-provider.ts");
     const { createSecretPipe } = await import("../companion/remote/secret-pipe.ts");
     await withCompanion(
       cli,
       async ({ remote: client }, signal) => {
-        // Before a key is asked for: is there a companion at all, and such a provider?
+        // Check that the companion answers and knows the provider before asking for a key.
         await findProvider(client, id, signal);
         const key = await readKey(cli, id);
         signal.throwIfAborted();
         await client.setKeyFd(id, await createSecretPipe(key, cli.io.environment), signal);
-        await cli.print(`the key of ${id} is kept; nobody can read it again`);
+        await cli.print(`the key of ${id} is stored; no command can read it again`);
       },
-      "interrupted; `berth remote` tells whether the key was kept",
+      "interrupted; `berth remote` shows if the key was stored",
       { canPassFds: true },
     );
   });
 }
 
-/** Throws UsageError, in which the key is not. */
+/** Reads the key. Throws UsageError, which never contains the key. */
 async function readKey(cli: Cli, id: string): Promise<string> {
   const key = canPrompt(cli)
     ? await askSecret(cli, `Key for ${id}: `)
     : await readKeyFromInput(cli);
   const trimmed = key.trim();
-  if (trimmed === "") throw new UsageError("there is no key", `berth remote key ${id} < FILE`);
+  if (trimmed === "") throw new UsageError("the key is empty", `berth remote key ${id} < FILE`);
   if (/\s/.test(trimmed))
-    throw new UsageError("that is no key: there are blanks or line breaks in it");
+    throw new UsageError("the key is not valid: it contains blanks or line breaks");
   if (Buffer.byteLength(trimmed) > KEY_BYTES_MAX)
-    throw new UsageError(`that is no key: it has more than ${KEY_BYTES_MAX / 1024} KiB`);
+    throw new UsageError(`the key is not valid: it has more than ${KEY_BYTES_MAX / 1024} KiB`);
   return trimmed;
 }
 
@@ -69,6 +69,6 @@ async function readKeyFromInput(cli: Cli): Promise<string> {
   try {
     return new TextDecoder("utf-8", { fatal: true }).decode(bytes);
   } catch {
-    throw new UsageError("that is no key: it is not UTF-8 text");
+    throw new UsageError("the key is not valid: it is not UTF-8 text");
   }
 }

@@ -6,14 +6,14 @@ export function addRemoteLogin(remote: Command, cli: Cli): void {
   addExamples(
     remote
       .command("login")
-      .summary("sign in at a provider, with the browser")
+      .summary("sign in to a provider with your browser")
       .description(
-        "Prints the address at which you sign in, opens it where there is a desktop, and waits until you have. Exit codes: 0 signed in, 1 it did not work, 2 usage, 3 nobody signed in within five minutes, 5 it was not allowed.",
+        "Prints the address of the sign-in page, opens it if there is a desktop, and waits until you have signed in. Exit codes: 0 signed in, 1 failed, 2 usage, 3 no sign-in within five minutes, 5 not allowed.",
       )
       .argument("<provider>", "openrouter or huggingface")
-      .option("--no-browser", "only print the address"),
+      .option("--no-browser", "print the address, but do not open it"),
     [
-      ["berth remote login openrouter", "and come back when the browser says so"],
+      ["berth remote login openrouter", "sign in with the browser"],
       ["berth remote login huggingface --no-browser", "open the address yourself, on this machine"],
     ],
   ).action(async (id: string, flags: { browser: boolean }) => {
@@ -30,16 +30,16 @@ export function addRemoteLogin(remote: Command, cli: Cli): void {
         };
         await reportSignIn(cli, await signIn(client, id, show, signal));
       },
-      "left; whoever has the address can still sign in, and `berth remote` shows it",
+      "interrupted; the address stays valid until it expires, and `berth remote` shows the result",
     );
   });
   addExamples(
     remote
       .command("logout")
-      .summary("forget the session of a sign-in")
-      .description("Forgets a session, and ends a sign-in under way. Also where there is none.")
+      .summary("sign out of a provider")
+      .description("Deletes the session of a provider, and cancels a sign-in in progress.")
       .argument("<provider>", "id of a provider"),
-    [["berth remote logout openrouter", "sign in anew later"]],
+    [["berth remote logout openrouter", "sign out of openrouter"]],
   ).action(async (id: string) => {
     const { withCompanion } = await import("../companion/connect-companion.ts");
     await withCompanion(cli, async ({ remote: client }, signal) => {

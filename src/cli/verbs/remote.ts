@@ -16,16 +16,16 @@ export function addRemote(program: Command, cli: Cli): void {
     program
       .command("remote")
       .helpCommand(false)
-      .summary("models elsewhere: providers, keys, sign-ins, and what may be sent")
+      .summary("manage remote providers of models: keys, sign-ins and consent")
       .description(
-        "Providers of models that are not on this machine, for your companion (`berth assistant --user`). Nothing goes to one before you have allowed it: docs/remote.md. A model of a provider is called remote:PROVIDER:MODEL, in `berth ask`, in `berth chat` and on port 7778.",
+        "Manages the remote providers of models that your companion may use (`berth assistant --user`). Nothing is sent to a provider before you have allowed it: docs/remote.md. The name of a provider's model is remote:PROVIDER:MODEL, in `berth ask`, in `berth chat` and on port 7778.",
       ),
     [
-      ["berth remote", "providers, and what may leave this machine"],
+      ["berth remote", "list providers, and the data that may be sent"],
       ["berth remote login openrouter", "sign in with the browser"],
-      ["berth remote add work https://llm.example.org/v1", "another provider"],
-      ["berth remote key work < key.txt", "its key, which nobody can read again"],
-      ["berth remote consent prompt on", "what you write may go to providers"],
+      ["berth remote add work https://llm.example.org/v1", "add a provider"],
+      ["berth remote key work < key.txt", "set its key"],
+      ["berth remote consent prompt on", "allow your messages to be sent to providers"],
     ],
   );
   addList(remote, cli);
@@ -43,12 +43,12 @@ function addList(remote: Command, cli: Cli): void {
       remote
         .command("list", { isDefault: true })
         .alias("ls")
-        .summary("list providers, and what may leave this machine")
+        .summary("list providers, and the data that may leave this machine")
         .description(
-          "Lists providers, whether they have a credential, how their last answer was, and the six kinds of data that may go to them or not.",
+          "Lists the providers with the state of their credential and of their last answer, and the six scopes of data with your consent.",
         ),
     ),
-    [["berth remote ls -o json", "for scripts; no key is in it"]],
+    [["berth remote ls -o json", "print the list as JSON, without keys"]],
   ).action(async (flags: OutputFlags) => {
     const { withCompanion } = await import("../companion/connect-companion.ts");
     await withCompanion(cli, async ({ remote: client }, signal) => {
@@ -75,14 +75,17 @@ function addAdd(remote: Command, cli: Cli): void {
       .command("add")
       .summary("add a provider")
       .description(
-        "Adds an endpoint of the chat-completions convention. Its address is https on the web; http on this machine; a private one only where you write its host down here, as this does.",
+        "Adds an endpoint of the chat-completions convention. The address needs https, or http on this machine. A host with a private address is allowed only because you name it here.",
       )
-      .argument("<id>", "what to call it: lower-case letters, digits, - and _")
-      .argument("<address>", "such as https://llm.example.org/v1")
-      .option("--name <text>", "what it is called in full"),
+      .argument("<id>", "id of the provider: lower-case letters, digits, - and _")
+      .argument("<address>", "base URL, such as https://llm.example.org/v1")
+      .option("--name <text>", "display name"),
     [
-      ["berth remote add work https://llm.example.org/v1", "on the web"],
-      ["berth remote add local http://127.0.0.1:8080/v1 --name Workshop", "on this machine"],
+      ["berth remote add work https://llm.example.org/v1", "add a provider on the internet"],
+      [
+        "berth remote add local http://127.0.0.1:8080/v1 --name Workshop",
+        "add one on this machine",
+      ],
     ],
   ).action(async (id: string, address: string, flags: { name?: string }) => {
     const { withCompanion } = await import("../companion/connect-companion.ts");
@@ -90,7 +93,7 @@ function addAdd(remote: Command, cli: Cli): void {
       await client.addProvider(id, flags.name ?? id, address, signal);
       await cli.print(`provider ${id} is added`);
       if (cli.io.errorIsTerminal)
-        cli.note(cli.errorColours.dim(`\`berth remote key ${id}\` gives it a key`));
+        cli.note(cli.errorColours.dim(`\`berth remote key ${id}\` sets its key`));
     });
   });
 }
@@ -101,13 +104,13 @@ function addRemoveProvider(remote: Command, cli: Cli): void {
       .command("rm")
       .alias("remove")
       .summary("remove a provider, and its key")
-      .argument("<provider>", "id of a provider; one that Berth has by itself stays"),
-    [["berth remote rm work", "its key is gone for good"]],
+      .argument("<provider>", "id of a provider; those built into Berth cannot be removed"),
+    [["berth remote rm work", "remove the provider and its key"]],
   ).action(async (id: string) => {
     const { withCompanion } = await import("../companion/connect-companion.ts");
     await withCompanion(cli, async ({ remote: client }, signal) => {
       await client.removeProvider(id, signal);
-      await cli.print(`provider ${id} is removed, and its key with it`);
+      await cli.print(`provider ${id} and its key are removed`);
     });
   });
 }
@@ -117,10 +120,10 @@ function addListModels(remote: Command, cli: Cli): void {
     addJsonOptions(
       remote
         .command("models")
-        .summary("list the models of a provider, as it says now")
+        .summary("list the models that a provider offers now")
         .argument("<provider>", "id of a provider"),
     ),
-    [["berth remote models openrouter", "each as the name by which it is asked"]],
+    [["berth remote models openrouter", "list the names of its models"]],
   ).action(async (id: string, flags: OutputFlags) => {
     const { withCompanion } = await import("../companion/connect-companion.ts");
     const { parseModelIds } = await import("../../client/bus/remote-wire.ts");
@@ -137,8 +140,8 @@ function addListModels(remote: Command, cli: Cli): void {
 
 function addJsonOptions(command: Command): Command {
   return command
-    .option("--json", "print what the companion says, as JSON; so does -o json")
-    .addOption(new Option("-o, --output <format>", "print in another form").choices(["json"]));
+    .option("--json", "print the answer of the companion as JSON, as -o json does")
+    .addOption(new Option("-o, --output <format>", "output format").choices(["json"]));
 }
 
 function isJsonOutput({ json, output }: OutputFlags): boolean {

@@ -5,21 +5,21 @@ import { declinedError } from "../cli-errors.ts";
 import { addExamples } from "../command-options.ts";
 import { canPrompt, confirm } from "../prompt.ts";
 
-/** Works on the data directory itself, so no server may run on it. */
+/** Adds the verb `restore`. It writes to the data directory itself, so no server may run on it. */
 export function addRestore(program: Command, cli: Cli): void {
   addExamples(
     program
       .command("restore")
-      .summary("bring a backup back, while no server runs")
+      .summary("restore a backup, while no server runs")
       .description(
-        "Puts a backup into the data directory of this machine. Stop the server first. A store that is there is replaced only with --force, and kept beside the new one.",
+        "Restores a backup into the data directory of this machine. Stop the server first. An existing store is replaced only with --force, and a copy of it is kept.",
       )
-      .argument("<file>", "file that `berth backup` wrote")
-      .option("--force", "replace the store that is there")
+      .argument("<file>", "file that `berth backup` has written")
+      .option("--force", "replace an existing store")
       .option("-y, --yes", "do not ask"),
     [
-      ["berth restore berth-2026-11-20.db", "into an empty data directory"],
-      ["berth restore berth-2026-11-20.db --data-dir /srv/berth --force", "replacing another"],
+      ["berth restore berth-2026-11-20.db", "restore into an empty data directory"],
+      ["berth restore berth-2026-11-20.db --data-dir /srv/berth --force", "replace another store"],
     ],
   ).action(async (file: string, flags: { force?: boolean; yes?: boolean }) => {
     const { loadConfig } = await import("../../config/config.ts");
@@ -38,7 +38,7 @@ export function addRestore(program: Command, cli: Cli): void {
       force: flags.force === true,
     });
     await cli.print(`restored ${file} into ${dataDir}`);
-    if (keptAs !== null) await cli.print(`the store that was there is kept as ${keptAs}`);
+    if (keptAs !== null) await cli.print(`the previous store is kept as ${keptAs}`);
     cli.note(cli.errorColours.dim(`start it: berth up --data-dir ${dataDir}`));
   });
 }

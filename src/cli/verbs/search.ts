@@ -19,26 +19,32 @@ export function addSearch(program: Command, cli: Cli): void {
   addExamples(
     program
       .command("search")
-      .summary("search what your companion has indexed")
+      .summary("search the documents that your companion has indexed")
       .description(
-        "Searches the folders that your companion indexes, and prints the passages that fit best. Every search is in the ledger.",
+        "Searches the folders that your companion indexes, and prints the best passages. The ledger records every search.",
       )
-      .argument("[words...]", "what to look for; plain words will do")
-      .option("--limit <number>", `1 to ${LIMIT_MAX}; default: 3`, integerBetween(1, LIMIT_MAX))
-      .option("--hybrid", "also by meaning, not by words alone")
-      .option("--scope <scope>", "only in this; can be given again", collectValues)
-      .option("--state", "tell what is indexed, and how far")
-      .option("--json", "print what the companion says, as JSON"),
+      .argument("[words...]", "words to search for")
+      .option(
+        "--limit <number>",
+        `number of passages, 1 to ${LIMIT_MAX}; default: 3`,
+        integerBetween(1, LIMIT_MAX),
+      )
+      .option("--hybrid", "search by meaning, too, not only by words")
+      .option("--scope <scope>", "search only this scope; can be repeated", collectValues)
+      .option("--state", "show the state of the index")
+      .option("--json", "print the answer of the companion as JSON"),
     [
-      ["berth search minutes of the last meeting", "the three best passages"],
-      ["berth search --hybrid --limit 10 backups", "ten, also by meaning"],
-      ["berth search --state", "what is indexed"],
+      ["berth search minutes of the last meeting", "print the three best passages"],
+      ["berth search --hybrid --limit 10 backups", "print ten passages, found by meaning, too"],
+      ["berth search --state", "show the state of the index"],
     ],
   ).action(async (words: string[], flags: SearchFlags) => {
     const query = words.join(" ").trim();
     if (flags.state === true ? query !== "" : query === "")
       throw new UsageError(
-        flags.state === true ? "--state goes without words" : "search needs words to look for",
+        flags.state === true
+          ? "--state cannot be combined with words"
+          : "search needs words to search for",
         "berth search WORDS..., or berth search --state",
       );
     const { withCompanion } = await import("../companion/connect-companion.ts");
@@ -57,7 +63,7 @@ export function addSearch(program: Command, cli: Cli): void {
       const hits = parseHitRows(document);
       if (flags.json === true) return cli.print(sanitizeJson(document));
       if (hits.length === 0)
-        return cli.note("nothing fits; `berth search --state` tells what is indexed");
+        return cli.note("no passage found; `berth search --state` shows what is indexed");
       const { showHits } = await import("../companion/show-hits.ts");
       await cli.print(showHits(hits, query, cli.colours, cli.io.columns));
       noteMode(cli, hits, flags);
@@ -65,10 +71,10 @@ export function addSearch(program: Command, cli: Cli): void {
   });
 }
 
-/** Whoever asked for meaning and got words is told. */
+/** Notes that a hybrid search fell back to words. */
 function noteMode(cli: Cli, hits: readonly HitRow[], flags: SearchFlags): void {
   if (flags.hybrid === true && hits.every(({ mode }) => mode === "lexical"))
-    cli.note(cli.errorColours.dim("by words alone: nothing that knows meaning answers just now"));
+    cli.note(cli.errorColours.dim("searched by words only: no embedding model answers now"));
 }
 
 async function printState(cli: Cli, report: IndexReport): Promise<void> {

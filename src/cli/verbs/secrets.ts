@@ -11,14 +11,12 @@ export function addSecrets(program: Command, cli: Cli): void {
     program
       .command("secrets")
       .helpCommand(false)
-      .summary("keep passwords and keys for apps")
-      .description(
-        "Keeps values that apps need and nobody else is to see. Values go in and are never shown again.",
-      ),
+      .summary("store passwords and keys for apps")
+      .description("Stores confidential values for apps. No command shows a value again."),
     [
-      ["berth secrets", "list them, without values"],
+      ["berth secrets", "list the secrets, without values"],
       ["berth secrets set db password=-", "read a value from standard input"],
-      ["berth create web --image web:1 -e PASSWORD=secret:db/password", "hand it to an app"],
+      ["berth create web --image web:1 -e PASSWORD=secret:db/password", "use it in an app"],
     ],
   );
   const list = async (options: { output?: OutputFormat }) => {
@@ -39,26 +37,26 @@ function addSet(secrets: Command, cli: Cli): void {
   addExamples(
     secrets
       .command("set")
-      .summary("make a secret, or set some of its values")
+      .summary("create a secret, or set some of its values")
       .description(
-        "Makes a secret, or sets some of its values and leaves the others. Apps that use it are rolled out again. key=@FILE takes a file as it is, key=- standard input without its last line break.",
+        "Creates a secret, or sets some of its values and keeps the others. Apps that use it are deployed again. key=@FILE reads a file unchanged, key=- reads standard input without its last line break.",
       )
       .argument("<secret>", "name of the secret")
       .argument("<pair...>", "key=value, key=@file or key=-")
       .addOption(
-        new Option("--type <type>", "registry: server, username and password for pulls").choices([
-          "opaque",
-          "registry",
-        ]),
+        new Option(
+          "--type <type>",
+          "type; a registry holds server, username and password for pulls",
+        ).choices(["opaque", "registry"]),
       )
-      .option("--replace", "take away the values that are not given")
-      .option("--force", "also where a spec file declares it"),
+      .option("--replace", "remove the values that are not given")
+      .option("--force", "change it even if a spec file declares it"),
     [
-      ["berth secrets set db password=-", "type it in, or pipe it in"],
-      ["berth secrets set tls key=@key.pem cert=@cert.pem", "files"],
+      ["berth secrets set db password=-", "type or pipe a value"],
+      ["berth secrets set tls key=@key.pem cert=@cert.pem", "read values from files"],
       [
         "berth secrets set hub --type registry server=ghcr.io username=me password=-",
-        "for pulls of private images",
+        "store a login for pulls of private images",
       ],
     ],
   ).action(
@@ -104,11 +102,11 @@ function addRemove(secrets: Command, cli: Cli): void {
       .command("rm")
       .summary("delete a secret, or some of its values")
       .argument("<secret>", "name of the secret")
-      .argument("[key...]", "only these values")
-      .option("--force", "also where a spec file declares it"),
+      .argument("[key...]", "keys of the values to delete; default: the whole secret")
+      .option("--force", "change it even if a spec file declares it"),
     [
-      ["berth secrets rm db old-password", "one value"],
-      ["berth secrets rm db", "all of it"],
+      ["berth secrets rm db old-password", "delete one value"],
+      ["berth secrets rm db", "delete the secret"],
     ],
   ).action(async (name: string, keys: string[], flags: { force?: boolean }) => {
     const client = await cli.connect();
@@ -129,6 +127,6 @@ function addRemove(secrets: Command, cli: Cli): void {
       { data: Object.fromEntries(keys.map((key) => [key, null])) },
       force,
     );
-    return cli.print(`secret/${name}: ${keys.join(", ")} taken away`);
+    return cli.print(`secret/${name}: ${keys.join(", ")} deleted`);
   });
 }

@@ -7,27 +7,28 @@ import { addExamples, type OutputFormat, outputOption } from "../command-options
 import { formatAge } from "../format-time.ts";
 import { createListing, printListing } from "../output/print.ts";
 import { formatReference } from "../resource-references.ts";
+import { listSpecProblems } from "../status/server-facts.ts";
 
 export function addSpecs(program: Command, cli: Cli): void {
   const verb = addExamples(
     program
       .command("specs")
       .helpCommand(false)
-      .summary("show the files of the specs folder, and what is wrong in them")
+      .summary("list the files of the specs folder, and their problems")
       .description(
-        "Shows each file of the watched folder: what it declares, and as file:line:column what is wrong in it.",
+        "Lists each file of the watched folder with the resources that it declares, and its problems as file:line:column.",
       )
-      .option("--check", "end with 1 where a file is wrong or the folder is not followed")
+      .option("--check", "exit with 1 if a file has problems or the folder is not watched")
       .addOption(outputOption()),
     [
-      ["berth specs", "every file"],
-      ["berth specs --check", "for scripts"],
-      ["berth specs sync", "take what was just pushed to the repository of the specs"],
+      ["berth specs", "list every file"],
+      ["berth specs --check", "check the files in a script"],
+      ["berth specs sync", "fetch new commits of the specs repository now"],
     ],
   );
   verb
     .command("sync")
-    .summary("look at the repository of the specs now")
+    .summary("fetch the repository of the specs now")
     .action(async () => {
       const git = await (await cli.connect()).syncSpecs();
       if (git.state === "failing") cli.exitCode = exitCodes.failed;
@@ -79,7 +80,7 @@ export function addSpecs(program: Command, cli: Cli): void {
         ],
         name: (file) => file.file,
         document: specs,
-        empty: "no files yet: save one there, and Berth makes what it says",
+        empty: "no files yet: save a spec file there, and Berth creates what it declares",
       }),
       flags.output,
     );
@@ -87,29 +88,27 @@ export function addSpecs(program: Command, cli: Cli): void {
   });
 }
 
-/** `shop/ from https://host/shop.git (main) following, commit 0123456789ab, taken 5m ago`. */
+/** `shop/ from https://host/shop.git (main) following, commit 0123456789ab, applied 5m ago`. */
 function describeGit(cli: Cli, git: SpecsGitView): string {
   const state = getStatusColour(cli.colours, git.state)(git.state);
   const age =
-    git.applied_at === null ? "" : `, taken ${formatAge(git.applied_at, cli.io.now())} ago`;
+    git.applied_at === null ? "" : `, applied ${formatAge(git.applied_at, cli.io.now())} ago`;
   const commit = git.commit === null ? "no commit yet" : `commit ${git.commit.slice(0, 12)}${age}`;
-  const why = git.message === null ? "" : `: ${git.message}`;
+  const reason = git.message === null ? "" : `: ${git.message}`;
   const ref = git.ref === null ? "" : ` (${git.ref})`;
-  return `${git.folder}/ from ${git.url}${ref} ${state}, ${commit}${why}`;
+  return `${git.folder}/ from ${git.url}${ref} ${state}, ${commit}${reason}`;
 }
 
 async function printProblems(cli: Cli, specs: SpecsView): Promise<void> {
-  const errors = specs.files.flatMap((file) =>
-    file.errors.map(
-      ({ line, column, message }) => `${specs.folder}/${file.file}:${line}:${column}: ${message}`,
-    ),
-  );
+  const errors = listSpecProblems(specs);
   if (errors.length > 0) await cli.print(`\n${errors.join("\n")}`);
   if (specs.pending_prune.length > 0)
     await cli.print(
       [
         "",
-        cli.colours.yellow("These are declared no more, and wait for `berth prune --confirm`:"),
+        cli.colours.yellow(
+          "These resources are no longer declared, and wait for `berth prune --confirm`:",
+        ),
         ...specs.pending_prune.map(
           ({ kind, name, file }) => `  ${formatReference(kind, name)} (was in ${file})`,
         ),

@@ -1,35 +1,39 @@
 import type { Command } from "commander";
 import { formatBytes } from "../../base/units.ts";
 import type { AppItem } from "../../resources/wire/apps.ts";
-import type { SystemInfo } from "../../resources/wire/system.ts";
 import type { Cli } from "../cli.ts";
-import { type Colors, getStatusColour } from "../colours.ts";
-import { addExamples, type OutputFormat, outputOption } from "../command-options.ts";
+import { getStatusColour } from "../colours.ts";
+import {
+  addExamples,
+  isDocumentFormat,
+  type OutputFormat,
+  outputOption,
+} from "../command-options.ts";
 import { formatDurationMs } from "../format-time.ts";
-import { listAllModels } from "../models/list-all-models.ts";
 import { formatFields } from "../output/format-sections.ts";
 import { printDocument } from "../output/print.ts";
+import {
+  colourComponent,
+  companionField,
+  describeAssistant,
+  describeIngress,
+  readServerFacts,
+} from "../status/server-facts.ts";
 
 export function addStatus(program: Command, cli: Cli): void {
   addExamples(
     program
       .command("status")
-      .summary("show how a server is, and what needs a person")
+      .summary("show the state of a server, and what needs attention")
       .description(
-        "Shows how the server, its engine, its assistant, the companion, its apps and models are, and what needs a person.",
+        "Shows the state of the server, its engine, ingress, assistant, companion, apps and models, and what needs attention.",
       )
       .addOption(outputOption()),
-    [["berth status", "the state of things"]],
+    [["berth status", "show the state of the server"]],
   ).action(async (flags: { output?: OutputFormat }) => {
     const client = await cli.connect();
-    const [health, info, specs, apps, models] = await Promise.all([
-      client.health(),
-      client.system.info(),
-      client.specs(),
-      client.apps.listAll(),
-      listAllModels(client),
-    ]);
-    if (flags.output === "json" || flags.output === "yaml")
+    const { health, info, specs, apps, models } = await readServerFacts(client);
+    if (isDocumentFormat(flags.output))
       return printDocument(cli, { url: client.origin, health, info, specs }, flags.output);
     const { colours } = cli;
     const { engine, counts, memory, disk } = info;
@@ -47,7 +51,7 @@ export function addStatus(program: Command, cli: Cli): void {
             ? `${engine.name ?? "engine"} ${engine.version ?? ""} (API ${engine.api_version ?? "?"})`
             : colours.red(`not reachable: ${engine.message ?? "no answer"}`),
         ],
-        ["Ingress", ingressText(info, colours)],
+        ["Ingress", colourComponent(describeIngress(info.ingress), colours)],
         ["Host", `${info.hostname}, ${info.os} ${info.arch}, ${info.cpus} CPUs`],
         ["Memory", `${formatBytes(memory.free_bytes)} free of ${formatBytes(memory.total_bytes)}`],
         ["Disk", `${formatBytes(disk.free_bytes)} free of ${formatBytes(disk.total_bytes)}`],
@@ -56,8 +60,8 @@ export function addStatus(program: Command, cli: Cli): void {
           "Models",
           `${counts.models}, of which ${counts.models_ready} ready and ${counts.models_running} running`,
         ],
-        ["Assistant", assistantText(info, colours)],
-        ...companionFields(info, colours),
+        ["Assistant", colourComponent(describeAssistant(info.assistant), colours)],
+        ...companionField(info.companion, colours),
         ["Secrets", String(counts.secrets)],
         [
           "Specs",
@@ -71,45 +75,16 @@ export function addStatus(program: Command, cli: Cli): void {
       ...models
         .filter(({ status }) => status === "failed")
         .map((model) => `model/${model.name} failed: ${model.error ?? model.message}`),
-      ...(invalid === 0 ? [] : ["files of the specs folder have problems: `berth specs`"]),
+      ...(invalid === 0 ? [] : ["files in the specs folder have problems: `berth specs`"]),
       ...(specs.pending_prune.length === 0
         ? []
-        : [`${specs.pending_prune.length} deletions wait: \`berth prune\``]),
+        : [`deletions to confirm: ${specs.pending_prune.length}, see \`berth prune\``]),
     ];
     if (issues.length > 0)
       await cli.print(
-        `\n${colours.bold("Needs a person:")}\n${issues.map((line) => `  ${line}`).join("\n")}`,
+        `\n${colours.bold("Needs attention:")}\n${issues.map((line) => `  ${line}`).join("\n")}`,
       );
   });
-}
-
-function ingressText({ ingress }: SystemInfo, colours: Colors): string {
-  if (ingress.ready || ingress.mode === "off") return ingress.message;
-  return colours.red(`not ready: ${ingress.message}`);
-}
-
-function assistantText({ assistant }: SystemInfo, colours: Colors): string {
-  const { state, url, starts, message } = assistant;
-  const again = starts > 1 ? `, started ${starts} times` : "";
-  if (url !== null && (state === "up" || state === "foreign"))
-    return `${url}/v1${state === "foreign" ? ", started by somebody else" : ""}${again}${
-      state === "up" && message !== null ? `; ${colours.yellow(message)}` : ""
-    }`;
-  const reason = message === null ? "" : `: ${message}`;
-  if (state === "off") return `off${reason}`;
-  return colours.yellow(
-    `${state === "waiting" ? "ended, and starts again soon" : state}${reason}${again}`,
-  );
-}
-
-/** Of a person who has a session bus, and wants one. */
-function companionFields({ companion }: SystemInfo, colours: Colors): [string, string][] {
-  const { state, url, starts, message } = companion;
-  if (state === "off" || state === "no_bus") return [];
-  const text = [url, message].filter(Boolean).join("; ");
-  const again = state === "up" && starts > 1 ? `, started ${starts} times` : "";
-  const isWell = state !== "starting" && state !== "waiting";
-  return [["Companion", isWell ? `${text}${again}` : colours.yellow(`${state}: ${text}`)]];
 }
 
 function needsAttention(app: AppItem): boolean {

@@ -8,14 +8,14 @@ export function addTemplates(program: Command, cli: Cli): void {
   addExamples(
     program
       .command("templates")
-      .summary("list the catalog of apps to make with one command")
-      .description("Lists the catalog: apps that `berth create NAME --template ID` makes.")
-      .option("--category <name>", "only this category")
+      .summary("list the templates for new apps")
+      .description("Lists the catalog of templates for `berth create NAME --template ID`.")
+      .option("--category <name>", "list only this category")
       .addOption(outputOption()),
     [
-      ["berth templates", "the catalog"],
-      ["berth describe template postgres", "what one takes"],
-      ["berth create db --template postgres", "make an app of it"],
+      ["berth templates", "list the catalog"],
+      ["berth describe template postgres", "show the parameters of a template"],
+      ["berth create db --template postgres", "create an app from a template"],
     ],
   ).action(async (flags: { output?: OutputFormat; category?: string }) => {
     const { templates } = await (await cli.connect()).templates.list();

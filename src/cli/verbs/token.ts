@@ -9,29 +9,27 @@ export function addToken(program: Command, cli: Cli): void {
     program
       .command("token")
       .helpCommand(false)
-      .summary("let programs and people in, with tokens")
-      .description("Named tokens that last: for scripts, dashboards and other people."),
+      .summary("create and revoke access tokens")
+      .description("Manages named access tokens for scripts, dashboards and other users."),
     [
-      ["berth token create ci --scope write --expires-in 90d", "a token for a script"],
-      ["berth token ls", "every token and session"],
-      ["berth token revoke ci", "end it"],
+      ["berth token create ci --scope write --expires-in 90d", "create a token for a script"],
+      ["berth token ls", "list every token and session"],
+      ["berth token revoke ci", "revoke a token"],
     ],
   );
   addExamples(
     token
       .command("create")
-      .summary("make a token, and print it once")
+      .summary("create a token, and print it once")
       .argument("<token>", "name of the token")
       .addOption(
-        new Option("--scope <scope>", "what it may do")
+        new Option("--scope <scope>", "permissions of the token")
           .choices(["read", "write", "admin"])
           .default("read"),
       )
-      .option("--expires-in <duration>", "such as 24h or 90d; default: never")
-      .addOption(
-        new Option("-o, --output <format>", "print in another form").choices(["json", "yaml"]),
-      ),
-    [["TOKEN=$(berth token create ci --scope write)", "keep it in a variable"]],
+      .option("--expires-in <duration>", "lifetime, such as 24h or 90d; default: no limit")
+      .addOption(new Option("-o, --output <format>", "output format").choices(["json", "yaml"])),
+    [["TOKEN=$(berth token create ci --scope write)", "save the token in a variable"]],
   ).action(
     async (
       name: string,
@@ -43,15 +41,15 @@ export function addToken(program: Command, cli: Cli): void {
         ...(flags.expiresIn === undefined ? {} : { expires_in: flags.expiresIn }),
       });
       if (flags.output !== undefined) return printDocument(cli, created, flags.output);
-      // The token alone on standard output, so that $(...) takes just it.
+      // Only the token is written to standard output, so that $(...) captures nothing else.
       await cli.print(created.token);
       const until =
         created.expires_at === null
-          ? "without an end"
+          ? "without expiry"
           : `until ${formatTime(created.expires_at, cli.io.now())}`;
       cli.note(
         cli.errorColours.dim(
-          `token ${name} with scope ${created.scope}, ${until}. It is shown this once only.`,
+          `token ${name} with scope ${created.scope}, ${until}. It is shown only this once.`,
         ),
       );
     },
@@ -94,8 +92,8 @@ export function addToken(program: Command, cli: Cli): void {
   token
     .command("revoke")
     .alias("rm")
-    .summary("end a token")
-    .argument("<token>", "name or id")
+    .summary("revoke a token")
+    .argument("<token>", "name or id of the token")
     .action(async (name: string) => {
       await (await cli.connect()).auth.revokeToken(name);
       await cli.print(`token ${name} revoked`);

@@ -17,21 +17,24 @@ interface LintFlags {
   readonly quiet?: boolean;
 }
 
-/** Reads the manifests itself: no companion has to run. */
+/** Adds the verb `tools lint`, which reads the manifests itself and needs no companion. */
 export function addToolsLint(tools: Command, cli: Cli): void {
   addExamples(
     tools
       .command("lint")
       .summary("check tool manifests, without a companion")
       .description(
-        "Checks tool manifests by the rules of the companion. Without a path it looks at the folders that a companion of yours reads: ASSISTANT_MANIFEST_PATH, or assistant/manifests/ below $XDG_DATA_HOME and $XDG_DATA_DIRS. Prints each fault as file:line:column and ends with 1 where a manifest is not taken.",
+        "Checks tool manifests by the rules of the companion. Without a path it checks the folders that your companion reads: ASSISTANT_MANIFEST_PATH, or assistant/manifests/ in $XDG_DATA_HOME and $XDG_DATA_DIRS. Prints each fault as file:line:column and exits with 1 if a manifest is rejected.",
       )
-      .argument("[path...]", "files, and folders of manifests; the folder named first wins")
-      .option("--json", "print all that was found, as JSON")
-      .option("-q, --quiet", "print faults only"),
+      .argument(
+        "[path...]",
+        "manifests, or folders of manifests; the first folder takes precedence",
+      )
+      .option("--json", "print the results as JSON")
+      .option("-q, --quiet", "print only faults"),
     [
-      ["berth tools lint", "what is installed for you"],
-      ["berth tools lint org.example.Notes.json", "a manifest that is being written"],
+      ["berth tools lint", "check the installed manifests"],
+      ["berth tools lint org.example.Notes.json", "check one manifest"],
     ],
   ).action(async (paths: string[], flags: LintFlags) => {
     const result = await lintPaths(cli, paths);

@@ -11,8 +11,8 @@ interface ServeFlags {
 }
 
 /**
- * How long a call waits for an app to be ready. A call may take 60 s in all, of which the rest is for the
- * requests around the wait.
+ * The time that a call waits for an app to become ready. A call may take 60 s in total; the rest is for its
+ * other requests.
  */
 const WAIT_MS = 45_000;
 
@@ -20,22 +20,22 @@ export function addToolsServe(tools: Command, cli: Cli): void {
   addExamples(
     tools
       .command("serve")
-      .summary("offer Berth's own tools to your companion")
+      .summary("serve Berth's own tools to your companion")
       .description(
-        "Serves the tools of dev.berth.apps, by which an assistant runs the apps of the server, on a socket of this session. Your companion starts this by itself when one of them is called. They act with a token of their own, of scope write, which is made at the first call: `berth token ls` shows it, `berth token revoke dev.berth.apps` locks the assistant out.",
+        "Serves the tools of dev.berth.apps, with which an assistant manages the apps of the server, on a socket of this session. Your companion starts this command when one of them is called. The tools use a token of their own, of scope write, which the first call creates: `berth token ls` lists it, `berth token revoke dev.berth.apps` locks the assistant out.",
       )
       .option(
         "--state-dir <dir>",
-        "where the token is kept, and what was there before each change; default: the folder tools of the companion's data",
+        "folder for the token and the undo records; default: the folder tools of the companion's data",
       )
-      .option("--until-input-ends", "end with whoever holds the other end of standard input")
+      .option("--until-input-ends", "stop when standard input is closed")
       .option(
         "--forget-token",
-        "let the assistant in again after its token was revoked: a new one is made at the next call",
+        "delete the stored token, for example after it was revoked; the next call creates a new one",
       ),
     [
-      ["berth tools serve", "until Ctrl-C"],
-      ["berth tools serve --forget-token", "after `berth token revoke dev.berth.apps`"],
+      ["berth tools serve", "serve the tools until Ctrl-C"],
+      ["berth tools serve --forget-token", "restore access after the token was revoked"],
     ],
   ).action(async (flags: ServeFlags) => {
     const { resolveCompanionDataDir } = await import("../../base/assistant-paths.ts");
@@ -52,7 +52,7 @@ export function addToolsServe(tools: Command, cli: Cli): void {
     if (flags.forgetToken === true) {
       const had = await token.forget();
       return cli.print(
-        had ? "forgotten; a new token is made at the next call" : "there was no token to forget",
+        had ? "token deleted; the next call creates a new one" : "there was no token to delete",
       );
     }
     await serveTools(cli, stateDir, token, flags.untilInputEnds === true);
@@ -75,9 +75,9 @@ async function serveTools(
   if (!runtimeDir || !isAbsolute(runtimeDir))
     throw new BerthError(
       "invalid_request",
-      "XDG_RUNTIME_DIR names no folder: there is no session",
+      "XDG_RUNTIME_DIR names no folder: there is no user session",
       {
-        hint: "log in to one; on a server `loginctl enable-linger` and a login make one",
+        hint: "log in to start a session; on a server, run `loginctl enable-linger` first",
       },
     );
   const calls = new ToolDispatcher({
@@ -93,7 +93,7 @@ async function serveTools(
   await stopped;
 }
 
-/** Resolves at the first signal to end, or when nobody holds the other end of the input. */
+/** Resolves at the first SIGINT or SIGTERM, or when standard input is closed. */
 function waitForEnd(cli: Cli, untilInputEnds: boolean): Promise<void> {
   return new Promise((resolve) => {
     const stop = cli.io.onInterrupt(() => resolve());

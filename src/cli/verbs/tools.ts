@@ -14,14 +14,14 @@ export function addTools(program: Command, cli: Cli): void {
     program
       .command("tools")
       .helpCommand(false)
-      .summary("list what apps of this session can do for you")
+      .summary("list and check the tools of apps")
       .description(
-        "Tools that apps declare to your companion (`berth assistant --user`), and what it takes to call one: read tools run at once when you ask for them, write and destructive ones ask you first. `berth call` calls one.",
+        "Manages the tools that apps declare to your companion (`berth assistant --user`). A read tool runs at once, a write or destructive tool only after your confirmation. `berth call` calls a tool.",
       ),
     [
-      ["berth tools", "every tool of every app"],
-      ['berth tools list --find "write something down"', "those that a wish is about, best first"],
-      ["berth tools dev.berth.apps", "those of one app"],
+      ["berth tools", "list every tool of every app"],
+      ['berth tools list --find "write something down"', "list tools for a purpose, best first"],
+      ["berth tools dev.berth.apps", "list the tools of one app"],
     ],
   );
   addList(tools, cli);
@@ -37,14 +37,14 @@ function addList(tools: Command, cli: Cli): void {
       .alias("ls")
       .summary("list tools")
       .description(
-        "Lists tools; with the id of an app, all that it says about them. TIER: read looks, write changes what can be changed back, destructive does not. UNDO: `berth undo` takes a call of it back.",
+        "Lists tools; with the id of an app, lists its tools with their details. TIER: read changes nothing, write makes changes that can be reversed, destructive makes changes that cannot. UNDO: `berth undo` can undo a call of the tool.",
       )
-      .argument("[app-id]", "only those of this app")
-      .option("--find <words>", "those that a wish in plain words is about, best first")
-      .option("--json", "print what the companion says, as JSON"),
+      .argument("[app-id]", "list only the tools of this app")
+      .option("--find <words>", "list tools for this purpose, best first")
+      .option("--json", "print the answer of the companion as JSON"),
     [
-      ["berth tools list --json", "for scripts"],
-      ['berth tools list --find "what is on my list"', "the best one first"],
+      ["berth tools list --json", "list the tools as JSON"],
+      ['berth tools list --find "what is on my list"', "list tools for a purpose, best first"],
     ],
   ).action(async (appId: string | undefined, flags: ListFlags) => {
     const { withCompanion } = await import("../companion/connect-companion.ts");
@@ -73,25 +73,25 @@ function addApprove(tools: Command, cli: Cli): void {
   addExamples(
     tools
       .command("approve")
-      .summary("accept that an app's tool is not what its manifest says any more")
+      .summary("approve a tool that differs from its manifest")
       .description(
-        "A tool that is not what its app's manifest declares is refused. This accepts what it is now; `berth call` tells the digest where it is refused.",
+        "Approves the present definition of a tool that differs from its app's manifest. Until then the companion refuses to call it; the error of `berth call` contains the digest.",
       )
       .argument("<app-id>", "id of an app")
       .argument("<tool>", "name of a tool")
-      .argument("<digest>", "what exactly is accepted: 64 hex digits"),
-    [["berth tools approve org.example.Notes create_note DIGEST", "after an update of the app"]],
+      .argument("<digest>", "digest of the approved definition: 64 hex digits"),
+    [["berth tools approve org.example.Notes create_note DIGEST", "approve it after an update"]],
   ).action(async (appId: string, tool: string, digest: string) => {
     const { withCompanion } = await import("../companion/connect-companion.ts");
     await withCompanion(cli, async ({ agent }, signal) => {
       await agent.approveTool(appId, tool, digest, signal);
-      await cli.print(`${appId} ${tool} is accepted as it is now`);
+      await cli.print(`${appId} ${tool} is approved as it is now`);
     });
   });
 }
 
 function formatNoTools(appId: string | undefined, query: string | undefined): string {
-  if (query !== undefined) return "no tool is about that; `berth tools` lists all of them";
+  if (query !== undefined) return "no tool found; `berth tools` lists all tools";
   return appId === undefined
     ? "no app declares tools"
     : `no app ${appId} declares tools; \`berth tools\` lists those that do`;

@@ -14,19 +14,19 @@ export function addUndo(program: Command, cli: Cli): void {
   addExamples(
     program
       .command("undo")
-      .summary("take back the last call of a tool")
+      .summary("undo the last tool call")
       .description(
-        "Takes back the last call that can be taken back, by the tool that its app declares for that; again: the one before. One that cannot be taken back stays first until it is skipped. Exit codes: 0 done, or there is nothing; 4 it failed, and can be tried again.",
+        "Undoes the last tool call that can be undone, with the tool that its app declares for that; another run undoes the call before it. If an undo fails, the call stays next in line until it is undone or skipped. Exit codes: 0 done, or nothing to undo; 4 failed, can be tried again.",
       )
       .option(
         "--skip <call-id>",
-        "leave this call as it is for good, so that the one before it comes next",
+        "never undo this call, and continue with the one before it",
         integerBetween(0, CALL_ID_MAX),
       )
-      .option("--json", "print what the companion says, as JSON"),
+      .option("--json", "print the answer of the companion as JSON"),
     [
-      ["berth undo", "the last call"],
-      ["berth undo --skip 17", "leave call 17 as it is"],
+      ["berth undo", "undo the last call"],
+      ["berth undo --skip 17", "never undo call 17"],
     ],
   ).action(async (flags: UndoFlags) => {
     const { withCompanion } = await import("../companion/connect-companion.ts");
@@ -46,7 +46,7 @@ export function addUndo(program: Command, cli: Cli): void {
         if (report.status === "failed") return explainFailure(cli, report, sanitizeLine);
         await cli.print(formatUndoReport(report, sanitizeLine));
       },
-      "left; it may be undone all the same: `berth ledger tail --user` tells",
+      "interrupted; the call may still be undone: see `berth ledger tail --user`",
     );
   });
 }
@@ -58,7 +58,7 @@ function formatUndoReport(report: UndoReport, sanitize: (text: string) => string
       ? "nothing more can be undone"
       : `${report.remaining} more can be undone`;
   if (report.status === "nothing") return "there is nothing to undo";
-  if (report.status === "skipped") return `${call}, stays as it is; ${more}`;
+  if (report.status === "skipped") return `skipped: ${call}; ${more}`;
   const { compensation } = report;
   const by =
     compensation === undefined
@@ -70,13 +70,13 @@ function formatUndoReport(report: UndoReport, sanitize: (text: string) => string
 function explainFailure(cli: Cli, report: UndoReport, sanitize: (text: string) => string): void {
   const { red, cyan } = cli.errorColours;
   const { callId, appId, tool, error, attempts } = report;
-  const times = attempts > 1 ? `, ${attempts} times by now` : "";
+  const times = attempts > 1 ? `, after ${attempts} attempts` : "";
   const reason =
     error === undefined ? "" : ` (${sanitize(error.code)}): ${sanitize(error.message)}`;
   cli.note(
     `${red("error:")} call ${callId ?? ""}, ${sanitize(appId)} ${sanitize(tool)}, could not be undone${times}${reason}`,
   );
   cli.note(
-    `${cyan("try:")}   the same again; \`berth undo --skip ${callId ?? "ID"}\` leaves it as it is`,
+    `${cyan("try:")}   \`berth undo\` again, or \`berth undo --skip ${callId ?? "ID"}\` to never undo it`,
   );
 }

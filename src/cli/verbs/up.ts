@@ -6,7 +6,7 @@ import { UsageError } from "../cli-errors.ts";
 import { addExamples } from "../command-options.ts";
 import { addServerOptions, toConfigFlags } from "../server-flags.ts";
 
-/** SIGTERM ends the server within five seconds; what has not ended by then is safe to cut off. */
+/** SIGTERM ends the server within five seconds; work that still runs then is safe to interrupt. */
 const CLOSE_MS_MAX = 4500;
 
 interface UpFlags extends ServerFlags {
@@ -18,21 +18,21 @@ export function addUp(program: Command, cli: Cli): void {
     .command("up")
     .summary("start a server on this machine, in the foreground")
     .description(
-      "Starts a server: it follows the specs folder, keeps apps and models as they should be, starts the assistant, where there is a session bus the companion of the person too, and serves the API. Prints one line `berth ready {json}` when it is up. Ctrl-C or SIGTERM ends it, and the assistant and the companion with it; apps go on.",
+      "Starts a server, which applies the files of the specs folder, reconciles apps and models, runs the assistant and, if there is a session bus, your companion, and serves the API. Prints one line `berth ready {json}` when it is ready. Ctrl-C or SIGTERM stops it, and the assistant and the companion with it; apps keep running.",
     );
   addExamples(
     addServerOptions(command)
-      .option("--summary", "show what runs and where, also without a terminal")
-      .option("--no-summary", "show the ready line alone"),
+      .option("--summary", "print the summary of apps and addresses, even without a terminal")
+      .option("--no-summary", "print only the ready line"),
     [
-      ["berth up", "with the specs of ./specs, on http://127.0.0.1:7776"],
-      ["berth up --data-dir /tmp/try --listen 127.0.0.1:0", "another one beside it"],
-      ["berth up --listen 0.0.0.0:7776", "open to the network; the password then protects it"],
+      ["berth up", "use the specs in ./specs, and listen on http://127.0.0.1:7776"],
+      ["berth up --data-dir /tmp/try --listen 127.0.0.1:0", "start a second, separate server"],
+      ["berth up --listen 0.0.0.0:7776", "accept other machines, which need the password"],
     ],
   ).action(async (flags: UpFlags) => {
     if (cli.globals.url !== undefined)
       throw new UsageError(
-        "up starts a server here; --url names one elsewhere",
+        "up starts a server on this machine; --url names a server elsewhere",
         "berth up --listen HOST:PORT",
       );
     const { loadConfig } = await import("../../config/config.ts");
@@ -49,7 +49,7 @@ export function addUp(program: Command, cli: Cli): void {
     const shutdown = new AbortController();
     const beginShutdown = (signal: NodeJS.Signals) => {
       if (shutdown.signal.aborted) {
-        // A second Ctrl-C. SIGTERM to a whole group arrives twice if another process passes it on as well.
+        // A second Ctrl-C exits at once. A second SIGTERM does not: a process group may receive it twice.
         if (signal === "SIGINT") process.exit(cli.exitCode);
         return;
       }
@@ -67,13 +67,13 @@ export function addUp(program: Command, cli: Cli): void {
         try {
           await printUpSummary(cli, ready, password, shutdown.signal);
         } catch (error) {
-          // The server is up all the same; but a summary that a Ctrl-C cut short is no news.
+          // The server runs without its summary. An interrupted summary needs no message.
           if (!shutdown.signal.aborted)
-            cli.note(`the summary is missing: ${getErrorMessage(error)}`);
+            cli.note(`could not print the summary: ${getErrorMessage(error)}`);
         }
       } else if (password !== undefined)
-        // Shown once, wherever it is seen: nobody could log in from elsewhere otherwise.
-        cli.note(`password for logins from elsewhere, shown this once: ${password}`);
+        // The password is shown even without a summary: no one could log in from elsewhere otherwise.
+        cli.note(`password for logins from other machines, shown only this once: ${password}`);
       await server.closed;
     } finally {
       process.off("SIGTERM", beginShutdown);

@@ -1,29 +1,22 @@
 import type { Command } from "commander";
 import type { Cli } from "../cli.ts";
 import { exitCodes } from "../cli-errors.ts";
-import { addExamples, collectValues } from "../command-options.ts";
+import { addExamples, addFilenameOption } from "../command-options.ts";
 import { formatReference } from "../resource-references.ts";
 import { requireFiles } from "./apply.ts";
 
-/** Needs no server: what the files hold is checked by the rules that the server applies. */
+/** Adds the verb `validate`. It needs no server: it applies the same rules as a server. */
 export function addValidate(program: Command, cli: Cli): void {
   addExamples(
-    program
-      .command("validate")
+    addFilenameOption(program.command("validate"))
       .summary("check spec files, without a server")
       .description(
-        "Checks spec files by the rules of the server, without one. Prints each problem as file:line:column and ends with 1 where there is any.",
+        "Checks spec files by the rules of a server, without one. Prints each problem as file:line:column and exits with 1 if there is any.",
       )
-      .argument("[file...]", "files and folders, as with -f")
-      .option(
-        "-f, --filename <path>",
-        "file, folder or - for standard input; can be repeated",
-        collectValues,
-      )
-      .option("-q, --quiet", "print problems only"),
+      .option("-q, --quiet", "print only problems"),
     [
-      ["berth validate -f specs/", "every file of a folder"],
-      ["berth validate -q -f hello.yaml", "in a script or a commit hook"],
+      ["berth validate -f specs/", "check every file of a folder"],
+      ["berth validate -q -f hello.yaml", "check a file in a script or a commit hook"],
     ],
   ).action(async (files: string[], options: { filename?: string[]; quiet?: boolean }) => {
     const { problemLines, readManifestFiles } = await import("../manifest-files.ts");
@@ -39,7 +32,7 @@ export function addValidate(program: Command, cli: Cli): void {
       cli.note(cli.errorColours.red(`${count} ${count === 1 ? "problem" : "problems"}`));
       cli.exitCode = exitCodes.failed;
     } else if (read.manifests.length === 0) {
-      cli.note(`nothing is declared in ${read.files.length} files`);
+      cli.note(`${read.files.length} files declare no resource`);
     }
   });
 }

@@ -20,14 +20,14 @@ export function addWebhooks(program: Command, cli: Cli): void {
     program
       .command("webhooks")
       .helpCommand(false)
-      .summary("tell other programs what happens")
+      .summary("send events to other programs")
       .description(
-        "Sends what happens to apps (deployed, failed, reverted, unhealthy and more) to URLs, signed, and tried again where nobody answers.",
+        "Sends events of apps (deployed, failed, reverted, unhealthy and more) to URLs, with a signature, and retries deliveries that fail.",
       ),
     [
-      ["berth webhooks create https://chat.example.org/hook", "tell it of everything"],
-      ["berth webhooks create http://10.0.0.5:9000 --event failed --app shop", "of this only"],
-      ["berth webhooks deliveries wh_1f0c", "what was sent, and how it went"],
+      ["berth webhooks create https://chat.example.org/hook", "send all events to a URL"],
+      ["berth webhooks create http://10.0.0.5:9000 --event failed --app shop", "send some events"],
+      ["berth webhooks deliveries wh_1f0c", "list the deliveries and their results"],
     ],
   );
   addList(webhooks, cli);
@@ -35,8 +35,8 @@ export function addWebhooks(program: Command, cli: Cli): void {
   webhooks
     .command("rm")
     .alias("delete")
-    .summary("tell a receiver no more")
-    .argument("<webhook>", "its id")
+    .summary("delete a webhook")
+    .argument("<webhook>", "id of the webhook")
     .action(async (id: string) => {
       await (await cli.connect()).webhooks.delete(id);
       await cli.print(`webhook ${id} deleted`);
@@ -44,18 +44,18 @@ export function addWebhooks(program: Command, cli: Cli): void {
   webhooks
     .command("test")
     .summary("send a test event")
-    .argument("<webhook>", "its id")
+    .argument("<webhook>", "id of the webhook")
     .action(async (id: string) => {
       const delivery = await (await cli.connect()).webhooks.test(id);
       await cli.print(`delivery ${delivery.id} queued`);
-      cli.note(cli.errorColours.dim(`how it went: berth webhooks deliveries ${id}`));
+      cli.note(cli.errorColours.dim(`see the result: berth webhooks deliveries ${id}`));
     });
   addDeliveries(webhooks, cli);
   webhooks
     .command("redeliver")
-    .summary("send something once more")
-    .argument("<webhook>", "its id")
-    .argument("<delivery>", "id of what was sent")
+    .summary("send a delivery again")
+    .argument("<webhook>", "id of the webhook")
+    .argument("<delivery>", "id of the delivery")
     .action(async (id: string, delivery: string) => {
       await (await cli.connect()).webhooks.redeliver(id, delivery);
       await cli.print(`delivery ${delivery} queued again`);
@@ -66,7 +66,7 @@ function addList(webhooks: Command, cli: Cli): void {
   webhooks
     .command("ls", { isDefault: true })
     .alias("list")
-    .summary("list receivers")
+    .summary("list webhooks")
     .addOption(outputOption())
     .action(async (flags: { output?: OutputFormat }) => {
       const { webhooks: found } = await (await cli.connect()).webhooks.list();
@@ -84,7 +84,7 @@ function addList(webhooks: Command, cli: Cli): void {
           ],
           name: (row) => row.id,
           document: { webhooks: found, total: found.length },
-          empty: "no webhooks yet; make one with `berth webhooks create URL`",
+          empty: "no webhooks yet; create one with `berth webhooks create URL`",
         }),
         flags.output,
       );
@@ -102,21 +102,22 @@ function addCreate(webhooks: Command, cli: Cli): void {
   addExamples(
     webhooks
       .command("create")
-      .summary("tell a receiver of events")
-      .argument("<url>", "http or https")
+      .summary("create a webhook")
+      .argument("<url>", "URL to send events to, http or https")
       .addOption(
-        new Option("--event <event>", "only these; can be given several times")
+        new Option("--event <event>", "send only this event; can be repeated")
           .choices(webhookEvents)
           .argParser(parseEvents),
       )
-      .option("--app <name>", "only of these apps; can be given several times", collectValues)
-      .option("--secret <source>", "sign with @FILE or - (standard input); default: a new one")
-      .addOption(
-        new Option("-o, --output <format>", "print in another form").choices(["json", "yaml"]),
-      ),
+      .option("--app <name>", "send only events of this app; can be repeated", collectValues)
+      .option(
+        "--secret <source>",
+        "secret to sign with, from @FILE or - (standard input); default: a new one",
+      )
+      .addOption(new Option("-o, --output <format>", "output format").choices(["json", "yaml"])),
     [
-      ["berth webhooks create https://ci.example.org/berth --event deployed", "one event"],
-      ["berth webhooks create https://ci.example.org/berth --secret @key", "a secret of your own"],
+      ["berth webhooks create https://ci.example.org/berth --event deployed", "send one event"],
+      ["berth webhooks create https://ci.example.org/berth --secret @key", "sign with your secret"],
     ],
   ).action(async (url: string, flags: CreateFlags) => {
     const secret = flags.secret === undefined ? undefined : await readSecret(cli, flags.secret);
@@ -130,23 +131,26 @@ function addCreate(webhooks: Command, cli: Cli): void {
     await cli.print(`webhook ${created.id} created`);
     if (created.secret !== undefined) {
       await cli.print(`secret ${created.secret}`);
-      cli.note(cli.errorColours.dim("The secret is shown this once only."));
+      cli.note(cli.errorColours.dim("The secret is shown only this once."));
     }
-    cli.note(cli.errorColours.dim(`try it: berth webhooks test ${created.id}`));
+    cli.note(cli.errorColours.dim(`test it: berth webhooks test ${created.id}`));
   });
 }
 
-/** Commander checks choices only while it has no parser of its own. */
+/** Checks the choices, which Commander does not do for an option with its own parser. */
 function parseEvents(value: string, previous: unknown): string[] {
   const known: readonly string[] = webhookEvents;
   if (!known.includes(value)) throw new InvalidArgumentError(`allowed: ${known.join(", ")}`);
   return [...(Array.isArray(previous) ? previous.map(String) : []), value];
 }
 
-/** A secret on the command line would stand in the shell's history and in the list of processes. */
+/** Reads the secret. A secret on the command line would be in the shell's history and in the list of processes. */
 async function readSecret(cli: Cli, source: string): Promise<string> {
   if (source !== "-" && !source.startsWith("@"))
-    throw new UsageError("--secret takes @FILE or -", "the secret itself would stand in history");
+    throw new UsageError(
+      "--secret needs @FILE or -",
+      "the secret itself would be saved in the shell's history",
+    );
   const { secret = "" } = await readPairs(cli, [`secret=${source}`]);
   return secret.replace(/\r?\n$/, "");
 }
@@ -154,9 +158,9 @@ async function readSecret(cli: Cli, source: string): Promise<string> {
 function addDeliveries(webhooks: Command, cli: Cli): void {
   webhooks
     .command("deliveries")
-    .summary("show what was sent to a receiver, and how it went")
-    .argument("<webhook>", "its id")
-    .option("--limit <count>", "how many at most", integerBetween(1, 200), 20)
+    .summary("list the deliveries of a webhook and their results")
+    .argument("<webhook>", "id of the webhook")
+    .option("--limit <count>", "maximum number of deliveries", integerBetween(1, 200), 20)
     .addOption(outputOption())
     .action(async (id: string, flags: { limit: number; output?: OutputFormat }) => {
       const { deliveries } = await (await cli.connect()).webhooks.deliveries(id, flags.limit);

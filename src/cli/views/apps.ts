@@ -3,7 +3,6 @@ import { type Colors, getStatusColour } from "../colours.ts";
 import { formatAge } from "../format-time.ts";
 import { createListing, type Listing } from "../output/print.ts";
 
-/** What a person asks of a list of apps: does it run, where, and if not, why. */
 export function createAppListing(
   apps: readonly AppItem[],
   colours: Colors,
@@ -32,7 +31,7 @@ export function createAppListing(
         value: (app) =>
           app.generation === app.observed_generation
             ? String(app.generation)
-            : `${app.generation} (seen ${app.observed_generation})`,
+            : `${app.generation} (observed ${app.observed_generation})`,
       },
       { header: "MANAGED BY", value: (app) => app.managed_by, canShrink: true },
       { header: "MESSAGE", value: (app) => app.message, canShrink: true },
@@ -40,6 +39,6 @@ export function createAppListing(
     name: (app) => `app/${app.name}`,
     document: { apps, total: apps.length },
     empty:
-      "no apps yet; make one with `berth apply -f FILE`, `berth create NAME --image IMAGE`, or a file in the specs folder",
+      "no apps yet; create one with `berth apply -f FILE`, `berth create NAME --image IMAGE`, or a file in the specs folder",
   });
 }

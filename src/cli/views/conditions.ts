@@ -1,10 +1,28 @@
 import type { ConditionView } from "../../resources/wire/apps.ts";
 import { formatAge } from "../format-time.ts";
-import type { ViewOptions } from "../output/format-sections.ts";
-import type { Column } from "../output/table.ts";
+import { formatSection, getInnerWidth, type ViewOptions } from "../output/format-sections.ts";
+import { type Column, formatTable } from "../output/table.ts";
 
-/** Columns of a condition. */
-export function createConditionColumns({ colours, nowMs }: ViewOptions): Column<ConditionView>[] {
+export function formatConditionsSection(
+  conditions: readonly ConditionView[],
+  noun: "app" | "model",
+  options: ViewOptions,
+): string {
+  const body =
+    conditions.length === 0
+      ? `none yet: no controller has observed the ${noun}`
+      : formatTable(conditions, createConditionColumns(options), { width: getInnerWidth(options) });
+  return formatSection("Conditions:", body, options);
+}
+
+/** Formats the generation of a resource, with the observed one if they differ. */
+export function formatGeneration(generation: number, observed: number): string {
+  return generation === observed
+    ? String(generation)
+    : `${generation}, of which the controller has observed ${observed}`;
+}
+
+function createConditionColumns({ colours, nowMs }: ViewOptions): Column<ConditionView>[] {
   return [
     { header: "TYPE", value: (row: ConditionView) => row.type },
     {
@@ -18,10 +36,10 @@ export function createConditionColumns({ colours, nowMs }: ViewOptions): Column<
   ];
 }
 
-/** Neither good nor bad: something is under way, or was not asked for. */
+/** Types that are neither good nor bad while False: the work is in progress, or was not requested. */
 const neutralWhenFalse: readonly string[] = ["Progressing", "Downloaded", "Loaded"];
 
-/** Stalled and Drifted are bad when True; the others are good then. */
+/** Stalled and Drifted are bad when True; all other types are good when True. */
 function getConditionColour(
   row: ConditionView,
   colours: ViewOptions["colours"],

@@ -5,13 +5,14 @@ import {
   formatFields,
   formatSection,
   formatShortValue,
+  getInnerWidth,
   type ViewOptions,
 } from "../output/format-sections.ts";
 import { formatTable } from "../output/table.ts";
 import { toYaml } from "../output/yaml.ts";
 import { formatShortBuild } from "./builds.ts";
-import { createConditionColumns } from "./conditions.ts";
-import { createEventColumns } from "./events.ts";
+import { formatConditionsSection, formatGeneration } from "./conditions.ts";
+import { formatEventsSection } from "./events.ts";
 
 export function describeApp(
   app: AppDetails,
@@ -32,47 +33,24 @@ export function describeApp(
       ["Source", app.source ?? undefined],
       ["Last build", app.build === null ? undefined : formatShortBuild(app.build, nowMs)],
       ["Image", app.image || "(to be built)"],
-      ["Generation", generationText(app)],
+      ["Generation", formatGeneration(app.generation, app.observed_generation)],
       ["Managed by", app.managed_by],
       ["Labels", Object.entries(app.labels).map(([key, value]) => `${key}=${value}`)],
       ["Created", formatTime(app.created_at, nowMs)],
       ["Restarts", app.restarts > 0 ? `${app.restarts} of the running restart budget` : undefined],
-      ["Next try", app.next_retry_at === null ? undefined : formatTime(app.next_retry_at, nowMs)],
+      [
+        "Next attempt",
+        app.next_retry_at === null ? undefined : formatTime(app.next_retry_at, nowMs),
+      ],
     ]),
     formatSection("Spec:", toYaml(app.spec), options),
-    formatSection(
-      "Conditions:",
-      app.conditions.length === 0
-        ? "none yet: no controller has looked at the app"
-        : formatTable(app.conditions, createConditionColumns(options), {
-            width: innerWidth(options),
-          }),
-      options,
-    ),
+    formatConditionsSection(app.conditions, "app", options),
     formatSection("Containers:", containersText(app, options), options),
   ];
   if (revisions.length > 0)
     parts.push(formatSection("Revisions:", revisionsText(revisions, options), options));
-  parts.push(
-    formatSection(
-      "Events:",
-      app.events.length === 0
-        ? "none"
-        : formatTable([...app.events].toReversed(), createEventColumns(colours, nowMs, false), {
-            width: innerWidth(options),
-          }),
-      options,
-    ),
-  );
+  parts.push(formatEventsSection(app.events, options));
   return parts.join("\n\n");
-}
-
-const innerWidth = (look: ViewOptions) => (look.width === undefined ? undefined : look.width - 2);
-
-function generationText(app: AppDetails): string {
-  return app.generation === app.observed_generation
-    ? String(app.generation)
-    : `${app.generation}, of which the controller has seen ${app.observed_generation}`;
 }
 
 function containersText(app: AppDetails, options: ViewOptions): string {
@@ -96,7 +74,7 @@ function containersText(app: AppDetails, options: ViewOptions): string {
       { header: "ADDRESS", value: (row) => row.address ?? "" },
       { header: "STARTED", value: (row) => formatAge(row.started_at, options.nowMs) },
     ],
-    { width: innerWidth(options) },
+    { width: getInnerWidth(options) },
   );
 }
 
@@ -117,6 +95,6 @@ function revisionsText(revisions: readonly RevisionView[], options: ViewOptions)
       { header: "BY", value: (row) => row.actor },
       { header: "MESSAGE", value: (row) => formatShortValue(row.message ?? ""), canShrink: true },
     ],
-    { width: innerWidth(options) },
+    { width: getInnerWidth(options) },
   );
 }

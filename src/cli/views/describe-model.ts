@@ -3,13 +3,12 @@ import type { ModelDetails, ModelFileView } from "../../resources/wire/models.ts
 import { getStatusColour } from "../colours.ts";
 import { formatTime } from "../format-time.ts";
 import { formatFields, formatSection, type ViewOptions } from "../output/format-sections.ts";
-import { formatTable } from "../output/table.ts";
 import { toYaml } from "../output/yaml.ts";
-import { createConditionColumns } from "./conditions.ts";
-import { formatEventsSection } from "./describe-secret-or-template.ts";
+import { formatConditionsSection, formatGeneration } from "./conditions.ts";
+import { formatEventsSection } from "./events.ts";
 import { formatModelStatus, formatParameterCount } from "./models.ts";
 
-/** All about a model; `assistantUrl` is where its clients reach it. */
+/** Formats the details of a model; clients reach it at `assistantUrl`. */
 export function describeModel(
   model: ModelDetails,
   assistantUrl: string,
@@ -23,15 +22,7 @@ export function describeModel(
   ];
   if (model.origin === "resource") {
     parts.push(
-      formatSection(
-        "Conditions:",
-        model.conditions.length === 0
-          ? "none yet: no controller has looked at the model"
-          : formatTable(model.conditions, createConditionColumns(options), {
-              width: innerWidth(options),
-            }),
-        options,
-      ),
+      formatConditionsSection(model.conditions, "model", options),
       formatSection("Fields belong to:", ownersText(model), options),
       formatEventsSection(model.events, options),
     );
@@ -41,13 +32,13 @@ export function describeModel(
     : [`  berth models start ${model.name}`];
   return [
     ...parts,
-    [colours.bold(model.running ? "Talk to it:" : "Start it:"), ...lines].join("\n"),
+    [colours.bold(model.running ? "Use it:" : "Start it:"), ...lines].join("\n"),
   ].join("\n\n");
 }
 
 function formatSummary(model: ModelDetails, options: ViewOptions): string {
   const { colours, nowMs } = options;
-  const { facts, memory } = { facts: factsText(model), memory: memoryTexts(model) };
+  const facts = factsText(model);
   return formatFields([
     ["Name", colours.bold(model.name)],
     ["ID", model.id === model.name ? undefined : model.id],
@@ -68,18 +59,24 @@ function formatSummary(model: ModelDetails, options: ViewOptions): string {
     ["Size", sizeText(model)],
     ["Model", facts === "" ? undefined : facts],
     ["Context", contextText(model)],
-    ["Memory", memory],
+    ["Memory", memoryTexts(model)],
     ["Requests at once", model.sequences === null ? undefined : String(model.sequences)],
-    ["Generation", generationText(model)],
+    [
+      "Generation",
+      model.generation === null
+        ? undefined
+        : formatGeneration(model.generation, model.observed_generation ?? 0),
+    ],
     ["Managed by", model.managed_by],
     ["Labels", Object.entries(model.labels).map(([key, value]) => `${key}=${value}`)],
     ["Created", model.created_at === null ? undefined : formatTime(model.created_at, nowMs)],
     ["In memory since", model.loaded_at === null ? undefined : formatTime(model.loaded_at, nowMs)],
-    ["Next try", model.next_retry_at === null ? undefined : formatTime(model.next_retry_at, nowMs)],
+    [
+      "Next attempt",
+      model.next_retry_at === null ? undefined : formatTime(model.next_retry_at, nowMs),
+    ],
   ]);
 }
-
-const innerWidth = (look: ViewOptions) => (look.width === undefined ? undefined : look.width - 2);
 
 function sizeText({ size_bytes: size, downloaded_bytes: done }: ModelDetails): string | undefined {
   if (size === null) return done === 0 ? undefined : `${formatBytes(done)} so far`;
@@ -108,16 +105,9 @@ function memoryTexts({ memory }: ModelDetails): string[] {
     wanted === null
       ? []
       : [
-          `it likes to have ${formatBytes(wanted)}${least === null ? "" : `, and needs ${formatBytes(least)}`}`,
+          `${formatBytes(wanted)} preferred${least === null ? "" : `, ${formatBytes(least)} at least`}`,
         ];
-  return [...(loaded === null ? [] : [`${formatBytes(loaded)} taken now`]), ...needs];
-}
-
-function generationText({ generation, observed_generation: observed }: ModelDetails) {
-  if (generation === null) return undefined;
-  return generation === observed
-    ? String(generation)
-    : `${generation}, of which the controller has seen ${observed ?? 0}`;
+  return [...(loaded === null ? [] : [`${formatBytes(loaded)} in use`]), ...needs];
 }
 
 function filesText(files: readonly ModelFileView[]): string {
@@ -125,7 +115,7 @@ function filesText(files: readonly ModelFileView[]): string {
   return files
     .flatMap(({ name, size_bytes: size, sha256 }) => [
       size === null ? name : `${name}  ${formatBytes(size)}`,
-      // A digest that is cut is of no use: it has a line of its own.
+      // The digest has a line of its own, because a truncated one is useless.
       ...(sha256 === null ? [] : [`  sha256 ${sha256}`]),
     ])
     .join("\n");
@@ -138,13 +128,13 @@ function ownersText({ owners }: ModelDetails): string {
     const field = pointer.replace(/^\//, "").replaceAll("/", ".").replaceAll("~1", "/");
     byManager.set(manager, [...(byManager.get(manager) ?? []), field]);
   }
-  if (byManager.size === 0) return "nobody";
+  if (byManager.size === 0) return "none";
   return formatFields(
     [...byManager].map(([manager, names]) => [manager, names.join(", ")] as const),
   );
 }
 
-/** What to type and to set, so that somebody talks to it. */
+/** Returns commands and client settings that use the model. */
 export function createUsageLines(
   { name, kind }: Pick<ModelDetails, "name" | "kind">,
   url: string,

@@ -5,10 +5,11 @@ import {
   formatFields,
   formatSection,
   formatShortValue,
+  getInnerWidth,
   type ViewOptions,
 } from "../output/format-sections.ts";
 import { formatTable } from "../output/table.ts";
-import { createEventColumns } from "./events.ts";
+import { formatEventsSection } from "./events.ts";
 
 export const describeOther = { secret: describeSecret, template: describeTemplate };
 
@@ -51,14 +52,14 @@ function describeTemplate(
               header: "VALUE",
               value: (row) => {
                 if (row.default !== undefined) return formatShortValue(row.default);
-                if (row.generated) return "made at random";
+                if (row.generated) return "random";
                 return row.required ? "required" : "";
               },
             },
             { header: "SECRET", value: (row) => (row.secret ? "yes" : "no") },
             { header: "DESCRIPTION", value: (row) => row.description, canShrink: true },
           ],
-          { width: options.width === undefined ? undefined : options.width - 2 },
+          { width: getInnerWidth(options) },
         );
   return [
     formatFields([
@@ -69,10 +70,10 @@ function describeTemplate(
       ["Website", item.website ?? undefined],
       ["Image", item.image],
       ["Port", item.port === null ? undefined : String(item.port)],
-      ["Also makes", item.companions.map((suffix) => `NAME-${suffix}`)],
+      ["Also creates", item.companions.map((suffix) => `NAME-${suffix}`)],
     ]),
     formatSection("Parameters:", parameters, options),
-    formatSection("Make an app of it:", formatCreateCommand(item), options),
+    formatSection("Create an app from it:", formatCreateCommand(item), options),
     ...(events.length === 0 ? [] : [formatEventsSection(events, options)]),
   ].join("\n\n");
 }
@@ -82,18 +83,4 @@ function formatCreateCommand(item: TemplateView): string {
     .filter((parameter) => parameter.required && parameter.default === undefined)
     .map((parameter) => ` -p ${parameter.name}=...`);
   return `berth create NAME --template ${item.id}${required.join("")}`;
-}
-
-export function formatEventsSection(events: readonly EventView[], options: ViewOptions): string {
-  const body =
-    events.length === 0
-      ? "none"
-      : formatTable(
-          [...events].toReversed(),
-          createEventColumns(options.colours, options.nowMs, false),
-          {
-            width: options.width === undefined ? undefined : options.width - 2,
-          },
-        );
-  return formatSection("Events:", body, options);
 }

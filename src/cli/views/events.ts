@@ -1,10 +1,11 @@
 import type { EventView } from "../../resources/wire/events.ts";
 import type { Colors } from "../colours.ts";
 import { formatAge } from "../format-time.ts";
-import type { Column } from "../output/table.ts";
+import { formatSection, getInnerWidth, type ViewOptions } from "../output/format-sections.ts";
+import { type Column, formatTable } from "../output/table.ts";
 import { formatReference } from "../resource-references.ts";
 
-/** Columns of an event; `of` adds what it is about. */
+/** Returns the columns of events; `hasObject` adds the resource. */
 export function createEventColumns(
   colours: Colors,
   nowMs: number,
@@ -29,4 +30,15 @@ export function createEventColumns(
 
 export function formatEventObject(event: Pick<EventView, "kind" | "name">): string {
   return event.kind === null ? event.name || "berth" : formatReference(event.kind, event.name);
+}
+
+export function formatEventsSection(events: readonly EventView[], options: ViewOptions): string {
+  const { colours, nowMs } = options;
+  const body =
+    events.length === 0
+      ? "none"
+      : formatTable([...events].toReversed(), createEventColumns(colours, nowMs, false), {
+          width: getInnerWidth(options),
+        });
+  return formatSection("Events:", body, options);
 }

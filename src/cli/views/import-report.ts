@@ -5,8 +5,8 @@ import type { Colors } from "../colours.ts";
 const levels: readonly FindingLevel[] = ["failed", "lost", "note"];
 
 /**
- * The findings as `file:line:column` lines, what matters most first. The same words about several
- * places are said once, with the lines of the others.
+ * Formats the findings as `file:line:column` lines, most important first. Findings with the same message share
+ * one entry, with the lines of the others.
  */
 export function formatImportReport(
   result: ComposeImport,
@@ -33,7 +33,7 @@ export function formatImportReport(
   return lines.join("\n");
 }
 
-/** What programs read. Values of variables are in none of it. */
+/** Creates the report for programs. It contains no values of variables. */
 export function createImportDocument(
   result: ComposeImport,
   fileOf: (app: string) => string | null,
@@ -53,7 +53,7 @@ export function createImportDocument(
   };
 }
 
-/** The head of a spec file: where it is from, and what of that is not in it. */
+/** Formats the comment at the top of a spec file: its origin, and what was not converted. */
 export function formatSpecHeader(
   result: ComposeImport,
   service: string,
@@ -63,8 +63,8 @@ export function formatSpecHeader(
     (finding) => finding.level === "lost" && finding.service === service,
   );
   return [
-    `Made by berth import from ${files.join(", ")}, service ${service}.`,
-    ...(lost.length === 0 ? [] : ["Not carried over:"]),
+    `Created by berth import from ${files.join(", ")}, service ${service}.`,
+    ...(lost.length === 0 ? [] : ["Not converted:"]),
     ...lost.map((finding) => `  ${formatLocation(finding)} ${finding.key}: ${finding.message}`),
   ]
     .map((line) => `# ${line.replaceAll(/\p{Cc}+/gu, " ")}\n`)
@@ -78,10 +78,10 @@ function groupByMessage(
   const groups = new Map<string, ImportFinding[]>();
   for (const finding of findings) {
     if (finding.level !== level) continue;
-    const words = JSON.stringify([finding.message, finding.hint]);
-    const group = groups.get(words);
+    const key = JSON.stringify([finding.message, finding.hint]);
+    const group = groups.get(key);
     if (group) group.push(finding);
-    else groups.set(words, [finding]);
+    else groups.set(key, [finding]);
   }
   return [...groups.values()];
 }
@@ -115,6 +115,6 @@ function formatSummary({ apps, findings }: ComposeImport): string {
   return parts.join(", ");
 }
 
-function formatCount(count: number, what: string): string {
-  return `${count} ${what}${count === 1 ? "" : "s"}`;
+function formatCount(count: number, noun: string): string {
+  return `${count} ${noun}${count === 1 ? "" : "s"}`;
 }

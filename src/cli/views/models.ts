@@ -4,7 +4,6 @@ import { type Colors, getStatusColour } from "../colours.ts";
 import { createListing, type Listing } from "../output/print.ts";
 import type { Column } from "../output/table.ts";
 
-/** What a person asks of a list of models: which are here, which answer, what they take, and what is wrong. */
 export function createModelListing(models: readonly ModelView[], colours: Colors): Listing {
   const hasErrors = models.some(({ error }) => error !== null);
   const error: Column<ModelView> = {
@@ -59,16 +58,16 @@ export function createModelListing(models: readonly ModelView[], colours: Colors
     ],
     name: (model) => `model/${model.name}`,
     document: { models, total: models.length },
-    empty: "no models yet; get one with `berth models pull ORG/NAME`",
+    empty: "no models yet; download one with `berth models pull ORG/NAME`",
   });
 }
 
-/** The repository; where it comes from otherwise. */
+/** Formats the repository of a model, or its source if it has none. */
 function formatModelId({ id, name, source }: ModelView): string {
   return id === name ? (source ?? "") : id;
 }
 
-/** `downloading 34% 45.3 MiB/s`, and a word alone where nothing is counted. */
+/** Formats the status, with the progress of a transfer: `downloading 34% 45.3 MiB/s`. */
 export function formatModelStatus(model: ModelView): string {
   const { status, step, progress, bytes_per_second: speed } = model;
   if (step === "resolving") return `${status} (asking the source)`;

@@ -17,7 +17,7 @@ export function createSecretListing(secrets: readonly SecretView[], nowMs: numbe
     ],
     name: (secret) => `secret/${secret.name}`,
     document: { secrets, total: secrets.length },
-    empty: "no secrets yet; make one with `berth secrets set NAME key=value`",
+    empty: "no secrets yet; create one with `berth secrets set NAME key=value`",
   });
 }
 

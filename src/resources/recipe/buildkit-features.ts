@@ -1,6 +1,6 @@
-/** Something in a Dockerfile that the classic builder does not know. */
+/** A feature of a Dockerfile that the classic builder does not support. */
 export interface BuildKitFeature {
-  /** From 1. */
+  /** Counted from 1. */
   readonly line: number;
   readonly feature: string;
 }
@@ -15,17 +15,17 @@ const buildKitFlags: Readonly<Record<string, readonly string[]>> = {
   ADD: ["link", "chmod", "checksum", "keep-git-dir", "exclude", "unpack"],
 };
 const heredocInstructions = ["RUN", "COPY", "ADD"];
-/** BuildKit alone gives these a value. */
+/** Only BuildKit sets these arguments. */
 const platformArguments = /\b(TARGET|BUILD)(PLATFORM|OS|ARCH|VARIANT)\b/;
 
-/** In the order of their lines. A `# syntax=` line asks for a BuildKit frontend, whatever follows. */
+/** Finds the features, in the order of their lines. A `# syntax=` line always selects a BuildKit frontend. */
 export function findBuildKitFeatures(dockerfile: string): readonly BuildKitFeature[] {
   const found: BuildKitFeature[] = [];
   const { directives, instructions } = parseDockerfile(dockerfile);
   for (const { line, name, value } of directives)
     if (name === "syntax") found.push({ line, feature: `# syntax=${value}` });
   for (const { line, text } of instructions) {
-    // A trigger runs in another build, by the same rules.
+    // The instruction of an ONBUILD trigger runs in a later build, by the same rules.
     const inner = text.replace(/^ONBUILD\s+/i, "");
     const [, word = "", rest = ""] = /^([a-z]+)\s*([^]*)$/i.exec(inner) ?? [];
     const name = word.toUpperCase();
@@ -55,7 +55,7 @@ function readPlatformFlag(rest: string): string {
   return /^--platform=(\S+)/.exec(rest)?.[1] ?? "";
 }
 
-/** `<<EOF`, `<<-EOF`, `<<"EOF"`; not the shell's `<<<`, and no arithmetic such as `1 << 2`. */
+/** Matches `<<EOF`, `<<-EOF` and `<<"EOF"`, but not the shell's `<<<` or arithmetic such as `1 << 2`. */
 function hasHeredoc(rest: string): boolean {
   return /(^|[^<])<<-?(["']?)[A-Za-z_][A-Za-z0-9_]*\2/.test(rest);
 }
@@ -71,7 +71,7 @@ interface Instruction {
   readonly text: string;
 }
 
-/** Instructions with their continuation lines, of which those that are comments or empty count for nothing. */
+/** Parses directives and instructions. Joins continuation lines, and skips comments and empty lines among them. */
 function parseDockerfile(dockerfile: string): {
   directives: readonly Directive[];
   instructions: readonly Instruction[];

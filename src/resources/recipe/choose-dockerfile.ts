@@ -1,9 +1,9 @@
 import { BerthError } from "../../base/errors.ts";
 import { dockerfileNames } from "../../source-tree/dockerfile-names.ts";
 import type { BuildOptions } from "../app-spec.ts";
-import type { GeneratedDockerfile } from "./generated-dockerfile.ts";
+import type { GeneratedDockerfile, RecipeOptions } from "./generated-dockerfile.ts";
 import { createGoDockerfile } from "./go-recipe.ts";
-import { getScript, type NodePackage, readNodePackage } from "./node-package.ts";
+import { getScript, readNodePackage } from "./node-package.ts";
 import { createNodeDockerfile } from "./node-recipe.ts";
 import { readPythonProject } from "./python-project.ts";
 import { createPythonDockerfile } from "./python-recipe.ts";
@@ -13,12 +13,12 @@ import { undecidedSourceError } from "./undecided-source.ts";
 
 export type Language = NonNullable<BuildOptions["language"]>;
 
-/** What a source is built with. */
+/** The Dockerfile with which a source is built. */
 export type ChosenDockerfile =
   | { readonly type: "found"; readonly path: string; readonly text: string }
   | ({
       readonly type: "generated";
-      /** Where it goes in the build context. */
+      /** Its path in the build context. */
       readonly path: string;
       readonly language: Language;
     } & GeneratedDockerfile);
@@ -28,7 +28,7 @@ const recipes: Readonly<
     Language,
     (
       reader: SourceReader,
-      options: { readonly baseImage?: string | undefined },
+      options: RecipeOptions,
     ) => GeneratedDockerfile | Promise<GeneratedDockerfile>
   >
 > = {
@@ -39,9 +39,9 @@ const recipes: Readonly<
 };
 
 /**
- * The Dockerfile that the options name; else, unless they name a language, the one that is there; else
- * a generated one. Throws `not_found` for one that is named and not there, and `invalid_request` where
- * none can be generated, saying what was looked for.
+ * Chooses the Dockerfile that the options name; else, unless they name a language, that of the source; else a
+ * generated one. Throws `not_found` for a named Dockerfile that does not exist, and `invalid_request`, with the
+ * files that were expected, if none can be generated.
  */
 export async function chooseDockerfile(
   reader: SourceReader,
@@ -53,7 +53,7 @@ export async function chooseDockerfile(
     const text = await reader.read(path);
     if (text !== undefined) return { type: "found", path, text };
     throw new BerthError("not_found", `there is no Dockerfile ${path} in the source`, {
-      hint: "correct build.dockerfile, or leave it out",
+      hint: "correct build.dockerfile, or remove it",
     });
   }
   const language = options.language ?? (await detectLanguage(reader));
@@ -61,16 +61,12 @@ export async function chooseDockerfile(
   return { type: "generated", path: "Dockerfile", language, ...generated };
 }
 
-/** The first of `Dockerfile`, `dockerfile` and `Containerfile` that is there. */
+/** Returns the first of `Dockerfile`, `dockerfile` and `Containerfile` that exists. */
 export function findDockerfile(reader: SourceReader): string | undefined {
   return dockerfileNames.find((name) => reader.has(name));
 }
 
-function hasBuildScript(pkg: NodePackage): boolean {
-  return getScript(pkg, "build") !== undefined;
-}
-
-/** A package.json often stands beside the code of another language, for its pages: it decides late. */
+/** Detects the language. Checks package.json late, because sources of other languages often have one for their pages. */
 async function detectLanguage(reader: SourceReader): Promise<Language> {
   if (reader.has("go.mod")) return "go";
   const pkg = await readNodePackage(reader);
@@ -78,13 +74,14 @@ async function detectLanguage(reader: SourceReader): Promise<Language> {
   const isDjango = reader.has("manage.py");
   if ((!isStarted || isDjango) && (await readPythonProject(reader)) !== undefined) return "python";
   const hasPages = findPagesFolder(reader) !== undefined;
-  // Where nothing is started or built, the package.json is for tools such as a formatter.
+  // A package.json that starts and builds nothing is for tools such as a formatter.
   const isProgram =
-    pkg !== undefined && (isStarted || pkg.main !== undefined || hasBuildScript(pkg));
+    pkg !== undefined &&
+    (isStarted || pkg.main !== undefined || getScript(pkg, "build") !== undefined);
   if (pkg !== undefined && (isProgram || !hasPages)) return "node";
   if (hasPages) return "static";
   throw undecidedSourceError(
-    "Berth does not see how to build this source: it has no Dockerfile, go.mod, requirements.txt, pyproject.toml with a project, package.json or index.html",
-    "check that it is the right folder; set build.language to node, python, go or static",
+    "Berth cannot detect how to build this source: it has no Dockerfile, go.mod, requirements.txt, pyproject.toml with a project, package.json or index.html",
+    "check the folder; set build.language to node, python, go or static",
   );
 }

@@ -1,20 +1,25 @@
-/** How the app is started: a program with its arguments, or a line for a shell. */
+/** The command that starts the app: a program with its arguments, or a line for a shell. */
 export type StartCommand =
   | { readonly type: "program"; readonly words: readonly string[] }
   | { readonly type: "shell"; readonly line: string };
 
-/** A recipe's answer: a Dockerfile that needs no BuildKit. */
+export interface RecipeOptions {
+  /** Replaces the images of the recipe, both the one that builds and the one that runs. */
+  readonly baseImage?: string | undefined;
+}
+
+/** The result of a recipe: a Dockerfile that needs no BuildKit. */
 export interface GeneratedDockerfile {
-  /** For people: "Node.js 24 with npm". */
+  /** A description for messages, such as "Node.js 24 with npm". */
   readonly description: string;
-  /** The files that decided. */
+  /** The files from which the recipe derived the Dockerfile. */
   readonly decidingFiles: readonly string[];
-  /** Where the app listens unless PORT says another. */
+  /** The default of PORT, on which the app listens. */
   readonly port: number;
   readonly text: string;
 }
 
-/** Numbers need no entry in the image's passwd; in those of Node and Bun it is their own user. */
+/** Numeric ids need no entry in the image's passwd; the images of Node and Bun have a user with these. */
 export const USER = "1000:1000";
 
 export function formatDockerfile(
@@ -35,7 +40,7 @@ function joinNames(names: readonly string[]): string {
     : `${names.slice(0, -1).join(", ")} and ${names.at(-1)}`;
 }
 
-/** The shell leaves its place to the program where there is one only, so that SIGTERM reaches it. */
+/** Formats CMD. The shell uses exec for a single program, so that SIGTERM reaches the program. */
 export function formatCmdInstruction(start: StartCommand): string {
   if (start.type === "program") return formatCmd(start.words);
   const line = isSingleProgram(start.line) ? `exec ${start.line}` : start.line;
@@ -54,7 +59,7 @@ function isSingleProgram(line: string): boolean {
   );
 }
 
-/** The words of a script line that no shell has to read; undefined where one has to. */
+/** Splits a script line that needs no shell into words; undefined if it needs one. */
 export function splitPlainWords(line: string): readonly string[] | undefined {
   const words = line.trim().split(/\s+/);
   const isPlain = words.every((word) => /^[\w@%+:,./=-]+$/.test(word));

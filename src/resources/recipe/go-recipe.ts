@@ -2,6 +2,7 @@ import {
   formatCmdInstruction,
   formatDockerfile,
   type GeneratedDockerfile,
+  type RecipeOptions,
   USER,
 } from "./generated-dockerfile.ts";
 import { readProcfileStart } from "./procfile.ts";
@@ -9,31 +10,31 @@ import type { SourceReader } from "./source-reader.ts";
 import { undecidedSourceError } from "./undecided-source.ts";
 
 const PORT = 8080;
-/** For modules that ask for less: a newer Go builds what an older one did, as its promise says. */
+/** The oldest Go version to use: newer versions can build modules for older ones. */
 const OLDEST_VERSION: readonly [number, number] = [1, 24];
 
-/** Go modules. Throws `invalid_request` where it is not clear which program is meant. */
+/** The recipe for Go modules. Throws `invalid_request` if the program to build is ambiguous. */
 export async function createGoDockerfile(
   reader: SourceReader,
-  options: { readonly baseImage?: string | undefined },
+  options: RecipeOptions,
 ): Promise<GeneratedDockerfile> {
   const module = await reader.read("go.mod");
   if (module === undefined) throw undecidedSourceError("there is no go.mod", "run `go mod init`");
   const main = await findMainPackage(reader, module);
   const version = chooseGoVersion(module);
   const sums = (await reader.read("go.sum")) ?? "";
-  // The one C library that many small services have; everything else builds without a C compiler.
+  // Many small services use this C library; most others build without a C compiler.
   const needsC = /^github\.com\/mattn\/go-sqlite3 /m.test(sums);
   const isVendored = reader.has("vendor/modules.txt");
-  const what = `Go ${version}`;
-  const from = ["go.mod", ...(main === "." ? [] : [main.slice(2)])];
+  const description = `Go ${version}`;
+  const decidingFiles = ["go.mod", ...(main === "." ? [] : [main.slice(2)])];
   const start = (await readProcfileStart(reader)) ?? {
     type: "program",
     words: ["/usr/local/bin/app"],
   };
   const runImage = options.baseImage ?? (needsC ? "debian:stable-slim" : "alpine:3");
   const certificates = "/etc/ssl/certs/ca-certificates.crt";
-  const text = formatDockerfile(what, from, [
+  const text = formatDockerfile(description, decidingFiles, [
     `FROM ${options.baseImage ?? `golang:${version}`} AS build`,
     "WORKDIR /src",
     ...(isVendored ? [] : [`COPY go.mod ${sums === "" ? "" : "go.sum "}./`, "RUN go mod download"]),
@@ -45,7 +46,7 @@ export async function createGoDockerfile(
       options.baseImage === undefined &&
       `COPY --from=build ${certificates} ${certificates}`,
     "COPY --from=build /out/app /usr/local/bin/app",
-    // Templates and pages that the program reads beside itself.
+    // Templates and pages that the program reads from its working directory.
     `COPY --chown=${USER} . /app`,
     "WORKDIR /app",
     `ENV PORT=${PORT}`,
@@ -53,7 +54,7 @@ export async function createGoDockerfile(
     `USER ${USER}`,
     formatCmdInstruction(start),
   ]);
-  return { description: what, decidingFiles: from, port: PORT, text };
+  return { description, decidingFiles, port: PORT, text };
 }
 
 function chooseGoVersion(module: string): string {
@@ -69,7 +70,7 @@ function chooseGoVersion(module: string): string {
   return `${major}.${minor}`;
 }
 
-/** The package to build, as `go build` takes it: the module's own, or the one program under cmd/. */
+/** Finds the argument of `go build`: the main package of the module, or the program in cmd/. */
 async function findMainPackage(reader: SourceReader, module: string): Promise<string> {
   if (await hasMainPackage(reader, "")) return ".";
   const commands: string[] = [];
@@ -82,13 +83,10 @@ async function findMainPackage(reader: SourceReader, module: string): Promise<st
   const own = commands.find((command) => command === name);
   if (own !== undefined) return `./cmd/${own}`;
   throw first === undefined
-    ? undecidedSourceError(
-        "there is no package main, neither in the source nor below cmd/",
-        "add one",
-      )
+    ? undecidedSourceError("there is no package main, neither in the source nor in cmd/", "add one")
     : undecidedSourceError(
-        `several programs are below cmd/ (${commands.join(", ")}), and none has the module's name`,
-        "name the one to run as the module is named",
+        `cmd/ contains several programs (${commands.join(", ")}), and none has the module's name`,
+        "give the program to run the name of the module",
       );
 }
 

@@ -1,20 +1,20 @@
 import type { NodePackage } from "./node-package.ts";
 import type { SourceReader } from "./source-reader.ts";
 
-/** How the packages of a source are installed: the manager whose lock file is there. */
+/** The package manager of a source, determined by package.json or the lock file, and its commands. */
 export interface PackageManager {
   readonly name: "npm" | "pnpm" | "yarn" | "bun";
   readonly lockFile: string | undefined;
-  /** Lines that bring the manager into the image. */
+  /** Dockerfile lines that install the manager in the image. */
   readonly setup: readonly string[];
-  /** Installs everything, that of development included. */
+  /** Installs all packages, including those for development. */
   readonly install: string;
   readonly installProduction: string;
-  /** After a build, takes away what only that needed; undefined where the manager cannot. */
+  /** Removes, after a build, the packages that only the build needed; undefined if the manager cannot. */
   readonly prune: string | undefined;
 }
 
-/** Files that an install reads, beside package.json. */
+/** Files that an install reads, in addition to package.json. */
 const settingsFiles = [".npmrc", ".yarnrc.yml", ".yarnrc", ".pnpmfile.cjs", "bunfig.toml"];
 const settingsFolders = [".yarn", "patches"];
 
@@ -47,7 +47,7 @@ export async function detectPackageManager(
   };
 }
 
-/** What an install needs of the source, for a COPY; a change elsewhere leaves the installed layer as it is. */
+/** Lists the files that an install needs. Copying only these keeps the installed layer cached for other changes. */
 export function listInstallFiles(reader: SourceReader, manager: PackageManager): readonly string[] {
   const files = [manager.lockFile, ...settingsFiles].filter((file) => file !== undefined);
   return ["package.json", ...files.filter((file) => reader.has(file))];
@@ -102,7 +102,7 @@ async function createYarnManager(
     setup: [
       "RUN command -v corepack > /dev/null || npm install --global corepack",
       "RUN corepack enable",
-      // Node finds packages without Yarn then, so that the running image needs none.
+      // With node_modules, Node finds packages without Yarn, and the final image needs no Yarn.
       "ENV YARN_NODE_LINKER=node-modules COREPACK_ENABLE_DOWNLOAD_PROMPT=0",
     ],
     install,

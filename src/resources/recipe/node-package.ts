@@ -3,7 +3,7 @@ import { BerthError, getErrorMessage } from "../../base/errors.ts";
 import { getFields, getText, isParsedFields, type ParsedFields } from "./parsed-fields.ts";
 import type { SourceReader } from "./source-reader.ts";
 
-/** What a package.json says, as far as building goes. */
+/** The fields of a package.json that matter for building. */
 export interface NodePackage {
   readonly scripts: ParsedFields;
   readonly main: string | undefined;
@@ -35,7 +35,7 @@ export async function readNodePackage(reader: SourceReader): Promise<NodePackage
 }
 
 function parsePackageJson(text: string): ParsedFields {
-  let why = "it is no JSON object";
+  let why = "it is not a JSON object";
   try {
     const parsed: unknown = JSON.parse(text.replace(/^\u{feff}/u, ""));
     if (isParsedFields(parsed)) return parsed;
@@ -45,13 +45,13 @@ function parsePackageJson(text: string): ParsedFields {
   throw new BerthError("invalid_request", `package.json cannot be read: ${why}`);
 }
 
-/** A script that is written and not empty. */
+/** Returns a script that exists and is not empty. */
 export function getScript(pkg: NodePackage, name: string): string | undefined {
   const line = getText(pkg.scripts, name)?.trim();
   return line === "" ? undefined : line;
 }
 
-/** The first of MAJORS that `engines.node`, .nvmrc or .node-version takes, or what they name. */
+/** Chooses the first of NODE_MAJORS in the range of `engines.node`, .nvmrc or .node-version, or its lowest version. */
 export async function chooseNodeMajor(
   reader: SourceReader,
   pkg: NodePackage,

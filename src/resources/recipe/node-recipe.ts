@@ -2,6 +2,7 @@ import {
   formatCmdInstruction,
   formatDockerfile,
   type GeneratedDockerfile,
+  type RecipeOptions,
   type StartCommand,
   splitPlainWords,
   USER,
@@ -20,25 +21,25 @@ import { createWebServerLines, WEB_SERVER_IMAGE } from "./static-recipe.ts";
 import { undecidedSourceError } from "./undecided-source.ts";
 
 const PORT = 3000;
-/** Scripts of the source that run at an install, and may read anything of it. */
+/** Scripts of the source that run during an install, and may read any file of the source. */
 const installScripts = ["preinstall", "install", "postinstall", "prepare"];
 const entryFiles = ["server.js", "index.js", "app.js", "main.js", "server.mjs", "index.mjs"];
 
-/** Node.js and Bun. Throws `invalid_request` where nothing says how the app is started. */
+/** The recipe for Node.js and Bun. Throws `invalid_request` if no start command can be derived. */
 export async function createNodeDockerfile(
   reader: SourceReader,
-  options: { readonly baseImage?: string | undefined },
+  options: RecipeOptions,
 ): Promise<GeneratedDockerfile> {
   const pkg = await readNodePackage(reader);
   if (pkg === undefined) throw undecidedSourceError("there is no package.json", "add one");
   const manager = await detectPackageManager(reader, pkg);
   const node = await chooseNodeMajor(reader, pkg);
   const isBun = manager.name === "bun";
-  const what = isBun ? "Bun" : `Node.js ${node.major} with ${manager.name}`;
-  const from = [
+  const description = isBun ? "Bun" : `Node.js ${node.major} with ${manager.name}`;
+  const decidingFiles = [
     "package.json",
-    ...[manager.lockFile, node.from].filter((it) => it !== undefined && it !== "package.json"),
-  ].filter((it) => it !== undefined);
+    ...[manager.lockFile, node.from].filter((file) => file !== "package.json"),
+  ].filter((file) => file !== undefined);
   const buildImage = options.baseImage ?? (isBun ? "oven/bun:1" : `node:${node.major}`);
   const runImage = options.baseImage ?? (isBun ? "oven/bun:1-slim" : `node:${node.major}-slim`);
   const pages = findStaticBuild(pkg);
@@ -50,17 +51,17 @@ export async function createNodeDockerfile(
       `FROM ${WEB_SERVER_IMAGE}`,
       ...createWebServerLines(`COPY --from=build /app/${pages.output} /srv`, "index"),
     ];
-    const site = `${what}, and Caddy for the pages that ${pages.tool} makes`;
+    const site = `${description}, and Caddy for the pages that ${pages.tool} makes`;
     return {
       description: site,
-      decidingFiles: from,
+      decidingFiles,
       port: 8080,
-      text: formatDockerfile(site, from, lines),
+      text: formatDockerfile(site, decidingFiles, lines),
     };
   }
   const start = await findStartCommand(reader, pkg, isBun);
   const needsStage = hasPackages(pkg) || getScript(pkg, "build") !== undefined;
-  const text = formatDockerfile(what, from, [
+  const text = formatDockerfile(description, decidingFiles, [
     ...(needsStage
       ? [`FROM ${buildImage} AS build`, ...createBuildLines(reader, pkg, manager, "app"), ""]
       : []),
@@ -73,7 +74,7 @@ export async function createNodeDockerfile(
     `USER ${USER}`,
     formatCmdInstruction(start),
   ]);
-  return { description: what, decidingFiles: from, port: PORT, text };
+  return { description, decidingFiles, port: PORT, text };
 }
 
 function hasPackages(pkg: NodePackage): boolean {
@@ -81,7 +82,7 @@ function hasPackages(pkg: NodePackage): boolean {
   return Object.keys(all).length > 0 || pkg.hasWorkspaces;
 }
 
-/** Installs and builds in /app. The packages come first, in layers that a change of the code leaves alone. */
+/** Installs and builds in /app. The packages come first, so that their layers stay cached when the code changes. */
 function createBuildLines(
   reader: SourceReader,
   pkg: NodePackage,
@@ -89,7 +90,7 @@ function createBuildLines(
   result: "app" | "pages",
 ): readonly string[] {
   const isBuilt = getScript(pkg, "build") !== undefined;
-  // Then the install reads more of the source than its lock file.
+  // Such an install reads more files than the lock file.
   const isWhole =
     pkg.hasWorkspaces || installScripts.some((name) => getScript(pkg, name) !== undefined);
   const prune = result === "app" && isBuilt && !pkg.hasWorkspaces ? manager.prune : undefined;
@@ -124,7 +125,7 @@ async function findStartCommand(
   if (script !== undefined) {
     const hasHooks = ["prestart", "poststart"].some((name) => getScript(pkg, name) !== undefined);
     const words = hasHooks ? undefined : splitPlainWords(script);
-    // Without npm between, SIGTERM reaches the app.
+    // Without npm in between, SIGTERM reaches the app.
     if (words !== undefined) return { type: "program", words };
     return { type: "program", words: [isBun ? "bun" : "npm", "run", "start"] };
   }
@@ -136,12 +137,12 @@ async function findStartCommand(
   );
   if (file !== undefined) return { type: "program", words: [runner, file] };
   throw undecidedSourceError(
-    "package.json has neither a start script nor a main file that is there",
+    "package.json has neither a start script nor an existing main file",
     'add one, such as "scripts": { "start": "node server.js" }, or a Procfile with a web: line',
   );
 }
 
-/** A main that only a build writes cannot be looked for. */
+/** Returns true if the main file exists, or is in a folder that only the build creates. */
 function hasMainFile(reader: SourceReader, main: string): boolean {
   return reader.has(main.replace(/^\.\//, "")) || /^(\.\/)?(dist|build|lib|out)\//.test(main);
 }

@@ -1,17 +1,17 @@
-/** Fields of parsed JSON and TOML, which hold whatever somebody wrote. */
+/** The fields of parsed JSON or TOML, whose types are unknown. */
 export type ParsedFields = Readonly<Record<string, unknown>>;
 
 export function isParsedFields(value: unknown): value is ParsedFields {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-/** The mapping under a key; empty where there is none. */
+/** Returns the mapping under a key; empty if there is none. */
 export function getFields(fields: ParsedFields, key: string): ParsedFields {
   const value = fields[key];
   return isParsedFields(value) ? value : {};
 }
 
-/** The text under a key, where it is one. */
+/** Returns the text under a key; undefined for any other value. */
 export function getText(fields: ParsedFields, key: string): string | undefined {
   const value = fields[key];
   return typeof value === "string" ? value : undefined;

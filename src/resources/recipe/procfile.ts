@@ -1,7 +1,7 @@
 import type { StartCommand } from "./generated-dockerfile.ts";
 import type { SourceReader } from "./source-reader.ts";
 
-/** The `web:` line of a Procfile: what a person wrote decides before what is guessed. */
+/** Reads the `web:` line of a Procfile, which takes precedence over any detected start command. */
 export async function readProcfileStart(reader: SourceReader): Promise<StartCommand | undefined> {
   const text = (await reader.read("Procfile")) ?? "";
   const line = /^web\s*:\s*(\S.*?)\s*$/m.exec(text)?.[1];

@@ -7,11 +7,11 @@ export interface PythonProject {
   readonly manager: "pip" | "uv" | "poetry";
   /** Files that an install reads. */
   readonly manifests: readonly string[];
-  /** Installs without the project itself, where the manager can tell them apart. */
+  /** True if the project itself is installed as a package. */
   readonly isPackage: boolean;
   /** Names in lower case, with hyphens. */
   readonly packages: ReadonlySet<string>;
-  /** Minor version of Python 3. */
+  /** The minor version of Python 3. */
   readonly minor: number;
   readonly decidingFiles: readonly string[];
 }
@@ -19,7 +19,7 @@ export interface PythonProject {
 /** Releases of Python 3, the preferred one first. */
 const PYTHON_MINORS = [13, 12, 14, 11, 10, 9];
 
-/** Undefined where nothing says that the source is one of Python. A pyproject.toml for tools alone does not. */
+/** Reads the Python project of a source; undefined if there is none. A pyproject.toml only for tools is none. */
 export async function readPythonProject(reader: SourceReader): Promise<PythonProject | undefined> {
   const requirements = await reader.read("requirements.txt");
   const toml = await reader.read("pyproject.toml");
@@ -42,37 +42,28 @@ export async function readPythonProject(reader: SourceReader): Promise<PythonPro
     getText(metadata, "requires-python"),
     getText(poetryPackages, "python"),
   ]);
-  const rest = { packages, minor: version.minor };
-  const uses = (files: readonly string[]) => files.filter((file) => reader.has(file));
-  const isPackage = "build-system" in project;
-  if (isProject && reader.has("uv.lock")) {
-    const manifests = ["pyproject.toml", "uv.lock"];
-    return {
-      ...rest,
-      manager: "uv",
-      manifests,
-      isPackage,
-      decidingFiles: [...manifests, ...version.from],
-    };
-  }
-  if (isProject && (reader.has("poetry.lock") || Object.keys(poetry).length > 0)) {
-    const manifests = uses(["pyproject.toml", "poetry.lock"]);
-    return {
-      ...rest,
-      manager: "poetry",
-      manifests,
-      isPackage,
-      decidingFiles: [...manifests, ...version.from],
-    };
-  }
-  const manifests = requirements === undefined ? ["pyproject.toml"] : ["requirements.txt"];
-  return {
-    ...rest,
-    manager: "pip",
+  const describe = (
+    manager: PythonProject["manager"],
+    manifests: readonly string[],
+    isPackage: boolean,
+  ) => ({
+    manager,
     manifests,
-    isPackage: requirements === undefined,
+    isPackage,
+    packages,
+    minor: version.minor,
     decidingFiles: [...manifests, ...version.from],
-  };
+  });
+  const hasBuildSystem = "build-system" in project;
+  if (isProject && reader.has("uv.lock"))
+    return describe("uv", ["pyproject.toml", "uv.lock"], hasBuildSystem);
+  if (isProject && (reader.has("poetry.lock") || Object.keys(poetry).length > 0)) {
+    const manifests = ["pyproject.toml", "poetry.lock"].filter((file) => reader.has(file));
+    return describe("poetry", manifests, hasBuildSystem);
+  }
+  return requirements === undefined
+    ? describe("pip", ["pyproject.toml"], true)
+    : describe("pip", ["requirements.txt"], false);
 }
 
 function parseToml(text: string): ParsedFields {
@@ -86,7 +77,7 @@ function parseToml(text: string): ParsedFields {
   }
 }
 
-/** `Flask-Login[extra]>=1.0 ; python_version > "3"` is flask-login. */
+/** Parses the name in a requirement: `Flask-Login[extra]>=1.0 ; python_version > "3"` gives flask-login. */
 function parsePackageName(requirement: string): string | undefined {
   const name = /^\s*([A-Za-z0-9][\w.-]*)/.exec(requirement)?.[1];
   return name?.toLowerCase().replaceAll(/[._]/g, "-");
@@ -107,7 +98,7 @@ async function choosePythonMinor(
   return { minor: minor ?? PYTHON_MINORS[0] ?? 13, from: [] };
 }
 
-/** Whether some 3.`minor` is in a range such as `>=3.10,<3.13`, `^3.11`, `~=3.11` or `3.12.*`. */
+/** Returns true if a release of 3.`minor` is in a range such as `>=3.10,<3.13`, `^3.11`, `~=3.11` or `3.12.*`. */
 function isInRange(minor: number, range: string): boolean {
   return range.split(",").every((part) => {
     const match = /^\s*(>=|<=|>|<|==|!=|~=|\^|~)?\s*(\d+)(?:\.(\d+))?(\.[\d*]+)?/.exec(part);

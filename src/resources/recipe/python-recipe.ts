@@ -2,6 +2,7 @@ import {
   formatCmdInstruction,
   formatDockerfile,
   type GeneratedDockerfile,
+  type RecipeOptions,
   USER,
 } from "./generated-dockerfile.ts";
 import { type PythonProject, readPythonProject } from "./python-project.ts";
@@ -11,10 +12,10 @@ import { undecidedSourceError } from "./undecided-source.ts";
 
 const PORT = 8000;
 
-/** Python 3 with pip, uv or Poetry. Throws `invalid_request` where nothing says how the app is started. */
+/** The recipe for Python 3 with pip, uv or Poetry. Throws `invalid_request` if no start command can be derived. */
 export async function createPythonDockerfile(
   reader: SourceReader,
-  options: { readonly baseImage?: string | undefined },
+  options: RecipeOptions,
 ): Promise<GeneratedDockerfile> {
   const project = await readPythonProject(reader);
   if (project === undefined)
@@ -26,8 +27,8 @@ export async function createPythonDockerfile(
   const server =
     start.server !== undefined && !project.packages.has(start.server) ? start.server : undefined;
   const image = options.baseImage ?? `python:3.${project.minor}`;
-  const what = `Python 3.${project.minor} with ${project.manager}`;
-  const text = formatDockerfile(what, project.decidingFiles, [
+  const description = `Python 3.${project.minor} with ${project.manager}`;
+  const text = formatDockerfile(description, project.decidingFiles, [
     `FROM ${image} AS build`,
     ...createInstallLines(project, server),
     "",
@@ -41,10 +42,10 @@ export async function createPythonDockerfile(
     `USER ${USER}`,
     formatCmdInstruction(start.command),
   ]);
-  return { description: what, decidingFiles: project.decidingFiles, port: PORT, text };
+  return { description, decidingFiles: project.decidingFiles, port: PORT, text };
 }
 
-/** Everything into /venv, which is copied: compilers and managers stay behind. */
+/** Installs everything into /venv. Only /venv is copied to the final image, without compilers and managers. */
 function createInstallLines(project: PythonProject, server: string | undefined): readonly string[] {
   const manifests = `COPY ${project.manifests.join(" ")} ./`;
   const begin = ["WORKDIR /app", "RUN python -m venv /venv"];
@@ -68,7 +69,7 @@ function createInstallLines(project: PythonProject, server: string | undefined):
   return [
     ...begin,
     "RUN pip install --no-cache-dir poetry",
-    // Poetry installs into an environment that is active.
+    // Poetry installs into the active environment.
     "ENV VIRTUAL_ENV=/venv PATH=/venv/bin:$PATH",
     manifests,
     "RUN poetry install --no-interaction --only main --no-root",

@@ -5,7 +5,7 @@ import { undecidedSourceError } from "./undecided-source.ts";
 
 export interface PythonStart {
   readonly command: StartCommand;
-  /** A server that the start needs: it is installed where the source does not ask for it. */
+  /** The server that the command needs; it is installed if the source does not require it. */
   readonly server: "gunicorn" | "uvicorn" | undefined;
 }
 
@@ -25,12 +25,12 @@ const moduleFiles = [
 ];
 const programFiles = ["main.py", "app.py", "server.py", "run.py", "bot.py", "src/main.py"];
 
-/** `NAME = FastAPI(` at the left margin, with or without an annotation. */
+/** Matches `NAME = FastAPI(` at the start of a line, with or without an annotation. */
 const asgiApp = /^(\w+)\s*(?::[^=\n]+)?=\s*(?:\w+\.)?(?:FastAPI|Starlette|Litestar|Quart)\(/m;
 const wsgiApp = /^(\w+)\s*(?::[^=\n]+)?=\s*(?:\w+\.)?(?:Flask|Bottle)\(/m;
 const flaskFactory = /^def (create_app|make_app)\(/m;
 
-/** How a Python app is started. Throws `invalid_request` where nothing says so. */
+/** Finds the start command of a Python app. Throws `invalid_request` if there is none. */
 export async function findPythonStart(
   reader: SourceReader,
   packages: ReadonlySet<string>,
@@ -62,7 +62,7 @@ export async function findPythonStart(
   if (file !== undefined)
     return { command: { type: "program", words: ["python", file] }, server: undefined };
   throw undecidedSourceError(
-    `nothing says how the app is started: there is no Procfile, no manage.py, and none of ${programFiles.join(", ")}`,
+    `no start command can be derived: there is no Procfile, no manage.py, and none of ${programFiles.join(", ")}`,
     "add a Procfile such as `web: gunicorn --bind 0.0.0.0:$PORT shop:app`",
   );
 }

@@ -1,5 +1,5 @@
 /**
- * Raised when a generated Dockerfile comes out otherwise for the same source: images that older
- * versions of Berth built are then not taken for what this one would build.
+ * The version of the recipes. Raise it when a recipe generates another Dockerfile for the same source, so that
+ * images of older versions of Berth are built again.
  */
 export const RECIPE_FORMAT = 1;

@@ -1,8 +1,8 @@
-/** What a recipe sees of a source. Paths are relative to it, with `/`; `""` is the source itself. */
+/** The files of a source, for recipes. Paths are relative to the source, with `/`; `""` is the source itself. */
 export interface SourceReader {
   has(path: string): boolean;
-  /** Names in a folder; none where there is no such folder. */
+  /** Lists the names in a folder; none if the folder does not exist. */
   list(folder: string): readonly string[];
-  /** The text of a file; undefined where there is none. */
+  /** Reads the text of a file; undefined if it does not exist. */
   read(path: string): Promise<string | undefined>;
 }

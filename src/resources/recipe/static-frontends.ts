@@ -1,11 +1,11 @@
 import { getScript, type NodePackage } from "./node-package.ts";
 
-/** A tool that makes pages of a source: what it writes is served, and Node does not run. */
+/** A tool that builds static pages, which are served without Node. */
 interface Frontend {
   readonly package: string;
-  /** Where it writes to, unless it is told otherwise. */
+  /** The default output folder. */
   readonly output: string;
-  /** A start script of this form is its server for development. */
+  /** Matches a start script that runs the tool's development server. */
   readonly devServer: RegExp;
 }
 
@@ -20,7 +20,7 @@ const frontends: readonly Frontend[] = [
   { package: "vite", output: "dist", devServer: /^vite(\s|$)/ },
 ];
 
-/** With one of these, the same tools make a server. */
+/** With one of these packages, the same tools build a server. */
 const serverPackages = [
   "@astrojs/node",
   "@sveltejs/kit",
@@ -32,7 +32,7 @@ const serverPackages = [
   "vike",
 ];
 
-/** The folder that the build writes pages to, where the source is one of pages alone. */
+/** Finds the tool and the output folder of a source that builds only static pages; undefined for any other. */
 export function findStaticBuild(
   pkg: NodePackage,
 ): { readonly tool: string; readonly output: string } | undefined {

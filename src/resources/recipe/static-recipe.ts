@@ -1,13 +1,18 @@
-import { formatDockerfile, type GeneratedDockerfile, USER } from "./generated-dockerfile.ts";
+import {
+  formatDockerfile,
+  type GeneratedDockerfile,
+  type RecipeOptions,
+  USER,
+} from "./generated-dockerfile.ts";
 import type { SourceReader } from "./source-reader.ts";
 import { undecidedSourceError } from "./undecided-source.ts";
 
 const PORT = 8080;
-/** Anything with Caddy 2 and a shell does. */
+/** The image needs Caddy 2 and a shell. */
 export const WEB_SERVER_IMAGE = "caddy:2-alpine";
 const pagesFolders = ["public", "dist", "build", "_site", "site", "www", "out", "html"];
 
-/** The folder of the pages, `""` for the source itself; undefined where there are none. */
+/** Returns the folder with index.html, `""` for the source itself; undefined if there is none. */
 export function findPagesFolder(reader: SourceReader): string | undefined {
   if (reader.has("index.html")) return "";
   return pagesFolders.find((folder) => reader.has(`${folder}/index.html`));
@@ -15,7 +20,7 @@ export function findPagesFolder(reader: SourceReader): string | undefined {
 
 export function createStaticDockerfile(
   reader: SourceReader,
-  options: { readonly baseImage?: string | undefined },
+  options: RecipeOptions,
 ): GeneratedDockerfile {
   const folder = findPagesFolder(reader);
   if (folder === undefined)
@@ -23,14 +28,14 @@ export function createStaticDockerfile(
       `there is no index.html, neither in the source nor in ${pagesFolders.join(", ")}`,
       "add one",
     );
-  const what = "a static site, served by Caddy";
-  const from = [folder === "" ? "index.html" : `${folder}/index.html`];
+  const description = "a static site, served by Caddy";
+  const decidingFiles = [folder === "" ? "index.html" : `${folder}/index.html`];
   const errorPage = reader.has(folder === "" ? "404.html" : `${folder}/404.html`);
   return {
-    description: what,
-    decidingFiles: from,
+    description,
+    decidingFiles,
     port: PORT,
-    text: formatDockerfile(what, from, [
+    text: formatDockerfile(description, decidingFiles, [
       `FROM ${options.baseImage ?? WEB_SERVER_IMAGE}`,
       ...createWebServerLines(
         `COPY ${folder === "" ? "." : folder} /srv`,
@@ -41,14 +46,14 @@ export function createStaticDockerfile(
 }
 
 /**
- * The lines that serve what `copy` puts into /srv. `missing` is what a path without a file gets:
- * `index`, for apps that read the path in the browser, the site's 404.html, or nothing.
+ * Creates the lines that serve the files which `copyInstruction` copies to /srv. `fallback` is the answer for a
+ * path without a file: `index`, for apps with routes in the browser, the site's 404.html, or nothing.
  */
 export function createWebServerLines(
   copyInstruction: string,
   fallback: "index" | "error page" | "nothing",
 ): readonly string[] {
-  // {$PORT} is read when Caddy starts.
+  // Caddy expands {$PORT} when it starts.
   const config = [
     "{",
     "admin off",
@@ -57,7 +62,7 @@ export function createWebServerLines(
     `:{$PORT:${PORT}} {`,
     "root * /srv",
     "encode gzip",
-    // Hidden files, and those that only a build needs, are no pages.
+    // Do not serve hidden files and files that only a build needs.
     "@hidden {",
     "path */.* /Dockerfile /Procfile",
     "not path /.well-known/*",
@@ -75,7 +80,7 @@ export function createWebServerLines(
   return [
     `RUN mkdir -p /etc/caddy && printf '%s\\n' \\\n    ${words} \\\n    > /etc/caddy/Caddyfile`,
     copyInstruction,
-    // It saves what it was started with; the user of the image has no home for that.
+    // Caddy saves its configuration; the user of the image has no home directory for it.
     `ENV PORT=${PORT} XDG_CONFIG_HOME=/tmp XDG_DATA_HOME=/tmp`,
     `EXPOSE ${PORT}`,
     `USER ${USER}`,

@@ -58,7 +58,7 @@ describe("berth remote", () => {
     using person = openScreen("remote", "key", "work");
     let screen = await person.until(/Key for work: /);
     person.type(`${SECRET}\r`);
-    screen += await person.until(/nobody can read it again/);
+    screen += await person.until(/no command can read it again/);
     expect(await person.ended).toBe(0);
     // Text without secrets is visible, so the check works.
     expect((await berth(["remote", "add", "seen", "http://127.0.0.1:9/v1"])).code).toBe(0);

@@ -39,7 +39,7 @@ function berth(commandLine: string[], file = bin) {
 }
 
 describe("bin/berth", () => {
-  it("ends with 0 done, 1 failed, 2 usage", () => {
+  it("exits with 0 for success, 1 for failure, 2 for usage", () => {
     expect(berth(["--version"]).code).toBe(0);
     const failed = berth(["get", "apps"]);
     expect(failed.code).toBe(1);
@@ -49,13 +49,13 @@ describe("bin/berth", () => {
     expect(berth(["up", "--listen", "nowhere"]).code).toBe(2);
   });
 
-  it("works through links, also links to links", () => {
+  it("works through symbolic links, including links to links", () => {
     symlinkSync(bin, join(folder, "one"));
     symlinkSync("one", join(folder, "two"));
     expect(berth(["--version"], join(folder, "two")).output).toMatch(/^\d+\.\d+\.\d+\n$/);
   });
 
-  it("does not mind a reader that leaves", () => {
+  it("succeeds if the reader of its output closes the pipe", () => {
     const { status, stderr } = spawnSync(
       "bash",
       ["-c", `"${bin}" help get | head -c 1; exit "\${PIPESTATUS[0]}"`],
@@ -68,7 +68,7 @@ describe("bin/berth", () => {
   });
 });
 
-/** Caddy and the assistant would have the machine's own ports, and Caddy would outlive this. */
+/** Without ingress and assistant: they would use ports of the machine, and Caddy would outlive the test. */
 const upOfItsOwn = ["up", "--listen", "127.0.0.1:0", "--ingress", "off", "--assistant", "off"];
 
 describe("berth up", () => {
@@ -82,7 +82,7 @@ describe("berth up", () => {
     expect(errors).toContain(message);
   });
 
-  it("says that it is ready on one line, shows the password once and beside it, and ends with SIGTERM", async () => {
+  it("prints one ready line, the password once on standard error, and ends on SIGTERM", async () => {
     const child = spawn(bin, upOfItsOwn, {
       cwd: folder,
       env: environment(),
@@ -105,7 +105,7 @@ describe("berth up", () => {
     expect(JSON.parse(readFileSync(join(folder, "data/run/berth.json"), "utf8"))).toEqual(ready);
     expect(output).not.toMatch(/password/);
 
-    // On the same machine, for the same user, without a login.
+    // The same user on the same machine needs no login.
     expect(berth(["get", "apps", "-o", "json"])).toMatchObject({ code: 0, errors: "" });
     const second = berth(upOfItsOwn);
     expect(second.code).toBe(1);
@@ -114,8 +114,8 @@ describe("berth up", () => {
     const exit = new Promise((resolve) => child.once("exit", resolve));
     child.kill("SIGTERM");
     expect(await exit).toBe(0);
-    expect(errors.match(/password for logins from elsewhere, shown this once: \S+/g)).toHaveLength(
-      1,
-    );
+    expect(
+      errors.match(/password for logins from other machines, shown only this once: \S+/g),
+    ).toHaveLength(1);
   });
 });

@@ -17,7 +17,7 @@ const source = (words: string[], current = "") => complete(program, words, curre
 const values = (words: string[], current = "") =>
   complete(program, words, current).candidates.map(({ value }) => value);
 
-it("the words of kinds are those of the resources", () => {
+it("the command line and the resources use the same names of kinds", () => {
   for (const kind of kinds) {
     expect(kindsByWord.get(kind.toLowerCase())).toBe(kind);
     expect(kindsByWord.get(plurals[kind])).toBe(kind);
@@ -26,7 +26,7 @@ it("the words of kinds are those of the resources", () => {
 });
 
 describe("the command tree", () => {
-  it("completes verbs, and verbs of verbs", () => {
+  it("completes verbs and their subcommands", () => {
     expect(values([], "de")).toEqual(["describe", "deploy", "delete"]);
     expect(values(["secrets"])).toEqual(["list", "set", "rm"]);
     expect(values(["token"], "r")).toEqual(["revoke"]);
@@ -34,14 +34,14 @@ describe("the command tree", () => {
     expect(values([])).not.toContain("__complete");
   });
 
-  it("completes flags, also those of every verb", () => {
+  it("completes flags, including the global ones", () => {
     expect(values(["get"], "--se")).toEqual(["--selector"]);
     expect(values(["get"], "--u")).toEqual(["--url"]);
     expect(values(["secrets", "set"], "--t")).toEqual(["--type"]);
     expect(values(["delete", "--"], "--f")).toEqual([]);
   });
 
-  it("completes values of flags, behind a blank or an equals sign", () => {
+  it("completes values of flags, after a blank or an equals sign", () => {
     expect(values(["get", "apps", "-o"])).toEqual(["json", "yaml", "wide", "name"]);
     expect(values(["get", "apps", "--output"], "w")).toEqual(["wide"]);
     expect(values(["get"], "--output=y")).toEqual(["--output=yaml"]);
@@ -52,7 +52,7 @@ describe("the command tree", () => {
     expect(complete(program, ["--data-dir"], "").paths).toBe("folders");
   });
 
-  it("knows whose names it needs", () => {
+  it("determines the source of names for each argument", () => {
     expect(source(["logs"])).toEqual({ type: "names", kind: "App" });
     expect(source(["get", "secrets"])).toEqual({ type: "names", kind: "Secret" });
     expect(source(["get", "-o", "yaml", "secrets"])).toEqual({ type: "names", kind: "Secret" });
@@ -71,7 +71,7 @@ describe("the command tree", () => {
 });
 
 describe("names", () => {
-  it("come from the server, with what they are", async () => {
+  it("come from the server, with descriptions", async () => {
     await using api = await openTestApi();
     putApp(api.store, "hello");
     putApp(api.store, "world");
@@ -86,7 +86,7 @@ describe("names", () => {
     expect(reference.output).toBe("app/hello\tpending\napp/world\tpending\n:none\n");
   });
 
-  it("are none where no server is, and nobody is told", async () => {
+  it("are empty without a server, and no message is printed", async () => {
     const environment = { BERTH_URL: "http://127.0.0.1:9" };
     const result = await runCommandLine(["__complete", "--current", "", "--", "logs"], {
       environment,
@@ -101,7 +101,7 @@ describe("in bash", () => {
     folder = mkdtempSync(join(tmpdir(), "berth-bash-"));
     writeFileSync(join(folder, "completion.bash"), completionScripts.bash);
     writeFileSync(join(folder, "spec file.yaml"), "");
-    // Stands for the built command: it shows what the script asks, and answers as berth does.
+    // Replaces the built command: records the calls of the script, and answers like berth.
     const answers = [
       "#!/bin/bash",
       'printf "%s|" "$@" > "$BERTH_ASKED"',
@@ -116,7 +116,7 @@ describe("in bash", () => {
   });
   afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
-  /** What readline would get for the words, the last one being under the cursor. */
+  /** Returns the completions that readline receives; the last word is under the cursor. */
   const tab = (words: string[]) => {
     const list = words.map((word) => `'${word}'`).join(" ");
     const script = `source completion.bash; COMP_WORDS=(${list}); COMP_CWORD=${words.length - 1}; _berth; printf '%s\\n' "\${COMPREPLY[@]}"; cat "$BERTH_ASKED" >&2`;
@@ -148,11 +148,11 @@ describe("in bash", () => {
     expect(asked).toBe("__complete|--current|he|--|logs|");
   });
 
-  it("completes files, also with blanks in their names", () => {
+  it("completes files, including names with blanks", () => {
     expect(tab(["berth", "apply", "-f", "spec"]).replies).toEqual(["spec file.yaml"]);
   });
 
-  it("puts --flag=value together again, which readline takes apart", () => {
+  it("joins --flag=value again, which readline splits", () => {
     expect(tab(["berth", "get", "--output", "=", "js"]).asked).toBe(
       "__complete|--current|js|--|get|--output|",
     );

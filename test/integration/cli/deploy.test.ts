@@ -50,7 +50,7 @@ function files(content: Readonly<Record<string, string>>): void {
   }
 }
 
-/** Does with each new version of an app what builds and the reconciler would do. */
+/** Simulates the build and the reconciler for each new generation of an app. */
 function builds(
   log: readonly string[],
   { failure, isFollowed = true }: { failure?: string; isFollowed?: boolean } = {},
@@ -92,7 +92,7 @@ function builds(
           : appStatus(generation, { phase: "failed", conditions: [...building, stalled] }),
       );
     };
-    // A build that ends before somebody follows its log is no test of following it.
+    // Wait until the log is followed: otherwise the test would not cover that.
     const timer = setInterval(() => {
       if (isFollowed && !api.builds.emitLine(id, "Step 0")) return;
       clearInterval(timer);
@@ -109,7 +109,7 @@ function uploaded(): string {
 }
 
 describe("berth deploy", () => {
-  it("packs the folder, makes an app of its name, shows the build and tells where it is", async () => {
+  it("packs the folder, creates an app with its name, shows the build and prints the address", async () => {
     files({
       "My_Shop/Dockerfile": "FROM x\nEXPOSE 8080\n",
       "My_Shop/app.js": "hello",
@@ -131,7 +131,7 @@ describe("berth deploy", () => {
     expect(uploaded()).not.toContain("secret");
   });
 
-  it("takes name, port, domain and variables as given, and is quiet where asked", async () => {
+  it("uses the given name, port, domain and variables, and shows no log with --quiet", async () => {
     files({ "app.js": "hello" });
     builds(["Step 1"], { isFollowed: false });
     const flags = ["--port", "81", "--domain", "shop.example.org", "-e", "A=1", "-q"];
@@ -144,7 +144,7 @@ describe("berth deploy", () => {
     });
   });
 
-  it("keeps the port of an app that is there, and deploys the same folder as the same archive", async () => {
+  it("keeps the port of an existing app, and deploys an equal folder as the same archive", async () => {
     files({ "app.js": "hello" });
     putApp(api.store, "shop", { image: "bb:1", port: 99 });
     expect((await run("deploy", ".", "--name", "shop", "--no-wait")).code).toBe(0);
@@ -155,7 +155,7 @@ describe("berth deploy", () => {
     expect(api.builds.archives.size).toBe(1);
   });
 
-  it("draws a bar of the upload on a terminal", async () => {
+  it("shows a progress bar of the upload on a terminal", async () => {
     files({ Dockerfile: "FROM x\nEXPOSE 80\n", data: "x".repeat(3_000_000) });
     const { code, errors } = await runCommandLine(["deploy", ".", "--name", "shop", "--no-wait"], {
       workingDirectory: folder,
@@ -167,7 +167,7 @@ describe("berth deploy", () => {
     expect(errors).toContain("] 100 %  uploading shop (2.9 MiB of 2.9 MiB)\n");
   });
 
-  it("says what failed, with the last lines and the way to all of them", async () => {
+  it("reports a failed build with its last log lines and the command for the whole log", async () => {
     files({ Dockerfile: "FROM x\nEXPOSE 80\n" });
     builds(["Step 2/2 : RUN false"], { failure: "step 2 of 2 (RUN false) ended with 1" });
     const { code, errors } = await run("deploy", ".", "--name", "shop");
@@ -177,7 +177,7 @@ describe("berth deploy", () => {
     expect(errors).toContain("`berth builds shop 1 --log`");
   });
 
-  it("ends with 3 where it takes too long", async () => {
+  it("exits with 3 after a timeout", async () => {
     files({ Dockerfile: "FROM x\nEXPOSE 80\n" });
     const { code, errors } = await run("deploy", ".", "--name", "shop", "--timeout", "50ms");
     expect(code).toBe(3);
@@ -185,19 +185,23 @@ describe("berth deploy", () => {
   });
 
   it.each<[string, string[], string]>([
-    ["a port that nobody knows", ["deploy", "empty"], "has nothing in it to build"],
-    ["an app of that name that is not of the folder", ["deploy", "web"], "--name OTHER"],
+    ["an empty folder", ["deploy", "empty"], "contains no files to build"],
+    ["an app of that name with an image", ["deploy", "web"], "--name OTHER"],
     ["no EXPOSE", ["deploy", "bare"], "Dockerfile has no EXPOSE line"],
-    ["a folder that is not there", ["deploy", "nope"], "no folder nope, and no app of that name"],
-    ["a path that is not there", ["deploy", "./nope"], "there is no folder ./nope"],
+    ["a missing folder", ["deploy", "nope"], "no folder nope, and no app of that name"],
+    ["a missing path", ["deploy", "./nope"], "there is no folder ./nope"],
     ["a file", ["deploy", "plain/a"], "plain/a is a file, not a folder"],
     ["two sources", ["deploy", "x", "--image", "a", "--git", "b"], "exclude each other"],
-    ["--ref alone", ["deploy", ".", "--ref", "x"], "--ref goes with --git only"],
+    ["--ref alone", ["deploy", ".", "--ref", "x"], "--ref needs --git"],
     ["--image without an app", ["deploy", "--image", "a"], "needs the name of an app"],
-    ["a port of an image", ["deploy", "x", "--image", "a", "--port", "1"], "--port does not go"],
+    [
+      "a port of an image",
+      ["deploy", "x", "--image", "a", "--port", "1"],
+      "--port cannot be combined with --image",
+    ],
     ["a new app of git", ["deploy", "--git", "https://x/y/Z.git"], 'app "z" is new, and its port'],
-    ["an app of an image", ["deploy", "other"], 'app "other" is made of an image'],
-  ])("is used wrongly with %s", async (_what, words, message) => {
+    ["an app of an image", ["deploy", "other"], 'app "other" runs an image'],
+  ])("reports a usage error for %s", async (_what, words, message) => {
     putApp(api.store, "web");
     putApp(api.store, "other");
     files({ "plain/a": "x", "bare/Dockerfile": "FROM x\n", "web/Dockerfile": "EXPOSE 80\n" });
@@ -214,43 +218,42 @@ describe("berth deploy", () => {
     ["server.js", ["--port", "81"], 81],
     ["index.html", ["-e", "PORT=5000"], 5000],
     ["index.html", ["-e", "PORT=secret:a/b"], 8080],
-  ])("knows the port of a generated Dockerfile: %s %j", async (name, flags, port) => {
+  ])("uses the port of a generated Dockerfile: %s %j", async (name, flags, port) => {
     files({ [`shop/${name}`]: "module example.org/shop\n", "shop/main.go": "package main\n" });
     const { code, errors } = await run("deploy", "shop", "--no-wait", ...flags);
     expect({ code, errors: code === 0 ? "" : errors }).toEqual({ code: 0, errors: "" });
     expect(api.store.get("App", "shop")?.spec.port).toBe(port);
-    if (!flags.includes("--port"))
-      expect(errors).toContain(`on port ${port}; --port names another`);
+    if (!flags.includes("--port")) expect(errors).toContain(`on port ${port}; --port sets another`);
   });
 
-  it("uploads nothing of what it does not see how to build", async () => {
+  it("uploads nothing of a source that it cannot build", async () => {
     files({ "shop/readme.txt": "hello" });
     const { code, errors } = await run("deploy", "shop");
     expect(code).toBe(1);
-    expect(errors).toContain("does not see how to build this source");
+    expect(errors).toContain("cannot detect how to build this source");
     expect(api.builds.archives.size).toBe(0);
   });
 
-  it("puts a folder in the place of a namesake's image only where that is asked for", async () => {
+  it("replaces the image of an app of the same name only on request", async () => {
     files({ "shop/Dockerfile": "FROM x\nEXPOSE 80\n" });
     putApp(api.store, "shop", { image: "bb:1", port: 80 });
     const refused = await run("deploy", "shop");
     expect(refused.code).toBe(2);
     expect(refused.errors).toContain('app "shop" runs the image bb:1, and is not built');
-    expect(refused.errors).toContain("with `--name shop` the folder takes the image's place");
+    expect(refused.errors).toContain("`--name shop` replaces the image by the folder");
     expect((await run("deploy", "shop", "--name", "shop", "--no-wait")).code).toBe(0);
-    // It is built of a folder now.
+    // The app is now built from a folder.
     expect((await run("deploy", "shop", "--no-wait")).code).toBe(0);
 
     putApp(api.store, "web", { image: "bb:1", port: 80 }, "file:web.yaml");
     files({ "web/Dockerfile": "FROM x\nEXPOSE 80\n" });
     const owned = await run("deploy", "web");
-    expect(owned.errors).toContain("as its file web.yaml says");
+    expect(owned.errors).toContain("which its file web.yaml declares");
     expect(owned.errors).toContain("--force");
     expect((await run("deploy", "web", "--force", "--no-wait")).code).toBe(0);
   });
 
-  it("goes on where a person leaves it, and says how to find it again", async () => {
+  it("continues after Ctrl-C, and prints how to follow it", async () => {
     files({ "shop/Dockerfile": "FROM x\nEXPOSE 80\n" });
     let isLeft = false;
     const { code, output, errors } = await runCommandLine(["deploy", "shop"], {
@@ -262,11 +265,11 @@ describe("berth deploy", () => {
       },
     });
     expect({ code, output, isLeft }).toEqual({ code: 130, output: "", isLeft: true });
-    expect(errors).toContain("the deploy goes on: `berth builds shop -f` follows it");
+    expect(errors).toContain("the deploy continues: `berth builds shop -f` follows it");
     expect(api.store.get("App", "shop")?.spec.source).toBeDefined();
   });
 
-  it("says what the server refuses of an upload", async () => {
+  it("prints why the server refuses an upload", async () => {
     files({ Dockerfile: "FROM x\nEXPOSE 80\n" });
     putApp(api.store, "shop", { image: "bb:1", port: 80 }, "file:shop.yaml");
     const refused = await run("deploy", ".", "--name", "shop");
@@ -276,7 +279,7 @@ describe("berth deploy", () => {
     expect((await run("deploy", ".", "--name", "shop", "--force", "--no-wait")).code).toBe(0);
   });
 
-  it("has a repository built, of a new app and of one that is there, and looks at it anew", async () => {
+  it("builds a repository for a new and for an existing app, and fetches it again", async () => {
     const git = ["--git", "https://example.org/team/Shop.git"];
     expect((await run("deploy", ...git, "--port", "80", "--no-wait")).code).toBe(0);
     const repository = "https://example.org/team/Shop.git";
@@ -309,7 +312,7 @@ describe("berth builds", () => {
     api.builds.logs.set(id, ["one", "two"]);
   });
 
-  it("lists them, shows one and its log, and ends it", async () => {
+  it("lists builds, shows one and its log, and cancels it", async () => {
     const list = await run("builds", "shop");
     expect(list.output).toMatch(/^BUILD +STATE +REVISION +SOURCE +TOOK +AGE +MESSAGE\n1 +queued/);
     expect((await run("builds", "shop", "1")).output).toContain("Revision:    aaaa");
@@ -328,7 +331,7 @@ describe("berth builds", () => {
     expect((await run("builds", "nope")).code).toBe(1);
   });
 
-  it("are in the description of the app, and its domains too", async () => {
+  it("appear in the description of the app, like its domains", async () => {
     putApp(api.store, "shop", {
       port: 80,
       source: { archive: "a".repeat(64) },
@@ -349,7 +352,7 @@ const spec = (name: string) =>
   `apiVersion: berth.dev/v1\nkind: App\nmetadata: { name: ${name} }\nspec: { port: 80, source: { local: ../src } }\n`;
 
 describe("berth apply and diff of a folder to build", () => {
-  it("upload it and name its archive, the same one for the same content", async () => {
+  it("upload it and refer to its archive, the same one for equal content", async () => {
     files({ "specs/shop.yaml": spec("shop"), "src/app.js": "hello" });
     const different = await run("diff", "-f", "specs/shop.yaml");
     expect(different).toMatchObject({ code: 1, errors: "" });
@@ -363,7 +366,7 @@ describe("berth apply and diff of a folder to build", () => {
     expect((await run("diff", "-f", "specs/shop.yaml")).code).toBe(1);
   });
 
-  it("leave a folder to the server that a file of its specs folder names", async () => {
+  it("do not upload a folder that a file of the server's specs folder names", async () => {
     files({ "specs/shop.yaml": spec("shop"), "src/app.js": "hello" });
     const source = { local: join(folder, "src") };
     putApp(api.store, "shop", { port: 80, source }, "file:shop.yaml");
@@ -372,7 +375,7 @@ describe("berth apply and diff of a folder to build", () => {
     expect(api.builds.archives.size).toBe(0);
   });
 
-  it("say which folder is not there", async () => {
+  it("report a missing folder", async () => {
     files({ "specs/shop.yaml": spec("shop") });
     const { code, errors } = await run("apply", "-f", "specs");
     expect(code).toBe(1);
@@ -387,7 +390,7 @@ describe("names and ports", () => {
     ["--x..y--", "x-y"],
     ["ü", undefined],
     [`${"a".repeat(62)}-b`, "a".repeat(62)],
-  ])("the folder %s makes the app %s", (text, name) => {
+  ])("the folder %s gives the app name %s", (text, name) => {
     if (name === undefined) expect(() => toAppName(text)).toThrow("gives no name");
     else expect(toAppName(text)).toBe(name);
   });
@@ -396,7 +399,7 @@ describe("names and ports", () => {
     ["https://example.org/team/Shop.git", "shop"],
     ["git@example.org:shop.git", "shop"],
     ["ssh://git@example.org/a/b/", "b"],
-  ])("the repository %s makes the app %s", (text, name) => {
+  ])("the repository %s gives the app name %s", (text, name) => {
     expect(appNameFromRepository(text)).toBe(name);
   });
 

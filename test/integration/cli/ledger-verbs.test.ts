@@ -21,7 +21,7 @@ const run = (dir: string, ...words: string[]) =>
   runCommandLine(["ledger", ...words, "--data-dir", dir], { workingDirectory: dir });
 
 describe("verify", () => {
-  it("exits 0 for a whole ledger, with or without a daemon, named by flag or by environment", async () => {
+  it("exits with 0 for a whole ledger, with or without a daemon, named by flag or by environment", async () => {
     const dir = await ledgerOf(5);
     expect(await run(dir, "verify")).toMatchObject({
       code: 0,
@@ -35,7 +35,7 @@ describe("verify", () => {
     expect(JSON.parse(output)).toMatchObject({ v: 1, status: "whole", first_bad: null, size: 8 });
   });
 
-  it("exits 1 and names the first bad entry", async () => {
+  it("exits with 1 and names the first bad entry", async () => {
     const dir = await ledgerOf(9);
     editDatabase(dir, (db) =>
       db.exec("UPDATE entry SET body = replace(body, 'tiny', 'tidy') WHERE seq IN (4, 7)"),
@@ -52,14 +52,14 @@ describe("verify", () => {
     ]);
   });
 
-  it("exits 2 for an older copy, by the checkpoint beside it or one that was kept", async () => {
+  it("exits with 2 for an older copy, by the stored checkpoint or a kept one", async () => {
     const dir = await ledgerOf(3);
     const old = readFileSync(join(dir, "ledger/ledger.db"));
     const oldCheckpoint = readFileSync(join(dir, "ledger/checkpoint"));
     await (await openTestLedger(dir))[Symbol.asyncDispose]();
     const kept = await run(dir, "checkpoint");
     expect(kept.code).toBe(0);
-    // The test's streams carry bytes.
+    // The streams of the test transport bytes.
     writeFileSync(join(dir, "kept.txt"), kept.output);
     expect((await run(dir, "verify", "--against", "kept.txt")).code).toBe(0);
     writeFileSync(join(dir, "ledger/ledger.db"), old);
@@ -72,7 +72,7 @@ describe("verify", () => {
     expect((await run(dir, "verify", "--against", "kept.txt")).code).toBe(2);
   });
 
-  it("exits 3 where there is nothing to read, and says what to do", async () => {
+  it("exits with 3 if there is no ledger, with a hint", async () => {
     const dir = createStateDirectory();
     const missing = await run(dir, "verify", "--json");
     expect(missing.code).toBe(3);
@@ -88,7 +88,7 @@ describe("verify", () => {
     expect(against.code).toBe(3);
   });
 
-  it("exits 4 for a key that is missing, damaged, or another one", async () => {
+  it("exits with 4 for a missing, damaged or different key", async () => {
     const [dir, other] = [await ledgerOf(2), await ledgerOf(2)];
     const key = join(other, "ledger/ledger.vkey");
     expect(await run(dir, "verify", "--key", key)).toMatchObject({
@@ -107,7 +107,7 @@ describe("verify", () => {
 });
 
 describe("the other verbs", () => {
-  it("prove an entry, and that a ledger goes on from an earlier size", async () => {
+  it("prove an entry, and that a ledger continues an earlier one", async () => {
     const dir = await ledgerOf(6);
     const { code, output } = await run(dir, "prove", "3");
     expect(code).toBe(0);
@@ -124,7 +124,7 @@ describe("the other verbs", () => {
     expect(await run(dir, "prove", "3")).toMatchObject({ code: 1, output: "" });
   });
 
-  it("show the last entries, and what they seal when that is asked for", async () => {
+  it("show the last entries, and their sealed texts with --sealed", async () => {
     const dir = await ledgerOf(6);
     const { output } = await run(dir, "tail", "-n", "2");
     expect(
@@ -145,7 +145,7 @@ describe("the other verbs", () => {
     expect(entries[0]).toMatchObject({ sealed_text: { prompt: "prompt 0" } });
   });
 
-  it("export", async () => {
+  it("export the ledger as tiles", async () => {
     const dir = await ledgerOf(3);
     const { code, output } = await run(dir, "export", "out");
     expect([code, output]).toEqual([0, "out: 4 entries in 4 files\n"]);
@@ -153,7 +153,7 @@ describe("the other verbs", () => {
   });
 });
 
-it("--user is the companion's", async () => {
+it("--user reads the ledger of the companion", async () => {
   const home = createStateDirectory();
   const dir = join(home, ".local/share/berth/companion");
   mkdirSync(dir, { recursive: true, mode: 0o700 });

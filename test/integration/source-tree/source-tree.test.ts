@@ -52,7 +52,7 @@ async function pack(options: PackOptions = {}): Promise<Buffer> {
 }
 
 describe("a listing", () => {
-  test("has folders before what is in them, names in order, with size and mode", async () => {
+  test("lists folders before their contents, sorted by name, with size and mode", async () => {
     await write({ "b/two": "22", "b/one": "1", "a.txt": "abc" });
     await chmod(join(dir, "b/one"), 0o4755);
     await chmod(join(dir, "a.txt"), 0o640);
@@ -70,7 +70,7 @@ describe("a listing", () => {
     expect(tree.ignoreFile).toBeUndefined();
   });
 
-  test("follows .dockerignore, and sends it and the Dockerfile whatever it says", async () => {
+  test("applies .dockerignore, but always includes it and the Dockerfile", async () => {
     await write({
       ".dockerignore": "**\n!src/*.js",
       Dockerfile: "",
@@ -82,12 +82,12 @@ describe("a listing", () => {
     expect((await list()).ignoreFile).toBe(".dockerignore");
   });
 
-  test("an exception below an ignored folder brings the folders on its way along", async () => {
+  test("an exception below an ignored folder includes its parent folders", async () => {
     await write({ ".dockerignore": "a\n!**/keep", "a/b/keep": "", "a/c/other": "", "a/d": "" });
     expect(await paths()).toEqual([".dockerignore", "a", "a/b", "a/b/keep"]);
   });
 
-  test("the ignore file of the Dockerfile comes before the general one", async () => {
+  test("the ignore file of the Dockerfile takes precedence over .dockerignore", async () => {
     await write({
       ".dockerignore": "a",
       "web.Dockerfile.dockerignore": "b\nweb*",
@@ -102,7 +102,7 @@ describe("a listing", () => {
     ]);
   });
 
-  test("the history is never in it, wherever it is and whatever the rules say", async () => {
+  test("never contains a .git folder, whatever the rules say", async () => {
     await write({
       ".git/config": "",
       "lib/.git": "gitdir: x",
@@ -113,7 +113,7 @@ describe("a listing", () => {
     expect(await paths()).toEqual([".dockerignore", ".gitignore", "lib", "lib/a"]);
   });
 
-  test("sockets and pipes are skipped, and named", async () => {
+  test("skips sockets and pipes, and names them", async () => {
     await write({ a: "" });
     const server = createServer();
     await new Promise<void>((resolve) => server.listen(join(dir, "s.sock"), resolve));
@@ -124,12 +124,12 @@ describe("a listing", () => {
     expect(tree.skipped).toEqual(["pipe", "s.sock"]);
   });
 
-  test("a name that is not UTF-8 is refused, and said", async () => {
+  test("refuses a name that is not UTF-8", async () => {
     await mkdir(Buffer.concat([Buffer.from(`${dir}/bad-`), Buffer.from([0xff])]));
     await expect(list()).rejects.toThrow('the name "bad-\u{ff}" in the source folder is not UTF-8');
   });
 
-  test("an ignore file that leads out of the folder is not read", async () => {
+  test("does not read an ignore file that is a link to the outside", async () => {
     await symlink("/etc/hostname", join(dir, ".dockerignore"));
     expect((await list()).ignoreFile).toBeUndefined();
   });
@@ -137,7 +137,7 @@ describe("a listing", () => {
   test.each([
     [{ bytesMax: 9 }, "payload_too_large", "larger than 9 B"],
     [{ filesMax: 2 }, "payload_too_large", "more than 2 files"],
-  ])("over %j it ends with %s", async (options, code, message) => {
+  ])("fails over the limits %j with %s", async (options, code, message) => {
     await write({ a: "12345", b: "12345", c: "" });
     await expect(list(options)).rejects.toMatchObject({
       code,
@@ -145,14 +145,16 @@ describe("a listing", () => {
     });
   });
 
-  test("links that lead out are kept, or refused where an archive is made for a server", async () => {
+  test("keeps links to the outside, or refuses them for an upload", async () => {
     await write({ "a/b": "" });
     await symlink("../../up", join(dir, "a/link"));
     expect(await paths()).toContain("a/link");
-    await expect(list({ outsideLinks: "refuse" })).rejects.toThrow("the link a/link leads out");
+    await expect(list({ outsideLinks: "refuse" })).rejects.toThrow(
+      "the target of the link a/link is outside the folder",
+    );
   });
 
-  test("a folder that is not there, a file, and an abort", async () => {
+  test("fails for a missing folder, for a file, and on abort", async () => {
     await write({ a: "" });
     await expect(listSource(join(dir, "none"), limits, signal)).rejects.toMatchObject({
       code: "not_found",
@@ -169,7 +171,7 @@ describe("a listing", () => {
 describe("a packed folder", () => {
   const long = `${"folder-with-a-name/".repeat(9)}${"\u{e9}".repeat(60)}.txt`;
 
-  test("is what tar unpacks to the same", async () => {
+  test("is unpacked by tar to the same files", async () => {
     await write({ "a/x.txt": "hello", [long]: "long", empty: "", big: "z".repeat(200_000) });
     await symlink(`a/${"t".repeat(150)}`, join(dir, "link"));
     await chmod(join(dir, "a/x.txt"), 0o750);
@@ -183,7 +185,7 @@ describe("a packed folder", () => {
     await rm(out, { recursive: true });
   });
 
-  test("has the same bytes whenever and by whomever it was written", async () => {
+  test("has the same bytes at any time and for any owner", async () => {
     await write({ "a/b": "1", c: "2" });
     const first = await pack();
     await rm(join(dir, "a"), { recursive: true });
@@ -198,7 +200,7 @@ describe("a packed folder", () => {
     expect(listed.match(/0\/0 .* 1970-01-01 00:00:00/g)).toHaveLength(3);
   });
 
-  test("takes the time that it is given", async () => {
+  test("has the given modification time", async () => {
     await write({ a: "1" });
     const packed = await pack({ mtimeMs: Date.UTC(2026, 1, 3) });
     const listed = spawnSync("tar", ["-tv"], {
@@ -208,14 +210,14 @@ describe("a packed folder", () => {
     expect(listed).toContain("2026-02-03");
   });
 
-  test("holds what is added, in place of what is there", async () => {
+  test("contains added files, which replace files of the folder", async () => {
     await write({ Dockerfile: "FROM old", a: "1" });
     const packed = await pack({ added: new Map([["Dockerfile", "FROM new"]]) });
     const out = spawnSync("tar", ["-xO", "Dockerfile"], { input: packed }).stdout.toString();
     expect(out).toBe("FROM new");
   });
 
-  test("tells how far it is", async () => {
+  test("reports its progress", async () => {
     await write({ a: "x".repeat(100_000), b: "y".repeat(50) });
     const seen: number[] = [];
     await pack({ onBytes: (bytes) => seen.push(bytes) });
@@ -238,7 +240,7 @@ describe("a packed folder", () => {
     },
   );
 
-  test("does not follow a link that has taken a file's place", async () => {
+  test("does not follow a link that has replaced a file", async () => {
     await write({ a: "x" });
     const tree = await list();
     await rm(join(dir, "a"));
@@ -249,7 +251,7 @@ describe("a packed folder", () => {
     await expect(digestSource(tree, signal)).rejects.toThrow("a cannot be read");
   });
 
-  test("ends when it is aborted", async () => {
+  test("ends on abort", async () => {
     await write({ a: "x".repeat(300_000) });
     const abort = new AbortController();
     const stream = packSource(await list(), { onBytes: () => abort.abort() }, abort.signal);
@@ -263,7 +265,7 @@ test.each<[what: string, change: () => Promise<void>]>([
   ["a name", () => write({ b: "" })],
   ["an empty folder", () => mkdir(join(dir, "d"))],
   ["a link", () => symlink("x", join(dir, "link"))],
-])("another digest comes of %s", async (_, change) => {
+])("the digest changes with %s", async (_, change) => {
   await write({ a: "1" });
   const before = await digestSource(await list(), signal);
   expect(before).toMatch(/^[0-9a-f]{64}$/);
@@ -271,7 +273,7 @@ test.each<[what: string, change: () => Promise<void>]>([
   expect(await digestSource(await list(), signal)).not.toBe(before);
 });
 
-test("a reader sees what is sent, and nothing outside", async () => {
+test("a reader reads only listed files inside the folder", async () => {
   await write({ "src/a.txt": "text", "hidden/x": "", ".dockerignore": "hidden" });
   await symlink("src/a.txt", join(dir, "inside"));
   await symlink("/etc/hostname", join(dir, "outside"));

@@ -9,7 +9,7 @@ import type { AppSpec } from "../../../src/resources/app-spec.ts";
 import type { Manifest } from "../../../src/resources/kinds.ts";
 import { ToolHarness } from "../../support/tool-harness.ts";
 
-/** Writes what the tests then look for in results. */
+/** Writes log lines, for which the tests search in results. */
 const noisy = {
   logs: [
     "plain",
@@ -34,10 +34,10 @@ const template: Manifest<"Template"> = {
   },
 };
 
-let world: ToolHarness;
+let harness: ToolHarness;
 
 beforeEach(async () => {
-  world = await ToolHarness.open({
+  harness = await ToolHarness.open({
     images: {
       "web:1": {},
       "web:2": {},
@@ -49,7 +49,7 @@ beforeEach(async () => {
 });
 
 afterEach(async () => {
-  await world[Symbol.asyncDispose]();
+  await harness[Symbol.asyncDispose]();
 });
 
 const spec: AppSpec = {
@@ -60,15 +60,15 @@ const spec: AppSpec = {
   resources: { cpu: 0.25, memory: "64Mi" },
 };
 
-/** An app as a person made it, ready. */
+/** Creates an app as a user, and waits until it is ready. */
 async function given(name: string, its: AppSpec = { image: "web:1", port: 80 }): Promise<void> {
-  world.world.apply(name, its);
-  await expect.poll(() => world.world.isReady(name)).toBe(true);
+  harness.controlPlane.apply(name, its);
+  await expect.poll(() => harness.controlPlane.isReady(name)).toBe(true);
 }
 
-/** What `spec` refers to. */
+/** Returns the spec of an app. */
 function giveSecret(): void {
-  world.world.store.apply({
+  harness.controlPlane.store.apply({
     kind: "Secret",
     name: "web-token",
     manager: "api",
@@ -79,22 +79,22 @@ function giveSecret(): void {
 }
 
 function specOf(name: string): AppSpec | undefined {
-  return world.world.app(name)?.spec;
+  return harness.controlPlane.app(name)?.spec;
 }
 
 describe("the manifest", () => {
-  test("has no fault, and no tool that its server does not have, as it has it", async () => {
+  test("is valid, and declares exactly the tools of its server", async () => {
     const { manifest, faults } = readToolManifest(berthAppsManifest, BERTH_APPS_ID);
     expect(faults).toEqual([]);
     expect(manifest?.tools.map(({ name }) => name)).toEqual([...berthToolNames]);
     for (const { name, description, inputSchema } of manifest?.tools ?? []) {
       const address = { appId: BERTH_APPS_ID, isActivatable: true };
-      const live = await world.apps.getDefinition(address, name, new AbortController().signal);
+      const live = await harness.apps.getDefinition(address, name, new AbortController().signal);
       expect(live).toEqual({ description, inputSchema });
     }
   });
 
-  test("has an undo for every tool that writes, but for those that take back", () => {
+  test("has an undo for every tool that writes, except the undo tools", () => {
     const without = berthAppsManifest.tools
       .filter((tool) => tool.tier !== "read" && !("undo" in tool))
       .map(({ name }) => name);
@@ -104,10 +104,10 @@ describe("the manifest", () => {
 
 describe("reading", () => {
   test("lists apps", async () => {
-    expect(await world.callExpectingSuccess("list_apps")).toEqual({ apps: [], total: 0 });
+    expect(await harness.callExpectingSuccess("list_apps")).toEqual({ apps: [], total: 0 });
     await given("web");
     await given("other");
-    expect(await world.callExpectingSuccess("list_apps")).toMatchObject({
+    expect(await harness.callExpectingSuccess("list_apps")).toMatchObject({
       apps: [
         { name: "other", status: "running", ready: true, image: "web:1", port: 80 },
         { name: "web" },
@@ -119,7 +119,7 @@ describe("reading", () => {
   test("describes an app, without its passwords", async () => {
     giveSecret();
     await given("web", spec);
-    const told = await world.callExpectingSuccess("describe_app", { name: "web" });
+    const told = await harness.callExpectingSuccess("describe_app", { name: "web" });
     expect(told).toMatchObject({
       name: "web",
       ready: true,
@@ -134,145 +134,152 @@ describe("reading", () => {
       containers: [{ state: "running" }],
       revisions: [{ number: 1, current: true, image: "web:1" }],
     });
-    expect(JSON.stringify(await world.call("describe_app", { name: "web" }))).not.toMatch(
+    expect(JSON.stringify(await harness.call("describe_app", { name: "web" }))).not.toMatch(
       /hunter2|s3cr3t/,
     );
   });
 
   test("reads a log: newest lines, bounded, as plain text", async () => {
     await given("web", { image: "noisy:1", port: 80 });
-    const { lines } = await world.callExpectingSuccess("app_logs", { name: "web" });
+    const { lines } = await harness.callExpectingSuccess("app_logs", { name: "web" });
     expect(lines).toMatchObject([
       { message: "plain" },
       { message: "red bell" },
       { message: "to https://(hidden)@example.org/x" },
       { message: `${"x".repeat(2_000)}…` },
     ]);
-    expect(await world.callExpectingSuccess("app_logs", { name: "web", lines: 1 })).toMatchObject({
-      lines: [{ message: expect.stringMatching(/^x/) }],
-      left_out: 0,
-    });
+    expect(await harness.callExpectingSuccess("app_logs", { name: "web", lines: 1 })).toMatchObject(
+      {
+        lines: [{ message: expect.stringMatching(/^x/) }],
+        left_out: 0,
+      },
+    );
   });
 
-  test("says what is not there", async () => {
+  test("reports an app that does not exist", async () => {
     for (const tool of ["describe_app", "app_logs", "start_app", "delete_app", "rollback_app"])
-      expect(await world.callExpectingError(tool, { name: "nope" })).toContain(
+      expect(await harness.callExpectingError(tool, { name: "nope" })).toContain(
         'there is no app \\"nope\\"',
       );
   });
 });
 
-describe("what is done is taken back", () => {
-  test("a new app of an image goes again", async () => {
+describe("undo", () => {
+  test("deletes a new app", async () => {
     const args = { name: "web", image: "web:1", port: 80, env: { A: "b" } };
-    const result = await world.callExpectingSuccess("deploy_app", args);
+    const result = await harness.callExpectingSuccess("deploy_app", args);
     expect(result).toMatchObject({ created: true, ready: true, state: "ready" });
     expect(specOf("web")).toEqual({ image: "web:1", port: 80, env: { A: "b" } });
-    expect(await world.undo("deploy_app", args, result)).toMatchObject({ deleted: true });
-    expect(world.world.app("web")).toBeUndefined();
-    // As where its answer was lost: the second time there is nothing left to do.
-    expect(await world.undo("deploy_app", args, result)).toMatchObject({ deleted: true });
+    expect(await harness.undo("deploy_app", args, result)).toMatchObject({ deleted: true });
+    expect(harness.controlPlane.app("web")).toBeUndefined();
+    // A repeated undo, as after a lost answer, has nothing left to do.
+    expect(await harness.undo("deploy_app", args, result)).toMatchObject({ deleted: true });
   });
 
-  test("a template goes with all that it made", async () => {
+  test("deletes an app from a template with all its resources", async () => {
     const args = { name: "shop", template: "site" };
-    const result = await world.callExpectingSuccess("deploy_app", args);
-    const { store } = world.world;
+    const result = await harness.callExpectingSuccess("deploy_app", args);
+    const { store } = harness.controlPlane;
     expect(store.list("App").map(({ metadata }) => metadata.name)).toEqual(["shop", "shop-db"]);
     expect(store.list("Secret")).toHaveLength(1);
-    await world.undo("deploy_app", args, result);
+    await harness.undo("deploy_app", args, result);
     expect(store.list("Secret")).toEqual([]);
     await expect.poll(() => store.list("App")).toEqual([]);
   });
 
-  test("another image is the one of before", async () => {
+  test("restores the previous image", async () => {
     giveSecret();
     await given("web", spec);
     const before = specOf("web");
     const args = { name: "web", image: "web:2" };
-    const result = await world.callExpectingSuccess("deploy_app", args);
+    const result = await harness.callExpectingSuccess("deploy_app", args);
     expect(result).toMatchObject({ created: false, changed: true, ready: true });
     expect(specOf("web")).toEqual({ ...before, image: "web:2" });
-    expect(await world.undo("deploy_app", args, result)).toMatchObject({ ready: true });
+    expect(await harness.undo("deploy_app", args, result)).toMatchObject({ ready: true });
     expect(specOf("web")).toEqual(before);
-    const images = world.world.listContainers("web").map((container) => container.spec.image);
+    const images = harness.controlPlane
+      .listContainers("web")
+      .map((container) => container.spec.image);
     expect(images).toEqual(["web:1"]);
   });
 
-  test("what others changed since stays", async () => {
+  test("keeps later changes of others", async () => {
     await given("web");
     const args = { name: "web", image: "web:2" };
-    const result = await world.callExpectingSuccess("deploy_app", args);
-    world.world.apply("web", { image: "web:2", port: 80, env: { SINCE: "then" } });
-    await world.undo("deploy_app", args, result);
+    const result = await harness.callExpectingSuccess("deploy_app", args);
+    harness.controlPlane.apply("web", { image: "web:2", port: 80, env: { SINCE: "then" } });
+    await harness.undo("deploy_app", args, result);
     expect(specOf("web")).toEqual({ image: "web:1", port: 80, env: { SINCE: "then" } });
   });
 
-  test("an image in place of a repository: back to the repository, at its commit", async () => {
+  test("restores a repository, at its commit, after an image was deployed", async () => {
     const source = { git: { url: "https://git.example.org/web.git", ref: "main" } };
     await given("web", { source, port: 80 });
     const before = specOf("web");
     const args = { name: "web", image: "web:2" };
-    const result = await world.callExpectingSuccess("deploy_app", args);
+    const result = await harness.callExpectingSuccess("deploy_app", args);
     expect(specOf("web")).toEqual({ image: "web:2", port: 80 });
-    world.world.builds.head = "commit2";
-    expect(await world.undo("deploy_app", args, result)).toMatchObject({ held_at_revision: 1 });
+    harness.controlPlane.builds.head = "commit2";
+    expect(await harness.undo("deploy_app", args, result)).toMatchObject({ held_at_revision: 1 });
     expect(specOf("web")).toEqual(before);
-    const images = world.world.listContainers("web").map((container) => container.spec.image);
-    expect(images).toEqual([world.world.builds.getImage("web", "commit1")]);
+    const images = harness.controlPlane
+      .listContainers("web")
+      .map((container) => container.spec.image);
+    expect(images).toEqual([harness.controlPlane.builds.getImage("web", "commit1")]);
   });
 
-  test("the newest of a repository: back to the commit of before", async () => {
+  test("restores the previous commit of a repository", async () => {
     const git = { url: "https://git.example.org/web.git" };
     const args = { name: "web", git };
-    await world.callExpectingSuccess("deploy_app", { ...args, port: 80 });
-    world.world.builds.head = "commit2";
-    const result = await world.callExpectingSuccess("deploy_app", { name: "web" });
-    const imageOf = () => world.world.listContainers("web").map(({ spec: its }) => its.image);
-    expect(imageOf()).toEqual([world.world.builds.getImage("web", "commit2")]);
+    await harness.callExpectingSuccess("deploy_app", { ...args, port: 80 });
+    harness.controlPlane.builds.head = "commit2";
+    const result = await harness.callExpectingSuccess("deploy_app", { name: "web" });
+    const imageOf = () =>
+      harness.controlPlane.listContainers("web").map(({ spec: its }) => its.image);
+    expect(imageOf()).toEqual([harness.controlPlane.builds.getImage("web", "commit2")]);
     expect(specOf("web")).toEqual({ source: { git }, port: 80 });
-    await world.undo("deploy_app", { name: "web" }, result);
-    expect(imageOf()).toEqual([world.world.builds.getImage("web", "commit1")]);
+    await harness.undo("deploy_app", { name: "web" }, result);
+    expect(imageOf()).toEqual([harness.controlPlane.builds.getImage("web", "commit1")]);
     expect(specOf("web")).toEqual({ source: { git }, port: 80 });
   });
 
-  test("a version that fails is a result, and can be taken back", async () => {
+  test("undoes a deploy that failed, which is a result and no error", async () => {
     await given("web", { image: "web:1", port: 80, rollout: { autoRevert: false } });
-    await world.restart(30_000);
+    await harness.restart(30_000);
     const before = specOf("web");
     const args = { name: "web", image: "bad:1" };
-    const result = await world.callExpectingSuccess("deploy_app", args);
+    const result = await harness.callExpectingSuccess("deploy_app", args);
     expect(result).toMatchObject({ ready: false, state: "failed" });
     expect(result["message"]).toMatch(/code 3|exit/i);
-    expect(await world.undo("deploy_app", args, result)).toMatchObject({ ready: true });
+    expect(await harness.undo("deploy_app", args, result)).toMatchObject({ ready: true });
     expect(specOf("web")).toEqual(before);
   });
 
-  test("a version that takes long is said to, and can be taken back", async () => {
+  test("undoes a deploy that is not ready yet", async () => {
     await given("web");
-    await world.restart(1);
-    world.world.engine.setImage("slow:1", { readyAfterMs: Number.POSITIVE_INFINITY });
+    await harness.restart(1);
+    harness.controlPlane.engine.setImage("slow:1", { readyAfterMs: Number.POSITIVE_INFINITY });
     const args = { name: "web", image: "slow:1" };
-    const result = await world.callExpectingSuccess("deploy_app", args);
+    const result = await harness.callExpectingSuccess("deploy_app", args);
     expect(result).toMatchObject({ ready: false, state: "waiting" });
-    await world.undo("deploy_app", args, result);
+    await harness.undo("deploy_app", args, result);
     expect(specOf("web")).toEqual({ image: "web:1", port: 80 });
   });
 
-  test("a rollback", async () => {
+  test("undoes a rollback", async () => {
     await given("web");
-    await world.callExpectingSuccess("deploy_app", { name: "web", image: "web:2" });
+    await harness.callExpectingSuccess("deploy_app", { name: "web", image: "web:2" });
     await given("web", { image: "web:2", port: 80, env: { A: "b" } });
     const before = specOf("web");
     const args = { name: "web", revision: 1 };
-    const result = await world.callExpectingSuccess("rollback_app", args);
+    const result = await harness.callExpectingSuccess("rollback_app", args);
     expect(result).toMatchObject({ from_revision: 3, ready: true });
     expect(specOf("web")).toEqual({ image: "web:1", port: 80 });
-    await world.undo("rollback_app", args, result);
+    await harness.undo("rollback_app", args, result);
     expect(specOf("web")).toEqual(before);
   });
 
-  test("starts, stops and restarts", async () => {
+  test("undoes starts, stops and restarts", async () => {
     await given("web", { image: "web:1", port: 80 });
     const args = { name: "web" };
     for (const [tool, isRunning, changed] of [
@@ -282,32 +289,34 @@ describe("what is done is taken back", () => {
       ["start_app", true, false],
       ["restart_app", true, true],
     ] as const) {
-      await world.callExpectingSuccess("set_app_running", { name: "web", running: isRunning });
+      await harness.callExpectingSuccess("set_app_running", { name: "web", running: isRunning });
       const before = specOf("web");
-      const result = await world.callExpectingSuccess(tool, args);
+      const result = await harness.callExpectingSuccess(tool, args);
       expect([tool, result]).toMatchObject([
         tool,
         { was_running: isRunning, changed, ready: true },
       ]);
       expect(specOf("web")?.running ?? true).toBe(tool !== "stop_app");
-      await world.undo(tool, args, result);
-      // Told to run is the same as not told anything.
+      await harness.undo(tool, args, result);
+      // `running: true` is equal to a missing field.
       expect({ running: true, ...specOf("web") }).toEqual({ running: true, ...before });
-      const states = world.world.listContainers("web").map(({ state }) => state);
+      const states = harness.controlPlane.listContainers("web").map(({ state }) => state);
       expect([tool, states.includes("running")]).toEqual([tool, isRunning]);
     }
   });
 
-  test("a restart of a stopped app is refused", async () => {
+  test("refuses to restart a stopped app", async () => {
     await given("web");
-    await world.callExpectingSuccess("stop_app", { name: "web" });
-    expect(await world.callExpectingError("restart_app", { name: "web" })).toContain("is stopped");
+    await harness.callExpectingSuccess("stop_app", { name: "web" });
+    expect(await harness.callExpectingError("restart_app", { name: "web" })).toContain(
+      "is stopped",
+    );
   });
 
-  test("a deletion: the app is there again, with its volumes", async () => {
+  test("creates a deleted app again, with its volumes", async () => {
     giveSecret();
     await given("web", spec);
-    const { store, engine } = world.world;
+    const { store, engine } = harness.controlPlane;
     store.apply({
       kind: "App",
       name: "web",
@@ -320,126 +329,134 @@ describe("what is done is taken back", () => {
     const volumes = [...engine.volumes.keys()];
     expect(volumes).toHaveLength(1);
     const before = specOf("web");
-    const result = await world.callExpectingSuccess("delete_app", { name: "web" });
+    const result = await harness.callExpectingSuccess("delete_app", { name: "web" });
     expect(result).toMatchObject({ deleted: true, volumes_kept: ["data"] });
-    expect(world.world.app("web")).toBeUndefined();
-    expect(await world.undo("delete_app", { name: "web" }, result)).toMatchObject({ ready: true });
+    expect(harness.controlPlane.app("web")).toBeUndefined();
+    expect(await harness.undo("delete_app", { name: "web" }, result)).toMatchObject({
+      ready: true,
+    });
     expect(specOf("web")).toEqual(before);
-    expect(world.world.app("web")?.metadata.labels).toEqual({ team: "a" });
+    expect(harness.controlPlane.app("web")?.metadata.labels).toEqual({ team: "a" });
     expect([...engine.volumes.keys()]).toEqual(volumes);
-    // The second time it is there already.
-    await world.undo("delete_app", { name: "web" }, result);
+    // The app exists already at the second undo.
+    await harness.undo("delete_app", { name: "web" }, result);
   });
 
-  test("a deletion of what cannot be made again is said to be one", async () => {
-    world.world.apply("web", { source: { archive: "a".repeat(64) }, port: 80 });
-    const result = await world.callExpectingSuccess("delete_app", { name: "web" });
+  test("reports a deletion that cannot be undone", async () => {
+    harness.controlPlane.apply("web", { source: { archive: "a".repeat(64) }, port: 80 });
+    const result = await harness.callExpectingSuccess("delete_app", { name: "web" });
     expect(result["not_undoable"]).toContain("archive");
-    expect(world.compensation("delete_app", { name: "web" }, result)).toBe(
+    expect(harness.compensation("delete_app", { name: "web" }, result)).toBe(
       "the call has no $result.undo_id",
     );
   });
 
-  test("after a crash of the server of the tools", async () => {
+  test("works after a crash of the tool server", async () => {
     await given("web");
     const args = { name: "web", image: "web:2" };
-    const result = await world.callExpectingSuccess("deploy_app", args);
-    await world.restart();
-    await world.undo("deploy_app", args, result);
+    const result = await harness.callExpectingSuccess("deploy_app", args);
+    await harness.restart();
+    await harness.undo("deploy_app", args, result);
     expect(specOf("web")).toEqual({ image: "web:1", port: 80 });
   });
 });
 
-describe("what was done before a deletion is taken back after it", () => {
-  test("to where there was no app", async () => {
-    const made = await world.callExpectingSuccess("deploy_app", {
+describe("undo of a call before a deletion that was undone", () => {
+  test("deletes an app that was created by the call", async () => {
+    const made = await harness.callExpectingSuccess("deploy_app", {
       name: "web",
       image: "web:1",
       port: 80,
     });
-    const changed = await world.callExpectingSuccess("deploy_app", { name: "web", image: "web:2" });
-    const deleted = await world.callExpectingSuccess("delete_app", { name: "web" });
-    await world.undo("delete_app", { name: "web" }, deleted);
-    expect(specOf("web")?.image).toBe("web:2");
-    // In between deleted and made again once more: the way back is not lost by that.
-    const again = await world.callExpectingSuccess("delete_app", { name: "web" });
-    await world.undo("delete_app", { name: "web" }, again);
-    await world.undo("deploy_app", { name: "web" }, changed);
-    expect(specOf("web")?.image).toBe("web:1");
-    await world.undo("deploy_app", { name: "web" }, made);
-    expect(world.world.app("web")).toBeUndefined();
-  });
-
-  test("but not of an app that somebody else has made again, though it is the same", async () => {
-    const made = await world.callExpectingSuccess("deploy_app", {
-      name: "web",
-      image: "web:1",
-      port: 80,
-    });
-    const deleted = await world.callExpectingSuccess("delete_app", { name: "web" });
-    await given("web");
-    await world.undo("delete_app", { name: "web" }, deleted);
-    const { undo_id } = made;
-    expect(await world.callExpectingError("restore_app", { name: "web", undo_id })).toContain(
-      "another one",
-    );
-    expect(specOf("web")).toEqual({ image: "web:1", port: 80 });
-  });
-});
-
-describe("restore_app restores nothing but what its calls found", () => {
-  test("not another app, another server, or an id that is nobody's", async () => {
-    await given("web");
-    const { undo_id } = await world.callExpectingSuccess("deploy_app", {
+    const changed = await harness.callExpectingSuccess("deploy_app", {
       name: "web",
       image: "web:2",
     });
-    expect(await world.callExpectingError("restore_app", { name: "other", undo_id })).toContain(
+    const deleted = await harness.callExpectingSuccess("delete_app", { name: "web" });
+    await harness.undo("delete_app", { name: "web" }, deleted);
+    expect(specOf("web")?.image).toBe("web:2");
+    // Another deletion and its undo in between do not lose the record.
+    const again = await harness.callExpectingSuccess("delete_app", { name: "web" });
+    await harness.undo("delete_app", { name: "web" }, again);
+    await harness.undo("deploy_app", { name: "web" }, changed);
+    expect(specOf("web")?.image).toBe("web:1");
+    await harness.undo("deploy_app", { name: "web" }, made);
+    expect(harness.controlPlane.app("web")).toBeUndefined();
+  });
+
+  test("refuses an equal app that another user has created", async () => {
+    const made = await harness.callExpectingSuccess("deploy_app", {
+      name: "web",
+      image: "web:1",
+      port: 80,
+    });
+    const deleted = await harness.callExpectingSuccess("delete_app", { name: "web" });
+    await given("web");
+    await harness.undo("delete_app", { name: "web" }, deleted);
+    const { undo_id } = made;
+    expect(await harness.callExpectingError("restore_app", { name: "web", undo_id })).toContain(
+      "was replaced by another app",
+    );
+    expect(specOf("web")).toEqual({ image: "web:1", port: 80 });
+  });
+});
+
+describe("restore_app refuses", () => {
+  test("another app, another server, or an unknown id", async () => {
+    await given("web");
+    const { undo_id } = await harness.callExpectingSuccess("deploy_app", {
+      name: "web",
+      image: "web:2",
+    });
+    expect(await harness.callExpectingError("restore_app", { name: "other", undo_id })).toContain(
       'about the app \\"web\\"',
     );
     expect(
-      await world.callExpectingError("restore_app", { name: "web", undo_id: "0".repeat(32) }),
-    ).toContain("not known any more");
-    const { port } = new URL(world.target.url);
-    world.target = { ...world.target, url: `http://localhost:${port}` };
-    expect(await world.callExpectingError("restore_app", { name: "web", undo_id })).toContain(
+      await harness.callExpectingError("restore_app", { name: "web", undo_id: "0".repeat(32) }),
+    ).toContain("no undo record");
+    const { port } = new URL(harness.target.url);
+    harness.target = { ...harness.target, url: `http://localhost:${port}` };
+    expect(await harness.callExpectingError("restore_app", { name: "web", undo_id })).toContain(
       "another server",
     );
     expect(specOf("web")?.image).toBe("web:2");
   });
 
-  test("not an app of the same name that somebody made since", async () => {
-    const made = await world.callExpectingSuccess("deploy_app", { name: "web", image: "web:1" });
-    const changed = await world.callExpectingSuccess("deploy_app", { name: "web", image: "web:2" });
-    const deleted = await world.callExpectingSuccess("delete_app", { name: "web" });
+  test("an app of the same name that was created later", async () => {
+    const made = await harness.callExpectingSuccess("deploy_app", { name: "web", image: "web:1" });
+    const changed = await harness.callExpectingSuccess("deploy_app", {
+      name: "web",
+      image: "web:2",
+    });
+    const deleted = await harness.callExpectingSuccess("delete_app", { name: "web" });
     await given("web", { image: "web:1", port: 81 });
     for (const { undo_id } of [made, changed, deleted])
-      expect(await world.callExpectingError("restore_app", { name: "web", undo_id })).toContain(
-        "another one by now",
+      expect(await harness.callExpectingError("restore_app", { name: "web", undo_id })).toContain(
+        "was replaced by another app",
       );
     expect(specOf("web")).toEqual({ image: "web:1", port: 81 });
   });
 
-  test("not an app that is gone", async () => {
+  test("a deleted app", async () => {
     await given("web");
-    const { undo_id } = await world.callExpectingSuccess("deploy_app", {
+    const { undo_id } = await harness.callExpectingSuccess("deploy_app", {
       name: "web",
       image: "web:2",
     });
-    await world.callExpectingSuccess("delete_app", { name: "web" });
-    expect(await world.callExpectingError("restore_app", { name: "web", undo_id })).toContain(
+    await harness.callExpectingSuccess("delete_app", { name: "web" });
+    expect(await harness.callExpectingError("restore_app", { name: "web", undo_id })).toContain(
       "deleted",
     );
   });
 });
 
-describe("what is refused changes nothing", () => {
+describe("refused calls change nothing", () => {
   const refused = [
     ["deploy_app", { name: "new" }, "give image, git or template"],
-    ["deploy_app", { name: "web", image: "a", git: { url: "https://a" } }, "give one of"],
-    ["deploy_app", { name: "web", template: "site" }, "is there already"],
-    ["deploy_app", { name: "web", image: "web:2", port: 81 }, "leave out port"],
-    ["deploy_app", { name: "new", template: "site", env: { A: "b" } }, "leave out env"],
+    ["deploy_app", { name: "web", image: "a", git: { url: "https://a" } }, "give only one of"],
+    ["deploy_app", { name: "web", template: "site" }, "already exists"],
+    ["deploy_app", { name: "web", image: "web:2", port: 81 }, "omit port"],
+    ["deploy_app", { name: "new", template: "site", env: { A: "b" } }, "omit env"],
     ["deploy_app", { name: "new", template: "sites" }, 'Did you mean \\"site\\"'],
     ["deploy_app", { name: "Web!", image: "a" }, "must match pattern"],
     ["deploy_app", { name: "web", volumes: [] }, 'additional properties: \\"volumes\\"'],
@@ -452,20 +469,20 @@ describe("what is refused changes nothing", () => {
     ["drop_everything", {}, "no tool"],
   ] as const;
 
-  test("wrong arguments", async () => {
+  test("with invalid arguments", async () => {
     await given("web");
-    const before = [specOf("web"), world.world.store.list("App").length];
+    const before = [specOf("web"), harness.controlPlane.store.list("App").length];
     for (const [tool, args, message] of refused)
-      expect([tool, args, await world.callExpectingError(tool, args)]).toEqual([
+      expect([tool, args, await harness.callExpectingError(tool, args)]).toEqual([
         tool,
         args,
         expect.stringContaining(message),
       ]);
-    expect([specOf("web"), world.world.store.list("App").length]).toEqual(before);
+    expect([specOf("web"), harness.controlPlane.store.list("App").length]).toEqual(before);
   });
 
-  test("an app of the specs folder", async () => {
-    world.world.store.apply({
+  test("for an app of the specs folder", async () => {
+    harness.controlPlane.store.apply({
       kind: "App",
       name: "web",
       manager: "file:web.yaml",
@@ -474,9 +491,9 @@ describe("what is refused changes nothing", () => {
       spec: { image: "web:1", port: 80 },
       declares: true,
     });
-    const deploy = await world.callExpectingError("deploy_app", { name: "web", image: "web:2" });
+    const deploy = await harness.callExpectingError("deploy_app", { name: "web", image: "web:2" });
     expect(deploy).toContain("web.yaml");
-    expect(await world.callExpectingError("delete_app", { name: "web" })).toContain("web.yaml");
+    expect(await harness.callExpectingError("delete_app", { name: "web" })).toContain("web.yaml");
     expect(specOf("web")).toEqual({ image: "web:1", port: 80 });
   });
 });

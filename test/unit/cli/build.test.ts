@@ -18,7 +18,7 @@ afterEach(async () => {
 
 const run = (...words: string[]) => runCommandLine(["build", ...words], { workingDirectory: dir });
 
-test("prints what would be generated, and ejects it once", async () => {
+test("prints the generated Dockerfile, and writes it only once with --eject", async () => {
   const printed = await run("site", "--print-dockerfile");
   expect(printed).toMatchObject({
     code: 0,
@@ -33,19 +33,19 @@ test("prints what would be generated, and ejects it once", async () => {
 
   const again = await run("site", "--eject");
   expect(again.code).toBe(1);
-  expect(again.errors).toContain("error: site has Dockerfile already: nothing was written");
+  expect(again.errors).toContain("error: site already has Dockerfile: nothing was written");
   const forced = await run("site", "--eject", "--language", "static", "--base-image", "web:1");
-  expect(forced.errors).toContain("site has Dockerfile already: nothing was written");
+  expect(forced.errors).toContain("site already has Dockerfile: nothing was written");
   expect(await readFile(join(dir, "site/Dockerfile"), "utf8")).toBe(printed.output);
 });
 
-test("prints the one that is there, and says so", async () => {
+test("prints an existing Dockerfile, and names it", async () => {
   await writeFile(join(dir, "site/web.Dockerfile"), "FROM scratch");
   const printed = await run("site", "--print-dockerfile", "-f", "web.Dockerfile");
   expect(printed).toEqual({
     code: 0,
     output: "FROM scratch\n",
-    errors: "web.Dockerfile of site, as it is:\n",
+    errors: "web.Dockerfile of site:\n",
   });
   const missing = await run("site", "--print-dockerfile", "-f", "none");
   expect(missing).toMatchObject({
@@ -54,7 +54,7 @@ test("prints the one that is there, and says so", async () => {
   });
 });
 
-test("takes another language and base image", async () => {
+test("generates for another language and base image", async () => {
   await writeFile(join(dir, "site/package.json"), '{"scripts":{"start":"node a.js"}}');
   expect((await run("site", "--print-dockerfile")).output).toContain("FROM node:");
   const options = ["--language", "static", "--base-image", "registry.example/web:1"];
@@ -64,14 +64,14 @@ test("takes another language and base image", async () => {
   expect((await run("site", "--print-dockerfile", "--language", "cobol")).code).toBe(2);
 });
 
-test("without a flag, in an empty folder and where there is none, it says what to do", async () => {
+test("suggests what to do without a flag, in an empty folder and in a missing one", async () => {
   const bare = await run("site");
   expect(bare).toMatchObject({ code: 2, errors: expect.stringContaining("`berth deploy site`") });
   await mkdir(join(dir, "empty"));
   const empty = await run("empty", "--print-dockerfile");
   expect(empty).toMatchObject({
     code: 1,
-    errors: expect.stringContaining("does not see how to build"),
+    errors: expect.stringContaining("cannot detect how to build"),
   });
   expect((await run("none", "--print-dockerfile")).errors).toContain(
     "there is no such source folder",

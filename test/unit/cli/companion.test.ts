@@ -129,7 +129,7 @@ describe("without a companion", () => {
     interrupt?.();
     expect(await running).toMatchObject({
       code: 130,
-      errors: expect.stringContaining("all the same"),
+      errors: expect.stringContaining("may still run to its end"),
     });
   });
 });
@@ -139,7 +139,7 @@ describe("call without a terminal", () => {
     const parked = await run(["call", NOTES, "add_note", "title=Milk"]);
     expect(parked.code).toBe(6);
     expect(parked.output).toBe(
-      "call 17 waits to be confirmed: berth confirm 17, or berth confirm 17 --decline\n",
+      "call 17 waits for confirmation: berth confirm 17, or berth confirm 17 --decline\n",
     );
     expect(parked.errors).toContain("Because of:  unknown");
     expect(agent.requests).toEqual([{ tool: "add_note", args: { title: "Milk" }, options: {} }]);
@@ -154,7 +154,7 @@ describe("call without a terminal", () => {
     expect([...agent.notes.values()]).toEqual(["Milk"]);
     const again = await run(["confirm", "17", "--decline"]);
     expect(again.code).toBe(0);
-    expect(again.errors).toContain("decided about before");
+    expect(again.errors).toContain("was decided before");
     expect(agent.notes.size).toBe(1);
   });
 
@@ -414,10 +414,10 @@ describe("undo", () => {
       code: 4,
       output: "",
       errors:
-        "error: call 18, org.example.Notes add_note, could not be undone, 2 times by now (tool_error): the note is gone\ntry:   the same again; `berth undo --skip 18` leaves it as it is\n",
+        "error: call 18, org.example.Notes add_note, could not be undone, after 2 attempts (tool_error): the note is gone\ntry:   `berth undo` again, or `berth undo --skip 18` to never undo it\n",
     });
     expect((await run(["undo", "--skip", "18"])).output).toBe(
-      "call 18, org.example.Notes add_note, stays as it is; 1 more can be undone\n",
+      "skipped: call 18, org.example.Notes add_note; 1 more can be undone\n",
     );
     expect(JSON.parse((await run(["undo", "--json"])).output)).toMatchObject({ status: "undone" });
     expect(await run(["undo"])).toEqual({
@@ -474,7 +474,7 @@ describe("search", () => {
         ["scopes", { signature: "as", value: ["notes", "x"] }],
       ]),
     );
-    expect(errors).toContain("by words alone");
+    expect(errors).toContain("searched by words only");
     expect(JSON.parse((await run(["search", "boiler", "--json"])).output)).toHaveLength(1);
     expect(await run(["search", "nothing"])).toMatchObject({
       code: 0,
@@ -502,7 +502,7 @@ describe("search", () => {
 describe("memory", () => {
   it("keeps, shows, lists and wipes", async () => {
     expect((await run(["memory", "set", NOTES, "sort", "newest"])).output).toBe(
-      "org.example.Notes sort is kept\n",
+      "org.example.Notes sort is set\n",
     );
     const draft = "one\n\u001b[31mtwo";
     await run(["memory", "set", NOTES, "draft", "-"], { input: `${draft}\n` });
@@ -528,7 +528,7 @@ describe("memory", () => {
     expect(agent.memory.size).toBe(1);
     expect((await run(["memory", "wipe", NOTES, "--yes"])).code).toBe(0);
     expect(agent.memory.size).toBe(0);
-    expect((await run(["memory", "ls", NOTES])).errors).toContain("nothing is remembered");
+    expect((await run(["memory", "ls", NOTES])).errors).toContain("has no values");
   });
 
   it("asks before it wipes at a terminal", async () => {

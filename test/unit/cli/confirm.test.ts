@@ -67,9 +67,9 @@ describe("a command line that cannot come to anything", () => {
     [[], "needs the number"],
     [["--yes"], "needs the number"],
     [["17"], "no terminal"],
-    [["17", "--yes", "--decline"], "two answers"],
-    [["17", "--only", "--yes"], "without a number"],
-    [["17", "--list"], "--json alone"],
+    [["17", "--yes", "--decline"], "exclude each other"],
+    [["17", "--only", "--yes"], "cannot be combined with a number"],
+    [["17", "--list"], "only be combined with --json"],
   ])("confirm %j", async (words, text) => {
     const { code, errors } = await run(["confirm", ...words]);
     expect([code, errors]).toEqual([2, expect.stringContaining(text)]);
@@ -111,7 +111,7 @@ describe("confirm with a number, at a terminal", () => {
     await ask("add_note", { title: "Milk" });
     agent.confirm(17n, false);
     using person = terminal("confirm", "17");
-    await person.waitForText("decided about before");
+    await person.waitForText("was decided before");
     await person.waitForText("call 17 is declined; nothing was done");
     expect(await person.ended).toBe(5);
     using nothing = terminal("confirm", "99");
@@ -161,7 +161,7 @@ describe("confirm without a number, at a terminal", () => {
 
   it("says so when the bus is gone", async () => {
     using person = terminal("confirm");
-    await person.waitForText("Ctrl-C leaves");
+    await person.waitForText("Press Ctrl-C to quit");
     bus.disconnect();
     expect(await person.ended).toBe(1);
     expect(person.screen).toContain("the connection to the session bus was lost");

@@ -33,7 +33,7 @@ async function doctor(
   ...flags: string[]
 ): Promise<{ code: number; of: (check: string) => Finding }> {
   const { code, output } = await runCommandLine(
-    // The machine of the test may have a server of its own on the usual ports.
+    // A server may already use the default ports on the machine of the test.
     ["doctor", "-o", "json", "--listen", "127.0.0.1:0", "--ingress", "off"].concat(
       ["--assistant-port", "0"],
       flags,
@@ -58,7 +58,7 @@ async function doctor(
   };
 }
 
-/** A server on the socket that speaks as an engine does. */
+/** Starts a server on the socket that answers like a container engine. */
 async function engine(apiVersion: string, systemTime = new Date().toISOString()): Promise<void> {
   const server = createServer((request, response) => {
     response.end(
@@ -73,7 +73,7 @@ async function engine(apiVersion: string, systemTime = new Date().toISOString())
   await new Promise<void>((resolve) => server.listen(join(folder, "docker.sock"), resolve));
 }
 
-it("finds all well where all is", async () => {
+it("reports no problem if all checks pass", async () => {
   await engine("1.41");
   const { code, of } = await doctor();
   expect(of("engine")).toMatchObject({ state: "ok" });
@@ -94,7 +94,7 @@ it("finds all well where all is", async () => {
   expect(code).toBe(0);
 });
 
-it("prints what a person reads, with what to try", async () => {
+it("prints the findings with suggestions", async () => {
   const words = ["doctor", "--listen", "127.0.0.1:0", "--ingress", "off", "--assistant", "off"];
   const { code, output } = await runCommandLine(words, {
     workingDirectory: folder,
@@ -108,27 +108,27 @@ it("prints what a person reads, with what to try", async () => {
   expect(output).toMatch(
     /FAIL {2}engine +there is no engine socket \/nowhere\/d\.sock\n +try: install an engine/,
   );
-  expect(output).toContain("1 to mend");
+  expect(output).toContain("1 failed");
 });
 
-it("tells an engine that is too old from one with another clock", async () => {
+it("reports an engine that is too old, and a clock that differs", async () => {
   await engine("1.39", new Date(Date.now() - 60_000).toISOString());
   const { code, of } = await doctor();
   expect(code).toBe(1);
   expect(of("engine")).toMatchObject({ state: "fail" });
   expect(of("engine").message).toContain("1.41 or newer");
   expect(of("clock")).toMatchObject({ state: "warn" });
-  expect(of("clock").message).toContain("60 s off");
+  expect(of("clock").message).toContain("by 60 s");
 });
 
-it("tells a socket that nobody listens on, and a file that is none", async () => {
+it("reports a socket without a listener, or a file that is not a socket", async () => {
   writeFileSync(join(folder, "docker.sock"), "");
   const { of } = await doctor();
   expect(of("engine").state).toBe("fail");
   expect(of("engine").message).toMatch(/no engine listens|is not a socket/);
 });
 
-it("finds problems in spec files, with their places", async () => {
+it("reports problems in spec files with their lines", async () => {
   await engine("1.44");
   writeFileSync(
     join(folder, "specs/a.yaml"),
@@ -144,7 +144,7 @@ it("finds problems in spec files, with their places", async () => {
   expect(missing.code).toBe(0);
 });
 
-it("finds a port that is taken, and by whom", async () => {
+it("reports a port that is taken, with the process that holds it", async () => {
   await engine("1.44");
   const holder = createNetServer();
   servers.push(holder);
@@ -159,7 +159,7 @@ it("finds a port that is taken, and by whom", async () => {
   expect(of("port").fix).toContain("--listen");
 });
 
-it("finds a port of the ingress that is taken, and the Caddy of an earlier server", async () => {
+it("reports a taken port of the ingress, and the Caddy of an earlier server", async () => {
   await engine("1.44");
   const holder = createNetServer();
   servers.push(holder);
@@ -179,12 +179,14 @@ it("finds a port of the ingress that is taken, and the Caddy of an earlier serve
   writeFileSync(join(folder, "data/ingress/caddy.pid"), `${process.pid}\n`);
   const left = await doctor(...flags);
   expect(left.code).toBe(0);
-  expect(left.of("ingress").message).toContain(`its Caddy (process ${process.pid}) runs on`);
+  expect(left.of("ingress").message).toContain(`Caddy (process ${process.pid}) still runs`);
 });
 
-it("tells whether an assistant could start, runs already, or is kept off its port", async () => {
+it("reports if the assistant could start, already runs, or finds its port taken", async () => {
   await engine("1.44");
-  expect((await doctor("--assistant", "off")).of("assistant").message).toBe("off: no model is run");
+  expect((await doctor("--assistant", "off")).of("assistant").message).toBe(
+    "off: no model can run",
+  );
   const holder = createNetServer();
   servers.push(holder);
   await new Promise<void>((resolve) => holder.listen(0, "127.0.0.1", resolve));
@@ -207,7 +209,7 @@ it("tells whether an assistant could start, runs already, or is kept off its por
   await new Promise<void>((resolve) => there.listen(join(run, "control.sock"), resolve));
   const running = await doctor("--assistant-port", `${address.port}`);
   expect(running.of("assistant")).toMatchObject({ state: "ok" });
-  expect(running.of("assistant").message).toContain("one runs already");
+  expect(running.of("assistant").message).toContain("one already runs");
   status = 404;
   const odd = await doctor();
   expect(odd.of("assistant")).toMatchObject({ state: "warn" });
@@ -219,51 +221,51 @@ it("tells whether an assistant could start, runs already, or is kept off its por
 });
 
 it.each([
-  ["up", null, "ok", "http://127.0.0.1:7777 (process 7)"],
+  ["up", null, "ok", "http://127.0.0.1:7777/v1, for OpenAI clients with any API key (process 7)"],
   ["up", "it answers as a stub", "warn", "it answers as a stub"],
-  ["foreign", "it is used", "ok", "somebody else started it"],
+  ["foreign", "it is used", "ok", "another process started it"],
   ["off", "it is off: --assistant on", "ok", "it is off: --assistant on"],
-  ["starting", null, "warn", "it is being started"],
+  ["starting", null, "warn", "not ready: it is starting"],
   ["waiting", "port 7777 is taken", "warn", "port 7777 is taken"],
-] as const)("passes on that a server's assistant is %s", (state, message, expected, text) => {
-  const found = createAssistantFinding({
-    state,
-    url: "http://127.0.0.1:7777",
-    pid: 7,
-    starts: 1,
-    message,
-  });
-  expect(found.state).toBe(expected);
-  expect(found.message).toContain(text);
-});
+] as const)(
+  "reports that the assistant of a running server is %s",
+  (state, message, expected, text) => {
+    const found = createAssistantFinding({
+      state,
+      url: "http://127.0.0.1:7777",
+      pid: 7,
+      starts: 1,
+      message,
+    });
+    expect(found.state).toBe(expected);
+    expect(found.message).toContain(text);
+  },
+);
 
 it.each([
   ["up", 3, []],
   ["starting", 1, []],
   ["starting", 2, ["the server could not start it: port 7778 is taken"]],
   ["waiting", 1, ["the server could not start it: port 7778 is taken"]],
-] as const)(
-  "says of a server's companion that is %s for the %i. time what is wrong",
-  (...given) => {
-    const [state, starts, expected] = given;
-    const report = { state, starts, url: null, pid: null, message: "port 7778 is taken" };
-    expect(createCompanionFindings(report).map(({ message }) => message)).toEqual(expected);
-  },
-);
+] as const)("reports the companion of a running server: %s, started %i times", (...given) => {
+  const [state, starts, expected] = given;
+  const report = { state, starts, url: null, pid: null, message: "port 7778 is taken" };
+  expect(createCompanionFindings(report).map(({ message }) => message)).toEqual(expected);
+});
 
 function has(name: string): boolean {
   const folders = ["/usr/local/bin", "/usr/bin", "/opt/homebrew/bin"];
   return folders.some((bin) => existsSync(join(bin, name)));
 }
 
-it("looks for caddy, git and ssh where programs are", async () => {
+it("searches the program path for caddy, git and ssh", async () => {
   await engine("1.44");
   const { of } = await doctor("--ingress", "process", "--http-port", "0", "--https-port", "0");
   expect(of("ingress").state).toBe(has("caddy") ? "ok" : "fail");
   expect(of("git").state).toBe(has("git") && has("ssh") ? "ok" : "warn");
 });
 
-it("finds a data directory that others can look into", async () => {
+it("warns of a data directory that other users can access", async () => {
   await engine("1.44");
   chmodSync(join(folder, "data"), 0o755);
   const { code, of } = await doctor();
@@ -272,7 +274,7 @@ it("finds a data directory that others can look into", async () => {
   expect(code).toBe(0);
 });
 
-it("finds a server that has gone, and one that starts", async () => {
+it("reports a server that has ended, and one that is starting", async () => {
   await engine("1.44");
   mkdirSync(join(folder, "data/run"));
   writeFileSync(join(folder, "data/run/lock.json"), JSON.stringify({ pid: process.pid }));
@@ -291,10 +293,12 @@ it("finds a server that has gone, and one that starts", async () => {
   );
   const { of } = await doctor();
   expect(of("server")).toMatchObject({ state: "warn" });
-  expect(of("server").message).toContain("none runs here now; the last one was process 4194305");
+  expect(of("server").message).toContain(
+    "no server runs here now; the last one was process 4194305",
+  );
 });
 
-it("names a setting that is wrong, and judges nothing that depends on it", async () => {
+it("reports an invalid setting, and skips the checks that need the settings", async () => {
   const { code, of } = await doctor("--ingress", "nginx");
   expect(code).toBe(1);
   expect(of("configuration").message).toContain(
@@ -303,7 +307,7 @@ it("names a setting that is wrong, and judges nothing that depends on it", async
   expect(() => of("engine")).toThrow("no finding");
 });
 
-it("passes on that a server could not start the companion, and nothing else about it", () => {
+it("reports only that a server could not start its companion", () => {
   const report = { url: null, pid: null, starts: 2, message: "its port is taken" };
   expect(createCompanionFindings({ ...report, state: "no_bus" })).toEqual([]);
   const [found] = createCompanionFindings({ ...report, state: "waiting" });

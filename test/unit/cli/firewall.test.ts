@@ -13,7 +13,7 @@ function found(text: string) {
   return checkFirewall(file);
 }
 
-it("tells what a firewall that is on means for apps with models", () => {
+it("explains the effect of an active firewall on apps with models", () => {
   expect(found("# set to yes to start on boot\nENABLED=yes\nLOGLEVEL=low\n")).toEqual([
     {
       check: "firewall",
@@ -23,10 +23,13 @@ it("tells what a firewall that is on means for apps with models", () => {
   ]);
 });
 
-it.each(["ENABLED=no\n", "# ENABLED=yes\n", ""])("says nothing of one that is off: %j", (text) => {
-  expect(found(text)).toEqual([]);
-});
+it.each(["ENABLED=no\n", "# ENABLED=yes\n", ""])(
+  "reports nothing for an inactive firewall: %j",
+  (text) => {
+    expect(found(text)).toEqual([]);
+  },
+);
 
-it("says nothing where there is none", () => {
+it("reports nothing without a firewall", () => {
   expect(checkFirewall(join(folder, "none"))).toEqual([]);
 });

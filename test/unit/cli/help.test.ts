@@ -7,7 +7,7 @@ import { runCommandLine } from "../../support/run-cli.ts";
 const { program } = buildProgram(processIo({}));
 const verbs = program.commands.filter((command) => !command.name().startsWith("__"));
 
-it("berth alone tells what it is for, every verb by purpose, and where to start", async () => {
+it("berth without a verb prints its purpose, all verbs by group, and first steps", async () => {
   const { code, output, errors } = await runCommandLine([]);
   expect({ code, errors }).toEqual({ code: 0, errors: "" });
   for (const verb of verbs) expect(output).toMatch(new RegExp(`^  ${verb.name()} +\\S`, "m"));
@@ -28,7 +28,7 @@ it.each(verbs.map((verb) => [verb.name(), verb] as const))(
   },
 );
 
-it("every example is a line that berth understands", () => {
+it("every example is a valid command line", () => {
   for (const line of verbs.flatMap((verb) => examplesOf(verb))) {
     const words = line
       .replace(/ [|<>] .*$| && .*$/, "")
@@ -38,7 +38,7 @@ it("every example is a line that berth understands", () => {
     const flags = words
       .filter((word) => word.startsWith("-") && word !== "-")
       .map((word) => word.split("=")[0]);
-    // A verb's flags hold for the verbs below it, as those of the program do.
+    // Subcommands accept the flags of their parents and of the program.
     const above = [path, path.parent, program].flatMap((command) => command?.options ?? []);
     const known = above.flatMap(({ short, long }) => [short, long]);
     for (const flag of flags)
@@ -46,7 +46,7 @@ it("every example is a line that berth understands", () => {
   }
 });
 
-it("an unknown verb or flag is a usage error that names the nearest", async () => {
+it("an unknown verb or flag is a usage error with a suggestion", async () => {
   const verb = await runCommandLine(["aply"]);
   expect(verb.code).toBe(2);
   expect(verb.errors).toContain("apply");

@@ -31,35 +31,35 @@ function run(words: string, options: CliOptions = {}) {
   });
 }
 
-it("prints documents that berth reads on standard output, and the report beside them", async () => {
+it("prints valid manifests on standard output, and the report on standard error", async () => {
   const { code, output, errors } = await run("wordpress.yaml");
   expect(code).toBe(0);
   const { documents, errors: problems } = parseManifests(output);
   expect(problems).toEqual([]);
   expect(documents.map(({ manifest }) => manifest.metadata.name)).toEqual(["wordpress", "db"]);
   expect(errors).toMatch(
-    /^wordpress\.yaml:8:9: note: services\.wordpress\.ports\[0\]: 80 is taken/m,
+    /^wordpress\.yaml:8:9: note: services\.wordpress\.ports\[0\]: 80 is used/m,
   );
   expect(errors).toMatch(/2 apps, 0 lost, \d+ notes\n$/);
-  // What is said of both services is said once.
+  // A finding about both services appears once.
   expect(errors.match(/Berth restarts at most 5 times/g)).toHaveLength(1);
   expect(errors).toContain("also wordpress.yaml:18");
 });
 
-it("writes one file for each service, and replaces none without --force", async () => {
+it("writes one file for each service, and replaces files only with --force", async () => {
   const { code, output } = await run("jellyfin.yaml -o specs/media");
   expect(code).toBe(0);
   expect(output).toContain("specs/media/jellyfin.yaml written");
   const text = readFileSync(join(folder, "specs/media/jellyfin.yaml"), "utf8");
   expect(text).toMatch(
-    /^# Made by berth import from jellyfin\.yaml, service jellyfin\.\n# Not carried over:\n/,
+    /^# Created by berth import from jellyfin\.yaml, service jellyfin\.\n# Not converted:\n/,
   );
   expect(text).toContain("#   jellyfin.yaml:27 services.jellyfin.devices: an App has no devices");
   expect(parseManifests(text).errors).toEqual([]);
   writeFileSync(join(folder, "specs/media/jellyfin.yaml"), "mine");
   const again = await run("jellyfin.yaml -o specs/media");
   expect(again.code).toBe(1);
-  expect(again.errors).toContain("nothing was written: specs/media/jellyfin.yaml is there already");
+  expect(again.errors).toContain("nothing was written: specs/media/jellyfin.yaml already exists");
   expect(readFileSync(join(folder, "specs/media/jellyfin.yaml"), "utf8")).toBe("mine");
   expect((await run("jellyfin.yaml -o specs/media --force")).code).toBe(0);
   expect(readFileSync(join(folder, "specs/media/jellyfin.yaml"), "utf8")).toBe(text);
@@ -73,10 +73,10 @@ it("a dry run writes nothing", async () => {
   expect(readdirSync(folder)).not.toContain("specs");
 });
 
-it("ends with 1 for a service that failed, and with --strict for what is lost", async () => {
+it("exits with 1 for a failed service, and with --strict for a loss", async () => {
   const failed = await run("plausible.yaml -o specs");
   expect(failed.code).toBe(1);
-  expect(failed.output).toMatch(/^plausible\.yaml:37:9: failed: .*BASE_URL has to be set/m);
+  expect(failed.output).toMatch(/^plausible\.yaml:37:9: failed: .*BASE_URL must be set/m);
   expect(readdirSync(join(folder, "specs"))).toEqual([
     "plausible-db.yaml",
     "plausible-events-db.yaml",
@@ -85,7 +85,7 @@ it("ends with 1 for a service that failed, and with --strict for what is lost", 
   expect((await run("wordpress.yaml --dry-run --strict")).code).toBe(0);
 });
 
-it("takes variables from --env-file, from .env, and from the shell only when it is told to", async () => {
+it("reads variables from --env-file, from .env, and from the shell only with --use-environment", async () => {
   const text = "services: { a: { image: 'x:${TAG}', environment: { HOME_OF: '${WHO}' } } }";
   writeFileSync(join(folder, "compose.yaml"), text);
   writeFileSync(join(folder, ".env"), "TAG=1\nWHO=env\n");
@@ -104,7 +104,7 @@ it("takes variables from --env-file, from .env, and from the shell only when it 
   );
 });
 
-it("finds the file of this folder and its override, and reads standard input", async () => {
+it("finds the Compose file of the folder and its override, and reads standard input", async () => {
   writeFileSync(join(folder, "docker-compose.yml"), "services: { a: { image: x:1 } }");
   writeFileSync(join(folder, "docker-compose.override.yml"), "services: { a: { user: '7' } }");
   expect((await run("")).output).toContain('user: "7"');
@@ -113,14 +113,14 @@ it("finds the file of this folder and its override, and reads standard input", a
   expect(piped.errors).toContain("-:1:30: lost: services.b.pid");
 });
 
-it("keeps secrets out of files and of the report", async () => {
+it("writes no secrets to files and to the report", async () => {
   const { output, errors } = await run("wordpress.yaml --secrets secret");
   expect(output).toContain("secret: db-secrets");
   expect(errors).toContain("berth secrets set wordpress-secrets WORDPRESS_DB_PASSWORD=VALUE");
   expect(output + errors).not.toContain("examplepass");
 });
 
-it("reports as JSON", async () => {
+it("prints the report as JSON", async () => {
   const { output } = await run("jellyfin.yaml -o out --report json --name-prefix tv-");
   expect(JSON.parse(output)).toMatchObject({
     apps: [{ service: "jellyfin", name: "tv-jellyfin", file: "out/tv-jellyfin.yaml" }],
@@ -136,7 +136,7 @@ it("reports as JSON", async () => {
   });
 });
 
-it("says what is wrong with a command line", async () => {
+it("reports errors in the command line", async () => {
   const missing = await run("nowhere.yaml");
   expect(missing.code).toBe(2);
   expect(missing.errors).toContain("there is no file nowhere.yaml");
@@ -146,7 +146,7 @@ it("says what is wrong with a command line", async () => {
     "no Compose file",
   );
   expect((await run("wordpress.yaml -o json")).errors).toContain(
-    '-o names a folder here, and "json"',
+    '-o names a folder here, but "json"',
   );
   expect((await run("wordpress.yaml --secrets plain")).code).toBe(2);
 });

@@ -57,7 +57,7 @@ async function done(line: string, options: CliOptions = {}): Promise<string> {
   return result.output;
 }
 
-/** Once somebody has asked for it. */
+/** Waits until the model is declared. */
 async function declared(name: string) {
   await expect.poll(() => api.store.get("Model", name)).toBeDefined();
   return api.store.get("Model", name);
@@ -89,13 +89,13 @@ function runs(name: string): void {
   setModelStatus(api.store, name, runningStatus);
 }
 
-/** What the API has of it. */
+/** Returns the model as the API shows it. */
 async function details(name: string): Promise<Record<string, unknown>> {
   return JSON.parse(await done(`models show ${name} -o json`));
 }
 
 describe("ls", () => {
-  it("shows what is here, and how many more there are", async () => {
+  it("lists the models of the server, and counts those of the catalog", async () => {
     putModel(api.store, "small");
     putModel(api.store, "large");
     putModel(api.store, "broken");
@@ -122,7 +122,7 @@ describe("ls", () => {
     expect(await done("models")).toBe(output);
   });
 
-  it("shows all, some, and in every form", async () => {
+  it("lists all models or those with a status, in every output format", async () => {
     putModel(api.store, "small");
     arrives("small");
     expect(await done("models ls --all")).toMatch(/^offered +org\/offered-GGUF +absent/m);
@@ -137,13 +137,13 @@ describe("ls", () => {
     expect((await run("models ls --status fine")).code).toBe(2);
   });
 
-  it("says how to get one where there is none", async () => {
+  it("suggests a download if there is no model", async () => {
     expect((await run("models ls")).errors).toContain("`berth models pull ORG/NAME`");
   });
 });
 
 describe("pull", () => {
-  it("follows with a bar that is painted over, to the file and its digest", async () => {
+  it("shows a progress bar on a terminal, then the file and its digest", async () => {
     using person = terminal(`models pull ${repository}`);
     expect((await declared("small"))?.spec).toEqual({ source: repository });
     moves("small", "resolving");
@@ -165,12 +165,12 @@ describe("pull", () => {
     expect(person.screen).toContain("\r\u001b[K");
   });
 
-  it("writes lines where nobody sees a bar, and the answer alone to standard output", async () => {
+  it("writes progress lines without a terminal, and only the answer to standard output", async () => {
     const ended = run(`models pull ${repository}`);
     await declared("small");
     moves("small", "downloading", { doneBytes: MIB, totalBytes: 4 * MIB, bytesPerSecond: MIB });
     downloading("small");
-    // The stream tells it four times a second, and lines come only every few seconds.
+    // The stream sends four events a second, but a line is printed only every few seconds.
     await expect.poll(async () => (await details("small"))["progress"]).toBe(0.25);
     arrives("small");
     const { code, output, errors } = await ended;
@@ -180,7 +180,7 @@ describe("pull", () => {
     expect(errors).not.toContain("\u001b");
   });
 
-  it("takes a quantization behind a colon, or as a flag; several ids go one after another", async () => {
+  it("accepts a quantization after a colon or as a flag, and several ids", async () => {
     const both = terminal("models pull org/a-GGUF:Q8_0 org/b --quiet");
     expect((await declared("a"))?.spec).toEqual({ source: "org/a-GGUF", quantization: "Q8_0" });
     expect(api.store.get("Model", "b")).toBeUndefined();
@@ -195,7 +195,7 @@ describe("pull", () => {
     expect((await declared("c"))?.spec).toEqual({ source: "org/c", quantization: "Q4_0" });
   });
 
-  it("makes of flags what a file would say", async () => {
+  it("declares a Model with the fields of the flags", async () => {
     await done(
       `models pull org/d --name mine --file q/d.gguf --revision v1 --sha256 ${"0".repeat(64)} --credential hub --no-wait`,
     );
@@ -215,11 +215,11 @@ describe("pull", () => {
     expect((await run("models pull org/a org/b --name x")).code).toBe(2);
   });
 
-  it("does not make another model of one that is there", async () => {
+  it("refuses to replace an existing model by another one", async () => {
     putModel(api.store, "small", { source: repository, quantization: "Q4_0", running: true });
     const other = await run("models pull org/other --name small --no-wait");
     expect(other.code).toBe(2);
-    expect(other.errors).toContain('there is a model "small" already, with the source org/small');
+    expect(other.errors).toContain('model "small" already exists, with the source org/small');
     expect(other.errors).toContain("--name NAME");
     await done("models pull small --revision v2 --no-wait");
     expect(api.store.get("Model", "small")?.spec).toEqual({
@@ -230,7 +230,7 @@ describe("pull", () => {
     });
   });
 
-  it("has one that is there verified again", async () => {
+  it("verifies an existing model again", async () => {
     putModel(api.store, "small");
     arrives("small");
     await done("models pull small --no-wait");
@@ -239,7 +239,7 @@ describe("pull", () => {
     ]);
   });
 
-  it("ends with the reason when it failed, and tells what is tried again meanwhile", async () => {
+  it("fails with the reason, and shows the errors before a retry", async () => {
     using person = terminal(`models pull ${repository}`);
     await declared("small");
     moves("small", "resolving");
@@ -260,14 +260,14 @@ describe("pull", () => {
     expect(await person.ended).toBe(1);
   });
 
-  it("Ctrl-C leaves the server at it; a time that is over ends with 3", async () => {
+  it("continues on the server after Ctrl-C, and exits with 3 after a timeout", async () => {
     using person = terminal(`models pull ${repository}`);
     await declared("small");
     moves("small", "downloading", { doneBytes: MIB, totalBytes: 4 * MIB });
     downloading("small");
     await person.waitForText("25 %");
     person.interrupt();
-    await person.waitForText("the server goes on with it");
+    await person.waitForText("the server continues");
     expect(await person.ended).toBe(130);
     expect(api.store.get("Model", "small")?.metadata.deletionTimestamp).toBeNull();
     const late = await run("models pull small --timeout 400ms");
@@ -275,14 +275,14 @@ describe("pull", () => {
     expect(late.errors).toMatch(/model "small" is not on disk after 0s: downloading/);
   });
 
-  it("tells what it would do, and does nothing", async () => {
+  it("prints a dry run, and changes nothing", async () => {
     const output = await done(`models pull ${repository} --dry-run`);
     expect(output).toContain('model/small: would create model "small" and download it');
     expect(output).toContain("1. download small  (not on disk)");
     expect(api.store.list("Model")).toEqual([]);
   });
 
-  it("passes on what the server says of an id", async () => {
+  it("prints the error of the server for an unknown id", async () => {
     const wrong = await run("models pull offred");
     expect(wrong.code).toBe(1);
     expect(wrong.errors).toMatch(/there is no model "offred".*did you mean "offered"/is);
@@ -290,7 +290,7 @@ describe("pull", () => {
 });
 
 describe("start and stop", () => {
-  it("start follows to where somebody can talk to it, and says how", async () => {
+  it("start waits until the model serves requests, and shows how to use it", async () => {
     using person = terminal(`models start ${repository} --context 4096 --parallel 2`);
     await expect.poll(() => api.store.get("Model", "small")?.spec.running).toBe(true);
     expect(api.store.get("Model", "small")?.spec).toMatchObject({ contextSize: 4096, parallel: 2 });
@@ -311,7 +311,7 @@ describe("start and stop", () => {
     expect(await person.ended).toBe(0);
   });
 
-  it("start says at once that there is no room", async () => {
+  it("start fails at once if there is not enough memory", async () => {
     putModel(api.store, "small");
     arrives("small");
     const ended = run("models start small");
@@ -331,7 +331,7 @@ describe("start and stop", () => {
     expect(errors).toMatch(/model "small" does not run: 2 GiB are missing\ntry: .*berth models ls/);
   });
 
-  it("a change of the context alone leaves the rest of the spec", async () => {
+  it("start --context changes only the context of the spec", async () => {
     putModel(api.store, "small", { source: repository, quantization: "Q4_0" }, "cli");
     await done("models start small --context 1024 --no-wait");
     expect(api.store.get("Model", "small")?.spec).toEqual({
@@ -343,20 +343,20 @@ describe("start and stop", () => {
     expect((await run("models start small --context 5")).code).toBe(2);
   });
 
-  it("stop takes one out, or whatever runs", async () => {
+  it("stop unloads one model, or all running models", async () => {
     putModel(api.store, "small", { source: repository, running: true });
     putModel(api.store, "large", { source: "org/large", running: true });
     runs("small");
     runs("large");
-    expect(await done("models stop small")).toBe("model/small stops\n");
+    expect(await done("models stop small")).toBe("model/small is stopping\n");
     expect(api.store.get("Model", "small")?.spec.running).toBe(false);
-    expect(await done("models stop small")).toBe("model/small is stopped already\n");
+    expect(await done("models stop small")).toBe("model/small is already stopped\n");
     expect(await done("models stop --dry-run")).toBe('model/large: would stop model "large"\n');
-    expect(await done("models stop")).toBe("model/large stops\n");
+    expect(await done("models stop")).toBe("model/large is stopping\n");
     expect((await run("models stop")).errors).toBe("no model runs\n");
   });
 
-  it("a field of a file is refused without --force", async () => {
+  it("start and stop need --force if a spec file owns the field", async () => {
     putModel(api.store, "small", { source: repository, running: true }, "file:m.yaml");
     runs("small");
     const refused = await run("models stop small");
@@ -372,7 +372,7 @@ function policy(name: string): string | undefined {
 }
 
 describe("rm", () => {
-  it("asks at a terminal, and frees the files", async () => {
+  it("asks on a terminal, and deletes the files", async () => {
     putModel(api.store, "small");
     arrives("small");
     using hesitant = terminal("models rm small");
@@ -384,19 +384,17 @@ describe("rm", () => {
     using sure = terminal("models rm small");
     await sure.waitForText("[y/N]");
     sure.type(`y${key.enter}`);
-    await sure.waitForText("model/small is being removed; its files go (3.9 KiB)");
+    await sure.waitForText("model/small is being removed; its files are deleted (3.9 KiB)");
     expect(await sure.ended).toBe(0);
     expect(policy("small")).toBe("delete");
   });
 
-  it("of a file of the machine promises nothing but to forget it", async () => {
+  it("keeps a file that the user has put on the machine", async () => {
     putModel(api.store, "local", { source: "/srv/models/local.gguf" });
-    expect(await done("models rm local -y")).toBe(
-      "model/local is being removed; the file stays where it is\n",
-    );
+    expect(await done("models rm local -y")).toBe("model/local is being removed; its file stays\n");
   });
 
-  it("keeps the files on demand, and several go at once", async () => {
+  it("keeps the files with --keep-files, and removes several models", async () => {
     putModel(api.store, "small");
     putModel(api.store, "large");
     expect(await done("models rm small large --keep-files -y")).toBe(
@@ -406,16 +404,18 @@ describe("rm", () => {
     expect(api.store.get("Model", "large")?.metadata.deletionTimestamp).not.toBeNull();
   });
 
-  it("nothing goes where one of them is not there", async () => {
+  it("removes nothing if one of the models does not exist", async () => {
     putModel(api.store, "small");
     const result = await run("models rm small smal");
     expect(result.code).toBe(1);
     expect(result.errors).toContain('"smal"');
     expect(api.store.get("Model", "small")?.metadata.deletionTimestamp).toBeNull();
-    expect(await done("models rm nothing --ignore-not-found")).toBe("model/nothing is not there\n");
+    expect(await done("models rm nothing --ignore-not-found")).toBe(
+      "model/nothing does not exist\n",
+    );
   });
 
-  it("delete does it too, as for every kind", async () => {
+  it("delete removes a model, like every kind", async () => {
     putModel(api.store, "small");
     putModel(api.store, "large");
     expect(await done("delete model small --files")).toBe("model/small deleting\n");
@@ -427,7 +427,7 @@ describe("rm", () => {
 });
 
 describe("show", () => {
-  it("tells where it comes from, what it is and takes, who owns it, and how to talk to it", async () => {
+  it("shows the source, size, memory, owners and usage of a model", async () => {
     putModel(api.store, "small", { source: repository, running: true }, "file:m.yaml");
     runs("small");
     api.store.events.record({
@@ -445,20 +445,20 @@ describe("show", () => {
       /^Commit: +c0ffee$/m,
       /^Model: +llama, 1M parameters, Q4_K_M, chat$/m,
       /^Context: +8192 tokens of 32768$/m,
-      /^Memory: +7.8 KiB taken now\n +it likes to have 8.8 KiB, and needs 4.9 KiB$/m,
+      /^Memory: +7.8 KiB in use\n +8.8 KiB preferred, 4.9 KiB at least$/m,
       /^Requests at once: +4$/m,
       new RegExp(`small-q4_k_m.gguf  3.9 KiB\n +sha256 ${"ab".repeat(32)}\n`),
       /Loaded +True/,
       /file:m\.yaml: +spec\.source, spec\.running/,
       /Normal +Loaded +answers/,
-      /Talk to it:\n {2}berth chat small\n/,
+      /Use it:\n {2}berth chat small\n/,
     ])
       expect(text).toMatch(wanted);
     expect(await done("describe model small")).toBe(text);
     expect(await done("describe model/small")).toBe(text);
   });
 
-  it("knows those that are no resources, and says so of those that are not there", async () => {
+  it("shows catalog entries and files, and reports an unknown model", async () => {
     api.control.assistantModels = [assistantModel("own")];
     expect(await done("models show own")).toContain("Start it:\n  berth models start own");
     expect(await done("models inspect offered")).toMatch(/^Status: +absent$/m);
@@ -466,14 +466,14 @@ describe("show", () => {
   });
 });
 
-/** What Tab offers behind the words and an s. */
+/** Returns the completions of "s" after the words. */
 async function complete(words: readonly string[]): Promise<string> {
   const line = ["__complete", "--current", "s", "--", ...words];
   return (await runCommandLine(line, { environment })).output;
 }
 
 describe("other verbs", () => {
-  it("get lists resources alone; names complete with their states", async () => {
+  it("get lists only resources; completion shows the states of models", async () => {
     putModel(api.store, "small");
     arrives("small");
     api.control.assistantModels = [assistantModel("own")];
@@ -498,7 +498,7 @@ describe("other verbs", () => {
     expect(await done("apply -f m.yaml --dry-run")).toContain("    1. download small");
   });
 
-  it("apply --wait waits for Models, as far as they are wanted", async () => {
+  it("apply --wait waits for Models to be on disk or running, as declared", async () => {
     writeFileSync(
       join(folder, "m.yaml"),
       ["small", "large"]
@@ -518,7 +518,7 @@ describe("other verbs", () => {
     expect(code).toBe(0);
   });
 
-  it("status tells of the assistant, of the models, and which of them needs a person", async () => {
+  it("status shows the assistant, the models, and those that need attention", async () => {
     putModel(api.store, "small", { source: repository, running: true });
     putModel(api.store, "broken");
     runs("small");
@@ -527,7 +527,7 @@ describe("other verbs", () => {
     );
     const text = await done("status");
     expect(text).toMatch(/^Models: +2, of which 1 ready and 1 running$/m);
-    expect(text).toMatch(/^Assistant: +http:\/\/127\.0\.0\.1:7777\/v1$/m);
+    expect(text).toMatch(/^Assistant: +http:\/\/127\.0\.0\.1:7777\/v1, for OpenAI clients/m);
     expect(text).toContain("model/broken failed: what came is something else");
     api.control.assistantReport = {
       state: "waiting",
@@ -537,13 +537,13 @@ describe("other verbs", () => {
       message: "it ended with code 1",
     };
     expect(await done("status")).toMatch(
-      /^Assistant: +ended, and starts again soon: it ended with code 1, started 3 times$/m,
+      /^Assistant: +not ready, Berth starts it again soon: it ended with code 1, started 3 times$/m,
     );
   });
 });
 
 describe("a chat with a model that does not run", () => {
-  it("starts it, where a person wants that", async () => {
+  it("offers to start the model", async () => {
     await using assistant = await startInferenceHttp();
     const [tiny] = assistant.service.known;
     if (!tiny) throw new Error("the scripted service knows no model");
@@ -569,7 +569,7 @@ describe("a chat with a model that does not run", () => {
     expect(await person.ended).toBe(0);
   });
 
-  it("names what there is where nobody knows it", async () => {
+  it("reports a model that neither the assistant nor the server knows", async () => {
     await using assistant = await startInferenceHttp();
     const line = `chat nothing --assistant-url ${assistant.url}`;
     const { code, errors } = await runCommandLine(line.split(" "), { environment, input: "Hi" });
@@ -578,7 +578,7 @@ describe("a chat with a model that does not run", () => {
   });
 });
 
-it("counts of parameters are short", () => {
+it("counts of parameters have a short form", () => {
   expect([null, 999, 494_032_768, 7_240_000_000, 70_600_000_000].map(formatParameterCount)).toEqual(
     ["", "999", "494M", "7.2B", "70.6B"],
   );

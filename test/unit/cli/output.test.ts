@@ -36,7 +36,7 @@ describe("display width", () => {
     expect(displayWidth(text)).toBe(width);
   });
 
-  it("is kept when text is cut, wherever that is", () => {
+  it("stays within the limit when text is truncated at any column", () => {
     fc.assert(
       fc.property(
         fc.string({ unit: "grapheme" }),
@@ -49,7 +49,7 @@ describe("display width", () => {
     );
   });
 
-  it("shows control characters of others as harmless text", () => {
+  it("shows control characters of untrusted text as ?", () => {
     expect(toSingleLine("a\u001B[2Jb\nc\td\u0007")).toBe("a?[2Jb c d?");
   });
 });
@@ -67,14 +67,14 @@ describe("tables", () => {
     expect(lines.every((line) => line === line.trimEnd())).toBe(true);
   });
 
-  it("are cut on a terminal only, in the columns that may give way", () => {
+  it("are truncated only on a terminal, in the columns that can shrink", () => {
     expect(formatTable(rows, columns)).toContain("quite a while");
     const narrow = formatTable(rows, columns, { width: 40 });
     for (const line of narrow.split("\n")) expect(displayWidth(line)).toBeLessThanOrEqual(40);
     expect(narrow).toContain("a message that goes on and…   x");
   });
 
-  it("share what is missing between long columns, and never below what can be read", () => {
+  it("shrink long columns evenly, down to a minimum width", () => {
     const two: Column<Row>[] = [
       { header: "A", value: (row) => row.name, canShrink: true },
       { header: "B", value: (row) => row.text, canShrink: true },
@@ -87,11 +87,11 @@ describe("tables", () => {
     expect(tiny).toBe(`${"n".repeat(11)}…   ${"t".repeat(11)}…`);
   });
 
-  it("show - where there is nothing", () => {
+  it("show - for an empty cell", () => {
     expect(formatTable([{ name: "a", text: "" }], columns)).toContain("a      -      x");
   });
 
-  it("colour without moving anything", () => {
+  it("align coloured cells like plain ones", () => {
     const red: Column<Row>[] = [
       { header: "NAME", value: (row) => row.name, colour: (text) => `\u001B[31m${text}\u001B[39m` },
       { header: "TEXT", value: (row) => row.text },
@@ -101,7 +101,7 @@ describe("tables", () => {
     expect(line).toBe("\u001B[31mab\u001B[39m     t");
   });
 
-  it("keep their widths over several tables", () => {
+  it("keep their widths across several tables", () => {
     const widthsMin: number[] = [];
     formatTable([{ name: "a-long-name", text: "t" }], columns, { columnWidthsMin: widthsMin });
     const [head = ""] = formatTable([{ name: "a", text: "t" }], columns, {
@@ -127,13 +127,13 @@ describe("ages", () => {
     expect(formatDurationMs(durationMs)).toBe(text);
   });
 
-  it("of nothing is nothing", () => {
+  it("are empty for a missing time", () => {
     expect(formatAge(null, 0)).toBe("");
     expect(formatAge("no time", 0)).toBe("");
     expect(formatTime(null, 0)).toBe("-");
   });
 
-  it("say when, and how long ago or ahead", () => {
+  it("show the time, and how long ago or ahead it is", () => {
     expect(formatTime("2030-01-01T00:00:00.500Z", Date.parse("2030-01-01T00:00:10.500Z"))).toBe(
       "2030-01-01 00:00:00 UTC (10s ago)",
     );
@@ -143,7 +143,7 @@ describe("ages", () => {
   });
 });
 
-it("field changes read like a diff, with the names of the manifest", () => {
+it("field changes are shown like a diff, with the field names of the manifest", () => {
   const none = createColours(false, {}, true);
   expect(
     formatChanges(
@@ -163,7 +163,7 @@ it("field changes read like a diff, with the names of the manifest", () => {
   ]);
 });
 
-it("colours need a terminal, and give way to NO_COLOR, --no-color and a dumb terminal", () => {
+it("colours need a terminal, and are disabled by NO_COLOR, --no-color and a dumb terminal", () => {
   expect(createColours(true, {}, true).isColorSupported).toBe(true);
   expect(createColours(false, {}, true).isColorSupported).toBe(false);
   expect(createColours(true, { NO_COLOR: "1" }, true).isColorSupported).toBe(false);

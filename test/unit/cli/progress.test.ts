@@ -14,7 +14,7 @@ import {
 } from "../../../src/cli/output/transfer-progress.ts";
 
 describe("progress on a terminal", () => {
-  test("is read from the messages of pulls, and from nothing else", () => {
+  test("is parsed only from the messages of pulls", () => {
     expect(parseProgress("deploying: pulling nginx:1.29 (30 MiB of 120 MiB)")).toBe(0.25);
     expect(parseProgress("pulling nginx:1.29 (0 B of 1.5 GiB)")).toBe(0);
     expect(parseProgress("pulling nginx:1.29 (2 GiB of 1 GiB)")).toBe(1);
@@ -28,7 +28,7 @@ describe("progress on a terminal", () => {
     }
   });
 
-  test("sizes come back as they were written, to a decimal", () => {
+  test("formatted sizes are parsed with a precision of one decimal", () => {
     fc.assert(
       fc.property(fc.nat(2 ** 40), (bytes) => {
         const back = parseFormattedBytes(formatBytes(bytes)) ?? Number.NaN;
@@ -37,13 +37,13 @@ describe("progress on a terminal", () => {
     );
   });
 
-  test("the bar is always as wide", () => {
+  test("the bar has a constant width", () => {
     expect(formatProgressBar(0)).toBe(`[${"-".repeat(24)}]   0 %`);
     expect(formatProgressBar(0.5)).toBe(`[${"#".repeat(12)}${"-".repeat(12)}]  50 %`);
     expect(formatProgressBar(1)).toBe(`[${"#".repeat(24)}] 100 %`);
   });
 
-  test("a bar is painted over; other lines stay, each on its own", () => {
+  test("a bar is overwritten; other lines stay, each on a line of its own", () => {
     let out = "";
     const lines = new ProgressLines(
       (text) => {
@@ -76,7 +76,7 @@ const half: TransferState = {
   bytesPerSecond: MIB,
 };
 
-/** What is written of a transfer that begins, moves, is cut off and goes on. */
+/** Returns the output of a transfer that starts, moves, is interrupted and continues. */
 function shown(isTerminal: boolean): string {
   let out = "";
   let nowMs = 0;
@@ -115,7 +115,7 @@ describe("a transfer", () => {
     expect(formatTransferLine(half, columns)).toBe(line);
   });
 
-  test("never fills a line, whatever it is told", () => {
+  test("is always shorter than the terminal is wide", () => {
     fc.assert(
       fc.property(
         fc.record({
@@ -135,7 +135,7 @@ describe("a transfer", () => {
     );
   });
 
-  test("is painted over at a terminal; what is said stays", () => {
+  test("is overwritten on a terminal; printed lines stay", () => {
     const again = "\r\u001b[K";
     expect(shown(true)).toBe(
       [
@@ -148,7 +148,7 @@ describe("a transfer", () => {
     );
   });
 
-  test("is a line every few seconds elsewhere, and at each new step", () => {
+  test("is a line every few seconds without a terminal, and at each new step", () => {
     expect(shown(false)).toBe(
       [
         "small: asking ...\n",

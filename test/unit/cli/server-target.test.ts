@@ -27,7 +27,7 @@ const target = (
     ...rest,
   });
 
-/** What a server that runs, or ran, leaves in its data directory. */
+/** Writes the files that a server with this process id leaves in its data directory. */
 function localServer(pid: number, api = "http://127.0.0.1:7776"): void {
   mkdirSync(join(folder, "data/run"), { recursive: true });
   writeFileSync(
@@ -56,11 +56,11 @@ function savedLogin(): void {
   );
 }
 
-/** Above every pid that Linux gives out. */
+/** Above every process id of Linux. */
 const NO_PID = 4_194_305;
 
 describe("the server that a verb talks to", () => {
-  it("is the one named, before all others", () => {
+  it("is the one named by --url or BERTH_URL", () => {
     localServer(process.pid);
     savedLogin();
     expect(target({ BERTH_URL: "http://b:1" }, { url: "http://a:1" })).toEqual({
@@ -75,7 +75,7 @@ describe("the server that a verb talks to", () => {
     });
   });
 
-  it("gets the token that fits it, also when it is named", () => {
+  it("gets the matching token, also if it is named", () => {
     localServer(process.pid);
     savedLogin();
     expect(target({}, { url: "https://far.example.org/" }).token).toBe("far-token");
@@ -83,7 +83,7 @@ describe("the server that a verb talks to", () => {
     expect(target({}, { url: "http://localhost:7777" }).token).toBeUndefined();
   });
 
-  it("is the one of this machine, then the one logged in to", () => {
+  it("is the one of this machine, then that of the last login", () => {
     savedLogin();
     expect(target()).toMatchObject({
       url: "https://far.example.org",
@@ -98,7 +98,7 @@ describe("the server that a verb talks to", () => {
     });
   });
 
-  it("is not one that has ended, where there is another", () => {
+  it("is not one that has ended, if there is another", () => {
     localServer(NO_PID);
     expect(target().origin).toBe("local");
     savedLogin();
@@ -106,7 +106,7 @@ describe("the server that a verb talks to", () => {
     expect(target({}, { dataDir: join(folder, "data") }).origin).toBe("local");
   });
 
-  it("is named in what to try when there is none", async () => {
+  it("is missing: the error suggests commands to try", async () => {
     const result = await runCommandLine(["get", "apps"], {
       environment: { HOME: folder, BERTH_DATA_DIR: join(folder, "data") },
     });
@@ -116,7 +116,7 @@ describe("the server that a verb talks to", () => {
     expect(result.errors).toContain("`berth login URL`");
   });
 
-  it("is nothing that a broken file says", () => {
+  it("is not read from a broken file", () => {
     localServer(process.pid);
     writeFileSync(join(folder, "data/run/berth.json"), "{ half");
     expect(() => target()).toThrow("no Berth server runs");
@@ -127,7 +127,7 @@ describe("the server that a verb talks to", () => {
 });
 
 describe("login", () => {
-  it("keeps a session in a file of the user alone, uses it, and ends it", async () => {
+  it("saves a session in a file that only the user can read, uses it, and ends it", async () => {
     await using api = await openTestApi();
     await ensurePassword(api.store, "open sesame");
     const url = await api.listen();
@@ -161,7 +161,7 @@ describe("login", () => {
     expect((await runCommandLine(["logout"], { environment })).code).toBe(1);
   });
 
-  it("takes a named token, and does not end it with the login", async () => {
+  it("accepts a named token, and does not revoke it at logout", async () => {
     await using api = await openTestApi();
     const url = await api.listen();
     const environment = { HOME: folder, BERTH_DATA_DIR: join(folder, "data") };
@@ -180,7 +180,7 @@ describe("login", () => {
     expect(api.store.tokens.find(token)).toBeDefined();
   });
 
-  it("needs an address, a server and somebody to ask", async () => {
+  it("needs an address, a server that answers, and a terminal or --password-stdin", async () => {
     const environment = { HOME: folder };
     expect((await runCommandLine(["login"], { environment })).code).toBe(2);
     expect((await runCommandLine(["login", "ftp://x"], { environment })).code).toBe(2);

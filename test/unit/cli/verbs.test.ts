@@ -27,7 +27,7 @@ afterEach(async () => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-/** One command line against the server of this test. */
+/** Runs one command line against the server of this test. */
 function run(commandLine: string, options: CliOptions = {}): Promise<CliResult> {
   return runCommandLine(commandLine.split(" "), {
     workingDirectory: folder,
@@ -55,7 +55,7 @@ function manifest(name: string, spec = "image: bb:1, port: 80"): string {
   return `apiVersion: berth.dev/v1\nkind: App\nmetadata: { name: ${name}, labels: { team: ${name} } }\nspec: { ${spec} }\n`;
 }
 
-/** As the reconciler says it of an app that serves. */
+/** Sets the status that the reconciler writes for a running app. */
 function makeReady(name: string): void {
   const app = api.store.get("App", name);
   if (!app) throw new Error(`there is no app ${name}`);
@@ -83,7 +83,7 @@ describe("get", () => {
     expect(await done("get")).toBe(await done("get apps"));
   });
 
-  it("takes kinds in every form, several names and KIND/NAME", async () => {
+  it("accepts kinds in every form, several names and KIND/NAME", async () => {
     putApp(api.store, "hello");
     putApp(api.store, "world");
     await done("secrets set db a=1");
@@ -109,7 +109,7 @@ describe("get", () => {
     expect(await done("apply -f copy.yaml")).toBe("app/a unchanged\n");
   });
 
-  it("names the nearest kind, and what is not there", async () => {
+  it("suggests the nearest kind, and reports a missing resource", async () => {
     const wrong = await run("get secrts");
     expect(wrong.code).toBe(2);
     expect(wrong.errors).toContain('there is no kind "secrts"; did you mean "secrets"?');
@@ -118,7 +118,7 @@ describe("get", () => {
     expect(missing.errors).toMatch(/error: there is no App "nope"\ntry: +`berth get KIND` lists/);
   });
 
-  it("follows changes, one line each, and says when something is gone", async () => {
+  it("follows changes, one line each, including deletions", async () => {
     putApp(api.store, "hello");
     let step = 0;
     const ended = run("get apps -w", {
@@ -139,7 +139,7 @@ describe("get", () => {
 });
 
 describe("apply, diff and validate", () => {
-  it("make, change and leave alone what files say", async () => {
+  it("create, change and keep resources as files declare them", async () => {
     file("a.yaml", manifest("a"));
     expect(await done("apply -f a.yaml")).toBe("app/a created\n");
     expect(await done("apply a.yaml")).toBe("app/a unchanged\n");
@@ -156,7 +156,7 @@ describe("apply, diff and validate", () => {
     expect(api.store.list("App")).toEqual([]);
   });
 
-  it("read folders, hidden files left out, and refuse a resource that two files declare", async () => {
+  it("read folders without hidden files, and refuse a resource that two files declare", async () => {
     file("a.yaml", manifest("a"));
     file("b.json", JSON.stringify(parse(manifest("b"))));
     file(".hidden.yaml", "nonsense: [");
@@ -165,10 +165,10 @@ describe("apply, diff and validate", () => {
     file("c.yaml", manifest("a"));
     const twice = await run("apply -f .");
     expect(twice.code).toBe(1);
-    expect(twice.errors).toContain('c.yaml:1:1: App "a" is declared already in a.yaml:1');
+    expect(twice.errors).toContain('c.yaml:1:1: App "a" is already declared in a.yaml:1');
   });
 
-  it("apply all or nothing, with each problem where it stands", async () => {
+  it("apply all or nothing, and report each problem with its line", async () => {
     file("good.yaml", manifest("good"));
     file(
       "bad.yaml",
@@ -185,14 +185,14 @@ describe("apply, diff and validate", () => {
     expect((await run("validate -q -f good.yaml")).output).toBe("");
   });
 
-  it("tell that printed status was pasted back", async () => {
+  it("explain that a manifest contains a printed status", async () => {
     file("a.yaml", manifest("a"));
     await done("apply -f a.yaml");
     file("pasted.yaml", await done("get app a -o yaml"));
     expect((await run("apply -f pasted.yaml")).errors).toContain("--export");
   });
 
-  it("diff ends with 0, 1 or 2, as diff does", async () => {
+  it("diff exits with 0, 1 or 2, like diff(1)", async () => {
     file("a.yaml", manifest("a"));
     const created = await run("diff -f a.yaml");
     expect(created.code).toBe(1);
@@ -206,7 +206,7 @@ describe("apply, diff and validate", () => {
     expect((await run("diff")).code).toBe(2);
   });
 
-  it("wait until apps are ready, and tell why one is not", async () => {
+  it("wait until apps are ready, and show why one is not", async () => {
     file("a.yaml", manifest("a"));
     const waiting = run("apply -f a.yaml --wait", {
       onOutput: (soFar) => {
@@ -243,35 +243,35 @@ describe("apply, diff and validate", () => {
     );
   });
 
-  it("end with 3 when the time is over", async () => {
+  it("exit with 3 after a timeout", async () => {
     const late = await run("apply -f - --wait --timeout 50ms", { input: manifest("a") });
     expect(late.code).toBe(3);
     expect(late.errors).toContain('app "a" is not ready after 0s: pending');
   });
 });
 
-describe("what changes an app", () => {
-  it("starts, stops and deploys, and says when there is nothing to do", async () => {
+describe("verbs that change an app", () => {
+  it("start, stop and deploy it, and report if there is nothing to do", async () => {
     putApp(api.store, "hello");
-    expect(await done("start hello")).toBe("app/hello runs already\n");
-    expect(await done("stop app/hello")).toBe("app/hello stops\n");
+    expect(await done("start hello")).toBe("app/hello already runs\n");
+    expect(await done("stop app/hello")).toBe("app/hello is stopping\n");
     expect(api.store.get("App", "hello")?.spec.running).toBe(false);
-    expect(await done("stop hello")).toBe("app/hello is stopped already\n");
+    expect(await done("stop hello")).toBe("app/hello is already stopped\n");
     expect(await done("start hello -o name")).toBe("app/hello\n");
     expect(await done("deploy hello --image bb:2")).toBe("app/hello deploys bb:2\n");
-    expect(await done("deploy hello --image bb:2")).toBe("app/hello has that image already\n");
+    expect(await done("deploy hello --image bb:2")).toBe("app/hello already has that image\n");
     expect(await done("restart hello")).toBe("app/hello restarts\n");
     expect(JSON.parse(await done("retry hello -o json"))).toMatchObject({ name: "hello" });
   });
 
-  it("changes nothing in a dry run", async () => {
+  it("change nothing in a dry run", async () => {
     putApp(api.store, "hello");
     const output = await done("deploy hello --image bb:2 --dry-run");
     expect(output).toContain("~ spec.image: bb:1 -> bb:2");
     expect(api.store.get("App", "hello")?.spec.image).toBe("bb:1");
   });
 
-  it("speaks of --force where a file owns the field", async () => {
+  it("suggest --force if a spec file owns the field", async () => {
     putApp(api.store, "hello", { image: "bb:1", port: 80 }, "file:hello.yaml");
     const refused = await run("deploy hello --image bb:2");
     expect(refused.code).toBe(1);
@@ -282,7 +282,7 @@ describe("what changes an app", () => {
     expect(api.store.get("App", "hello")?.spec.image).toBe("bb:2");
   });
 
-  it("creates of an image, with variables and secrets", async () => {
+  it("create it from an image, with variables and secrets", async () => {
     await done("secrets set db password=x");
     await done(
       "create web --image bb:1 --port 80 --domain web.test -e A=b=c -e P=secret:db/password --label team=x",
@@ -308,7 +308,7 @@ describe("what changes an app", () => {
       expect(await run(line)).toMatchObject({ code: 2 });
   });
 
-  it("deletes, and wants a word before data goes", async () => {
+  it("delete it, and ask before deleting data", async () => {
     putApp(api.store, "hello");
     putApp(api.store, "other");
     expect(await done("delete hello --dry-run")).toContain("would delete");
@@ -320,12 +320,12 @@ describe("what changes an app", () => {
       "app/hello deleting\napp/other deleting\n",
     );
     expect((await run("delete nope")).code).toBe(1);
-    expect(await done("delete nope --ignore-not-found")).toBe("app/nope is not there\n");
+    expect(await done("delete nope --ignore-not-found")).toBe("app/nope does not exist\n");
     expect((await run("delete")).code).toBe(2);
     expect((await run("delete hello --wait --timeout 50ms")).code).toBe(3);
   });
 
-  it("deletes what a file declares, and waits until it is gone", async () => {
+  it("delete the resources of a file, and wait until they are gone", async () => {
     file("a.yaml", manifest("a"));
     await done("apply -f a.yaml");
     const { output, code } = await run("delete -f a.yaml --wait", {
@@ -340,7 +340,7 @@ describe("what changes an app", () => {
 });
 
 describe("edit", () => {
-  it("applies what the editor saved, and keeps text that is refused", async () => {
+  it("applies the saved text, and keeps text that the server refuses", async () => {
     putApp(api.store, "hello");
     const edit = (EDITOR: string) => run("edit hello", { environment: { EDITOR } });
     expect((await edit("sed -i s/80/81/")).output).toBe(
@@ -359,7 +359,7 @@ describe("edit", () => {
 });
 
 describe("secrets", () => {
-  it("go in by value, file and standard input, and never come out", async () => {
+  it("are set by value, file and standard input, and never shown", async () => {
     file("key.pem", "line 1\nline 2\n");
     const made = await done("secrets set db user=me key=@key.pem password=-", {
       input: "s3cret\n",
@@ -387,13 +387,13 @@ describe("secrets", () => {
     expect(api.store.list("Secret")).toEqual([]);
   });
 
-  it("for registries keep their type", async () => {
+  it("of type registry keep their type", async () => {
     await done("secrets set hub --type registry server=ghcr.io username=me password=p");
     expect(await done("secrets ls")).toMatch(/hub +registry/);
     expect((await run("secrets set hub --type opaque a=1")).code).toBe(2);
   });
 
-  it("must be pairs, and files must be there", async () => {
+  it("must be pairs, and their files must exist", async () => {
     expect((await run("secrets set db novalue")).code).toBe(2);
     expect((await run("secrets set db a=@nowhere")).errors).toContain("cannot read nowhere");
     const binary = await run("secrets set db a=-", { input: new Uint8Array([0xff, 0xfe, 0]) });
@@ -401,8 +401,8 @@ describe("secrets", () => {
   });
 });
 
-describe("what tells about things", () => {
-  it("describes an app with conditions, containers, revisions and events", async () => {
+describe("verbs that show resources", () => {
+  it("describe an app with conditions, containers, revisions and events", async () => {
     putApp(api.store, "hello");
     makeReady("hello");
     api.store.events.record({
@@ -428,7 +428,7 @@ describe("what tells about things", () => {
     expect(await done("describe app/hello")).toBe(text);
   });
 
-  it("shows logs, with times and containers where asked", async () => {
+  it("show logs, optionally with times and containers", async () => {
     putApp(api.store, "hello");
     api.control.logs = async function* () {
       yield { time: "2030-01-01T00:00:00.000Z", stream: "stdout", message: "one", container: "c1" };
@@ -444,7 +444,7 @@ describe("what tells about things", () => {
     expect((await run("logs nope")).code).toBe(1);
   });
 
-  it("shows events oldest first, and follows them without a gap", async () => {
+  it("show events oldest first, and follow them without a gap", async () => {
     putApp(api.store, "hello");
     const record = (message: string) =>
       api.store.events.record({
@@ -473,7 +473,7 @@ describe("what tells about things", () => {
     expect(output).toContain("third");
   });
 
-  it("shows the specs folder with file:line:column, and what waits to be pruned", async () => {
+  it("show the specs folder with file:line:column, and waiting deletions", async () => {
     api.control.specsReport = {
       folder: "/srv/specs",
       state: "watching",
@@ -506,7 +506,7 @@ describe("what tells about things", () => {
     expect(await done("prune --confirm")).toBe("app/old deleting\n");
   });
 
-  it("shows plan, audit, status, settings, versions and models", async () => {
+  it("show plan, audit, status, settings, versions and models", async () => {
     await done("create hello --image bb:1 --port 80");
     expect(await done("plan hello")).toContain("1. create hello-1  (missing)");
     expect(await done("audit hello")).toMatch(/create +app\/hello/);
@@ -517,10 +517,10 @@ describe("what tells about things", () => {
     expect(parse(await done("status -o yaml"))).toMatchObject({ health: { runtime: "connected" } });
   });
 
-  it("makes tokens that work, prints them alone, and ends them", async () => {
+  it("create tokens that work, print nothing but the token, and revoke them", async () => {
     const { output, errors } = await run("token create ci --scope read --expires-in 1h");
     expect(output).toMatch(/^\S+\n$/);
-    expect(errors).toContain("shown this once");
+    expect(errors).toContain("shown only this once");
     const environment = { BERTH_TOKEN: output.trim() };
     expect((await run("get apps", { environment })).code).toBe(0);
     const refused = await run("create a --image bb:1", { environment });
@@ -532,7 +532,7 @@ describe("what tells about things", () => {
     expect(ended.errors).toContain("berth login");
   });
 
-  it("saves a backup that only its owner can read, and never over another file", async () => {
+  it("save a backup that only its owner can read, and replace no file", async () => {
     putApp(api.store, "hello");
     expect(await done("backup b.db")).toMatch(/^b\.db: \d/);
     const saved = join(folder, "b.db");

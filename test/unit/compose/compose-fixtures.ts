@@ -9,10 +9,10 @@ import type { ComposeFileReader } from "../../../src/compose/load-project.ts";
 
 export const fixturesFolder = join(import.meta.dirname, "../../fixtures/compose");
 
-/** Options of an import, but for its files. */
+/** The options of an import, except its files. */
 export type ImportOverrides = Partial<Omit<ImportOptions, "files">>;
 
-/** A fixture, as if its spec files were written beside it. */
+/** Imports a fixture, with its own folder as the folder of the spec files. */
 export function importFixture(file: string, extra: ImportOverrides = {}): ComposeImport {
   const path = join(fixturesFolder, file);
   return importCompose(
@@ -32,7 +32,7 @@ const diskFiles: ComposeFileReader = {
   displayPath: (path) => relative(fixturesFolder, path),
 };
 
-/** Files that are only in memory: the first is imported, in the folder `/project`. */
+/** Imports files that are only in memory, in the folder `/project`; the first one is the Compose file. */
 export function importTexts(
   texts: Readonly<Record<string, string>>,
   extra: ImportOverrides = {},
@@ -53,19 +53,19 @@ export function importTexts(
   );
 }
 
-/** The spec of each App by its name. */
+/** Returns the spec of each App by its name. */
 export function collectSpecs({ apps }: ComposeImport) {
   return Object.fromEntries(apps.map(({ manifest }) => [manifest.metadata.name, manifest.spec]));
 }
 
-/** `file:line level`, each once. */
+/** Returns the findings as `file:line level`, without duplicates. */
 export function collectFindingLines({ findings }: ComposeImport): string[] {
   return [
     ...new Set(findings.map(({ file, line, level }) => `${file}:${line} ${level}`)),
   ].toSorted();
 }
 
-/** What the comments at the ends of a fixture's lines say that the report says of them. */
+/** Reads the expected findings from the comments at the ends of a fixture's lines. */
 export function readExpectedLines(file: string): string[] {
   const text = readFileSync(join(fixturesFolder, file), "utf8");
   return text.split("\n").flatMap((line, index) => {

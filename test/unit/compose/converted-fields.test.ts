@@ -4,7 +4,7 @@ import { collectSpecs, fixturesFolder, importFixture, importTexts } from "./comp
 
 const at = (path: string) => join(fixturesFolder, path);
 
-/** One service named `app`, written as YAML, beside a `db`. */
+/** Imports a project with one service `app`, from YAML, and a service `db`. */
 function app(body: string, extra = {}) {
   const lines = body
     .trim()
@@ -42,7 +42,7 @@ test("WordPress: port, volumes, dependencies and variables", () => {
   });
 });
 
-test("Nextcloud: env files, the words of a command, loopback ports that the ingress replaces", () => {
+test("Nextcloud: env files, a command with words, loopback ports that the ingress replaces", () => {
   const { db, app: nextcloud, cron } = collectSpecs(importFixture("nextcloud.yaml"));
   expect(db?.command).toEqual(["--transaction-isolation=READ-COMMITTED", "--binlog-format=ROW"]);
   expect(db?.env).toEqual({
@@ -56,7 +56,7 @@ test("Nextcloud: env files, the words of a command, loopback ports that the ingr
   expect(cron?.entrypoint).toEqual(["/cron.sh"]);
 });
 
-test("Immich: variables of an env file, folders beside the Compose file, a check for a shell", () => {
+test("Immich: variables of an env file, relative folders, a health check with a shell", () => {
   const specs = collectSpecs(importFixture("immich.yaml", { envFiles: [at("immich.env")] }));
   expect(specs["immich-server"]).toMatchObject({
     image: "registry.example.org/immich-app/immich-server:v2",
@@ -66,7 +66,7 @@ test("Immich: variables of an env file, folders beside the Compose file, a check
       { hostPath: "/etc/localtime", path: "/etc/localtime", readOnly: true },
     ],
   });
-  // Compose's own defaults, which are longer than Berth's.
+  // The defaults of Compose, which are longer than those of Berth.
   expect(specs["redis"]?.healthCheck).toEqual({
     command: ["/bin/sh", "-c", "redis-cli ping || exit 1"],
     interval: "30s",
@@ -74,14 +74,14 @@ test("Immich: variables of an env file, folders beside the Compose file, a check
   });
 });
 
-test("Gitea: ssh and the database stay ports of the machine, HTTP becomes the port", () => {
+test("Gitea: SSH and the database stay published ports, HTTP becomes the port", () => {
   const { server, db } = collectSpecs(importFixture("gitea.yaml"));
   expect(server).toMatchObject({ port: 3000, ports: [{ host: 222, container: 22 }] });
   expect(db?.ports).toEqual([{ host: 5432, container: 5432, address: "127.0.0.1" }]);
   expect(db).not.toHaveProperty("port");
 });
 
-test("Vaultwarden: doubled dollars, expose", () => {
+test("Vaultwarden: escaped dollar signs, expose", () => {
   const { vaultwarden } = collectSpecs(importFixture("vaultwarden.yaml"));
   expect(vaultwarden).toMatchObject({
     port: 80,
@@ -102,7 +102,7 @@ test("Jellyfin: udp, long volumes, user", () => {
   });
 });
 
-test("Traefik's labels: domains, path, prefix that is stripped, port", () => {
+test("Traefik's labels: domains, path, stripped prefix, port", () => {
   const { whoami, api } = collectSpecs(importFixture("traefik.yaml"));
   expect(whoami).toMatchObject({
     port: 8000,
@@ -117,12 +117,12 @@ test("Traefik's labels: domains, path, prefix that is stripped, port", () => {
   });
 });
 
-test("Plausible: names that are no labels, references to them, required variables", () => {
+test("Plausible: names that are no DNS labels, references to them, required variables", () => {
   const without = importFixture("plausible.yaml");
   expect(Object.keys(collectSpecs(without))).toEqual(["plausible-db", "plausible-events-db"]);
   expect(without.findings.filter(({ level }) => level === "failed")).toMatchObject([
-    { line: 37, message: "the variable BASE_URL has to be set: the public address" },
-    { line: 38, message: "the variable SECRET_KEY_BASE has to be set: a long random text" },
+    { line: 37, message: "the variable BASE_URL must be set: the public address" },
+    { line: 38, message: "the variable SECRET_KEY_BASE must be set: a long random text" },
   ]);
   const { plausible } = collectSpecs(
     importFixture("plausible.yaml", { envFiles: [at("plausible.env")] }),
@@ -187,7 +187,7 @@ test("Authentik: files of secrets are mounted, other secrets become references",
   expect(worker).toBeUndefined();
 });
 
-test("a file for developing: builds, extends, include, profiles, a git repository", () => {
+test("a file for development: builds, extends, include, profiles, a git repository", () => {
   const specs = collectSpecs(importFixture("dev/compose.yaml"));
   expect(Object.keys(specs)).toEqual(["queue", "web-app", "api", "docs"]);
   expect(specs["web-app"]).toMatchObject({
@@ -223,7 +223,7 @@ test("a file for developing: builds, extends, include, profiles, a git repositor
   expect(collectSpecs(elsewhere)["web-app"]?.source).toEqual({ local: "../web" });
 });
 
-test("secrets: references in place of values, which then stand nowhere", () => {
+test("secrets: references replace the values, which then appear nowhere", () => {
   const result = importFixture("wordpress.yaml", { secrets: "secret" });
   expect(collectSpecs(result)["wordpress"]?.env).toMatchObject({
     WORDPRESS_DB_PASSWORD: { secret: "wordpress-secrets", key: "WORDPRESS_DB_PASSWORD" },
@@ -244,12 +244,12 @@ test("a prefix renames every app, and the hosts in variables are reported", () =
     expect.objectContaining({
       level: "lost",
       line: 10,
-      message: 'WORDPRESS_DB_HOST names the host "db", which is called "blog-db" now',
+      message: 'WORDPRESS_DB_HOST names the host "db", whose name is now "blog-db"',
     }),
   );
 });
 
-test("services whose names come to the same label get different names", () => {
+test("services whose names give the same label get different app names", () => {
   const services = { my_app: {}, "my.app": {}, "my-app": {} };
   const withImages = Object.fromEntries(
     Object.keys(services).map((name) => [name, { image: "a:1" }]),
@@ -306,15 +306,15 @@ test.each([
 });
 
 test.each([
-  ["ports: ['99999:80']", "is left out: it is not a port from 1 to 65535"],
-  ["ports: ['1-3:80-81']", "is left out: it has ranges of different lengths"],
-  ['command: "sh -c \'x"', "has a quotation mark or a backslash that nothing follows"],
-  ["mem_limit: lots", '"lots" is no limit that an App can have; at least 6m'],
-  ["user: [a]", "is left out: a single value was expected here"],
-  ["depends_on: [gone]", '"gone" is not part of this import, so nothing waits for it'],
-  ["entrypoint: []", "an empty entrypoint takes the image's own away, which an App cannot"],
-  ["volumes: ['C:\\x:/data']", '"C:\\x" is not a folder that can be named here'],
-  ["environment: { 'A B': 1 }", '"A B" is not the name of a variable that an App can have'],
+  ["ports: ['99999:80']", "is omitted: it is not a port from 1 to 65535"],
+  ["ports: ['1-3:80-81']", "is omitted: it has ranges of different lengths"],
+  ['command: "sh -c \'x"', "has an unclosed quotation mark, or a backslash at its end"],
+  ["mem_limit: lots", '"lots" is not a valid memory limit: the minimum is 6m'],
+  ["user: [a]", "is omitted: a single value was expected here"],
+  ["depends_on: [gone]", '"gone" is not part of this import, so the app does not wait for it'],
+  ["entrypoint: []", "an empty entrypoint would remove that of the image, which an App cannot do"],
+  ["volumes: ['C:\\x:/data']", '"C:\\x" cannot be resolved to a folder'],
+  ["environment: { 'A B': 1 }", '"A B" is not a valid name for a variable of an App'],
 ])("%s is reported", (body, message) => {
   expect(app(body).result.findings).toContainEqual(expect.objectContaining({ line: 4, message }));
 });

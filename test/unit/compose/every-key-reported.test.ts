@@ -6,7 +6,7 @@ import { isAlias, isMap, isScalar, isSeq, LineCounter, type Node, parseDocument 
 import { importCompose } from "../../../src/compose/import-compose.ts";
 import { collectSpecs, fixturesFolder, importTexts } from "./compose-fixtures.ts";
 
-/** Values that ask for what Berth does anyhow, or for nothing: there is nothing to say about them. */
+/** Values without an effect, or with one that Berth has anyway, which need no finding. */
 const saysNothing: readonly RegExp[] = [
   /^(deploy\.)?mode=replicated$/,
   /^depends_on\.[^.]+\.condition=service_(healthy|started)$/,
@@ -25,7 +25,7 @@ type Step = string | number;
 interface Leaf {
   readonly path: readonly Step[];
   readonly text: string;
-  /** Of the value itself, and of every key above it up to the service. */
+  /** The lines of the value and of every key above it, up to the service. */
   readonly lines: ReadonlySet<number>;
 }
 
@@ -34,7 +34,7 @@ const files = ["wordpress", "nextcloud", "paperless", "gitea", "vaultwarden", "j
   .map((name) => `${name}.yaml`);
 
 describe.each(files)("%s", (file) => {
-  test("every value of every service changes an App, or is in the report", () => {
+  test("every value of every service changes an App or is reported", () => {
     const text = readFileSync(join(fixturesFolder, file), "utf8");
     const whole = importText(file, text);
     const specs = JSON.stringify(collectSpecs(whole));
@@ -55,7 +55,7 @@ describe.each(files)("%s", (file) => {
   });
 });
 
-/** A value for each key that a service can have, as somebody might write it. */
+/** A realistic value for each key of a service. */
 const samples: Readonly<Record<string, unknown>> = {
   annotations: { a: "b" },
   attach: true,
@@ -142,7 +142,7 @@ const samples: Readonly<Record<string, unknown>> = {
   "x-own": { a: 1 },
 };
 
-/** Never 1: one replica is what every app has. */
+/** Never 1, because every app has one replica by default. */
 const anyValue = fc.oneof(
   fc.constantFrom("text", "yes", "a:b", "2", "/x", "$$", "-"),
   fc.integer({ min: 2, max: 9 }),
@@ -163,7 +163,7 @@ const service = fc
     ...unknown,
   }));
 
-test("no key of a service goes without a trace, whatever is beside it", () => {
+test("every key of a service is converted or reported, in any combination", () => {
   fc.assert(
     fc.property(service, (body: Readonly<Record<string, unknown>>) => {
       const whole = importBody(body);
@@ -189,7 +189,7 @@ test("no key of a service goes without a trace, whatever is beside it", () => {
   );
 });
 
-test.each(Object.entries(samples))("%s is carried over or reported by itself", (key, value) => {
+test.each(Object.entries(samples))("%s alone is converted or reported", (key, value) => {
   const { findings } = importBody({ image: "example/app:1", [key]: value });
   const found = findings.filter((finding) => finding.key.startsWith(`services.app.${key}`));
   const before = collectSpecs(importBody({ image: "example/app:1" }));
@@ -209,7 +209,7 @@ function importBody(app: Readonly<Record<string, unknown>>) {
   return importTexts({ "compose.yaml": JSON.stringify(project) });
 }
 
-/** The fixture's own text in place of what is on the disk; files beside it stay what they are. */
+/** Imports a fixture with another text; its other files are read from disk. */
 function importText(file: string, text: string) {
   const path = join(fixturesFolder, file);
   return importCompose(

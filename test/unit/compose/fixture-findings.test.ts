@@ -9,7 +9,7 @@ import {
   readExpectedLines,
 } from "./compose-fixtures.ts";
 
-/** Files that each fixture reads, and how it is imported. */
+/** A fixture, the other files that it reads, and its env file. */
 type Fixture = readonly [file: string, others?: readonly string[], envFile?: string];
 const fixtures: readonly Fixture[] = [
   ["wordpress.yaml"],
@@ -44,7 +44,7 @@ test("every fixture is in the list", () => {
 });
 
 describe.each(fixtures.map(([file]) => file))("%s", (file) => {
-  test("the report speaks of the lines that are marked, and of no others", () => {
+  test("the report has findings for exactly the marked lines", () => {
     const others = fixtures.find(([name]) => name === file)?.[1] ?? [];
     const marked = [file, ...others].flatMap(readExpectedLines);
     expect(collectFindingLines(run(file))).toEqual(marked.toSorted());

@@ -27,18 +27,18 @@ test.each([
 });
 
 test.each([
-  ["${B:?set it}", "the variable B has to be set: set it"],
-  ["${EMPTY:?}", "the variable EMPTY has to be set"],
+  ["${B:?set it}", "the variable B must be set: set it"],
+  ["${EMPTY:?}", "the variable EMPTY must be set"],
   ["costs 5$", 'a "$" begins no variable here'],
   ["${A", 'a "$" begins no variable here'],
-  ["${}", "${...} holds no name"],
-  ["${A!}", "${A...} is not written as Compose has it"],
+  ["${}", "${...} contains no variable name"],
+  ["${A!}", "${A...} is not valid in Compose"],
   [`${"${B:-".repeat(30)}${"}".repeat(30)}`, "nested too deeply"],
 ])("%s fails", (text, message) => {
   expect(interpolate(text, variables).failure).toContain(message);
 });
 
-test("what is not set is named", () => {
+test("unset variables are named", () => {
   expect(interpolate("${B}$C${A}", variables)).toEqual({ text: "one", unsetVariables: ["B", "C"] });
 });
 
@@ -103,7 +103,7 @@ describe("Traefik rules", () => {
     expect(parseTraefikRule(rule)).toEqual(clauses);
   });
 
-  test("a rule made to multiply is given up on", () => {
+  test("a rule with too many alternatives is refused", () => {
     const either = "(Host(`a`) || Host(`b`))";
     expect(parseTraefikRule(Array.from({ length: 40 }, () => either).join(" && "))).toBeUndefined();
   });
@@ -162,7 +162,7 @@ services:
     );
   }
 
-  test("are laid over each other; paths start at the first one's folder", () => {
+  test("are merged; relative paths start at the folder of the first one", () => {
     const { app, db } = collectSpecs(both(over));
     expect(app).toMatchObject({
       command: ["run"],
@@ -177,7 +177,7 @@ services:
     expect(db).toMatchObject({ image: "b:2", resources: { memory: "64Mi" } });
   });
 
-  test("findings name the file that they are about", () => {
+  test("findings name the file of their value", () => {
     const result = both("services:\n  app:\n    cap_add: [ALL]\n");
     expect(result.findings).toContainEqual(
       expect.objectContaining({
@@ -190,20 +190,17 @@ services:
   });
 });
 
-describe("files that cannot be read as they are", () => {
+describe("invalid files", () => {
   test.each([
     ["a: b: c", /^compose.yaml:1 not valid YAML/],
     ["", /^compose.yaml:1 the file is empty/],
-    ["- a", /^compose.yaml:1 a Compose file is a mapping/],
-    ["services: {}", /no service is declared here/],
-    ["services:\n  a: { image: x, image: y }", /^compose.yaml:2 the key "image" is there twice/],
+    ["- a", /^compose.yaml:1 a Compose file must be a mapping/],
+    ["services: {}", /the project declares no service/],
+    ["services:\n  a: { image: x, image: y }", /^compose.yaml:2 the key "image" is duplicated/],
     ["services:\n  a: *nowhere", /^compose.yaml:2 there is no anchor &nowhere/],
     ["services:\n  a: !secret x", /^compose.yaml:2 the tag !secret is not one of Compose/],
-    ["services:\n  a: text", /^compose.yaml:2 has to be a mapping/],
-    [
-      "services:\n  a: { ports: ['80'] }",
-      /^compose.yaml:2 has neither an image nor something to build/,
-    ],
+    ["services:\n  a: text", /^compose.yaml:2 must be a mapping/],
+    ["services:\n  a: { ports: ['80'] }", /^compose.yaml:2 has neither an image nor a build/],
     ["services:\n  a: { image: UPPER/x }", /^compose.yaml:2 the image "UPPER\/x"/],
     [
       "services:\n  a: { image: x, extends: { service: b } }",
@@ -211,40 +208,43 @@ describe("files that cannot be read as they are", () => {
     ],
     [
       "services:\n  a: { image: x, extends: b }\n  b: { image: x, extends: a }",
-      /^compose.yaml:[23] extends goes in a circle/,
+      /^compose.yaml:[23] the services extend each other in a circle/,
     ],
     [
       "include: [other.yaml]\nservices: {}",
       /^compose.yaml:1 cannot read other.yaml: there is no such/,
     ],
-    ["include: [compose.yaml]\nservices: {}", /^compose.yaml:1 include goes in a circle/],
-    ["include: ['oci://x/y']", /^compose.yaml:1 files of other machines are not included/],
+    [
+      "include: [compose.yaml]\nservices: {}",
+      /^compose.yaml:1 the files include each other in a circle/,
+    ],
+    ["include: ['oci://x/y']", /^compose.yaml:1 remote files are not included/],
   ])("%j", (text, message) => {
     expect(failures({ "compose.yaml": text })[0] ?? "").toMatch(message);
   });
 
-  test("aliases that multiply are stopped before they cost anything", () => {
+  test("aliases that multiply are refused before they use much memory", () => {
     const levels = Array.from({ length: 12 }, (_, at) => {
       const refs = at === 0 ? "x" : Array.from({ length: 10 }, () => `*l${at - 1}`).join(", ");
       return `x-${at}: &l${at} [${refs}]`;
     });
     const text = `${levels.join("\n")}\nservices:\n  a: { image: x, command: *l11 }\n`;
     expect(failures({ "compose.yaml": text })).toEqual([
-      "compose.yaml:1 too large once its aliases are expanded",
+      "compose.yaml:1 the file is too large after its aliases are expanded",
     ]);
   });
 
-  test("a chain of includes that does not end is stopped", () => {
+  test("an endless chain of includes is refused", () => {
     const many = Object.fromEntries(
       Array.from({ length: 40 }, (_, at) => [
         at === 0 ? "compose.yaml" : `${at}.yaml`,
         `include: [${at + 1}.yaml]\n`,
       ]),
     );
-    expect(failures(many).join("\n")).toContain("include is more than 10 files deep");
+    expect(failures(many).join("\n")).toContain("includes are nested more than 10 files deep");
   });
 
-  test("one bad service does not take the others along", () => {
+  test("one invalid service does not prevent the conversion of the others", () => {
     const result = importTexts({
       "compose.yaml": "services:\n  good: { image: a:1 }\n  bad: { image: '${NEEDED:?why}' }\n",
     });

@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import { IgnoreRules } from "../../../src/source-tree/ignore-rules.ts";
 import { catchBerthError } from "../../support/catch-berth-error.ts";
 
-/** As a walk asks: from the topmost folder down. */
+/** Checks a path from its topmost folder down, as a walk does. */
 function isIgnored(text: string | readonly string[], path: string): boolean {
   const rules = IgnoreRules.parse(
     typeof text === "string" ? text : text.join("\n"),
@@ -11,11 +11,11 @@ function isIgnored(text: string | readonly string[], path: string): boolean {
   const parts = path.split("/");
   let answer = rules.check(parts[0] ?? "", undefined);
   for (let depth = 2; depth <= parts.length; depth += 1)
-    answer = rules.check(parts.slice(0, depth).join("/"), answer.met);
+    answer = rules.check(parts.slice(0, depth).join("/"), answer.matches);
   return answer.isIgnored;
 }
 
-// What `docker build` of Docker 28 leaves out of the context that it sends.
+// The results of `docker build` of Docker 28.
 test.each<[pattern: string, path: string, ignored: boolean]>([
   ["*", "file", true],
   ["*.md", "README.md", true],
@@ -65,7 +65,7 @@ test.each<[pattern: string, path: string, ignored: boolean]>([
   ["  spaced  ", "spaced", true],
   ["\u{feff}first", "first", true],
   ["crlf\r\nother", "crlf", true],
-])("%j leaves out %j: %j", (pattern, path, ignored) => {
+])("%j ignores %j: %j", (pattern, path, ignored) => {
   expect(isIgnored(pattern, path)).toBe(ignored);
 });
 
@@ -79,7 +79,7 @@ describe("exceptions", () => {
     [["**", "!util/web", "util/web/a"], "util/web/a", true],
     [["a", "! /a/b "], "a/b", false],
     [["*", "!**/keep"], "a/keep", false],
-  ])("of %j, %j is left out: %j", (patterns, path, ignored) => {
+  ])("%j: %j is ignored: %j", (patterns, path, ignored) => {
     expect(isIgnored(patterns, path)).toBe(ignored);
   });
 
@@ -91,13 +91,13 @@ describe("exceptions", () => {
     [["*", "!a/*/keep"], "a/b", true],
     [["*", "!a/*/keep"], "b", false],
     [["docs"], "docs", false],
-  ])("of %j, something below %j may be kept: %j", (patterns, folder, may) => {
+  ])("%j: a path below %j may be included: %j", (patterns, folder, may) => {
     const rules = IgnoreRules.parse(patterns.join("\n"), ".dockerignore");
     expect(rules.canKeepBelow(folder)).toBe(may);
   });
 });
 
-test("paths that are kept are meant as they are written", () => {
+test("exceptions for paths are literal, not patterns", () => {
   const rules = IgnoreRules.parse("**", ".dockerignore").withExceptions(["Dockerfile.[x]*"]);
   expect(rules.check("Dockerfile.[x]*", undefined).isIgnored).toBe(false);
   expect(rules.check("Dockerfile.x1", undefined).isIgnored).toBe(true);
@@ -112,16 +112,16 @@ test.each(["[", "a[", "[]a]", "[^", "[-x]", "[x-]", "a\\", "!", "! ", "!/"])(
   },
 );
 
-test("a pattern that is made to take for ever does not", () => {
+test("a malicious pattern is matched in linear time", () => {
   expect(isIgnored(`${"**/a*".repeat(40)}x`, `${"a/".repeat(100)}a`)).toBe(false);
 });
 
-test("a pattern that is longer than paths are is refused", () => {
+test("a pattern longer than any path is refused", () => {
   const error = catchBerthError(() => IgnoreRules.parse("*".repeat(5000), ".dockerignore"));
   expect(error.message).toContain(".dockerignore:1: a pattern of 5000 characters");
 });
 
-test("without a file, what no build needs and what may be secret stays out", () => {
+test("the default rules ignore dependencies, caches and env files", () => {
   const rules = IgnoreRules.createDefault();
   const out = [
     "node_modules",

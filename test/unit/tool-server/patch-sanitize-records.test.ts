@@ -12,7 +12,7 @@ import {
 } from "../../../src/tool-server/sanitize-value.ts";
 import { UndoRecords } from "../../../src/tool-server/undo-records.ts";
 
-/** A mapping that a patch has emptied is as good as none. */
+/** Removes empty mappings, because a patch may leave one. */
 function without(value: Record<string, unknown>): Record<string, unknown> {
   return Object.fromEntries(
     Object.entries(value).filter(([, item]) => JSON.stringify(item) !== "{}"),
@@ -20,7 +20,7 @@ function without(value: Record<string, unknown>): Record<string, unknown> {
 }
 
 describe("patches", () => {
-  // As specs are, which is JSON: no null, no infinity, no -0, and no mapping that is empty in one of them only.
+  // Values of a spec are JSON without null, infinity, -0 and mappings that are empty in only one of two specs.
   const leaf = fc.oneof(
     fc.string(),
     fc.double({ noNaN: true, noDefaultInfinity: true }).map((value) => value + 0),
@@ -30,7 +30,7 @@ describe("patches", () => {
   const key = fc.constantFrom("a", "b", "c", "d");
   const spec = fc.dictionary(key, fc.oneof(leaf, fc.dictionary(key, leaf, { minKeys: 1 })));
 
-  test("what is between two specs makes the one of the other", () => {
+  test("the patch between two specs turns one into the other", () => {
     fc.assert(
       fc.property(spec, spec, (from, to) => {
         expect(without(applyMergePatch(from, createMergePatch(from, to)))).toEqual(without(to));
@@ -38,7 +38,7 @@ describe("patches", () => {
     );
   });
 
-  test("there is nothing between a spec and itself", () => {
+  test("the patch between equal specs is empty", () => {
     fc.assert(
       fc.property(spec, (one) => {
         expect(createMergePatch(one, one)).toEqual({});
@@ -46,7 +46,7 @@ describe("patches", () => {
     );
   });
 
-  test("what a patch does not name stays", () => {
+  test("a patch keeps the fields that it does not name", () => {
     fc.assert(
       fc.property(spec, spec, spec, (from, to, now) => {
         const patch = createMergePatch(from, to);
@@ -58,7 +58,7 @@ describe("patches", () => {
   });
 });
 
-describe("what is shown", () => {
+describe("sanitised values", () => {
   test.each([
     ["a\u0000b\u0085c", "abc"],
     ["\u001B[1;31mred\u001B[m", "red"],
@@ -77,12 +77,12 @@ describe("what is shown", () => {
     expect(sanitizeText(text, 100)).toBe(shown);
   });
 
-  test("no half characters where a text is cut", () => {
+  test("a truncated text has no half surrogate pair", () => {
     expect(sanitizeText(`abc\u{1F600}`, 4)).toBe("abc…");
     expect(sanitizeText(`abc\u{1F600}`, 5)).toBe("abc\u{1F600}");
   });
 
-  test("nothing is endless", () => {
+  test("lengths and depth are limited", () => {
     let deep: unknown = "end";
     for (let depth = 0; depth < 100; depth++) deep = { deep };
     expect(JSON.stringify(sanitizeValue(deep)).length).toBeLessThan(300);
@@ -92,7 +92,7 @@ describe("what is shown", () => {
     });
   });
 
-  test("values of variables that are named as secrets", () => {
+  test("values of variables with names of secrets are hidden", () => {
     expect(
       maskSecretVariables({
         API_KEY: "abc",
@@ -113,7 +113,7 @@ describe("what is shown", () => {
   });
 });
 
-test("of what was there before, as many as fit are kept, the oldest goes first", async () => {
+test("the oldest undo records are deleted above the limit", async () => {
   const folder = mkdtempSync(join(tmpdir(), "berth-undo-"));
   try {
     const records = new UndoRecords(join(folder, "undo"), 3);

@@ -35,7 +35,7 @@ function serve(flags: readonly string[], options: CliOptions = {}) {
   return runCommandLine(["tools", "serve", ...flags], { environment, ...options });
 }
 
-test("serves the tools until it is interrupted, and leaves no socket behind", async () => {
+test("serves the tools until it is interrupted, and removes its socket", async () => {
   putApp(api.store, "web");
   let interrupt: (() => void) | undefined;
   const ended = serve([], { onInterruptible: (stop) => (interrupt = stop) });
@@ -55,17 +55,17 @@ test("serves the tools until it is interrupted, and leaves no socket behind", as
   interrupt?.();
   expect(await ended).toMatchObject({ code: 0, output: "" });
   expect(existsSync(socketOf())).toBe(false);
-  expect((await serve(["--forget-token"])).output).toContain("a new token is made");
+  expect((await serve(["--forget-token"])).output).toContain("the next call creates a new one");
   expect(existsSync(kept)).toBe(false);
-  expect((await serve(["--forget-token"])).output).toContain("no token to forget");
+  expect((await serve(["--forget-token"])).output).toContain("no token to delete");
 });
 
-test("ends with whoever started it", async () => {
+test("--until-input-ends stops it when standard input is closed", async () => {
   expect(await serve(["--until-input-ends"])).toMatchObject({ code: 0 });
   expect(existsSync(socketOf())).toBe(false);
 });
 
-test("without a session says so", async () => {
+test("fails without a user session", async () => {
   const { code, errors } = await runCommandLine(["tools", "serve"], {
     environment: { HOME: folder },
   });

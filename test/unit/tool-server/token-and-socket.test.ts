@@ -9,144 +9,146 @@ import { BERTH_APPS_ID } from "../../../src/base/berth-tool-manifest.ts";
 import { AssistantToken } from "../../../src/tool-server/assistant-token.ts";
 import { ToolHarness } from "../../support/tool-harness.ts";
 
-let world: ToolHarness;
+let harness: ToolHarness;
 
 beforeEach(async () => {
-  world = await ToolHarness.open({ images: { "web:1": {} } });
+  harness = await ToolHarness.open({ images: { "web:1": {} } });
 });
 
 afterEach(async () => {
-  await world[Symbol.asyncDispose]();
+  await harness[Symbol.asyncDispose]();
 });
 
 const deploy = { name: "web", image: "web:1" };
 
 function tokens() {
-  return world.world.store.tokens.list().filter(({ name }) => name.startsWith(BERTH_APPS_ID));
+  return harness.controlPlane.store.tokens
+    .list()
+    .filter(({ name }) => name.startsWith(BERTH_APPS_ID));
 }
 
 function keptIn(folder: string): string {
-  return join(world.stateDir, folder);
+  return join(harness.stateDir, folder);
 }
 
 describe("the token", () => {
-  test("is one of its own, of the least scope that does, for this user only", async () => {
+  test("is a separate one, of the smallest sufficient scope, in a file of this user only", async () => {
     await Promise.all([
-      world.callExpectingSuccess("list_apps"),
-      world.callExpectingSuccess("deploy_app", deploy),
+      harness.callExpectingSuccess("list_apps"),
+      harness.callExpectingSuccess("deploy_app", deploy),
     ]);
-    await world.restart();
-    await world.callExpectingSuccess("list_apps");
+    await harness.restart();
+    await harness.callExpectingSuccess("list_apps");
     expect(tokens()).toMatchObject([{ name: BERTH_APPS_ID, scope: "write", expiresAt: null }]);
     expect(statSync(keptIn("token.json")).mode & 0o777).toBe(0o600);
     const [undo = ""] = await readdir(keptIn("undo"));
     expect(statSync(join(keptIn("undo"), undo)).mode & 0o777).toBe(0o600);
-    expect(statSync(world.socket).mode & 0o777).toBe(0o600);
-    const actors = world.world.store.audit
+    expect(statSync(harness.socket).mode & 0o777).toBe(0o600);
+    const actors = harness.controlPlane.store.audit
       .list({ limit: 10 })
       .filter(({ action }) => action === "create")
       .map(({ actor }) => actor);
     expect(actors).toEqual([`token:${BERTH_APPS_ID}`]);
   });
 
-  test("that is revoked locks the assistant out, until a person lets it in again", async () => {
-    await world.callExpectingSuccess("list_apps");
-    const { tokens: store } = world.world.store;
+  test("that was revoked locks the assistant out until --forget-token", async () => {
+    await harness.callExpectingSuccess("list_apps");
+    const { tokens: store } = harness.controlPlane.store;
     for (const { id } of tokens()) store.revoke(id);
     for (let times = 0; times < 2; times++)
-      expect(await world.callExpectingError("list_apps")).toContain(
+      expect(await harness.callExpectingError("list_apps")).toContain(
         "berth tools serve --forget-token",
       );
-    await world.restart();
-    expect(await world.callExpectingError("deploy_app", deploy)).toContain("was revoked");
+    await harness.restart();
+    expect(await harness.callExpectingError("deploy_app", deploy)).toContain("was revoked");
     expect(tokens()).toEqual([]);
     const file = keptIn("token.json");
     const token = new AssistantToken({ file, findTarget: () => Promise.reject(new Error()) });
     expect(await token.forget()).toBe(true);
     expect(await token.forget()).toBe(false);
-    await world.callExpectingSuccess("deploy_app", deploy);
+    await harness.callExpectingSuccess("deploy_app", deploy);
     expect(tokens()).toHaveLength(1);
   });
 
-  test("is another one for another server, and where its name is taken", async () => {
-    const { port } = new URL(world.target.url);
-    await world.callExpectingSuccess("list_apps");
-    world.target = { ...world.target, url: `http://localhost:${port}` };
-    await world.callExpectingSuccess("list_apps");
+  test("is another one for another server, and has another name if its name is taken", async () => {
+    const { port } = new URL(harness.target.url);
+    await harness.callExpectingSuccess("list_apps");
+    harness.target = { ...harness.target, url: `http://localhost:${port}` };
+    await harness.callExpectingSuccess("list_apps");
     const names = tokens().map(({ name }) => name);
     expect(names).toHaveLength(2);
     expect(names).toContain(BERTH_APPS_ID);
-    // A server that was set up anew on this machine knows no old token.
-    world.target = { ...world.target, instance: "another" };
-    await world.callExpectingSuccess("list_apps");
+    // A new server on this machine does not know older tokens.
+    harness.target = { ...harness.target, instance: "another" };
+    await harness.callExpectingSuccess("list_apps");
     expect(tokens()).toHaveLength(3);
   });
 
-  test("of a person that may not make one is used as it is, and never kept", async () => {
-    world.target = { ...world.target, token: world.token("read") };
-    expect(await world.callExpectingSuccess("list_apps")).toMatchObject({ total: 0 });
-    const refusal = await world.callExpectingError("deploy_app", deploy);
+  test("of a user who may not create tokens is used itself, and never stored", async () => {
+    harness.target = { ...harness.target, token: harness.token("read") };
+    expect(await harness.callExpectingSuccess("list_apps")).toMatchObject({ total: 0 });
+    const refusal = await harness.callExpectingError("deploy_app", deploy);
     expect(refusal).toContain("needs a token with the scope write");
     expect(refusal).toContain("may not do that");
-    world.target = { ...world.target, token: world.token("write") };
-    await world.callExpectingSuccess("deploy_app", deploy);
+    harness.target = { ...harness.target, token: harness.token("write") };
+    await harness.callExpectingSuccess("deploy_app", deploy);
     expect(tokens()).toEqual([]);
-    expect(await readdir(world.stateDir)).toEqual(["undo"]);
+    expect(await readdir(harness.stateDir)).toEqual(["undo"]);
   });
 
-  test("that nobody has, and one that is wrong", async () => {
-    world.target = { ...world.target, token: undefined };
-    expect(await world.callExpectingError("list_apps")).toContain("berth login");
-    world.target = { ...world.target, token: "nonsense" };
-    expect(await world.callExpectingError("list_apps")).toContain("revoked, or has expired");
+  test("is missing or invalid: the error suggests a login", async () => {
+    harness.target = { ...harness.target, token: undefined };
+    expect(await harness.callExpectingError("list_apps")).toContain("berth login");
+    harness.target = { ...harness.target, token: "nonsense" };
+    expect(await harness.callExpectingError("list_apps")).toContain("revoked, or has expired");
   });
 
-  test("file that is broken is made anew", async () => {
-    await world.callExpectingSuccess("list_apps");
+  test("file that is broken is replaced", async () => {
+    await harness.callExpectingSuccess("list_apps");
     await writeFile(keptIn("token.json"), "{");
-    await world.callExpectingSuccess("list_apps");
+    await harness.callExpectingSuccess("list_apps");
     expect(JSON.parse(await readFile(keptIn("token.json"), "utf8"))).toMatchObject({
-      servers: { [world.target.url]: { token: expect.any(String) } },
+      servers: { [harness.target.url]: { token: expect.any(String) } },
     });
   });
 });
 
 describe("without a server", () => {
-  test("every tool says so, and what to do", async () => {
-    await world.stopServer();
+  test("every tool fails with a suggestion", async () => {
+    await harness.stopServer();
     for (const [tool, args] of [
       ["list_apps", {}],
       ["deploy_app", deploy],
       ["delete_app", { name: "web" }],
     ] as const) {
-      const refusal = await world.callExpectingError(tool, args);
+      const refusal = await harness.callExpectingError(tool, args);
       expect(refusal).toContain("no Berth server answers");
       expect(refusal).toContain("berth up");
     }
   });
 
-  test("nothing of the machine is told where none was ever there", async () => {
+  test("errors contain no paths of the machine", async () => {
     const { findServerTarget } = await import("../../../src/cli/server-target.ts");
     const token = new AssistantToken({
       file: keptIn("token.json"),
       findTarget: async () =>
         findServerTarget({
-          environment: { HOME: world.folder },
-          workingDirectory: world.folder,
-          dataDir: join(world.folder, "nothing"),
+          environment: { HOME: harness.folder },
+          workingDirectory: harness.folder,
+          dataDir: join(harness.folder, "nothing"),
         }),
     });
     await expect(token.connect()).rejects.toMatchObject({
       code: "server_unreachable",
-      message: expect.not.stringContaining(world.folder),
+      message: expect.not.stringContaining(harness.folder),
       hint: expect.stringContaining("berth login"),
     });
   });
 });
 
 describe("the socket", () => {
-  test("serves clients of the older era of the protocol too", async () => {
-    const socket = connect(world.socket);
+  test("serves clients of the older version of the protocol", async () => {
+    const socket = connect(harness.socket);
     const client = new Client({ name: "old", version: "1" });
     await client.connect(new StdioServerTransport(socket, socket));
     const { tools } = await client.listTools();
@@ -157,20 +159,20 @@ describe("the socket", () => {
     socket.destroy();
   });
 
-  test("a frame without an end costs its own connection, and nonsense not even that", async () => {
-    const socket = connect(world.socket);
+  test("an endless frame closes its connection, invalid JSON does not", async () => {
+    const socket = connect(harness.socket);
     socket.on("error", () => {});
     const closed = new Promise((resolve) => socket.once("close", resolve));
     socket.write("nonsense\n[]\n");
-    expect(await world.callExpectingSuccess("list_apps")).toMatchObject({ total: 0 });
+    expect(await harness.callExpectingSuccess("list_apps")).toMatchObject({ total: 0 });
     socket.write("x".repeat(3 * 2 ** 20));
     await closed;
-    expect(await world.callExpectingSuccess("list_apps")).toMatchObject({ total: 0 });
+    expect(await harness.callExpectingSuccess("list_apps")).toMatchObject({ total: 0 });
   });
 
-  test("a second server is refused, and one that a crash left behind is replaced", async () => {
-    await expect(world.serve()).rejects.toMatchObject({ code: "wrong_state" });
-    await world.restart();
-    await world.callExpectingSuccess("list_apps");
+  test("a second server is refused, and the socket of a crashed one is replaced", async () => {
+    await expect(harness.serve()).rejects.toMatchObject({ code: "wrong_state" });
+    await harness.restart();
+    await harness.callExpectingSuccess("list_apps");
   });
 });

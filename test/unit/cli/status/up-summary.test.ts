@@ -36,7 +36,7 @@ afterEach(async () => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-/** What a person reads after a start. */
+/** Returns the output of `printUpSummary`. */
 async function summary(): Promise<string> {
   let text = "";
   const { cli } = buildProgram({
@@ -71,16 +71,16 @@ async function summary(): Promise<string> {
   return text;
 }
 
-it("says where models answer, and how to get one where there is none", async () => {
+it("shows the assistant's endpoint, and how to download a model if there is none", async () => {
   const text = await summary();
   expect(text).toMatch(/^Models at: +http:\/\/127\.0\.0\.1:7777\/v1, for OpenAI clients/m);
   expect(text).toContain("No models yet: ");
   expect(text).toContain("bin/berth models pull ORG/NAME");
   expect(text).not.toContain("offered");
-  expect(text).toMatch(/^ {2}bin\/berth models ls --all +models to have$/m);
+  expect(text).toMatch(/^ {2}bin\/berth models ls --all +list available models$/m);
 });
 
-it("shows the models, why one has failed, and whom to talk to", async () => {
+it("lists the models with the reasons of failures, and suggests a chat", async () => {
   putModel(api.store, "small");
   setModelStatus(api.store, "small", (generation) => modelStatus(generation));
   const whole = await summary();
@@ -95,10 +95,10 @@ it("shows the models, why one has failed, and whom to talk to", async () => {
   const text = await summary();
   expect(text).toMatch(/^gone +failed +org\/gone +there is no org\/gone$/m);
   expect(text).toMatch(/^large +running +org\/large/m);
-  expect(text).toMatch(/^ {2}bin\/berth chat large +talk to a model$/m);
+  expect(text).toMatch(/^ {2}bin\/berth chat large +chat with a model$/m);
 });
 
-it("waits for an assistant that starts, and says why one is off or away", async () => {
+it("waits for an assistant that starts, and shows why one is off or not ready", async () => {
   const { assistantReport: daemon } = api.control;
   api.control.assistantReport = {
     ...daemon,
@@ -113,7 +113,9 @@ it("waits for an assistant that starts, and says why one is off or away", async 
     url: null,
     message: "its port is taken",
   };
-  expect(await summary()).toMatch(/^Models at: +not ready: its port is taken$/m);
+  expect(await summary()).toMatch(
+    /^Models at: +not ready, Berth starts it again soon: its port is taken$/m,
+  );
   let looks = 0;
   api.control.assistant = () => {
     looks += 1;
@@ -123,14 +125,16 @@ it("waits for an assistant that starts, and says why one is off or away", async 
   expect(looks).toBeGreaterThanOrEqual(5);
 });
 
-it("tells in one line of the companion, where there is a session bus", async () => {
+it("shows the companion in one line if there is a session bus", async () => {
   expect(await summary()).not.toContain("Companion");
   const { companionReport: person } = api.control;
   const at = "http://127.0.0.1:7778";
   api.control.companionReport = { ...person, state: "off", message: "it is off" };
   expect(await summary()).not.toContain("Companion");
   api.control.companionReport = { ...person, state: "waiting", message: "its port is taken" };
-  expect(await summary()).toMatch(/^Companion: +not ready: its port is taken$/m);
+  expect(await summary()).toMatch(
+    /^Companion: +not ready, Berth starts it again soon: its port is taken$/m,
+  );
   const message = "it is installed, and does not run";
   api.control.companionReport = { ...person, state: "activated", message };
   expect(await summary()).toMatch(/^Companion: +it is installed, and does not run$/m);

@@ -43,6 +43,6 @@ test.each([
   "FROM a\nRUN echo \\\n  COPY --link a b",
   "FROM a\nENV A=<<EOF",
   "",
-])("%j does not", (text) => {
+])("%j does not need BuildKit", (text) => {
   expect(featuresOf(text)).toEqual([]);
 });

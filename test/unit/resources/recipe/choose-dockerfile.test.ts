@@ -34,18 +34,18 @@ const node = (pkg: Files, files: Files = {}) => ({
   ...files,
 });
 
-describe("a Dockerfile that is there", () => {
+describe("an existing Dockerfile", () => {
   test.each([
     [["Dockerfile", "Containerfile", "package.json"], "Dockerfile"],
     [["dockerfile", "Containerfile"], "dockerfile"],
     [["Containerfile", "index.html"], "Containerfile"],
     [["docker/Dockerfile"], undefined],
-  ])("of %j it is %s", (names, found) => {
+  ])("among %j is %s", (names, found) => {
     const files = Object.fromEntries(names.map((name) => [name, ""]));
     expect(findDockerfile(createMemorySource(files))).toBe(found);
   });
 
-  test("is used as it is, and the one that is named comes first", async () => {
+  test("is used unchanged, and a named one takes precedence", async () => {
     const files = { Dockerfile: "FROM a", "docker/web": "FROM b", "index.html": "" };
     const [first, named] = [{}, { dockerfile: "./docker/web" }];
     expect(await chooseDockerfile(createMemorySource(files), first)).toEqual({
@@ -60,12 +60,12 @@ describe("a Dockerfile that is there", () => {
     });
   });
 
-  test("gives way to a language that is asked for", async () => {
+  test("is not used if a language is set", async () => {
     const files = { Dockerfile: "FROM a", "index.html": "" };
     expect((await generated(files, { language: "static" })).language).toBe("static");
   });
 
-  test("and where the named one is not there, that is said", async () => {
+  test("that is named and missing is an error", async () => {
     await expect(
       chooseDockerfile(createMemorySource({ Dockerfile: "" }), { dockerfile: "web" }),
     ).rejects.toMatchObject({
@@ -120,7 +120,7 @@ describe("the language", () => {
     expect((await generated(files)).language).toBe(language);
   });
 
-  test("nothing that fits is an error that says what was looked for and how to go on", async () => {
+  test("an unknown source is an error with the expected files and a hint", async () => {
     await expect(
       chooseDockerfile(createMemorySource({ "README.md": "", "lib/a.rb": "" }), {}),
     ).rejects.toMatchObject({
@@ -137,7 +137,7 @@ describe("the language", () => {
     ["python", "there is neither requirements.txt nor"],
     ["go", "there is no go.mod"],
     ["static", "there is no index.html"],
-  ] as const)("%s is asked for and cannot be", async (language, message) => {
+  ] as const)("%s is set, but its files are missing", async (language, message) => {
     await expect(chooseDockerfile(createMemorySource({ a: "" }), { language })).rejects.toThrow(
       message,
     );
@@ -217,7 +217,7 @@ CMD ["node", "dist/server.js"]
     for (const line of lines) expect(text.split("\n")).toContain(line);
   });
 
-  test("scripts that run at an install, and workspaces, have the whole source before them", async () => {
+  test("install scripts and workspaces need the whole source before the install", async () => {
     for (const files of [
       node({ scripts: { start: "node a", postinstall: "prisma generate" } }),
       node({ workspaces: ["packages/*"] }),
@@ -262,7 +262,7 @@ CMD ["node", "dist/server.js"]
     expect(await lineOf(node(pkg, files), "CMD")).toBe(cmd);
   });
 
-  test("that nothing starts, and a broken package.json, are errors", async () => {
+  test("without a start command, or with a broken package.json, is an error", async () => {
     const options = { language: "node" } as const;
     await expect(
       chooseDockerfile(createMemorySource(node({ scripts: {} })), options),
@@ -272,10 +272,10 @@ CMD ["node", "dist/server.js"]
     ).rejects.toThrow("package.json cannot be read: ");
     await expect(
       chooseDockerfile(createMemorySource({ "package.json": "[]" }), options),
-    ).rejects.toThrow("no JSON object");
+    ).rejects.toThrow("not a JSON object");
   });
 
-  test("pages that a build makes are served by a web server", async () => {
+  test("pages of a build are served by a web server", async () => {
     const pkg = { scripts: { start: "vite", build: "vite build" }, devDependencies: { vite: "7" } };
     const { text, port } = await generated(node(pkg, { "package-lock.json": "" }), {
       baseImage: "mine:1",
@@ -288,14 +288,14 @@ CMD ["node", "dist/server.js"]
     expect(port).toBe(8080);
   });
 
-  test("a server that such a tool makes is none of pages", async () => {
+  test("a server that such a tool builds is not a static site", async () => {
     const scripts = { start: "node build", build: "vite build" };
     expect(await lineOf(node({ scripts, devDependencies: { vite: "7" } }), "CMD")).toBe(
       'CMD ["node", "build"]',
     );
   });
 
-  test("every stage is made of the base image that is given", async () => {
+  test("every stage uses the given base image", async () => {
     const text = await textOf(node({}), { baseImage: "registry.example/node:24" });
     expect(text.match(/^FROM .*/gm)).toEqual([
       "FROM registry.example/node:24 AS build",
@@ -411,7 +411,7 @@ CMD ["/bin/sh", "-c", "exec gunicorn --bind 0.0.0.0:$PORT app:app"]
     );
     await expect(
       chooseDockerfile(createMemorySource({ "requirements.txt": "" }), {}),
-    ).rejects.toThrow("nothing says how the app is started");
+    ).rejects.toThrow("no start command can be derived");
     await expect(
       chooseDockerfile(createMemorySource({ "pyproject.toml": "[a" }), {}),
     ).rejects.toThrow("pyproject.toml cannot be read");
@@ -491,10 +491,10 @@ describe("Go", () => {
     expect(text).toContain(`-o /out/app ${built}\n`);
   });
 
-  test("with several programs or none, it says what to do", async () => {
+  test("with several programs or none is an error with a hint", async () => {
     await expect(
       ofGo({ "cmd/x/main.go": "package main", "cmd/y/main.go": "package main" }),
-    ).rejects.toThrow("several programs are below cmd/ (x, y)");
+    ).rejects.toThrow("cmd/ contains several programs (x, y)");
     await expect(ofGo({ "a.go": "package a", "a_test.go": "package main" })).rejects.toThrow(
       "there is no package main",
     );
@@ -514,7 +514,7 @@ describe("Go", () => {
   });
 });
 
-test("a static site has its own page for what is missing, where it has one", async () => {
+test("a static site serves its own 404 page if it has one", async () => {
   const plain = await textOf({ "index.html": "" });
   expect(plain).toContain("\nCOPY . /srv\n");
   expect(plain).not.toMatch(/handle_errors|\/index\.html/);

@@ -1,7 +1,7 @@
 import { posix } from "node:path";
 import type { SourceReader } from "../../../../src/resources/recipe/source-reader.ts";
 
-/** A source that is nowhere: paths with their texts. Objects stand for their JSON. */
+/** Creates a source in memory from paths and texts. An object is converted to JSON. */
 export function createMemorySource(files: Readonly<Record<string, unknown>>): SourceReader {
   const texts = new Map(
     Object.entries(files).map(([path, content]) => [

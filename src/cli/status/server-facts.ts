@@ -1,0 +1,97 @@
+import type { Client } from "../../client/rest/client.ts";
+import type { AppItem } from "../../resources/wire/apps.ts";
+import type { ModelView } from "../../resources/wire/models.ts";
+import type { HealthView, SpecsView, SystemInfo } from "../../resources/wire/system.ts";
+import type { Colors } from "../colours.ts";
+import { listAllModels } from "../models/list-all-models.ts";
+
+/** The state of a running server, from which `up` and `status` print. */
+interface ServerFacts {
+  readonly health: HealthView;
+  readonly info: SystemInfo;
+  readonly specs: SpecsView;
+  readonly apps: readonly AppItem[];
+  readonly models: readonly ModelView[];
+}
+
+/** The state of the ingress, the assistant or the companion, which `up`, `status` and `doctor` show. */
+interface ComponentState {
+  /** off: disabled, or not available on this machine. warn: not running yet, or limited. */
+  readonly level: "ok" | "off" | "warn" | "fail";
+  readonly text: string;
+}
+
+export async function readServerFacts(client: Client): Promise<ServerFacts> {
+  const [health, info, specs, apps, models] = await Promise.all([
+    client.health(),
+    client.system.info(),
+    client.specs(),
+    client.apps.listAll(),
+    listAllModels(client),
+  ]);
+  return { health, info, specs, apps, models };
+}
+
+/** The problems of the files in the specs folder, each as `file:line:column: message`. */
+export function listSpecProblems({ folder, files }: SpecsView): readonly string[] {
+  return files.flatMap(({ file, errors }) =>
+    errors.map(({ line, column, message }) => `${folder}/${file}:${line}:${column}: ${message}`),
+  );
+}
+
+export function describeIngress({ mode, ready, message }: SystemInfo["ingress"]): ComponentState {
+  if (ready) return { level: "ok", text: message };
+  return mode === "off"
+    ? { level: "off", text: message }
+    : { level: "fail", text: `not ready: ${message}` };
+}
+
+export function describeAssistant(assistant: SystemInfo["assistant"]): ComponentState {
+  const { state, url, message } = assistant;
+  const address = `${url ?? ""}/v1, for OpenAI clients with any API key`;
+  const restarts = formatRestarts(assistant);
+  if (state === "off") return { level: "off", text: message ?? "off" };
+  if (state === "foreign")
+    return { level: "ok", text: `${address}; another process started it${restarts}` };
+  if (state === "up")
+    return message === null
+      ? { level: "ok", text: `${address}${restarts}` }
+      : { level: "warn", text: `${address}${restarts}; ${message}` };
+  return {
+    level: "warn",
+    text: `${notReady(state)}: ${message ?? "it is starting"}${restarts}`,
+  };
+}
+
+/** Undefined on a machine without a session bus, as most servers are, and with `--companion off`. */
+function describeCompanion(companion: SystemInfo["companion"]): ComponentState | undefined {
+  const { state, url, message } = companion;
+  if (state === "off" || state === "no_bus") return undefined;
+  const address = url === null ? "" : `${url}/v1, and dev.assistant.* on the session bus`;
+  if (state === "up") return { level: "ok", text: `${address}${formatRestarts(companion)}` };
+  if (state === "activated" || state === "foreign")
+    return { level: "ok", text: [address, message].filter(Boolean).join("; ") };
+  return { level: "warn", text: `${notReady(state)}: ${message ?? "it is starting"}` };
+}
+
+export function colourComponent({ level, text }: ComponentState, colours: Colors): string {
+  if (level === "fail") return colours.red(text);
+  return level === "ok" ? text : colours.yellow(text);
+}
+
+/** The field of the companion, for a list of fields; empty if there is none to show. */
+export function companionField(
+  companion: SystemInfo["companion"],
+  colours: Colors,
+): [string, string][] {
+  const state = describeCompanion(companion);
+  return state === undefined ? [] : [["Companion", colourComponent(state, colours)]];
+}
+
+function notReady(state: "starting" | "waiting"): string {
+  return state === "waiting" ? "not ready, Berth starts it again soon" : "not ready";
+}
+
+function formatRestarts({ starts }: { readonly starts: number }): string {
+  return starts > 1 ? `, started ${starts} times` : "";
+}
