@@ -82,7 +82,7 @@ export interface CompanionFile {
   readonly disabledTools: ReadonlySet<string>;
   /** strict: whoever asked for a call may not confirm it. */
   readonly confirm: "any" | "strict";
-  /** What searches by meaning are ranked with; undefined: what the indexed texts themselves teach. */
+  /** The model whose embeddings rank hybrid searches. Undefined: hybrid searches are answered lexically. */
   readonly embeddingModel: string | undefined;
   /** Names of a person's own for models, and the models that are tried for each, in their order: 1 to 8. */
   readonly models: ReadonlyMap<string, readonly string[]>;

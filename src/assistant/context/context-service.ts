@@ -33,8 +33,8 @@ export interface ContextServiceOptions {
   readonly dir: string;
   readonly sources: readonly ContextSource[];
   /**
-   * A real embedding model; undefined: what the corpus teaches has to do. `awaited`: there is to be one, which
-   * `useEmbedder` brings. Until then search goes by words, and the vectors that it made before are kept.
+   * The embedding model. Undefined: hybrid searches are answered lexically. `awaited`: `setEmbedder` will be called.
+   * Until then hybrid searches are answered lexically too, and the stored vectors are kept.
    */
   readonly embedder: ContextEmbedder | "awaited" | undefined;
   readonly memory: Memory;
@@ -74,17 +74,13 @@ const defaultTiming: IndexTiming = {
  */
 export class IndexedContextService implements ContextService, AsyncDisposable {
   readonly memory: Memory;
-  /**
-   * What makes the vectors: the model that was given, or what the corpus taught, which rejects until it
-   * has taught something. For whoever else ranks texts, however long they hold it.
-   */
+  /** The current embedder, for other rankings of texts. Rejects with `no_model` while there is none. */
   readonly embedder: ContextEmbedder;
   readonly #options: ContextServiceOptions;
   #data: IndexWorkerData;
   #embedder: ContextEmbedder | undefined;
   #thread: IndexThread;
   #state: IndexState;
-  #space: VectorSpaceState | undefined;
   #cancelRestart: (() => void) | undefined;
   readonly #closing = new AbortController();
 
@@ -118,10 +114,10 @@ export class IndexedContextService implements ContextService, AsyncDisposable {
       })),
     };
     this.#thread = this.#startThread();
-    this.embedder = this.#currentEmbedder();
+    this.embedder = this.#createCurrentEmbedder();
   }
 
-  /** The model that was awaited is there: passages get its vectors, and searches by meaning use them. */
+  /** Uses an embedding model from now on: embeds all passages with it in the background. */
   setEmbedder(embedder: ContextEmbedder): void {
     this.#embedder = embedder;
     const space = toSpaceState(embedder);
@@ -177,8 +173,8 @@ export class IndexedContextService implements ContextService, AsyncDisposable {
     await this.#thread.close();
   }
 
-  #currentEmbedder(): ContextEmbedder {
-    const space = () => this.#embedder ?? this.#space ?? { id: "lsa:0", dimensions: 0 };
+  #createCurrentEmbedder(): ContextEmbedder {
+    const space = () => this.#embedder ?? { id: "none", dimensions: 0 };
     return {
       get id() {
         return space().id;
@@ -189,9 +185,7 @@ export class IndexedContextService implements ContextService, AsyncDisposable {
       embed: async (texts, signal) => {
         signal.throwIfAborted();
         if (this.#embedder) return this.#embedder.embed(texts, signal);
-        const vectors = await raceWithAbort(this.#thread.embed(texts), signal);
-        if (vectors) return vectors;
-        throw new AssistantError("no_model", "the index has not learned any words yet", {
+        throw new AssistantError("no_model", "no embedding model is loaded", {
           retryAfterSeconds: 30,
         });
       },
@@ -201,9 +195,8 @@ export class IndexedContextService implements ContextService, AsyncDisposable {
   #startThread(): IndexThread {
     const { logger } = this.#options;
     return new IndexThread(this.#data, {
-      onState: ({ state, space }) => {
+      onState: ({ state }) => {
         this.#state = state;
-        this.#space = space;
       },
       onLog: ({ level, message, fields }) => logger[level](fields, message),
       onVectorsWanted: (texts) => void this.#embedPassages(texts),
@@ -221,7 +214,7 @@ export class IndexedContextService implements ContextService, AsyncDisposable {
     });
   }
 
-  /** Undefined where the embedder cannot be had: words have to do then, and the hits say so. */
+  /** Returns undefined if there is no embedder or it fails: the search is then lexical. */
   async #embedQuery(query: string, signal: AbortSignal): Promise<Float32Array | undefined> {
     const { logger } = this.#options;
     const embedder = this.#embedder;

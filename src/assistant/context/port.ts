@@ -18,7 +18,7 @@ export interface ContextService {
 export interface SearchRequest {
   readonly query: string;
   readonly limit: number;
-  /** Lexical and cosine rank blended. */
+  /** Combines the lexical ranking with one by embeddings, if there is an embedding model. */
   readonly isHybrid: boolean;
   /** Undefined: everything that the caller may see. Empty or unknown ones give no hits. */
   readonly scopes: readonly string[] | undefined;
@@ -80,11 +80,11 @@ export interface Memory {
   wipe(app: string, caller: Caller): Promise<void>;
 }
 
-/** Texts to unit vectors, by whatever there is: a model, or what was learned from the corpus. */
+/** Turns texts into unit vectors. */
 export interface ContextEmbedder {
-  /** Changes when the vectors of before no longer compare with those to come. */
+  /** Vectors of embedders with different ids cannot be compared. */
   readonly id: string;
   readonly dimensions: number;
-  /** Rejects while it cannot be had: searches are lexical then. */
+  /** Rejects while the model is not available. Searches are lexical then. */
   embed(texts: readonly string[], signal: AbortSignal): Promise<readonly Float32Array[]>;
 }

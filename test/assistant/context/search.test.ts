@@ -259,12 +259,13 @@ describe("hybrid search", () => {
     });
   });
 
-  it("says lexical while nothing is learned", async () => {
-    const world = await notes({ "a.txt": "one small text" });
-    const hits = await world.find("text", { isHybrid: true });
-    expect(hits.map(({ mode }) => mode)).toEqual(["lexical"]);
-    await expect(world.context.embedder.embed(["x"], new AbortController().signal)).rejects.toThrow(
-      "not learned",
-    );
+  it("is answered lexically if there is no embedder", async () => {
+    const context = await notes({ "a.txt": "one small text" });
+    const hits = await context.find("text", { isHybrid: true });
+    expect(hits).toMatchObject([{ mode: "lexical", parts: { lexical: 1, cosine: null } }]);
+    const { embedder } = context.context;
+    await expect(embedder.embed(["x"], new AbortController().signal)).rejects.toMatchObject({
+      code: "no_model",
+    });
   });
 });

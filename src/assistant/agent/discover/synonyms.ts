@@ -1,4 +1,4 @@
-import { tokenize } from "./tokenize.ts";
+import { tokenize } from "../../../base/tokenize.ts";
 
 /**
  * Words for what people do with computers, of which tools use one and people another. Only everyday verbs and

@@ -1,17 +1,24 @@
 import type { Clock } from "../../../base/clock.ts";
 import type { Logger } from "../../../base/logger.ts";
 import { raceWithAbort } from "../../../base/race-with-abort.ts";
+import { fuseRankings, type RankedItem } from "../../../base/rank-fusion.ts";
 import { createTimeLimit } from "../../../base/time-limit.ts";
 import type { ContextEmbedder } from "../../context/port.ts";
 import type { ToolRecord } from "../port.ts";
 import type { ToolRegistry } from "../tool-manifest.ts";
-import { LexicalIndex, type RankedTool } from "./lexical-index.ts";
+import { LexicalIndex, QUERY_CHARS_MAX } from "./lexical-index.ts";
 import { type SearchableTool, toSearchableTools } from "./searchable-tool.ts";
-import { fuseRankings, rankByCosine } from "./semantic-ranking.ts";
-import { QUERY_CHARS_MAX } from "./tokenize.ts";
+import { rankByCosine } from "./semantic-ranking.ts";
 import { ToolVectors } from "./tool-vectors.ts";
 
 const RESULTS_MAX = 20;
+/** A low constant for reciprocal rank fusion: with a handful of tools, one first rank is worth more than two third ranks. */
+const FUSION_K = 3;
+/**
+ * The weight of the ranking by cosine, where the lexical ranking has 1. The quality of the embedder is unknown: with
+ * this weight a bad one, which compares letters only, costs 0.01 of nDCG@10; with 0.6 it costs 0.04.
+ */
+const SEMANTIC_WEIGHT = 0.3;
 /** Somebody waits for the answer, and words alone are a good one. */
 const EMBEDDER_DEADLINE_MS = 400;
 /** Of scores: beyond it they are noise. */
@@ -59,9 +66,18 @@ export class ToolDiscovery implements AsyncDisposable {
     const byWords = lexical.rank(query);
     const byMeaning = await this.#rankSemantically(query, tools, signal);
     signal.throwIfAborted();
-    const ranked = byMeaning.length === 0 ? byWords : fuseRankings(byWords, byMeaning);
-    return ranked.slice(0, RESULTS_MAX).flatMap(({ index, score }) => {
-      const found = tools[index];
+    const ranked =
+      byMeaning.length === 0
+        ? byWords
+        : fuseRankings(
+            [
+              { items: byWords, weight: 1 },
+              { items: byMeaning, weight: SEMANTIC_WEIGHT },
+            ],
+            FUSION_K,
+          );
+    return ranked.slice(0, RESULTS_MAX).flatMap(({ id, score }) => {
+      const found = tools[id];
       return found ? [toToolRecord(found, score)] : [];
     });
   }
@@ -84,7 +100,7 @@ export class ToolDiscovery implements AsyncDisposable {
     query: string,
     tools: readonly SearchableTool[],
     signal: AbortSignal,
-  ): Promise<readonly RankedTool[]> {
+  ): Promise<readonly RankedItem[]> {
     if (!this.#embedder || !this.#vectors || tools.length === 0 || query.trim() === "") return [];
     using limit = createTimeLimit(signal, this.#deadlineMs);
     try {

@@ -4,7 +4,7 @@ import type { IndexState, SearchHit } from "../port.ts";
 export interface IndexWorkerData {
   readonly dir: string;
   readonly sources: readonly IndexedSource[];
-  /** A real embedding model, asked through the main thread; undefined: what the corpus teaches. */
+  /** The embedding model, which the main thread calls. `awaited`: it will be announced. Undefined: there is none. */
   readonly embedder: VectorSpaceState | "awaited" | undefined;
   readonly timing: IndexTiming;
 }
@@ -35,13 +35,11 @@ export type IndexWorkerRequest =
       readonly limit: number;
       readonly scopes: readonly string[] | undefined;
       readonly isHybrid: boolean;
-      /** Of the embedder; undefined where it could not be had, or the corpus's own is meant. */
+      /** The query's embedding. Undefined if there is no embedder or it failed. */
       readonly vector: Float32Array | undefined;
     }
   /** Of a search that has not begun. */
   | { readonly type: "cancel"; readonly id: number }
-  /** By what the corpus taught. */
-  | { readonly type: "embed"; readonly id: number; readonly texts: readonly string[] }
   /** The answer to `wanted`; undefined: the embedder cannot be had. */
   | { readonly type: "vectors"; readonly vectors: readonly Float32Array[] | undefined }
   /** The one that was awaited. */
@@ -50,19 +48,9 @@ export type IndexWorkerRequest =
 
 export type IndexWorkerMessage =
   | { readonly type: "hits"; readonly id: number; readonly hits: readonly SearchHit[] }
-  | {
-      readonly type: "embedded";
-      readonly id: number;
-      /** Undefined: nothing is learned yet. */
-      readonly vectors: readonly Float32Array[] | undefined;
-    }
   /** `detail` is for the log alone: it may name paths. */
   | { readonly type: "failed"; readonly id: number; readonly detail: string }
-  | {
-      readonly type: "state";
-      readonly state: IndexState;
-      readonly space: VectorSpaceState | undefined;
-    }
+  | { readonly type: "state"; readonly state: IndexState }
   | { readonly type: "wanted"; readonly texts: readonly string[] }
   | {
       readonly type: "log";
@@ -72,8 +60,9 @@ export type IndexWorkerMessage =
     }
   | { readonly type: "closed" };
 
-/** The vectors that are in use. */
+/** The vector space of an embedder. */
 export interface VectorSpaceState {
+  /** Vectors of spaces with different ids cannot be compared. */
   readonly id: string;
   readonly dimensions: number;
 }

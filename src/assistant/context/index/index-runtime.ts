@@ -23,8 +23,6 @@ export class IndexRuntime {
   readonly #embeddings: EmbeddingIndex;
   readonly #searcher: Searcher;
   readonly #followers: readonly SourceFollower[];
-  /** Sources went, with all their texts, since the index was last open. */
-  readonly #hasRemoved: boolean;
   readonly #cancelled = new Set<number>();
   readonly #searches: Extract<IndexWorkerRequest, { type: "search" }>[] = [];
   #stateTimer: NodeJS.Timeout | undefined;
@@ -52,9 +50,7 @@ export class IndexRuntime {
     this.#searcher = new Searcher(db);
     const writer = new IndexWriter(db, this.#embeddings);
     const { documents } = writer;
-    const { rows, hasRemoved } = syncSourceRows(db, data.sources, documents);
-    this.#hasRemoved = hasRemoved;
-    this.#followers = rows.map(
+    this.#followers = syncSourceRows(db, data.sources, documents).map(
       (source) =>
         new SourceFollower(source, {
           documents,
@@ -71,7 +67,7 @@ export class IndexRuntime {
   }
 
   start(): void {
-    this.#embeddings.start({ hasLost: this.#hasRemoved });
+    this.#embeddings.start();
     for (const follower of this.#followers) follower.start();
     this.#postState();
   }
@@ -85,11 +81,6 @@ export class IndexRuntime {
       case "cancel":
         if (this.#searches.some(({ id }) => id === request.id)) this.#cancelled.add(request.id);
         break;
-      case "embed": {
-        const vectors = this.#embeddings.embed(request.texts);
-        this.#post({ type: "embedded", id: request.id, vectors });
-        break;
-      }
       case "embedder":
         this.#embeddings.setEmbedder(request.embedder);
         break;
@@ -117,8 +108,8 @@ export class IndexRuntime {
   #search(request: Extract<IndexWorkerRequest, { type: "search" }>): void {
     try {
       const { query, limit, scopes, isHybrid, vector } = request;
-      const meaning = isHybrid ? this.#embeddings.resolveQueryVector(query, vector) : undefined;
-      const hits = this.#searcher.search({ query, limit, scopes, queryVector: meaning });
+      const queryVector = isHybrid ? this.#embeddings.resolveQueryVector(vector) : undefined;
+      const hits = this.#searcher.search({ query, limit, scopes, queryVector });
       this.#post({ type: "hits", id: request.id, hits });
     } catch (error) {
       this.#post({ type: "failed", id: request.id, detail: getErrorMessage(error) });
@@ -137,7 +128,10 @@ export class IndexRuntime {
     }
     if (vectors !== undefined) return this.#schedulePostState();
     clearTimeout(this.#embedderRetryTimer);
-    this.#embedderRetryTimer = setTimeout(() => this.#embeddings.maintain(), EMBEDDER_RETRY_MS);
+    this.#embedderRetryTimer = setTimeout(
+      () => this.#embeddings.requestMissing(),
+      EMBEDDER_RETRY_MS,
+    );
   }
 
   #onSourceChanged(source: string, error: unknown): void {
@@ -147,7 +141,7 @@ export class IndexRuntime {
         err: getErrorMessage(error),
       });
     exitIfDamaged(error);
-    this.#embeddings.maintain();
+    this.#embeddings.requestMissing();
     this.#schedulePostState();
   }
 
@@ -159,7 +153,7 @@ export class IndexRuntime {
   }
 
   #postState(): void {
-    this.#post({ type: "state", state: this.#computeState(), space: this.#embeddings.space });
+    this.#post({ type: "state", state: this.#computeState() });
   }
 
   #computeState(): IndexState {

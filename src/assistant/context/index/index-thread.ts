@@ -18,7 +18,7 @@ export interface IndexThreadListener {
 }
 
 interface PendingRequest {
-  readonly resolve: (message: Extract<IndexWorkerMessage, { id: number }>) => void;
+  readonly resolve: (hits: readonly SearchHit[]) => void;
   readonly reject: (error: Error) => void;
 }
 
@@ -57,24 +57,18 @@ export class IndexThread {
     signal: AbortSignal,
   ): Promise<readonly SearchHit[]> {
     signal.throwIfAborted();
-    const id = this.#nextId();
+    this.#lastId += 1;
+    const id = this.#lastId;
     const onAbort = () => {
       this.#removePending(id)?.reject(signal.reason);
       this.#post({ type: "cancel", id });
     };
     signal.addEventListener("abort", onAbort, { once: true });
     try {
-      const answer = await this.#ask({ type: "search", id, ...query });
-      return answer.type === "hits" ? answer.hits : [];
+      return await this.#request({ type: "search", id, ...query });
     } finally {
       signal.removeEventListener("abort", onAbort);
     }
-  }
-
-  /** Undefined: the corpus has taught nothing yet. */
-  async embed(texts: readonly string[]): Promise<readonly Float32Array[] | undefined> {
-    const answer = await this.#ask({ type: "embed", id: this.#nextId(), texts });
-    return answer.type === "embedded" ? answer.vectors : undefined;
   }
 
   sendVectors(vectors: readonly Float32Array[] | undefined): void {
@@ -98,20 +92,15 @@ export class IndexThread {
     this.#rejectAll("it was closed");
   }
 
-  #ask(
-    request: Extract<IndexWorkerRequest, { id: number; type: "search" | "embed" }>,
-  ): Promise<Extract<IndexWorkerMessage, { id: number }>> {
+  #request(
+    request: Extract<IndexWorkerRequest, { type: "search" }>,
+  ): Promise<readonly SearchHit[]> {
     if (this.#hasEnded) return Promise.reject(new Error("the index's thread has ended"));
     return new Promise((resolve, reject) => {
       this.#pending.set(request.id, { resolve, reject });
       this.#worker.ref();
       this.#post(request);
     });
-  }
-
-  #nextId(): number {
-    this.#lastId += 1;
-    return this.#lastId;
   }
 
   #post(request: IndexWorkerRequest): void {
@@ -126,7 +115,7 @@ export class IndexThread {
     else if (message.type === "closed") this.#onClosed?.();
     else if (message.type === "failed")
       this.#removePending(message.id)?.reject(new Error(message.detail));
-    else this.#removePending(message.id)?.resolve(message);
+    else this.#removePending(message.id)?.resolve(message.hits);
   }
 
   #removePending(id: number): PendingRequest | undefined {

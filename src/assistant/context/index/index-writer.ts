@@ -1,7 +1,7 @@
 import type { SqliteDatabase } from "../../../base/sqlite.ts";
 import type { EmbeddingIndex } from "./embedding-index.ts";
 import type { IndexChange } from "./sources/sync-source.ts";
-import { DocumentStore } from "./store/document-store.ts";
+import { type ChunkChange, DocumentStore } from "./store/document-store.ts";
 
 /** What one commit holds at most: some ten milliseconds of work, so that a search waits no longer. */
 const PASSAGES_PER_COMMIT = 120;
@@ -45,29 +45,22 @@ export class IndexWriter {
     const added: { id: number; source: number }[] = [];
     const removed: number[] = [];
     this.documents.inTransaction(() => {
-      const before: string[] = [];
       for (const change of changes) {
-        const written = this.#write(change, before);
+        const written = this.#write(change);
         added.push(...written.added);
         removed.push(...written.removed);
       }
-      if (removed.length > 0) this.#embeddings.forget(before);
     });
     if (removed.length > 0) this.#hasRemoved = true;
     this.#embeddings.onChunksChanged({ added, removed });
   }
 
-  #write(change: IndexChange, before: string[]) {
+  #write(change: IndexChange): ChunkChange {
     const { documents } = this;
     if (change.type === "touch") {
       documents.touch(change.document.id, change.file, Date.now());
       return { added: [], removed: [] };
     }
-    const old =
-      change.type === "remove"
-        ? change.document
-        : (change.movedFrom ?? documents.find(change.document.source, change.document.path));
-    if (old) before.push(...this.#embeddings.termsOf(documents.readTexts(old.id)));
     if (change.type === "remove") return documents.remove(change.document.id);
     if (change.movedFrom) documents.move(change.movedFrom.id, change.document.path);
     return documents.put(change.document);

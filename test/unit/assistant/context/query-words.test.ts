@@ -1,22 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { parseQueryWords } from "../../../../src/assistant/context/index/search/query-words.ts";
 import { extractSnippet } from "../../../../src/assistant/context/index/search/snippet.ts";
-import { stem } from "../../../../src/assistant/context/index/text/porter-stemmer.ts";
-import {
-  extractBigrams,
-  splitCamelCase,
-} from "../../../../src/assistant/context/index/text/split-words.ts";
-
-describe("stem", () => {
-  // From the paper that defines it.
-  it.each(
-    "caresses:caress ponies:poni cats:cat feed:feed agreed:agre plastered:plaster motoring:motor sing:sing conflated:conflat hopping:hop falling:fall filing:file happy:happi sky:sky relational:relat conditional:condit vietnamization:vietnam operator:oper triplicate:triplic hopeful:hope goodness:good revival:reviv allowance:allow adjustable:adjust adoption:adopt communism:commun effective:effect probate:probat rate:rate cease:ceas controll:control roll:roll naïve:naïve x:x"
-      .split(" ")
-      .map((pair) => pair.split(":")),
-  )("%s is %s", (word, expected) => {
-    expect(stem(word ?? "")).toBe(expected);
-  });
-});
 
 const matches = (query: string) => parseQueryWords(query).map(({ match }) => match);
 
@@ -40,12 +24,6 @@ describe("queryWords", () => {
   });
 });
 
-it("pairs and humps", () => {
-  expect(extractBigrams("abc 日本語 x 鹿")).toEqual(["日本", "本語", "鹿"]);
-  expect(splitCamelCase("parseHTTPHeader")).toEqual(["parse", "HTTP", "Header"]);
-  expect(splitCamelCase("plain")).toEqual([]);
-});
-
 describe("snippetOf", () => {
   const filler = "lorem ipsum dolor ".repeat(60);
 
@@ -57,6 +35,13 @@ describe("snippetOf", () => {
     expect(snippet.length).toBeLessThanOrEqual(300);
     expect(text).toContain(snippet);
     for (const word of snippet.split(" ")) expect(text.split(" ")).toContain(word);
+  });
+
+  it("finds words with accents and characters of scripts without spaces", () => {
+    expect(extractSnippet(`${filler}the cafés here ${filler}`, new Set(["cafe"]))).toContain(
+      "cafés",
+    );
+    expect(extractSnippet(`${filler}京都 here ${filler}`, new Set(["京都"]))).toContain("京都");
   });
 
   it("leaves a short text as it is, and cuts no character in two", () => {

@@ -1,4 +1,5 @@
 import type Database from "better-sqlite3";
+import type { RankedItem } from "../../../../base/rank-fusion.ts";
 import type { SqliteDatabase } from "../../../../base/sqlite.ts";
 import { parseQueryWords, type QueryWord } from "./query-words.ts";
 
@@ -15,17 +16,11 @@ const defaultOptions: LexicalSearchOptions = { titleWeight: 4, operator: " OR ",
 /** In a small index every word is common. */
 const COMMON_MIN = 200;
 
-export interface RankedPassage {
-  readonly id: number;
-  /** Larger is better. */
-  readonly score: number;
-}
-
 /** BM25 over the passages, of the sources that may be seen and no others. */
 export class LexicalSearch {
   readonly #options: LexicalSearchOptions;
-  readonly #find: Database.Statement<[string, number], RankedPassage>;
-  readonly #findIn: Database.Statement<[string, string, number], RankedPassage>;
+  readonly #find: Database.Statement<[string, number], RankedItem>;
+  readonly #findIn: Database.Statement<[string, string, number], RankedItem>;
   readonly #countMatches: Database.Statement<[string], number>;
   readonly #count: Database.Statement<[], number>;
   /** How many passages have a word; forgotten when the index has changed by a tenth. */
@@ -53,7 +48,7 @@ export class LexicalSearch {
   }
 
   /** Best first. `sources`: the ids of those that may be seen; undefined: all. */
-  search(query: string, sources: readonly number[] | undefined, limit: number): RankedPassage[] {
+  search(query: string, sources: readonly number[] | undefined, limit: number): RankedItem[] {
     const match = this.#buildMatchExpression(parseQueryWords(query));
     if (match === undefined || sources?.length === 0) return [];
     return sources === undefined

@@ -1,9 +1,8 @@
-import { stem } from "../text/porter-stemmer.ts";
-import { extractBigrams, isUnspaced } from "../text/split-words.ts";
+import { isUnspaced, normalizeWord, splitUnspaced } from "../../../../base/tokenize.ts";
 
 /** Characters of a snippet, a little less or more: whole words only. */
 const SNIPPET_CHARACTERS = 300;
-const word = /[\p{L}\p{N}\p{M}\p{Co}]+/gu;
+const wordPattern = /[\p{L}\p{N}\p{M}\p{Co}]+/gu;
 
 /**
  * The part of a passage in which the most words of the query stand, as it is written there. `terms` are
@@ -16,10 +15,13 @@ export function extractSnippet(
 ): string {
   if (text.length <= size * 1.1) return text;
   const hits: { at: number; end: number; term: string }[] = [];
-  for (const found of text.matchAll(word)) {
-    const [end, folded] = [found.index + found[0].length, found[0].toLowerCase()];
-    const names = isUnspaced(folded) ? extractBigrams(folded) : [stem(folded)];
-    for (const term of names) if (terms.has(term)) hits.push({ at: found.index, end, term });
+  for (const found of text.matchAll(wordPattern)) {
+    const [word] = found;
+    const end = found.index + word.length;
+    for (const part of isUnspaced(word) ? splitUnspaced(word) : [word]) {
+      const term = normalizeWord(part);
+      if (terms.has(term)) hits.push({ at: found.index, end, term });
+    }
   }
   return cutOut(text, bestStart(hits, size), size);
 }

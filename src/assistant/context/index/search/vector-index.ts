@@ -1,4 +1,4 @@
-import type { RankedPassage } from "./lexical-search.ts";
+import type { RankedItem } from "../../../../base/rank-fusion.ts";
 
 /** A vector in a byte a dimension: the largest number is 127. */
 export interface PackedVector {
@@ -88,7 +88,7 @@ export class VectorIndex {
     query: Float32Array,
     sources: readonly number[] | undefined,
     limit: number,
-  ): RankedPassage[] {
+  ): RankedItem[] {
     const { dimensions: d } = this;
     const [values, scales, sourceOf] = [this.#values, this.#scales, this.#sources];
     const allowed = sources && new Set(sources);
@@ -129,7 +129,7 @@ export class VectorIndex {
 /** The best `limit` of many, kept as a heap with the worst of them on top. */
 class TopK {
   readonly #limit: number;
-  readonly #heap: RankedPassage[] = [];
+  readonly #heap: RankedItem[] = [];
   /** What a score must pass to be among them; 0 at first: nothing that points away is near. */
   minScore = 0;
 
@@ -154,7 +154,7 @@ class TopK {
     if (heap.length === this.#limit) this.minScore = heap[0]!.score;
   }
 
-  sorted(): RankedPassage[] {
+  sorted(): RankedItem[] {
     return this.#heap.toSorted((a, b) => b.score - a.score || a.id - b.id);
   }
 

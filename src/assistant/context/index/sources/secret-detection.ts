@@ -28,7 +28,7 @@ const secretNamePatterns: readonly RegExp[] = [
 /** What editors and people append to the name of a copy. */
 const copySuffix = /(?:~|[._-](?:bak|backup|old|orig|save|copy|sw[op]|\d{1,8}))$/;
 
-/** What only a private key or a key ring has in it; the last is how the first begins in base64. */
+/** Text that only a private key or a key ring contains. The last alternatives match the first one in base64. */
 const privateKeyPattern =
   /-----BEGIN (?:[A-Z0-9]+ ){0,4}PRIVATE KEY(?: BLOCK)?-----|^PuTTY-User-Key-File-\d|AGE-SECRET-KEY-1[A-Z0-9]{20}|^\$ANSIBLE_VAULT;|LS0tLS1CRUdJTi[A-Za-z0-9+/]{0,40}(?:UFJJVkFURSBLRV|BSSVZBVEUgS0VZ|QUklWQVRFIEtFW)/m;
 
@@ -45,7 +45,9 @@ export function isSecretName(name: string): boolean {
   );
 }
 
-/** True of a text that has a private key in it, or a token that its service marks as one. */
+/** Returns true if the text contains a private key, or a token with the prefix of a known service. */
 export function containsSecret(text: string): boolean {
-  return privateKeyPattern.test(text) || tokenPattern.test(text);
+  // The sources of manual pages escape hyphens.
+  const plain = text.replaceAll("\\-", "-");
+  return privateKeyPattern.test(plain) || tokenPattern.test(plain);
 }

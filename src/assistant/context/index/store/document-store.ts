@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import type { SqliteDatabase } from "../../../../base/sqlite.ts";
+import { extractBigrams, splitCamelCase, splitWords } from "../../../../base/tokenize.ts";
 import type { ChunkText } from "../text/chunk.ts";
-import { hiddenWords } from "../text/split-words.ts";
 
 /** What a file was when it was last looked at. */
 export interface FileStat {
@@ -100,11 +100,6 @@ export class DocumentStore {
     return { added: [], removed };
   }
 
-  /** The words of what is about to go, to see later whether anybody else has them. */
-  readTexts(id: number): string[] {
-    return this.#statements.texts.all(id);
-  }
-
   #putChunks(document: number, { source, path, chunks }: NewDocument): ChunkChange {
     const old = new Map<string, ChunkRow>(
       this.#statements.chunks.all(document).map((row) => [row.key, row]),
@@ -168,6 +163,17 @@ function computeChunkKey(document: number, text: string, repeated: number): stri
   return hash.digest("base64url").slice(0, 22);
 }
 
+/**
+ * Returns the words that FTS5 does not find in the text by itself, for a column of their own: the words of the file's
+ * name, the parts of camel-case names, and pairs of characters of scripts without spaces.
+ */
+function hiddenWords(text: string, name: string): string {
+  const found = new Set(splitWords(name));
+  for (const word of splitWords(text))
+    for (const part of splitCamelCase(word)) if (part.length > 1) found.add(part);
+  return [...found, ...extractBigrams(text)].join(" ");
+}
+
 function prepareStatements(db: SqliteDatabase) {
   const columns = `id, path, size, mtime_ms AS mtimeMs, ctime_ms AS ctimeMs,
     indexed_ms AS indexedMs, sha256`;
@@ -199,12 +205,6 @@ function prepareStatements(db: SqliteDatabase) {
       `SELECT c.id, c.key, p.title, p.hidden FROM chunk c JOIN passage p ON p.id = c.id
        WHERE c.document = ? ORDER BY c.place`,
     ),
-    texts: db
-      .prepare<[number], string>(
-        `SELECT p.title || ' ' || p.body FROM chunk c JOIN passage p ON p.id = c.id
-         WHERE c.document = ?`,
-      )
-      .pluck(),
     place: db.prepare("UPDATE chunk SET place = ? WHERE id = ?"),
     addChunk: db.prepare("INSERT INTO chunk (document, source, place, key) VALUES (?, ?, ?, ?)"),
     addPassage: db.prepare("INSERT INTO passage (id, title, body, hidden) VALUES (?, ?, ?, ?)"),

@@ -64,14 +64,6 @@ export const contextMigrations: readonly Migration[] = [
     PRIMARY KEY (chunk, space)
   ) STRICT, WITHOUT ROWID;
 
-  CREATE TABLE learned (
-    space INTEGER NOT NULL,
-    term TEXT NOT NULL,
-    weight REAL NOT NULL,
-    value BLOB NOT NULL,
-    PRIMARY KEY (space, term)
-  ) STRICT, WITHOUT ROWID;
-
   CREATE TABLE setting (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;
   `,
 ];

@@ -5,8 +5,11 @@ import { migrate, openDatabase, type SqliteDatabase } from "../../../../base/sql
 import { contextMigrations } from "./index-schema.ts";
 
 const FILE = "context.db";
-/** Changes when passages are cut or read another way, or more is a secret: what is there is then made anew. */
-const INDEX_FORMAT = "2";
+/**
+ * The format of the index. It changes with the schema, with the way in which files are read or split, and with the rules
+ * for secrets. An index of another format is deleted and built again from the files.
+ */
+const INDEX_FORMAT = "3";
 
 /**
  * Opens the index in `dir`, or makes it. One that is damaged, or made by another way of reading, is

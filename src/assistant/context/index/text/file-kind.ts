@@ -1,5 +1,5 @@
 /** How the text of a file is read; `skipped` is not read at all. */
-export type FileKind = "plain" | "markdown" | "html" | "man" | "code" | "skipped";
+export type FileKind = "plain" | "markdown" | "html" | "code" | "skipped";
 
 const skippedExtensions = parseWordSet(`
   pdf doc docx xls xlsx ppt pptx odt ods odp odg epub mobi rtf djvu ps eps
@@ -18,8 +18,6 @@ const codeExtensions = parseWordSet(`
 `);
 const markdownExtensions = parseWordSet("md markdown mdx mdown");
 const htmlExtensions = parseWordSet("html htm xhtml");
-/** Pages of the manual are named by their section: `ls.1`, `crontab.5.gz`, `printf.3posix`. */
-const manPage = /\.[1-9](?:p|pm|posix|ssl|x|perl)?(?:\.gz)?$/;
 /** Names without an ending that are code all the same. */
 const codeNames = new Set(["makefile", "dockerfile", "containerfile", "caddyfile", "justfile"]);
 /** What other programs write, long and without a word of a person's. */
@@ -29,7 +27,6 @@ const generated = /(?:^package-lock\.json|\.min\.(?:js|css)|-lock\.ya?ml)$/;
 export function classifyFile(name: string): FileKind {
   const lower = name.toLowerCase();
   if (generated.test(lower)) return "skipped";
-  if (manPage.test(lower)) return "man";
   if (codeNames.has(lower)) return "code";
   const ending = /\.([^.]+)$/.exec(lower)?.[1];
   if (ending === undefined) return "plain";

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { tokenize, tokenizeQuery } from "../../../../../src/assistant/agent/discover/tokenize.ts";
+import { tokenizeQuery } from "../../../../../src/assistant/agent/discover/lexical-index.ts";
 import { ToolDiscovery } from "../../../../../src/assistant/agent/discover/tool-discovery.ts";
 import { parseBuiltInManifest } from "../../../../../src/assistant/agent/manifests/parse-manifest.ts";
 import type {
@@ -48,24 +48,8 @@ function discovery(
 const namesOf = async (found: ToolDiscovery, query: string) =>
   (await found.discover(query, signal)).map(({ name }) => name);
 
-describe("words", () => {
-  it("are taken out of identifiers, without case, accents and endings", () => {
-    expect(tokenize("createHTTPEvent task_add files.copy player-next Übersicht2")).toEqual([
-      "creat",
-      "http",
-      "event",
-      "task",
-      "add",
-      "file",
-      "copi",
-      "player",
-      "next",
-      "ubersicht2",
-    ]);
-    expect(tokenize("音楽を再生する").length).toBeGreaterThan(1);
-  });
-
-  it("that say nothing are left out of a wish, unless there are no others", () => {
+describe("tokenizeQuery", () => {
+  it("leaves out stop words, unless the query has no other words", () => {
     expect(tokenizeQuery("please show me the notes")).toEqual(["show", "note"]);
     expect(tokenizeQuery("what is it")).toEqual(["what", "is", "it"]);
     expect(tokenizeQuery("  ")).toEqual([]);

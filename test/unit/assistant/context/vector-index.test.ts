@@ -1,27 +1,10 @@
 import { describe, expect, it } from "vitest";
-import { fuseRankings } from "../../../../src/assistant/context/index/search/rank-fusion.ts";
 import {
   packVector,
   unpackVector,
   VectorIndex,
 } from "../../../../src/assistant/context/index/search/vector-index.ts";
 import { Dice } from "../../../support/random.ts";
-
-const ranking = (...ids: number[]) => ids.map((id) => ({ id, score: 0 }));
-
-describe("fuse", () => {
-  it("adds shares of places", () => {
-    const fused = fuseRankings(ranking(1, 2), ranking(2, 3), 0.5, 10);
-    expect(fused.map(({ id }) => id)).toEqual([2, 1, 3]);
-    expect(fused[0]).toEqual({ id: 2, lexical: 2, cosine: 1, score: 1 / 12 + 0.5 / 11 });
-    expect(fused[2]).toEqual({ id: 3, lexical: null, cosine: 2, score: 0.5 / 12 });
-  });
-
-  it("is the one ranking where the other is empty", () => {
-    expect(fuseRankings(ranking(5, 4, 3), [], 1).map(({ id }) => id)).toEqual([5, 4, 3]);
-    expect(fuseRankings([], [], 1)).toEqual([]);
-  });
-});
 
 function unitVector(dice: Dice, dimensions: number): Float32Array {
   const vector = Float32Array.from({ length: dimensions }, () => dice.random() - 0.5);
