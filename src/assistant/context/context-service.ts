@@ -20,16 +20,15 @@ import type {
 } from "./port.ts";
 
 export interface ContextSource {
-  /** Told with each hit: `notes`. */
+  /** A name that each hit contains, such as `notes`. */
   readonly name: string;
-  /** A folder of this machine. */
   readonly path: string;
-  /** Who may see it: a search in this scope, or, `app:<id>`, a sandboxed app. Default: the name. */
+  /** The scope in which a search finds it. A sandboxed app searches the scope `app:<id>`. Default: the name. */
   readonly scope?: string | undefined;
 }
 
 export interface ContextServiceOptions {
-  /** The companion's state directory; the index is `context.db` in it. */
+  /** The companion's state directory, which contains the index, `context.db`. */
   readonly dir: string;
   readonly sources: readonly ContextSource[];
   /**
@@ -43,7 +42,7 @@ export interface ContextServiceOptions {
   readonly logger: Logger;
   /** For tests. */
   readonly timing?: Partial<IndexTiming> | undefined;
-  /** After which a search is given up, in milliseconds. */
+  /** The longest time that a search may take, in milliseconds. */
   readonly searchTimeoutMs?: number | undefined;
 }
 
@@ -51,16 +50,16 @@ const LIMIT_MAX = 50;
 const QUERY_BYTES_MAX = 4_096;
 const SCOPES_MAX = 100;
 const SCOPE_BYTES_MAX = 256;
-/** Ten times what the slowest search over 100,000 passages took. */
+/** Ten times the duration of the slowest search over 100,000 passages. */
 const SEARCH_TIMEOUT_MS = 10_000;
-/** A query's vector that takes longer is done without. */
+/** If the embedding of a query takes longer, the search is lexical. */
 const QUERY_EMBED_TIMEOUT_MS = 2_000;
 const PASSAGE_EMBED_TIMEOUT_MS = 60_000;
-/** Searches that wait; each takes some ten milliseconds. */
+/** The number of searches that may wait; each takes some ten milliseconds. */
 const WAITING_MAX = 128;
 const RESTART_DELAY_MS = 1_000;
 
-/** A burst of saves is one run; nothing waits for more than two seconds. */
+/** A burst of changes is indexed in one run, at most two seconds after its first change. */
 const defaultTiming: IndexTiming = {
   debounceMs: 200,
   debounceMaxMs: 2_000,
@@ -69,8 +68,8 @@ const defaultTiming: IndexTiming = {
 };
 
 /**
- * Search over the indexed folders, and the memory of apps. Whatever takes time is done in the index's own
- * thread, so that nothing here holds the daemon up. Starts at once; the index fills in the background.
+ * Search over the indexed folders, and the memory of apps. The index has a thread of its own, so that it does not block
+ * the daemon. Searches work at once, while the folders are indexed in the background.
  */
 export class IndexedContextService implements ContextService, AsyncDisposable {
   readonly memory: Memory;
@@ -140,7 +139,7 @@ export class IndexedContextService implements ContextService, AsyncDisposable {
       throw new AssistantError("queue_full", `${WAITING_MAX} searches are waiting; try again`, {
         retryAfterSeconds: 1,
       });
-    // First of all: a search that cannot be recorded does not happen.
+    // A search that cannot be recorded must not happen.
     await this.#options.ledger.append({
       name: getEntryName(request),
       fields: {
@@ -207,7 +206,7 @@ export class IndexedContextService implements ContextService, AsyncDisposable {
   #scheduleRestart(detail: string): void {
     const { logger, clock } = this.#options;
     if (this.#closing.signal.aborted) return;
-    logger.error({ detail }, "the index's thread has ended; it is started again");
+    logger.error({ detail }, "the index's thread has ended and is started again");
     this.#state = { ...this.#state, state: "degraded" };
     this.#cancelRestart = clock.setTimer(RESTART_DELAY_MS, () => {
       this.#thread = this.#startThread();
@@ -241,7 +240,7 @@ export class IndexedContextService implements ContextService, AsyncDisposable {
       if (this.#closing.signal.aborted) return;
       logger.debug(
         { err: getErrorMessage(error) },
-        "passages were not embedded; tried again later",
+        "passages were not embedded; will retry",
       );
       thread.sendVectors(undefined);
     }
@@ -252,7 +251,7 @@ export class IndexedContextService implements ContextService, AsyncDisposable {
     if (this.#closing.signal.aborted) return this.#closing.signal.reason;
     if (error instanceof AssistantError) return error;
     if (isAbortError(error))
-      return new AssistantError("timeout", "the search took too long; ask for fewer words", {
+      return new AssistantError("timeout", "the search took too long; use fewer words", {
         cause: error,
       });
     this.#options.logger.error({ err: getErrorMessage(error) }, "a search failed");
@@ -269,7 +268,8 @@ function toSpaceState(embedder: ContextEmbedder | undefined): VectorSpaceState |
 }
 
 /**
- * A vector for each text; an empty one for a text that is longer than the model's context: one passage must not keep all others from theirs. Rejects where the model cannot be had.
+ * Embeds texts. Returns an empty vector for a text that is longer than the model's context, so that one long passage does
+ * not prevent the embedding of the others. Rejects if the model is not available.
  */
 async function embedEach(
   embedder: ContextEmbedder,
@@ -298,10 +298,10 @@ function validateSources(sources: readonly ContextSource[]): readonly ContextSou
     if (!/^[a-z0-9][a-z0-9._-]{0,63}$/.test(name))
       throw new AssistantError(
         "invalid_request",
-        `"${name}" is no name for a source: small letters, digits, dots and hyphens, 64 at most`,
+        `"${name}" is not a valid name for a source: use at most 64 lower-case letters, digits, dots, hyphens and underscores`,
       );
     if (names.has(name))
-      throw new AssistantError("invalid_request", `two sources are called "${name}"`);
+      throw new AssistantError("invalid_request", `two sources have the name "${name}"`);
     names.add(name);
   }
   return sources;
@@ -313,18 +313,18 @@ function validateRequest({ query, limit, scopes }: SearchRequest): void {
       param: "limit",
     });
   if (query.trim() === "")
-    throw new AssistantError("invalid_request", "the query is empty; say what to look for", {
+    throw new AssistantError("invalid_request", "the query is empty; enter words to search for", {
       param: "query",
     });
   const bytes = Buffer.byteLength(query);
   if (bytes > QUERY_BYTES_MAX)
     throw new AssistantError(
       "invalid_request",
-      `the query has ${bytes} bytes; ${QUERY_BYTES_MAX} is the most`,
+      `the query has ${bytes} bytes; the limit is ${QUERY_BYTES_MAX}`,
       { param: "query" },
     );
   if (scopes && scopes.length > SCOPES_MAX)
-    throw new AssistantError("invalid_request", `at most ${SCOPES_MAX} scopes may be named`, {
+    throw new AssistantError("invalid_request", `a search has at most ${SCOPES_MAX} scopes`, {
       param: "scopes",
     });
   if (scopes?.some((scope) => Buffer.byteLength(scope) > SCOPE_BYTES_MAX))
@@ -342,7 +342,7 @@ function callerFields({ app, connection }: Caller): EntryValue {
   return { app: app?.id ?? null, connection, kind: app?.kind ?? null };
 }
 
-/** A sandboxed app sees what is its own and nothing else, whatever it names. */
+/** Returns the scopes to search. A sandboxed app can only search its own scope. */
 function visibleScopes(
   scopes: readonly string[] | undefined,
   caller: Caller,

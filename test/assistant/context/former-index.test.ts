@@ -57,12 +57,12 @@ it("leaves no byte of a deleted file in the index, embeddings included", async (
       ),
     );
   writeFiles(folder, { "a.md": "# A\n\nplain words" });
-  writeFileSync(join(folder, "secret.md"), `# B\n\n${canary}`);
+  writeFileSync(join(folder, "deleted.md"), `# B\n\n${canary}`);
   const sources = [{ name: "notes", path: folder }];
   const context = await openContext({ dir, sources, embedder: { id: "m", dimensions, embed } });
   await vi.waitFor(() => expect(containsBytes(dir, "vectorcanary")).toBe(true), WAIT_OPTIONS);
   expect(containsBytes(dir, canary)).toBe(true);
-  rmSync(join(folder, "secret.md"));
+  rmSync(join(folder, "deleted.md"));
   await waitUntilFound(context, canary, []);
   await vi.waitFor(() => {
     expect(containsBytes(dir, canary)).toBe(false);

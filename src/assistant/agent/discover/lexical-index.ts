@@ -19,19 +19,19 @@ const stopTerms = new Set(
 const fields = ["name", "title", "description", "properties", "appName"] as const;
 
 /**
- * What a word weighs by where it stands: arguments are named alike everywhere. This and the next were chosen on
- * every other query of test/fixtures/discover, and tried on the rest.
+ * The weight of a word in each field. Arguments have a low one, because tools name them alike. These weights and the synonym
+ * weight were chosen on every second query of test/fixtures/discover and tested on the others.
  */
 const weights = { name: 1, title: 1.5, description: 1.5, properties: 0.5, appName: 1 };
 
-/** A word that only stands for the one that was said. */
+/** The weight of a synonym of a word in the query. */
 const SYNONYM_WEIGHT = 0.15;
 
-/** A word of no tool may be a slip of the keyboard; of short ones everything is one letter away. */
+/** The minimum length of a word for which typing errors are considered. Short words are too similar to each other. */
 const TYPO_LETTERS_MIN = 5;
 const TYPO_WEIGHT = 0.1;
 
-/** BM25+ over the words of tools. */
+/** Ranks tools by BM25+. */
 export class LexicalIndex {
   readonly #search: MiniSearch;
   readonly #words: ReadonlySet<string>;
@@ -54,10 +54,10 @@ export class LexicalIndex {
    * of tools.
    */
   rank(query: string): readonly RankedItem[] {
-    const said = tokenizeQuery(query);
-    if (said.length === 0) return [];
-    const terms = new Map<string, number>(said.map((term) => [term, 1]));
-    for (const term of said) {
+    const queryTerms = tokenizeQuery(query);
+    if (queryTerms.length === 0) return [];
+    const terms = new Map<string, number>(queryTerms.map((term) => [term, 1]));
+    for (const term of queryTerms) {
       for (const other of findSynonyms(term)) {
         if (!terms.has(other)) terms.set(other, SYNONYM_WEIGHT);
       }

@@ -1,12 +1,12 @@
 import type { RankedItem } from "../../../base/rank-fusion.ts";
 
-/** Cosines are told apart by how far they stand out: how large they are differs from model to model. */
+/** The minimum number of standard deviations above the mean. The size of cosines differs between models. */
 const DEVIATIONS_MIN = 1.5;
 const RESULTS_MAX = 10;
 
 /**
- * The tools whose vectors are nearest to the query's, best first: only those that stand out from the others, for
- * every tool has some cosine.
+ * Returns the tools with the highest cosines, best first. Only outliers are returned, because every tool has some cosine to
+ * any query.
  */
 export function rankByCosine(
   query: Float32Array,
@@ -16,15 +16,15 @@ export function rankByCosine(
   const mean = cosines.reduce((sum, cosine) => sum + cosine, 0) / Math.max(cosines.length, 1);
   const variance =
     cosines.reduce((sum, cosine) => sum + (cosine - mean) ** 2, 0) / Math.max(cosines.length, 1);
-  const least = mean + DEVIATIONS_MIN * Math.sqrt(variance);
+  const threshold = mean + DEVIATIONS_MIN * Math.sqrt(variance);
   return cosines
     .map((score, id) => ({ id, score }))
-    .filter(({ score }) => score > 0 && score > least)
+    .filter(({ score }) => score > 0 && score > threshold)
     .toSorted((a, b) => b.score - a.score || a.id - b.id)
     .slice(0, RESULTS_MAX);
 }
 
-/** Unit vectors, as the port promises. */
+/** The cosine of two unit vectors. */
 function dotProduct(a: Float32Array, b: Float32Array): number {
   let sum = 0;
   for (let index = 0; index < a.length; index += 1) sum += (a[index] ?? 0) * (b[index] ?? 0);

@@ -19,22 +19,22 @@ const FUSION_K = 3;
  * this weight a bad one, which compares letters only, costs 0.01 of nDCG@10; with 0.6 it costs 0.04.
  */
 const SEMANTIC_WEIGHT = 0.3;
-/** Somebody waits for the answer, and words alone are a good one. */
+/** The longest wait for the embedder. The caller waits, and the lexical ranking is good without it. */
 const EMBEDDER_DEADLINE_MS = 400;
-/** Of scores: beyond it they are noise. */
+/** The number of significant decimals of a score. */
 const SCORE_DIGITS = 4;
 
 export interface ToolDiscoveryOptions {
   readonly registry: ToolRegistry;
-  /** Undefined: by words only. */
+  /** Undefined: the ranking is lexical. */
   readonly embedder?: ContextEmbedder | undefined;
   readonly clock: Clock;
   readonly logger: Logger;
-  /** How long a request waits for the embedder. */
+  /** The longest time that a request waits for the embedder, in milliseconds. */
   readonly deadlineMs?: number;
 }
 
-/** Ranks the tools of the registry by what a wish in plain words is about. */
+/** Ranks the tools of the registry for a request in plain words. */
 export class ToolDiscovery implements AsyncDisposable {
   readonly #registry: ToolRegistry;
   readonly #embedder: ContextEmbedder | undefined;
@@ -57,22 +57,22 @@ export class ToolDiscovery implements AsyncDisposable {
   }
 
   /**
-   * The tools that have something of the query, best first, at most 20. An embedder that fails or is slow
-   * leaves it to the words. Rejects only when `signal` aborts.
+   * Returns at most 20 tools that match the query, best first. If the embedder fails or is slow, the ranking is lexical.
+   * Rejects only when `signal` aborts.
    */
   async discover(query: string, signal: AbortSignal): Promise<readonly ToolRecord[]> {
     signal.throwIfAborted();
     const { tools, lexical } = this.#currentIndex();
-    const byWords = lexical.rank(query);
-    const byMeaning = await this.#rankSemantically(query, tools, signal);
+    const byTerms = lexical.rank(query);
+    const byCosine = await this.#rankSemantically(query, tools, signal);
     signal.throwIfAborted();
     const ranked =
-      byMeaning.length === 0
-        ? byWords
+      byCosine.length === 0
+        ? byTerms
         : fuseRankings(
             [
-              { items: byWords, weight: 1 },
-              { items: byMeaning, weight: SEMANTIC_WEIGHT },
+              { items: byTerms, weight: 1 },
+              { items: byCosine, weight: SEMANTIC_WEIGHT },
             ],
             FUSION_K,
           );
@@ -95,7 +95,7 @@ export class ToolDiscovery implements AsyncDisposable {
     return this.#index;
   }
 
-  /** Empty where there is no embedder that answers in time. */
+  /** Returns no tools if there is no embedder or it does not answer in time. */
   async #rankSemantically(
     query: string,
     tools: readonly SearchableTool[],
@@ -111,7 +111,7 @@ export class ToolDiscovery implements AsyncDisposable {
       const [vector] = await raceWithAbort(embedded, limit.signal);
       return vector ? rankByCosine(vector, vectors) : [];
     } catch {
-      // Whatever it is: the words are there. The vectors have told what fails.
+      // The lexical ranking remains. ToolVectors has logged the error.
       return [];
     }
   }

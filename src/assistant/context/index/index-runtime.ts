@@ -10,12 +10,12 @@ import { SourceFollower } from "./sources/source-follower.ts";
 import { isDamaged, openIndex } from "./store/open-index.ts";
 import { countDocuments, syncSourceRows } from "./store/source-rows.ts";
 
-/** Between two tellings of the state while it changes. */
+/** The shortest interval between two reports of the state. */
 const STATE_INTERVAL_MS = 200;
-/** After the embedder could not be had. */
+/** The delay after a failure of the embedder. */
 const EMBEDDER_RETRY_MS = 30_000;
 
-/** The index's side of the protocol: who is asked what, and what goes on beside it. */
+/** The index in its thread: answers requests and indexes the sources in the background. */
 export class IndexRuntime {
   readonly #db: SqliteDatabase;
   readonly #post: (message: IndexWorkerMessage) => void;
@@ -33,7 +33,7 @@ export class IndexRuntime {
     this.#post = post;
     const { db, isNew } = openIndex(data.dir);
     this.#db = db;
-    if (isNew) this.#log("info", "the index is made anew", {});
+    if (isNew) this.#log("info", "the index is built from scratch", {});
     this.#embeddings = new EmbeddingIndex({
       db,
       background: this.#background,
@@ -92,7 +92,7 @@ export class IndexRuntime {
     }
   }
 
-  /** Not at once: a cancellation that is already on its way is heard first. */
+  /** Deferred, so that a cancellation that has already been sent is handled first. */
   #scheduleSearch(): void {
     if (this.#isSearchScheduled) return;
     this.#isSearchScheduled = true;
@@ -136,7 +136,7 @@ export class IndexRuntime {
 
   #onSourceChanged(source: string, error: unknown): void {
     if (error !== undefined)
-      this.#log("warn", "a source could not be looked through", {
+      this.#log("warn", "a source could not be scanned", {
         source,
         err: getErrorMessage(error),
       });
@@ -190,7 +190,7 @@ export class IndexRuntime {
   }
 }
 
-/** Ends the thread, after what is being done: the next one makes the index anew. */
+/** Ends the thread after the current step. The next thread builds the index from scratch. */
 function exitIfDamaged(error: unknown): void {
   if (isDamaged(error))
     setImmediate(() => {

@@ -11,9 +11,9 @@ import type {
 export interface IndexThreadListener {
   onState(message: Extract<IndexWorkerMessage, { type: "state" }>): void;
   onLog(message: Extract<IndexWorkerMessage, { type: "log" }>): void;
-  /** The index asks for the vectors of texts; it is answered by `answerWanted`. */
+  /** The index requests vectors for texts. `sendVectors` answers it. */
   onVectorsWanted(texts: readonly string[]): void;
-  /** The thread has ended of its own accord and is of no more use. */
+  /** The thread has ended unexpectedly and cannot be used any more. */
   onEnd(detail: string): void;
 }
 
@@ -22,7 +22,7 @@ interface PendingRequest {
   readonly reject: (error: Error) => void;
 }
 
-/** The index's thread as promises. Many questions may be open at once; each is answered by its number. */
+/** A promise interface to the index's thread. Several requests may be pending at once. */
 export class IndexThread {
   readonly #worker: Worker;
   readonly #listener: IndexThreadListener;
@@ -32,8 +32,8 @@ export class IndexThread {
   #onClosed: (() => void) | undefined;
   readonly #ended: Promise<void>;
 
-  constructor(data: IndexWorkerData, events: IndexThreadListener) {
-    this.#listener = events;
+  constructor(data: IndexWorkerData, listener: IndexThreadListener) {
+    this.#listener = listener;
     this.#worker = startWorker("index-worker", import.meta.url, { workerData: data });
     this.#worker.on("message", (message: IndexWorkerMessage) => this.#onMessage(message));
     this.#worker.on("error", (error) => this.#onEnded(error.message));
@@ -43,7 +43,7 @@ export class IndexThread {
         resolve();
       });
     });
-    // An index at rest keeps no process from ending.
+    // An idle index must not keep the process running.
     this.#worker.unref();
   }
 
@@ -51,7 +51,7 @@ export class IndexThread {
     return this.#pending.size;
   }
 
-  /** Rejects with the signal's reason once it aborts; the thread then leaves the search out if it can. */
+  /** Rejects with the signal's reason when it aborts. The thread skips the search if it has not begun. */
   async search(
     query: Omit<Extract<IndexWorkerRequest, { type: "search" }>, "type" | "id">,
     signal: AbortSignal,
@@ -119,10 +119,10 @@ export class IndexThread {
   }
 
   #removePending(id: number): PendingRequest | undefined {
-    const waiting = this.#pending.get(id);
+    const request = this.#pending.get(id);
     this.#pending.delete(id);
     if (this.#pending.size === 0) this.#worker.unref();
-    return waiting;
+    return request;
   }
 
   #onEnded(detail: string): void {

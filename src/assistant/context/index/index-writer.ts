@@ -3,11 +3,11 @@ import type { EmbeddingIndex } from "./embedding-index.ts";
 import type { IndexChange } from "./sources/sync-source.ts";
 import { type ChunkChange, DocumentStore } from "./store/document-store.ts";
 
-/** What one commit holds at most: some ten milliseconds of work, so that a search waits no longer. */
+/** Limits of one commit, which takes some ten milliseconds. Searches wait for it. */
 const PASSAGES_PER_COMMIT = 120;
 const CHANGES_PER_COMMIT = 64;
 
-/** Collects changes and writes them in transactions: wherever the process ends, the index is whole. */
+/** Collects changes and writes them in transactions, so that the index is consistent after a crash. */
 export class IndexWriter {
   readonly documents: DocumentStore;
   readonly #db: SqliteDatabase;
@@ -29,12 +29,12 @@ export class IndexWriter {
       this.#commit();
   }
 
-  /** Everything is in the database; of what was removed nothing is left beside it either. */
+  /** Writes all changes. If texts were removed, also truncates the write-ahead log. */
   flush(): void {
     this.#commit();
     if (!this.#hasRemoved) return;
     this.#hasRemoved = false;
-    // The write-ahead log still has the pages as they were.
+    // The write-ahead log still contains the old pages.
     this.#db.pragma("wal_checkpoint(TRUNCATE)");
   }
 

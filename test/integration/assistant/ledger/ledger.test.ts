@@ -173,7 +173,7 @@ describe("the files", () => {
 describe("a key", () => {
   it.each([
     ["gone", (dir: string) => rmSync(join(dir, "ledger.key")), /private key is missing/],
-    ["open to others", (dir: string) => chmodSync(join(dir, "ledger.key"), 0o644), /by others/],
+    ["open to others", (dir: string) => chmodSync(join(dir, "ledger.key"), 0o644), /readable for other users/],
     ["damaged", (dir: string) => writeFileSync(join(dir, "ledger.key"), "x"), /key is damaged/],
     ["that of another ledger", replaceKey, /do not belong together/],
   ])("that is %s: nothing is accepted", async (_, harm, reason) => {

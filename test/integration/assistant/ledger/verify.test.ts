@@ -363,7 +363,7 @@ describe("an older copy", () => {
     expect(verifyLedgerAt(dir)).toMatchObject({
       status: "rolled_back",
       size: early.size,
-      reason: `rolled back: the checkpoint beside the database is of ${size} entries, and ${early.size} are there`,
+      reason: `rolled back: the checkpoint file covers ${size} entries, but the ledger has ${early.size}`,
     });
   });
 
@@ -392,7 +392,7 @@ describe("an older copy", () => {
     writeFileSync(file, stranger);
     expect(verifyLedgerAt(dir)).toMatchObject({
       status: "tampered",
-      reason: "the checkpoint beside the database is not signed by this ledger's key",
+      reason: "the checkpoint file is not signed by this ledger's key",
     });
     expect(verifyLedgerAt(whole, [stranger]).status).toBe("key");
   });

@@ -16,16 +16,16 @@ const COSINE_WEIGHT = 0.25;
 /** The constant of reciprocal rank fusion, as its authors chose it. */
 const FUSION_K = 60;
 
-/** File systems have times that RFC 3339, with its four digits for the year, cannot tell. */
+/** File systems allow times outside the range of RFC 3339, whose years have four digits. */
 const TIMESTAMP_MIN_MS = Date.parse("0001-01-01T00:00:00Z");
 const TIMESTAMP_MAX_MS = Date.parse("9999-12-31T23:59:59.999Z");
 
 export interface IndexQuery {
   readonly query: string;
   readonly limit: number;
-  /** Those that may be seen; undefined: all. */
+  /** The visible scopes. Undefined: all. */
   readonly scopes: readonly string[] | undefined;
-  /** Undefined: by words alone. */
+  /** Undefined: the search is lexical. */
   readonly queryVector: { readonly vector: Float32Array; readonly index: VectorIndex } | undefined;
 }
 
@@ -50,7 +50,7 @@ interface HitRow {
   readonly root: string;
 }
 
-/** Finds passages: ranks, blends, spreads over documents, and reads only those that are answered. */
+/** Ranks passages, fuses the rankings, prefers different documents, and reads the texts of the hits. */
 export class Searcher {
   readonly #options: SearcherOptions;
   readonly #lexical: LexicalSearch;
@@ -101,7 +101,7 @@ export class Searcher {
     });
   }
 
-  /** The best passage of each document first; others only where there are too few documents. */
+  /** Takes the best passage of each document first, and others only if there are too few documents. */
   #diversify(ranked: readonly FusedItem[], limit: number): FusedItem[] {
     if (this.#options.isDiversified === false) return ranked.slice(0, limit);
     const ids = JSON.stringify(ranked.map(({ id }) => id));

@@ -1,12 +1,11 @@
 import { isUnspaced, normalizeWord, splitUnspaced } from "../../../../base/tokenize.ts";
 
-/** Characters of a snippet, a little less or more: whole words only. */
+/** The approximate length of a snippet, which contains whole words only. */
 const SNIPPET_CHARACTERS = 300;
 const wordPattern = /[\p{L}\p{N}\p{M}\p{Co}]+/gu;
 
 /**
- * The part of a passage in which the most words of the query stand, as it is written there. `terms` are
- * words as the index has them.
+ * Returns the part of a passage that contains the most words of the query, unchanged. `terms` are normalized words.
  */
 export function extractSnippet(
   text: string,
@@ -26,7 +25,7 @@ export function extractSnippet(
   return cutOut(text, bestStart(hits, size), size);
 }
 
-/** Where the window begins that has the most different words in it; the first such one. */
+/** Returns the start of the first window that contains the most different words. */
 function bestStart(
   hits: readonly { readonly at: number; readonly end: number; readonly term: string }[],
   size: number,
@@ -41,7 +40,7 @@ function bestStart(
     if (score > bestScore) {
       bestScore = score;
       const span = (hits[last - 1]?.end ?? at) - at;
-      // What is left of the room goes before and after.
+      // The words are centred in the window.
       best = Math.max(0, at - Math.floor((size - span) / 2));
     }
   }
@@ -53,7 +52,7 @@ function cutOut(text: string, wantedStart: number, size: number): string {
   let [from, to] = [start, start + size];
   if (from > 0) from = afterGap(text, from);
   if (to < text.length) to = beforeGap(text, to);
-  // No gap anywhere near: a long word, or a script without spaces.
+  // A long word, or a script without spaces, has no gap nearby.
   if (to - from < size / 2) [from, to] = [start, start + size];
   if (/[\udc00-\udfff]/.test(text[from] ?? "")) from += 1;
   if (/[\ud800-\udbff]/.test(text[to - 1] ?? "")) to -= 1;
