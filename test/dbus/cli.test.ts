@@ -105,7 +105,7 @@ describe("the built command line, on a real bus", () => {
     ]);
     expect(gone.code).toBe(1);
     expect(gone.stderr).toMatch(
-      /nothing answers at DBUS_SESSION_BUS_ADDRESS\ntry: .*dbus-run-session/,
+      /no bus answers at DBUS_SESSION_BUS_ADDRESS\ntry: .*dbus-run-session/,
     );
   });
 });

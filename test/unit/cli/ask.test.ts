@@ -188,7 +188,7 @@ describe("ask", () => {
       };
       const { code, output, errors } = await run(["ask", "Well?"]);
       expect([code, output]).toEqual([1, "Half\n"]);
-      expect(errors).toContain("the companion ended in the middle of it");
+      expect(errors).toContain("the companion ended during the call");
       expect(overlay.turns.at(-1)?.isCancelled).toBe(false);
     }
   });

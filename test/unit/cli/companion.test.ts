@@ -74,13 +74,13 @@ describe("without a companion", () => {
     const noAnswer = await runCommandLine(["undo"], {
       environment: { XDG_RUNTIME_DIR: "/run/user/7" },
     });
-    expect(noAnswer.errors).toContain("nothing answers at XDG_RUNTIME_DIR/bus");
+    expect(noAnswer.errors).toContain("no bus answers at XDG_RUNTIME_DIR/bus");
     const strange = await run(["undo"], {
       openSessionBus: async () => {
         throw new BusCallError("org.freedesktop.DBus.Error.AuthFailed", "REJECTED EXTERNAL");
       },
     });
-    expect(strange.errors).toContain("DBUS_SESSION_BUS_ADDRESS belongs to somebody else");
+    expect(strange.errors).toContain("DBUS_SESSION_BUS_ADDRESS belongs to another user");
     bus.isRunning = false;
     for (const words of [
       ["tools"],

@@ -141,7 +141,7 @@ describe("providers", () => {
     ["ConsentRequired", "berth remote consent"],
     ["Unauthorized", "berth remote key ID"],
     ["Unreachable", "check the address"],
-    ["BadResponse", "the same again"],
+    ["BadResponse", "try again in a moment"],
   ])("%s says what to do", async (name, hint) => {
     bus.methods = {
       ListModels: () => {
@@ -156,7 +156,7 @@ describe("providers", () => {
 
   it("of another version are told as that", async () => {
     bus.methods = { State: () => ['{"v":1}'] };
-    expect((await run([])).errors).toContain("companion of another version");
+    expect((await run([])).errors).toContain("companion may have another version");
   });
 });
 
