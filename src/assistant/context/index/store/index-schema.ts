@@ -54,7 +54,7 @@ export const contextMigrations: readonly Migration[] = [
   INSERT INTO passage_words (passage_words, rank) VALUES ('secure-delete', 1);
   CREATE VIRTUAL TABLE word USING fts5vocab (passage_words, 'row');
 
-  -- The setting `space` names the current space. Vectors of other spaces are deleted in the background.
+  -- The current space is in the setting "space". Vectors of other spaces are deleted in the background.
   CREATE TABLE vector (
     chunk INTEGER NOT NULL REFERENCES chunk (id),
     space INTEGER NOT NULL,
