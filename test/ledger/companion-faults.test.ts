@@ -21,7 +21,7 @@ const LEDGER_UNAVAILABLE = "dev.assistant.Error.LedgerUnavailable";
 
 interface FaultSetup extends AsyncDisposable {
   readonly harness: FaultHarness;
-  /** What computes for the companion; it refuses whatever reaches it. */
+  /** The system instance, which rejects all requests that reach it. */
   readonly upstream: WebhookReceiver;
 }
 
@@ -44,7 +44,7 @@ function describeAnswer(answer: ObservedAnswer | undefined): string {
   return `${answer?.status}/${answer?.detail.code}`;
 }
 
-/** Nothing reaches app, store, memory or model, and whoever asks is told why. */
+/** Asserts that no request reaches an app, a store, a memory or a model, and that callers receive the reason. */
 async function assertNothingPasses(
   { harness: world, upstream }: FaultSetup,
   session: OpenSession,
@@ -75,10 +75,10 @@ async function assertNothingPasses(
   );
 }
 
-/** No two calls have the same mark. */
+/** Returns a unique mark for a call. */
 let tries = 0;
 
-/** The ledger takes entries again without anybody's help, and so does everything behind it. */
+/** Asserts that the ledger and everything that depends on it recover by themselves. */
 async function assertEverythingPasses(
   { harness: world, upstream }: FaultSetup,
   session: OpenSession,
@@ -98,7 +98,7 @@ async function assertEverythingPasses(
   expect(countModelRequests(upstream)).toBe(before + 5);
 }
 
-/** What was asked for before the fault began: one call that waits, one that can be undone, one value. */
+/** State from before the fault: a waiting call, a call that can be undone, and a value. */
 async function prepareCalls({ harness: world }: FaultSetup, name = "only") {
   const session = await openSession(world);
   await world.client.context("MemorySet", "sss", [EFFECTS, "key", "kept"]);
@@ -111,7 +111,7 @@ async function prepareCalls({ harness: world }: FaultSetup, name = "only") {
   return { session, parked };
 }
 
-/** Also for the next daemon, which says of each dispatch that was refused after all that nobody knows its end. */
+/** Asserts the same for the next daemon, which records each refused dispatch as indeterminate. */
 async function assertWhole({ harness: world }: FaultSetup): Promise<void> {
   await world.companion.stop();
   await world.companion.start();
@@ -121,7 +121,7 @@ async function assertWhole({ harness: world }: FaultSetup): Promise<void> {
   expect(verify).toMatchObject({ code: 0, stdout: expect.stringMatching(/^whole: /) });
 }
 
-/** One after the other, since a daemon that has come through one must come through the next. */
+/** The faults, one after the other: a daemon that has recovered from one must recover from the next. */
 const errors = [
   ["fsync,fdatasync", "EIO"],
   ["pwrite64", "EIO"],
@@ -130,7 +130,7 @@ const errors = [
 ] as const;
 
 describe("a ledger that cannot be written", () => {
-  it("(system calls that fail) lets nothing pass, and everything once it is over", async () => {
+  it("because system calls fail blocks all actions until the fault ends", async () => {
     await using faults = await startFaultSetup();
     const { harness: world } = faults;
     await world.companion.start();
@@ -164,7 +164,7 @@ describe("a ledger that cannot be written", () => {
     await assertWhole(faults);
   });
 
-  it("(a read-only directory at the start) lets nothing pass, and ends by itself", async () => {
+  it("because its directory is read-only at the start blocks all actions until it is writable", async () => {
     await using faults = await startFaultSetup();
     const { harness: world } = faults;
     await world.companion.start();
@@ -188,7 +188,7 @@ describe("a ledger that cannot be written", () => {
     await assertWhole(faults);
   });
 
-  it("(a full disk) lets nothing pass, is on record, and ends with it", async () => {
+  it("because the disk is full blocks all actions, records this, and recovers when there is space", async () => {
     await using faults = await startFaultSetup();
     const { harness: world } = faults;
     world.mount("", ["-t", "tmpfs", "-o", "size=40m,mode=0700", "tmpfs"]);
@@ -196,7 +196,7 @@ describe("a ledger that cannot be written", () => {
     const { session, parked } = await prepareCalls(faults);
     const ballast = join(world.dataDir, "ballast");
     fillDisk(ballast);
-    // What is written already has places in its files, so that it takes some to run out of them.
+    // The files have free pages, so it takes some entries until the disk is full.
     let round = 0;
     const padded = "x".repeat(80);
     for (let end = ""; end !== "failed/ledger_unavailable"; round += 1) {
@@ -221,7 +221,7 @@ describe("a ledger that cannot be written", () => {
   });
 });
 
-it("a journal that cannot be written keeps back what it would have to keep", async () => {
+it("a journal that cannot be written prevents the actions that it would have to record", async () => {
   await using faults = await startFaultSetup();
   const { harness: world } = faults;
   await world.companion.start();
@@ -243,7 +243,7 @@ it("a journal that cannot be written keeps back what it would have to keep", asy
       error: { code: "ledger_unavailable" },
     });
     expect([name, world.app.effects().length]).toEqual([name, effects]);
-    // It leaves nothing behind that could be undone, or be asked for again.
+    // No call remains that could be undone or confirmed.
     expect(describeAnswer(await world.request("look", `${name}-look`))).toBe("executed/ok");
     await tracer.detach();
 
@@ -294,7 +294,7 @@ it(
       }
       const again = () => world.request("look", `once-${index}-${tries++}`).then(describeAnswer);
       await expect.poll(again, { timeout: 30_000, interval: 50 }).toBe("executed/ok");
-      // It waits on where the ledger failed when it was confirmed, and is done then, once.
+      // A call whose confirmation failed with the ledger still waits, and is executed once later.
       if (parked?.status.startsWith("confirm-") === true && describeAnswer(made) !== "executed/ok")
         expect(describeAnswer(await world.client.confirm(parked.callId))).toBe("executed/ok");
       for (let undo = await world.client.undo(); undo?.status !== "nothing"; ) {

@@ -8,7 +8,7 @@ import {
 import { FaultHarness } from "../support/fault-harness.ts";
 import { MATRIX_LIMIT_MS, sampleOf } from "../support/sampling.ts";
 
-/** What is said of a call after the daemon's death has to agree with what was said, and with what was done. */
+/** Asserts that the records of a call after a kill agree with earlier answers and with its effects. */
 async function assertSettled(
   harness: FaultHarness,
   name: string,
@@ -40,14 +40,14 @@ async function assertSettled(
         ({ name: step, fields }) => step === "agent.undo.result" && fields["status"] === "executed",
       );
       if (result.undone === call) expect(isUndone).toBe(true);
-      // What was undone, and not answered any more, may be on the journal already.
+      // An undo without an answer may already be in the journal.
       if (!isUndone) undoable.add(call);
     } else if (isUnknown) expect(said).toBe("failed/interrupted");
     else if (dispatch) expect(["executed/ok", "failed/interrupted"]).toContain(said);
     else {
-      // The journal may have it as begun, which says too much, but nothing wrong.
+      // The journal may contain it as begun, which is not wrong.
       const ends = ["denied/restarted", "failed/interrupted"];
-      // Nobody was told of it, then, and it may not have come as far as the journal.
+      // The caller has no answer, and the call may not have reached the journal.
       if (tool === "star" || result.parked === undefined) ends.push("failed/unknown_call");
       expect(ends).toContain(said);
       expect(harness.countEffects(tool, mark)).toBe(0);
@@ -69,7 +69,7 @@ it(
   async () => {
     await using world = await FaultHarness.open();
     await world.companion.start();
-    // The first call of a life connects to the app; what it does to the files is the same.
+    // The first call of a process also connects to the app; its system calls on files are the same.
     const cold = (await findKillPoints(world, "cold")).filter(
       ({ target: traced }) => traced === "main",
     );
@@ -104,7 +104,7 @@ it(
 
       await world.companion.start();
       await assertSettled(world, `life-${index}`, life);
-      // The result of a call that ran at once is written behind its answer.
+      // The result of a call that was executed at once is written after its answer.
       await expect.poll(() => world.audit(true).problems).toEqual([]);
       expect([here, world.audit(true)]).toEqual([here, { verdict: "whole", problems: [] }]);
       const far = life.made ? "made" : life.parked ? "parked" : life.star ? "starred" : "nothing";

@@ -19,7 +19,7 @@ const LEDGER_UNAVAILABLE = "dev.assistant.Error.LedgerUnavailable";
 
 const open = () => RemoteCompanionHarness.open({ script: findFaultyResponse });
 
-/** All that a person changes. */
+/** All changes that a user can make. */
 const summarizeState = ({ providers, consent, login }: RemoteState) => ({
   providers: providers.map(({ id, base_url, credential }) => ({ id, base_url, credential })),
   consent,
@@ -32,7 +32,7 @@ const runTurnToEnd = async (person: FrontendClient, model: string) => {
   return `${end?.status}/${String(end?.detail["code"])}`;
 };
 
-/** Nothing leaves, nothing is changed, and whoever asks is told why. */
+/** Asserts that nothing is sent or changed, and that callers receive the reason. */
 async function assertNothingPasses(desk: RemoteCompanionHarness): Promise<void> {
   const before = summarizeState(await desk.frontend.getRemoteState());
   const asked =
@@ -64,7 +64,7 @@ async function assertNothingPasses(desk: RemoteCompanionHarness): Promise<void> 
 
 const isPost = ({ method }: { readonly method: string }) => method === "POST";
 
-/** What is under way ends by a word that cannot be written down. */
+/** Asserts that running requests end when the ledger fails. */
 async function assertConsentRevoked(
   desk: RemoteCompanionHarness,
   underWay: HttpChat,
@@ -75,7 +75,7 @@ async function assertConsentRevoked(
   await expect.poll(() => desk.listChatRequests().at(-1)?.state).toBe("left");
 }
 
-/** With the key that there was, and without anybody's help. */
+/** Asserts that requests succeed again with the stored key. */
 async function assertEverythingPasses(desk: RemoteCompanionHarness, name: string): Promise<void> {
   const again = () => desk.getOutcome("SetConsent", "sb", "prompt", true);
   await expect.poll(again, { timeout: 30_000, interval: 50 }).toBe("answered");
@@ -89,7 +89,7 @@ async function assertEverythingPasses(desk: RemoteCompanionHarness, name: string
   expect(await desk.countQueries()).toEqual({ active: 0, pending: 0 });
 }
 
-/** Of the ledger, once nobody writes it: `0 whole`. */
+/** Verifies the ledger after its writer has ended. Returns `0 whole` for a whole ledger. */
 async function verifyLedger(desk: RemoteCompanionHarness): Promise<string> {
   await desk.companion.stop();
   const { code, stdout } = await desk.companion.berth(["ledger", "verify", "--user"]);
@@ -118,7 +118,7 @@ async function injectFaults(
   return tracer;
 }
 
-/** A process that is still there would write on. */
+/** Waits until the process has ended, so that it writes no more entries. */
 function mount(
   desk: RemoteCompanionHarness,
   at: string,
@@ -138,7 +138,7 @@ const errors = [
 ] as const;
 
 describe("a ledger that cannot be written", () => {
-  it("(system calls that fail) lets nothing leave, and everything once it is over", async () => {
+  it("because system calls fail blocks all requests to providers until the fault ends", async () => {
     await using desk = await open();
     for (const [index, [calls, code]] of errors.entries()) {
       const underWay = await beginChat(desk);
@@ -151,7 +151,7 @@ describe("a ledger that cannot be written", () => {
     expect(await verifyLedger(desk)).toBe("0 whole");
   });
 
-  it("(a read-only directory at the start) lets nothing leave, and ends by itself", async () => {
+  it("because its directory is read-only at the start blocks all requests to providers until it is writable", async () => {
     await using desk = await open();
     await desk.companion.stop("SIGKILL");
     const directory = join(desk.dataDir, "ledger");
@@ -163,7 +163,7 @@ describe("a ledger that cannot be written", () => {
     expect(await verifyLedger(desk)).toBe("0 whole");
   });
 
-  it("(a full disk) lets nothing leave, and ends with it", async () => {
+  it("because the disk is full blocks all requests to providers until there is space", async () => {
     await using desk = await RemoteCompanionHarness.open({
       script: findFaultyResponse,
       isStarted: false,
@@ -173,7 +173,7 @@ describe("a ledger that cannot be written", () => {
     await desk.configureProvider();
     const underWay = await beginChat(desk);
     const ballast = join(desk.dataDir, "ballast");
-    // What is written already has places in its files, so that it takes some to run out of them.
+    // The files have free pages, so it takes some entries until the disk is full.
     for (let round = 0, end = ""; end !== "ledger_unavailable"; round += 1) {
       fillDisk(ballast);
       const { code = "ok" } = await desk.chat(LOCAL_MODEL, `Fill ${round}`).result;

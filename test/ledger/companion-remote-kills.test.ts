@@ -15,13 +15,13 @@ import { Dice } from "../support/random.ts";
 import { REMOTE_MODEL, RemoteCompanionHarness } from "../support/remote-companion-harness.ts";
 import { SEED } from "../support/sampling.ts";
 
-/** So many days are cut off, at moments that the seed chooses. */
+/** The number of kills, at moments that the seed chooses. */
 const KILLS = Number(process.env["BERTH_REMOTE_KILLS"] ?? 4);
-/** By then each of the things of a day has begun several times, and most have ended. */
+/** The latest time of a kill: by then each action has begun several times, and most have ended. */
 const SCENARIO_MS_MAX = 1_500;
 const secretOf = (number: number) => `sk-canary-${SEED}-${number}-a7c1`;
 
-/** A value that is written while the daemon may die: which of them may be found then. */
+/** The possible values of a setting that was written while the daemon was killed. */
 class UncertainValue<T> {
   #kept: T;
   #possible: T[];
@@ -35,7 +35,7 @@ class UncertainValue<T> {
     return this.#possible;
   }
 
-  /** True: it was answered. */
+  /** True: the write was answered. */
   async write(value: T, change: Promise<unknown>): Promise<boolean> {
     this.#possible = [this.#kept, value];
     try {
@@ -66,7 +66,7 @@ interface Scenario {
   count: number;
 }
 
-/** Chooses the tool that makes something, once a question, and answers as any model. */
+/** A model that calls the creating tool once for each question, then answers. */
 function answerAsModel(request: ProviderRequest): ScriptedResponse | undefined {
   if (field(request.body, "response_format") === undefined) return findFaultyResponse(request);
   const isDone = request.text.includes("[outcome 1 ");
@@ -75,7 +75,7 @@ function answerAsModel(request: ProviderRequest): ScriptedResponse | undefined {
   return { type: "chat", text: [JSON.stringify(choice)] };
 }
 
-/** All that a person does, over and over, until the daemon has died. */
+/** Repeats all actions of a user until the daemon is killed. */
 async function runScenario(scenario: Scenario, isOver: () => boolean): Promise<readonly string[]> {
   const { desk, router, key, consent, client } = scenario;
   await using person = await desk.connectFrontend();
@@ -133,7 +133,7 @@ async function runScenario(scenario: Scenario, isOver: () => boolean): Promise<r
   return done;
 }
 
-/** What is found after a death agrees with what was said before it. */
+/** Asserts that the state after a kill agrees with the answers before it. */
 async function assertConsistent(scenario: Scenario): Promise<void> {
   const { desk, router, client, key, consent } = scenario;
   const state = await desk.frontend.getRemoteState();
@@ -166,7 +166,7 @@ async function assertConsistent(scenario: Scenario): Promise<void> {
   scenario.parked = undefined;
 }
 
-/** In no file of the person's, as it stands or in base64. */
+/** Asserts that no file of the user contains the secret, plain or in base64. */
 async function assertSecretsAbsent(
   desk: RemoteCompanionHarness,
   secrets: readonly string[],
@@ -184,7 +184,7 @@ async function assertSecretsAbsent(
   }
 }
 
-it("SIGKILL at any moment of a day: what was said holds, and nothing is half done", async () => {
+it("after SIGKILL at any moment all answers hold, and no action is half done", async () => {
   process.stdout.write(`BERTH_SEED=${SEED}\n`);
   const dice = new Dice(SEED);
   const folder = await mkdtemp(join(tmpdir(), "berth-kills-"));

@@ -9,11 +9,11 @@ import { editDatabase } from "../support/ledger-fixtures.ts";
 import { Dice } from "../support/random.ts";
 import { SEED } from "../support/sampling.ts";
 
-/** How often each kind of change is tried, at places that the seed chooses. */
+/** The number of attempts for each kind of change, at places that the seed chooses. */
 const TRIES = Number(process.env["BERTH_TAMPERING_TRIES"] ?? 1);
 const LIMIT_MS = 120_000 + TRIES * 60_000;
 
-/** A ledger that a companion wrote in three lives; put back as it was for each change. */
+/** A ledger that a companion wrote in three runs. It is restored for each change. */
 let world: FaultHarness;
 let size = 0;
 let kept = "";
@@ -31,7 +31,7 @@ beforeAll(async () => {
     await runCallSequence(world, name);
     await world.client.context("MemorySet", "sss", ["org.example.Notes", "key", name]);
     await world.companion.stop();
-    // Ten megabytes that nobody has to copy.
+    // The reserve of 10 MiB need not be copied.
     rmSync(join(world.dataDir, "ledger/reserve"));
     const { whole, old } = copies();
     cpSync(world.dataDir, name === "first" ? old : whole, { recursive: true });
@@ -67,7 +67,7 @@ function tamperedAt(firstBad: number): unknown {
   return { code: 1, status: "tampered", firstBad };
 }
 
-/** Another bit in one value of a row that the dice choose; gives back the row's key. */
+/** Flips one bit in a random value of a random row. Returns the key of the row. */
 function flipBit(db: Database.Database, table: string, column: string, key: string): number {
   const keys = db.prepare<[], number>(`SELECT ${key} FROM ${table}`).pluck().all();
   const row = dice.pick(keys);
@@ -95,7 +95,7 @@ const bits = [
 
 const anywhere = () => dice.between(1, size - 2);
 
-/** Each does it, and gives back the entry that is to be named. */
+/** Each function makes one change and returns the entry that the verification must name. */
 const changes: readonly (readonly [string, (db: Database.Database) => number])[] = [
   ...bits.map(
     ([table, column, key, entryOf]) =>
@@ -164,7 +164,7 @@ const changes: readonly (readonly [string, (db: Database.Database) => number])[]
 ];
 
 describe("a ledger that a companion wrote", () => {
-  it("is whole, also against what was kept of it", async () => {
+  it("is whole, also compared with its earlier checkpoints", async () => {
     restore();
     expect(size).toBeGreaterThan(20);
     expect(await verifyCopy("--against", kept)).toMatchObject({
@@ -187,7 +187,7 @@ describe("a ledger that a companion wrote", () => {
     LIMIT_MS,
   );
 
-  it("names an older copy of the database, and one of all files by what was kept elsewhere", async () => {
+  it("detects an older copy of the database, and one of all files with a checkpoint that was kept elsewhere", async () => {
     restore();
     const { old } = copies();
     cpSync(join(old, "ledger/ledger.db"), join(world.dataDir, "ledger/ledger.db"));
@@ -197,7 +197,7 @@ describe("a ledger that a companion wrote", () => {
       code: 2,
       said: expect.stringMatching(/^rolled back or forked: rolled back/),
     });
-    // Its own daemon does not go on from there either.
+    // Its own daemon refuses to continue from it, too.
     await world.companion.start();
     expect(await world.request("look", "rolled back")).toMatchObject({
       status: "failed",

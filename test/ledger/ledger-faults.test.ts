@@ -5,7 +5,7 @@ import { OfflineLedger } from "../../src/assistant/ledger/offline-ledger.ts";
 import { fillDisk } from "../support/fill-disk.ts";
 import { LedgerHarness } from "../support/ledger-harness.ts";
 
-/** What every fault must leave behind: all that was acknowledged, and a ledger that is whole. */
+/** Asserts that all acknowledged entries exist and that the ledger is whole. */
 function assertNothingIsLost(world: LedgerHarness): void {
   using offline = OfflineLedger.open(world.dir);
   expect(offline.verify()).toMatchObject({ status: "whole", reason: "" });
@@ -18,7 +18,7 @@ function listEntryNames(world: LedgerHarness): string[] {
   return offline.tail(100_000).map(({ body }) => body.name);
 }
 
-/** System calls of the thread that writes, in their order: `pwrite64` 1, `pwrite64` 2, `fsync` 1 ... */
+/** The system calls of the writing thread in order: `pwrite64` 1, `pwrite64` 2, `fsync` 1 ... */
 function parseSystemCalls(log: string): { name: string; nth: number }[] {
   const calls = [...log.matchAll(/^(\d+) +([a-z0-9_]+)\(/gm)].map(([, thread, name = ""]) => ({
     thread,
@@ -71,7 +71,7 @@ describe("SIGKILL", () => {
         await injected.detach();
         assertNothingIsLost(world);
       }
-      // A call may come a little later or earlier in another run, behind the answer.
+      // In another run, a call after the answer may come slightly later or earlier.
       expect(killed).toBeGreaterThan(calls.length * 0.7);
       expect(world.refusals).toEqual([]);
     },
@@ -111,7 +111,7 @@ describe("an I/O error", () => {
     },
   );
 
-  it("that comes once, at any flush or write of an append, refuses that append alone", async () => {
+  it("that occurs once, at any flush or write of an append, fails only that append", async () => {
     await using world = new LedgerHarness();
     await world.start();
     for (const [call, nth] of [
@@ -140,7 +140,7 @@ describe("an I/O error", () => {
 });
 
 describe("a read-only directory", () => {
-  it("refuses every append, and is written again when it may be", async () => {
+  it("makes every append fail until it is writable again", async () => {
     await using world = new LedgerHarness();
     await world.start();
     await world.send("append 3 100");
@@ -161,7 +161,7 @@ describe("a read-only directory", () => {
 });
 
 describe("a full disk", () => {
-  it("is on record once, refuses appends, and ends by itself when there is space", async () => {
+  it("is recorded once, makes appends fail, and recovers when there is space", async () => {
     await using world = new LedgerHarness();
     world.mount("ledger", ["-t", "tmpfs", "-o", "size=32m", "tmpfs"]);
     await world.start();
@@ -186,7 +186,7 @@ describe("a full disk", () => {
     assertNothingIsLost(world);
   });
 
-  it("at the start is no crash: nothing is accepted until there is space", async () => {
+  it("at the start does not crash the process, and makes appends fail until there is space", async () => {
     await using world = new LedgerHarness();
     world.mount("ledger", ["-t", "tmpfs", "-o", "size=16m", "tmpfs"]);
     const ballast = join(world.dir, "ledger/ballast");

@@ -18,7 +18,7 @@ import { ListLedger } from "../support/service-harness.ts";
 
 const PROGRAM = fileURLToPath(new URL("../support/memory-process.mjs", import.meta.url));
 
-/** Every so many of a wipe's system calls is one that it is killed at; 1 tries them all. */
+/** The step between the system calls of a wipe at which it is killed. 1 tries all of them. */
 const STEP = Number(process.env["BERTH_MEMORY_KILL_STEP"] ?? 3);
 
 const TRACED_CALLS =
@@ -34,7 +34,7 @@ async function fillMemory(world: LedgerHarness): Promise<void> {
     for (const [key, bytes] of values) await world.send(`set ${app} ${key} ${bytes}`);
 }
 
-/** What is read by a daemon that starts anew, by app; each has all of its values, or none. */
+/** Returns the values that a new daemon reads for each app. Each app must have all of its values or none. */
 async function countKeptItems(dir: string): Promise<Record<string, number>> {
   await using memory = new AppMemory({ dir, ledger: new ListLedger(), clock: systemClock });
   const kept: Record<string, number> = {};
@@ -50,7 +50,7 @@ async function countKeptItems(dir: string): Promise<Record<string, number>> {
 function parseSystemCalls(log: string): { name: string; nth: number }[] {
   const counts = new Map<string, number>();
   const calls = [...log.matchAll(/^(\d+) +([a-z0-9_]+)\(/gm)];
-  // SQLite and the key's file are on the main thread, as is what is read from standard input.
+  // The main thread uses SQLite and the key file, and reads standard input.
   const main = calls.find(([, , name]) => name === "pwrite64")?.[1];
   return calls
     .filter(([, thread]) => thread === main)
@@ -62,7 +62,7 @@ function parseSystemCalls(log: string): { name: string; nth: number }[] {
 }
 
 describe("SIGKILL", () => {
-  it("at the system calls of a wipe leaves all of an app's memory, or no byte of it", async () => {
+  it("at any system call of a wipe leaves the whole memory of an app, or no byte of it", async () => {
     await using world = new LedgerHarness(PROGRAM);
     await world.start();
     await fillMemory(world);
@@ -88,7 +88,7 @@ describe("SIGKILL", () => {
       const isAnswered = await world.send(`wipe ${NOTES}`);
       await world.end();
       await injected.detach();
-      // Before anything has been tidied up by a start.
+      // Checked before a new start cleans up.
       expect(findFilesWith(world.dir, "canary-")).toEqual([]);
       const kept = await countKeptItems(world.dir);
       expect([name, nth, kept[OTHER]]).toEqual([name, nth, values.length]);
@@ -100,13 +100,13 @@ describe("SIGKILL", () => {
         expect([name, nth, kept[NOTES], isAnswered]).toEqual([name, nth, values.length, false]);
       seen.add(`${kept[NOTES]} ${isAnswered}`);
     }
-    // Killed before its transaction, and after it.
+    // The kills happened both before and after the transaction.
     expect([...seen]).toEqual(expect.arrayContaining([`${values.length} false`, "0 false"]));
   });
 });
 
 describe("a disk", () => {
-  it("that is full refuses what is new, keeps what is there, and is written when there is space", async () => {
+  it("that is full makes writes fail, keeps stored values, and is written when there is space", async () => {
     await using world = new LedgerHarness(PROGRAM);
     world.mount("small", ["-t", "tmpfs", "-o", "size=1m", "tmpfs"]);
     const dir = join(world.dir, "small");
@@ -128,7 +128,7 @@ describe("a disk", () => {
     }
   });
 
-  it("that is read-only refuses what is new, and reads what is there", async () => {
+  it("that is read-only makes writes fail, and stored values are readable", async () => {
     await using world = new LedgerHarness(PROGRAM);
     const dir = join(world.dir, "below");
     const ledger = new ListLedger();

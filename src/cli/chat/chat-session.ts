@@ -14,22 +14,19 @@ const PROMPT = ">>> ";
 const CONTINUATION_PROMPT = "... ";
 
 const help = [
-  ["/clear", "forget what was said, and begin anew"],
-  [
-    "/system TEXT",
-    "tell the model how to be, from now on; without TEXT: shows it; `/system -` takes it away",
-  ],
-  ["/model NAME", "talk to another model, about the same; without NAME: shows which one it is"],
-  ["/models", "the models that there are"],
-  ["/exit", "leave; so does Ctrl-D"],
+  ["/clear", "start a new chat"],
+  ["/system TEXT", "set the system prompt; without TEXT: show it; `/system -` removes it"],
+  ["/model NAME", "continue with another model; without NAME: show the current one"],
+  ["/models", "list the models"],
+  ["/exit", "end the chat, like Ctrl-D"],
   [
     '"""',
-    "begins and ends a message of several lines; so does a \\ at the end of each line but the last",
+    "begins and ends a message of several lines; alternatively, end each line but the last with \\",
   ],
-  ["Ctrl-C", "stops an answer; at the prompt, twice: leaves"],
+  ["Ctrl-C", "stops an answer; twice at the prompt: ends the chat"],
 ] as const;
 
-/** A talk at a terminal, until a person leaves. What was said goes along with each message. */
+/** A chat at a terminal. Each request contains the earlier messages. */
 export class ChatSession {
   readonly #cli: Cli;
   readonly #backend: ChatBackend;
@@ -57,7 +54,7 @@ export class ChatSession {
   async run(): Promise<void> {
     const lines = new MessageLines();
     let isLeaving = false;
-    this.#remark(`${this.#aboutModel()}. /help lists commands, Ctrl-D leaves.`);
+    this.#remark(`${this.#aboutModel()}. /help lists commands, Ctrl-D ends the chat.`);
     for (;;) {
       const typed = await this.#reader.next(lines.isOpen ? CONTINUATION_PROMPT : PROMPT);
       if (typed.type === "end") {
@@ -70,7 +67,7 @@ export class ChatSession {
         lines.clear();
         if (isLeaving && !hadText) return;
         isLeaving = !hadText;
-        if (isLeaving) this.#remark("(Ctrl-C once more, or Ctrl-D, leaves)");
+        if (isLeaving) this.#remark("(press Ctrl-C again, or Ctrl-D, to end the chat)");
         continue;
       }
       isLeaving = false;
@@ -83,7 +80,7 @@ export class ChatSession {
     }
   }
 
-  /** True where a person stopped the answer: another Ctrl-C leaves then. */
+  /** Returns true if the user stopped the answer: another Ctrl-C then ends the chat. */
   async #sendMessage(message: string): Promise<boolean> {
     const stopping = new AbortController();
     const done = this.#reader.onInterrupt(() => stopping.abort());
@@ -100,7 +97,7 @@ export class ChatSession {
         },
         stopping.signal,
       );
-      // What came of a stopped answer was said too: the next message may go on from there.
+      // The part of a stopped answer is kept, so that the next message can refer to it.
       if (text !== "")
         this.#messages.push(...messages.slice(-1), { role: "assistant", content: text });
       if (denied !== undefined) this.#remark(`(${denied})`);
@@ -109,7 +106,7 @@ export class ChatSession {
       if (end !== undefined) this.#model = { ...this.#model, state: "resident" };
       return end === undefined && denied === undefined;
     } catch (error) {
-      // The message is not part of the talk, so that it can be sent again.
+      // The message is not added to the chat, so that it can be sent again.
       this.#explain(addChatHint(error, true));
       return false;
     } finally {
@@ -133,13 +130,13 @@ export class ChatSession {
       }
       case "clear":
         this.#messages.length = 0;
-        this.#remark("what was said is forgotten");
+        this.#remark("a new chat has started");
         return "stay";
       case "system":
-        if (rest === "") this.#remark(this.#system ?? "there is no system text");
+        if (rest === "") this.#remark(this.#system ?? "there is no system prompt");
         else {
           this.#system = rest === "-" ? undefined : rest;
-          this.#remark(rest === "-" ? "the system text is gone" : "the system text is set");
+          this.#remark(rest === "-" ? "the system prompt is removed" : "the system prompt is set");
         }
         return "stay";
       case "model":
@@ -150,7 +147,7 @@ export class ChatSession {
         await this.#listModels();
         return "stay";
       default:
-        this.#cli.note(`there is no /${command}; /help lists what there is`);
+        this.#cli.note(`there is no command /${command}; /help lists the commands`);
         return "stay";
     }
   }

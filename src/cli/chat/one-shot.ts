@@ -8,7 +8,7 @@ import { addChatHint } from "./chat-error-hints.ts";
 import { type ChatSettings, createChatRequest } from "./chat-settings.ts";
 import { printAnswer } from "./print-answer.ts";
 
-/** One message and its answer, alone on standard output. */
+/** Sends one message and prints only its answer on standard output. */
 export async function askOnce(
   cli: Cli,
   talk: ChatBackend,
@@ -58,7 +58,7 @@ export async function askOnce(
   }
 }
 
-/** What is said of an answer that a limit ended. */
+/** Describes the limit that ended an answer. */
 export function describeCutOff({ maxTokens }: ChatSettings): string {
   return maxTokens === undefined || maxTokens === -1
     ? "(cut off: the context is full)"

@@ -11,16 +11,16 @@ import { askOnce } from "./one-shot.ts";
 import type { Prompter } from "./overlay/answer-question.ts";
 
 export interface RunChatOptions {
-  /** `person`: whoever can be asked while an answer comes. */
+  /** `person` asks the user during an answer. */
   readonly openBackend: (person: Prompter) => ChatBackend;
   readonly chooseModel: (talk: ChatBackend) => Promise<ServedModel>;
-  /** One message; undefined: a person types. */
+  /** One message. Undefined: the user types messages. */
   readonly message: string | undefined;
   readonly settings: ChatSettings;
   readonly isJson: boolean;
 }
 
-/** One message and its answer, or a talk at the terminal. */
+/** Sends one message, or runs a chat at the terminal. */
 export async function runChat(cli: Cli, options: RunChatOptions): Promise<void> {
   const { message, settings, isJson } = options;
   if (message !== undefined) {
@@ -41,7 +41,7 @@ export async function runChat(cli: Cli, options: RunChatOptions): Promise<void> 
   await new ChatSession({ cli, talk, reader, settings, model }).run();
 }
 
-/** Whoever sits at the terminal that nobody else reads from; undefined where nobody does. */
+/** Returns a prompt at a terminal that is not read otherwise, or undefined if there is no terminal. */
 export function createTerminalPrompter(cli: Cli): Prompter {
   return canPrompt(cli) ? (question, signal) => askDecision(cli, question, signal) : undefined;
 }

@@ -35,7 +35,7 @@ describe("a search", () => {
     expect(hits[0]?.score).toBeGreaterThan(hits[1]?.score ?? 0);
   });
 
-  it("counts a word of the title for more than one of the text", async () => {
+  it("gives a word in the title more weight than a word in the text", async () => {
     const world = await notes({
       "a.md": "# Kettle\n\nSome words that say nothing.",
       "b.md": "# Other\n\nSome words about a kettle here.",
@@ -43,7 +43,7 @@ describe("a search", () => {
     expect((await world.find("kettle")).map(({ title }) => title)).toEqual(["Kettle", "Other"]);
   });
 
-  it("answers no more than it was asked for, one passage of each document first", async () => {
+  it("returns at most `limit` hits, and one passage of each document first", async () => {
     const long = Array.from(
       { length: 30 },
       (_, at) => `## Part ${at}\n\nwalrus ${"x ".repeat(200)}`,
@@ -57,7 +57,7 @@ describe("a search", () => {
     expect(new Set(hits.map(({ uri }) => uri)).size).toBe(2);
   });
 
-  it("takes every query for words and nothing else", async () => {
+  it("treats operators of FTS5 in a query as words", async () => {
     const world = await notes({ "harbour.md": "# Harbour\n\nThe ferry leaves." });
     const hostile = [
       '"',
@@ -90,7 +90,7 @@ describe("a search", () => {
       ]);
   });
 
-  it("finds parts of what is written without spaces, of joined names, and of file names", async () => {
+  it("finds parts of texts without spaces, of camel-case names, and of file names", async () => {
     const world = await notes({
       "travel.md": "# 旅行\n\n来週は京都と大阪に行きます。",
       "http.ts": "export function parseHttpHeader(line: string) {}",
@@ -104,14 +104,14 @@ describe("a search", () => {
     expect(await world.find("東京")).toEqual([]);
   });
 
-  it("finds words in other forms, and without their accents", async () => {
+  it("finds other forms of a word, and words without their accents", async () => {
     const world = await notes({ "a.txt": "Connections to the café were dropped." });
     expect(await world.find("connection")).toHaveLength(1);
     expect(await world.find("cafe")).toHaveLength(1);
     expect(await world.find("CAFÉ")).toHaveLength(1);
   });
 
-  it("refuses what is out of bounds, without an entry", async () => {
+  it("rejects a request that exceeds a limit, without an entry in the ledger", async () => {
     const world = await notes({ "a.txt": "text" });
     const bad = [
       [{ limit: 0 }, "limit"],
@@ -129,12 +129,12 @@ describe("a search", () => {
     expect(world.ledger.entries).toEqual([]);
   });
 
-  it("takes a query of 4,096 bytes", async () => {
+  it("accepts a query of 4,096 bytes", async () => {
     const world = await notes({ "a.txt": "needle" });
     expect(await world.find(`${"z ".repeat(2_044)}  needle`)).toHaveLength(1);
   });
 
-  it("ends with its caller's signal, and says so where it takes too long", async () => {
+  it("rejects when its signal aborts, and with `timeout` when it takes too long", async () => {
     const world = await openContext({
       sources: [{ name: "notes", path: temporaryFolder() }],
       searchTimeoutMs: 50,
@@ -153,7 +153,7 @@ describe("a search", () => {
 });
 
 describe("the ledger", () => {
-  it("has each search first, under the name of its kind", async () => {
+  it("records each search before it happens, under the name of its kind", async () => {
     const world = await notes({ "a.txt": "text" });
     await world.find("text");
     await world.find("text", { isHybrid: true });
@@ -175,7 +175,7 @@ describe("the ledger", () => {
     });
   });
 
-  it("stops the retrieval where it cannot be written", async () => {
+  it("prevents the search if the entry cannot be written", async () => {
     const world = await notes({ "a.txt": "text" });
     world.ledger.isBroken = true;
     await expect(world.find("text")).rejects.toMatchObject({ code: "ledger_unavailable" });
@@ -199,7 +199,7 @@ async function twoSources() {
 }
 
 describe("scopes", () => {
-  it("hold before the limit: a crowd that may not be seen hides nothing", async () => {
+  it("apply before the limit, so that many invisible passages do not displace visible ones", async () => {
     const world = await twoSources();
     const titles = async (scopes: readonly string[] | undefined, caller = unconfinedCaller) =>
       (await world.find("anchor", { scopes, limit: 50 }, caller)).map(({ source }) => source);
@@ -218,7 +218,7 @@ describe("scopes", () => {
 });
 
 describe("hybrid search", () => {
-  /** Knows that boats and ships are alike. */
+  /** Gives texts about boats and ships the same vector. */
   class TopicEmbedder implements ContextEmbedder {
     readonly id = "topics";
     readonly dimensions = 3;
@@ -234,7 +234,7 @@ describe("hybrid search", () => {
     }
   }
 
-  it("finds what shares no word with the query, and words alone where the embedder is down", async () => {
+  it("finds texts that share no word with the query, and is lexical while the embedder is down", async () => {
     const folder = temporaryFolder();
     writeFiles(folder, {
       "a.md": "# Fleet\n\nOur ships are old.",

@@ -13,7 +13,7 @@ import { WAIT_OPTIONS } from "../../support/wait-limits.ts";
 const until = (check: () => Promise<void> | void) =>
   vi.waitFor(check, { ...WAIT_OPTIONS, interval: 30 });
 
-it("follows files that are made, changed, renamed and deleted", async () => {
+it("indexes created, changed, renamed and deleted files", async () => {
   const folder = temporaryFolder();
   writeFiles(folder, {
     "a.md": "# First\n\nmarmalade is sticky\n\n## Second part\n\ncucumber",
@@ -25,7 +25,7 @@ it("follows files that are made, changed, renamed and deleted", async () => {
   writeFiles(folder, { "sub/deep/c.md": "# New\n\nmarmalade again" });
   await waitUntilFound(world, "marmalade", ["First", "New"]);
 
-  // An editor's save: what did not change keeps its id.
+  // Unchanged paragraphs of a saved file keep their ids.
   writeFileSync(
     join(folder, "a.md~"),
     "# First\n\nmarmalade is sticky\n\n## Second part\n\nradish",
@@ -71,7 +71,7 @@ it("leaves no byte of a deleted text behind", async () => {
   await until(() => expect(containsBytes(world.dir, canary)).toBe(false));
 });
 
-it("keeps up with a burst", async () => {
+it("indexes a burst of changes", async () => {
   const folder = temporaryFolder();
   const world = await openContext({ sources: [{ name: "notes", path: folder }] });
   for (let at = 0; at < 400; at += 1) {
@@ -83,7 +83,7 @@ it("keeps up with a burst", async () => {
   expect(await world.find("399")).toHaveLength(1);
 });
 
-it("leaves out what ignore files say, hidden things, secrets, links and what is no text", async () => {
+it("does not index ignored files, hidden files, secrets, links and files that are not text", async () => {
   const [folder, outside] = [temporaryFolder(), temporaryFolder()];
   writeFiles(outside, { "far.txt": "findme outside" });
   writeFiles(folder, {
@@ -126,7 +126,7 @@ it("leaves out what ignore files say, hidden things, secrets, links and what is 
   );
 });
 
-it("reads nothing again after a restart that has not changed", async () => {
+it("reads no unchanged file again after a restart", async () => {
   const [folder, dir] = [temporaryFolder(), temporaryFolder()];
   writeFiles(folder, { "a.md": "# One\n\nalpha", "b.md": "# Two\n\nbeta" });
   const first = await openContext({ dir, sources: [{ name: "notes", path: folder }] });
@@ -150,7 +150,7 @@ it("reads nothing again after a restart that has not changed", async () => {
   expect(containsBytes(dir, "gamma")).toBe(false);
 });
 
-it("makes a damaged index anew", async () => {
+it("builds a damaged index again", async () => {
   const [folder, dir] = [temporaryFolder(), temporaryFolder()];
   writeFiles(folder, { "a.md": "# One\n\nalpha" });
   writeFileSync(
@@ -161,7 +161,7 @@ it("makes a damaged index anew", async () => {
   expect(await world.find("alpha")).toHaveLength(1);
 });
 
-it("says what is wrong with a source, and finds it when it comes", async () => {
+it("describes the problem of a source, and indexes it once the problem is solved", async () => {
   const parent = temporaryFolder();
   const path = join(parent, "later");
   const world = await openContext({

@@ -65,7 +65,9 @@ describe("verify", () => {
     writeFileSync(join(dir, "ledger/ledger.db"), old);
     expect(await run(dir, "verify")).toMatchObject({
       code: 2,
-      output: expect.stringMatching(/^rolled back or forked: .* covers 5 entries, but the ledger has 4/),
+      output: expect.stringMatching(
+        /^rolled back or forked: .* covers 5 entries, but the ledger has 4/,
+      ),
     });
     writeFileSync(join(dir, "ledger/checkpoint"), oldCheckpoint);
     expect((await run(dir, "verify")).code).toBe(0);

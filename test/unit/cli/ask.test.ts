@@ -119,7 +119,7 @@ describe("ask", () => {
     ["failed", { code: "unauthorized", message: "the key is refused" }, 4, "berth remote key ID"],
     ["failed", { code: "no_model", message: "no model" }, 4, "berth models start NAME"],
     ["cancelled", { code: "shutting_down", message: "it ends" }, 130, "it ends"],
-    ["denied", { code: "expired", message: "late" }, 5, "nobody answered in time"],
+    ["denied", { code: "expired", message: "late" }, 5, "not answered in time"],
   ])("that is %s says why", async (status, detail, code, words) => {
     overlay.script = (asked) => {
       asked.started();
@@ -142,12 +142,12 @@ describe("ask", () => {
     expect([code, output, overlay.responses]).toEqual([5, "", [false]]);
     expect(errors).toBe(
       [
-        "This leaves your machine:",
+        "This will be sent to a provider:",
         "  To:               openrouter, model openai/gpt-4o",
         "  Not allowed yet:  prompt, files",
         "  With:             House?[2J (notes) file:///home/me/house.md",
         "  Until:            2026-11-20 20:05:00 UTC (in 5m)",
-        "The answer is no: there is no terminal to ask at; `berth remote consent prompt files on` allows it for good",
+        "The answer is no: there is no terminal for the question; `berth remote consent prompt files on` allows it permanently",
         "you did not allow it; the answer ends here",
         "",
       ].join("\n"),
@@ -233,9 +233,9 @@ describe("ask at a terminal", () => {
   it("what destroys wants its name, and not before its time", async () => {
     asking(callSpec({ tiers: { declared: "write", effective: "destructive" }, hold_ms: 300 }));
     using person = terminal("ask", "Milk please");
-    await person.waitForText("you are asked in 0.3 s");
+    await person.waitForText("the question follows in 0.3 s");
     person.type(`add_note${key.enter}`);
-    await person.waitForText("nothing to decline: ");
+    await person.waitForText("or press Enter to decline: ");
     person.type(`yes${key.enter}`);
     await person.waitForText("That is not add_note.");
     expect(overlay.responses).toEqual([]);
@@ -256,7 +256,7 @@ describe("ask at a terminal", () => {
     using person = terminal("ask", "Well?");
     await person.waitForText("Send it, this once? [y/N] ");
     turn()?.respond(true);
-    await person.waitForText("It was decided elsewhere");
+    await person.waitForText("Another client has answered");
     await person.waitForText("Sent.");
     expect([await person.ended, overlay.responses]).toEqual([0, []]);
   });
@@ -330,7 +330,7 @@ describe("chat by way of the companion", () => {
     expect(JSON.parse(assertText(turn()?.option("history_json")))).toHaveLength(256);
     person.type(`One${key.enter}`);
     await person.waitForText("longer than the 257 messages");
-    await person.waitForText("/clear begins anew");
+    await person.waitForText("/clear starts a new chat");
     await person.waitForText(">>> ");
     expect(overlay.turns).toHaveLength(129);
     person.type(`/clear${key.enter}`);
@@ -381,13 +381,13 @@ describe("chat by way of the companion", () => {
     using person = terminal("chat", "--user");
     await person.waitForText(">>> ");
     person.type(`One${key.enter}`);
-    await person.waitForText("you are asked in 0.2 s");
+    await person.waitForText("the question follows in 0.2 s");
     person.type(`y${key.enter}`);
     await person.waitForText("Run it? [y/N] ");
     expect(overlay.responses).toEqual([]);
     person.type("y");
     turn()?.respond(true);
-    await person.waitForText("It was decided elsewhere");
+    await person.waitForText("Another client has answered");
     await person.waitForText("Done.");
     await person.waitForText(">>> ");
     person.type(`/exit${key.enter}`);
@@ -407,7 +407,7 @@ describe("chat by way of the companion", () => {
     await person.waitForText(">>> ");
     person.type(`Two${key.enter}`);
     await person.waitForText("error: slow");
-    await person.waitForText("ask again in a moment");
+    await person.waitForText("try again in a moment");
     await person.waitForText(">>> ");
     person.type(key.end);
     expect(await person.ended).toBe(0);

@@ -65,7 +65,7 @@ describe("one message", () => {
     expect(asked()).toBe("all of it");
     const nothing = await once([]);
     expect(nothing).toMatchObject({ code: 2, output: "" });
-    expect(nothing.errors).toContain("there is nothing to say");
+    expect(nothing.errors).toContain("the message is empty");
   });
 
   it("carries the settings; answers end when they are done", async () => {
@@ -151,7 +151,7 @@ describe("what goes wrong", () => {
     const alone = await once(["other"], { input: "Hi" });
     expect(alone.errors).toContain("`berth models start other`");
     const embedder = await once(["hub/org/embedder:q8", "hello"]);
-    expect(embedder.errors).toContain("makes embeddings");
+    expect(embedder.errors).toContain("is an embedding model");
     expect(world.service.requests).toEqual([]);
   });
 
@@ -159,9 +159,7 @@ describe("what goes wrong", () => {
     world.service.known = [];
     const none = await once(["Well then"]);
     expect(none.code).toBe(1);
-    expect(none.errors).toMatch(
-      /no model to talk to\ntry: .*berth models start.*berth models pull/,
-    );
+    expect(none.errors).toMatch(/no chat model\ntry: .*berth models start.*berth models pull/);
   });
 
   it.each([
@@ -303,7 +301,7 @@ describe("a talk", () => {
     person.type(`half a line${key.interrupt}`);
     await person.waitForText("\n>>> ");
     person.type(key.interrupt);
-    await person.waitForText("Ctrl-C once more");
+    await person.waitForText("press Ctrl-C again");
     person.type(key.interrupt);
     expect(await person.ended).toBe(0);
     expect(world.service.requests).toHaveLength(2);
@@ -341,7 +339,7 @@ describe("a talk", () => {
     using person = terminal();
     person.type(`too much${key.enter}`);
     await person.waitForText("9 tokens do not fit 8");
-    await person.waitForText("/clear begins anew");
+    await person.waitForText("/clear starts a new chat");
     world.service.script = (request) => says(request, ["fine"]);
     person.type(`less${key.enter}`);
     await person.waitForText("fine");

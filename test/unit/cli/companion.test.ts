@@ -205,7 +205,7 @@ describe("call without a terminal", () => {
     const { code, errors } = await run(["call", NOTES, "add_note", "title=Milk", "--yes"]);
     expect(code).toBe(1);
     expect(errors).toBe(
-      "call 17 still waits, for somebody who may confirm it\nerror: whoever asked may not\n",
+      "call 17 still waits for a client that may confirm it\nerror: whoever asked may not\n",
     );
   });
 
@@ -299,7 +299,7 @@ describe("call at a terminal", () => {
     person.type(`y${key.enter}`);
     expect(await person.ended).toBe(0);
     await person.waitForText("added note 1");
-    await person.waitForText("`berth undo` takes it back");
+    await person.waitForText("`berth undo` reverts it");
     expect([...agent.notes.values()]).toEqual(["Milk"]);
   });
 
@@ -344,8 +344,8 @@ describe("call at a terminal", () => {
 
   it("wants the name of a tool that cannot be undone, and says so where it is another", async () => {
     using person = terminal("call", NOTES, "delete_note", "id:=1");
-    await person.waitForText("it cannot be undone");
-    await person.waitForText("Type the tool's name to run it, nothing to decline: ");
+    await person.waitForText("not possible");
+    await person.waitForText("Type the tool's name to run it, or press Enter to decline: ");
     person.type(`yes${key.enter}`);
     await person.waitForText("That is not delete_note.");
     person.type(`delete_note${key.enter}`);
@@ -356,9 +356,9 @@ describe("call at a terminal", () => {
   it("takes nothing that is typed before it can have been read", async () => {
     agent.holdMs = 400;
     using person = terminal("call", NOTES, "delete_note", "id:=1");
-    await person.waitForText("you are asked in 0.4 s");
+    await person.waitForText("the question follows in 0.4 s");
     person.type(`delete_note${key.enter}delete_`);
-    await person.waitForText("nothing to decline: ");
+    await person.waitForText("or press Enter to decline: ");
     expect(bus.calls.map(({ member }) => member)).toEqual(["RequestCall"]);
     person.type(`delete_note${key.enter}`);
     expect(await person.ended).toBe(4);
@@ -369,7 +369,7 @@ describe("call at a terminal", () => {
     await person.waitForText("Run it? [y/N] ");
     agent.confirm(17n, true);
     expect(await person.ended).toBe(0);
-    await person.waitForText("Somebody else decided: executed.");
+    await person.waitForText("Another client has decided: executed.");
     await person.waitForText("added note 1");
     expect(agent.notes.size).toBe(1);
   });
@@ -379,7 +379,7 @@ describe("call at a terminal", () => {
     await person.waitForText("Run it? [y/N] ");
     agent.expire(17n);
     expect(await person.ended).toBe(5);
-    await person.waitForText("Time is up.");
+    await person.waitForText("The call has expired.");
     await person.waitForText("denied (expired)");
   });
 

@@ -82,7 +82,7 @@ describe("confirm with a number, at a terminal", () => {
     await ask("add_note", { title: "Milk" });
     using person = terminal("confirm", "17");
     await person.waitForText('TITLE  "Milk"');
-    await person.waitForText("nothing to decline: ");
+    await person.waitForText("or press Enter to decline: ");
     expect(agent.notes.size).toBe(0);
     person.type(`add_note${key.enter}`);
     await person.waitForText("added note 1");
@@ -92,7 +92,7 @@ describe("confirm with a number, at a terminal", () => {
   it("declines where the person does not want it", async () => {
     await ask("delete_note", { id: 1 });
     using person = terminal("confirm", "17");
-    await person.waitForText("nothing to decline: ");
+    await person.waitForText("or press Enter to decline: ");
     person.type(key.enter);
     await person.waitForText("call 17 is declined; nothing was done");
     expect(await person.ended).toBe(5);
@@ -136,13 +136,13 @@ describe("confirm without a number, at a terminal", () => {
     using person = terminal("confirm");
     await person.waitForText("2 calls wait now");
     await person.waitForText('"Milk"');
-    await person.waitForText("nothing to decline: ");
+    await person.waitForText("or press Enter to decline: ");
     await ask("add_note", { title: "Salt" });
     agent.confirm(17n, false);
-    await person.waitForText("Somebody else decided: denied.");
+    await person.waitForText("Another client has decided: denied.");
     for (const title of ["Eggs", "Salt"]) {
       await person.waitForText(`"${title}"`);
-      await person.waitForText("nothing to decline: ");
+      await person.waitForText("or press Enter to decline: ");
       person.type(`add_note${key.enter}`);
       await person.waitForText("added note");
     }

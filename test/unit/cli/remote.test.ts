@@ -94,13 +94,13 @@ describe("providers", () => {
         "PROVIDER     ADDRESS                        CREDENTIAL   STATUS    LAST USED",
         "openrouter   https://openrouter.ai/api/v1   key          unknown   -",
         "",
-        "May leave this machine (`berth remote consent`)",
-        "  prompt     on    what you and programs of yours write to a model",
-        "  files      off   passages of files that were found for a question",
-        "  mail       off   the same of mail",
-        "  calendar   off   the same of the calendar",
-        "  screen     off   what is on the screen",
-        "  memory     off   what apps have had remembered",
+        "May be sent to providers (`berth remote consent`)",
+        "  prompt     on    prompts of you and your programs",
+        "  files      off   passages of your files that a search has found",
+        "  mail       off   passages of your mail",
+        "  calendar   off   entries of your calendar",
+        "  screen     off   the content of your screen",
+        "  memory     off   the memory of apps",
         "",
       ].join("\n"),
     );
@@ -268,15 +268,15 @@ describe("a sign-in", () => {
   });
 
   it.each([
-    ["denied_by_user", 5, "not allowed in the browser"],
+    ["denied_by_user", 5, "denied in the browser"],
     ["state_mismatch", 1, "does not belong to this sign-in"],
-    ["issuer_mismatch", 1, "somebody else than the provider"],
-    ["exchange_failed", 1, "gave no credential"],
+    ["issuer_mismatch", 1, "not from the provider"],
+    ["exchange_failed", 1, "returned no credential"],
     ["timeout", 3, "within five minutes"],
-    ["superseded", 1, "another sign-in"],
+    ["superseded", 1, "a newer sign-in"],
     ["cancelled", 5, "cancelled"],
-    ["storage_failed", 1, "could not be kept"],
-    ["something\u001b[2Jnew", 1, 'ended with "something?[2Jnew"'],
+    ["storage_failed", 1, "could not be stored"],
+    ["something\u001b[2Jnew", 1, 'failed with "something?[2Jnew"'],
   ])("%s ends with %i", async (detail, code, words) => {
     const result = await ending(detail);
     expect([result.code, result.output]).toEqual([code, ""]);

@@ -4,30 +4,30 @@ import { extractSnippet } from "../../../../src/assistant/context/index/search/s
 
 const matches = (query: string) => parseQueryWords(query).map(({ match }) => match);
 
-describe("queryWords", () => {
-  it("quotes each word once, in whatever form", () => {
+describe("parseQueryWords", () => {
+  it("quotes each word once, even if it occurs in several forms", () => {
     expect(matches("Run the RUNNING run")).toEqual(['"Run"', '"the"']);
     expect(matches('a" OR title:"x')).toEqual(['"a"', '"OR"', '"title"', '"x"']);
     expect(matches("🚢 !? %")).toEqual([]);
   });
 
-  it("takes pairs of what is written without spaces", () => {
+  it("splits scripts without spaces into pairs of characters", () => {
     expect(matches("京都大学 map")).toEqual(['"京都"', '"都大"', '"大学"', '"map"']);
     expect(matches("鹿")).toEqual(['"鹿"*']);
     expect(matches("京都tower")).toEqual(['"京都"', '"tower"']);
   });
 
-  it("has an end", () => {
+  it("limits the number and the length of words", () => {
     const many = Array.from({ length: 500 }, (_, at) => `w${at}`).join(" ");
     expect(matches(many)).toHaveLength(48);
     expect(matches("x".repeat(4_000))).toEqual([]);
   });
 });
 
-describe("snippetOf", () => {
+describe("extractSnippet", () => {
   const filler = "lorem ipsum dolor ".repeat(60);
 
-  it("shows the part with the most different words, and whole ones", () => {
+  it("returns the part with the most different words, without cutting words", () => {
     const text = `kayak ${filler}river and kayak meet ${filler}`;
     const snippet = extractSnippet(text, new Set(["kayak", "river"]));
     expect(snippet).toContain("river and kayak meet");
@@ -44,7 +44,7 @@ describe("snippetOf", () => {
     expect(extractSnippet(`${filler}京都 here ${filler}`, new Set(["京都"]))).toContain("京都");
   });
 
-  it("leaves a short text as it is, and cuts no character in two", () => {
+  it("returns a short text unchanged, and splits no surrogate pair", () => {
     expect(extractSnippet("short\n text", new Set())).toBe("short\n text");
     expect(/\p{Surrogate}/u.test(extractSnippet(`x${"🚢".repeat(500)}`, new Set(["x"])))).toBe(
       false,

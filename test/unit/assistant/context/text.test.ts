@@ -33,12 +33,12 @@ describe("decodeText", () => {
       Buffer.from(Array.from({ length: 400 }, (_, at) => (at % 50 === 0 ? 1 : 97))),
     ],
     ["gzip", gzipSync("words ".repeat(100))],
-  ])("takes %s for no text", (_, input) => {
+  ])("returns undefined for %s", (_, input) => {
     expect(decodeText(input)).toBeUndefined();
   });
 });
 
-describe("kindOfFile", () => {
+describe("classifyFile", () => {
   it.each([
     ["notes.MD", "markdown"],
     ["page.html", "html"],
@@ -57,7 +57,7 @@ describe("kindOfFile", () => {
 });
 
 describe("readMarkdown", () => {
-  it("makes a section of each heading, with those above it", () => {
+  it("creates a section for each heading, with the headings above", () => {
     const text = [
       "---\ntitle: From the front\n---\nIntro.",
       "# One\n\nText [here](https://example.org/long).\n\n```sh\n# no heading\n```",
@@ -74,7 +74,7 @@ describe("readMarkdown", () => {
     });
   });
 
-  it("has the file's name where there is no heading", () => {
+  it("uses the name of the file as the title of a text without headings", () => {
     expect(readMarkdown("just text", "file")).toEqual({
       title: "file",
       sections: [{ heading: "", text: "just text" }],
@@ -83,7 +83,7 @@ describe("readMarkdown", () => {
 });
 
 describe("readHtml", () => {
-  it("keeps words and headings, and neither scripts nor markup", () => {
+  it("keeps text and headings, but no scripts and markup", () => {
     const page = `<!doctype html><html><head><title>A &amp; B</title><style>p{}</style></head>
       <body><script>var x = "<p>no</p>"; if (a < b) {}</script><h1>Top</h1><p>One<b>two</b> &#233;t&eacute;</p>
       <!-- <p>hidden</p> --><ul><li>a</li><li title='x > y'>b</li></ul><h2>Sub</h2>5 < 6 it's</body></html>`;
@@ -118,8 +118,8 @@ describe("readHtml", () => {
 
 const document = (text: string) => ({ title: "T", sections: [{ heading: "H", text }] });
 
-describe("chunksOf", () => {
-  it("loses no word and cuts none, whatever the text", () => {
+describe("splitIntoChunks", () => {
+  it("keeps all words of any text whole", () => {
     const text = fc.array(fc.stringMatching(/^(?:[a-zäé漢.]|🚢){1,30}[ \n]{1,2}$/), {
       minLength: 1,
       maxLength: 200,
@@ -136,13 +136,13 @@ describe("chunksOf", () => {
     );
   });
 
-  it("cuts a text without any gap, but no character", () => {
+  it("splits a text without spaces, but no surrogate pair", () => {
     const pieces = splitIntoChunks(document("🚢".repeat(1_000)), 301);
     expect(pieces.map(({ text }) => text).join("")).toBe("🚢".repeat(1_000));
     for (const { text } of pieces) expect(/\p{Surrogate}/u.test(text)).toBe(false);
   });
 
-  it("keeps a heading that has nothing below it, and does not repeat one that has", () => {
+  it("keeps a heading without text, but not one with subsections", () => {
     const found = readText(bytes("# Call the plumber\n"), "todo.md", "markdown");
     expect(found?.chunks).toEqual([{ title: "Call the plumber", text: "Call the plumber" }]);
     const list = readText(bytes("# House\n\n## Boiler\n\nold\n\n## Roof\n"), "h.md", "markdown");
@@ -152,7 +152,7 @@ describe("chunksOf", () => {
     ]);
   });
 
-  it("names what it is about", () => {
+  it("adds the title and the headings to a passage", () => {
     expect(splitIntoChunks(document("a"))).toEqual([{ title: "T > H", text: "a" }]);
   });
 });

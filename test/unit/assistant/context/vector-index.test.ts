@@ -13,7 +13,7 @@ function unitVector(dice: Dice, dimensions: number): Float32Array {
 }
 
 describe("VectorIndex", () => {
-  it("finds what sorting all products finds, in what may be seen, through changes", () => {
+  it("returns the nearest vectors of visible sources, also after changes", () => {
     const dice = new Dice(7);
     const index = new VectorIndex(10);
     const kept = new Map<number, { source: number; vector: Float32Array }>();
@@ -43,7 +43,7 @@ describe("VectorIndex", () => {
     }
   });
 
-  it("keeps a vector to a hundredth", () => {
+  it("packs a vector with an error below 0.01", () => {
     const vector = unitVector(new Dice(1), 64);
     for (const [at, value] of unpackVector(packVector(vector)).entries())
       expect(Math.abs(value - (vector[at] ?? 0))).toBeLessThan(0.01);

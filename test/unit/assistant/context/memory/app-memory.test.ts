@@ -10,8 +10,8 @@ import { UNBOUNDED_AFTER_MS } from "../../../../support/wait-limits.ts";
 
 const code = (wanted: string) => expect.objectContaining({ code: wanted });
 
-describe("what is kept", () => {
-  it("is there again, also after a restart, and is overwritten by the same key", async () => {
+describe("a stored value", () => {
+  it("is returned, also after a restart, and overwritten by the same key", async () => {
     const world = new MemoryHarness();
     await world.memory.set(NOTES, "colour", "blue", unconfinedCaller);
     await world.memory.set(NOTES, "süß 🍬", "", unconfinedCaller);
@@ -24,7 +24,7 @@ describe("what is kept", () => {
     ]);
   });
 
-  it("is not_found under another key, and empty for an app that keeps nothing", async () => {
+  it("is not_found under another key, and the list of an app without values is empty", async () => {
     const { memory } = new MemoryHarness();
     await expect(memory.get(NOTES, "colour", unconfinedCaller)).rejects.toEqual(code("not_found"));
     await memory.set(NOTES, "colour", "blue", unconfinedCaller);
@@ -32,7 +32,7 @@ describe("what is kept", () => {
     expect((await memory.list(OTHER, unconfinedCaller)).size).toBe(0);
   });
 
-  it("is each app's own, and stays when another app is wiped", async () => {
+  it("belongs to one app, and remains when another app is wiped", async () => {
     const { memory } = new MemoryHarness();
     await memory.set(NOTES, "colour", "blue", unconfinedCaller);
     await memory.set(OTHER, "colour", "red", unconfinedCaller);
@@ -43,7 +43,7 @@ describe("what is kept", () => {
     expect(await memory.get(NOTES, "colour", unconfinedCaller)).toBe("green");
   });
 
-  it("is read as it was written before, without waiting for answers in between", async () => {
+  it("is returned by a call that follows the write without waiting for its answer", async () => {
     const { memory } = new MemoryHarness();
     const first = memory.set(NOTES, "n", "1", unconfinedCaller);
     const read = memory.get(NOTES, "n", unconfinedCaller);
@@ -57,8 +57,8 @@ describe("what is kept", () => {
   });
 });
 
-describe("who may", () => {
-  it.each(["flatpak", "snap"] as const)("an app in a %s: itself only", async (kind) => {
+describe("access", () => {
+  it.each(["flatpak", "snap"] as const)("an app in a %s may use only its own memory", async (kind) => {
     const { memory, ledger } = new MemoryHarness();
     const app = sandboxedCaller(NOTES, kind);
     await memory.set(NOTES, "k", "v", app);
@@ -74,13 +74,13 @@ describe("who may", () => {
     expect(ledger.entries.map(({ name }) => name)).toEqual(["memory.set"]);
   });
 
-  it("a program that only its unit names: any app, as its user", async () => {
+  it("a program in a systemd unit may use the memory of any app", async () => {
     const { memory } = new MemoryHarness();
     await memory.set(OTHER, "k", "v", sandboxedCaller(NOTES, "unit"));
     expect(await memory.get(OTHER, "k", unconfinedCaller)).toBe("v");
   });
 
-  it("a snap whose name has no dot: itself", async () => {
+  it("a snap whose name has no dot may use its own memory", async () => {
     const { memory } = new MemoryHarness();
     await memory.set("firefox", "k", "v", sandboxedCaller("firefox", "snap"));
     await expect(memory.get("firefox", "k", unconfinedCaller)).rejects.toEqual(
@@ -89,7 +89,7 @@ describe("who may", () => {
   });
 });
 
-describe("bounds", () => {
+describe("limits", () => {
   it.each([
     ["", "no id"],
     ["notes", "no dot"],
@@ -107,7 +107,7 @@ describe("bounds", () => {
     expect(ledger.entries).toEqual([]);
   });
 
-  it("an app's id may have 255 bytes, a key 256, a value 64 KiB, and not one more", async () => {
+  it("an app id has at most 255 bytes, a key 256, a value 64 KiB", async () => {
     const { memory, ledger } = new MemoryHarness();
     const app = `org.${"x".repeat(251)}`;
     const key = "ü".repeat(128);
@@ -128,7 +128,7 @@ describe("bounds", () => {
     expect(ledger.entries.length).toBe(1);
   });
 
-  it("16 MiB an app, keys counted; smaller ones are taken when it is full", async () => {
+  it("an app has at most 16 MiB including keys, and smaller values are accepted when it is full", async () => {
     const { memory, ledger } = new MemoryHarness();
     const value = "x".repeat(65_526);
     for (let number = 0; number < 256; number += 1)
@@ -152,7 +152,7 @@ describe("bounds", () => {
     expect(performance.now() - listedAt).toBeLessThan(UNBOUNDED_AFTER_MS);
   });
 
-  it("10,000 keys an app; one that is there may still be overwritten", async () => {
+  it("an app has at most 10,000 keys, and an existing one can still be overwritten", async () => {
     const world = new MemoryHarness();
     await world.memory.set(NOTES, "first", "", unconfinedCaller);
     await world.memory[Symbol.asyncDispose]();
@@ -164,7 +164,7 @@ describe("bounds", () => {
     await world.memory.set(NOTES, "first", "again", unconfinedCaller);
   });
 
-  it("1,024 apps", async () => {
+  it("at most 1,024 apps have a memory", async () => {
     const world = new MemoryHarness();
     await world.memory[Symbol.asyncDispose]();
     world.addApps(1_024);
@@ -176,7 +176,7 @@ describe("bounds", () => {
     await world.memory.set(NOTES, "k", "v", unconfinedCaller);
   });
 
-  it("256 calls of one app wait, and no more", async () => {
+  it("at most 256 calls of one app wait", async () => {
     const { memory } = new MemoryHarness();
     const calls = Array.from({ length: 257 }, () => memory.list(NOTES, unconfinedCaller));
     await expect(calls.pop()).rejects.toEqual(code("busy"));
@@ -186,7 +186,7 @@ describe("bounds", () => {
 });
 
 describe("the ledger", () => {
-  it("has each set and each wipe before it happens, and nothing of what is kept", async () => {
+  it("records each set and each wipe before it happens, without keys and values", async () => {
     const { memory, ledger } = new MemoryHarness();
     await memory.set(NOTES, "pin of the door", "1234", sandboxedCaller(NOTES));
     await memory.set(NOTES, "pin of the door", "1234", unconfinedCaller);
@@ -222,11 +222,11 @@ describe("the ledger", () => {
       value_hmac: expect.stringMatching(/^[0-9a-f]{64}$/),
     });
     expect(two?.sealed).toEqual(one?.sealed);
-    // Under a new key: what was sealed before the wipe can be compared with nothing any more.
+    // The digest uses a new key, so that it cannot be compared with one from before the wipe.
     expect(afterWipe?.sealed).not.toEqual(one?.sealed);
   });
 
-  it("that refuses keeps set and wipe from happening", async () => {
+  it("that refuses an entry prevents set and wipe", async () => {
     const world = new MemoryHarness();
     await world.memory.set(NOTES, "k", "before", unconfinedCaller);
     world.ledger.refuses = true;
@@ -242,7 +242,7 @@ describe("the ledger", () => {
     expect(world.keyFiles()).toEqual([NOTES]);
   });
 
-  it("has the entry at a time when nothing has been written yet", async () => {
+  it("contains the entry before the value is written", async () => {
     const world = new MemoryHarness();
     const seen: number[] = [];
     world.ledger.onAppend = () => void seen.push(world.countItems());
@@ -253,7 +253,7 @@ describe("the ledger", () => {
   });
 });
 
-it("refuses with shutting_down once it ends, after it has answered what was asked before", async () => {
+it("answers pending calls when it ends, and rejects later ones with shutting_down", async () => {
   const { memory } = new MemoryHarness();
   const asked = memory.set(NOTES, "k", "v", unconfinedCaller);
   await memory[Symbol.asyncDispose]();

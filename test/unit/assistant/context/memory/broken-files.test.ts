@@ -37,7 +37,7 @@ async function createFilledHarness(): Promise<MemoryHarness> {
 }
 
 describe("a database that is damaged", () => {
-  it("is said to be that by every call, stays as it is, and is read again when it was brought back", async () => {
+  it("is reported by every call, stays unchanged, and is read again after it was restored", async () => {
     const world = await createFilledHarness();
     await world.memory[Symbol.asyncDispose]();
     const file = join(world.dir, "memory.db");
@@ -58,7 +58,7 @@ describe("a database that is damaged", () => {
     expect(await world.memory.get(NOTES, "k", unconfinedCaller)).toBe("blue");
   });
 
-  it("in one value: that app's list and this value are refused, the rest is read", async () => {
+  it("in one value: reading this value and listing its app fail, other values are readable", async () => {
     const world = await createFilledHarness();
     await world.memory.set(NOTES, "l", "green", unconfinedCaller);
     world.sql((db) => db.exec("UPDATE item SET sealed = zeroblob(length(sealed)) WHERE id = 1"));
@@ -72,7 +72,7 @@ describe("a database that is damaged", () => {
     expect(await world.memory.get(OTHER, "k", unconfinedCaller)).toBe("red");
   });
 
-  it("values that were moved to another key or another app do not open there", async () => {
+  it("by moving values to another key or another app: they cannot be decrypted there", async () => {
     const world = await createFilledHarness();
     await world.memory.set(NOTES, "l", "green", unconfinedCaller);
     world.sql((db) => {
@@ -92,7 +92,7 @@ describe("a database that is damaged", () => {
 });
 
 describe("a key that is missing", () => {
-  it("loses nothing by itself: it can be brought back, or the app wiped", async () => {
+  it("deletes no values: the key can be restored, or the app wiped", async () => {
     const world = await createFilledHarness();
     const file = join(world.dir, "memory.keys", NOTES);
     renameSync(file, `${world.dir}/aside`);
@@ -118,7 +118,7 @@ describe("a key that is missing", () => {
   });
 });
 
-it("a key that cannot be removed: the wipe is refused, and is finished as soon as it can be", async () => {
+it("a wipe rejects if the key cannot be deleted, and is completed as soon as possible", async () => {
   const world = await createFilledHarness();
   const file = join(world.dir, "memory.keys", NOTES);
   rmSync(file);
@@ -135,7 +135,7 @@ it("a key that cannot be removed: the wipe is refused, and is finished as soon a
   expect(world.keyFiles()).toEqual([OTHER]);
 });
 
-it("a directory that cannot be used is said to be that, and is used once it can be", async () => {
+it("a directory that cannot be used is reported, and used as soon as possible", async () => {
   const dir = createMemoryDirectory();
   rmSync(dir, { recursive: true });
   writeFileSync(dir, "a file in its place");
@@ -148,7 +148,7 @@ it("a directory that cannot be used is said to be that, and is used once it can 
   expect(await world.memory.get(NOTES, "k", unconfinedCaller)).toBe("v");
 });
 
-it("a database of a newer version is left alone", async () => {
+it("a database of a newer version is not changed", async () => {
   const world = await createFilledHarness();
   await world.memory[Symbol.asyncDispose]();
   world.sql((db) => db.pragma("user_version = 99"));

@@ -12,7 +12,7 @@ import {
   unconfinedCaller,
 } from "../../../../support/memory-harness.ts";
 
-/** Long and short, so that pages of both kinds hold it, with its own bytes and none of an encoder's. */
+/** Long and short values of distinct bytes, for normal pages and overflow pages of the database. */
 const CANARY = "canary-7f3a91c4e2";
 const items = [
   ["short", CANARY],
@@ -35,7 +35,7 @@ async function createFilledHarness(): Promise<{
   };
 }
 
-/** Pieces of what is sealed, as a page of the database may hold a part only. */
+/** Pieces of the encrypted texts, because a page of the database may contain only a part. */
 function splitSealed(sealed: readonly Buffer[]): Buffer[] {
   return sealed.flatMap((bytes) => [0, 0.3, 0.6].map((part) => cut(bytes, part)));
 }
@@ -50,9 +50,9 @@ function findResidue(world: MemoryHarness, searched: readonly Buffer[]): string[
 }
 
 describe("a wipe", () => {
-  it("leaves no byte of a value, of a key's name, or of what they were sealed with", async () => {
+  it("leaves no byte of values, keys, or the encryption key", async () => {
     const { world, sealed, secret } = await createFilledHarness();
-    // The search finds what is there: else it would prove nothing.
+    // Before the wipe the search must find the bytes, or it would prove nothing.
     expect(findResidue(world, splitSealed(sealed)).length).toBeGreaterThanOrEqual(
       splitSealed(sealed).length,
     );
@@ -65,14 +65,14 @@ describe("a wipe", () => {
     expect(await world.memory.get(OTHER, "k", unconfinedCaller)).toBe("stays");
   });
 
-  it("with a reader open: nothing that could be read, and nothing at all once it has ended", async () => {
+  it("with an open reader leaves only encrypted bytes, and none once the reader has ended", async () => {
     const { world, sealed, secret } = await createFilledHarness();
     const reader = openOutsideReader(world.dir);
     await world.memory.wipe(NOTES, unconfinedCaller);
     expect(findFilesWith(world.dir, CANARY)).toEqual([]);
     expect(findFilesWith(world.dir, secret)).toEqual([]);
     expect(world.countItems()).toBe(1);
-    // SQLite owes the reader the rows of its moment, which nothing can open any more.
+    // SQLite keeps the rows that the reader sees, which cannot be decrypted any more.
     expect(reader.prepare("SELECT count(*) FROM item").pluck().get()).toBe(items.length + 1);
     expect(findResidue(world, splitSealed(sealed))).not.toEqual([]);
     await world.clock.advance(60_000);
@@ -82,7 +82,7 @@ describe("a wipe", () => {
     expect(findResidue(world, splitSealed(sealed))).toEqual([]);
   });
 
-  it("with a reader open until the daemon has ended: the next start removes the rest", async () => {
+  it("with a reader that is open until the daemon has ended is completed by the next start", async () => {
     const { world, sealed } = await createFilledHarness();
     const reader = openOutsideReader(world.dir);
     await world.memory.wipe(NOTES, unconfinedCaller);
@@ -93,7 +93,7 @@ describe("a wipe", () => {
     expect(findResidue(world, splitSealed(sealed))).toEqual([]);
   });
 
-  it("that ended between the rows and the key is finished by the next start", async () => {
+  it("that was interrupted between the rows and the key is completed by the next start", async () => {
     const { world, sealed, secret } = await createFilledHarness();
     await world.memory[Symbol.asyncDispose]();
     world.sql((db) => {
@@ -106,7 +106,7 @@ describe("a wipe", () => {
     expect(world.keyFiles()).toEqual([OTHER]);
   });
 
-  it("does not wait for a writer of another program for ever, and wipes nothing then", async () => {
+  it("rejects and deletes nothing if another program writes for too long", async () => {
     const { world, secret } = await createFilledHarness();
     await world.whileLocked(async () => {
       const wiped = world.memory.wipe(NOTES, unconfinedCaller);
@@ -128,7 +128,7 @@ describe("a wipe", () => {
 });
 
 describe("an overwritten value", () => {
-  it("is gone from every file a second later", async () => {
+  it("is removed from all files after a second", async () => {
     const { world, sealed } = await createFilledHarness();
     for (const [key] of items) await world.memory.set(NOTES, key, "new", unconfinedCaller);
     await world.clock.advance(1_000);
@@ -136,7 +136,7 @@ describe("an overwritten value", () => {
     expect((await world.memory.list(NOTES, unconfinedCaller)).get("long")).toBe("new");
   });
 
-  it("is gone when a reader of that time has ended", async () => {
+  it("is removed when a reader of that time has ended", async () => {
     const { world, sealed } = await createFilledHarness();
     const reader = openOutsideReader(world.dir);
     for (const [key] of items) await world.memory.set(NOTES, key, "new", unconfinedCaller);
@@ -147,7 +147,7 @@ describe("an overwritten value", () => {
     expect(findResidue(world, splitSealed(sealed))).toEqual([]);
   });
 
-  it("is gone when the daemon has ended", async () => {
+  it("is removed when the daemon has ended", async () => {
     const { world, sealed } = await createFilledHarness();
     for (const [key] of items) await world.memory.set(NOTES, key, "new", unconfinedCaller);
     await world.memory[Symbol.asyncDispose]();
@@ -156,14 +156,14 @@ describe("an overwritten value", () => {
   });
 });
 
-it("nobody else may open the files", async () => {
+it("other users cannot open the files", async () => {
   const { world } = await createFilledHarness();
   for (const name of ["memory.db", "memory.db-wal", join("memory.keys", NOTES)])
     expect([name, statSync(join(world.dir, name)).mode & 0o777]).toEqual([name, 0o600]);
   expect(statSync(join(world.dir, "memory.keys")).mode & 0o777).toBe(0o700);
 });
 
-it("an unfinished key of a start that was killed is removed", async () => {
+it("an unfinished key file of a killed daemon is deleted", async () => {
   const { world } = await createFilledHarness();
   writeFileSync(join(world.dir, "memory.keys", ".new"), "half of a key");
   await world.restart();
