@@ -64,7 +64,7 @@ async function assertNothingPasses(desk: RemoteCompanionHarness): Promise<void> 
 
 const isPost = ({ method }: { readonly method: string }) => method === "POST";
 
-/** Asserts that running requests end when the ledger fails. */
+/** Asserts that a revocation that cannot be recorded still ends the running request. */
 async function assertConsentRevoked(
   desk: RemoteCompanionHarness,
   underWay: HttpChat,
@@ -118,7 +118,7 @@ async function injectFaults(
   return tracer;
 }
 
-/** Waits until the process has ended, so that it writes no more entries. */
+/** Mounts a file system until the end of the test. A process that still runs would write to it. */
 function mount(
   desk: RemoteCompanionHarness,
   at: string,

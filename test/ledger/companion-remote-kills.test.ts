@@ -17,7 +17,7 @@ import { SEED } from "../support/sampling.ts";
 
 /** The number of kills, at moments that the seed chooses. */
 const KILLS = Number(process.env["BERTH_REMOTE_KILLS"] ?? 4);
-/** The latest time of a kill: by then each action has begun several times, and most have ended. */
+/** The latest time of a kill, in milliseconds. By then each action has begun several times, and most have ended. */
 const SCENARIO_MS_MAX = 1_500;
 const secretOf = (number: number) => `sk-canary-${SEED}-${number}-a7c1`;
 
@@ -35,7 +35,7 @@ class UncertainValue<T> {
     return this.#possible;
   }
 
-  /** True: the write was answered. */
+  /** Resolves with true if the write was answered. */
   async write(value: T, change: Promise<unknown>): Promise<boolean> {
     this.#possible = [this.#kept, value];
     try {

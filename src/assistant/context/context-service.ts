@@ -238,10 +238,7 @@ export class IndexedContextService implements ContextService, AsyncDisposable {
       thread.sendVectors(this.#embedder && (await embedEach(this.#embedder, texts, bound.signal)));
     } catch (error) {
       if (this.#closing.signal.aborted) return;
-      logger.debug(
-        { err: getErrorMessage(error) },
-        "passages were not embedded; will retry",
-      );
+      logger.debug({ err: getErrorMessage(error) }, "passages were not embedded; will retry");
       thread.sendVectors(undefined);
     }
   }

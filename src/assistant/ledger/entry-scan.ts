@@ -115,7 +115,10 @@ export class EntryScan {
     if (body.name === "ledger.erased" && typeof about === "number") {
       if (this.#missingSealed.delete(about)) this.erased += 1;
       else if (this.#presentSealed.has(about))
-        this.#addProblem(about, `the sealed text of entry ${about} was erased, but is stored again`);
+        this.#addProblem(
+          about,
+          `the sealed text of entry ${about} was erased, but is stored again`,
+        );
     } else if (typeof about === "number") this.#openDispatches.delete(about);
     if (body.name.endsWith(".dispatch")) this.#openDispatches.add(seq);
   }

@@ -238,9 +238,13 @@ function prepareDatabase(db: SqliteDatabase): void {
   // SQLite drops errors of an automatic checkpoint inside COMMIT.
   db.pragma("wal_autocheckpoint = 0");
   if (!truncateWal(db))
-    throw new LedgerFailure("io", "a reader prevents the truncation of the ledger's write-ahead log", {
-      hint: "end the program that has the ledger open",
-    });
+    throw new LedgerFailure(
+      "io",
+      "a reader prevents the truncation of the ledger's write-ahead log",
+      {
+        hint: "end the program that has the ledger open",
+      },
+    );
 }
 
 /** Returns false if a reader blocks it for longer than the busy timeout. */

@@ -62,7 +62,8 @@ export function proveInclusion(hashes: TreeHashes, seq: number, size: number): B
 
 /** Returns a proof that the first `oldSize` leaves of both trees are the same. It is empty for equal sizes. */
 export function proveConsistency(hashes: TreeHashes, oldSize: number, size: number): Buffer[] {
-  if (oldSize < 0 || oldSize > size) throw new RangeError(`a tree of ${size} leaves has no earlier size ${oldSize}`);
+  if (oldSize < 0 || oldSize > size)
+    throw new RangeError(`a tree of ${size} leaves has no earlier size ${oldSize}`);
   if (oldSize === 0 || oldSize === size) return [];
   const path: Buffer[] = [];
   let [from, to] = [0, size];

@@ -37,7 +37,8 @@ export function hashFullSubtree(hashes: readonly Buffer[]): Buffer {
     const next: Buffer[] = [];
     for (let at = 0; at < level.length; at += 2) {
       const [left, right] = [level[at], level[at + 1]];
-      if (!left || !right) throw new RangeError("the number of leaves of a full subtree must be a power of two");
+      if (!left || !right)
+        throw new RangeError("the number of leaves of a full subtree must be a power of two");
       next.push(hashNode(left, right));
     }
     level = next;

@@ -86,7 +86,9 @@ export function checkAgainstCheckpoint(
   if (checkpoint.size > size)
     throw rolledBack(`it has ${size} entries, but had ${checkpoint.size} when it was last open`);
   if (!rootAt(storedHashes(db), checkpoint.size).equals(checkpoint.root))
-    throw rolledBack(`its first ${checkpoint.size} entries differ from those when it was last open`);
+    throw rolledBack(
+      `its first ${checkpoint.size} entries differ from those when it was last open`,
+    );
 }
 
 function tampered(why: string): LedgerFailure {

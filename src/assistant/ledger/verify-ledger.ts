@@ -96,7 +96,9 @@ function verifySnapshot({
         `rolled back: ${what} covers ${opened.size} entries, but the ledger has ${scan.size}`,
       );
     else if (scan.roots.get(opened.size)?.equals(opened.root) !== true)
-      rollbacks.push(`forked: ${what} was signed for other entries than the first ${opened.size} of this ledger`);
+      rollbacks.push(
+        `forked: ${what} was signed for other entries than the first ${opened.size} of this ledger`,
+      );
   }
 
   const found = [...problems.toSorted(bySeq), ...scan.secondaryProblems.toSorted(bySeq)];
@@ -178,9 +180,7 @@ function findCheckpointProblems(
 ): LedgerProblem[] {
   const newest = valid.at(-1)?.size ?? 0;
   if (scan.size < newest)
-    return [
-      { seq: scan.size, message: `the entries ${scan.size} to ${newest - 1} are missing` },
-    ];
+    return [{ seq: scan.size, message: `the entries ${scan.size} to ${newest - 1} are missing` }];
   if (hasProblems) return [];
   if (scan.size > newest)
     return [{ seq: newest, message: `no signed checkpoint covers entry ${newest}` }];

@@ -11,10 +11,14 @@ export function parseAnswer(text: unknown): unknown {
 }
 
 export function unexpectedAnswer(cause: unknown): BerthError {
-  return new BerthError("assistant_unreachable", "the companion on the bus sent an unexpected answer", {
-    hint: "the running companion may have another version: stop it, and start `berth assistant --user`",
-    cause,
-  });
+  return new BerthError(
+    "assistant_unreachable",
+    "the companion on the bus sent an unexpected answer",
+    {
+      hint: "the running companion may have another version: stop it, and start `berth assistant --user`",
+      cause,
+    },
+  );
 }
 
 /** Returns an own property of an object, or undefined. */

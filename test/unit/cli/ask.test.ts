@@ -282,7 +282,7 @@ describe("chat by way of the companion", () => {
     expect([refused.code, refused.errors]).toEqual([2, expect.stringContaining("--temperature")]);
     overlay.status = new Map([["model", { signature: "s", value: "" }]]);
     const none = await run(["chat", "--user", "a b"]);
-    expect([none.code, none.errors]).toEqual([1, expect.stringContaining("has no model")]);
+    expect([none.code, none.errors]).toEqual([1, expect.stringContaining("has no local chat model")]);
   });
 
   it("ends with 5 where the person, or nobody, allows it", async () => {
@@ -319,7 +319,7 @@ describe("chat by way of the companion", () => {
     expect(await person.ended).toBe(0);
   });
 
-  it("a talk that has become too long for the companion says so, and begins anew", async () => {
+  it("a chat that is too long for the companion reports this, and can be started again", async () => {
     using person = terminal("chat", "--user");
     await person.waitForText(">>> ");
     for (let said = 0; said < 129; said += 1) {
@@ -329,7 +329,7 @@ describe("chat by way of the companion", () => {
     }
     expect(JSON.parse(assertText(turn()?.option("history_json")))).toHaveLength(256);
     person.type(`One${key.enter}`);
-    await person.waitForText("longer than the 257 messages");
+    await person.waitForText("has more than 257 messages");
     await person.waitForText("/clear starts a new chat");
     await person.waitForText(">>> ");
     expect(overlay.turns).toHaveLength(129);

@@ -251,7 +251,7 @@ describe("a talk", () => {
     person.type(`/model default${key.enter}`);
     await person.waitForText("tiny, up to 2048 tokens");
     person.type(`/nonsense${key.enter}`);
-    await person.waitForText("there is no /nonsense; /help");
+    await person.waitForText("there is no command /nonsense; /help");
     person.type(`/exit${key.enter}`);
     expect(await person.ended).toBe(0);
     expect(world.service.requests).toEqual([]);
@@ -270,7 +270,7 @@ describe("a talk", () => {
     expect(asked()).toBe("one\n/help\nthree");
     // As terminals send it that mark what is pasted.
     person.type(`/clear${key.enter}`);
-    await person.waitForText("forgotten");
+    await person.waitForText("a new chat has started");
     await person.waitForText(">>> ");
     person.type(`${key.escape}[200~a${key.enter}b${key.enter}c${key.escape}[201~`);
     await person.waitForText("... ");

@@ -272,7 +272,10 @@ export class AppMemory implements Memory, AsyncDisposable {
     } catch (error) {
       if (!isSqliteBusy(error)) {
         const { message, cause } = toMemoryError(error);
-        this.#logger.warn({ reason: message, err: cause }, "traces of overwritten memory cannot be removed; will retry");
+        this.#logger.warn(
+          { reason: message, err: cause },
+          "traces of overwritten memory cannot be removed; will retry",
+        );
         this.#closeFiles();
       }
     }

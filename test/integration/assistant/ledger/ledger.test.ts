@@ -375,7 +375,7 @@ describe("the append queue", () => {
   });
 });
 
-it("stays open to nobody who could not read it", async () => {
+it("is closed again when it cannot be read", async () => {
   const dir = createStateDirectory();
   await using ledger = await openTestLedger(dir);
   await ledger[Symbol.asyncDispose]();
