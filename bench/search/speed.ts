@@ -38,7 +38,7 @@ const hashEmbedder: ContextEmbedder = {
     ),
 };
 
-/** Searches through the service, thread and all, against the bare query and the bare loop. */
+/** Compares searches through the service and its thread with a bare query and a bare loop over vectors. */
 export async function measureSpeed(dir: string, passages: number): Promise<Figure[]> {
   writeCorpus(dir, passages);
   const began = performance.now();
@@ -93,7 +93,7 @@ export async function measureSpeed(dir: string, passages: number): Promise<Figur
       notes: [
         `indexed in ${seconds(indexedMs)} (${(chunks / (indexedMs / 1_000)).toFixed(0)} passages/s), embedded in ${seconds(embeddedMs)}`,
         `while it embeds: p50 ${ms(whileEmbedding, 0.5)}, p95 ${ms(whileEmbedding, 0.95)}`,
-        `the event loop of the daemon was held up for ${(delay.max / 1e6).toFixed(1)} ms at most`,
+        `the event loop of the daemon was blocked for ${(delay.max / 1e6).toFixed(1)} ms at most`,
       ],
     },
     figure("hybrid", hybrid, both, "the same and a bare loop over the vectors", 1.5),
@@ -120,7 +120,7 @@ async function timed(
   return took;
 }
 
-/** What SQLite alone takes for all words of each query. */
+/** Measures SQLite alone with all words of each query. */
 function bareQueries(file: string): number[] {
   const db = new Database(file, { readonly: true });
   db.pragma("cache_size = -65536");
@@ -142,7 +142,7 @@ function bareQueries(file: string): number[] {
   return took;
 }
 
-/** One query's products with as many vectors, and nothing else. */
+/** Measures the products of one query with the same number of vectors. */
 function bareLoop(count: number): number[] {
   const d = DIMENSIONS;
   const vectors = new Float32Array(count * d).map((_, at) => Math.sin(at));
@@ -159,7 +159,7 @@ function bareLoop(count: number): number[] {
   });
 }
 
-/** Files of mixed passages of the manual: real words in their real shares, and no two files alike. */
+/** Writes files of random passages of the manual, so that words have realistic frequencies. */
 function writeCorpus(dir: string, passages: number): void {
   const texts = readManual().flatMap(({ document }) =>
     splitIntoChunks(document, CHUNK_CHARACTERS).map(({ text }) => text.replaceAll(/\s+/g, " ")),
