@@ -14,51 +14,51 @@ const TRIES = Number(process.env["BERTH_TAMPERING_TRIES"] ?? 1);
 const LIMIT_MS = 120_000 + TRIES * 60_000;
 
 /** A ledger that a companion wrote in three runs. It is restored for each change. */
-let world: FaultHarness;
+let harness: FaultHarness;
 let size = 0;
 let kept = "";
 const dice = new Dice(SEED);
 const copies = () => ({
-  whole: join(world.companion.home, "whole"),
-  old: join(world.companion.home, "old"),
+  whole: join(harness.companion.home, "whole"),
+  old: join(harness.companion.home, "old"),
 });
 
 beforeAll(async () => {
   process.stdout.write(`BERTH_SEED=${SEED}\n`);
-  world = await FaultHarness.open();
+  harness = await FaultHarness.open();
   for (const name of ["first", "second"]) {
-    await world.companion.start();
-    await runCallSequence(world, name);
-    await world.client.context("MemorySet", "sss", ["org.example.Notes", "key", name]);
-    await world.companion.stop();
+    await harness.companion.start();
+    await runCallSequence(harness, name);
+    await harness.client.context("MemorySet", "sss", ["org.example.Notes", "key", name]);
+    await harness.companion.stop();
     // The reserve of 10 MiB need not be copied.
-    rmSync(join(world.dataDir, "ledger/reserve"));
+    rmSync(join(harness.dataDir, "ledger/reserve"));
     const { whole, old } = copies();
-    cpSync(world.dataDir, name === "first" ? old : whole, { recursive: true });
+    cpSync(harness.dataDir, name === "first" ? old : whole, { recursive: true });
   }
-  size = world.entries().length;
-  kept = join(world.companion.home, "kept.txt");
-  const { stdout } = await world.companion.berth(["ledger", "checkpoint", "--user"]);
+  size = harness.entries().length;
+  kept = join(harness.companion.home, "kept.txt");
+  const { stdout } = await harness.companion.berth(["ledger", "checkpoint", "--user"]);
   writeFileSync(kept, stdout);
 });
-afterAll(() => world[Symbol.asyncDispose]());
+afterAll(() => harness[Symbol.asyncDispose]());
 
 function restore(): void {
-  rmSync(world.dataDir, { recursive: true });
-  cpSync(copies().whole, world.dataDir, { recursive: true });
+  rmSync(harness.dataDir, { recursive: true });
+  cpSync(copies().whole, harness.dataDir, { recursive: true });
 }
 
 async function verifyCopy(
   ...args: readonly string[]
 ): Promise<{ code: number | null; said: string }> {
-  const run = await world.companion.berth(["ledger", "verify", "--user", ...args]);
+  const run = await harness.companion.berth(["ledger", "verify", "--user", ...args]);
   return { code: run.code, said: run.stdout + run.stderr };
 }
 
 async function verifyAfter(work: (db: Database.Database) => void): Promise<unknown> {
   restore();
-  editDatabase(world.dataDir, work);
-  const run = await world.companion.berth(["ledger", "verify", "--user", "--json"]);
+  editDatabase(harness.dataDir, work);
+  const run = await harness.companion.berth(["ledger", "verify", "--user", "--json"]);
   const verdict: Record<string, unknown> = JSON.parse(run.stdout);
   return { code: run.code, status: verdict["status"], firstBad: verdict["first_bad"] };
 }
@@ -190,23 +190,23 @@ describe("a ledger that a companion wrote", () => {
   it("detects an older copy of the database, and one of all files with a checkpoint that was kept elsewhere", async () => {
     restore();
     const { old } = copies();
-    cpSync(join(old, "ledger/ledger.db"), join(world.dataDir, "ledger/ledger.db"));
+    cpSync(join(old, "ledger/ledger.db"), join(harness.dataDir, "ledger/ledger.db"));
     for (const end of ["-wal", "-shm"])
-      rmSync(join(world.dataDir, `ledger/ledger.db${end}`), { force: true });
+      rmSync(join(harness.dataDir, `ledger/ledger.db${end}`), { force: true });
     expect(await verifyCopy()).toMatchObject({
       code: 2,
       said: expect.stringMatching(/^rolled back or forked: rolled back/),
     });
     // Its own daemon refuses to continue from it, too.
-    await world.companion.start();
-    expect(await world.request("look", "rolled back")).toMatchObject({
+    await harness.companion.start();
+    expect(await harness.request("look", "rolled back")).toMatchObject({
       status: "failed",
       detail: { code: "ledger_unavailable" },
     });
-    await world.companion.stop();
+    await harness.companion.stop();
 
-    rmSync(world.dataDir, { recursive: true });
-    cpSync(old, world.dataDir, { recursive: true });
+    rmSync(harness.dataDir, { recursive: true });
+    cpSync(old, harness.dataDir, { recursive: true });
     expect(await verifyCopy()).toMatchObject({ code: 0 });
     expect(readFileSync(kept, "utf8")).toContain(`\n${size}\n`);
     expect(await verifyCopy("--against", kept)).toMatchObject({ code: 2 });

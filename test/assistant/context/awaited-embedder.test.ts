@@ -29,8 +29,8 @@ function createFleetFolder(): string {
   return folder;
 }
 
-const searchMode = async (world: Awaited<ReturnType<typeof openContext>>, query: string) =>
-  (await world.find(query, { isHybrid: true })).map(({ title, mode }) => `${title} ${mode}`);
+const searchMode = async (harness: Awaited<ReturnType<typeof openContext>>, query: string) =>
+  (await harness.find(query, { isHybrid: true })).map(({ title, mode }) => `${title} ${mode}`);
 
 it("searches lexically until the model is available, keeps stored vectors, and requests a text that is too long once", async () => {
   const dir = temporaryFolder();
@@ -76,9 +76,9 @@ it("applies scopes to hits that only the embeddings find", async () => {
     { name: "seen", path: seen },
     { name: "hidden", path: hidden },
   ];
-  const world = await openContext({ sources, embedder: new Embedder() });
+  const harness = await openContext({ sources, embedder: new Embedder() });
   const titles = async (scopes?: readonly string[]) =>
-    (await world.find("vessel", { isHybrid: true, scopes })).map(({ title }) => title).toSorted();
+    (await harness.find("vessel", { isHybrid: true, scopes })).map(({ title }) => title).toSorted();
   await vi.waitFor(
     async () => expect(await titles()).toEqual(["Fleet", "Other fleet"]),
     WAIT_OPTIONS,
@@ -89,11 +89,11 @@ it("applies scopes to hits that only the embeddings find", async () => {
 });
 
 it("accepts a query of 4,096 bytes and rejects a longer one", async () => {
-  const world = await openContext({ sources: [{ name: "notes", path: createFleetFolder() }] });
+  const harness = await openContext({ sources: [{ name: "notes", path: createFleetFolder() }] });
   const query = `ships ${"é".repeat(2_045)}`;
   expect(Buffer.byteLength(query)).toBe(4_096);
-  expect(await world.find(query)).toHaveLength(1);
-  await expect(world.find(`${query}x`)).rejects.toMatchObject({
+  expect(await harness.find(query)).toHaveLength(1);
+  await expect(harness.find(`${query}x`)).rejects.toMatchObject({
     code: "invalid_request",
     param: "query",
   });

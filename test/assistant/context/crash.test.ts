@@ -75,11 +75,11 @@ it("leaves a consistent index when it is killed at any moment, and continues fro
     await child.kill();
     assertIndexIsWhole(join(dir, "context.db"));
   }
-  const world = await openContext({ dir, sources: [{ name: "notes", path: folder }] });
-  expect(world.context.indexState().documents).toBe(200);
-  expect(await world.find(`turn${kills - 1}`, { limit: 50 })).toHaveLength(50);
+  const harness = await openContext({ dir, sources: [{ name: "notes", path: folder }] });
+  expect(harness.context.indexState().documents).toBe(200);
+  expect(await harness.find(`turn${kills - 1}`, { limit: 50 })).toHaveLength(50);
   for (let turn = 0; turn < kills - 1; turn += 1)
-    expect(await world.find(`turn${turn}`)).toEqual([]);
+    expect(await harness.find(`turn${turn}`)).toEqual([]);
 });
 
 it("reports a shortage of watches and scans the folder periodically", async () => {

@@ -17,12 +17,12 @@ async function notes(files: Record<string, string | Uint8Array>, scope?: string)
 
 describe("a search", () => {
   it("finds passages by any of their words, the best first", async () => {
-    const world = await notes({
+    const harness = await notes({
       "harbour.md": "# Harbour\n\nThe ferry leaves the pier at nine.",
       "garden.md": "# Garden\n\nTomatoes want water, and the pier is not there.",
       "tax.txt": "Receipts, 2025.",
     });
-    const hits = await world.find("when does the ferry leave from the pier");
+    const hits = await harness.find("when does the ferry leave from the pier");
     expect(hits.map(({ title }) => title)).toEqual(["Harbour", "Garden"]);
     expect(hits[0]).toMatchObject({
       source: "notes",
@@ -36,11 +36,11 @@ describe("a search", () => {
   });
 
   it("gives a word in the title more weight than a word in the text", async () => {
-    const world = await notes({
+    const harness = await notes({
       "a.md": "# Kettle\n\nSome words that say nothing.",
       "b.md": "# Other\n\nSome words about a kettle here.",
     });
-    expect((await world.find("kettle")).map(({ title }) => title)).toEqual(["Kettle", "Other"]);
+    expect((await harness.find("kettle")).map(({ title }) => title)).toEqual(["Kettle", "Other"]);
   });
 
   it("returns at most `limit` hits, and one passage of each document first", async () => {
@@ -48,17 +48,17 @@ describe("a search", () => {
       { length: 30 },
       (_, at) => `## Part ${at}\n\nwalrus ${"x ".repeat(200)}`,
     );
-    const world = await notes({
+    const harness = await notes({
       "long.md": long.join("\n\n"),
       "short.md": "# Short\n\nA walrus and much else besides.",
     });
-    const hits = await world.find("walrus", { limit: 3 });
+    const hits = await harness.find("walrus", { limit: 3 });
     expect(hits).toHaveLength(3);
     expect(new Set(hits.map(({ uri }) => uri)).size).toBe(2);
   });
 
   it("treats operators of FTS5 in a query as words", async () => {
-    const world = await notes({ "harbour.md": "# Harbour\n\nThe ferry leaves." });
+    const harness = await notes({ "harbour.md": "# Harbour\n\nThe ferry leaves." });
     const hostile = [
       '"',
       "a AND",
@@ -84,35 +84,35 @@ describe("a search", () => {
     ];
     const isWord = /(?<!\p{L})ferry(?!\p{L})/u;
     for (const query of hostile)
-      expect([query, (await world.find(query)).length]).toEqual([
+      expect([query, (await harness.find(query)).length]).toEqual([
         query,
         isWord.test(query) ? 1 : 0,
       ]);
   });
 
   it("finds parts of texts without spaces, of camel-case names, and of file names", async () => {
-    const world = await notes({
+    const harness = await notes({
       "travel.md": "# 旅行\n\n来週は京都と大阪に行きます。",
       "http.ts": "export function parseHttpHeader(line: string) {}",
       "dentist-appointment.txt": "Thursday at four.",
       "thai.txt": "ฉันชอบกินข้าวผัด",
     });
-    expect((await world.find("大阪")).map(({ title }) => title)).toEqual(["旅行"]);
-    expect((await world.find("header")).map(({ title }) => title)).toEqual(["http.ts"]);
-    expect(await world.find("dentist")).toHaveLength(1);
-    expect(await world.find("ข้าวผัด")).toHaveLength(1);
-    expect(await world.find("東京")).toEqual([]);
+    expect((await harness.find("大阪")).map(({ title }) => title)).toEqual(["旅行"]);
+    expect((await harness.find("header")).map(({ title }) => title)).toEqual(["http.ts"]);
+    expect(await harness.find("dentist")).toHaveLength(1);
+    expect(await harness.find("ข้าวผัด")).toHaveLength(1);
+    expect(await harness.find("東京")).toEqual([]);
   });
 
   it("finds other forms of a word, and words without their accents", async () => {
-    const world = await notes({ "a.txt": "Connections to the café were dropped." });
-    expect(await world.find("connection")).toHaveLength(1);
-    expect(await world.find("cafe")).toHaveLength(1);
-    expect(await world.find("CAFÉ")).toHaveLength(1);
+    const harness = await notes({ "a.txt": "Connections to the café were dropped." });
+    expect(await harness.find("connection")).toHaveLength(1);
+    expect(await harness.find("cafe")).toHaveLength(1);
+    expect(await harness.find("CAFÉ")).toHaveLength(1);
   });
 
   it("rejects a request that exceeds a limit, without an entry in the ledger", async () => {
-    const world = await notes({ "a.txt": "text" });
+    const harness = await notes({ "a.txt": "text" });
     const bad = [
       [{ limit: 0 }, "limit"],
       [{ limit: 51 }, "limit"],
@@ -122,48 +122,48 @@ describe("a search", () => {
       [{ scopes: Array.from({ length: 101 }, String) }, "scopes"],
     ] as const;
     for (const [request, param] of bad)
-      await expect(world.find("text", request)).rejects.toMatchObject({
+      await expect(harness.find("text", request)).rejects.toMatchObject({
         code: "invalid_request",
         param,
       });
-    expect(world.ledger.entries).toEqual([]);
+    expect(harness.ledger.entries).toEqual([]);
   });
 
   it("accepts a query of 4,096 bytes", async () => {
-    const world = await notes({ "a.txt": "needle" });
-    expect(await world.find(`${"z ".repeat(2_044)}  needle`)).toHaveLength(1);
+    const harness = await notes({ "a.txt": "needle" });
+    expect(await harness.find(`${"z ".repeat(2_044)}  needle`)).toHaveLength(1);
   });
 
   it("rejects when its signal aborts, and with `timeout` when it takes too long", async () => {
-    const world = await openContext({
+    const harness = await openContext({
       sources: [{ name: "notes", path: temporaryFolder() }],
       searchTimeoutMs: 50,
       embedder: { id: "never", dimensions: 3, embed: () => new Promise(() => {}) },
     });
     const request = { query: "x", limit: 1, isHybrid: true, scopes: undefined };
     const caller = new AbortController();
-    const left = world.context.search(request, unconfinedCaller, caller.signal);
+    const left = harness.context.search(request, unconfinedCaller, caller.signal);
     caller.abort(new Error("gone"));
     await expect(left).rejects.toThrow("gone");
-    await expect(world.context.search(request, unconfinedCaller, caller.signal)).rejects.toThrow(
+    await expect(harness.context.search(request, unconfinedCaller, caller.signal)).rejects.toThrow(
       "gone",
     );
-    await expect(world.find("x", request)).rejects.toMatchObject({ code: "timeout" });
+    await expect(harness.find("x", request)).rejects.toMatchObject({ code: "timeout" });
   });
 });
 
 describe("the ledger", () => {
   it("records each search before it happens, under the name of its kind", async () => {
-    const world = await notes({ "a.txt": "text" });
-    await world.find("text");
-    await world.find("text", { isHybrid: true });
-    await world.find("text", { isHybrid: true, scopes: [] }, sandboxedCaller("org.example.App"));
-    expect(world.ledger.entries.map(({ name }) => name)).toEqual([
+    const harness = await notes({ "a.txt": "text" });
+    await harness.find("text");
+    await harness.find("text", { isHybrid: true });
+    await harness.find("text", { isHybrid: true, scopes: [] }, sandboxedCaller("org.example.App"));
+    expect(harness.ledger.entries.map(({ name }) => name)).toEqual([
       "context.search",
       "context.search.hybrid",
       "context.search.scoped",
     ]);
-    expect(world.ledger.entries[2]).toEqual({
+    expect(harness.ledger.entries[2]).toEqual({
       name: "context.search.scoped",
       fields: {
         limit: 10,
@@ -176,9 +176,9 @@ describe("the ledger", () => {
   });
 
   it("prevents the search if the entry cannot be written", async () => {
-    const world = await notes({ "a.txt": "text" });
-    world.ledger.isBroken = true;
-    await expect(world.find("text")).rejects.toMatchObject({ code: "ledger_unavailable" });
+    const harness = await notes({ "a.txt": "text" });
+    harness.ledger.isBroken = true;
+    await expect(harness.find("text")).rejects.toMatchObject({ code: "ledger_unavailable" });
   });
 });
 
@@ -200,15 +200,15 @@ async function twoSources() {
 
 describe("scopes", () => {
   it("apply before the limit, so that many invisible passages do not displace visible ones", async () => {
-    const world = await twoSources();
+    const harness = await twoSources();
     const titles = async (scopes: readonly string[] | undefined, caller = unconfinedCaller) =>
-      (await world.find("anchor", { scopes, limit: 50 }, caller)).map(({ source }) => source);
+      (await harness.find("anchor", { scopes, limit: 50 }, caller)).map(({ source }) => source);
     expect(await titles(["app:org.example.App"])).toEqual(["app"]);
     expect(new Set(await titles(["work"]))).toEqual(new Set(["work"]));
     expect(await titles([])).toEqual([]);
     expect(await titles(["unheard-of"])).toEqual([]);
     expect(await titles(["%", "work' OR '1"])).toEqual([]);
-    expect(world.ledger.entries).toHaveLength(5);
+    expect(harness.ledger.entries).toHaveLength(5);
     expect(await titles(undefined, sandboxedCaller("org.example.App"))).toEqual(["app"]);
     expect(await titles(["work"], sandboxedCaller("org.example.App"))).toEqual([]);
     expect(await titles(undefined, sandboxedCaller("org.example.Else"))).toEqual([]);
@@ -241,17 +241,17 @@ describe("hybrid search", () => {
       "b.md": "# Lunch\n\nThe soup is hot.",
     });
     const embedder = new TopicEmbedder();
-    const world = await openContext({ sources: [{ name: "notes", path: folder }], embedder });
+    const harness = await openContext({ sources: [{ name: "notes", path: folder }], embedder });
     await vi.waitFor(async () => {
-      const hits = await world.find("which vessels", { isHybrid: true });
+      const hits = await harness.find("which vessels", { isHybrid: true });
       expect(hits).toMatchObject([
         { title: "Fleet", mode: "hybrid", parts: { lexical: null, cosine: 1 } },
       ]);
     }, WAIT_OPTIONS);
-    expect(await world.find("vessels", { isHybrid: true, scopes: ["else"] })).toEqual([]);
+    expect(await harness.find("vessels", { isHybrid: true, scopes: ["else"] })).toEqual([]);
     embedder.isDown = true;
-    expect(await world.find("vessels", { isHybrid: true })).toEqual([]);
-    const [hit] = await world.find("ships", { isHybrid: true });
+    expect(await harness.find("vessels", { isHybrid: true })).toEqual([]);
+    const [hit] = await harness.find("ships", { isHybrid: true });
     expect(hit).toMatchObject({
       title: "Fleet",
       mode: "lexical",

@@ -19,11 +19,11 @@ it("indexes created, changed, renamed and deleted files", async () => {
     "a.md": "# First\n\nmarmalade is sticky\n\n## Second part\n\ncucumber",
     "sub/b.txt": "kept",
   });
-  const world = await openContext({ sources: [{ name: "notes", path: folder }] });
-  const [first] = await world.find("marmalade");
+  const harness = await openContext({ sources: [{ name: "notes", path: folder }] });
+  const [first] = await harness.find("marmalade");
 
   writeFiles(folder, { "sub/deep/c.md": "# New\n\nmarmalade again" });
-  await waitUntilFound(world, "marmalade", ["First", "New"]);
+  await waitUntilFound(harness, "marmalade", ["First", "New"]);
 
   // Unchanged paragraphs of a saved file keep their ids.
   writeFileSync(
@@ -31,28 +31,28 @@ it("indexes created, changed, renamed and deleted files", async () => {
     "# First\n\nmarmalade is sticky\n\n## Second part\n\nradish",
   );
   renameSync(join(folder, "a.md~"), join(folder, "a.md"));
-  await waitUntilFound(world, "radish", ["First > Second part"]);
-  expect(await world.find("cucumber")).toEqual([]);
-  expect((await world.find("marmalade")).map(({ id }) => id)).toContain(first?.id);
+  await waitUntilFound(harness, "radish", ["First > Second part"]);
+  expect(await harness.find("cucumber")).toEqual([]);
+  expect((await harness.find("marmalade")).map(({ id }) => id)).toContain(first?.id);
 
   renameSync(join(folder, "a.md"), join(folder, "sub/moved.md"));
   await until(async () => {
-    const found = (await world.find("marmalade")).find(({ title }) => title === "First");
+    const found = (await harness.find("marmalade")).find(({ title }) => title === "First");
     expect(found).toMatchObject({ id: first?.id, uri: expect.stringContaining("/sub/moved.md") });
   });
 
   renameSync(join(folder, "sub"), join(folder, "other"));
   await until(async () => {
-    const hits = await world.find("marmalade");
+    const hits = await harness.find("marmalade");
     expect(hits.map(({ uri }) => uri).every((uri) => uri.includes("/other/"))).toBe(true);
     expect(hits.map(({ id }) => id)).toContain(first?.id);
   });
   writeFiles(folder, { "other/deep/d.md": "# Watched there too\n\nmarmalade" });
-  await waitUntilFound(world, "marmalade", ["First", "New", "Watched there too"]);
+  await waitUntilFound(harness, "marmalade", ["First", "New", "Watched there too"]);
 
   rmSync(join(folder, "other"), { recursive: true });
-  await waitUntilFound(world, "marmalade", []);
-  expect(world.context.indexState()).toMatchObject({ state: "ready" });
+  await waitUntilFound(harness, "marmalade", []);
+  expect(harness.context.indexState()).toMatchObject({ state: "ready" });
 });
 
 it("leaves no byte of a deleted text behind", async () => {
@@ -63,24 +63,24 @@ it("leaves no byte of a deleted text behind", async () => {
     `# ${at}\n\nsome other words ${at}`,
   ]);
   writeFiles(folder, { "plan.md": `# Plan\n\nthe word is ${canary}`, ...Object.fromEntries(many) });
-  const world = await openContext({ sources: [{ name: "notes", path: folder }] });
-  expect(await world.find(canary)).toHaveLength(1);
-  expect(containsBytes(world.dir, canary)).toBe(true);
+  const harness = await openContext({ sources: [{ name: "notes", path: folder }] });
+  expect(await harness.find(canary)).toHaveLength(1);
+  expect(containsBytes(harness.dir, canary)).toBe(true);
   unlinkSync(join(folder, "plan.md"));
-  await waitUntilFound(world, canary, []);
-  await until(() => expect(containsBytes(world.dir, canary)).toBe(false));
+  await waitUntilFound(harness, canary, []);
+  await until(() => expect(containsBytes(harness.dir, canary)).toBe(false));
 });
 
 it("indexes a burst of changes", async () => {
   const folder = temporaryFolder();
-  const world = await openContext({ sources: [{ name: "notes", path: folder }] });
+  const harness = await openContext({ sources: [{ name: "notes", path: folder }] });
   for (let at = 0; at < 400; at += 1) {
     mkdirSync(join(folder, `d${at % 20}`), { recursive: true });
     writeFileSync(join(folder, `d${at % 20}`, `${at}.txt`), `burst number ${at}`);
     if (at % 4 === 3) unlinkSync(join(folder, `d${(at - 1) % 20}`, `${at - 1}.txt`));
   }
-  await until(() => expect(world.context.indexState().documents).toBe(300));
-  expect(await world.find("399")).toHaveLength(1);
+  await until(() => expect(harness.context.indexState().documents).toBe(300));
+  expect(await harness.find("399")).toHaveLength(1);
 });
 
 it("does not index ignored files, hidden files, secrets, links and files that are not text", async () => {
@@ -110,14 +110,14 @@ it("does not index ignored files, hidden files, secrets, links and files that ar
   });
   symlinkSync(join(outside, "far.txt"), join(folder, "link.txt"));
   symlinkSync(outside, join(folder, "linked"));
-  const world = await openContext({ sources: [{ name: "notes", path: folder }] });
+  const harness = await openContext({ sources: [{ name: "notes", path: folder }] });
   const names = async () =>
-    (await world.find("findme", { limit: 50 }))
+    (await harness.find("findme", { limit: 50 }))
       .map(({ uri }) => uri.split("/").at(-1) ?? "")
       .toSorted((a, b) => (a < b ? -1 : 1));
   expect(await names()).toEqual(["important.log", "in.txt", "kept.txt", "latin1.txt", "utf16.txt"]);
-  expect(await world.find("naïve")).toHaveLength(1);
-  expect(world.context.indexState().sources).toEqual([
+  expect(await harness.find("naïve")).toHaveLength(1);
+  expect(harness.context.indexState().sources).toEqual([
     { name: "notes", documents: 5, skipped: 4, state: "ready", message: null },
   ]);
   writeFileSync(join(folder, ".berthignore"), "kept.txt\n");
@@ -157,30 +157,30 @@ it("builds a damaged index again", async () => {
     join(dir, "context.db"),
     "this is no database, and long enough to be looked at".repeat(100),
   );
-  const world = await openContext({ dir, sources: [{ name: "notes", path: folder }] });
-  expect(await world.find("alpha")).toHaveLength(1);
+  const harness = await openContext({ dir, sources: [{ name: "notes", path: folder }] });
+  expect(await harness.find("alpha")).toHaveLength(1);
 });
 
 it("describes the problem of a source, and indexes it once the problem is solved", async () => {
   const parent = temporaryFolder();
   const path = join(parent, "later");
-  const world = await openContext({
+  const harness = await openContext({
     sources: [
       { name: "later", path },
       { name: "keys", path: join(parent, ".ssh") },
     ],
     timing: { debounceMs: 50, degradedRescanMs: 100 },
   });
-  expect(world.context.indexState()).toMatchObject({
+  expect(harness.context.indexState()).toMatchObject({
     state: "degraded",
     sources: [
-      { name: "later", state: "degraded", message: expect.stringContaining("not there") },
+      { name: "later", state: "degraded", message: expect.stringContaining("does not exist") },
       { name: "keys", state: "degraded", message: expect.stringContaining("never indexed") },
     ],
   });
   writeFiles(parent, { "later/a.md": "# Came\n\nalpha", ".ssh/config": "alpha" });
-  await waitUntilFound(world, "alpha", ["Came"]);
+  await waitUntilFound(harness, "alpha", ["Came"]);
   await until(() =>
-    expect(world.context.indexState().sources[0]).toMatchObject({ state: "ready" }),
+    expect(harness.context.indexState().sources[0]).toMatchObject({ state: "ready" }),
   );
 });

@@ -32,7 +32,7 @@ const once = (words: readonly string[], options: CliOptions = {}) =>
   runCommandLine(["chat", ...words, "--assistant-url", world.url], options);
 const terminal = (...words: string[]) =>
   new Terminal(["chat", ...words, "--assistant-url", world.url]);
-/** What the last request had for the model. */
+/** Returns the body of the last request. */
 const asked = () => textOfPrompt(world.service.requests.at(-1)?.prompts[0]);
 
 const text = (said: string): AnswerEvent => ({ type: "text", choice: 0, text: said });
@@ -40,7 +40,7 @@ const thought = (said: string): AnswerEvent => ({ type: "reasoning", choice: 0, 
 const end: AnswerEvent = { type: "end", choice: 0, reason: "stop", completionTokens: 3 };
 
 describe("one message", () => {
-  it("has its answer alone on standard output", async () => {
+  it("prints only its answer on standard output", async () => {
     expect(await once(["Name three rivers"])).toEqual({
       code: 0,
       output: "Hello there\n",
@@ -50,7 +50,7 @@ describe("one message", () => {
     expect(world.service.requests[0]?.model).toBe("tiny");
   });
 
-  it("goes to the model that the first word names, or -m", async () => {
+  it("is sent to the model of the first argument, or of -m", async () => {
     await once(["default", "Name", "three"]);
     expect(asked()).toBe("Name three");
     await once(["-m", "TINY", "default", "it is"]);
@@ -58,7 +58,7 @@ describe("one message", () => {
     expect(world.service.requests.map(({ model }) => model)).toEqual(["tiny", "tiny"]);
   });
 
-  it("is followed by what comes in", async () => {
+  it("is followed by standard input", async () => {
     await once(["tiny", "Sum", "up"], { input: "a\nb\n" });
     expect(asked()).toBe("Sum up\n\na\nb");
     await once([], { input: "all of it" });
@@ -68,7 +68,7 @@ describe("one message", () => {
     expect(nothing.errors).toContain("the message is empty");
   });
 
-  it("carries the settings; answers end when they are done", async () => {
+  it("is sent with the settings, without a limit for the answer", async () => {
     await once(["--system", "Be brief", "--temperature", "0.5", "Well then"]);
     expect(world.service.requests[0]).toMatchObject({
       maxTokens: Number.POSITIVE_INFINITY,
@@ -84,7 +84,7 @@ describe("one message", () => {
     expect((await once(["--max-tokens", "0", "a b"])).code).toBe(2);
   });
 
-  it("is answered as JSON on demand", async () => {
+  it("prints its answer as JSON on request", async () => {
     world.service.script = () => [accepted, started(), thought("Hm"), text("\u009b31mHi"), end];
     for (const flags of [["--json"], ["-o", "json"]]) {
       const { code, output } = await once([...flags, "Well then"]);
@@ -100,7 +100,7 @@ describe("one message", () => {
     }
   });
 
-  it("shows thoughts on demand only, and never on standard output", async () => {
+  it("shows thoughts only on request, on standard error", async () => {
     world.service.script = () => [
       accepted,
       thought("Hm, "),
@@ -116,7 +116,7 @@ describe("one message", () => {
     });
   });
 
-  it("cannot drive the terminal", async () => {
+  it("prints no control characters of the answer", async () => {
     const evil = ["\u001b]0;owned\u0007", "\u001b", "[2J\r", "a\tb\n", "\u009b31mc\u007f", "日本"];
     world.service.script = (request) => says(request, evil);
     const { output } = await once(["Well then"]);
@@ -141,8 +141,8 @@ describe("one message", () => {
   });
 });
 
-describe("what goes wrong", () => {
-  it("names the model that is not there, and what was likely meant", async () => {
+describe("errors", () => {
+  it("name an unknown model, with a suggestion", async () => {
     const near = await once(["tinny", "hello"]);
     expect(near.code).toBe(1);
     expect(near.errors).toContain('no model "tinny"; did you mean "tiny"?');
@@ -155,7 +155,7 @@ describe("what goes wrong", () => {
     expect(world.service.requests).toEqual([]);
   });
 
-  it("says how to get a model where there is none", async () => {
+  it("describe how to get a model if there is none", async () => {
     world.service.known = [];
     const none = await once(["Well then"]);
     expect(none.code).toBe(1);
@@ -177,7 +177,7 @@ describe("what goes wrong", () => {
     expect(errors.split("\n")[1]).toContain(hint);
   });
 
-  it("an answer that breaks off is a failure, after what came of it", async () => {
+  it("include an incomplete answer, whose first part is printed", async () => {
     world.service.script = async function* () {
       yield accepted;
       yield text("Once upon");
@@ -188,7 +188,7 @@ describe("what goes wrong", () => {
     expect(errors).toContain("the engine has ended");
   });
 
-  it("so is a connection that is lost in the middle, and a server that is none of ours", async () => {
+  it("include a lost connection, and a server that is not an assistant", async () => {
     let reply = 'data: {"choices":[{"delta":{"content":"a"}}]}\n\n';
     const server = createServer((request, response) => {
       if (request.url === "/v1/models") response.end('{"data":[{"id":"x","kind":"chat"}]}');
@@ -210,7 +210,7 @@ describe("what goes wrong", () => {
     }
   });
 
-  it("the assistant is off: how to start it", async () => {
+  it("describe how to start a stopped assistant", async () => {
     const off = await runCommandLine(["chat", "Well then", "--port", "9"]);
     expect(off.code).toBe(1);
     expect(off.errors).toMatch(/no assistant answers at http:\/\/127\.0\.0\.1:9\ntry: .*berth up/);
@@ -222,8 +222,8 @@ describe("what goes wrong", () => {
   });
 });
 
-describe("a talk", () => {
-  it("goes on from what was said, until /clear", async () => {
+describe("a chat", () => {
+  it("sends earlier messages until /clear", async () => {
     world.service.script = (request) => says(request, [`<${textOfPrompt(request.prompts[0])}>`]);
     using person = terminal();
     await person.waitForText("tiny, up to 2048 tokens");
@@ -240,7 +240,7 @@ describe("a talk", () => {
     expect(await person.ended).toBe(0);
   });
 
-  it("obeys its commands, and sends none of them", async () => {
+  it("executes commands without sending them", async () => {
     using person = terminal("tiny");
     person.type(`/help${key.enter}`);
     await person.waitForText("/system TEXT");
@@ -257,7 +257,7 @@ describe("a talk", () => {
     expect(world.service.requests).toEqual([]);
   });
 
-  it("takes messages of several lines", async () => {
+  it("accepts messages of several lines", async () => {
     using person = terminal("tiny");
     await person.waitForText(">>> ");
     person.type(`one \\${key.enter}`);
@@ -268,7 +268,7 @@ describe("a talk", () => {
     person.type(`/clear${key.enter}"""one${key.enter}/help${key.enter}three"""${key.enter}`);
     await person.waitForText("Hello there");
     expect(asked()).toBe("one\n/help\nthree");
-    // As terminals send it that mark what is pasted.
+    // The input of a terminal with bracketed paste.
     person.type(`/clear${key.enter}`);
     await person.waitForText("a new chat has started");
     await person.waitForText(">>> ");
@@ -281,7 +281,7 @@ describe("a talk", () => {
     expect(await person.ended).toBe(0);
   });
 
-  it("Ctrl-C stops an answer, which was said as far as it came; another leaves", async () => {
+  it("keeps the first part of an answer that Ctrl-C stops, and ends at the next Ctrl-C", async () => {
     world.service.script = async function* (request, signal) {
       yield accepted;
       yield text(request.prompts.length === 1 ? "Once upon" : "");
@@ -307,7 +307,7 @@ describe("a talk", () => {
     expect(world.service.requests).toHaveLength(2);
   });
 
-  it("keeps what is typed while the answer comes, and shows it at the prompt", async () => {
+  it("keeps input that is typed during an answer, and shows it at the prompt", async () => {
     const gate = new Gate();
     world.service.script = async function* () {
       yield accepted;
@@ -332,7 +332,7 @@ describe("a talk", () => {
     expect(await person.ended).toBe(0);
   });
 
-  it("goes on after a failure, with the message free to be sent again", async () => {
+  it("continues after an error, and the message can be sent again", async () => {
     world.service.script = () => {
       throw new AssistantError("context_length_exceeded", "9 tokens do not fit 8");
     };
@@ -348,7 +348,7 @@ describe("a talk", () => {
     expect(await person.ended).toBe(0);
   });
 
-  it("tells that a model is being loaded, and wipes that away", async () => {
+  it("shows that a model is loading, and erases this message", async () => {
     world.service.known = world.service.known.map((model) => ({ ...model, state: "idle" }));
     using person = terminal();
     person.type(`one${key.enter}`);
@@ -396,7 +396,7 @@ describe("the assistant of this machine", () => {
       ...options,
     });
 
-  it("is where it says that it is, while it runs", () => {
+  it("has the URL of its ready file while it runs", () => {
     expect(find()).toBe("http://127.0.0.1:7777");
     runs("own", "http://127.0.0.1:1");
     expect(find()).toBe("http://127.0.0.1:1");
@@ -404,7 +404,7 @@ describe("the assistant of this machine", () => {
     expect(find()).toBe("http://127.0.0.1:7777");
   });
 
-  it("stands below the data directory of the server, or on one of its own", () => {
+  it("is found below the data directory of the server, or in its own", () => {
     const environment = { HOME: folder };
     runs("server/assistant", "http://127.0.0.1:2");
     expect(find({ environment, dataDir: join(folder, "server") })).toBe("http://127.0.0.1:2");
@@ -412,7 +412,7 @@ describe("the assistant of this machine", () => {
     expect(find({ environment, dataDir: join(folder, "alone") })).toBe("http://127.0.0.1:3");
   });
 
-  it("is what a flag or a variable says before that", () => {
+  it("has the URL of a flag or a variable, which take precedence", () => {
     runs("own", "http://127.0.0.1:1");
     const environment = { HOME: folder, BERTH_ASSISTANT_URL: "http://127.0.0.1:4" };
     expect(find({ environment })).toBe("http://127.0.0.1:4");

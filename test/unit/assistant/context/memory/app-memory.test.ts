@@ -12,13 +12,13 @@ const code = (wanted: string) => expect.objectContaining({ code: wanted });
 
 describe("a stored value", () => {
   it("is returned, also after a restart, and overwritten by the same key", async () => {
-    const world = new MemoryHarness();
-    await world.memory.set(NOTES, "colour", "blue", unconfinedCaller);
-    await world.memory.set(NOTES, "süß 🍬", "", unconfinedCaller);
-    await world.memory.set(NOTES, "colour", "grün\0🌱", unconfinedCaller);
-    await world.restart();
-    expect(await world.memory.get(NOTES, "colour", unconfinedCaller)).toBe("grün\0🌱");
-    expect([...(await world.memory.list(NOTES, unconfinedCaller))]).toEqual([
+    const harness = new MemoryHarness();
+    await harness.memory.set(NOTES, "colour", "blue", unconfinedCaller);
+    await harness.memory.set(NOTES, "süß 🍬", "", unconfinedCaller);
+    await harness.memory.set(NOTES, "colour", "grün\0🌱", unconfinedCaller);
+    await harness.restart();
+    expect(await harness.memory.get(NOTES, "colour", unconfinedCaller)).toBe("grün\0🌱");
+    expect([...(await harness.memory.list(NOTES, unconfinedCaller))]).toEqual([
       ["colour", "grün\0🌱"],
       ["süß 🍬", ""],
     ]);
@@ -153,27 +153,27 @@ describe("limits", () => {
   });
 
   it("an app has at most 10,000 keys, and an existing one can still be overwritten", async () => {
-    const world = new MemoryHarness();
-    await world.memory.set(NOTES, "first", "", unconfinedCaller);
-    await world.memory[Symbol.asyncDispose]();
-    world.setKeyCount(NOTES, 10_000);
-    await world.restart();
-    await expect(world.memory.set(NOTES, "another", "", unconfinedCaller)).rejects.toEqual(
+    const harness = new MemoryHarness();
+    await harness.memory.set(NOTES, "first", "", unconfinedCaller);
+    await harness.memory[Symbol.asyncDispose]();
+    harness.setKeyCount(NOTES, 10_000);
+    await harness.restart();
+    await expect(harness.memory.set(NOTES, "another", "", unconfinedCaller)).rejects.toEqual(
       code("limits_exceeded"),
     );
-    await world.memory.set(NOTES, "first", "again", unconfinedCaller);
+    await harness.memory.set(NOTES, "first", "again", unconfinedCaller);
   });
 
   it("at most 1,024 apps have a memory", async () => {
-    const world = new MemoryHarness();
-    await world.memory[Symbol.asyncDispose]();
-    world.addApps(1_024);
-    await world.restart();
-    await expect(world.memory.set(NOTES, "k", "v", unconfinedCaller)).rejects.toEqual(
+    const harness = new MemoryHarness();
+    await harness.memory[Symbol.asyncDispose]();
+    harness.addApps(1_024);
+    await harness.restart();
+    await expect(harness.memory.set(NOTES, "k", "v", unconfinedCaller)).rejects.toEqual(
       code("limits_exceeded"),
     );
-    await world.memory.wipe("org.example.app7", unconfinedCaller);
-    await world.memory.set(NOTES, "k", "v", unconfinedCaller);
+    await harness.memory.wipe("org.example.app7", unconfinedCaller);
+    await harness.memory.set(NOTES, "k", "v", unconfinedCaller);
   });
 
   it("at most 256 calls of one app wait", async () => {
@@ -227,29 +227,29 @@ describe("the ledger", () => {
   });
 
   it("that refuses an entry prevents set and wipe", async () => {
-    const world = new MemoryHarness();
-    await world.memory.set(NOTES, "k", "before", unconfinedCaller);
-    world.ledger.refuses = true;
+    const harness = new MemoryHarness();
+    await harness.memory.set(NOTES, "k", "before", unconfinedCaller);
+    harness.ledger.refuses = true;
     for (const call of [
-      world.memory.set(NOTES, "k", "after", unconfinedCaller),
-      world.memory.set(OTHER, "k", "after", unconfinedCaller),
-      world.memory.wipe(NOTES, unconfinedCaller),
+      harness.memory.set(NOTES, "k", "after", unconfinedCaller),
+      harness.memory.set(OTHER, "k", "after", unconfinedCaller),
+      harness.memory.wipe(NOTES, unconfinedCaller),
     ])
       await expect(call).rejects.toEqual(code("ledger_unavailable"));
-    await world.restart();
-    expect(await world.memory.get(NOTES, "k", unconfinedCaller)).toBe("before");
-    expect((await world.memory.list(OTHER, unconfinedCaller)).size).toBe(0);
-    expect(world.keyFiles()).toEqual([NOTES]);
+    await harness.restart();
+    expect(await harness.memory.get(NOTES, "k", unconfinedCaller)).toBe("before");
+    expect((await harness.memory.list(OTHER, unconfinedCaller)).size).toBe(0);
+    expect(harness.keyFiles()).toEqual([NOTES]);
   });
 
   it("contains the entry before the value is written", async () => {
-    const world = new MemoryHarness();
+    const harness = new MemoryHarness();
     const seen: number[] = [];
-    world.ledger.onAppend = () => void seen.push(world.countItems());
-    await world.memory.set(NOTES, "k", "v", unconfinedCaller);
-    await world.memory.set(NOTES, "l", "v", unconfinedCaller);
-    await world.memory.wipe(NOTES, unconfinedCaller);
-    expect([...seen, world.countItems()]).toEqual([0, 1, 2, 0]);
+    harness.ledger.onAppend = () => void seen.push(harness.countItems());
+    await harness.memory.set(NOTES, "k", "v", unconfinedCaller);
+    await harness.memory.set(NOTES, "l", "v", unconfinedCaller);
+    await harness.memory.wipe(NOTES, unconfinedCaller);
+    expect([...seen, harness.countItems()]).toEqual([0, 1, 2, 0]);
   });
 });
 
