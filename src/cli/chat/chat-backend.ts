@@ -33,7 +33,7 @@ export function createHttpChatBackend(client: ChatClient): ChatBackend {
     chooseModel: async (name) => {
       if (name !== undefined && isRemote(name))
         throw new BerthError("invalid_request", `"${name}" is a model of a provider`, {
-          hint: `berth chat ${name}: with your companion, in a talk of its own`,
+          hint: `start another chat, with your companion: berth chat ${name}`,
         });
       return chooseModel(await client.listModels(), name);
     },

@@ -26,27 +26,24 @@ const help = [
   ["Ctrl-C", "stops an answer; twice at the prompt: ends the chat"],
 ] as const;
 
+export interface ChatSessionOptions {
+  readonly cli: Cli;
+  readonly backend: ChatBackend;
+  readonly reader: LineReader;
+  readonly settings: ChatSettings;
+  /** The first model. The user can change it. */
+  readonly model: ServedModel;
+}
+
 /** A chat at a terminal. Each request contains the earlier messages. */
 export class ChatSession {
-  readonly #cli: Cli;
-  readonly #backend: ChatBackend;
-  readonly #reader: LineReader;
-  readonly #settings: ChatSettings;
+  readonly #options: ChatSessionOptions;
   readonly #messages: ChatMessage[] = [];
   #model: ServedModel;
   #system: string | undefined;
 
-  constructor(options: {
-    readonly cli: Cli;
-    readonly talk: ChatBackend;
-    readonly reader: LineReader;
-    readonly settings: ChatSettings;
-    readonly model: ServedModel;
-  }) {
-    this.#cli = options.cli;
-    this.#backend = options.talk;
-    this.#reader = options.reader;
-    this.#settings = options.settings;
+  constructor(options: ChatSessionOptions) {
+    this.#options = options;
     this.#model = options.model;
     this.#system = options.settings.system;
   }
@@ -56,13 +53,13 @@ export class ChatSession {
     let isLeaving = false;
     this.#remark(`${this.#aboutModel()}. /help lists commands, Ctrl-D ends the chat.`);
     for (;;) {
-      const typed = await this.#reader.next(lines.isOpen ? CONTINUATION_PROMPT : PROMPT);
+      const typed = await this.#options.reader.next(lines.isOpen ? CONTINUATION_PROMPT : PROMPT);
       if (typed.type === "end") {
-        this.#cli.io.writeError("\n");
+        this.#options.cli.io.writeError("\n");
         return;
       }
       if (typed.type === "interrupt") {
-        this.#cli.io.writeError("\n");
+        this.#options.cli.io.writeError("\n");
         const hadText = typed.hadText || lines.isOpen;
         lines.clear();
         if (isLeaving && !hadText) return;
@@ -83,15 +80,15 @@ export class ChatSession {
   /** Returns true if the user stopped the answer: another Ctrl-C then ends the chat. */
   async #sendMessage(message: string): Promise<boolean> {
     const stopping = new AbortController();
-    const done = this.#reader.onInterrupt(() => stopping.abort());
+    const done = this.#options.reader.onInterrupt(() => stopping.abort());
     const messages = [...this.#messages, { role: "user", content: message } as const];
     try {
-      const request = createChatRequest(this.#model.id, messages, this.#system, this.#settings);
+      const request = createChatRequest(this.#model.id, messages, this.#system, this.#options.settings);
       const { text, end, denied } = await printAnswer(
-        this.#cli,
-        this.#backend.answer(request, stopping.signal),
+        this.#options.cli,
+        this.#options.backend.answer(request, stopping.signal),
         {
-          shouldShowThoughts: this.#settings.shouldShowThoughts,
+          shouldShowThoughts: this.#options.settings.shouldShowThoughts,
           isSilent: false,
           waitingText: this.#model.state === "resident" ? "..." : `loading ${this.#model.id} ...`,
         },
@@ -102,7 +99,7 @@ export class ChatSession {
         this.#messages.push(...messages.slice(-1), { role: "assistant", content: text });
       if (denied !== undefined) this.#remark(`(${denied})`);
       else if (end === undefined) this.#remark("(stopped)");
-      else if (end.finishReason === "length") this.#remark(describeCutOff(this.#settings));
+      else if (end.finishReason === "length") this.#remark(describeCutOff(this.#options.settings));
       if (end !== undefined) this.#model = { ...this.#model, state: "resident" };
       return end === undefined && denied === undefined;
     } catch (error) {
@@ -123,7 +120,7 @@ export class ChatSession {
       case "help":
       case "?": {
         const width = Math.max(...help.map(([name]) => name.length));
-        await this.#cli.print(
+        await this.#options.cli.print(
           help.map(([name, meaning]) => `  ${name.padEnd(width)}  ${meaning}`).join("\n"),
         );
         return "stay";
@@ -147,14 +144,14 @@ export class ChatSession {
         await this.#listModels();
         return "stay";
       default:
-        this.#cli.note(`there is no command /${command}; /help lists the commands`);
+        this.#options.cli.note(`there is no command /${command}; /help lists the commands`);
         return "stay";
     }
   }
 
   async #changeModel(name: string): Promise<void> {
     try {
-      this.#model = await this.#backend.chooseModel(name);
+      this.#model = await this.#options.backend.chooseModel(name);
       this.#remark(this.#aboutModel());
     } catch (error) {
       this.#explain(addChatHint(error, true));
@@ -163,8 +160,8 @@ export class ChatSession {
 
   async #listModels(): Promise<void> {
     try {
-      const models = await this.#backend.listModels();
-      await this.#cli.print(
+      const models = await this.#options.backend.listModels();
+      await this.#options.cli.print(
         formatTable(
           models,
           [
@@ -175,7 +172,7 @@ export class ChatSession {
             { header: "STATE", value: ({ state }) => state },
             { header: "CONTEXT", value: (model) => String(model.context_length ?? "") },
           ],
-          { width: this.#cli.io.columns },
+          { width: this.#options.cli.io.columns },
         ),
       );
     } catch (error) {
@@ -189,11 +186,11 @@ export class ChatSession {
   }
 
   #remark(text: string): void {
-    this.#cli.note(this.#cli.errorColours.dim(text));
+    this.#options.cli.note(this.#options.cli.errorColours.dim(text));
   }
 
   #explain(error: unknown): void {
-    const { io, errorColours, globals } = this.#cli;
+    const { io, errorColours, globals } = this.#options.cli;
     io.writeError(formatError(error, errorColours, globals.verbose === true));
   }
 }

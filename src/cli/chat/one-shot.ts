@@ -11,7 +11,7 @@ import { printAnswer } from "./print-answer.ts";
 /** Sends one message and prints only its answer on standard output. */
 export async function askOnce(
   cli: Cli,
-  talk: ChatBackend,
+  backend: ChatBackend,
   model: ServedModel,
   message: string,
   settings: ChatSettings,
@@ -24,7 +24,7 @@ export async function askOnce(
     const request = createChatRequest(model.id, said, settings.system, settings);
     const { text, thoughts, end, denied } = await printAnswer(
       cli,
-      talk.answer(request, leaving.signal),
+      backend.answer(request, leaving.signal),
       {
         shouldShowThoughts: settings.shouldShowThoughts,
         isSilent: isJson,

@@ -13,7 +13,7 @@ import type { Prompter } from "./overlay/answer-question.ts";
 export interface RunChatOptions {
   /** `person` asks the user during an answer. */
   readonly openBackend: (person: Prompter) => ChatBackend;
-  readonly chooseModel: (talk: ChatBackend) => Promise<ServedModel>;
+  readonly chooseModel: (backend: ChatBackend) => Promise<ServedModel>;
   /** One message. Undefined: the user types messages. */
   readonly message: string | undefined;
   readonly settings: ChatSettings;
@@ -24,21 +24,21 @@ export interface RunChatOptions {
 export async function runChat(cli: Cli, options: RunChatOptions): Promise<void> {
   const { message, settings, isJson } = options;
   if (message !== undefined) {
-    const talk = options.openBackend(createTerminalPrompter(cli));
-    return askOnce(cli, talk, await options.chooseModel(talk), message, settings, isJson);
+    const backend = options.openBackend(createTerminalPrompter(cli));
+    return askOnce(cli, backend, await options.chooseModel(backend), message, settings, isJson);
   }
   let opened: LineReader | undefined;
-  const talk = options.openBackend(async (question, signal) =>
+  const backend = options.openBackend(async (question, signal) =>
     opened === undefined ? "interrupted" : askInChat(cli, opened, question, signal),
   );
-  const model = await options.chooseModel(talk);
+  const model = await options.chooseModel(backend);
   using reader = new LineReader({
     input: cli.io.input,
     write: (shown) => cli.io.writeError(shown),
     columns: () => cli.io.columns,
   });
   opened = reader;
-  await new ChatSession({ cli, talk, reader, settings, model }).run();
+  await new ChatSession({ cli, backend, reader, settings, model }).run();
 }
 
 /** Returns a prompt at a terminal that is not read otherwise, or undefined if there is no terminal. */

@@ -82,7 +82,7 @@ export function addChat(program: Command, cli: Cli): void {
         runChat(cli, {
           ...parts,
           openBackend: (person) => createBusChatBackend(cli, companion, person, signal),
-          chooseModel: (talk) => talk.chooseModel(name),
+          chooseModel: (backend) => backend.chooseModel(name),
         }),
       );
     }
@@ -102,8 +102,8 @@ export function addChat(program: Command, cli: Cli): void {
     await runChat(cli, {
       ...parts,
       openBackend: () => createHttpChatBackend(client),
-      chooseModel: (talk) =>
-        chooseOrStartModel(cli, talk, name, flags.model === undefined ? words : []),
+      chooseModel: (backend) =>
+        chooseOrStartModel(cli, backend, name, flags.model === undefined ? words : []),
     });
   });
 }
@@ -139,17 +139,17 @@ function splitModelAndMessage(
 /** `words`: all that was said, where its first word was taken for the model. */
 async function chooseOrStartModel(
   cli: Cli,
-  talk: ChatBackend,
+  backend: ChatBackend,
   name: string | undefined,
   words: readonly string[],
 ): Promise<ServedModel> {
   try {
-    return await talk.chooseModel(name);
+    return await backend.chooseModel(name);
   } catch (error) {
     if (name === undefined || !isNotFound(error)) throw error;
     const { startStoppedModel } = await import("../chat/start-stopped-model.ts");
     const started = await startStoppedModel(cli, name);
-    if (started !== undefined) return talk.chooseModel(started);
+    if (started !== undefined) return backend.chooseModel(started);
     if (words.length < 2) throw error;
     // As likely somebody has left the quotes away.
     const hint = `where it is part of what you say: berth chat ${JSON.stringify(words.join(" "))}`;
