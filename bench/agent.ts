@@ -13,7 +13,7 @@ import { ExampleApp, examplePath } from "../test/support/example-app.ts";
 import { TestSessionBus } from "../test/support/test-session-bus.ts";
 import { type Figure, median, percentile } from "./report.ts";
 
-/** Of one way, on one connection: fewer than the daemon takes of one at once. */
+/** The number of calls on one connection, below the limit of the daemon for one client. */
 const CALLS = 150;
 const WARM = 30;
 const ROUNDS = 8;
@@ -25,12 +25,11 @@ const AGENT = {
 const endless = new AbortController().signal;
 
 /**
- * A call of a read tool by way of the session bus, the policy and the ledger, against the same call straight to
- * the app's socket, and against what the way cannot do without: one D-Bus round trip to a method that does
- * nothing (Ping), and one flush of the disk. All three take turns. Needs dbus-daemon.
+ * Compares a call of a read tool through the session bus, the policy and the ledger with the same call on the app's socket,
+ * and with the unavoidable costs: a D-Bus round trip to Ping and a flush of the disk. Rounds alternate. Needs dbus-daemon.
  */
 export async function benchAgent(): Promise<Figure[]> {
-  // On a disk, where /tmp may not be on one.
+  // In the working directory, because /tmp may not be on a disk.
   mkdirSync(".berth", { recursive: true });
   const dir = mkdtempSync(resolve(".berth/bench-agent-"));
   await using bus = await TestSessionBus.start();

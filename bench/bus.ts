@@ -3,7 +3,7 @@ import type { SessionBus } from "../src/dbus/port.ts";
 import { TestSessionBus } from "../test/support/test-session-bus.ts";
 import { type Figure, median, percentile } from "./report.ts";
 
-/** The two connections take turns, so that what else the machine does falls on both. */
+/** The number of alternating rounds. Other load of the machine affects both connections. */
 const TURNS = 200;
 const CALLS = 100;
 
@@ -16,7 +16,7 @@ const getId = {
   args: [],
 };
 
-/** A call to a real dbus-daemon over the connection that passes descriptors, against one over Node's own socket. */
+/** Compares calls to a real dbus-daemon over the connection that passes descriptors and over a socket of Node. */
 export async function benchBus(): Promise<Figure> {
   await using bus = await TestSessionBus.start();
   const { address } = bus;

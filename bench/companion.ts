@@ -8,26 +8,26 @@ import { type Figure, median, percentile } from "./report.ts";
 
 const WARM = 100;
 const ROUNDS = 400;
-/** Of a turn whose tokens are timed. */
+/** The number of tokens in a turn whose tokens are timed. */
 const TOKENS = 256;
 const PACED = 12;
 const PACED_TOKENS = 100;
 const PACE_MS = 4;
-/** Of a turn that is only counted. */
+/** The number of tokens in a turn of the memory test. */
 const SHORT_TOKENS = 16;
-/** By then everything that is kept for good has been made. */
+/** The number of turns after which all permanent objects exist. */
 const STEADY_TURN = 2_000;
 const SAMPLE_TURNS = 500;
-/** What may come of the collector's own irregularity, and no more. */
+/** The growth that is allowed because garbage collection is irregular. */
 const GROWTH_BYTES_MAX = 2 ** 20;
 
 /**
- * A streamed chat by way of port 7778's surface, which has it in the ledger on a disk and sends it on, against
- * the same client that asks the same provider itself; in turns. Provider and surface are processes of their own.
- * Then so many turns more, and what the surface's memory does meanwhile.
+ * Compares a streamed chat through the surface of port 7778, which writes the ledger to a disk and forwards the request, with
+ * a direct request of the same client to the same provider, in alternating rounds. Provider and surface have their own
+ * processes. Then measures the memory of the surface over many turns.
  */
 export async function benchCompanion(turns: number): Promise<Figure[]> {
-  // On a disk, where /tmp may not be on one.
+  // In the working directory, because /tmp may not be on a disk.
   mkdirSync(".berth", { recursive: true });
   const dir = mkdtempSync(resolve(".berth/bench-companion-"));
   const provider = fork(join(import.meta.dirname, "companion/provider.ts"), options);
@@ -53,7 +53,7 @@ export async function benchCompanion(turns: number): Promise<Figure[]> {
   }
 }
 
-/** How the surface is; for "memory", after a collection. */
+/** Requests the state of the surface. For "memory" it collects garbage first. */
 type AskState = (word: "memory" | "state") => Promise<SurfaceState>;
 
 const options = { execArgv: ["--import", "tsx"] };
@@ -73,13 +73,13 @@ async function ended(child: ChildProcess): Promise<void> {
 async function benchTurns(via: string, direct: string, state: AskState): Promise<Figure[]> {
   const took: { readonly via: Streamed[]; readonly direct: Streamed[] } = { via: [], direct: [] };
   for (let round = -WARM; round < ROUNDS; round += 1) {
-    // Who comes second finds the provider warm: they take turns at that too.
+    // The second request finds a warm provider, so the order alternates too.
     const first = round % 2 === 0 ? "via" : "direct";
     for (const way of [first, first === "via" ? "direct" : "via"] as const) {
       const model = way === "via" ? "remote:bench:model" : "model";
       const url = way === "via" ? via : direct;
       const ask = (tokens: number) => stream(url, { prompt: "Hello", tokens, body: { model } });
-      // Alone: behind the first of many that come at once, the provider itself takes the processor.
+      // One at a time: with concurrent requests the provider itself would use the processor.
       const { firstTokenMs } = await ask(1);
       const { restMs } = await ask(TOKENS);
       if (round >= 0) took[way].push({ firstTokenMs, restMs, tokens: TOKENS });
@@ -125,7 +125,7 @@ async function benchTurns(via: string, direct: string, state: AskState): Promise
   ];
 }
 
-/** What the surface itself takes, by turns with many tokens and turns with one: less a matter of what else runs. */
+/** Computes the surface's processor time per token and per turn. It depends less on other load than latency does. */
 async function measureTokenCpu(
   via: string,
   state: AskState,
@@ -140,7 +140,7 @@ async function measureTokenCpu(
   return { tokenUs: ((many - one) * 1000) / TOKENS, turnMs: one };
 }
 
-/** From the moment in which a provider that takes its time sends a token to that in which it is read, in microseconds. */
+/** Measures the time from sending a token at a slow provider to reading it, in microseconds. */
 async function measureLateness(url: string, model: string): Promise<number> {
   const late: number[] = [];
   for (let turn = 0; turn < PACED; turn += 1) {
@@ -189,7 +189,7 @@ function signed(value: number, digits: number): string {
   return `${value < 0 ? "" : "+"}${value.toFixed(digits)}`;
 }
 
-/** By least squares: of the second numbers, for one of the first. */
+/** Returns the slope of the second numbers over the first by least squares. */
 function slope(points: readonly (readonly [number, number])[]): number {
   const mean = (place: 0 | 1) =>
     points.reduce((sum, point) => sum + point[place], 0) / points.length;

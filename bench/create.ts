@@ -5,11 +5,11 @@ import { type Figure, median, seconds } from "./report.ts";
 import { BenchServer, type BenchServerOptions } from "./server.ts";
 
 const APPS = 50;
-/** As many as Berth reconciles at once. */
+/** The concurrency with which Berth reconciles. */
 const WIDTH = 8;
 const ROUNDS = 3;
 
-/** 50 apps from files to Ready, divided by 50 bare create and start calls at the same concurrency; rounds alternate. */
+/** Compares 50 apps from files to Ready with 50 bare create and start calls at the same concurrency. Rounds alternate. */
 export async function benchCreate(engine: BenchEngine): Promise<Figure> {
   const berth: number[] = [];
   const bare: number[] = [];
@@ -66,7 +66,7 @@ async function berthRound(engine: BenchEngine): Promise<number> {
   });
 }
 
-/** Runs `work` on a server of its own; ends it, and only then takes its containers away, which it would bring back. */
+/** Runs `work` on a new server. Stops the server before it deletes the containers, which the server would create again. */
 export async function withServer<T>(
   engine: BenchEngine,
   work: (server: BenchServer) => Promise<T>,

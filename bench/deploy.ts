@@ -10,18 +10,18 @@ import type { Target } from "./throughput.ts";
 import { deployWeb, WEB_PORT, webSource } from "./web-source.ts";
 
 const ROUNDS = 15;
-/** Between two requests for the new body, on both sides. */
+/** The delay between two requests for the new body, on both sides. */
 const POLL_MS = 10;
 const ANSWER_LIMIT_MS = 60_000;
 const APP = "deployed";
 const LABELS = { "dev.berth.bench": "1" };
 
-/** What was reached when, in milliseconds since the begin; in order. */
+/** Marks with their time in milliseconds since the start, in order. */
 type Marks = ReadonlyMap<string, number>;
 
 /**
- * From the deploy call to the first answer of the new version through the ingress, divided by the engine's own
- * build, create and start of the same source until its first answer. The version before goes on meanwhile.
+ * Measures the time from the deploy call to the first answer of the new version through the ingress, divided by the time of
+ * the engine to build, create and start the same source until its first answer. The previous version runs meanwhile.
  */
 export async function benchDeploy(engine: BenchEngine): Promise<Figure> {
   await ensureTestImages(engine.host);
@@ -31,7 +31,7 @@ export async function benchDeploy(engine: BenchEngine): Promise<Figure> {
     engine,
     async (server) => {
       await deployWeb(server, APP, "first", { wait: true });
-      // What only a first time takes is nobody's here.
+      // The first round is not counted, because it contains one-time costs.
       await bareRound(engine, "warm-up");
       for (let round = 0; round < ROUNDS; round += 1) {
         bare.push(await bareRound(engine, `bare ${round}`));
@@ -112,16 +112,16 @@ async function newestContainer(engine: BenchEngine, server: BenchServer) {
   return engine.docker.getContainer(newest.Id).inspect();
 }
 
-/** What was replaced is gone: the next round has the engine for itself. */
+/** Waits until the replaced containers are deleted, so that they do not affect the next round. */
 async function waitUntilAlone(engine: BenchEngine, server: BenchServer): Promise<void> {
   const end = Date.now() + ANSWER_LIMIT_MS;
   while ((await listContainers(engine, server)).length !== 1) {
-    if (Date.now() > end) throw new Error(`an older version of ${APP} does not go away`);
+    if (Date.now() > end) throw new Error(`an older version of ${APP} is not deleted`);
     await sleep(100);
   }
 }
 
-/** Resolves at the first answer with this body. */
+/** Waits for the first answer with this body. */
 async function waitForAnswer(place: Target, body: string): Promise<void> {
   const agent = new Agent({ keepAlive: true });
   const end = Date.now() + ANSWER_LIMIT_MS;
@@ -168,7 +168,7 @@ function findEnd(marks: Marks): number {
   return [...marks.values()].at(-1) ?? Number.NaN;
 }
 
-/** Medians of what lies between two marks. */
+/** Formats the median time between each two marks. */
 function formatPhases(rounds: readonly Marks[]): string {
   const names = [...(rounds[0]?.keys() ?? [])];
   return names

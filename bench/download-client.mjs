@@ -1,6 +1,5 @@
-// Downloads one file as Berth does, in a process of its own as curl is one: `WARM URL SIZE SHA256 DIR
-// PARTS`. It is the built program that is measured, warmed up with the file WARM: a server has run its code before.
-// Prints the milliseconds that the call took.
+// Downloads one file with Berth's built code in its own process, like curl: `WARM URL SIZE SHA256 DIR PARTS`. The file WARM is
+// downloaded first as a warm-up. Prints the duration of the call in milliseconds.
 import { monitorEventLoopDelay } from "node:perf_hooks";
 import { systemClock } from "../dist/base/clock.js";
 import { silentLogger } from "../dist/base/logger.js";
@@ -34,7 +33,7 @@ const model = (from, sizeBytes, digest) => ({
 });
 const download = (disk, wanted) =>
   disk.download(wanted, { token: undefined, onProgress: () => {} }, new AbortController().signal);
-// The clock's timers do not keep a process alive.
+// Timers of the clock do not keep a process alive.
 const alive = setInterval(() => {}, 60_000);
 for (let round = 0; round < 3; round += 1) {
   const disk = diskAt(`${dir}/warm-${round}`);

@@ -16,7 +16,7 @@ const AIM = 0.9;
 const START_LIMIT_MS = 15_000;
 
 interface Served {
-  /** Of a small file, for the client to warm up with. */
+  /** The URL of a small file that warms up the client. */
   readonly warm: string;
   readonly url: string;
   readonly sizeBytes: number;
@@ -24,9 +24,9 @@ interface Served {
 }
 
 /**
- * A file from a Caddy on this machine, with Berth and with curl, in alternating rounds. Berth's has been hashed,
- * and flushed to the disk; curl's is flushed after it (`sync`), and hashed by nobody. Everything lies in the
- * working directory, which stands on a disk where /tmp may not.
+ * Compares downloads from a local Caddy with Berth and with curl in alternating rounds. Berth hashes the file and flushes it;
+ * the file of curl is flushed with `sync` and not hashed. All files are in the working directory, because /tmp may not be on
+ * a disk.
  */
 export async function benchDownload(): Promise<Figure[]> {
   mkdirSync(".berth", { recursive: true });
@@ -71,7 +71,7 @@ async function comparePrograms(
     berth.push(ms);
     loop.push(loopP99Ms);
   };
-  // Disks of rented machines slow down after a burst, which whoever comes second would pay for.
+  // Disks of rented machines slow down after a burst, which would affect the second program.
   for (let round = 0; round < rounds; round += 1) {
     const order = round % 2 === 0 ? [withCurl, withBerth] : [withBerth, withCurl];
     for (const take of order) await take();
@@ -93,7 +93,7 @@ async function comparePrograms(
   };
 }
 
-/** How many connections it takes. Those of a real hub are slower than these, each for itself. */
+/** Measures the download with several numbers of connections. Single connections to a real hub are slower. */
 async function compareParts(file: Served, dir: string): Promise<Figure> {
   const counts = [1, 2, 4, 8];
   const times = new Map<number, number[]>(counts.map((count) => [count, []]));
@@ -129,7 +129,7 @@ async function downloadWithBerth(
   return { ms: Number(told.ms), loopP99Ms: Number(told.loopP99Ms) };
 }
 
-/** Since the start: when it was on the disk, and when somebody knew that it is right. */
+/** Times since the start, in milliseconds: when the file was on the disk, and when its hash was verified. */
 async function downloadWithCurl(
   file: Served,
   dir: string,
@@ -176,7 +176,7 @@ async function untilServed(url: string): Promise<void> {
       () => false,
     );
     if (isThere) return;
-    if (Date.now() > deadline) throw new Error("a Caddy with files does not come up");
+    if (Date.now() > deadline) throw new Error("Caddy did not start");
     await sleep(50);
   }
 }

@@ -3,7 +3,7 @@ import { ensureHelloImage, HELLO_IMAGE, HELLO_PORT } from "../scripts/base-image
 import { startPrivateEngine, stopPrivateEngine } from "../scripts/engine.mjs";
 import { connectTo } from "../test/support/engine-client.ts";
 
-/** The engine that everything is measured on, and the image that every app runs. */
+/** The container engine of the benchmarks, and the image of all apps. */
 export interface BenchEngine extends AsyncDisposable {
   readonly host: string;
   readonly docker: Docker;
@@ -11,7 +11,7 @@ export interface BenchEngine extends AsyncDisposable {
   readonly port: number;
 }
 
-/** BERTH_BENCH_DOCKER_HOST, or a private engine that is started and stopped with the bench. */
+/** Uses BERTH_BENCH_DOCKER_HOST, or starts a private engine for the benchmarks. */
 export async function benchEngine(): Promise<BenchEngine> {
   const given = process.env["BERTH_BENCH_DOCKER_HOST"];
   const engine = given === undefined ? await startPrivateEngine() : { host: given, started: false };
@@ -27,7 +27,7 @@ export async function benchEngine(): Promise<BenchEngine> {
   };
 }
 
-/** Takes away every container, network and volume with this label. */
+/** Deletes all containers, networks and volumes with this label. */
 export async function sweep(docker: Docker, label: string): Promise<void> {
   const filters = { label: [label] };
   const containers = await docker.listContainers({ all: true, filters });
@@ -41,7 +41,7 @@ export async function sweep(docker: Docker, label: string): Promise<void> {
       .catch(() => {});
 }
 
-/** Takes away every image with this label, once its containers are gone. */
+/** Deletes all images with this label. Their containers must be deleted first. */
 export async function sweepImages(docker: Docker, label: string): Promise<void> {
   for (const { Id } of await docker.listImages({ filters: { label: [label] } }))
     await docker.getImage(Id).remove({ force: true });

@@ -6,12 +6,12 @@ import { Dice } from "../test/support/random.ts";
 import { type Figure, median, percentile } from "./report.ts";
 
 const SCHEMAS = 300;
-/** As many again are compiled first, and not counted: the thread serves for days. */
+/** The number of schemas that are compiled before the measurement. In use, the thread is warm. */
 const WARM_UP = 300;
 
 /**
- * Time from a schema to its grammar as a request sees it: to the thread and back, for schemas that were
- * never seen, and then for the same ones out of the cache.
+ * Measures the time from a schema to its grammar, including the round trip to the thread, for new schemas and then for the
+ * same schemas from the cache.
  */
 export async function benchGrammar(): Promise<Figure[]> {
   await using compiler = new GrammarCompiler({ logger: silentLogger });
@@ -56,7 +56,7 @@ async function measureTimes(
   return times;
 }
 
-/** Without the thread, and without the time in which others had the core: what a busy machine does not blur. */
+/** Measures the processor time without the thread, which other load of the machine does not affect. */
 function measureCoreTimes(schemas: readonly unknown[]): number[] {
   return schemas.map((schema) => {
     const before = process.cpuUsage();
@@ -79,7 +79,7 @@ const words = [
   "email",
 ];
 
-/** What tools and extraction tasks ask for: objects of a few properties, lists, enums, a union here and there. */
+/** Schemas like those of tools and extraction tasks: objects with a few properties, lists, enums and some unions. */
 function toolSchema(dice: Dice, depth: number): object {
   const names = Array.from(
     { length: dice.between(2, 7) },

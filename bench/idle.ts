@@ -5,7 +5,7 @@ import type { BenchEngine } from "./engine.ts";
 import { type Figure, median } from "./report.ts";
 import type { BenchServer } from "./server.ts";
 
-/** Linux counts CPU time in these, whatever the machine (USER_HZ). */
+/** The unit of CPU time on Linux (USER_HZ), the same on all machines. */
 const TICKS_PER_SECOND = 100;
 const IDLE_SECONDS = 60;
 const WRITES = [
@@ -21,7 +21,7 @@ const WRITES = [
   "removeImage",
 ];
 
-/** CPU share and resident memory of Berth with `apps` Ready apps and nothing to do. Covers a whole resync. */
+/** Measures CPU share and resident memory of an idle Berth with `apps` Ready apps, for at least one resync. */
 export async function benchIdle(server: BenchServer, apps: number): Promise<Figure[]> {
   await sleep(70_000);
   const cpuBefore = await cpuSeconds(server.pid);
@@ -49,7 +49,7 @@ export async function benchIdle(server: BenchServer, apps: number): Promise<Figu
   ];
 }
 
-/** Engine writes after every file was written anew with the same content. */
+/** Counts writes to the engine after all files were saved again with the same content. */
 export async function benchReapply(server: BenchServer, apps: number): Promise<Figure> {
   const before = await engineWrites(server);
   const now = new Date();
@@ -70,7 +70,7 @@ export async function benchReapply(server: BenchServer, apps: number): Promise<F
   };
 }
 
-/** GET /api/apps per second, divided by the engine's own container list per second, both from one client in turn. */
+/** Compares GET /api/apps per second with the engine's container list per second, from one client in alternation. */
 export async function benchList(
   server: BenchServer,
   engine: BenchEngine,

@@ -14,7 +14,7 @@ const DEPLOYS = 20;
 const APP = "visited";
 const NAME = `${APP}.localhost`;
 
-/** What the ingress costs at full load, and how many requests fail while versions replace each other. */
+/** Measures the cost of the ingress at full load, and the failed requests during deploys. */
 export async function benchIngress(engine: BenchEngine): Promise<Figure[]> {
   await ensureTestImages(engine.host);
   return withServer(
@@ -28,8 +28,8 @@ export async function benchIngress(engine: BenchEngine): Promise<Figure[]> {
 }
 
 /**
- * Requests per second through the ingress, divided by straight to the container; rounds alternate. A Caddy that
- * only passes on tells how much of it is Berth's.
+ * Compares requests per second through the ingress with requests to the container, in alternating rounds. A Caddy that only
+ * forwards requests shows Berth's share of the difference.
  */
 async function throughput(engine: BenchEngine, server: BenchServer): Promise<Figure> {
   const through = { address: "127.0.0.1", port: server.ingressPort, name: NAME };
@@ -68,7 +68,7 @@ async function addressOf(engine: BenchEngine, server: BenchServer): Promise<stri
   return network.IPAddress;
 }
 
-/** Visitors keep coming while each version is built, takes over and is replaced. */
+/** Sends requests while versions are built, started and replaced. */
 async function deploysUnderLoad(server: BenchServer): Promise<Figure> {
   const where = { port: server.ingressPort, host: NAME };
   await using load = new TrafficLoad(where, { visitors: 4, restMs: 2 });

@@ -18,9 +18,8 @@ const entry: NewEntry = {
 };
 
 /**
- * Durable appends of 64 clients against single appends, each with its own commit and flush; the wait of
- * a client against one flush; and verifying `entries` entries. Everything lies in the working directory,
- * which stands on a disk where /tmp may not.
+ * Compares durable appends of 64 clients with single appends that each have a commit and a flush, and the latency of a client
+ * with one flush. Also verifies `entries` entries. All files are in the working directory, because /tmp may not be on a disk.
  */
 export async function benchLedger(entries: number): Promise<Figure[]> {
   mkdirSync(".berth", { recursive: true });
@@ -82,7 +81,7 @@ async function measureClients(ledger: OpenLedger): Promise<{ perSecond: number; 
   return { perSecond, p99Ms: percentile(took, 0.99) };
 }
 
-/** The same rows without tree, signature and thread: SQLite's own price for one durable row at a time. */
+/** Writes the same rows one by one with SQLite alone, without tree, signature and thread. */
 function singleCommits(file: string): number {
   const db = openDatabase({ file, durability: "full" });
   try {
@@ -98,7 +97,7 @@ function singleCommits(file: string): number {
   }
 }
 
-/** What a commit of 64 entries writes, appended to a file and flushed: 99th percentile, in milliseconds. */
+/** Appends the bytes of a commit of 64 entries to a file and flushes it. Returns the 99th percentile in milliseconds. */
 function oneFlush(file: string): number {
   const took: number[] = [];
   const handle = openSync(file, "w");

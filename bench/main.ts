@@ -19,12 +19,13 @@ import { benchSoak } from "./soak.ts";
 import { benchUpload } from "./upload.ts";
 
 /**
- * npm run bench: every figure against its floor in the same run. Needs `npm run build` first and an
- * engine, as `npm test` does; `deploy` and `ingress` need the program `caddy`. Names of benches as arguments run
- * only these: create, save, deploy, ingress, upload, apps, and ledger, agent, bus, companion, grammar, inference, search and
- * download, which need no engine; ledger=1000000 sets how many entries are verified, search=20000 how many passages
- * are searched, companion=2000 how many turns are played, inference=tiny takes that model alone. soak=600
- * runs only when it is named: ten minutes of saved spec files and lists.
+ * Runs the benchmarks (`npm run bench`) and compares each figure with a floor that is measured in the same run. Needs
+ * `npm run build` and a container engine; `deploy` and `ingress` need the program `caddy`.
+ *
+ * Arguments select benchmarks: create, save, deploy, ingress, upload and apps, and without an engine ledger, agent, bus,
+ * companion, grammar, inference, search and download. ledger=1000000 sets the number of verified entries, search=20000 the
+ * number of passages, companion=2000 the number of turns, and inference=tiny selects one model. soak=600 (seconds) only runs
+ * if it is named.
  */
 const wanted = new Map(
   process.argv.slice(2).map((word) => [word.split("=")[0], word.split("=")[1]]),
@@ -58,7 +59,7 @@ try {
     await benchWithEngine();
   }
 } finally {
-  // What was measured before a failure is worth seeing.
+  // Figures from before a failure are printed too.
   printReport(figures);
 }
 

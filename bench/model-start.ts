@@ -11,13 +11,13 @@ const ROUNDS = 7;
 const AIM = 1.2;
 const CONTEXT_TOKENS = 2_048;
 const SEQUENCES = 8;
-/** Nothing here needs a container. */
+/** This benchmark needs no container engine. */
 const NO_ENGINE = "unix:///nowhere/docker.sock";
 
 /**
- * From `POST /api/llm/start` of a model that is on the disk to the first token of a chat, against the engine
- * library that loads the same file in a process of its own and brings one token. The first start of all
- * measures the machine's threads, and stands in the notes.
+ * Compares the time from `POST /api/llm/start` of a downloaded model to the first token of a chat with the time of the library
+ * to load the same file in a new process and generate one token. The very first start also measures the machine's threads;
+ * it is in the notes.
  */
 export async function benchModelStart(): Promise<Figure[]> {
   const path = await getModelFile("mid-q8");

@@ -8,7 +8,7 @@ import { freePorts } from "../test/support/free-port.ts";
 
 const START_LIMIT_MS = 15_000;
 
-/** A Caddy that does nothing but pass every request on to one address: what any ingress made of it costs. */
+/** A Caddy that only forwards all requests to one address: the floor for any ingress with Caddy. */
 export class PlainCaddy implements AsyncDisposable {
   readonly port: number;
   readonly #process: ChildProcess;
@@ -20,7 +20,7 @@ export class PlainCaddy implements AsyncDisposable {
     this.#dir = dir;
   }
 
-  /** `upstream` is host:port. */
+  /** Starts Caddy. `upstream` is HOST:PORT. */
   static async start(upstream: string): Promise<PlainCaddy> {
     const dir = await mkdtemp(join(tmpdir(), "berth-bench-caddy-"));
     const [port = 0] = await freePorts(1);

@@ -4,7 +4,7 @@ import type { BenchServer } from "./server.ts";
 
 const ROUNDS = 7;
 
-/** From `docker kill` to Running again, divided by the engine's own time to start a stopped container. */
+/** Compares the time from `docker kill` to Running with the engine's time to start a stopped container. */
 export async function benchRecover(
   server: BenchServer,
   engine: BenchEngine,
@@ -34,7 +34,7 @@ async function recovery(server: BenchServer, engine: BenchEngine, app: string): 
   return killUntilRunning(engine, container.Id, async () => {});
 }
 
-/** The same container, the same wait, but the start is called at once by this client. */
+/** Measures the same with a start call of this client right after the kill. */
 async function bareStart(engine: BenchEngine, round: number): Promise<number> {
   const { docker, image } = engine;
   const labels = { "dev.berth.bench": "1" };

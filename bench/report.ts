@@ -1,13 +1,13 @@
-/** One line of the result: what was measured, against what, and what is aimed for. */
+/** One line of the report: a value, its floor and its aim. */
 export interface Figure {
   readonly name: string;
   readonly value: string;
   readonly floor: string;
   readonly ratio: string;
   readonly aim: string;
-  /** Undefined where nothing is aimed for. */
+  /** Undefined: there is no aim. */
   readonly isMet: boolean | undefined;
-  /** Shown below the table: where the time went. */
+  /** Details that are printed below the table. */
   readonly notes?: readonly string[];
 }
 

@@ -6,8 +6,8 @@ import { measureSpeed } from "./search/speed.ts";
 import { measureTools } from "./search/tools.ts";
 
 /**
- * How good the ranking is, over the machine's own manual and a set of tools, and how quick a search is at `passages`
- * passages. Everything lies in the working directory, which stands on a disk where /tmp may not.
+ * Measures the relevance of rankings on the machine's manual and on a set of tools, and the speed of a search in `passages`
+ * passages. All files are in the working directory, because /tmp may not be on a disk.
  */
 export async function benchSearch(passages: number): Promise<Figure[]> {
   mkdirSync(".berth", { recursive: true });

@@ -6,21 +6,21 @@ import { createInterface } from "node:readline";
 import { freePorts } from "../test/support/free-port.ts";
 
 export interface BenchServerOptions {
-  /** What leads requests to apps; default: nothing, as for bare containers, which have published ports. */
+  /** The ingress. Default: none, and containers have published ports. */
   readonly ingress?: "process";
-  /** With the assistant, on a port of its own; default: without. */
+  /** True: with the assistant on a free port. Default: without. */
   readonly assistant?: boolean;
-  /** Added to its environment. */
+  /** Additional environment variables. */
   readonly environment?: Readonly<Record<string, string>>;
 }
 
-/** A Berth of its own: data directory, specs folder and port made for one bench, ended with it. */
+/** A Berth server for one benchmark, with its own data directory, specs folder and port. */
 export class BenchServer implements AsyncDisposable {
   readonly specsDir: string;
   readonly api: string;
   readonly pid: number;
   readonly instance: string;
-  /** Where the ingress takes requests; 0 where there is none. */
+  /** The port of the ingress, or 0 if there is none. */
   readonly ingressPort: number;
   readonly #process: ChildProcess;
   readonly #root: string;
@@ -100,7 +100,7 @@ export class BenchServer implements AsyncDisposable {
     return (await response.json()) as T;
   }
 
-  /** Throws what was answered where that is no success. */
+  /** Throws the answer if it is not a success. */
   async post(path: string, body?: object): Promise<unknown> {
     const response = await fetch(`${this.api}${path}`, {
       method: "POST",
@@ -112,7 +112,7 @@ export class BenchServer implements AsyncDisposable {
     return JSON.parse(text);
   }
 
-  /** Resolves once the assistant is up. */
+  /** Waits until the assistant is ready. */
   async assistantUrl(): Promise<string> {
     for (;;) {
       const { assistant } = await this.get<{ assistant: { url: string | null } }>(
@@ -123,7 +123,7 @@ export class BenchServer implements AsyncDisposable {
     }
   }
 
-  /** Of the assistant, by which it tells what it has. */
+  /** The path of the assistant's control socket. */
   get controlSocket(): string {
     return join(this.#root, "data/assistant/run/control.sock");
   }
@@ -132,7 +132,7 @@ export class BenchServer implements AsyncDisposable {
     return { authorization: `Bearer ${this.#token}` };
   }
 
-  /** Resolves when `count` apps are Ready. Follows the event stream, and asks ten times a second. */
+  /** Waits until `count` apps are Ready. Follows the event stream and polls ten times a second. */
   async untilReady(count: number, limitMs: number): Promise<void> {
     const end = Date.now() + limitMs;
     while (Date.now() < end) {
@@ -149,7 +149,7 @@ export class BenchServer implements AsyncDisposable {
     throw new Error(`${count} apps were not Ready within ${limitMs} ms: ${late.join("; ")}`);
   }
 
-  /** Engine calls by name since the start, as /metrics counts them. */
+  /** Returns the engine calls since the start by name, from /metrics. */
   async engineCalls(): Promise<Map<string, number>> {
     const text = await (await fetch(`${this.api}/metrics`)).text();
     const calls = new Map<string, number>();
@@ -158,7 +158,7 @@ export class BenchServer implements AsyncDisposable {
     return calls;
   }
 
-  /** The sum of the metrics with these names. */
+  /** Returns the sum of the metrics with these names. */
   async metric(...names: readonly string[]): Promise<number> {
     const text = await (await fetch(`${this.api}/metrics`)).text();
     return names.reduce(
@@ -180,7 +180,7 @@ export class BenchServer implements AsyncDisposable {
     await rm(this.#root, { recursive: true, force: true });
   }
 
-  /** It goes on without Berth, as apps do. */
+  /** Stops Caddy, which keeps running without Berth. */
   async #endCaddy(): Promise<void> {
     const file = join(this.#root, "data", "ingress", "caddy.pid");
     const pid = Number(await readFile(file, "utf8").catch(() => ""));

@@ -9,22 +9,21 @@ import type { BenchServer } from "./server.ts";
 const SAVE_EVERY_MS = 100;
 const READERS = 5;
 const SAMPLE_EVERY_MS = 5_000;
-/** A full collection of the heap takes less. */
+/** The longest wait for a full garbage collection. */
 const COLLECTED_AFTER_MS = 500;
 const PARTS = 5;
 const collector = new URL("../test/support/collect-garbage.mjs", import.meta.url).href;
 
-/** In megabytes: what objects and buffers take when all garbage was collected, and what the process takes. */
+/** Memory of objects and buffers after a garbage collection, and of the whole process, in megabytes. */
 interface Sample {
   readonly used: number;
   readonly resident: number;
 }
 
 /**
- * One app whose spec file is saved with another environment every 100 ms while five clients list the apps.
- * Rejects when the server ends, when a request fails, or when the app does not become Ready afterwards.
- * The figure is the memory that the server uses in the last fifth of the time over that in the second fifth;
- * the first is left out, since tables and code grow to their working size there.
+ * Saves the spec file of one app with another environment every 100 ms while five clients list the apps. Rejects if the server
+ * ends, a request fails, or the app does not become Ready afterwards. The figure is the memory in the last fifth of the time
+ * divided by that in the second fifth. The first fifth is ignored, because tables and code grow to their working size.
  */
 export async function benchSoak(engine: BenchEngine, seconds: number): Promise<Figure> {
   const work = await withServer(

@@ -6,13 +6,13 @@ const CONNECTIONS = 16;
 export interface Target {
   readonly address: string;
   readonly port: number;
-  /** Said in the Host header. */
+  /** The Host header. */
   readonly name: string;
 }
 
 /**
- * Answers per second over connections that are kept, one request at a time on each. On bare sockets: an HTTP client
- * of Node is slower than what is measured here, and would make all targets look alike.
+ * Measures answers per second over keep-alive connections with one request at a time. Uses bare sockets, because an HTTP client
+ * of Node is slower than the targets.
  */
 export async function answersPerSecond(target: Target, forMs: number): Promise<number> {
   const connections = await Promise.all(

@@ -20,8 +20,8 @@ const READY_LIMIT_MS = 300_000;
 const BOUNDARY = "berth-bench-upload";
 
 /**
- * An archive of 200 MB in POST /api/deploy, each to a Berth that has just started: how long until it is answered, and
- * the most memory that Berth has taken by then, and by the time the app made of it is Ready.
+ * Uploads an archive of 200 MB in POST /api/deploy to a new server. Measures the time until the answer, and the peak memory of
+ * Berth until the answer and until the app is Ready.
  */
 export async function benchUpload(engine: BenchEngine): Promise<Figure[]> {
   await ensureTestImages(engine.host);
@@ -75,7 +75,7 @@ function peakFigure(name: string, megabytes: readonly number[]): Figure {
   };
 }
 
-/** What cannot be compressed is as large in the archive as it is unpacked. */
+/** Random content, which is as large in the archive as unpacked. */
 async function makeArchive(path: string): Promise<void> {
   const fs = new RootFs().file("Dockerfile", `FROM ${NODE_WEB}\nCOPY Dockerfile /\n`);
   for (let part = 0; part < 10; part += 1)
@@ -84,7 +84,7 @@ async function makeArchive(path: string): Promise<void> {
   await pipeline(Readable.from([fs.tar()]), createGzip({ level: 1 }), file.createWriteStream());
 }
 
-/** The least that keeping it takes: read, hashed, written, and safe on the disk. */
+/** Measures the floor: the archive is read, hashed, written and flushed. */
 async function writeAndHash(from: string, to: string): Promise<number> {
   const start = performance.now();
   const file = await open(to, "w");
@@ -106,7 +106,7 @@ async function writeAll(file: FileHandle, chunk: Buffer): Promise<void> {
     written += (await file.write(chunk, written, chunk.length - written)).bytesWritten;
 }
 
-/** From the call to the answer. The form is written by hand: FormData would need the archive in memory. */
+/** Measures the time from the call to the answer. FormData would need the archive in memory, so the form is built here. */
 async function upload(server: BenchServer, archive: string): Promise<number> {
   const config = JSON.stringify({ name: "uploaded", port: 8080 });
   const head = [
@@ -153,7 +153,7 @@ async function* bodyOf(head: string, archive: string, tail: string): AsyncGenera
   yield Buffer.from(tail);
 }
 
-/** The most that a process has had in memory since it began. */
+/** Returns the peak resident memory of a process. */
 async function peakMegabytes(pid: number): Promise<number> {
   const status = await readFile(`/proc/${pid}/status`, "utf8");
   return Number(/VmHWM:\s+(\d+) kB/.exec(status)?.[1]) / 1000;

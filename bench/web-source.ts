@@ -3,7 +3,7 @@ import { RootFs } from "../scripts/base-image.mjs";
 import { NODE_WEB } from "../test/support/images.ts";
 import type { BenchServer } from "./server.ts";
 
-/** A web server with a Dockerfile of three steps, as a tar archive. Another body changes all but the first step. */
+/** Creates a tar archive of a web server with a Dockerfile of three steps. Another body changes all but the first step. */
 export function webSource(body: string): Buffer {
   const program = [
     `const server = require("node:http").createServer((_, response) => response.end(${JSON.stringify(body)}));`,
@@ -33,7 +33,7 @@ export async function deployWeb(
   { wait = false } = {},
 ): Promise<void> {
   const form = new FormData();
-  // What is replaced need not stay longer than the next round begins.
+  // Replaced containers may be deleted before the next round begins.
   const config = { name, port: WEB_PORT, rollout: { drain: "1s" } };
   form.set("config", JSON.stringify(config));
   form.set("source", new Blob([gzipSync(webSource(body))]), "source.tar.gz");

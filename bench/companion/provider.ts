@@ -2,9 +2,9 @@ import { createServer, type IncomingMessage } from "node:http";
 import { setImmediate as nextTurn, setTimeout as sleep } from "node:timers/promises";
 
 /**
- * A provider in a process of its own, that answers at once: as many words as `max_tokens` says, one an event, each
- * in a turn of its own; with `pace_ms` between them. A word is the moment in which it was sent, in
- * nanoseconds of the clock that all processes of the machine have in common.
+ * A provider in its own process that answers at once with `max_tokens` words, each in an event and a turn of the event loop of
+ * its own, with `pace_ms` between them. A word is the time at which it was sent, in nanoseconds of the machine's monotonic
+ * clock.
  */
 const server = createServer((request, response) => {
   void (async () => {

@@ -14,8 +14,8 @@ import { ScriptedProviderDirectory } from "../../test/support/provider/scripted-
 import { ScriptedService } from "../../test/support/scripted-service.ts";
 
 /**
- * The companion's HTTP surface with everything that a request to a provider passes, in a process of its own:
- * `surface.ts <ledger directory> <provider's origin>`. Tells its URL, and then how it is whenever it is asked.
+ * The companion's HTTP surface with all parts that handle a request to a provider, in its own process:
+ * `surface.ts <ledger directory> <provider's origin>`. Reports its URL, and its state on request.
  */
 const [dir = "", origin = ""] = process.argv.slice(2);
 const [clock, logger] = [systemClock, silentLogger];
@@ -45,12 +45,12 @@ const server = buildInferenceServer({
 });
 
 export interface SurfaceState {
-  /** After a collection, where "memory" was asked for. */
+  /** Measured after a garbage collection if "memory" was requested. */
   readonly heapBytes: number;
   readonly rssBytes: number;
-  /** Of all its threads, since it began. */
+  /** The processor time of all threads since the start. */
   readonly cpuMs: number;
-  /** Median of some appends of one entry each, one after the other. */
+  /** The median of some sequential appends of one entry each. */
   readonly appendMs: number;
 }
 

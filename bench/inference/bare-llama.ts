@@ -2,23 +2,23 @@ import type { Token } from "node-llama-cpp";
 import { getLlama, LlamaLogLevel } from "node-llama-cpp";
 
 /**
- * The floor: the library alone, in a process of its own with what `docs/inference.md` says of threads and
- * batches, and nothing else: no scheduler, no process in between, no HTTP. Asked over IPC.
+ * The floor: the library alone in its own process, with the same threads and batches as Berth, but without scheduler and HTTP.
+ * It is called over IPC.
  */
 
 export interface BareRun {
-  /** Of the prompt, all alike but for their first one where `isCold`. */
+  /** The number of tokens of the prompt. If `isCold`, the first token differs in each request. */
   readonly promptTokens: number;
   readonly answerTokens: number;
   readonly streams: number;
-  /** Nothing of an earlier prompt may be used. */
+  /** True: no prefix of an earlier prompt can be reused. */
   readonly isCold: boolean;
 }
 
 export interface BareResult {
-  /** Of all streams together, from the first step to the last, in tokens a second. */
+  /** The tokens per second of all streams together, from the first step to the last. */
   readonly tokensPerSecond: number;
-  /** From nothing to the first token of the first stream, in milliseconds. */
+  /** The time to the first token of the first stream, in milliseconds. */
   readonly firstTokenMs: number;
 }
 
@@ -41,7 +41,7 @@ const context = await model.createContext({
   batchSize: CHUNK,
   threads,
   batching: {
-    // One batch of all: see what was measured of the library's own way.
+    // All streams are in one batch, which is faster than the library's own batching.
     itemPrioritizationStrategy: ({ items }) =>
       items.length < expected
         ? []

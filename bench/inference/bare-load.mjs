@@ -1,4 +1,4 @@
-// The floor of a start: the library alone, in plain Node without a compiler, from nothing to the first token.
+// Measures the floor of a start: loading the library and generating the first token in plain Node.
 import { getLlama, LlamaLogLevel } from "node-llama-cpp";
 
 const [, , path = "", threads = "1", contextSize = "2048", sequences = "8"] = process.argv;

@@ -3,9 +3,9 @@ import { Agent, request } from "node:http";
 const agent = new Agent({ keepAlive: true, maxSockets: 64 });
 
 export interface Streamed {
-  /** From the call to the first piece of text, in milliseconds. */
+  /** The time from the call to the first piece of text, in milliseconds. */
   readonly firstTokenMs: number;
-  /** After the first one, in milliseconds. */
+  /** The time after the first piece, in milliseconds. */
   readonly restMs: number;
   readonly tokens: number;
 }
@@ -16,11 +16,11 @@ export interface StreamOptions {
   readonly body?: Readonly<Record<string, unknown>>;
   readonly signal?: AbortSignal;
   readonly onFirst?: () => void;
-  /** Each piece of the answer as it has come, and no more of it. */
+  /** The pieces of the answer as they arrived. */
   readonly onText?: (text: string) => void;
 }
 
-/** One streamed chat, read by no more than it takes: clients' own cost is nobody's here. */
+/** Reads one streamed chat with minimal cost, because the cost of clients is not measured here. */
 export function stream(url: string, options: StreamOptions): Promise<Streamed> {
   const body = JSON.stringify({
     messages: [{ role: "user", content: options.prompt }],
@@ -53,7 +53,7 @@ export function stream(url: string, options: StreamOptions): Promise<Streamed> {
         response.setEncoding("latin1");
         response.on("data", (text: string) => {
           const pieces = text.split('"content":').length - 1;
-          // The preamble may have an empty one.
+          // The first event may have an empty text.
           if (pieces === 0 || (first === 0 && /"content":""/.test(text) && pieces === 1)) return;
           if (first === 0) {
             first = performance.now();
@@ -77,7 +77,7 @@ export function stream(url: string, options: StreamOptions): Promise<Streamed> {
   });
 }
 
-/** Tokens a second of all streams together, from when all have begun to answer. */
+/** Returns the tokens per second of all streams together, from the time when all have begun. */
 export async function throughput(
   url: string,
   streams: number,

@@ -10,18 +10,18 @@ import type { BareResult, BareRun } from "./bare-llama.ts";
 
 const berth = join(import.meta.dirname, "../../bin/berth");
 
-/** Something that answers chat completions on a URL. */
+/** A server for chat completions. */
 export interface Subject extends AsyncDisposable {
   readonly url: string;
 }
 
 export interface BenchDaemon extends Subject {
   readonly threads: number;
-  /** Resolves when no request is under way. */
+  /** Resolves when no request is running. */
   idle(): Promise<void>;
 }
 
-/** `berth assistant` with one model, as a user would start it. Resolves when the model is loaded. */
+/** Starts `berth assistant` with one model. Resolves when the model is loaded. */
 export async function startDaemon(
   model: string,
   flags: readonly string[] = [],
@@ -79,7 +79,7 @@ export async function readState(socketPath: string): Promise<StateView> {
   });
 }
 
-/** The library alone with the same model and as many threads; see bare-llama.ts. */
+/** Starts the library alone with the same model and number of threads; see bare-llama.ts. */
 export class BareLlama implements AsyncDisposable {
   readonly #child: ChildProcess;
 
@@ -108,7 +108,7 @@ export class BareLlama implements AsyncDisposable {
   }
 }
 
-/** llama-server with the same model, where `LLAMA_SERVER` names the program. */
+/** Starts llama-server with the same model if `LLAMA_SERVER` names the program. */
 export async function startLlamaServer(
   program: string,
   model: string,

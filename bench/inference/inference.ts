@@ -11,11 +11,11 @@ import { BareLlama, type BenchDaemon, startDaemon, startLlamaServer } from "./da
 const ROUNDS = 5;
 const WORDS = "the quick brown fox jumps over the lazy dog ";
 
-/** How much is generated, by the size of the model. */
+/** The load, which depends on the size of the model. */
 interface Load {
   readonly preset: Preset;
   readonly answerTokens: number;
-  /** Undefined: nothing is aimed for. */
+  /** Undefined: there is no aim. */
   readonly aims: { readonly one: number; readonly eight: number } | undefined;
 }
 
@@ -25,10 +25,9 @@ const loads: readonly Load[] = [
 ];
 
 /**
- * Berth over HTTP against the library alone with the same model, threads and sampling, in alternating
- * rounds; what background work and schemas cost; embeddings; the ledger. With `LLAMA_SERVER=path`,
- * llama-server is measured in the same rounds. `only`: the model of that name alone, `mid-q8`, `tiny` or
- * `embedding`.
+ * Compares Berth over HTTP with the library alone, with the same model, threads and sampling, in alternating rounds. Also
+ * measures the cost of background work and schemas, embeddings, and the ledger. With `LLAMA_SERVER=path`, llama-server is
+ * measured in the same rounds. `only` selects one model: `mid-q8`, `tiny` or `embedding`.
  */
 export async function benchInference(only: string | undefined): Promise<Figure[]> {
   const figures: Figure[] = [];
@@ -79,7 +78,7 @@ async function benchSpeed(load: Load, daemon: BenchDaemon, bare: BareLlama): Pro
         prompt: WORDS,
         tokens: load.answerTokens,
       });
-      // The first round warms both up.
+      // The first round is a warm-up.
       if (round >= 0) pairs.push({ berth, bare: floor.tokensPerSecond });
     }
     const ratio = median(pairs.map((pair) => pair.berth / pair.bare));
@@ -120,7 +119,7 @@ async function benchFirstToken(load: Load, daemon: BenchDaemon, bare: BareLlama)
   };
 }
 
-/** A prompt that shares nothing with that of another round, of some 500 tokens. */
+/** Returns a prompt of some 500 tokens that shares no prefix with those of other rounds. */
 function longPrompt(round: number): string {
   return `${round} ${Math.random()} ${WORDS.repeat(20)}`;
 }
@@ -186,7 +185,7 @@ async function benchSchema(load: Load, daemon: BenchDaemon): Promise<Figure> {
   };
 }
 
-/** Six background streams beside an interactive one; then all eight sequences taken, and one more comes. */
+/** Measures an interactive stream with six background streams, and one that starts while all eight sequences are used. */
 async function benchBackground(load: Load, daemon: BenchDaemon): Promise<Figure[]> {
   const options = { prompt: `${WORDS} again`, tokens: load.answerTokens };
   const rounds: { alone: Speed; beside: Speed; admission: number }[] = [];
@@ -210,7 +209,7 @@ async function benchBackground(load: Load, daemon: BenchDaemon): Promise<Figure[
   const waited = median(rounds.map(({ alone, admission }) => admission - alone.firstMs));
   return [
     {
-      name: `${load.preset}, interactive tokens/s beside six background streams`,
+      name: `${load.preset}, interactive tokens/s with six background streams`,
       value: median(rounds.map(({ beside }) => beside.perSecond)).toFixed(0),
       floor: `${median(rounds.map(({ alone }) => alone.perSecond)).toFixed(0)} alone`,
       ratio: ratio.toFixed(2),
@@ -226,7 +225,7 @@ async function benchBackground(load: Load, daemon: BenchDaemon): Promise<Figure[
       isMet: later / stepMs <= 2,
     },
     {
-      name: `${load.preset}, admission with all sequences taken by background streams`,
+      name: `${load.preset}, admission while background streams use all sequences`,
       value: `${median(rounds.map((one) => one.admission)).toFixed(0)} ms to the first token`,
       floor: `${median(rounds.map(({ alone }) => alone.firstMs)).toFixed(0)} ms alone`,
       ratio: `${waited.toFixed(0)} ms later`,
@@ -248,7 +247,7 @@ function computeSpeed(
   return { firstMs: firstTokenMs, perSecond: ((tokens - 1) * 1000) / restMs };
 }
 
-/** Runs `task` once `count` background streams have each said something. */
+/** Runs `task` once `count` background streams have each produced text. */
 async function withBackgroundLoad<T>(
   url: string,
   count: number,
@@ -281,7 +280,7 @@ async function withBackgroundLoad<T>(
   }
 }
 
-/** One durable append, as each request makes one, beside a whole request of 32 tokens. */
+/** Compares one durable append, which each request makes, with a whole request of 32 tokens. */
 async function benchLedgerShare(load: Load, daemon: BenchDaemon): Promise<Figure> {
   const dir = await mkdtemp(join(tmpdir(), "berth-bench-ledger-"));
   const pairs: { append: number; request: number }[] = [];

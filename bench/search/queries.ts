@@ -1,11 +1,11 @@
 /**
- * Known-item queries: what somebody asks who does not know the name, and the pages of the manual that
- * answer it, the best one first. Written for this bench from memory of what the programs do, not from the
- * words of the pages. All pages belong to Debian packages of priority required, important or standard.
+ * Known-item queries: questions of users who do not know the name, with the manual pages that answer them, the best first.
+ * They were written for this benchmark without reading the pages. All pages belong to Debian packages of priority required,
+ * important or standard.
  */
 export interface KnownItem {
   readonly query: string;
-  /** `cp.1`: the first counts in full, every other half. */
+  /** Pages such as `cp.1`. The first has a relevance of 1, the others of 0.5. */
   readonly pages: readonly string[];
 }
 

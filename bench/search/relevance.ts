@@ -1,14 +1,7 @@
 import { mkdirSync, rmSync } from "node:fs";
 import { join } from "node:path";
-import {
-  LsaModel,
-  lsaDefaults,
-  trainLsa,
-} from "../../src/assistant/context/index/lsa/lsa-model.ts";
 import type { LexicalSearchOptions } from "../../src/assistant/context/index/search/lexical-search.ts";
-import { FUSION_K } from "../../src/assistant/context/index/search/rank-fusion.ts";
-import { COSINE_WEIGHT, Searcher } from "../../src/assistant/context/index/search/searcher.ts";
-import { packVector, VectorIndex } from "../../src/assistant/context/index/search/vector-index.ts";
+import { Searcher } from "../../src/assistant/context/index/search/searcher.ts";
 import { DocumentStore } from "../../src/assistant/context/index/store/document-store.ts";
 import { openIndex } from "../../src/assistant/context/index/store/open-index.ts";
 import { CHUNK_CHARACTERS, splitIntoChunks } from "../../src/assistant/context/index/text/chunk.ts";
@@ -16,7 +9,10 @@ import type { Figure } from "../report.ts";
 import { type Page, readManual } from "./manual.ts";
 import { type KnownItem, knownItems } from "./queries.ts";
 
-/** Known-item queries against the index as it is, and with one thing changed at a time. */
+/** The nDCG@10 that the lexical ranking must reach. */
+const NDCG_MIN = 0.4;
+
+/** Measures the ranking with the labelled queries: the index as it is, and with one setting changed at a time. */
 export function measureRelevance(dir: string): Figure[] {
   const pages = readManual();
   const names = new Set(pages.map(({ name }) => name));
@@ -28,56 +24,40 @@ export function measureRelevance(dir: string): Figure[] {
     );
   const usual = new Corpus(join(dir, "usual"), pages, CHUNK_CHARACTERS);
   const lexical = usual.score(items, {});
-  const model = usual.learn(lsaDefaults.dimensions);
-  const hybrid = usual.score(items, { model });
   const lines: string[] = [];
-  const row = (what: string, score: Score) =>
+  const addLine = (what: string, score: Score) =>
     lines.push(`${what.padEnd(44)} ${formatScore(score)}`);
-  row(`lexical (chunks of ${CHUNK_CHARACTERS}, title 4, OR, porter)`, lexical);
-  row("  AND instead of OR", usual.score(items, { lexical: { operator: " AND " } }));
+  addLine(`lexical (chunks of ${CHUNK_CHARACTERS}, title 4, OR, porter)`, lexical);
+  addLine("  AND instead of OR", usual.score(items, { lexical: { operator: " AND " } }));
   for (const titleWeight of [1, 2, 8])
-    row(`  title weight ${titleWeight}`, usual.score(items, { lexical: { titleWeight } }));
+    addLine(`  title weight ${titleWeight}`, usual.score(items, { lexical: { titleWeight } }));
   for (const commonShare of [0.05, 0.1, 0.4, 1])
-    row(
+    addLine(
       `  words in over ${commonShare * 100} % of passages left out`,
       usual.score(items, { lexical: { commonShare } }),
     );
-  row("  without spreading over documents", usual.score(items, { isSpread: false }));
-  row(`hybrid (LSA ${lsaDefaults.dimensions}, RRF k ${FUSION_K}, cosine ${COSINE_WEIGHT})`, hybrid);
-  for (const cosineWeight of [0.5, 0.75, 1])
-    row(`  cosine weight ${cosineWeight}`, usual.score(items, { model, cosineWeight }));
-  for (const fusionK of [10, 20]) row(`  RRF k ${fusionK}`, usual.score(items, { model, fusionK }));
-  row("  cosine alone", usual.score(items, { model, cosineWeight: 1e6 }));
-  for (const dimensions of [64, 256])
-    row(`  ${dimensions} dimensions`, usual.score(items, { model: usual.learn(dimensions) }));
-  const passages = usual.passages;
+  addLine("  several passages of one document", usual.score(items, { isDiversified: false }));
+  const { passages } = usual;
   usual.close();
   for (const size of [300, 1_200, 2_400]) {
     const other = new Corpus(join(dir, `size-${size}`), pages, size);
-    row(`chunks of ${size}, lexical`, other.score(items, {}));
-    if (size !== 2_400)
-      row("  hybrid", other.score(items, { model: other.learn(lsaDefaults.dimensions) }));
+    addLine(`chunks of ${size}`, other.score(items, {}));
     other.close();
   }
-  const plain = new Corpus(
-    join(dir, "plain"),
-    pages,
-    CHUNK_CHARACTERS,
-    "unicode61 remove_diacritics 2",
-  );
-  row("without stemming, lexical", plain.score(items, {}));
+  const tokenizer = "unicode61 remove_diacritics 2";
+  const plain = new Corpus(join(dir, "plain"), pages, CHUNK_CHARACTERS, tokenizer);
+  addLine("without stemming", plain.score(items, {}));
   plain.close();
-  const [better, worse] = compare(hybrid, lexical);
   return [
     {
-      name: `search: nDCG@10, hybrid, ${items.length} queries`,
-      value: hybrid.all.toFixed(3),
-      floor: `${lexical.all.toFixed(3)} (lexical)`,
-      ratio: `${(hybrid.all / lexical.all).toFixed(3)}x`,
-      aim: "> lexical, in both halves",
-      isMet: hybrid.tuned > lexical.tuned && hybrid.held > lexical.held,
+      name: `search: nDCG@10, lexical, ${items.length} queries`,
+      value: lexical.all.toFixed(3),
+      floor: "",
+      ratio: "",
+      aim: `>= ${NDCG_MIN.toFixed(3)}`,
+      isMet: lexical.all >= NDCG_MIN,
       notes: [
-        `${pages.length} pages, ${passages} passages; hybrid is better for ${better} queries, worse for ${worse}`,
+        `${pages.length} pages, ${passages} passages`,
         "settings were chosen on every second query (chosen); the others were kept for this (held out)",
         ...lines,
       ],
@@ -86,36 +66,23 @@ export function measureRelevance(dir: string): Figure[] {
 }
 
 interface Score {
-  readonly each: readonly number[];
   readonly all: number;
-  readonly tuned: number;
-  readonly held: number;
+  readonly chosen: number;
+  readonly heldOut: number;
 }
 
 interface Variant {
   readonly lexical?: Partial<LexicalSearchOptions>;
-  readonly model?: LsaModel;
-  readonly cosineWeight?: number;
-  readonly fusionK?: number;
-  readonly isSpread?: boolean;
+  readonly isDiversified?: boolean;
 }
 
-const formatScore = ({ all, tuned, held }: Score) =>
-  `${all.toFixed(3)}  (chosen ${tuned.toFixed(3)}, held out ${held.toFixed(3)})`;
+const formatScore = ({ all, chosen, heldOut }: Score) =>
+  `${all.toFixed(3)}  (chosen ${chosen.toFixed(3)}, held out ${heldOut.toFixed(3)})`;
 
-function compare(a: Score, b: Score): [number, number] {
-  const differences = a.each.map((value, at) => value - (b.each[at] ?? 0));
-  return [
-    differences.filter((it) => it > 1e-9).length,
-    differences.filter((it) => it < -1e-9).length,
-  ];
-}
-
-/** The pages in an index of the kind that is shipped, one document each. */
+/** An index of the manual, with one document for each page. */
 class Corpus {
   readonly #dir: string;
   readonly #db: ReturnType<typeof openIndex>["db"];
-  readonly #indexes = new Map<LsaModel, VectorIndex>();
 
   constructor(dir: string, pages: readonly Page[], size: number, tokenize?: string) {
     this.#dir = dir;
@@ -150,28 +117,10 @@ class Corpus {
     return this.#db.prepare<[], number>("SELECT count(*) FROM chunk").pluck().get() ?? 0;
   }
 
-  learn(dimensions: number): LsaModel {
-    const rows = this.#db
-      .prepare<[], { id: number; text: string }>(
-        "SELECT id, title || char(10) || title || char(10) || body AS text FROM passage ORDER BY id",
-      )
-      .all();
-    const training = trainLsa(() => rows.map(({ text }) => text), { ...lsaDefaults, dimensions });
-    let step = training.next();
-    while (step.done !== true) step = training.next();
-    const index = new VectorIndex(step.value.dimensions);
-    for (const { id, text } of rows)
-      index.set(id, 1, packVector(step.value.embed(text) ?? new Float32Array(index.dimensions)));
-    this.#indexes.set(step.value, index);
-    return step.value;
-  }
-
-  score(items: readonly KnownItem[], { model, lexical, ...rest }: Variant): Score {
-    const searcher = new Searcher(this.#db, { ...rest, ...(lexical && { lexical }) });
+  score(items: readonly KnownItem[], variant: Variant): Score {
+    const searcher = new Searcher(this.#db, variant);
     const each = items.map(({ query, pages }) => {
-      const [vector, index] = [model?.embed(query), model && this.#indexes.get(model)];
-      const meaning = vector && index ? { vector, index } : undefined;
-      const hits = searcher.search({ query, limit: 10, scopes: undefined, queryVector: meaning });
+      const hits = searcher.search({ query, limit: 10, scopes: undefined, queryVector: undefined });
       return computeNdcg(
         hits.map(({ uri }) => uri.slice(uri.lastIndexOf("/") + 1)),
         pages,
@@ -180,10 +129,9 @@ class Corpus {
     const mean = (values: readonly number[]) =>
       values.reduce((sum, value) => sum + value, 0) / values.length;
     return {
-      each,
       all: mean(each),
-      tuned: mean(each.filter((_, at) => at % 2 === 0)),
-      held: mean(each.filter((_, at) => at % 2 === 1)),
+      chosen: mean(each.filter((_, at) => at % 2 === 0)),
+      heldOut: mean(each.filter((_, at) => at % 2 === 1)),
     };
   }
 
@@ -193,7 +141,7 @@ class Corpus {
   }
 }
 
-/** nDCG@10 over passages: a page counts where it is seen first, and takes a place wherever it is seen. */
+/** Computes nDCG@10 over passages. A page counts at its first passage; further passages of it only use up ranks. */
 function computeNdcg(found: readonly string[], pages: readonly string[]): number {
   const worth = (at: number) => (at === 0 ? 1 : 0.5);
   const seen = new Set<string>();

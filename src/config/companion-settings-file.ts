@@ -82,7 +82,7 @@ export interface CompanionFile {
   readonly disabledTools: ReadonlySet<string>;
   /** With strict, the program that requested a call may not confirm it. */
   readonly confirm: "any" | "strict";
-  /** Id of the embedding model that ranks searches by meaning; undefined if none is configured. */
+  /** The model whose embeddings rank hybrid searches. Undefined: hybrid searches are answered lexically. */
   readonly embeddingModel: string | undefined;
   /** The user's own names for models, each with the 1 to 8 models to try, in order. */
   readonly models: ReadonlyMap<string, readonly string[]>;

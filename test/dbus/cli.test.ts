@@ -105,7 +105,7 @@ describe("the built command line on a real bus", () => {
     ]);
     expect(gone.code).toBe(1);
     expect(gone.stderr).toMatch(
-      /nothing answers at DBUS_SESSION_BUS_ADDRESS\ntry: .*dbus-run-session/,
+      /no bus answers at DBUS_SESSION_BUS_ADDRESS\ntry: .*dbus-run-session/,
     );
   });
 });
@@ -124,9 +124,9 @@ describe("at a real terminal", () => {
   it("asks for the tool's name with confirm-modal, after the hold time", async () => {
     agent.holdMs = 500;
     using person = screen("call", NOTES, "delete_note", "id:=1");
-    await person.until(/you are asked in 0\.5 s/);
+    await person.until(/the question follows in 0\.5 s/);
     person.type("delete_note\r");
-    await person.until(/nothing to decline: /);
+    await person.until(/or press Enter to decline: /);
     person.type("delete_note\r");
     await person.until(/call 17 failed/);
     expect(await person.ended).toBe(4);
@@ -147,7 +147,7 @@ describe("at a real terminal", () => {
     using person = screen("call", NOTES, "add_note", "title=Milk");
     await person.until(/Run it\? \[y\/N\] /);
     agent.confirm(17n, false);
-    await person.until(/Somebody else decided: denied\./);
+    await person.until(/Another client has decided: denied\./);
     expect(await person.ended).toBe(5);
   });
 
@@ -156,7 +156,7 @@ describe("at a real terminal", () => {
     await person.until(/Ctrl-C leaves/);
     expect((await berth(["call", NOTES, "add_note", "title=Milk"])).code).toBe(6);
     await person.until(/TITLE {2}"Milk"/);
-    await person.until(/nothing to decline: /);
+    await person.until(/or press Enter to decline: /);
     person.type("add_note\r");
     await person.until(/added note 1/);
     person.type(interrupt);

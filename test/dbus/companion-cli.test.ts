@@ -53,7 +53,7 @@ async function listNotes(): Promise<readonly { readonly id: string; readonly tit
 }
 
 const chip = /Run it\? \[y\/N\] /;
-const modal = /nothing to decline: /;
+const modal = /or press Enter to decline: /;
 
 describe("tools of apps", () => {
   it("are listed: Berth's own, those of the notes app, and those behind the bridge", async () => {
@@ -84,7 +84,7 @@ describe("tools of apps", () => {
     expect(await listNotes()).toEqual([]);
     person.type("y\r");
     await person.until(/title: Milk/);
-    await person.until(/`berth undo` takes it back/);
+    await person.until(/`berth undo` reverts it/);
     expect(await person.ended).toBe(0);
     expect(await listNotes()).toMatchObject([{ title: "Milk" }]);
   });

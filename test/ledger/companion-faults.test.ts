@@ -21,7 +21,7 @@ const LEDGER_UNAVAILABLE = "dev.assistant.Error.LedgerUnavailable";
 
 interface FaultSetup extends AsyncDisposable {
   readonly harness: FaultHarness;
-  /** What computes for the companion; it refuses whatever reaches it. */
+  /** The system instance, which rejects all requests that reach it. */
   readonly upstream: WebhookReceiver;
 }
 
@@ -29,12 +29,12 @@ async function startFaultSetup(): Promise<FaultSetup> {
   const upstream = await WebhookReceiver.start();
   upstream.otherwise = { status: 500, body: "{}" };
   const flags = ["--upstream", new URL(upstream.url).origin];
-  const world = await FaultHarness.open({ flags });
+  const harness = await FaultHarness.open({ flags });
   return {
-    harness: world,
+    harness: harness,
     upstream,
     async [Symbol.asyncDispose]() {
-      await world[Symbol.asyncDispose]();
+      await harness[Symbol.asyncDispose]();
       await upstream[Symbol.asyncDispose]();
     },
   };
@@ -44,19 +44,19 @@ function describeAnswer(answer: ObservedAnswer | undefined): string {
   return `${answer?.status}/${answer?.detail.code}`;
 }
 
-/** Nothing reaches app, store, memory or model, and whoever asks is told why. */
+/** Asserts that no request reaches an app, a store, a memory or a model, and that callers receive the reason. */
 async function assertNothingPasses(
-  { harness: world, upstream }: FaultSetup,
+  { harness: harness, upstream }: FaultSetup,
   session: OpenSession,
 ): Promise<void> {
-  const before = { effects: world.app.effects().length, computed: countModelRequests(upstream) };
-  const memory = digestMemoryFiles(world);
+  const before = { effects: harness.app.effects().length, computed: countModelRequests(upstream) };
+  const memory = digestMemoryFiles(harness);
   for (const tool of ["look", "star", "make"])
-    expect([tool, describeAnswer(await world.request(tool, "refused"))]).toEqual([
+    expect([tool, describeAnswer(await harness.request(tool, "refused"))]).toEqual([
       tool,
       "failed/ledger_unavailable",
     ]);
-  expect(await requestGatedMethods(world, session)).toEqual({
+  expect(await requestGatedMethods(harness, session)).toEqual({
     search: LEDGER_UNAVAILABLE,
     scoped: LEDGER_UNAVAILABLE,
     set: LEDGER_UNAVAILABLE,
@@ -64,29 +64,29 @@ async function assertNothingPasses(
     generate: LEDGER_UNAVAILABLE,
     embed: LEDGER_UNAVAILABLE,
   });
-  expect(await requestGatedEndpoints(world)).toEqual([
+  expect(await requestGatedEndpoints(harness)).toEqual([
     ["/v1/chat/completions", 503, "ledger_unavailable"],
     ["/v1/completions", 503, "ledger_unavailable"],
     ["/v1/embeddings", 503, "ledger_unavailable"],
   ]);
-  expect(digestMemoryFiles(world)).toBe(memory);
-  expect({ effects: world.app.effects().length, computed: countModelRequests(upstream) }).toEqual(
+  expect(digestMemoryFiles(harness)).toBe(memory);
+  expect({ effects: harness.app.effects().length, computed: countModelRequests(upstream) }).toEqual(
     before,
   );
 }
 
-/** No two calls have the same mark. */
+/** Returns a unique mark for a call. */
 let tries = 0;
 
-/** The ledger takes entries again without anybody's help, and so does everything behind it. */
+/** Asserts that the ledger and everything that depends on it recover by themselves. */
 async function assertEverythingPasses(
-  { harness: world, upstream }: FaultSetup,
+  { harness: harness, upstream }: FaultSetup,
   session: OpenSession,
 ): Promise<void> {
-  const again = () => world.request("look", `again-${tries++}`).then(describeAnswer);
+  const again = () => harness.request("look", `again-${tries++}`).then(describeAnswer);
   await expect.poll(again, { timeout: 30_000, interval: 100 }).toBe("executed/ok");
   const before = countModelRequests(upstream);
-  const { generate, embed, ...others } = await requestGatedMethods(world, session);
+  const { generate, embed, ...others } = await requestGatedMethods(harness, session);
   expect(others).toEqual({
     search: "answered",
     scoped: "answered",
@@ -94,34 +94,34 @@ async function assertEverythingPasses(
     wipe: "answered",
   });
   expect([generate, embed]).not.toContain(LEDGER_UNAVAILABLE);
-  for (const [, status] of await requestGatedEndpoints(world)) expect(status).not.toBe(503);
+  for (const [, status] of await requestGatedEndpoints(harness)) expect(status).not.toBe(503);
   expect(countModelRequests(upstream)).toBe(before + 5);
 }
 
-/** What was asked for before the fault began: one call that waits, one that can be undone, one value. */
-async function prepareCalls({ harness: world }: FaultSetup, name = "only") {
-  const session = await openSession(world);
-  await world.client.context("MemorySet", "sss", [EFFECTS, "key", "kept"]);
-  expect(describeAnswer(await world.requestAndConfirm("make", `${name}-undoable`))).toBe(
+/** State from before the fault: a waiting call, a call that can be undone, and a value. */
+async function prepareCalls({ harness: harness }: FaultSetup, name = "only") {
+  const session = await openSession(harness);
+  await harness.client.context("MemorySet", "sss", [EFFECTS, "key", "kept"]);
+  expect(describeAnswer(await harness.requestAndConfirm("make", `${name}-undoable`))).toBe(
     "executed/ok",
   );
-  const parked = await world.request("make", `${name}-parked`);
+  const parked = await harness.request("make", `${name}-parked`);
   expect(parked?.status).toBe("confirm-chip");
   if (!parked) throw new Error("nothing is parked");
   return { session, parked };
 }
 
-/** Also for the next daemon, which says of each dispatch that was refused after all that nobody knows its end. */
-async function assertWhole({ harness: world }: FaultSetup): Promise<void> {
-  await world.companion.stop();
-  await world.companion.start();
-  await world.companion.stop();
-  expect(world.audit(true)).toEqual({ verdict: "whole", problems: [] });
-  const verify = await world.companion.berth(["ledger", "verify", "--user"]);
+/** Asserts the same for the next daemon, which records each refused dispatch as indeterminate. */
+async function assertWhole({ harness: harness }: FaultSetup): Promise<void> {
+  await harness.companion.stop();
+  await harness.companion.start();
+  await harness.companion.stop();
+  expect(harness.audit(true)).toEqual({ verdict: "whole", problems: [] });
+  const verify = await harness.companion.berth(["ledger", "verify", "--user"]);
   expect(verify).toMatchObject({ code: 0, stdout: expect.stringMatching(/^whole: /) });
 }
 
-/** One after the other, since a daemon that has come through one must come through the next. */
+/** The faults, one after the other: a daemon that has recovered from one must recover from the next. */
 const errors = [
   ["fsync,fdatasync", "EIO"],
   ["pwrite64", "EIO"],
@@ -130,126 +130,126 @@ const errors = [
 ] as const;
 
 describe("a ledger that cannot be written", () => {
-  it("(system calls that fail) lets nothing pass, and everything once it is over", async () => {
+  it("because system calls fail blocks all actions until the fault ends", async () => {
     await using faults = await startFaultSetup();
-    const { harness: world } = faults;
-    await world.companion.start();
+    const { harness: harness } = faults;
+    await harness.companion.start();
     for (const [calls, code] of errors) {
       const name = `${calls}-${code}`;
       const { session, parked } = await prepareCalls(faults, name);
       const inject = ["-e", `trace=${calls}`, "-e", `inject=${calls}:error=${code}`];
-      const tracer = await world.trace("ledger", inject);
+      const tracer = await harness.trace("ledger", inject);
       await assertNothingPasses(faults, session);
-      expect(describeAnswer(await world.client.confirm(parked.callId))).toBe(
+      expect(describeAnswer(await harness.client.confirm(parked.callId))).toBe(
         "failed/ledger_unavailable",
       );
-      expect(await world.client.undo()).toMatchObject({
+      expect(await harness.client.undo()).toMatchObject({
         status: "failed",
         error: { code: "ledger_unavailable" },
       });
-      expect(await world.client.context("MemoryGet", "ss", [EFFECTS, "key"])).toEqual(["kept"]);
+      expect(await harness.client.context("MemoryGet", "ss", [EFFECTS, "key"])).toEqual(["kept"]);
       const effects = () => [
-        world.countEffects("make", `${name}-parked`),
-        world.countEffects("unmake", `${name}-undoable`),
+        harness.countEffects("make", `${name}-parked`),
+        harness.countEffects("unmake", `${name}-undoable`),
       ];
       expect([name, effects()]).toEqual([name, [0, 0]]);
       await tracer.detach();
 
       await assertEverythingPasses(faults, session);
-      expect(describeAnswer(await world.client.confirm(parked.callId))).toBe("executed/ok");
-      expect(await world.client.undo()).toMatchObject({ status: "undone", remaining: 1 });
-      expect(await world.client.undo()).toMatchObject({ status: "undone", remaining: 0 });
+      expect(describeAnswer(await harness.client.confirm(parked.callId))).toBe("executed/ok");
+      expect(await harness.client.undo()).toMatchObject({ status: "undone", remaining: 1 });
+      expect(await harness.client.undo()).toMatchObject({ status: "undone", remaining: 0 });
       expect([name, effects()]).toEqual([name, [1, 1]]);
     }
     await assertWhole(faults);
   });
 
-  it("(a read-only directory at the start) lets nothing pass, and ends by itself", async () => {
+  it("because its directory is read-only at the start blocks all actions until it is writable", async () => {
     await using faults = await startFaultSetup();
-    const { harness: world } = faults;
-    await world.companion.start();
+    const { harness: harness } = faults;
+    await harness.companion.start();
     const { parked } = await prepareCalls(faults);
-    await world.companion.stop("SIGKILL");
-    const unmount = world.mount("ledger", ["--bind", "-o", "ro", join(world.dataDir, "ledger")]);
-    await world.companion.start();
-    const session = await openSession(world);
+    await harness.companion.stop("SIGKILL");
+    const unmount = harness.mount("ledger", ["--bind", "-o", "ro", join(harness.dataDir, "ledger")]);
+    await harness.companion.start();
+    const session = await openSession(harness);
     await assertNothingPasses(faults, session);
-    expect(describeAnswer(await world.client.confirm(parked.callId))).toBe("denied/restarted");
+    expect(describeAnswer(await harness.client.confirm(parked.callId))).toBe("denied/restarted");
     await unmount();
 
     await assertEverythingPasses(faults, session);
-    expect(describeAnswer(await world.client.confirm(parked.callId))).toBe("denied/restarted");
-    expect(await world.client.undo()).toMatchObject({ status: "undone", remaining: 0 });
+    expect(describeAnswer(await harness.client.confirm(parked.callId))).toBe("denied/restarted");
+    expect(await harness.client.undo()).toMatchObject({ status: "undone", remaining: 0 });
     await expect
-      .poll(() => world.entries().map(({ body }) => [body.name, body.fields["call"]]), {
+      .poll(() => harness.entries().map(({ body }) => [body.name, body.fields["call"]]), {
         timeout: 30_000,
       })
       .toContainEqual(["agent.call.expired", Number(parked.callId)]);
     await assertWhole(faults);
   });
 
-  it("(a full disk) lets nothing pass, is on record, and ends with it", async () => {
+  it("because the disk is full blocks all actions, records this, and recovers when there is space", async () => {
     await using faults = await startFaultSetup();
-    const { harness: world } = faults;
-    world.mount("", ["-t", "tmpfs", "-o", "size=40m,mode=0700", "tmpfs"]);
-    await world.companion.start();
+    const { harness: harness } = faults;
+    harness.mount("", ["-t", "tmpfs", "-o", "size=40m,mode=0700", "tmpfs"]);
+    await harness.companion.start();
     const { session, parked } = await prepareCalls(faults);
-    const ballast = join(world.dataDir, "ballast");
+    const ballast = join(harness.dataDir, "ballast");
     fillDisk(ballast);
-    // What is written already has places in its files, so that it takes some to run out of them.
+    // The files have free pages, so it takes some entries until the disk is full.
     let round = 0;
     const padded = "x".repeat(80);
     for (let end = ""; end !== "failed/ledger_unavailable"; round += 1) {
-      end = describeAnswer(await world.request("look", `full-${round}-${padded}`));
+      end = describeAnswer(await harness.request("look", `full-${round}-${padded}`));
       if (end !== "failed/ledger_unavailable") expect(end).toBe("executed/ok");
       fillDisk(ballast);
       expect(round).toBeLessThan(10_000);
     }
     await expect
-      .poll(() => world.entries().at(-1)?.body.name, { timeout: 30_000 })
+      .poll(() => harness.entries().at(-1)?.body.name, { timeout: 30_000 })
       .toBe("ledger.disk_full");
     await assertNothingPasses(faults, session);
-    expect(describeAnswer(await world.client.confirm(parked.callId))).toBe(
+    expect(describeAnswer(await harness.client.confirm(parked.callId))).toBe(
       "failed/ledger_unavailable",
     );
     rmSync(ballast);
 
     await assertEverythingPasses(faults, session);
-    expect(describeAnswer(await world.client.confirm(parked.callId))).toBe("executed/ok");
-    expect(world.countEffects("make", "only-parked")).toBe(1);
+    expect(describeAnswer(await harness.client.confirm(parked.callId))).toBe("executed/ok");
+    expect(harness.countEffects("make", "only-parked")).toBe(1);
     await assertWhole(faults);
   });
 });
 
-it("a journal that cannot be written keeps back what it would have to keep", async () => {
+it("a journal that cannot be written prevents the actions that it would have to record", async () => {
   await using faults = await startFaultSetup();
-  const { harness: world } = faults;
-  await world.companion.start();
+  const { harness: harness } = faults;
+  await harness.companion.start();
   for (const [calls, code] of errors) {
     const name = `${calls}-${code}`;
     const { parked } = await prepareCalls(faults, name);
-    const effects = world.app.effects().length;
+    const effects = harness.app.effects().length;
     const inject = ["-e", `trace=${calls}`, "-e", `inject=${calls}:error=${code}`];
-    const tracer = await world.trace("journal", inject);
+    const tracer = await harness.trace("journal", inject);
     for (const tool of ["star", "make"])
-      expect(describeAnswer(await world.request(tool, "refused"))).toBe(
+      expect(describeAnswer(await harness.request(tool, "refused"))).toBe(
         "failed/ledger_unavailable",
       );
-    expect(describeAnswer(await world.client.confirm(parked.callId))).toBe(
+    expect(describeAnswer(await harness.client.confirm(parked.callId))).toBe(
       "failed/ledger_unavailable",
     );
-    expect(await world.client.undo()).toMatchObject({
+    expect(await harness.client.undo()).toMatchObject({
       status: "failed",
       error: { code: "ledger_unavailable" },
     });
-    expect([name, world.app.effects().length]).toEqual([name, effects]);
-    // It leaves nothing behind that could be undone, or be asked for again.
-    expect(describeAnswer(await world.request("look", `${name}-look`))).toBe("executed/ok");
+    expect([name, harness.app.effects().length]).toEqual([name, effects]);
+    // No call remains that could be undone or confirmed.
+    expect(describeAnswer(await harness.request("look", `${name}-look`))).toBe("executed/ok");
     await tracer.detach();
 
-    expect(describeAnswer(await world.client.confirm(parked.callId))).toBe("executed/ok");
-    expect(await world.client.undo()).toMatchObject({ status: "undone", remaining: 1 });
-    expect(await world.client.undo()).toMatchObject({ status: "undone", remaining: 0 });
+    expect(describeAnswer(await harness.client.confirm(parked.callId))).toBe("executed/ok");
+    expect(await harness.client.undo()).toMatchObject({ status: "undone", remaining: 1 });
+    expect(await harness.client.undo()).toMatchObject({ status: "undone", remaining: 0 });
   }
   await assertWhole(faults);
 });
@@ -258,30 +258,30 @@ it(
   "an error that comes once, at any write or flush: what is said is what has happened",
   async () => {
     await using faults = await startFaultSetup();
-    const { harness: world } = faults;
-    await world.companion.start();
-    await world.requestAndConfirm("look", "warm");
-    const all = (await findKillPoints(world, "seen")).filter(({ systemCall: name }) =>
+    const { harness: harness } = faults;
+    await harness.companion.start();
+    await harness.requestAndConfirm("look", "warm");
+    const all = (await findKillPoints(harness, "seen")).filter(({ systemCall: name }) =>
       ["pwrite64", "fsync", "fdatasync", "ftruncate"].includes(name),
     );
     const chosen = sampleOf("errors", all, 8);
     let refused = 0;
     for (const [index, { target: traced, systemCall: name, nth }] of chosen.entries()) {
       const here = `${traced} ${name} ${nth}`;
-      const tracer = await world.trace(traced, [
+      const tracer = await harness.trace(traced, [
         "-e",
         `trace=${name}`,
         "-e",
         `inject=${name}:error=EIO:when=${nth}`,
       ]);
-      const { star, parked, made, undone } = await runCallSequence(world, `once-${index}`);
+      const { star, parked, made, undone } = await runCallSequence(harness, `once-${index}`);
       await tracer.detach();
       for (const [tool, answer] of [
         ["star", star],
         ["make", made],
       ] as const) {
         const end = describeAnswer(answer);
-        const times = world.countEffects(tool, `once-${index}-${tool}`);
+        const times = harness.countEffects(tool, `once-${index}-${tool}`);
         expect([here, tool, end, times]).toEqual([
           here,
           tool,
@@ -290,23 +290,23 @@ it(
         ]);
         if (times === 0) refused += 1;
         if (times === 0 || answer === undefined) continue;
-        expect(describeAnswer(await world.client.confirm(answer.callId))).toBe(end);
+        expect(describeAnswer(await harness.client.confirm(answer.callId))).toBe(end);
       }
-      const again = () => world.request("look", `once-${index}-${tries++}`).then(describeAnswer);
+      const again = () => harness.request("look", `once-${index}-${tries++}`).then(describeAnswer);
       await expect.poll(again, { timeout: 30_000, interval: 50 }).toBe("executed/ok");
-      // It waits on where the ledger failed when it was confirmed, and is done then, once.
+      // A call whose confirmation failed with the ledger still waits, and is executed once later.
       if (parked?.status.startsWith("confirm-") === true && describeAnswer(made) !== "executed/ok")
-        expect(describeAnswer(await world.client.confirm(parked.callId))).toBe("executed/ok");
-      for (let undo = await world.client.undo(); undo?.status !== "nothing"; ) {
+        expect(describeAnswer(await harness.client.confirm(parked.callId))).toBe("executed/ok");
+      for (let undo = await harness.client.undo(); undo?.status !== "nothing"; ) {
         expect([here, undo?.status]).toEqual([here, "undone"]);
-        undo = await world.client.undo();
+        undo = await harness.client.undo();
       }
       for (const [tool, answer] of [
         ["star", star],
         ["make", made],
       ] as const)
         if (answer?.detail.undoable === true)
-          expect([here, world.countEffects("unmake", `once-${index}-${tool}`)]).toEqual([here, 1]);
+          expect([here, harness.countEffects("unmake", `once-${index}-${tool}`)]).toEqual([here, 1]);
       const last = [made, star].find((answer) => answer?.detail.undoable === true);
       if (undone !== undefined) expect([here, undone]).toEqual([here, Number(last?.callId)]);
     }

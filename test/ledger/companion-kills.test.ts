@@ -8,7 +8,7 @@ import {
 import { FaultHarness } from "../support/fault-harness.ts";
 import { MATRIX_LIMIT_MS, sampleOf } from "../support/sampling.ts";
 
-/** What is said of a call after the daemon's death has to agree with what was said, and with what was done. */
+/** Asserts that the records of a call after a kill agree with earlier answers and with its effects. */
 async function assertSettled(
   harness: FaultHarness,
   name: string,
@@ -40,14 +40,14 @@ async function assertSettled(
         ({ name: step, fields }) => step === "agent.undo.result" && fields["status"] === "executed",
       );
       if (result.undone === call) expect(isUndone).toBe(true);
-      // What was undone, and not answered any more, may be on the journal already.
+      // An undo without an answer may already be in the journal.
       if (!isUndone) undoable.add(call);
     } else if (isUnknown) expect(said).toBe("failed/interrupted");
     else if (dispatch) expect(["executed/ok", "failed/interrupted"]).toContain(said);
     else {
-      // The journal may have it as begun, which says too much, but nothing wrong.
+      // The journal may contain it as begun, which is not wrong.
       const ends = ["denied/restarted", "failed/interrupted"];
-      // Nobody was told of it, then, and it may not have come as far as the journal.
+      // The caller has no answer, and the call may not have reached the journal.
       if (tool === "star" || result.parked === undefined) ends.push("failed/unknown_call");
       expect(ends).toContain(said);
       expect(harness.countEffects(tool, mark)).toBe(0);
@@ -67,13 +67,13 @@ async function assertSettled(
 it(
   "SIGKILL at any system call of an append and of a dispatch: no effect without its entry, and none twice",
   async () => {
-    await using world = await FaultHarness.open();
-    await world.companion.start();
-    // The first call of a life connects to the app; what it does to the files is the same.
-    const cold = (await findKillPoints(world, "cold")).filter(
+    await using harness = await FaultHarness.open();
+    await harness.companion.start();
+    // The first call of a process also connects to the app; its system calls on files are the same.
+    const cold = (await findKillPoints(harness, "cold")).filter(
       ({ target: traced }) => traced === "main",
     );
-    const warm = await findKillPoints(world, "warm");
+    const warm = await findKillPoints(harness, "warm");
     const all = [
       ...warm.map((place) => ({ ...place, isWarm: true })),
       ...cold.map((place) => ({ ...place, isWarm: false })),
@@ -88,30 +88,30 @@ it(
     const ends = new Map<string, number>();
     for (const [index, { target: traced, systemCall: name, nth, isWarm }] of chosen.entries()) {
       const here = `${traced} ${name} ${nth} ${isWarm ? "warm" : "cold"}`;
-      if (isWarm) await world.requestAndConfirm("look", `warm-${index}`);
+      if (isWarm) await harness.requestAndConfirm("look", `warm-${index}`);
       else {
-        await world.companion.stop();
-        await world.companion.start();
+        await harness.companion.stop();
+        await harness.companion.start();
       }
       const kill = ["-e", `trace=${name}`, "-e", `inject=${name}:signal=SIGKILL:when=${nth}`];
-      const tracer = await world.trace(traced, kill);
-      const life = await runCallSequence(world, `life-${index}`);
+      const tracer = await harness.trace(traced, kill);
+      const life = await runCallSequence(harness, `life-${index}`);
       if (life.undone === undefined) killed += 1;
-      await world.companion.stop("SIGKILL");
+      await harness.companion.stop("SIGKILL");
       await tracer.detach();
-      await expect.poll(() => world.app.open).toBe(0);
-      expect([here, world.audit(false)]).toEqual([here, { verdict: "whole", problems: [] }]);
+      await expect.poll(() => harness.app.open).toBe(0);
+      expect([here, harness.audit(false)]).toEqual([here, { verdict: "whole", problems: [] }]);
 
-      await world.companion.start();
-      await assertSettled(world, `life-${index}`, life);
-      // The result of a call that ran at once is written behind its answer.
-      await expect.poll(() => world.audit(true).problems).toEqual([]);
-      expect([here, world.audit(true)]).toEqual([here, { verdict: "whole", problems: [] }]);
+      await harness.companion.start();
+      await assertSettled(harness, `life-${index}`, life);
+      // The result of a call that was executed at once is written after its answer.
+      await expect.poll(() => harness.audit(true).problems).toEqual([]);
+      expect([here, harness.audit(true)]).toEqual([here, { verdict: "whole", problems: [] }]);
       const far = life.made ? "made" : life.parked ? "parked" : life.star ? "starred" : "nothing";
       ends.set(far, (ends.get(far) ?? 0) + 1);
     }
     expect(killed).toBeGreaterThan(chosen.length * 0.7);
-    const verify = await world.companion.berth(["ledger", "verify", "--user"]);
+    const verify = await harness.companion.berth(["ledger", "verify", "--user"]);
     expect(verify).toMatchObject({ code: 0, stdout: expect.stringMatching(/^whole: /) });
     process.stdout.write(`${killed} died, behind ${JSON.stringify(Object.fromEntries(ends))}\n`);
   },

@@ -19,7 +19,7 @@ const LEDGER_UNAVAILABLE = "dev.assistant.Error.LedgerUnavailable";
 
 const open = () => RemoteCompanionHarness.open({ script: findFaultyResponse });
 
-/** All that a person changes. */
+/** All changes that a user can make. */
 const summarizeState = ({ providers, consent, login }: RemoteState) => ({
   providers: providers.map(({ id, base_url, credential }) => ({ id, base_url, credential })),
   consent,
@@ -32,14 +32,14 @@ const runTurnToEnd = async (person: FrontendClient, model: string) => {
   return `${end?.status}/${String(end?.detail["code"])}`;
 };
 
-/** Nothing leaves, nothing is changed, and whoever asks is told why. */
-async function assertNothingPasses(desk: RemoteCompanionHarness): Promise<void> {
-  const before = summarizeState(await desk.frontend.getRemoteState());
+/** Asserts that nothing is sent or changed, and that callers receive the reason. */
+async function assertNothingPasses(harness: RemoteCompanionHarness): Promise<void> {
+  const before = summarizeState(await harness.frontend.getRemoteState());
   const asked =
-    desk.cloudProvider.requests.length + desk.localProvider.requests.filter(isPost).length;
+    harness.cloudProvider.requests.length + harness.localProvider.requests.filter(isPost).length;
   for (const model of [REMOTE_MODEL, LOCAL_MODEL]) {
-    expect(await runTurnToEnd(desk.frontend, model)).toBe("failed/ledger_unavailable");
-    for (const refused of [desk.chat(model, "A secret"), desk.embed(model, "A secret")])
+    expect(await runTurnToEnd(harness.frontend, model)).toBe("failed/ledger_unavailable");
+    for (const refused of [harness.chat(model, "A secret"), harness.embed(model, "A secret")])
       expect(await refused.result).toMatchObject({ status: 503, code: "ledger_unavailable" });
   }
   const changes: readonly (readonly [string, string, ...(string | boolean)[]])[] = [
@@ -52,81 +52,81 @@ async function assertNothingPasses(desk: RemoteCompanionHarness): Promise<void> 
     ["ListModels", "s", "cloud"],
   ];
   for (const [member, signature, ...args] of changes)
-    expect([member, await desk.getOutcome(member, signature, ...args)]).toEqual([
+    expect([member, await harness.getOutcome(member, signature, ...args)]).toEqual([
       member,
       LEDGER_UNAVAILABLE,
     ]);
-  expect(summarizeState(await desk.frontend.getRemoteState())).toEqual(before);
+  expect(summarizeState(await harness.frontend.getRemoteState())).toEqual(before);
   expect(
-    desk.cloudProvider.requests.length + desk.localProvider.requests.filter(isPost).length,
+    harness.cloudProvider.requests.length + harness.localProvider.requests.filter(isPost).length,
   ).toBe(asked);
 }
 
 const isPost = ({ method }: { readonly method: string }) => method === "POST";
 
-/** What is under way ends by a word that cannot be written down. */
+/** Asserts that a revocation that cannot be recorded still ends the running request. */
 async function assertConsentRevoked(
-  desk: RemoteCompanionHarness,
+  harness: RemoteCompanionHarness,
   underWay: HttpChat,
 ): Promise<void> {
-  expect(await desk.getOutcome("SetConsent", "sb", "prompt", false)).not.toBe("answered");
+  expect(await harness.getOutcome("SetConsent", "sb", "prompt", false)).not.toBe("answered");
   expect(await underWay.result).toMatchObject({ code: "consent_required" });
-  expect((await desk.frontend.getRemoteState()).consent["prompt"]).toBe(false);
-  await expect.poll(() => desk.listChatRequests().at(-1)?.state).toBe("left");
+  expect((await harness.frontend.getRemoteState()).consent["prompt"]).toBe(false);
+  await expect.poll(() => harness.listChatRequests().at(-1)?.state).toBe("left");
 }
 
-/** With the key that there was, and without anybody's help. */
-async function assertEverythingPasses(desk: RemoteCompanionHarness, name: string): Promise<void> {
-  const again = () => desk.getOutcome("SetConsent", "sb", "prompt", true);
+/** Asserts that requests succeed again with the stored key. */
+async function assertEverythingPasses(harness: RemoteCompanionHarness, name: string): Promise<void> {
+  const again = () => harness.getOutcome("SetConsent", "sb", "prompt", true);
   await expect.poll(again, { timeout: 30_000, interval: 50 }).toBe("answered");
-  expect(await desk.chat(REMOTE_MODEL, "Hello").readAnswer()).toBe("You said: Hello");
-  expect(await runTurnToEnd(desk.frontend, REMOTE_MODEL)).toBe("completed/ok");
-  expect((await desk.embed("remote:cloud:test-embedder", "Hello").result).status).toBe(200);
-  const { baseUrl } = desk.cloudProvider;
-  expect(await desk.getOutcome("AddProvider", "sss", name, "", baseUrl)).toBe("answered");
-  expect(await desk.getOutcome("SetKey", "ss", name, PROVIDER_KEY)).toBe("answered");
-  expect(await desk.getOutcome("ListModels", "s", name)).toBe("answered");
-  expect(await desk.countQueries()).toEqual({ active: 0, pending: 0 });
+  expect(await harness.chat(REMOTE_MODEL, "Hello").readAnswer()).toBe("You said: Hello");
+  expect(await runTurnToEnd(harness.frontend, REMOTE_MODEL)).toBe("completed/ok");
+  expect((await harness.embed("remote:cloud:test-embedder", "Hello").result).status).toBe(200);
+  const { baseUrl } = harness.cloudProvider;
+  expect(await harness.getOutcome("AddProvider", "sss", name, "", baseUrl)).toBe("answered");
+  expect(await harness.getOutcome("SetKey", "ss", name, PROVIDER_KEY)).toBe("answered");
+  expect(await harness.getOutcome("ListModels", "s", name)).toBe("answered");
+  expect(await harness.countQueries()).toEqual({ active: 0, pending: 0 });
 }
 
-/** Of the ledger, once nobody writes it: `0 whole`. */
-async function verifyLedger(desk: RemoteCompanionHarness): Promise<string> {
-  await desk.companion.stop();
-  const { code, stdout } = await desk.companion.berth(["ledger", "verify", "--user"]);
+/** Verifies the ledger after its writer has ended. Returns `0 whole` for a whole ledger. */
+async function verifyLedger(harness: RemoteCompanionHarness): Promise<string> {
+  await harness.companion.stop();
+  const { code, stdout } = await harness.companion.berth(["ledger", "verify", "--user"]);
   return `${code} ${stdout.split(":")[0]}`;
 }
 
-async function beginChat(desk: RemoteCompanionHarness): Promise<HttpChat> {
-  const underWay = desk.chat(REMOTE_MODEL, "Tell me #hang");
+async function beginChat(harness: RemoteCompanionHarness): Promise<HttpChat> {
+  const underWay = harness.chat(REMOTE_MODEL, "Tell me #hang");
   await underWay.begun;
   return underWay;
 }
 
 async function injectFaults(
-  desk: RemoteCompanionHarness,
+  harness: RemoteCompanionHarness,
   calls: string,
   code: string,
 ): Promise<Tracer> {
   const files = ["", "-wal", "-shm"].flatMap((end) => [
     "-P",
-    join(desk.dataDir, `ledger/ledger.db${end}`),
+    join(harness.dataDir, `ledger/ledger.db${end}`),
   ]);
   const inject = ["-e", `trace=${calls}`, "-e", `inject=${calls}:error=${code}`];
-  const log = join(desk.companion.home, "strace.log");
-  const tracer = await trace(desk.companion.ready.pid, log, ["-f", ...files, ...inject]);
-  desk.defer(() => tracer.detach());
+  const log = join(harness.companion.home, "strace.log");
+  const tracer = await trace(harness.companion.ready.pid, log, ["-f", ...files, ...inject]);
+  harness.defer(() => tracer.detach());
   return tracer;
 }
 
-/** A process that is still there would write on. */
+/** Mounts a file system until the end of the test. A process that still runs would write to it. */
 function mount(
-  desk: RemoteCompanionHarness,
+  harness: RemoteCompanionHarness,
   at: string,
   args: readonly string[],
 ): () => Promise<void> {
   const unmount = mountFileSystem(at, args);
-  desk.defer(() => unmount("at once"));
-  desk.defer(() => desk.companion.stop("SIGKILL"));
+  harness.defer(() => unmount("at once"));
+  harness.defer(() => harness.companion.stop("SIGKILL"));
   return unmount;
 }
 
@@ -138,52 +138,52 @@ const errors = [
 ] as const;
 
 describe("a ledger that cannot be written", () => {
-  it("(system calls that fail) lets nothing leave, and everything once it is over", async () => {
-    await using desk = await open();
+  it("because system calls fail blocks all requests to providers until the fault ends", async () => {
+    await using harness = await open();
     for (const [index, [calls, code]] of errors.entries()) {
-      const underWay = await beginChat(desk);
-      const tracer = await injectFaults(desk, calls, code);
-      await assertNothingPasses(desk);
-      await assertConsentRevoked(desk, underWay);
+      const underWay = await beginChat(harness);
+      const tracer = await injectFaults(harness, calls, code);
+      await assertNothingPasses(harness);
+      await assertConsentRevoked(harness, underWay);
       await tracer.detach();
-      await assertEverythingPasses(desk, `after-${index}`);
+      await assertEverythingPasses(harness, `after-${index}`);
     }
-    expect(await verifyLedger(desk)).toBe("0 whole");
+    expect(await verifyLedger(harness)).toBe("0 whole");
   });
 
-  it("(a read-only directory at the start) lets nothing leave, and ends by itself", async () => {
-    await using desk = await open();
-    await desk.companion.stop("SIGKILL");
-    const directory = join(desk.dataDir, "ledger");
-    const unmount = mount(desk, directory, ["--bind", "-o", "ro", directory]);
-    await desk.companion.start();
-    await assertNothingPasses(desk);
+  it("because its directory is read-only at the start blocks all requests to providers until it is writable", async () => {
+    await using harness = await open();
+    await harness.companion.stop("SIGKILL");
+    const directory = join(harness.dataDir, "ledger");
+    const unmount = mount(harness, directory, ["--bind", "-o", "ro", directory]);
+    await harness.companion.start();
+    await assertNothingPasses(harness);
     await unmount();
-    await assertEverythingPasses(desk, "after");
-    expect(await verifyLedger(desk)).toBe("0 whole");
+    await assertEverythingPasses(harness, "after");
+    expect(await verifyLedger(harness)).toBe("0 whole");
   });
 
-  it("(a full disk) lets nothing leave, and ends with it", async () => {
-    await using desk = await RemoteCompanionHarness.open({
+  it("because the disk is full blocks all requests to providers until there is space", async () => {
+    await using harness = await RemoteCompanionHarness.open({
       script: findFaultyResponse,
       isStarted: false,
     });
-    mount(desk, desk.dataDir, ["-t", "tmpfs", "-o", "size=40m,mode=0700", "tmpfs"]);
-    await desk.companion.start();
-    await desk.configureProvider();
-    const underWay = await beginChat(desk);
-    const ballast = join(desk.dataDir, "ballast");
-    // What is written already has places in its files, so that it takes some to run out of them.
+    mount(harness, harness.dataDir, ["-t", "tmpfs", "-o", "size=40m,mode=0700", "tmpfs"]);
+    await harness.companion.start();
+    await harness.configureProvider();
+    const underWay = await beginChat(harness);
+    const ballast = join(harness.dataDir, "ballast");
+    // The files have free pages, so it takes some entries until the disk is full.
     for (let round = 0, end = ""; end !== "ledger_unavailable"; round += 1) {
       fillDisk(ballast);
-      const { code = "ok" } = await desk.chat(LOCAL_MODEL, `Fill ${round}`).result;
+      const { code = "ok" } = await harness.chat(LOCAL_MODEL, `Fill ${round}`).result;
       end = code;
       expect(["ok", "ledger_unavailable"]).toContain(end);
     }
-    await assertNothingPasses(desk);
-    await assertConsentRevoked(desk, underWay);
+    await assertNothingPasses(harness);
+    await assertConsentRevoked(harness, underWay);
     rmSync(ballast);
-    await assertEverythingPasses(desk, "after");
-    expect(await verifyLedger(desk)).toBe("0 whole");
+    await assertEverythingPasses(harness, "after");
+    expect(await verifyLedger(harness)).toBe("0 whole");
   });
 });

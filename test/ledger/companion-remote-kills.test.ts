@@ -15,13 +15,13 @@ import { Dice } from "../support/random.ts";
 import { REMOTE_MODEL, RemoteCompanionHarness } from "../support/remote-companion-harness.ts";
 import { SEED } from "../support/sampling.ts";
 
-/** So many days are cut off, at moments that the seed chooses. */
+/** The number of kills, at moments that the seed chooses. */
 const KILLS = Number(process.env["BERTH_REMOTE_KILLS"] ?? 4);
-/** By then each of the things of a day has begun several times, and most have ended. */
+/** The latest time of a kill, in milliseconds. By then each action has begun several times, and most have ended. */
 const SCENARIO_MS_MAX = 1_500;
 const secretOf = (number: number) => `sk-canary-${SEED}-${number}-a7c1`;
 
-/** A value that is written while the daemon may die: which of them may be found then. */
+/** The possible values of a setting that was written while the daemon was killed. */
 class UncertainValue<T> {
   #kept: T;
   #possible: T[];
@@ -35,7 +35,7 @@ class UncertainValue<T> {
     return this.#possible;
   }
 
-  /** True: it was answered. */
+  /** Resolves with true if the write was answered. */
   async write(value: T, change: Promise<unknown>): Promise<boolean> {
     this.#possible = [this.#kept, value];
     try {
@@ -54,7 +54,7 @@ class UncertainValue<T> {
 }
 
 interface Scenario {
-  readonly desk: RemoteCompanionHarness;
+  readonly harness: RemoteCompanionHarness;
   readonly router: OpenRouterSignInServer;
   readonly client: CompanionClient;
   readonly key: UncertainValue<string>;
@@ -66,7 +66,7 @@ interface Scenario {
   count: number;
 }
 
-/** Chooses the tool that makes something, once a question, and answers as any model. */
+/** A model that calls the creating tool once for each question, then answers. */
 function answerAsModel(request: ProviderRequest): ScriptedResponse | undefined {
   if (field(request.body, "response_format") === undefined) return findFaultyResponse(request);
   const isDone = request.text.includes("[outcome 1 ");
@@ -75,10 +75,10 @@ function answerAsModel(request: ProviderRequest): ScriptedResponse | undefined {
   return { type: "chat", text: [JSON.stringify(choice)] };
 }
 
-/** All that a person does, over and over, until the daemon has died. */
+/** Repeats all actions of a user until the daemon is killed. */
 async function runScenario(scenario: Scenario, isOver: () => boolean): Promise<readonly string[]> {
-  const { desk, router, key, consent, client } = scenario;
-  await using person = await desk.connectFrontend();
+  const { harness, router, key, consent, client } = scenario;
+  await using person = await harness.connectFrontend();
   const done: string[] = [];
   const remote = (member: string, signature: string, ...args: readonly (string | boolean)[]) =>
     person.call("Remote1", member, signature, ...args);
@@ -98,7 +98,7 @@ async function runScenario(scenario: Scenario, isOver: () => boolean): Promise<r
     ),
     again("provider", async (number) => {
       const id = `added-${number}`;
-      await remote("AddProvider", "sss", id, "", desk.cloudProvider.baseUrl)
+      await remote("AddProvider", "sss", id, "", harness.cloudProvider.baseUrl)
         .then(() => scenario.added.add(id))
         .catch(() => pause(5));
     }),
@@ -119,7 +119,7 @@ async function runScenario(scenario: Scenario, isOver: () => boolean): Promise<r
       }
     }),
     again("stream", async (number) => {
-      const chat = desk.chat(REMOTE_MODEL, `Tell me #${number % 2 === 0 ? "trickle" : "hang"}`);
+      const chat = harness.chat(REMOTE_MODEL, `Tell me #${number % 2 === 0 ? "trickle" : "hang"}`);
       await chat.begun;
       if (number % 2 !== 0) chat.disconnect();
       await chat.result;
@@ -133,20 +133,20 @@ async function runScenario(scenario: Scenario, isOver: () => boolean): Promise<r
   return done;
 }
 
-/** What is found after a death agrees with what was said before it. */
+/** Asserts that the state after a kill agrees with the answers before it. */
 async function assertConsistent(scenario: Scenario): Promise<void> {
-  const { desk, router, client, key, consent } = scenario;
-  const state = await desk.frontend.getRemoteState();
+  const { harness, router, client, key, consent } = scenario;
+  const state = await harness.frontend.getRemoteState();
   const ids = state.providers.map(({ id }) => id);
   for (const id of scenario.added) expect(ids).toContain(id);
-  const intended = desk.entries("remote.provider.add").map(({ body }) => body.fields["provider"]);
+  const intended = harness.entries("remote.provider.add").map(({ body }) => body.fields["provider"]);
   for (const id of ids) expect(["openrouter", "huggingface", ...intended]).toContain(id);
 
   expect(consent.possible).toContain(state.consent.prompt);
   consent.resolve(state.consent.prompt);
   const bearerOf = async (id: string) => {
-    expect(await desk.getOutcome("ListModels", "s", id)).toBe("answered");
-    return desk.cloudProvider.requests.at(-1)?.headers.authorization?.replace("Bearer ", "") ?? "";
+    expect(await harness.getOutcome("ListModels", "s", id)).toBe("answered");
+    return harness.cloudProvider.requests.at(-1)?.headers.authorization?.replace("Bearer ", "") ?? "";
   };
   const found = await bearerOf("cloud");
   expect(key.possible).toContain(found);
@@ -159,19 +159,19 @@ async function assertConsistent(scenario: Scenario): Promise<void> {
     if (id.startsWith("added-")) expect(credential.present).toBe(false);
   expect(state.login.pending).toEqual([]);
 
-  expect(await desk.countQueries()).toEqual({ active: 0, pending: 0 });
+  expect(await harness.countQueries()).toEqual({ active: 0, pending: 0 });
   if (scenario.parked === undefined) return;
   const denied = await client.confirm(scenario.parked);
   expect(`${denied?.status}/${denied?.detail.code}`).toBe("denied/restarted");
   scenario.parked = undefined;
 }
 
-/** In no file of the person's, as it stands or in base64. */
+/** Asserts that no file of the user contains the secret, plain or in base64. */
 async function assertSecretsAbsent(
-  desk: RemoteCompanionHarness,
+  harness: RemoteCompanionHarness,
   secrets: readonly string[],
 ): Promise<void> {
-  const { home } = desk.companion;
+  const { home } = harness.companion;
   for (const name of await readdir(home, { recursive: true })) {
     const file = join(home, name);
     if ((await stat(file).catch(() => undefined))?.isFile() !== true) continue;
@@ -184,30 +184,30 @@ async function assertSecretsAbsent(
   }
 }
 
-it("SIGKILL at any moment of a day: what was said holds, and nothing is half done", async () => {
+it("after SIGKILL at any moment all answers hold, and no action is half done", async () => {
   process.stdout.write(`BERTH_SEED=${SEED}\n`);
   const dice = new Dice(SEED);
   const folder = await mkdtemp(join(tmpdir(), "berth-kills-"));
   await using router = await OpenRouterSignInServer.start();
   const endpoints = join(folder, "oauth.json");
-  await using desk = await RemoteCompanionHarness.open({
+  await using harness = await RemoteCompanionHarness.open({
     script: answerAsModel,
     acceptsAnyKey: true,
     isStarted: false,
     environment: { ASSISTANT_OAUTH_CONFIG: endpoints, NODE_TLS_REJECT_UNAUTHORIZED: "1" },
   });
-  desk.defer(() => rm(folder, { recursive: true, force: true }));
+  harness.defer(() => rm(folder, { recursive: true, force: true }));
   await writeFile(
     endpoints,
-    JSON.stringify({ openrouter: router.endpoints(desk.cloudProvider.baseUrl) }),
+    JSON.stringify({ openrouter: router.endpoints(harness.cloudProvider.baseUrl) }),
   );
-  await using app = await EffectsApp.start(desk.companion, desk.dataDir);
-  await using client = await CompanionClient.connect(desk.bus);
-  await desk.companion.start();
-  await desk.configureProvider();
-  await desk.frontend.call("Remote1", "SetKey", "ss", "cloud", secretOf(0));
+  await using app = await EffectsApp.start(harness.companion, harness.dataDir);
+  await using client = await CompanionClient.connect(harness.bus);
+  await harness.companion.start();
+  await harness.configureProvider();
+  await harness.frontend.call("Remote1", "SetKey", "ss", "cloud", secretOf(0));
   const day: Scenario = {
-    desk,
+    harness,
     router,
     client,
     key: new UncertainValue(secretOf(0)),
@@ -222,27 +222,27 @@ it("SIGKILL at any moment of a day: what was said holds, and nothing is half don
     let isDead = false;
     const dying = pause(dice.between(50, SCENARIO_MS_MAX)).then(async () => {
       isDead = true;
-      await desk.companion.stop("SIGKILL");
+      await harness.companion.stop("SIGKILL");
     });
     done.push(...(await runScenario(day, () => isDead)));
     await dying;
-    await desk.companion.start();
+    await harness.companion.start();
     await assertConsistent(day);
     const problems = () =>
       findProblems({
-        entries: desk.entries(),
+        entries: harness.entries(),
         effects: app.effects(),
         acknowledged: client.acknowledged,
         isAtRest: true,
       });
     await expect.poll(problems).toEqual([]);
-    const verify = await desk.companion.berth(["ledger", "verify", "--user"]);
+    const verify = await harness.companion.berth(["ledger", "verify", "--user"]);
     expect(verify).toMatchObject({ code: 0, stdout: expect.stringMatching(/^whole: /) });
   }
-  await desk.companion.stop();
+  await harness.companion.stop();
   const secrets = Array.from({ length: day.count + 1 }, (_, number) => secretOf(number));
-  await assertSecretsAbsent(desk, [...secrets, ...router.keys]);
-  expect(desk.companion.lines.join("\n")).not.toContain("sk-canary");
+  await assertSecretsAbsent(harness, [...secrets, ...router.keys]);
+  expect(harness.companion.lines.join("\n")).not.toContain("sk-canary");
   const times = (name: string) => done.filter((other) => other === name).length;
   process.stdout.write(
     `${[...new Set(done)].map((name) => `${times(name)} ${name}`).join(", ")}\n`,

@@ -9,56 +9,56 @@ import { editDatabase } from "../support/ledger-fixtures.ts";
 import { Dice } from "../support/random.ts";
 import { SEED } from "../support/sampling.ts";
 
-/** How often each kind of change is tried, at places that the seed chooses. */
+/** The number of attempts for each kind of change, at places that the seed chooses. */
 const TRIES = Number(process.env["BERTH_TAMPERING_TRIES"] ?? 1);
 const LIMIT_MS = 120_000 + TRIES * 60_000;
 
-/** A ledger that a companion wrote in three lives; put back as it was for each change. */
-let world: FaultHarness;
+/** A ledger that a companion wrote in three runs. It is restored for each change. */
+let harness: FaultHarness;
 let size = 0;
 let kept = "";
 const dice = new Dice(SEED);
 const copies = () => ({
-  whole: join(world.companion.home, "whole"),
-  old: join(world.companion.home, "old"),
+  whole: join(harness.companion.home, "whole"),
+  old: join(harness.companion.home, "old"),
 });
 
 beforeAll(async () => {
   process.stdout.write(`BERTH_SEED=${SEED}\n`);
-  world = await FaultHarness.open();
+  harness = await FaultHarness.open();
   for (const name of ["first", "second"]) {
-    await world.companion.start();
-    await runCallSequence(world, name);
-    await world.client.context("MemorySet", "sss", ["org.example.Notes", "key", name]);
-    await world.companion.stop();
-    // Ten megabytes that nobody has to copy.
-    rmSync(join(world.dataDir, "ledger/reserve"));
+    await harness.companion.start();
+    await runCallSequence(harness, name);
+    await harness.client.context("MemorySet", "sss", ["org.example.Notes", "key", name]);
+    await harness.companion.stop();
+    // The reserve of 10 MiB need not be copied.
+    rmSync(join(harness.dataDir, "ledger/reserve"));
     const { whole, old } = copies();
-    cpSync(world.dataDir, name === "first" ? old : whole, { recursive: true });
+    cpSync(harness.dataDir, name === "first" ? old : whole, { recursive: true });
   }
-  size = world.entries().length;
-  kept = join(world.companion.home, "kept.txt");
-  const { stdout } = await world.companion.berth(["ledger", "checkpoint", "--user"]);
+  size = harness.entries().length;
+  kept = join(harness.companion.home, "kept.txt");
+  const { stdout } = await harness.companion.berth(["ledger", "checkpoint", "--user"]);
   writeFileSync(kept, stdout);
 });
-afterAll(() => world[Symbol.asyncDispose]());
+afterAll(() => harness[Symbol.asyncDispose]());
 
 function restore(): void {
-  rmSync(world.dataDir, { recursive: true });
-  cpSync(copies().whole, world.dataDir, { recursive: true });
+  rmSync(harness.dataDir, { recursive: true });
+  cpSync(copies().whole, harness.dataDir, { recursive: true });
 }
 
 async function verifyCopy(
   ...args: readonly string[]
 ): Promise<{ code: number | null; said: string }> {
-  const run = await world.companion.berth(["ledger", "verify", "--user", ...args]);
+  const run = await harness.companion.berth(["ledger", "verify", "--user", ...args]);
   return { code: run.code, said: run.stdout + run.stderr };
 }
 
 async function verifyAfter(work: (db: Database.Database) => void): Promise<unknown> {
   restore();
-  editDatabase(world.dataDir, work);
-  const run = await world.companion.berth(["ledger", "verify", "--user", "--json"]);
+  editDatabase(harness.dataDir, work);
+  const run = await harness.companion.berth(["ledger", "verify", "--user", "--json"]);
   const verdict: Record<string, unknown> = JSON.parse(run.stdout);
   return { code: run.code, status: verdict["status"], firstBad: verdict["first_bad"] };
 }
@@ -67,7 +67,7 @@ function tamperedAt(firstBad: number): unknown {
   return { code: 1, status: "tampered", firstBad };
 }
 
-/** Another bit in one value of a row that the dice choose; gives back the row's key. */
+/** Flips one bit in a random value of a random row. Returns the key of the row. */
 function flipBit(db: Database.Database, table: string, column: string, key: string): number {
   const keys = db.prepare<[], number>(`SELECT ${key} FROM ${table}`).pluck().all();
   const row = dice.pick(keys);
@@ -95,7 +95,7 @@ const bits = [
 
 const anywhere = () => dice.between(1, size - 2);
 
-/** Each does it, and gives back the entry that is to be named. */
+/** Each function makes one change and returns the entry that the verification must name. */
 const changes: readonly (readonly [string, (db: Database.Database) => number])[] = [
   ...bits.map(
     ([table, column, key, entryOf]) =>
@@ -164,7 +164,7 @@ const changes: readonly (readonly [string, (db: Database.Database) => number])[]
 ];
 
 describe("a ledger that a companion wrote", () => {
-  it("is whole, also against what was kept of it", async () => {
+  it("is whole, also compared with its earlier checkpoints", async () => {
     restore();
     expect(size).toBeGreaterThan(20);
     expect(await verifyCopy("--against", kept)).toMatchObject({
@@ -187,26 +187,26 @@ describe("a ledger that a companion wrote", () => {
     LIMIT_MS,
   );
 
-  it("names an older copy of the database, and one of all files by what was kept elsewhere", async () => {
+  it("detects an older copy of the database, and one of all files with a checkpoint that was kept elsewhere", async () => {
     restore();
     const { old } = copies();
-    cpSync(join(old, "ledger/ledger.db"), join(world.dataDir, "ledger/ledger.db"));
+    cpSync(join(old, "ledger/ledger.db"), join(harness.dataDir, "ledger/ledger.db"));
     for (const end of ["-wal", "-shm"])
-      rmSync(join(world.dataDir, `ledger/ledger.db${end}`), { force: true });
+      rmSync(join(harness.dataDir, `ledger/ledger.db${end}`), { force: true });
     expect(await verifyCopy()).toMatchObject({
       code: 2,
       said: expect.stringMatching(/^rolled back or forked: rolled back/),
     });
-    // Its own daemon does not go on from there either.
-    await world.companion.start();
-    expect(await world.request("look", "rolled back")).toMatchObject({
+    // Its own daemon refuses to continue from it, too.
+    await harness.companion.start();
+    expect(await harness.request("look", "rolled back")).toMatchObject({
       status: "failed",
       detail: { code: "ledger_unavailable" },
     });
-    await world.companion.stop();
+    await harness.companion.stop();
 
-    rmSync(world.dataDir, { recursive: true });
-    cpSync(old, world.dataDir, { recursive: true });
+    rmSync(harness.dataDir, { recursive: true });
+    cpSync(old, harness.dataDir, { recursive: true });
     expect(await verifyCopy()).toMatchObject({ code: 0 });
     expect(readFileSync(kept, "utf8")).toContain(`\n${size}\n`);
     expect(await verifyCopy("--against", kept)).toMatchObject({ code: 2 });

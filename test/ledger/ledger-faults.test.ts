@@ -5,20 +5,20 @@ import { OfflineLedger } from "../../src/assistant/ledger/offline-ledger.ts";
 import { fillDisk } from "../support/fill-disk.ts";
 import { LedgerHarness } from "../support/ledger-harness.ts";
 
-/** What every fault must leave behind: all that was acknowledged, and a ledger that is whole. */
-function assertNothingIsLost(world: LedgerHarness): void {
-  using offline = OfflineLedger.open(world.dir);
+/** Asserts that all acknowledged entries exist and that the ledger is whole. */
+function assertNothingIsLost(harness: LedgerHarness): void {
+  using offline = OfflineLedger.open(harness.dir);
   expect(offline.verify()).toMatchObject({ status: "whole", reason: "" });
   const stored = new Map(offline.tail(100_000).map(({ body, leaf }) => [body.seq, leaf]));
-  for (const [seq, leaf] of world.acknowledged) expect([seq, stored.get(seq)]).toEqual([seq, leaf]);
+  for (const [seq, leaf] of harness.acknowledged) expect([seq, stored.get(seq)]).toEqual([seq, leaf]);
 }
 
-function listEntryNames(world: LedgerHarness): string[] {
-  using offline = OfflineLedger.open(world.dir);
+function listEntryNames(harness: LedgerHarness): string[] {
+  using offline = OfflineLedger.open(harness.dir);
   return offline.tail(100_000).map(({ body }) => body.name);
 }
 
-/** System calls of the thread that writes, in their order: `pwrite64` 1, `pwrite64` 2, `fsync` 1 ... */
+/** The system calls of the writing thread in order: `pwrite64` 1, `pwrite64` 2, `fsync` 1 ... */
 function parseSystemCalls(log: string): { name: string; nth: number }[] {
   const calls = [...log.matchAll(/^(\d+) +([a-z0-9_]+)\(/gm)].map(([, thread, name = ""]) => ({
     thread,
@@ -45,35 +45,35 @@ describe("SIGKILL", () => {
   ])(
     "at each system call of %s loses nothing that was acknowledged",
     async (_, command, expected) => {
-      await using world = new LedgerHarness();
-      await world.start();
-      await world.send("append 2 100");
-      const tracer = await world.trace(["-e", TRACED_CALLS]);
-      expect(await world.send(command)).toBe(true);
+      await using harness = new LedgerHarness();
+      await harness.start();
+      await harness.send("append 2 100");
+      const tracer = await harness.trace(["-e", TRACED_CALLS]);
+      expect(await harness.send(command)).toBe(true);
       await tracer.detach();
-      await world.end();
+      await harness.end();
       const calls = parseSystemCalls(await tracer.log());
       expect(calls.map(({ name }) => name)).toEqual(expect.arrayContaining(expected));
       expect(calls.length).toBeGreaterThan(5);
 
       let killed = 0;
       for (const { name, nth } of calls) {
-        await world.start();
-        await world.send("append 2 100");
-        const injected = await world.trace([
+        await harness.start();
+        await harness.send("append 2 100");
+        const injected = await harness.trace([
           "-e",
           `trace=${name}`,
           "-e",
           `inject=${name}:signal=SIGKILL:when=${nth}`,
         ]);
-        if (!(await world.send(command))) killed += 1;
-        await world.end();
+        if (!(await harness.send(command))) killed += 1;
+        await harness.end();
         await injected.detach();
-        assertNothingIsLost(world);
+        assertNothingIsLost(harness);
       }
-      // A call may come a little later or earlier in another run, behind the answer.
+      // In another run, a call after the answer may come slightly later or earlier.
       expect(killed).toBeGreaterThan(calls.length * 0.7);
-      expect(world.refusals).toEqual([]);
+      expect(harness.refusals).toEqual([]);
     },
   );
 });
@@ -86,120 +86,120 @@ describe("an I/O error", () => {
   ])(
     "of %s (%s): refused, nothing lost, and accepted again once it is over",
     async (calls, code) => {
-      await using world = new LedgerHarness();
-      await world.start();
-      await world.send("append 3 100");
-      const tracer = await world.trace([
+      await using harness = new LedgerHarness();
+      await harness.start();
+      await harness.send("append 3 100");
+      const tracer = await harness.trace([
         "-e",
         `trace=${calls}`,
         "-e",
         `inject=${calls}:error=${code}`,
       ]);
-      const before = world.acknowledged.size;
-      await world.send("append 3 100");
-      expect(world.acknowledged.size).toBe(before);
-      expect(world.refusals).toEqual(Array.from({ length: 3 }, () => "ledger_unavailable"));
-      expect(await world.state()).toMatchObject({ ok: false, lastError: { kind: "io" } });
-      await world.send("append 1 100");
-      expect(world.refusals.length).toBe(4);
+      const before = harness.acknowledged.size;
+      await harness.send("append 3 100");
+      expect(harness.acknowledged.size).toBe(before);
+      expect(harness.refusals).toEqual(Array.from({ length: 3 }, () => "ledger_unavailable"));
+      expect(await harness.state()).toMatchObject({ ok: false, lastError: { kind: "io" } });
+      await harness.send("append 1 100");
+      expect(harness.refusals.length).toBe(4);
       await tracer.detach();
-      await world.waitForState("open again", (state) => state.ok);
-      await world.send("append 3 100");
-      expect(world.acknowledged.size).toBe(before + 3);
-      await world.end("end");
-      assertNothingIsLost(world);
+      await harness.waitForState("open again", (state) => state.ok);
+      await harness.send("append 3 100");
+      expect(harness.acknowledged.size).toBe(before + 3);
+      await harness.end("end");
+      assertNothingIsLost(harness);
     },
   );
 
-  it("that comes once, at any flush or write of an append, refuses that append alone", async () => {
-    await using world = new LedgerHarness();
-    await world.start();
+  it("that occurs once, at any flush or write of an append, fails only that append", async () => {
+    await using harness = new LedgerHarness();
+    await harness.start();
     for (const [call, nth] of [
       ["fsync", 1],
       ["pwrite64", 1],
       ["pwrite64", 2],
       ["pwrite64", 5],
     ] as const) {
-      await world.send("append 1 100");
-      const before = world.acknowledged.size;
-      const tracer = await world.trace([
+      await harness.send("append 1 100");
+      const before = harness.acknowledged.size;
+      const tracer = await harness.trace([
         "-e",
         `trace=${call}`,
         "-e",
         `inject=${call}:error=EIO:when=${nth}`,
       ]);
-      await world.send("append 1 100");
-      expect([call, nth, world.acknowledged.size]).toEqual([call, nth, before]);
-      await world.waitForState("open again", (state) => state.ok);
-      await world.send("append 1 100");
-      expect(world.acknowledged.size).toBe(before + 1);
+      await harness.send("append 1 100");
+      expect([call, nth, harness.acknowledged.size]).toEqual([call, nth, before]);
+      await harness.waitForState("open again", (state) => state.ok);
+      await harness.send("append 1 100");
+      expect(harness.acknowledged.size).toBe(before + 1);
       await tracer.detach();
-      assertNothingIsLost(world);
+      assertNothingIsLost(harness);
     }
   });
 });
 
 describe("a read-only directory", () => {
-  it("refuses every append, and is written again when it may be", async () => {
-    await using world = new LedgerHarness();
-    await world.start();
-    await world.send("append 3 100");
-    await world.end("end");
-    const below = join(world.dir, "ledger");
-    const unmount = world.mount("ledger", ["--bind", "-o", "ro", below]);
-    await world.start();
-    expect(await world.state()).toMatchObject({ ok: false, size: 0, lastError: { kind: "io" } });
-    await world.send("append 3 100");
-    expect(world.refusals).toEqual(Array.from({ length: 3 }, () => "ledger_unavailable"));
+  it("makes every append fail until it is writable again", async () => {
+    await using harness = new LedgerHarness();
+    await harness.start();
+    await harness.send("append 3 100");
+    await harness.end("end");
+    const below = join(harness.dir, "ledger");
+    const unmount = harness.mount("ledger", ["--bind", "-o", "ro", below]);
+    await harness.start();
+    expect(await harness.state()).toMatchObject({ ok: false, size: 0, lastError: { kind: "io" } });
+    await harness.send("append 3 100");
+    expect(harness.refusals).toEqual(Array.from({ length: 3 }, () => "ledger_unavailable"));
     await unmount();
-    await world.waitForState("open", (state) => state.ok);
-    await world.send("append 3 100");
-    expect(world.acknowledged.size).toBe(6);
-    await world.end("end");
-    assertNothingIsLost(world);
+    await harness.waitForState("open", (state) => state.ok);
+    await harness.send("append 3 100");
+    expect(harness.acknowledged.size).toBe(6);
+    await harness.end("end");
+    assertNothingIsLost(harness);
   });
 });
 
 describe("a full disk", () => {
-  it("is on record once, refuses appends, and ends by itself when there is space", async () => {
-    await using world = new LedgerHarness();
-    world.mount("ledger", ["-t", "tmpfs", "-o", "size=32m", "tmpfs"]);
-    await world.start();
-    await world.send("append 3 100");
-    const ballast = join(world.dir, "ledger/ballast");
+  it("is recorded once, makes appends fail, and recovers when there is space", async () => {
+    await using harness = new LedgerHarness();
+    harness.mount("ledger", ["-t", "tmpfs", "-o", "size=32m", "tmpfs"]);
+    await harness.start();
+    await harness.send("append 3 100");
+    const ballast = join(harness.dir, "ledger/ballast");
     fillDisk(ballast);
-    while (world.refusals.length === 0) await world.send("append 4 40000");
-    await world.waitForState("full, and that is on record", ({ full, ok }) => full && !ok);
-    const before = world.acknowledged.size;
-    await world.send("append 2 100");
-    expect(world.acknowledged.size).toBe(before);
-    expect(new Set(world.refusals)).toEqual(new Set(["ledger_unavailable"]));
-    expect(listEntryNames(world).at(-1)).toBe("ledger.disk_full");
-    assertNothingIsLost(world);
+    while (harness.refusals.length === 0) await harness.send("append 4 40000");
+    await harness.waitForState("full, and that is on record", ({ full, ok }) => full && !ok);
+    const before = harness.acknowledged.size;
+    await harness.send("append 2 100");
+    expect(harness.acknowledged.size).toBe(before);
+    expect(new Set(harness.refusals)).toEqual(new Set(["ledger_unavailable"]));
+    expect(listEntryNames(harness).at(-1)).toBe("ledger.disk_full");
+    assertNothingIsLost(harness);
 
     rmSync(ballast);
-    await world.waitForState("open again", ({ full, ok }) => ok && !full);
-    await world.send("append 2 100");
-    expect(world.acknowledged.size).toBe(before + 2);
-    await world.end("end");
-    expect(listEntryNames(world).filter((name) => name === "ledger.disk_full")).toHaveLength(1);
-    assertNothingIsLost(world);
+    await harness.waitForState("open again", ({ full, ok }) => ok && !full);
+    await harness.send("append 2 100");
+    expect(harness.acknowledged.size).toBe(before + 2);
+    await harness.end("end");
+    expect(listEntryNames(harness).filter((name) => name === "ledger.disk_full")).toHaveLength(1);
+    assertNothingIsLost(harness);
   });
 
-  it("at the start is no crash: nothing is accepted until there is space", async () => {
-    await using world = new LedgerHarness();
-    world.mount("ledger", ["-t", "tmpfs", "-o", "size=16m", "tmpfs"]);
-    const ballast = join(world.dir, "ledger/ballast");
+  it("at the start does not crash the process, and makes appends fail until there is space", async () => {
+    await using harness = new LedgerHarness();
+    harness.mount("ledger", ["-t", "tmpfs", "-o", "size=16m", "tmpfs"]);
+    const ballast = join(harness.dir, "ledger/ballast");
     fillDisk(ballast);
-    await world.start();
-    expect(await world.state()).toMatchObject({ ok: false, lastError: { kind: "full" } });
-    await world.send("append 1 100");
-    expect(world.refusals).toEqual(["ledger_unavailable"]);
+    await harness.start();
+    expect(await harness.state()).toMatchObject({ ok: false, lastError: { kind: "full" } });
+    await harness.send("append 1 100");
+    expect(harness.refusals).toEqual(["ledger_unavailable"]);
     rmSync(ballast);
-    await world.waitForState("open", (state) => state.ok);
-    await world.send("append 1 100");
-    expect(world.acknowledged.size).toBe(1);
-    await world.end("end");
-    assertNothingIsLost(world);
+    await harness.waitForState("open", (state) => state.ok);
+    await harness.send("append 1 100");
+    expect(harness.acknowledged.size).toBe(1);
+    await harness.end("end");
+    assertNothingIsLost(harness);
   });
 });

@@ -18,7 +18,7 @@ import { ListLedger } from "../support/service-harness.ts";
 
 const PROGRAM = fileURLToPath(new URL("../support/memory-process.mjs", import.meta.url));
 
-/** Every so many of a wipe's system calls is one that it is killed at; 1 tries them all. */
+/** The step between the system calls of a wipe at which it is killed. 1 tries all of them. */
 const STEP = Number(process.env["BERTH_MEMORY_KILL_STEP"] ?? 3);
 
 const TRACED_CALLS =
@@ -29,12 +29,12 @@ const values = [
   ["long", 9_000],
 ] as const;
 
-async function fillMemory(world: LedgerHarness): Promise<void> {
+async function fillMemory(harness: LedgerHarness): Promise<void> {
   for (const app of [NOTES, OTHER])
-    for (const [key, bytes] of values) await world.send(`set ${app} ${key} ${bytes}`);
+    for (const [key, bytes] of values) await harness.send(`set ${app} ${key} ${bytes}`);
 }
 
-/** What is read by a daemon that starts anew, by app; each has all of its values, or none. */
+/** Returns the values that a new daemon reads for each app. Each app must have all of its values or none. */
 async function countKeptItems(dir: string): Promise<Record<string, number>> {
   await using memory = new AppMemory({ dir, ledger: new ListLedger(), clock: systemClock });
   const kept: Record<string, number> = {};
@@ -50,7 +50,7 @@ async function countKeptItems(dir: string): Promise<Record<string, number>> {
 function parseSystemCalls(log: string): { name: string; nth: number }[] {
   const counts = new Map<string, number>();
   const calls = [...log.matchAll(/^(\d+) +([a-z0-9_]+)\(/gm)];
-  // SQLite and the key's file are on the main thread, as is what is read from standard input.
+  // The main thread uses SQLite and the key file, and reads standard input.
   const main = calls.find(([, , name]) => name === "pwrite64")?.[1];
   return calls
     .filter(([, thread]) => thread === main)
@@ -62,14 +62,14 @@ function parseSystemCalls(log: string): { name: string; nth: number }[] {
 }
 
 describe("SIGKILL", () => {
-  it("at the system calls of a wipe leaves all of an app's memory, or no byte of it", async () => {
-    await using world = new LedgerHarness(PROGRAM);
-    await world.start();
-    await fillMemory(world);
-    const tracer = await world.trace(["-e", TRACED_CALLS]);
-    expect(await world.send(`wipe ${NOTES}`)).toBe(true);
+  it("at any system call of a wipe leaves the whole memory of an app, or no byte of it", async () => {
+    await using harness = new LedgerHarness(PROGRAM);
+    await harness.start();
+    await fillMemory(harness);
+    const tracer = await harness.trace(["-e", TRACED_CALLS]);
+    expect(await harness.send(`wipe ${NOTES}`)).toBe(true);
     await tracer.detach();
-    await world.end();
+    await harness.end();
     const calls = parseSystemCalls(await tracer.log());
     expect(calls.map(({ name }) => name)).toEqual(
       expect.arrayContaining(["pwrite64", "fsync", "unlink", "ftruncate"]),
@@ -77,39 +77,39 @@ describe("SIGKILL", () => {
 
     const seen = new Set<string>();
     for (const { name, nth } of calls.filter((_, index) => index % STEP === 0)) {
-      await world.start();
-      await fillMemory(world);
-      const searched = [readAppSecret(world.dir, NOTES), ...readSealedValues(world.dir, NOTES)].map(
+      await harness.start();
+      await fillMemory(harness);
+      const searched = [readAppSecret(harness.dir, NOTES), ...readSealedValues(harness.dir, NOTES)].map(
         (bytes) => bytes.subarray(0, 24),
       );
-      rmSync(join(world.dir, "entries"));
+      rmSync(join(harness.dir, "entries"));
       const inject = `inject=${name}:signal=SIGKILL:when=${nth}`;
-      const injected = await world.trace(["-e", `trace=${name}`, "-e", inject]);
-      const isAnswered = await world.send(`wipe ${NOTES}`);
-      await world.end();
+      const injected = await harness.trace(["-e", `trace=${name}`, "-e", inject]);
+      const isAnswered = await harness.send(`wipe ${NOTES}`);
+      await harness.end();
       await injected.detach();
-      // Before anything has been tidied up by a start.
-      expect(findFilesWith(world.dir, "canary-")).toEqual([]);
-      const kept = await countKeptItems(world.dir);
+      // Checked before a new start cleans up.
+      expect(findFilesWith(harness.dir, "canary-")).toEqual([]);
+      const kept = await countKeptItems(harness.dir);
       expect([name, nth, kept[OTHER]]).toEqual([name, nth, values.length]);
       if (kept[NOTES] === 0) {
-        expect(readFileSync(join(world.dir, "entries"), "utf8")).toBe(`memory.wipe ${NOTES}\n`);
+        expect(readFileSync(join(harness.dir, "entries"), "utf8")).toBe(`memory.wipe ${NOTES}\n`);
         for (const bytes of searched)
-          expect([name, nth, findFilesWith(world.dir, bytes)]).toEqual([name, nth, []]);
+          expect([name, nth, findFilesWith(harness.dir, bytes)]).toEqual([name, nth, []]);
       } else
         expect([name, nth, kept[NOTES], isAnswered]).toEqual([name, nth, values.length, false]);
       seen.add(`${kept[NOTES]} ${isAnswered}`);
     }
-    // Killed before its transaction, and after it.
+    // The kills happened both before and after the transaction.
     expect([...seen]).toEqual(expect.arrayContaining([`${values.length} false`, "0 false"]));
   });
 });
 
 describe("a disk", () => {
-  it("that is full refuses what is new, keeps what is there, and is written when there is space", async () => {
-    await using world = new LedgerHarness(PROGRAM);
-    world.mount("small", ["-t", "tmpfs", "-o", "size=1m", "tmpfs"]);
-    const dir = join(world.dir, "small");
+  it("that is full makes writes fail, keeps stored values, and is written when there is space", async () => {
+    await using harness = new LedgerHarness(PROGRAM);
+    harness.mount("small", ["-t", "tmpfs", "-o", "size=1m", "tmpfs"]);
+    const dir = join(harness.dir, "small");
     const memory = new AppMemory({ dir, ledger: new ListLedger(), clock: systemClock });
     try {
       await memory.set(NOTES, "k", "before", unconfinedCaller);
@@ -128,15 +128,15 @@ describe("a disk", () => {
     }
   });
 
-  it("that is read-only refuses what is new, and reads what is there", async () => {
-    await using world = new LedgerHarness(PROGRAM);
-    const dir = join(world.dir, "below");
+  it("that is read-only makes writes fail, and stored values are readable", async () => {
+    await using harness = new LedgerHarness(PROGRAM);
+    const dir = join(harness.dir, "below");
     const ledger = new ListLedger();
     {
       await using memory = new AppMemory({ dir, ledger, clock: systemClock });
       await memory.set(NOTES, "k", "before", unconfinedCaller);
     }
-    const unmount = world.mount("below", ["--bind", "-o", "ro", dir]);
+    const unmount = harness.mount("below", ["--bind", "-o", "ro", dir]);
     const refused = { code: "storage_failed", message: expect.stringMatching(/cannot be used/) };
     await using other = new AppMemory({ dir, ledger, clock: systemClock });
     await expect(other.set(OTHER, "k", "v", unconfinedCaller)).rejects.toMatchObject(refused);

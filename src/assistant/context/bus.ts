@@ -5,7 +5,7 @@ import type { ContextService } from "./port.ts";
 
 const PATH = "/dev/assistant/Context1";
 const INTERFACE_VERSION = 1;
-/** As the runtime's contract has it. */
+/** The default of the runtime's contract. */
 const LIMIT_DEFAULT = 3;
 
 const searchOptions = { limit: "u", hybrid: "b", scopes: "as" } as const;
@@ -13,11 +13,11 @@ const searchOptions = { limit: "u", hybrid: "b", scopes: "as" } as const;
 export interface ContextBusDependencies {
   readonly bus: Bus;
   readonly service: ContextService;
-  /** What Ping answers: `berth 0.1.0`. */
+  /** The answer of Ping, such as `berth 0.1.0`. */
   readonly daemon: string;
 }
 
-/** Puts search and memory on the bus. The function that it returns takes them off. */
+/** Exports search and memory on the bus. The returned function removes them. */
 export function serveContext({ bus, service, daemon }: ContextBusDependencies): () => void {
   return bus.serve(PATH, createContextInterface(service, daemon));
 }
@@ -53,7 +53,7 @@ function createContextInterface(service: ContextService, daemon: string): Served
   };
 }
 
-/** The bus has checked the types. */
+/** Narrows the type; the bus has already checked it. */
 function text(value: BusValue | undefined): string {
   return typeof value === "string" ? value : "";
 }

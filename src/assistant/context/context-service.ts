@@ -20,21 +20,20 @@ import type {
 } from "./port.ts";
 
 export interface ContextSource {
-  /** Told with each hit: `notes`. */
+  /** A name that each hit contains, such as `notes`. */
   readonly name: string;
-  /** A folder of this machine. */
   readonly path: string;
-  /** Who may see it: a search in this scope, or, `app:<id>`, a sandboxed app. Default: the name. */
+  /** The scope in which a search finds it. A sandboxed app searches the scope `app:<id>`. Default: the name. */
   readonly scope?: string | undefined;
 }
 
 export interface ContextServiceOptions {
-  /** The companion's state directory; the index is `context.db` in it. */
+  /** The companion's state directory, which contains the index, `context.db`. */
   readonly dir: string;
   readonly sources: readonly ContextSource[];
   /**
-   * A real embedding model; undefined: what the corpus teaches has to do. `awaited`: there is to be one, which
-   * `useEmbedder` brings. Until then search goes by words, and the vectors that it made before are kept.
+   * The embedding model. Undefined: hybrid searches are answered lexically. `awaited`: `setEmbedder` will be called.
+   * Until then hybrid searches are answered lexically too, and the stored vectors are kept.
    */
   readonly embedder: ContextEmbedder | "awaited" | undefined;
   readonly memory: Memory;
@@ -43,7 +42,7 @@ export interface ContextServiceOptions {
   readonly logger: Logger;
   /** For tests. */
   readonly timing?: Partial<IndexTiming> | undefined;
-  /** After which a search is given up, in milliseconds. */
+  /** The longest time that a search may take, in milliseconds. */
   readonly searchTimeoutMs?: number | undefined;
 }
 
@@ -51,16 +50,16 @@ const LIMIT_MAX = 50;
 const QUERY_BYTES_MAX = 4_096;
 const SCOPES_MAX = 100;
 const SCOPE_BYTES_MAX = 256;
-/** Ten times what the slowest search over 100,000 passages took. */
+/** Ten times the duration of the slowest search over 100,000 passages. */
 const SEARCH_TIMEOUT_MS = 10_000;
-/** A query's vector that takes longer is done without. */
+/** If the embedding of a query takes longer, the search is lexical. */
 const QUERY_EMBED_TIMEOUT_MS = 2_000;
 const PASSAGE_EMBED_TIMEOUT_MS = 60_000;
-/** Searches that wait; each takes some ten milliseconds. */
+/** The number of searches that may wait; each takes some ten milliseconds. */
 const WAITING_MAX = 128;
 const RESTART_DELAY_MS = 1_000;
 
-/** A burst of saves is one run; nothing waits for more than two seconds. */
+/** A burst of changes is indexed in one run, at most two seconds after its first change. */
 const defaultTiming: IndexTiming = {
   debounceMs: 200,
   debounceMaxMs: 2_000,
@@ -69,22 +68,18 @@ const defaultTiming: IndexTiming = {
 };
 
 /**
- * Search over the indexed folders, and the memory of apps. Whatever takes time is done in the index's own
- * thread, so that nothing here holds the daemon up. Starts at once; the index fills in the background.
+ * Search over the indexed folders, and the memory of apps. The index has a thread of its own, so that it does not block
+ * the daemon. Searches work at once, while the folders are indexed in the background.
  */
 export class IndexedContextService implements ContextService, AsyncDisposable {
   readonly memory: Memory;
-  /**
-   * What makes the vectors: the model that was given, or what the corpus taught, which rejects until it
-   * has taught something. For whoever else ranks texts, however long they hold it.
-   */
+  /** The current embedder, for other rankings of texts. Rejects with `no_model` while there is none. */
   readonly embedder: ContextEmbedder;
   readonly #options: ContextServiceOptions;
   #data: IndexWorkerData;
   #embedder: ContextEmbedder | undefined;
   #thread: IndexThread;
   #state: IndexState;
-  #space: VectorSpaceState | undefined;
   #cancelRestart: (() => void) | undefined;
   readonly #closing = new AbortController();
 
@@ -118,10 +113,10 @@ export class IndexedContextService implements ContextService, AsyncDisposable {
       })),
     };
     this.#thread = this.#startThread();
-    this.embedder = this.#currentEmbedder();
+    this.embedder = this.#createCurrentEmbedder();
   }
 
-  /** The model that was awaited is there: passages get its vectors, and searches by meaning use them. */
+  /** Uses an embedding model from now on: embeds all passages with it in the background. */
   setEmbedder(embedder: ContextEmbedder): void {
     this.#embedder = embedder;
     const space = toSpaceState(embedder);
@@ -144,7 +139,7 @@ export class IndexedContextService implements ContextService, AsyncDisposable {
       throw new AssistantError("queue_full", `${WAITING_MAX} searches are waiting; try again`, {
         retryAfterSeconds: 1,
       });
-    // First of all: a search that cannot be recorded does not happen.
+    // A search that cannot be recorded must not happen.
     await this.#options.ledger.append({
       name: getEntryName(request),
       fields: {
@@ -177,8 +172,8 @@ export class IndexedContextService implements ContextService, AsyncDisposable {
     await this.#thread.close();
   }
 
-  #currentEmbedder(): ContextEmbedder {
-    const space = () => this.#embedder ?? this.#space ?? { id: "lsa:0", dimensions: 0 };
+  #createCurrentEmbedder(): ContextEmbedder {
+    const space = () => this.#embedder ?? { id: "none", dimensions: 0 };
     return {
       get id() {
         return space().id;
@@ -189,9 +184,7 @@ export class IndexedContextService implements ContextService, AsyncDisposable {
       embed: async (texts, signal) => {
         signal.throwIfAborted();
         if (this.#embedder) return this.#embedder.embed(texts, signal);
-        const vectors = await raceWithAbort(this.#thread.embed(texts), signal);
-        if (vectors) return vectors;
-        throw new AssistantError("no_model", "the index has not learned any words yet", {
+        throw new AssistantError("no_model", "no embedding model is loaded", {
           retryAfterSeconds: 30,
         });
       },
@@ -201,9 +194,8 @@ export class IndexedContextService implements ContextService, AsyncDisposable {
   #startThread(): IndexThread {
     const { logger } = this.#options;
     return new IndexThread(this.#data, {
-      onState: ({ state, space }) => {
+      onState: ({ state }) => {
         this.#state = state;
-        this.#space = space;
       },
       onLog: ({ level, message, fields }) => logger[level](fields, message),
       onVectorsWanted: (texts) => void this.#embedPassages(texts),
@@ -214,14 +206,14 @@ export class IndexedContextService implements ContextService, AsyncDisposable {
   #scheduleRestart(detail: string): void {
     const { logger, clock } = this.#options;
     if (this.#closing.signal.aborted) return;
-    logger.error({ detail }, "the index's thread has ended; it is started again");
+    logger.error({ detail }, "the index's thread has ended and is started again");
     this.#state = { ...this.#state, state: "degraded" };
     this.#cancelRestart = clock.setTimer(RESTART_DELAY_MS, () => {
       this.#thread = this.#startThread();
     });
   }
 
-  /** Undefined where the embedder cannot be had: words have to do then, and the hits say so. */
+  /** Returns undefined if there is no embedder or it fails: the search is then lexical. */
   async #embedQuery(query: string, signal: AbortSignal): Promise<Float32Array | undefined> {
     const { logger } = this.#options;
     const embedder = this.#embedder;
@@ -246,10 +238,7 @@ export class IndexedContextService implements ContextService, AsyncDisposable {
       thread.sendVectors(this.#embedder && (await embedEach(this.#embedder, texts, bound.signal)));
     } catch (error) {
       if (this.#closing.signal.aborted) return;
-      logger.debug(
-        { err: getErrorMessage(error) },
-        "passages were not embedded; tried again later",
-      );
+      logger.debug({ err: getErrorMessage(error) }, "passages were not embedded; will retry");
       thread.sendVectors(undefined);
     }
   }
@@ -259,7 +248,7 @@ export class IndexedContextService implements ContextService, AsyncDisposable {
     if (this.#closing.signal.aborted) return this.#closing.signal.reason;
     if (error instanceof AssistantError) return error;
     if (isAbortError(error))
-      return new AssistantError("timeout", "the search took too long; ask for fewer words", {
+      return new AssistantError("timeout", "the search took too long; use fewer words", {
         cause: error,
       });
     this.#options.logger.error({ err: getErrorMessage(error) }, "a search failed");
@@ -276,7 +265,8 @@ function toSpaceState(embedder: ContextEmbedder | undefined): VectorSpaceState |
 }
 
 /**
- * A vector for each text; an empty one for a text that is longer than the model's context: one passage must not keep all others from theirs. Rejects where the model cannot be had.
+ * Embeds texts. Returns an empty vector for a text that is longer than the model's context, so that one long passage does
+ * not prevent the embedding of the others. Rejects if the model is not available.
  */
 async function embedEach(
   embedder: ContextEmbedder,
@@ -305,10 +295,10 @@ function validateSources(sources: readonly ContextSource[]): readonly ContextSou
     if (!/^[a-z0-9][a-z0-9._-]{0,63}$/.test(name))
       throw new AssistantError(
         "invalid_request",
-        `"${name}" is no name for a source: small letters, digits, dots and hyphens, 64 at most`,
+        `"${name}" is not a valid name for a source: use at most 64 lower-case letters, digits, dots, hyphens and underscores`,
       );
     if (names.has(name))
-      throw new AssistantError("invalid_request", `two sources are called "${name}"`);
+      throw new AssistantError("invalid_request", `two sources have the name "${name}"`);
     names.add(name);
   }
   return sources;
@@ -320,18 +310,18 @@ function validateRequest({ query, limit, scopes }: SearchRequest): void {
       param: "limit",
     });
   if (query.trim() === "")
-    throw new AssistantError("invalid_request", "the query is empty; say what to look for", {
+    throw new AssistantError("invalid_request", "the query is empty; enter words to search for", {
       param: "query",
     });
   const bytes = Buffer.byteLength(query);
   if (bytes > QUERY_BYTES_MAX)
     throw new AssistantError(
       "invalid_request",
-      `the query has ${bytes} bytes; ${QUERY_BYTES_MAX} is the most`,
+      `the query has ${bytes} bytes; the limit is ${QUERY_BYTES_MAX}`,
       { param: "query" },
     );
   if (scopes && scopes.length > SCOPES_MAX)
-    throw new AssistantError("invalid_request", `at most ${SCOPES_MAX} scopes may be named`, {
+    throw new AssistantError("invalid_request", `a search has at most ${SCOPES_MAX} scopes`, {
       param: "scopes",
     });
   if (scopes?.some((scope) => Buffer.byteLength(scope) > SCOPE_BYTES_MAX))
@@ -349,7 +339,7 @@ function callerFields({ app, connection }: Caller): EntryValue {
   return { app: app?.id ?? null, connection, kind: app?.kind ?? null };
 }
 
-/** A sandboxed app sees what is its own and nothing else, whatever it names. */
+/** Returns the scopes to search. A sandboxed app can only search its own scope. */
 function visibleScopes(
   scopes: readonly string[] | undefined,
   caller: Caller,

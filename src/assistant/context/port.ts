@@ -1,11 +1,11 @@
 import type { Caller } from "../caller.ts";
 
 /**
- * Context as its transports see it: search over what is indexed, and each app's own memory. Every search and
- * every write is in the ledger before the store is touched (`ledger_unavailable`: it did not happen).
+ * Search over the indexed folders, and a memory for each app. Every search and every write is recorded in the ledger
+ * before the store is used. With `ledger_unavailable` the call did not happen.
  */
 export interface ContextService {
-  /** `invalid_request` where the limit is not 1 to 50 or the query is empty or longer than 4,096 bytes. */
+  /** Rejects with `invalid_request` if the limit is not 1 to 50, or the query is empty or longer than 4,096 bytes. */
   search(
     request: SearchRequest,
     caller: Caller,
@@ -18,38 +18,38 @@ export interface ContextService {
 export interface SearchRequest {
   readonly query: string;
   readonly limit: number;
-  /** Lexical and cosine rank blended. */
+  /** Combines the lexical ranking with one by embeddings, if there is an embedding model. */
   readonly isHybrid: boolean;
-  /** Undefined: everything that the caller may see. Empty or unknown ones give no hits. */
+  /** Undefined: all sources that the caller may see. An empty list and unknown scopes give no hits. */
   readonly scopes: readonly string[] | undefined;
 }
 
-/** An array of these is what Search answers. */
+/** Search returns an array of hits. */
 export interface SearchHit {
-  /** The name of the indexed source: `notes`. */
+  /** The name of the indexed source, such as `notes`. */
   readonly source: string;
-  /** A label for provenance chains: `file:notes`. Never a trusted one. */
+  /** A label for provenance chains, such as `file:notes`. It is never trusted. */
   readonly provenance: string;
-  /** The passage, about 300 characters of the text as it stands. */
+  /** About 300 characters of the passage, unchanged. */
   readonly snippet: string;
-  /** Comparable within one answer; larger is better. */
+  /** A larger score is better. Scores can be compared within one answer only. */
   readonly score: number;
-  /** `file:///home/…`. */
+  /** The URI of the file, `file:///home/…`. */
   readonly uri: string;
   readonly title: string;
-  /** Of the passage; stable while its text is. */
+  /** The id of the passage, which is stable while its text does not change. */
   readonly id: string;
-  /** RFC 3339. */
+  /** The modification time of the file (RFC 3339). */
   readonly mtime: string;
-  /** Which ranking found it, from 1 in each; null: that one did not. */
+  /** The rank in each ranking, from 1. Null: that ranking did not find the passage. */
   readonly parts: { readonly lexical: number | null; readonly cosine: number | null };
   readonly mode: "lexical" | "hybrid";
 }
 
-/** IndexState's JSON. */
+/** The JSON of IndexState. */
 export interface IndexState {
   readonly v: 1;
-  /** degraded: something is not kept up to date; the source says what. */
+  /** degraded: a source is not up to date, and its message says why. */
   readonly state: "empty" | "indexing" | "ready" | "degraded";
   readonly documents: number;
   readonly chunks: number;
@@ -59,32 +59,31 @@ export interface IndexState {
 export interface ContextSourceState {
   readonly name: string;
   readonly documents: number;
-  /** Files that are there and not indexed: pictures, PDFs, archives, what is too large, what looks secret. */
+  /** The number of files that are not indexed: pictures, PDFs, archives, large files, files that seem secret. */
   readonly skipped: number;
   readonly state: "indexing" | "ready" | "degraded";
-  /** Why it is degraded, and what to do. */
+  /** The reason for `degraded`, and what to do about it. */
   readonly message: string | null;
 }
 
 /**
- * Key and value for each app; no call crosses apps. A sandboxed caller may only name itself (`forbidden`).
- * Keys are 1 to 256 bytes, values up to 64 KiB, 10,000 keys and 16 MiB an app (`invalid_request`,
- * `limits_exceeded`).
+ * A key-value store for each app. A sandboxed caller may only name its own app (`forbidden`). Keys have 1 to 256 bytes and
+ * values at most 64 KiB (`invalid_request`); an app has at most 10,000 keys and 16 MiB (`limits_exceeded`).
  */
 export interface Memory {
-  /** `not_found` where there is no such key. */
+  /** Rejects with `not_found` if there is no such key. */
   get(app: string, key: string, caller: Caller): Promise<string>;
   set(app: string, key: string, value: string, caller: Caller): Promise<void>;
   list(app: string, caller: Caller): Promise<ReadonlyMap<string, string>>;
-  /** When it resolves no byte of a value is left in any file. */
+  /** Once it resolves, no file contains a byte of any value. */
   wipe(app: string, caller: Caller): Promise<void>;
 }
 
-/** Texts to unit vectors, by whatever there is: a model, or what was learned from the corpus. */
+/** Turns texts into unit vectors. */
 export interface ContextEmbedder {
-  /** Changes when the vectors of before no longer compare with those to come. */
+  /** Vectors of embedders with different ids cannot be compared. */
   readonly id: string;
   readonly dimensions: number;
-  /** Rejects while it cannot be had: searches are lexical then. */
+  /** Rejects while the model is not available. Searches are lexical then. */
   embed(texts: readonly string[], signal: AbortSignal): Promise<readonly Float32Array[]>;
 }

@@ -1,10 +1,10 @@
 import type { DraftEntry } from "./ledger-entry.ts";
 import type { Receipt } from "./port.ts";
 
-/** In one commit: what takes longer keeps the first ones waiting. */
+/** Limits of one commit: entries of a larger one would wait longer. */
 const BATCH_ENTRIES_MAX = 1_024;
 const BATCH_BYTES_MAX = 4 * 1024 * 1024;
-/** Waiting altogether; then appends are refused. */
+/** Limits of the whole queue. Further appends are refused. */
 const QUEUE_ENTRIES_MAX = 16_384;
 const QUEUE_BYTES_MAX = 64 * 1024 * 1024;
 
@@ -17,12 +17,12 @@ interface QueuedEntry {
 
 export interface Batch {
   readonly drafts: readonly DraftEntry[];
-  /** In the order of the drafts. */
+  /** The receipts must be in the order of the drafts. */
   resolve(receipts: readonly Receipt[]): void;
   reject(error: Error): void;
 }
 
-/** Entries that wait for the next commit, first come first served. */
+/** A FIFO queue of the entries that wait for a commit. */
 export class AppendQueue {
   #entries: QueuedEntry[] = [];
   #bytes = 0;
@@ -31,7 +31,7 @@ export class AppendQueue {
     return this.#entries.length;
   }
 
-  /** Undefined where no more can wait. */
+  /** Returns undefined if the queue is full. */
   add(draft: DraftEntry): Promise<Receipt> | undefined {
     const bytes = draft.fields.length + (draft.sealed?.length ?? 0);
     if (this.#entries.length >= QUEUE_ENTRIES_MAX) return undefined;
@@ -42,7 +42,7 @@ export class AppendQueue {
     });
   }
 
-  /** The next commit: at least one entry, and then as many as fit. Undefined where nothing waits. */
+  /** Removes the entries of the next commit: at least one, and as many as fit. Returns undefined if the queue is empty. */
   takeBatch(): Batch | undefined {
     let [count, bytes] = [0, 0];
     for (const item of this.#entries) {
@@ -60,7 +60,7 @@ export class AppendQueue {
         for (const [index, { resolve, reject }] of taken.entries()) {
           const receipt = receipts[index];
           if (receipt) resolve(receipt);
-          else reject(new Error("the writer answered fewer entries than it was given"));
+          else reject(new Error("the writer returned fewer receipts than it was given entries"));
         }
       },
       reject(error) {

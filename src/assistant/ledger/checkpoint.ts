@@ -7,19 +7,19 @@ import {
   signNote,
 } from "./signed-note.ts";
 
-/** The head of the tree at some size (C2SP tlog-checkpoint): origin, size and root, signed. */
+/** The signed head of the tree at one size (C2SP tlog-checkpoint). */
 export interface Checkpoint {
   readonly origin: string;
   readonly size: number;
   readonly root: Buffer;
 }
 
-/** The log's origin is the name of its key. */
+/** Returns the signed note. The log's origin is the name of its key. */
 export function signCheckpoint(size: number, root: Buffer, signer: NoteSigner): string {
   return signNote(`${signer.verifier.name}\n${size}\n${root.toString("base64")}\n`, signer);
 }
 
-/** What the checkpoint says, if this key has signed it and it is of this log; otherwise what is wrong. */
+/** Parses a checkpoint and verifies that this key signed it for this log. Returns a fault otherwise. */
 export function openCheckpoint(
   note: string,
   verifier: NoteVerifier,
@@ -40,5 +40,5 @@ export function openCheckpoint(
 export const faultDescriptions: Readonly<Record<NoteFault, string>> = {
   malformed: "is damaged",
   unknown: "is not signed by this ledger's key",
-  forged: "has a signature that does not fit it",
+  forged: "has a signature that does not match its text",
 };

@@ -3,18 +3,18 @@ import { dirname } from "node:path";
 import { LedgerFailure } from "./ledger-failure.ts";
 
 /**
- * Above what the write-ahead log holds between two checkpoints (8 MiB): on a full disk, moving all of
- * it into the database and recording that the disk is full must fit into what the reserve gives back.
+ * More than the write-ahead log holds between two of SQLite's checkpoints (8 MiB). On a full disk, the space that the
+ * reserve releases must suffice to copy that log into the database and to record that the disk is full.
  */
 const RESERVE_BYTES = 10 * 1024 * 1024;
-/** What must be free beside it: a disk that the next commit fills again is still full. */
+/** The space that must be free in addition to the reserve. With less, the next commit would fill the disk again. */
 const SPACE_BYTES_MIN = 4 * 1024 * 1024;
 const PIECE_BYTES = 1024 * 1024;
 
-/** Makes the reserve file, with blocks of the disk behind it. Where they are not to be had, throws and takes nothing. */
+/** Creates the reserve file and allocates its blocks. If there is no space, it throws and leaves no file. */
 export function allocateReserve(file: string): void {
   if (statSync(file, { throwIfNoEntry: false })?.size === RESERVE_BYTES) return;
-  // Asked first, so that others do not run out of space each time that this is tried, too.
+  // Checked first: an attempt that fills the disk would make other programs fail at each retry.
   const { bavail, bsize } = statfsSync(dirname(file));
   if (bavail * bsize < RESERVE_BYTES + SPACE_BYTES_MIN)
     throw new LedgerFailure("full", "the disk is full");

@@ -10,7 +10,7 @@ import {
 import { dirname } from "node:path";
 import { fsyncDirectorySync } from "../../base/sqlite.ts";
 
-/** Replaces a file so that after a power cut it is the old or the new one, whole. Two flushes. */
+/** Replaces a file atomically: after a power cut it has all of the old or all of the new text. Flushes twice. */
 export function replaceFileDurably(file: string, text: string, mode: number): void {
   const draft = `${file}.new`;
   rmSync(draft, { force: true });
@@ -25,7 +25,7 @@ export function replaceFileDurably(file: string, text: string, mode: number): vo
   fsyncDirectorySync(dirname(file));
 }
 
-/** Undefined where there is no such file. */
+/** Returns undefined if the file does not exist. */
 export function readFileIfExists(file: string): string | undefined {
   try {
     return readFileSync(file, "utf8");

@@ -4,7 +4,7 @@ import { TILE_HEIGHT, TILE_WIDTH } from "./merkle-proof.ts";
 import { emptyRoot, hashLeaf, TreeEdge } from "./merkle-tree.ts";
 
 export interface LedgerProblem {
-  /** The first entry that it is about. */
+  /** The first entry with this problem. */
   readonly seq: number;
   readonly message: string;
 }
@@ -12,27 +12,27 @@ export interface LedgerProblem {
 type Row = [seq: number, body: string, leaf: Buffer, salt: Buffer | null, plain: string | null];
 
 /**
- * One pass over all entries in order: each text against its hash, each entry against the one before,
- * each sealed text against its commitment, each stored hash against the tree that the entries make.
- * What follows a bad entry is compared with what was stored, so that one bad entry is one problem.
+ * Verifies all entries in one pass: each text against its hash, each entry against its predecessor, each sealed text
+ * against its commitment, and each stored hash against the tree that is computed from the entries. The successor of a
+ * bad entry is also compared with the stored hash, so that one bad entry is reported as one problem.
  */
 export class EntryScan {
   readonly problems: LedgerProblem[] = [];
-  /** What may follow from a bad entry elsewhere, such as one that said that a text was erased. */
+  /** Problems that another bad entry may have caused, such as an entry that recorded the erasure of a text. */
   readonly secondaryProblems: LedgerProblem[] = [];
-  /** The root at each size that was asked for, as far as there are entries. */
+  /** The root at each requested size, up to the number of entries. */
   readonly roots = new Map<number, Buffer>();
   sealed = 0;
   erased = 0;
   readonly #db: SqliteDatabase;
   readonly #edge = new TreeEdge();
   readonly #checkpointSizes: ReadonlySet<number>;
-  /** Stored roots of subtrees by `level/index`; what the scan has met is taken out. */
+  /** Stored roots of subtrees by `level/index`. The scan removes those that it has compared. */
   readonly #nodes: Map<string, Buffer>;
   readonly #nodeProblems: LedgerProblem[] = [];
-  /** Entries that commit to a text that is not there, until an entry says that it was erased. */
+  /** Entries whose sealed text is missing, and for which no erasure has been found yet. */
   readonly #missingSealed = new Set<number>();
-  /** Entries whose text is there. */
+  /** Entries whose sealed text is stored. */
   readonly #presentSealed = new Set<number>();
   readonly #openDispatches = new Set<number>();
 
@@ -49,7 +49,7 @@ export class EntryScan {
     );
   }
 
-  /** Entries that were seen. */
+  /** The number of scanned entries. */
   get size(): number {
     return this.#edge.size;
   }
@@ -65,7 +65,7 @@ export class EntryScan {
       )
       .raw();
     let expected = 0;
-    /** Of the entry before, as its text has it and as it is stored: they differ where that one is bad. */
+    /** The computed and the stored leaf hash of the previous entry. They differ if that entry is bad. */
     let [prev, storedPrev] = [FIRST_ENTRY_PREV, FIRST_ENTRY_PREV];
     for (const row of rows.iterate()) {
       const [seq, text, stored] = row;
@@ -74,15 +74,15 @@ export class EntryScan {
       const body = parseBody(text);
       if (seq > expected) this.#addProblem(expected, `entry ${expected} is missing`);
       const isIntact = leaf.equals(stored);
-      if (!isIntact) this.#addProblem(seq, `entry ${seq} is not the text that was hashed`);
-      else if (body === undefined) this.#addProblem(seq, `entry ${seq} is no entry`);
+      if (!isIntact) this.#addProblem(seq, `the text of entry ${seq} does not match its hash`);
+      else if (body === undefined) this.#addProblem(seq, `entry ${seq} is not a valid entry`);
       else if (body.seq !== seq) this.#addDisplacedProblem(seq, body);
       else if (seq === expected && body.prev !== prev && body.prev !== storedPrev)
         this.#addProblem(
           Math.max(0, seq - 1),
           seq === 0
-            ? "entry 0 does not begin the ledger"
-            : `entry ${seq - 1} is not the one that entry ${seq} was written after`,
+            ? "entry 0 is not the first entry of the ledger"
+            : `entry ${seq - 1} is not the one that preceded entry ${seq} when it was written`,
         );
       if (body) this.#trackEntry(seq, body, row[3], row[4]);
       this.#addLeaf(leaf);
@@ -95,7 +95,7 @@ export class EntryScan {
     this.problems.push({ seq, message });
   }
 
-  /** An entry that calls itself an earlier one was pushed back by what was put before it. */
+  /** An entry with a lower `seq` of its own was moved by an entry that was inserted before it. */
   #addDisplacedProblem(seq: number, body: EntryBody): void {
     const first = body.seq >= 0 ? Math.min(seq, body.seq) : seq;
     this.#addProblem(first, `entry ${seq} was written as entry ${body.seq}`);
@@ -106,16 +106,19 @@ export class EntryScan {
       this.sealed += 1;
       this.#presentSealed.add(seq);
       if (body.sealed === undefined)
-        this.#addProblem(seq, `entry ${seq} has a sealed text and sealed none`);
+        this.#addProblem(seq, `entry ${seq} has a sealed text, but commits to none`);
       else if (computeCommitment(salt, plain) !== body.sealed)
-        this.#addProblem(seq, `the sealed text of entry ${seq} is not the one that it commits to`);
+        this.#addProblem(seq, `the sealed text of entry ${seq} does not match its commitment`);
     } else if (body.sealed !== undefined) this.#missingSealed.add(seq);
 
     const about = body.fields[body.name === "ledger.erased" ? "seq" : "dispatch"];
     if (body.name === "ledger.erased" && typeof about === "number") {
       if (this.#missingSealed.delete(about)) this.erased += 1;
       else if (this.#presentSealed.has(about))
-        this.#addProblem(about, `the sealed text of entry ${about} was erased, and is there again`);
+        this.#addProblem(
+          about,
+          `the sealed text of entry ${about} was erased, but is stored again`,
+        );
     } else if (typeof about === "number") this.#openDispatches.delete(about);
     if (body.name.endsWith(".dispatch")) this.#openDispatches.add(seq);
   }
@@ -137,7 +140,7 @@ export class EntryScan {
     const [from, to] = [index * width, (index + 1) * width - 1];
     this.#nodeProblems.push({
       seq: from,
-      message: `the stored hash over entries ${from} to ${to} is not that of these entries`,
+      message: `the stored hash over entries ${from} to ${to} does not match these entries`,
     });
   }
 
@@ -145,17 +148,17 @@ export class EntryScan {
     const suspect = (seq: number, message: string) =>
       this.secondaryProblems.push({ seq: Math.max(0, seq), message });
     for (const seq of this.#missingSealed)
-      suspect(seq, `the sealed text of entry ${seq} is gone, and no entry says that it was erased`);
+      suspect(seq, `the sealed text of entry ${seq} is missing, and no entry records its erasure`);
     for (const seq of this.#findOrphanRows("sealed"))
-      suspect(seq, `a sealed text stands at entry ${seq}, which is not there`);
+      suspect(seq, `a sealed text is stored for entry ${seq}, which is missing`);
     const open = new Set(this.#findOrphanRows("open_dispatch", true));
     for (const seq of symmetricDifference(this.#openDispatches, open))
-      suspect(seq, `whether entry ${seq} has a result is noted wrongly`);
-    // Bad entries make every hash above them wrong.
+      suspect(seq, `the table of open dispatches is wrong about entry ${seq}`);
+    // A bad entry changes every hash above it.
     if (this.problems.length > 0) return;
     this.secondaryProblems.push(...this.#nodeProblems);
     for (const key of this.#nodes.keys())
-      suspect(0, `the stored hash ${key} is of entries that are not there`);
+      suspect(0, `the stored hash ${key} covers entries that are missing`);
   }
 
   #findOrphanRows(table: "sealed" | "open_dispatch", all = false): number[] {

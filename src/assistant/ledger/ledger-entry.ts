@@ -4,14 +4,14 @@ import { AssistantError } from "../assistant-error.ts";
 import { type EntryValue, entryNames, type NewEntry } from "./port.ts";
 
 /**
- * An entry's body: canonical JSON (RFC 8785), the text whose hash is the leaf.
+ * The body of an entry: canonical JSON (RFC 8785), whose hash is the leaf.
  *
- *   fields   told in the open
+ *   fields   values that are readable for everyone with the ledger
  *   name     one of `entryNames`
- *   prev     leaf hash of the entry before, 64 hex digits; zeros for the first
- *   sealed   commitment to the sealed text, 64 hex digits; absent where nothing is sealed
- *   seq      0 for the first
- *   time     RFC 3339, UTC, when it was handed to the ledger
+ *   prev     leaf hash of the previous entry, 64 hex digits; zeros in the first entry
+ *   sealed   commitment to the sealed text, 64 hex digits; absent without a sealed text
+ *   seq      0 in the first entry
+ *   time     RFC 3339, UTC, when `append` was called
  *   v        1
  */
 export interface EntryBody {
@@ -24,17 +24,17 @@ export interface EntryBody {
   readonly v: 1;
 }
 
-/** Entries of an export have two bytes for their length. */
+/** An export stores the length of an entry in two bytes. */
 export const BODY_BYTES_MAX = 65_535;
-/** Room for all of a body but its fields: about 300 bytes, and some to spare. */
+/** Leaves 535 bytes for the rest of the body, which needs about 300. */
 const FIELDS_BYTES_MAX = BODY_BYTES_MAX - 535;
-/** A request's body has 4 MiB at most; escaped as JSON it may grow. */
+/** The body of a request has at most 4 MiB, and escaping as JSON may enlarge it. */
 const SEALED_BYTES_MAX = 16 * 1024 * 1024;
 export const SALT_BYTES = 32;
-/** `prev` of the first entry. */
+/** The value of `prev` in the first entry. */
 export const FIRST_ENTRY_PREV = "0".repeat(64);
 
-/** An entry on its way to the writer: its texts are canonical, and only its place is still open. */
+/** An entry that has no `seq` and `prev` yet. */
 export interface DraftEntry {
   readonly name: string;
   readonly time: string;
@@ -42,20 +42,20 @@ export interface DraftEntry {
   readonly fields: string;
   /** Canonical JSON. */
   readonly sealed: string | undefined;
-  /** The `.dispatch` entry that this one is the result of. */
+  /** The `seq` of the `.dispatch` entry whose result this entry is. */
   readonly dispatch: number | undefined;
 }
 
-/** Throws AssistantError `payload_too_large`, or a TypeError where a value has no canonical text. */
+/** Throws AssistantError `payload_too_large`, or a TypeError for a value without a canonical form. */
 export function draftEntry(entry: NewEntry, time: string): DraftEntry {
   assertCanonical(entry.fields, "fields");
   if (entry.sealed !== undefined) assertCanonical(entry.sealed, "sealed");
   const fields = canonicalJson(entry.fields);
   const sealed = entry.sealed === undefined ? undefined : canonicalJson(entry.sealed);
   if (Buffer.byteLength(fields) > FIELDS_BYTES_MAX)
-    throw tooLarge(`what it tells in the open is larger than ${FIELDS_BYTES_MAX} bytes`);
+    throw tooLarge(`its fields have more than ${FIELDS_BYTES_MAX} bytes`);
   if (sealed !== undefined && Buffer.byteLength(sealed) > SEALED_BYTES_MAX)
-    throw tooLarge(`what it seals is larger than ${SEALED_BYTES_MAX} bytes`);
+    throw tooLarge(`its sealed text has more than ${SEALED_BYTES_MAX} bytes`);
   const { dispatch } = entry.fields;
   return {
     name: entry.name,
@@ -67,10 +67,10 @@ export function draftEntry(entry: NewEntry, time: string): DraftEntry {
 }
 
 function tooLarge(why: string): AssistantError {
-  return new AssistantError("payload_too_large", `the ledger cannot take this entry: ${why}`);
+  return new AssistantError("payload_too_large", `the ledger cannot store this entry: ${why}`);
 }
 
-/** Canonical as it stands: names are in order, and none of the parts needs to be escaped. */
+/** Returns canonical JSON: the names are sorted, and no part needs escaping. */
 export function formatBody(
   draft: Pick<DraftEntry, "fields" | "name" | "time">,
   position: {
@@ -84,14 +84,14 @@ export function formatBody(
 }
 
 /**
- * sha256 over the salt, which is always 32 random bytes, and the text as UTF-8. It tells nothing of the
- * text to who does not have the salt. (HMAC would say the same, and takes a third of a verification.)
+ * Returns sha256 over the salt (always 32 random bytes) and the text as UTF-8. Without the salt it reveals nothing
+ * about the text. HMAC would be as safe, but would take a third of the time of a verification.
  */
 export function computeCommitment(salt: Uint8Array, sealed: string): string {
   return hash("sha256", Buffer.concat([salt, Buffer.from(sealed)]), "hex");
 }
 
-/** The body in this text; undefined where it is none, or not in its canonical form. */
+/** Returns undefined if the text is not the body of an entry. */
 export function parseBody(text: string): EntryBody | undefined {
   try {
     const body: unknown = JSON.parse(text);
@@ -119,7 +119,7 @@ function isBody(value: unknown): value is EntryBody {
   );
 }
 
-/** Types say this already; a value from a caller that went round them would break the canonical form. */
+/** Guards against values that bypassed the types: they would break the canonical form. */
 function assertCanonical(value: unknown, where: string): void {
   switch (typeof value) {
     case "boolean":

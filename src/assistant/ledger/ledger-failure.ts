@@ -2,21 +2,21 @@ import { BerthError } from "../../base/errors.ts";
 import { mapSqliteError } from "../../base/sqlite.ts";
 
 /**
- * Why the ledger cannot be written or read.
+ * The reason for which the ledger cannot be written or read.
  *
  *   locked       another process writes it
- *   key          its key is missing, damaged, open to others, or another one
- *   tampered     what is stored does not agree with itself
- *   rolled_back  it agrees with itself, but is older than, or another one than, what was seen before
- *   full         no space is left
- *   io           anything else that the system or SQLite said
+ *   key          its key is missing, damaged, readable for other users, or a different one
+ *   tampered     the stored data are inconsistent
+ *   rolled_back  the data are consistent, but older than those seen before, or of another history
+ *   full         the disk is full
+ *   io           any other error of the system or of SQLite
  */
 export type LedgerFailureKind = "locked" | "key" | "tampered" | "rolled_back" | "full" | "io";
 
-/** Stays inside the ledger; callers get an AssistantError. The message names no path. */
+/** An error inside the ledger; callers receive an AssistantError. The message names no path. */
 export class LedgerFailure extends Error {
   readonly kind: LedgerFailureKind;
-  /** The next thing to try, for a person; undefined where the message says it. */
+  /** The next step for the user. Undefined if the message already says it. */
   readonly hint: string | undefined;
 
   constructor(
@@ -31,7 +31,7 @@ export class LedgerFailure extends Error {
   }
 }
 
-/** A LedgerFailure for whatever was thrown; texts of the system may name paths, so they stay in the cause. */
+/** Converts a thrown value. Messages of the system may name paths, so they stay in `cause`. */
 export function toLedgerFailure(thrown: unknown): LedgerFailure {
   if (thrown instanceof LedgerFailure) return thrown;
   const error = mapSqliteError(thrown);
@@ -42,7 +42,7 @@ export function toLedgerFailure(thrown: unknown): LedgerFailure {
   if (error.code === "disk_full") return diskFullFailure(error);
   if (error.code === "store_corrupt")
     return new LedgerFailure("io", "the ledger's database is damaged and cannot be read", {
-      hint: "keep its files for an inquiry, and restore the data directory from a backup",
+      hint: "keep its files for an investigation, and restore the data directory from a backup",
       cause: error,
     });
   const code = formatErrorCode(error.cause);

@@ -1,18 +1,18 @@
 import { join } from "node:path";
 
-/** Where everything of a ledger lies, below the assistant's state directory. */
+/** The files of a ledger, below the assistant's state directory. */
 export interface LedgerPaths {
-  /** The folder of all but the key: mode 0700. */
+  /** The folder of all files except the key. Mode 0700. */
   readonly dir: string;
   readonly db: string;
-  /** Newest checkpoint but for the last second; notices that an old copy of the database was put back. */
+  /** A checkpoint that is at most one second old. It reveals that the database was replaced by an older copy. */
   readonly checkpoint: string;
-  /** The public key, for whoever verifies. */
+  /** The public key, for verification. */
   readonly verifierKey: string;
-  /** Blocks of the disk that are given up to record that it is full. */
+  /** Allocated blocks that are released when the disk is full, so that the ledger can record this. */
   readonly reserve: string;
   readonly lock: string;
-  /** The private key, mode 0600; beside the folder, so that a copy of the ledger does not have it. */
+  /** The private key, mode 0600. It is outside the folder, so that copies of the ledger do not contain it. */
   readonly signerKey: string;
 }
 

@@ -2,10 +2,10 @@ import type { Migration, SqliteDatabase } from "../../base/sqlite.ts";
 import type { TreeHashes } from "./merkle-proof.ts";
 import { HASH_BYTES } from "./merkle-tree.ts";
 
-/** Every column is either hashed into the tree, or can be worked out from what is: verify checks each. */
+/** Every column is hashed into the tree, or can be computed from columns that are. A verification checks all of them. */
 export const ledgerMigrations: readonly Migration[] = [
   `
-  -- The log itself. body is the text that the leaf is the hash of.
+  -- The log itself. leaf is the hash of body.
   CREATE TABLE entry (
     seq  INTEGER PRIMARY KEY,
     body TEXT NOT NULL,
@@ -20,14 +20,14 @@ export const ledgerMigrations: readonly Migration[] = [
     PRIMARY KEY (level, ix)
   ) STRICT, WITHOUT ROWID;
 
-  -- What entries commit to. A row that is gone was erased by a ledger.erased entry.
+  -- The texts that entries commit to. A ledger.erased entry records the deletion of a row.
   CREATE TABLE sealed (
     seq   INTEGER PRIMARY KEY,
     salt  BLOB NOT NULL,
     plain TEXT NOT NULL
   ) STRICT;
 
-  -- The newest, and older ones at least 1,024 entries apart.
+  -- The newest checkpoint, and older ones at least 1,024 entries apart.
   CREATE TABLE checkpoint (
     size INTEGER PRIMARY KEY,
     note TEXT NOT NULL
@@ -40,7 +40,7 @@ export const ledgerMigrations: readonly Migration[] = [
   `,
 ];
 
-/** The tree's hashes as the database has them. Throws RangeError where a row is missing. */
+/** Reads the tree's hashes from the database. Its `read` throws RangeError if a row is missing. */
 export function storedHashes(db: SqliteDatabase): TreeHashes {
   const leaves = db
     .prepare<[number, number], Buffer>(
@@ -56,13 +56,13 @@ export function storedHashes(db: SqliteDatabase): TreeHashes {
     read(level, from, to) {
       const hashes = level === 0 ? leaves.all(from, to) : nodes.all(level, from, to);
       if (hashes.length !== to - from || hashes.some((hash) => hash.length !== HASH_BYTES))
-        throw new RangeError(`hashes ${from} to ${to} of level ${level} are not all there`);
+        throw new RangeError(`some of the hashes ${from} to ${to} of level ${level} are missing`);
       return hashes;
     },
   };
 }
 
-/** Entries that are there; a gap counts as none. */
+/** Returns the number of entries. Gaps are not noticed. */
 export function storedSize(db: SqliteDatabase): number {
   const last = db.prepare<[], number | null>("SELECT max(seq) FROM entry").pluck().get();
   return (last ?? -1) + 1;

@@ -22,19 +22,19 @@ import { loadOrCreateSigner } from "./signing-key.ts";
 import { checkAgainstCheckpoint, checkTail, type TailState } from "./tail-check.ts";
 import { prepareWriterStatements, type WriterStatements } from "./writer-statements.ts";
 
-/** Old checkpoints bracket a history that was rewritten: an inquiry narrows it down to this many entries. */
+/** If the history was rewritten, old checkpoints narrow the change down to this many entries. */
 const CHECKPOINT_DISTANCE = 1_024;
 /**
- * Bytes in the write-ahead log before it is moved into the database, which takes two flushes: rare
- * enough to stay out of the 99th percentile, and small enough for the reserve.
+ * The size of the write-ahead log at which it is copied into the database, which takes two flushes. It is rare enough
+ * to stay out of the 99th percentile, and small enough for the disk reserve.
  */
 const WAL_BYTES_MAX = 8 * 1024 * 1024;
-/** Pages that each commit writes anew beside its entries: edges of trees, checkpoint, frame headers. */
+/** Bytes that each commit writes in addition to its entries: pages of B-trees, the checkpoint, frame headers. */
 const COMMIT_BYTES = 7 * 4_096;
 
 /**
- * The one connection that writes. Everything here is synchronous and runs in the writer's thread. After
- * any exception the connection is not to be trusted: close it, and open another.
+ * The only connection that writes. All methods are synchronous and run in the writer's thread. After any exception the
+ * connection must be closed and a new one opened.
  */
 export class LedgerWriter {
   readonly #files: LedgerPaths;
@@ -44,7 +44,7 @@ export class LedgerWriter {
   #tail: TailState;
   #walBytes = 0;
   #mustTruncate = false;
-  /** False where the checkpoint beside the database was gone when it was opened. */
+  /** False if the checkpoint file was missing when the ledger was opened. */
   readonly hadCheckpoint: boolean;
 
   static makeFolder(files: LedgerPaths): void {
@@ -52,15 +52,15 @@ export class LedgerWriter {
   }
 
   /**
-   * Opens or makes the ledger, moves the write-ahead log into the database, and checks the end of the
-   * log. The log is moved because a flush that failed may have left pages that look written and are
-   * not; written again, they are. Throws.
+   * Opens or creates the ledger, copies the write-ahead log into the database, and checks the last entries. The copy
+   * repairs pages that a failed flush left unwritten although they appear written. Throws LedgerFailure and errors of
+   * SQLite.
    */
   static open(files: LedgerPaths): LedgerWriter {
     const seen = readFileIfExists(files.checkpoint);
     const isNew = seen === undefined && !existsSync(files.db);
     const signer = loadOrCreateSigner(files, isNew);
-    // Before the first entry, so that it is never missing where there are entries.
+    // Created before the first entry, so that a ledger with entries always has a checkpoint.
     if (isNew) replaceFileDurably(files.checkpoint, signCheckpoint(0, emptyRoot, signer), 0o600);
     const db = openDatabase({ file: files.db, durability: "full" });
     try {
@@ -71,8 +71,8 @@ export class LedgerWriter {
         if (opened.fault !== undefined)
           throw new LedgerFailure(
             opened.fault === "unknown" ? "key" : "tampered",
-            `the checkpoint beside the ledger ${faultDescriptions[opened.fault]}`,
-            { hint: "run `berth ledger verify`; move the file `checkpoint` away to go on" },
+            `the checkpoint file of the ledger ${faultDescriptions[opened.fault]}`,
+            { hint: "run `berth ledger verify`; to continue, move the file `checkpoint` away" },
           );
         checkAgainstCheckpoint(db, tail.edge.size, opened);
       }
@@ -107,7 +107,7 @@ export class LedgerWriter {
     return this.#signer.verifier.text;
   }
 
-  /** The leaf of an entry, in hexadecimal; undefined where there is none. */
+  /** Returns the leaf hash of an entry in hexadecimal, or undefined if there is no such entry. */
   readLeaf(seq: number): string | undefined {
     return this.#statements.findLeaf.get(seq)?.toString("hex");
   }
@@ -116,12 +116,12 @@ export class LedgerWriter {
     return this.#statements.hasSealed.get(seq) !== undefined;
   }
 
-  /** Dispatch entries without a result. */
+  /** Returns the dispatch entries without a result. */
   listOpenDispatches(): number[] {
     return this.#statements.openDispatches.all();
   }
 
-  /** One commit with one flush. When it returns, all of it is on the disk, under a signed checkpoint. */
+  /** Writes the entries in one commit with one flush. When it returns, they are on the disk, under a signed checkpoint. */
   append(drafts: readonly DraftEntry[], eraseSeq?: number): Receipt[] {
     const edge = this.#tail.edge.copy();
     const receipts: Receipt[] = [];
@@ -181,7 +181,7 @@ export class LedgerWriter {
     return computeCommitment(salt, sealed);
   }
 
-  /** Removes the sealed text of an entry for good, and says so in a new entry. */
+  /** Deletes the sealed text of an entry, and records this in a new entry. */
   erase(seq: number, draft: DraftEntry): Receipt {
     const [receipt] = this.append([draft], seq);
     assert(receipt);
@@ -190,7 +190,7 @@ export class LedgerWriter {
     return receipt;
   }
 
-  /** Writes the newest checkpoint beside the database, flushed. Returns it. */
+  /** Writes the newest checkpoint to its file, flushes it and returns it. */
   saveCheckpoint(): string {
     const note =
       this.#statements.newestCheckpoint.get() ?? signCheckpoint(0, emptyRoot, this.#signer);
@@ -199,12 +199,12 @@ export class LedgerWriter {
     return note;
   }
 
-  /** Erased texts stand in the write-ahead log until it could be cut. */
+  /** True while the write-ahead log still contains an erased text, because a reader prevented its truncation. */
   get needsMaintenance(): boolean {
     return this.#mustTruncate;
   }
 
-  /** What is better done while nobody waits: to be called after answers are out. */
+  /** Truncates or copies the write-ahead log if needed. Must be called after answers are sent, since it takes time. */
   runMaintenance(): void {
     if (this.#mustTruncate) this.#tryTruncate();
     if (this.#walBytes < WAL_BYTES_MAX) return;
@@ -212,7 +212,7 @@ export class LedgerWriter {
     this.#walBytes = 0;
   }
 
-  /** Without waiting: a reader that is in the way would hold up every append. */
+  /** Does not wait for readers: waiting would delay every append. */
   #tryTruncate(): void {
     const waitMs = Number(this.#db.pragma("busy_timeout", { simple: true }));
     this.#db.pragma("busy_timeout = 0");
@@ -232,18 +232,22 @@ export class LedgerWriter {
 
 function prepareDatabase(db: SqliteDatabase): void {
   migrate(db, ledgerMigrations);
-  // What is erased is overwritten, not just unlinked.
+  // Deleted content is overwritten.
   db.pragma("secure_delete = ON");
   assert.equal(db.pragma("secure_delete", { simple: true }), 1);
-  // Its errors would be lost inside COMMIT.
+  // SQLite drops errors of an automatic checkpoint inside COMMIT.
   db.pragma("wal_autocheckpoint = 0");
   if (!truncateWal(db))
-    throw new LedgerFailure("io", "a reader keeps the ledger's write-ahead log from being cut", {
-      hint: "end the program that has the ledger open",
-    });
+    throw new LedgerFailure(
+      "io",
+      "a reader prevents the truncation of the ledger's write-ahead log",
+      {
+        hint: "end the program that has the ledger open",
+      },
+    );
 }
 
-/** False where a reader is in the way for longer than the connection waits. */
+/** Returns false if a reader blocks it for longer than the busy timeout. */
 function truncateWal(db: SqliteDatabase): boolean {
   const [row] = db.prepare<[], { busy: number }>("PRAGMA wal_checkpoint(TRUNCATE)").all();
   return row?.busy === 0;

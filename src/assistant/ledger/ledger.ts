@@ -1,3 +1,4 @@
+import { type BackoffOptions, backoffMs } from "../../base/backoff.ts";
 import { type Clock, timestamp } from "../../base/clock.ts";
 import { type Logger, silentLogger } from "../../base/logger.ts";
 import { readPackageVersion } from "../../base/package-version.ts";
@@ -10,27 +11,27 @@ import type { FailedAnswer, WriterAnswer, WriterRequest } from "./writer-protoco
 import { WriterThread } from "./writer-thread.ts";
 
 export interface LedgerOptions {
-  /** The assistant's state directory, absolute; the ledger makes its own folder in it. */
+  /** The absolute path of the assistant's state directory, in which the ledger creates its own folder. */
   readonly dir: string;
   readonly clock: Clock;
   readonly logger?: Logger | undefined;
-  /** Told in `ledger.opened`; default: that of the package. */
+  /** Berth's version, recorded in `ledger.opened`. Default: the version of the package. */
   readonly version?: string | undefined;
 }
 
-/** For /health, /metrics and the bus. */
+/** The state that /health, /metrics and the bus report. */
 export interface LedgerState {
-  /** Entries are taken. */
+  /** True while entries are accepted. */
   readonly ok: boolean;
-  /** Entries that are on the disk, as far as known. */
+  /** The number of entries on the disk, as last reported by the writer. */
   readonly size: number;
-  /** The disk is full, and that is on record. */
+  /** True if the disk is full and the ledger has recorded this. */
   readonly full: boolean;
-  /** Entries that wait for the commit that runs. */
+  /** The number of entries that wait for a commit. */
   readonly queued: number;
-  /** Commits since the start; entries over commits is how well they batch. */
+  /** The number of commits since the start. Entries per commit show how well batching works. */
   readonly commits: number;
-  /** Why the ledger was last unavailable; kept when it is back. The message names no path. */
+  /** The last reason for which the ledger was unavailable. It is kept after a recovery. The message names no path. */
   readonly lastError:
     | { readonly kind: LedgerFailureKind; readonly message: string; readonly atMs: number }
     | undefined;
@@ -39,25 +40,24 @@ export interface LedgerState {
 export interface OpenLedger extends Ledger, AsyncDisposable {
   readonly state: LedgerState;
   /**
-   * Removes the sealed text of an entry, and appends `ledger.erased`; every proof still holds. Rejects
-   * with AssistantError `not_found` where that entry has none, and `ledger_unavailable` as append does.
+   * Deletes the sealed text of an entry and appends `ledger.erased`. All proofs stay valid. Rejects with AssistantError
+   * `not_found` if the entry has no sealed text, and with `ledger_unavailable` as `append` does.
    */
   erase(seq: number): Promise<Receipt>;
-  /** The newest checkpoint, which is then on the disk beside the database too. */
+  /** Writes the newest checkpoint to its file and returns it. */
   checkpoint(): Promise<string>;
 }
 
-/** A checkpoint goes beside the database at most so often, and at the end: it costs two flushes. */
+/** The checkpoint file is written at most this often, and when the ledger is closed: it costs two flushes. */
 const CHECKPOINT_SAVE_DELAY_MS = 1_000;
-/** How long an entry that nobody waits for stays without a commit to go with. */
+/** The longest time that an entry with `mayWait` waits for the commit of another entry. */
 const DEFERRED_COMMIT_DELAY_MS = 50;
-const RETRY_MS_MIN = 100;
-const RETRY_MS_MAX = 5_000;
+const retryBackoff: BackoffOptions = { firstMs: 100, maxMs: 5_000 };
 
 /**
- * Opens the ledger of a state directory, and makes it where there is none. Rejects with AssistantError
- * `ledger_unavailable` where another process writes it. Anything else that keeps it from opening makes it a
- * ledger whose state is not ok and whose appends are refused; it tries again until it succeeds.
+ * Opens the ledger of a state directory, or creates one. Rejects with AssistantError `ledger_unavailable` if another
+ * process writes it. After any other failure it resolves with a ledger that refuses appends, has a state that is not ok,
+ * and retries until it is open.
  */
 export async function openLedger(options: LedgerOptions): Promise<OpenLedger> {
   const ledger = new ThreadedLedger(options);
@@ -79,15 +79,16 @@ class ThreadedLedger implements OpenLedger {
   #size = 0;
   #commits = 0;
   #isFull = false;
-  /** A commit found no space: that is to be recorded before anything else is accepted. */
+  /** A commit failed because the disk is full. This must be recorded before entries are accepted again. */
   #mustRecordFull = false;
   #lastError: LedgerState["lastError"];
-  #retryMs = RETRY_MS_MIN;
+  /** Failures since the ledger was last open. */
+  #failures = 0;
   #retryAtMs = 0;
   #cancelRetry: (() => void) | undefined;
   #cancelSave: (() => void) | undefined;
   #cancelDeferredCommit: (() => void) | undefined;
-  /** Everything that is asked of the thread, one after the other. */
+  /** The end of the queue of requests to the thread. */
   #lastTask: Promise<unknown> = Promise.resolve();
   #isCommitting = false;
 
@@ -153,7 +154,7 @@ class ThreadedLedger implements OpenLedger {
 
   async [Symbol.asyncDispose](): Promise<void> {
     if (this.#phase === "closed") return;
-    // What was handed over is written; what comes from now on is refused.
+    // Queued entries are still written; new ones are refused.
     const wasOk = this.#phase === "ok";
     this.#phase = "closed";
     this.#cancelRetry?.();
@@ -173,11 +174,11 @@ class ThreadedLedger implements OpenLedger {
     this.#cancelDeferredCommit = undefined;
     if (this.#isCommitting) return;
     this.#isCommitting = true;
-    // Whoever is in this same turn of the loop comes along.
+    // Entries of the same turn of the event loop join this commit.
     queueMicrotask(() => void this.#runExclusive(() => this.#commitQueued()));
   }
 
-  /** Commits until nothing waits: what arrives while one runs is the next. */
+  /** Commits until the queue is empty. Entries that arrive during a commit are in the next one. */
   async #commitQueued(): Promise<void> {
     for (let batch = this.#queue.takeBatch(); batch; batch = this.#queue.takeBatch()) {
       const answer = await this.#ask({ type: "append", drafts: batch.drafts });
@@ -234,12 +235,12 @@ class ThreadedLedger implements OpenLedger {
         kind: "full",
         message: "the disk is full",
         hint: "free some space",
-        detail: "the reserve cannot be taken back",
+        detail: "the disk reserve cannot be allocated again",
       });
       return undefined;
     }
     this.#phase = "ok";
-    this.#retryMs = RETRY_MS_MIN;
+    this.#failures = 0;
     this.#logger.info({ size: this.#size }, "ledger is open");
     return undefined;
   }
@@ -252,15 +253,15 @@ class ThreadedLedger implements OpenLedger {
     return new WriterThread(data, ({ failure }) => this.#markDown(failure));
   }
 
-  /** Nothing is accepted from here on until it has been opened and checked anew. */
+  /** Refuses entries until the ledger has been opened and checked again. */
   #markDown(failure: FailedAnswer): void {
     this.#recordFailure(failure);
     if (this.#phase === "closed") return;
     this.#phase = "down";
     this.#queue.rejectAll(this.#unavailableError());
     this.#cancelRetry?.();
-    const delayMs = this.#retryMs;
-    this.#retryMs = Math.min(RETRY_MS_MAX, this.#retryMs * 2);
+    const delayMs = backoffMs(this.#failures, retryBackoff);
+    this.#failures += 1;
     this.#retryAtMs = this.#clock.now() + delayMs;
     this.#cancelRetry = this.#clock.setTimer(
       delayMs,
@@ -274,7 +275,7 @@ class ThreadedLedger implements OpenLedger {
       this.#lastError?.kind !== failure.kind ||
       this.#lastError.message !== failure.message;
     this.#lastError = { kind: failure.kind, message: failure.message, atMs: this.#clock.now() };
-    // Each try would say the same.
+    // A retry that fails for the same reason is not logged again.
     if (isNew) this.#logFailure(failure);
   }
 
@@ -288,7 +289,7 @@ class ThreadedLedger implements OpenLedger {
         "ledger_unavailable",
         `the ledger is ${this.#phase === "closed" ? "closed" : "not open yet"}; nothing was done`,
       );
-    const { kind, message } = this.#lastError ?? { kind: "io", message: "an unknown fault" };
+    const { kind, message } = this.#lastError ?? { kind: "io", message: "an unknown error" };
     const waitMs = Math.max(1_000, this.#retryAtMs - this.#clock.now());
     return new AssistantError(
       "ledger_unavailable",

@@ -8,19 +8,19 @@ import {
 } from "./merkle-tree.ts";
 
 /**
- * Proofs of RFC 6962, sections 2.1.1 and 2.1.2, out of stored hashes. A tree keeps every leaf hash and
- * the root of each full subtree of 256, 256 ** 2 ... leaves: the rows of tiles. What lies between is
- * hashed anew from at most 128 of them, so a proof reads O(log n) short runs.
+ * Proofs of RFC 6962, sections 2.1.1 and 2.1.2, from stored hashes. A tree stores every leaf hash and the root of each
+ * full subtree of 256, 256 ** 2 ... leaves: the levels of tiles. Roots between these levels are computed from at most
+ * 128 stored hashes, so a proof reads O(log n) short ranges.
  */
 export const TILE_HEIGHT = 8;
 export const TILE_WIDTH = 256;
 
 export interface TreeHashes {
-  /** Roots of the full subtrees `from` up to `to`, which have 256 ** `level` leaves each. Level 0: leaves. */
+  /** Returns the roots of the full subtrees `from` to `to - 1`, each of 256 ** `level` leaves. Level 0: leaf hashes. */
   read(level: number, from: number, to: number): readonly Buffer[];
 }
 
-/** Root of the full subtree of `2 ** height` leaves from leaf `start`. */
+/** Returns the root of the full subtree of `2 ** height` leaves from leaf `start`. */
 function subtreeRoot(hashes: TreeHashes, start: number, height: number): Buffer {
   const level = Math.floor(height / TILE_HEIGHT);
   const width = TILE_WIDTH ** level;
@@ -28,7 +28,7 @@ function subtreeRoot(hashes: TreeHashes, start: number, height: number): Buffer 
   return hashFullSubtree(hashes.read(level, from, from + 2 ** (height - level * TILE_HEIGHT)));
 }
 
-/** Root over the leaves `from` up to `to`, where `from` is where a subtree of that size could begin. */
+/** Returns the root over the leaves `from` to `to - 1`. A subtree of that size must be able to begin at `from`. */
 function rangeRoot(hashes: TreeHashes, from: number, to: number): Buffer {
   const roots = fullSubtrees(to - from).map(({ start, height }) =>
     subtreeRoot(hashes, from + start, height),
@@ -36,7 +36,7 @@ function rangeRoot(hashes: TreeHashes, from: number, to: number): Buffer {
   return TreeEdge.fromSubtreeRoots(to - from, roots).root();
 }
 
-/** The right edge of the tree over the first `size` leaves. */
+/** Returns the right edge of the tree over the first `size` leaves. */
 export function edgeAt(hashes: TreeHashes, size: number): TreeEdge {
   const roots = fullSubtrees(size).map(({ start, height }) => subtreeRoot(hashes, start, height));
   return TreeEdge.fromSubtreeRoots(size, roots);
@@ -46,7 +46,7 @@ export function rootAt(hashes: TreeHashes, size: number): Buffer {
   return edgeAt(hashes, size).root();
 }
 
-/** The audit path of leaf `seq` in the tree over the first `size` leaves; from the leaf's sibling up. */
+/** Returns the audit path of leaf `seq` in the tree over the first `size` leaves, from the leaf's sibling upwards. */
 export function proveInclusion(hashes: TreeHashes, seq: number, size: number): Buffer[] {
   if (seq < 0 || seq >= size) throw new RangeError(`there is no leaf ${seq} in a tree of ${size}`);
   const path: Buffer[] = [];
@@ -60,13 +60,14 @@ export function proveInclusion(hashes: TreeHashes, seq: number, size: number): B
   return path.toReversed();
 }
 
-/** That the tree over `size` leaves begins with that over `oldSize`. Empty where they are the same. */
+/** Returns a proof that the first `oldSize` leaves of both trees are the same. It is empty for equal sizes. */
 export function proveConsistency(hashes: TreeHashes, oldSize: number, size: number): Buffer[] {
-  if (oldSize < 0 || oldSize > size) throw new RangeError(`${oldSize} is past a tree of ${size}`);
+  if (oldSize < 0 || oldSize > size)
+    throw new RangeError(`a tree of ${size} leaves has no earlier size ${oldSize}`);
   if (oldSize === 0 || oldSize === size) return [];
   const path: Buffer[] = [];
   let [from, to] = [0, size];
-  // Whether what is left is a full subtree of the old tree that the verifier knows the root of.
+  // True while the remaining range is a full subtree of the old tree, whose root the verifier knows.
   let isKnown = true;
   while (to !== oldSize) {
     const middle = from + findSplitPoint(to - from);
@@ -83,7 +84,7 @@ export function proveConsistency(hashes: TreeHashes, oldSize: number, size: numb
   return path.toReversed();
 }
 
-/** As RFC 9162, section 2.1.3.2: the root that the proof leads to must be the one that is known. */
+/** Verifies an audit path (RFC 9162, section 2.1.3.2): the root that it leads to must be the known one. */
 export function verifyInclusion(options: {
   readonly leaf: Buffer;
   readonly seq: number;
@@ -108,7 +109,7 @@ export function verifyInclusion(options: {
   return last === 0 && hashed.equals(root);
 }
 
-/** As RFC 9162, section 2.1.4.2. */
+/** Verifies a consistency proof (RFC 9162, section 2.1.4.2). */
 export function verifyConsistency(options: {
   readonly oldSize: number;
   readonly oldRoot: Buffer;
@@ -120,7 +121,7 @@ export function verifyConsistency(options: {
   if (oldSize > size || oldSize < 0) return false;
   if (oldSize === size) return proof.length === 0 && oldRoot.equals(root);
   if (oldSize === 0) return proof.length === 0 && oldRoot.equals(emptyRoot);
-  // The old root itself opens the path where the old tree is one full subtree.
+  // If the old tree is one full subtree, its root is the first hash of the path.
   const isFull = Number.isInteger(Math.log2(oldSize));
   const [first, ...rest] = isFull ? [oldRoot, ...proof] : proof;
   if (first === undefined) return false;

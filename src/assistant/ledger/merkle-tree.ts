@@ -1,18 +1,18 @@
 import { hash } from "node:crypto";
 
 /**
- * The Merkle tree of RFC 6962, section 2.1, over sha256: a leaf is hashed with the byte 0 before it,
- * two nodes with the byte 1, so that no leaf can pass for a node. Hashes are 32 bytes.
+ * The Merkle tree of RFC 6962, section 2.1, with sha256. A leaf is hashed with a prefix byte 0 and a pair of nodes with a
+ * prefix byte 1, so that a leaf cannot be mistaken for a node. Hashes have 32 bytes.
  *
- * Sizes and places are plain numbers, so arithmetic here never uses the 32-bit operators.
+ * Sizes and indexes may exceed 32 bits, so nothing here uses bitwise operators.
  */
 
 export const HASH_BYTES = 32;
 
-/** Root of the tree without leaves. */
+/** The root of a tree without leaves. */
 export const emptyRoot: Buffer = hash("sha256", "", "buffer");
 
-/** `entry` is hashed as UTF-8. */
+/** Hashes a leaf. A string is hashed as UTF-8. */
 export function hashLeaf(entry: string | Uint8Array): Buffer {
   if (typeof entry === "string") return hash("sha256", `\0${entry}`, "buffer");
   return hash("sha256", Buffer.concat([Buffer.of(0), entry]), "buffer");
@@ -30,14 +30,15 @@ export function hashNode(left: Uint8Array, right: Uint8Array): Buffer {
   return hash("sha256", scratch, "buffer");
 }
 
-/** Root of the full subtree over these hashes. Their number must be a power of two. */
+/** Returns the root of the full subtree over these hashes. Their number must be a power of two. */
 export function hashFullSubtree(hashes: readonly Buffer[]): Buffer {
   let level = hashes;
   while (level.length > 1) {
     const next: Buffer[] = [];
     for (let at = 0; at < level.length; at += 2) {
       const [left, right] = [level[at], level[at + 1]];
-      if (!left || !right) throw new RangeError("a full subtree has a power of two of leaves");
+      if (!left || !right)
+        throw new RangeError("the number of leaves of a full subtree must be a power of two");
       next.push(hashNode(left, right));
     }
     level = next;
@@ -47,20 +48,20 @@ export function hashFullSubtree(hashes: readonly Buffer[]): Buffer {
   return root;
 }
 
-/** The largest power of two that is smaller than `size`; `size` is 2 or more. */
+/** Returns the largest power of two below `size`, which must be at least 2. */
 export function findSplitPoint(size: number): number {
   let split = 1;
   while (split * 2 < size) split *= 2;
   return split;
 }
 
-/** A full subtree: `2 ** height` leaves, from leaf `start`, which is a multiple of that. */
+/** A full subtree of `2 ** height` leaves. `start`, its first leaf, is a multiple of that number. */
 export interface FullSubtree {
   readonly start: number;
   readonly height: number;
 }
 
-/** The full subtrees that a tree of `size` leaves consists of, the largest first. */
+/** Returns the full subtrees of a tree of `size` leaves, the largest first. */
 export function fullSubtrees(size: number): FullSubtree[] {
   const found: FullSubtree[] = [];
   let start = 0;
@@ -73,19 +74,19 @@ export function fullSubtrees(size: number): FullSubtree[] {
   return found;
 }
 
-/** Told of each full subtree that a new leaf completes, the smallest first; height 1 or more. */
+/** Called for each full subtree of height 1 or more that a new leaf completes, the smallest first. */
 export type OnSubtree = (height: number, index: number, hash: Buffer) => void;
 
 /**
- * The right edge of a growing tree: the roots of its full subtrees, which is all that a new leaf and
- * a new root need. Holds at most one hash for each bit of the size.
+ * The right edge of a growing tree: the roots of its full subtrees. They suffice to add a leaf and to compute the root.
+ * There is at most one for each bit of the size.
  */
 export class TreeEdge {
   #size = 0;
-  /** By height; undefined where the size has a zero bit. */
+  /** Indexed by height. Undefined if the size has a zero bit there. */
   readonly #roots: (Buffer | undefined)[] = [];
 
-  /** That of a tree whose full subtrees have these roots, in the order of `fullSubtrees(size)`. */
+  /** Creates an edge from the roots of the full subtrees, in the order of `fullSubtrees(size)`. */
   static fromSubtreeRoots(size: number, roots: readonly Buffer[]): TreeEdge {
     const edge = new TreeEdge();
     edge.#size = size;
@@ -99,7 +100,6 @@ export class TreeEdge {
     return this.#size;
   }
 
-  /** Independent of this one. */
   copy(): TreeEdge {
     const edge = new TreeEdge();
     edge.#size = this.#size;

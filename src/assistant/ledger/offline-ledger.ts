@@ -19,37 +19,37 @@ const BUSY_TIMEOUT_MS = 5_000;
 
 export interface InclusionProof {
   readonly seq: number;
-  /** The entry's text, as it was hashed. */
+  /** The hashed text of the entry. */
   readonly body: string;
   readonly leaf: string;
   readonly size: number;
-  /** From the leaf's sibling up. */
+  /** The audit path, from the leaf's sibling upwards. */
   readonly path: readonly Buffer[];
-  /** The signed note that the path leads to. */
+  /** The signed note with the root of the path. */
   readonly checkpoint: string;
 }
 
 export interface TailEntry {
   readonly body: EntryBody;
   readonly leaf: string;
-  /** The sealed text as JSON; undefined where nothing is sealed, or it was erased. */
+  /** The sealed text as JSON. Undefined if there is none or it was erased. */
   readonly plain: string | undefined;
 }
 
 /**
- * A ledger without its daemon, read only; also while a daemon writes it. Everything throws LedgerFailure:
- * `io` where it cannot be read, `key`, and `tampered` where a proof does not come out.
+ * Reads a ledger without its daemon, also while the daemon writes it. All methods throw LedgerFailure: `io` if the
+ * ledger cannot be read, `key`, and `tampered` if a proof cannot be computed.
  */
 export class OfflineLedger implements Disposable {
   readonly #db: SqliteDatabase;
   readonly #savedCheckpoint: string | undefined;
   readonly verifier: NoteVerifier;
 
-  /** `verifierKey` is a public key that the caller trusts more than the one beside the ledger. */
+  /** `verifierKey` is a public key that the caller trusts more than the stored one. */
   static open(stateDir: string, verifierKey?: string): OfflineLedger {
     const files = resolveLedgerPaths(stateDir);
     return withLedgerFailures(() => {
-      // Before the database, which only grows: a daemon may write both meanwhile.
+      // Read before the database, which only grows: a running daemon may write both.
       const saved = readFileIfExists(files.checkpoint);
       const db = openForReading(files);
       try {
@@ -74,17 +74,17 @@ export class OfflineLedger implements Disposable {
         db: this.#db,
         verifier,
         savedCheckpoint: this.#savedCheckpoint,
-        trustedCheckpoints: trustedCheckpoints,
+        trustedCheckpoints,
       }),
     );
   }
 
-  /** The newest checkpoint, signed. */
+  /** Returns the newest signed checkpoint. */
   readCheckpoint(): { readonly note: string } & Checkpoint {
     return this.#readInSnapshot(() => this.#readNewestCheckpoint());
   }
 
-  /** Undefined where there is no such entry. */
+  /** Returns undefined if there is no such entry. */
   proveInclusion(seq: number): InclusionProof | undefined {
     return this.#readInSnapshot(() => {
       const head = this.#readNewestCheckpoint();
@@ -95,7 +95,7 @@ export class OfflineLedger implements Disposable {
         hashLeaf(body),
       ];
       if (!verifyInclusion({ leaf, seq, size: head.size, proof: path, root: head.root }))
-        throw tamperedFailure(`entry ${seq} is not the one that was signed`);
+        throw tamperedFailure(`entry ${seq} does not match the signed checkpoint`);
       return {
         seq,
         body,
@@ -107,7 +107,7 @@ export class OfflineLedger implements Disposable {
     });
   }
 
-  /** That today's ledger begins with what it was at `size`. Undefined where it was never that large. */
+  /** Proves that the first `size` entries are unchanged. Returns undefined if there are fewer entries. */
   proveConsistency(
     size: number,
   ): { path: readonly Buffer[]; checkpoint: string; size: number } | undefined {
@@ -119,7 +119,7 @@ export class OfflineLedger implements Disposable {
     });
   }
 
-  /** The last entries, the oldest first. Nothing is verified. */
+  /** Returns the last entries, the oldest first, without verifying them. */
   tail(limit: number, name?: string): TailEntry[] {
     const rows = withLedgerFailures(() =>
       this.#db
@@ -133,14 +133,14 @@ export class OfflineLedger implements Disposable {
     );
     return rows.toReversed().map(([text, plain]) => {
       const body = parseBody(text);
-      if (!body) throw tamperedFailure("one of the last entries is no entry");
+      if (!body) throw tamperedFailure("one of the last entries is not a valid entry");
       return { body, leaf: hashLeaf(text).toString("hex"), plain: plain ?? undefined };
     });
   }
 
   /**
-   * Writes the ledger as files that other tools verify: tiles, entries, checkpoint, and the public key.
-   * `directory` must be empty, or not there. Sealed texts are not part of it. Answers its size.
+   * Writes the ledger as files that other tools can verify: tiles, entries, the checkpoint and the public key. The
+   * directory must be empty or missing. Sealed texts are not exported.
    */
   export(directory: string): { readonly size: number; readonly files: number } {
     return this.#readInSnapshot(() => {
@@ -165,7 +165,7 @@ export class OfflineLedger implements Disposable {
         count += 1;
       }
       write("ledger.vkey", `${this.verifier.text}\n`);
-      // Last: with it the export is whole.
+      // Written last: an export with a checkpoint is complete.
       write("checkpoint", note);
       return { size, files: count };
     });
@@ -221,7 +221,7 @@ function openForReading(files: LedgerPaths): SqliteDatabase {
     timeout: BUSY_TIMEOUT_MS,
   });
   try {
-    // The first that it reads: where the disk is full, this may be what fails.
+    // The first read, which may fail on a full disk.
     const version = readSchemaVersion(db);
     if (version === ledgerMigrations.length) return db;
     throw new LedgerFailure("io", `the ledger has schema ${version}, which this Berth cannot read`);
@@ -244,8 +244,8 @@ function chooseVerifier(files: LedgerPaths, text: string | undefined): NoteVerif
   if (text === undefined) return readVerifier(files);
   const verifier = parseVerifier(text);
   if (!verifier)
-    throw new LedgerFailure("key", "what was given is no public key", {
-      hint: "it is one line: NAME+HASH+BASE64, as in the file ledger.vkey",
+    throw new LedgerFailure("key", "the given text is not a public key", {
+      hint: "a public key is one line, NAME+HASH+BASE64, as in the file ledger.vkey",
     });
   return verifier;
 }
@@ -256,7 +256,7 @@ export interface OfflineFailure {
   readonly hint: string | undefined;
 }
 
-/** What this room has thrown, in the words of a verdict; undefined for anything else. */
+/** Converts an error of the ledger. Returns undefined for any other error. */
 export function toOfflineFailure(error: unknown): OfflineFailure | undefined {
   if (!(error instanceof LedgerFailure)) return undefined;
   const { kind, message, hint } = error;
@@ -264,7 +264,7 @@ export function toOfflineFailure(error: unknown): OfflineFailure | undefined {
   return { status, message, hint };
 }
 
-/** For the command line, which takes paths. */
+/** Reads a file that the command line names. `what` names its content in the error. */
 export function readTextFile(file: string, what: string): string {
   try {
     return readFileSync(file, "utf8");
@@ -275,7 +275,7 @@ export function readTextFile(file: string, what: string): string {
 
 function tamperedFailure(message: string): LedgerFailure {
   return new LedgerFailure("tampered", message, {
-    hint: "run `berth ledger verify`, which names what is wrong",
+    hint: "run `berth ledger verify` to find out what is wrong",
   });
 }
 

@@ -1,21 +1,21 @@
 /**
- * The ledger as the rooms that act see it: append first, act after. What is behind it (one file, a
- * Merkle tree, proofs) is nobody's business but the ledger's own.
+ * The append-only log of actions. An action is appended first and performed afterwards. How entries are stored is an
+ * internal matter of the ledger.
  */
 export interface Ledger {
   /**
-   * Resolves when the entry is on the disk: COMMIT has returned, with synchronous=FULL. Rejects with
-   * AssistantError `ledger_unavailable`; then the action must not happen. Entries that arrive while a
-   * commit runs are the next one. Not to be aborted: an entry that was handed over is written.
+   * Resolves when the entry is on the disk: COMMIT has returned, with synchronous=FULL. Rejects with AssistantError
+   * `ledger_unavailable`; then the caller must not perform the action. Entries that arrive during a commit are written by
+   * the next one. An append cannot be aborted.
    *
-   * `mayWait`: nothing depends on it, so it comes with the next commit that somebody waits for, in its
-   * place, or with one of its own 50 ms later. That is for what has happened already: a result whose call
-   * has its dispatch in the ledger, which tells of it also where a crash takes the result.
+   * `mayWait`: no action depends on the entry. It is written, in its order, by the next commit for another entry, or by a
+   * commit of its own 50 ms later. This is meant for results of calls: their dispatch entry is in the ledger already, and
+   * shows the call even if a crash loses the result.
    */
   append(entry: NewEntry, options?: { readonly mayWait?: boolean }): Promise<Receipt>;
 }
 
-/** What an entry may hold: JSON without numbers that are not safe integers, so that canonical text is one. */
+/** JSON whose numbers are safe integers, so that each value has exactly one canonical text. */
 export type EntryValue =
   | null
   | boolean
@@ -27,25 +27,25 @@ export type EntryValue =
 export interface NewEntry {
   readonly name: EntryName;
   /**
-   * Told in the open, in the leaf: model, class, counts, digests, ids. Never a prompt or an argument.
-   * A result (`*.result`) has `dispatch`, the seq of the `*.dispatch` entry that it ends. About 64 KiB at most.
+   * Values that everyone with the ledger can read: model, class, counts, digests, ids; never a prompt or an argument. A
+   * result (`*.result`) has `dispatch`, the `seq` of its `*.dispatch` entry. At most about 64 KiB.
    */
   readonly fields: { readonly [name: string]: EntryValue };
   /**
-   * Kept as a salted commitment in the leaf; the plain value stands in a side table and can be erased
-   * while every proof still holds. Prompts, arguments, texts. Undefined: there is none.
+   * Prompts, arguments and texts. The leaf has a salted commitment to this value. The value itself is in another table
+   * and can be erased without invalidating proofs.
    */
   readonly sealed?: EntryValue | undefined;
 }
 
 export interface Receipt {
-  /** 0 for the first entry; without gaps. */
+  /** Counts from 0 without gaps. */
   readonly seq: number;
   /** RFC 6962 leaf hash, 64 hex digits. */
   readonly leaf: string;
 }
 
-/** Every entry's name; a reader of the ledger needs no other list. */
+/** The names of all entries. */
 export const entryNames = [
   "inference.generate",
   "inference.embed",
@@ -70,7 +70,7 @@ export const entryNames = [
   "remote.key.clear",
   "remote.consent",
   "remote.login",
-  /** Of the ledger itself: opened, a full disk, a result that never came, a sealed text that was erased. */
+  /** Entries of the ledger itself. `ledger.indeterminate`: the result of a dispatch is unknown. */
   "ledger.opened",
   "ledger.disk_full",
   "ledger.indeterminate",

@@ -8,35 +8,35 @@ import {
 } from "node:crypto";
 
 /**
- * Signed notes (C2SP signed-note) with Ed25519 keys: text, an empty line, and lines with signatures.
- * Keys are written as Go's tools write them: `NAME+HASH+BASE64` and `PRIVATE+KEY+NAME+HASH+BASE64`.
+ * Signed notes (C2SP signed-note) with Ed25519 keys: a text, an empty line and lines with signatures. Keys have the
+ * format of Go's tools: `NAME+HASH+BASE64` and `PRIVATE+KEY+NAME+HASH+BASE64`.
  */
 
-/** Signature type of Ed25519, in key ids and before encoded keys. */
+/** The signature type of Ed25519: a byte in the input of key ids and at the start of encoded keys. */
 const ED25519 = 1;
 const SIGNATURE_BYTES = 64;
 const KEY_BYTES = 32;
-/** What stands before 32 bytes of key in DER: SubjectPublicKeyInfo and PKCS #8. */
+/** The bytes before the 32 bytes of a key in DER: SubjectPublicKeyInfo and PKCS #8. */
 const PUBLIC_PREFIX = Buffer.from("302a300506032b6570032100", "hex");
 const PRIVATE_PREFIX = Buffer.from("302e020100300506032b657004220420", "hex");
 
 export interface NoteVerifier {
   readonly name: string;
-  /** First four bytes of sha256 over name, line break, type and key. */
+  /** The first four bytes of sha256 over name, line break, type and key. */
   readonly id: Buffer;
   readonly key: KeyObject;
-  /** `NAME+HASH+BASE64`. */
+  /** The encoded key, `NAME+HASH+BASE64`. */
   readonly text: string;
 }
 
 export interface NoteSigner {
   readonly verifier: NoteVerifier;
   readonly key: KeyObject;
-  /** `PRIVATE+KEY+NAME+HASH+BASE64`: a secret. */
+  /** The encoded private key, `PRIVATE+KEY+NAME+HASH+BASE64`. */
   readonly text: string;
 }
 
-/** `seed` is the 32 bytes that an Ed25519 key is made of. */
+/** Creates a signer. `seed` is the 32-byte seed of the Ed25519 key. */
 export function createNoteSigner(name: string, seed: Buffer): NoteSigner {
   const key = createPrivateKey({
     key: Buffer.concat([PRIVATE_PREFIX, seed]),
@@ -68,7 +68,7 @@ function encodeKey(name: string, id: Buffer, key: Buffer): string {
   return `${name}+${id.toString("hex")}+${encoded}`;
 }
 
-/** Undefined where the text is no Ed25519 key in this form, or its hash is not that of the key. */
+/** Returns undefined if the text is not an Ed25519 key in this format, or its hash does not match the key. */
 export function parseVerifier(text: string): NoteVerifier | undefined {
   const parts = decodeKey(text);
   if (!parts) return undefined;
@@ -92,7 +92,7 @@ function decodeKey(text: string): { name: string; key: Buffer } | undefined {
   return { name, key: bytes.subarray(1) };
 }
 
-/** `text` ends with a line break. */
+/** Returns the signed note. `text` must end with a line break. */
 export function signNote(text: string, signer: NoteSigner): string {
   const { verifier, key } = signer;
   const signature = Buffer.concat([verifier.id, sign(null, Buffer.from(text), key)]);
@@ -100,12 +100,11 @@ export function signNote(text: string, signer: NoteSigner): string {
 }
 
 /**
- * malformed: no note at all. unknown: signed, but not by this key. forged: a signature that claims
- * this key, and is not of it.
+ * malformed: not a note. unknown: not signed by this key. forged: a signature has the id of this key, but does not match.
  */
 export type NoteFault = "malformed" | "unknown" | "forged";
 
-/** The text of a note that this key has signed, or what is wrong with it. */
+/** Returns the text of a note that this key has signed, or a fault. */
 export function openNote(
   note: string,
   verifier: NoteVerifier,
@@ -119,7 +118,7 @@ export function openNote(
     const [, name, encoded] = /^— ([^\s+]+) ([A-Za-z0-9+/]+=*)$/.exec(line) ?? [];
     if (name === undefined || encoded === undefined) return { fault: "malformed" };
     const bytes = Buffer.from(encoded, "base64");
-    // Bits behind the last whole byte would be dropped: a note that was changed there is another one.
+    // Decoding ignores the bits after the last whole byte, so a note could be changed there unnoticed.
     if (bytes.toString("base64") !== encoded || bytes.length < 5) return { fault: "malformed" };
     if (name !== verifier.name || !bytes.subarray(0, 4).equals(verifier.id)) continue;
     const signature = bytes.subarray(4);

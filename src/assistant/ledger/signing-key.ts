@@ -12,8 +12,8 @@ import {
 } from "./signed-note.ts";
 
 /**
- * The ledger's key, made where the ledger is new. A ledger that is there never gets another key
- * silently: whoever can take the key away could otherwise begin a second history. Throws LedgerFailure `key`.
+ * Loads the ledger's key, or creates it for a new ledger. An existing ledger never gets a new key: otherwise a person who
+ * can delete the key could start a second history. Throws LedgerFailure `key`.
  */
 export function loadOrCreateSigner(files: LedgerPaths, isNew: boolean): NoteSigner {
   const text = readFileIfExists(files.signerKey);
@@ -21,7 +21,7 @@ export function loadOrCreateSigner(files: LedgerPaths, isNew: boolean): NoteSign
     if (!isNew)
       throw keyFailure(
         "the ledger's private key is missing",
-        "bring ledger.key back into the assistant's data directory from a backup",
+        "restore ledger.key to the assistant's data directory from a backup",
       );
     const signer = createNoteSigner(
       `berth.local/${randomBytes(8).toString("hex")}`,
@@ -33,8 +33,8 @@ export function loadOrCreateSigner(files: LedgerPaths, isNew: boolean): NoteSign
   }
   if ((statSync(files.signerKey).mode & 0o077) !== 0)
     throw keyFailure(
-      "the ledger's private key can be read by others",
-      "set the mode of ledger.key to 0600; if others had a look, treat the ledger as one that they can sign",
+      "the ledger's private key is readable for other users",
+      "set the mode of ledger.key to 0600; another user who has read the key can sign this ledger",
     );
   const signer = parseSigner(text);
   if (!signer) throw keyFailure("the ledger's private key is damaged", "restore ledger.key");
@@ -46,7 +46,7 @@ export function loadOrCreateSigner(files: LedgerPaths, isNew: boolean): NoteSign
   return signer;
 }
 
-/** The key that a reader verifies with. Throws LedgerFailure `key`. */
+/** Reads the public key. Throws LedgerFailure `key`. */
 export function readVerifier(files: LedgerPaths): NoteVerifier {
   const text = readFileIfExists(files.verifierKey);
   if (text === undefined)

@@ -7,21 +7,21 @@ import { edgeAt, rootAt } from "./merkle-proof.ts";
 import { hashLeaf, type TreeEdge } from "./merkle-tree.ts";
 import type { NoteVerifier } from "./signed-note.ts";
 
-/** Entries that are hashed anew at each open. All of them are by `berth ledger verify`. */
+/** The number of entries that are hashed again at each open. `berth ledger verify` hashes all of them. */
 const TAIL_ENTRIES = 256;
 
 export interface TailState {
   readonly edge: TreeEdge;
-  /** Leaf hash of the last entry, in hexadecimal. */
+  /** The leaf hash of the last entry, in hexadecimal. */
   readonly lastLeaf: string;
-  /** Size of the newest checkpoint, and of the one before it; -1 where there is none. */
+  /** The sizes of the newest checkpoint and of its predecessor. -1: there is none. */
   readonly newestCheckpointSize: number;
   readonly previousCheckpointSize: number;
 }
 
 /**
- * Whether what is stored is what was signed last, in O(log n): the root from stored hashes, the last
- * entries from their texts. Throws LedgerFailure `tampered`, or `key`.
+ * Compares the stored entries with the last signed checkpoint in O(log n): computes the root from stored hashes, and
+ * hashes the texts of the last entries. Throws LedgerFailure `tampered` or `key`.
  */
 export function checkTail(db: SqliteDatabase, verifier: NoteVerifier): TailState {
   const size = storedSize(db);
@@ -30,7 +30,7 @@ export function checkTail(db: SqliteDatabase, verifier: NoteVerifier): TailState
       "SELECT size, note FROM checkpoint ORDER BY size DESC LIMIT 2",
     )
     .all();
-  if (newest === undefined && size > 0) throw tampered("it has entries and no checkpoint");
+  if (newest === undefined && size > 0) throw tampered("it has entries but no checkpoint");
   if (newest !== undefined) {
     const opened = openCheckpoint(newest.note, verifier);
     if (opened.fault !== undefined) {
@@ -38,7 +38,7 @@ export function checkTail(db: SqliteDatabase, verifier: NoteVerifier): TailState
       throw opened.fault === "unknown" ? new LedgerFailure("key", words) : tampered(words);
     }
     if (opened.size !== newest.size || opened.size !== size)
-      throw tampered(`it has ${size} entries, and its newest checkpoint is of ${opened.size}`);
+      throw tampered(`it has ${size} entries, and its newest checkpoint covers ${opened.size}`);
     assertRoot(db, opened);
   }
   return {
@@ -55,7 +55,7 @@ function assertRoot(db: SqliteDatabase, checkpoint: Checkpoint): void {
   } catch (error) {
     if (!(error instanceof RangeError)) throw error;
   }
-  throw tampered(`its hashes do not come to the root that was signed at size ${checkpoint.size}`);
+  throw tampered(`its hashes do not lead to the root that was signed at size ${checkpoint.size}`);
 }
 
 function checkEntries(db: SqliteDatabase, from: number, size: number): string {
@@ -68,15 +68,15 @@ function checkEntries(db: SqliteDatabase, from: number, size: number): string {
     const [text = "", stored] = rows.get(seq) ?? [];
     const [body, leaf] = [parseBody(text), hashLeaf(text)];
     if (body?.seq !== seq || body.prev !== prev || !stored?.equals(leaf))
-      throw tampered(`entry ${seq} is not the one that was written there`);
+      throw tampered(`entry ${seq} is not the one that was written`);
     prev = leaf.toString("hex");
   }
   return prev;
 }
 
 /**
- * Compares with a checkpoint from outside the database. Throws LedgerFailure `rolled_back`: then the
- * database was replaced by an older copy, or by another history.
+ * Compares the database with a checkpoint from outside it. Throws LedgerFailure `rolled_back` if the database was
+ * replaced by an older copy or by another history.
  */
 export function checkAgainstCheckpoint(
   db: SqliteDatabase,
@@ -84,19 +84,21 @@ export function checkAgainstCheckpoint(
   checkpoint: Checkpoint,
 ): void {
   if (checkpoint.size > size)
-    throw rolledBack(`it has ${size} entries, and had ${checkpoint.size} when it was last seen`);
+    throw rolledBack(`it has ${size} entries, but had ${checkpoint.size} when it was last open`);
   if (!rootAt(storedHashes(db), checkpoint.size).equals(checkpoint.root))
-    throw rolledBack(`its first ${checkpoint.size} entries are others than when it was last seen`);
+    throw rolledBack(
+      `its first ${checkpoint.size} entries differ from those when it was last open`,
+    );
 }
 
 function tampered(why: string): LedgerFailure {
-  return new LedgerFailure("tampered", `the ledger does not agree with itself: ${why}`, {
-    hint: "run `berth ledger verify`, and keep the files for an inquiry",
+  return new LedgerFailure("tampered", `the ledger is inconsistent: ${why}`, {
+    hint: "run `berth ledger verify`, and keep the files for an investigation",
   });
 }
 
 function rolledBack(why: string): LedgerFailure {
   return new LedgerFailure("rolled_back", `the ledger was replaced by another copy: ${why}`, {
-    hint: "bring the newest copy back; or move the file `checkpoint` away to go on from this one, which stays on record",
+    hint: "restore the newest copy; or, to continue with this one, move the file `checkpoint` away, which the ledger records",
   });
 }

@@ -1,13 +1,16 @@
 import { BODY_BYTES_MAX } from "./ledger-entry.ts";
 import { TILE_WIDTH, type TreeHashes } from "./merkle-proof.ts";
 
-/** Files of a log in the layout of C2SP tlog-tiles, by their path below the export's folder. */
+/** A file of a log in the layout of C2SP tlog-tiles. The path is relative to the export's folder. */
 export interface TileFile {
   readonly path: string;
   readonly bytes: Buffer;
 }
 
-/** Path of a tile: three digits a folder, all but the last with `x` before them; `.p/W` where it is not full. */
+/**
+ * Returns the path of a tile. Each folder has three digits, all but the last with the prefix `x`. A tile that is not full
+ * has the suffix `.p/WIDTH`.
+ */
 export function tilePath(level: number | "entries", index: number, width: number): string {
   const digits = String(index);
   const padded = digits.padStart(Math.ceil(digits.length / 3) * 3, "0");
@@ -16,7 +19,7 @@ export function tilePath(level: number | "entries", index: number, width: number
   return `tile/${level}/${name}${width === TILE_WIDTH ? "" : `.p/${width}`}`;
 }
 
-/** Every tile of hashes of a tree of this size, the partial ones on its right edge included. */
+/** Yields all tiles of hashes of a tree of this size, including partial ones. */
 export function* hashTiles(hashes: TreeHashes, size: number): Generator<TileFile> {
   for (let level = 0, width = size; width > 0; level += 1, width = Math.floor(width / TILE_WIDTH)) {
     for (const { index, from, to } of tileRanges(width)) {
@@ -26,7 +29,7 @@ export function* hashTiles(hashes: TreeHashes, size: number): Generator<TileFile
   }
 }
 
-/** Every bundle of entries: each with its length in two bytes before it. */
+/** Yields all bundles of entries. Each entry follows its length in two bytes. */
 export function* entryTiles(
   bodies: (from: number, to: number) => readonly string[],
   size: number,

@@ -3,23 +3,24 @@ import { type Checkpoint, faultDescriptions, openCheckpoint } from "./checkpoint
 import { EntryScan, type LedgerProblem } from "./entry-scan.ts";
 import type { NoteVerifier } from "./signed-note.ts";
 
-/** whole: every entry is the one that was written, and what was seen before is still there. */
+/** whole: all entries are unchanged, and all known checkpoints match. */
 export type LedgerStatus = "whole" | "tampered" | "rolled_back" | "key";
 
 export interface LedgerVerdict {
   readonly status: LedgerStatus;
-  /** In words, for a person; "" where it is whole. */
+  /** An explanation for the user. Empty if the ledger is whole. */
   readonly reason: string;
-  /** The first bad entry; undefined unless tampered. */
+  /** The first bad entry. Undefined unless the status is `tampered`. */
   readonly firstBad: number | undefined;
-  /** At most PROBLEMS_MAX, in the order of entries. */
+  /** At most 20 problems, ordered by entry. */
   readonly problems: readonly LedgerProblem[];
   readonly size: number;
-  /** Entries whose sealed text is there, and was checked; and those whose text was erased. */
+  /** The number of entries whose sealed text is stored and was checked. */
   readonly sealed: number;
+  /** The number of entries whose sealed text was erased. */
   readonly erased: number;
   readonly checkpoints: number;
-  /** Root over all entries, base64. */
+  /** The root over all entries in base64. */
   readonly root: string;
   readonly origin: string;
 }
@@ -29,13 +30,13 @@ const PROBLEMS_MAX = 20;
 export interface VerifyLedgerOptions {
   readonly db: SqliteDatabase;
   readonly verifier: NoteVerifier;
-  /** The checkpoint beside the database; undefined: there is none. Read before the database was. */
+  /** The content of the checkpoint file, which must have been read before the database. Undefined: there is none. */
   readonly savedCheckpoint: string | undefined;
-  /** Checkpoints that somebody kept elsewhere. */
+  /** Checkpoints that the caller has kept elsewhere. */
   readonly trustedCheckpoints?: readonly string[];
 }
 
-/** Reads everything, in one snapshot: each hash, commitment, signature and root. Throws what SQLite throws. */
+/** Verifies all hashes, commitments, signatures and roots in one snapshot. Throws the errors of SQLite. */
 export function verifyLedger(options: VerifyLedgerOptions): LedgerVerdict {
   return options.db.transaction(() => verifySnapshot(options))();
 }
@@ -49,8 +50,8 @@ function verifySnapshot({
   const problems: LedgerProblem[] = [];
   const stored = readStoredCheckpoints(db, verifier, problems);
   const externalCheckpoints = [
-    { what: "the checkpoint beside the database", note: saved, isBeside: true },
-    ...against.map((note) => ({ what: "the checkpoint that was given", note, isBeside: false })),
+    { what: "the checkpoint file", note: saved, isBeside: true },
+    ...against.map((note) => ({ what: "the given checkpoint", note, isBeside: false })),
   ].map(({ what, note, isBeside }) => ({
     what,
     isBeside,
@@ -65,8 +66,8 @@ function verifySnapshot({
   ]);
   scan.run();
   problems.push(...scan.problems);
-  // One checkpoint of another key among our own is a change; all of them are the wrong key. A ledger that is
-  // young has one in its table, so the one beside it counts, where it is of these very entries.
+  // One checkpoint of another key among many is tampering; if all are of another key, the key is wrong. A young ledger has
+  // only one checkpoint in its table, so a checkpoint from outside counts too if it matches these entries.
   const isOwn =
     stored.valid.length > 0 ||
     externalCheckpoints.some(
@@ -85,17 +86,19 @@ function verifySnapshot({
   for (const { what, opened, isBeside } of externalCheckpoints) {
     if (opened === undefined) {
       if (scan.size > 0)
-        rollbacks.push(`${what} is missing, so an older copy would not be noticed`);
+        rollbacks.push(`${what} is missing, so an older copy of the ledger would not be noticed`);
     } else if (opened.fault === "unknown" && !(isBeside && stored.valid.length > 0))
       foreign.push(`${what} ${faultDescriptions.unknown}`);
     else if (opened.fault !== undefined)
       problems.push({ seq: 0, message: `${what} ${faultDescriptions[opened.fault]}` });
     else if (opened.size > scan.size)
       rollbacks.push(
-        `rolled back: ${what} is of ${opened.size} entries, and ${scan.size} are there`,
+        `rolled back: ${what} covers ${opened.size} entries, but the ledger has ${scan.size}`,
       );
     else if (scan.roots.get(opened.size)?.equals(opened.root) !== true)
-      rollbacks.push(`forked: ${what} has another history of the first ${opened.size} entries`);
+      rollbacks.push(
+        `forked: ${what} was signed for other entries than the first ${opened.size} of this ledger`,
+      );
   }
 
   const found = [...problems.toSorted(bySeq), ...scan.secondaryProblems.toSorted(bySeq)];
@@ -116,7 +119,7 @@ function verifySnapshot({
 
 const bySeq = (a: LedgerProblem, b: LedgerProblem): number => a.seq - b.seq;
 
-/** A wrong key explains bad signatures; only then does a contradiction count as one. */
+/** A wrong key explains bad signatures, so it is reported only if there is no other problem. */
 function determineStatus(
   problems: readonly LedgerProblem[],
   foreign: readonly string[],
@@ -139,7 +142,7 @@ function determineReason(
 
 interface StoredCheckpoints {
   readonly valid: readonly Checkpoint[];
-  /** Checkpoints that this key has not signed, and nobody claims it has. */
+  /** Checkpoints of other keys. */
   readonly foreign: readonly LedgerProblem[];
 }
 
@@ -148,28 +151,28 @@ function readStoredCheckpoints(
   verifier: NoteVerifier,
   problems: LedgerProblem[],
 ): StoredCheckpoints {
-  const good: Checkpoint[] = [];
-  const strangers: LedgerProblem[] = [];
+  const valid: Checkpoint[] = [];
+  const foreign: LedgerProblem[] = [];
   const rows = db.prepare<[], [number, string]>("SELECT size, note FROM checkpoint ORDER BY size");
   for (const [size, note] of rows.raw().iterate()) {
     const opened = openCheckpoint(note, verifier);
     const name = `the checkpoint of ${size} entries`;
     if (opened.fault !== undefined) {
-      const list = opened.fault === "unknown" ? strangers : problems;
+      const list = opened.fault === "unknown" ? foreign : problems;
       list.push({ seq: lastSeqOf(size), message: `${name} ${faultDescriptions[opened.fault]}` });
-    } else if (opened.size === size) good.push(opened);
+    } else if (opened.size === size) valid.push(opened);
     else
       problems.push({
         seq: lastSeqOf(Math.min(size, opened.size)),
-        message: `${name} says that it is of ${opened.size}`,
+        message: `${name} is signed for ${opened.size} entries`,
       });
   }
-  return { valid: good, foreign: strangers };
+  return { valid, foreign };
 }
 
 const lastSeqOf = (size: number): number => Math.max(0, size - 1);
 
-/** What signed heads say of the entries. Where entries are bad, no root fits, which says nothing new. */
+/** Compares entries with signed checkpoints. If entries are bad, roots cannot match and are not compared. */
 function findCheckpointProblems(
   scan: EntryScan,
   valid: readonly Checkpoint[],
@@ -177,19 +180,17 @@ function findCheckpointProblems(
 ): LedgerProblem[] {
   const newest = valid.at(-1)?.size ?? 0;
   if (scan.size < newest)
-    return [
-      { seq: scan.size, message: `entry ${scan.size} is missing, with all up to ${newest - 1}` },
-    ];
+    return [{ seq: scan.size, message: `the entries ${scan.size} to ${newest - 1} are missing` }];
   if (hasProblems) return [];
   if (scan.size > newest)
-    return [{ seq: newest, message: `entry ${newest} is under no signed checkpoint` }];
+    return [{ seq: newest, message: `no signed checkpoint covers entry ${newest}` }];
   let whole = 0;
   for (const { size, root } of valid) {
     if (scan.roots.get(size)?.equals(root) !== true)
       return [
         {
           seq: whole,
-          message: `entries ${whole} to ${size - 1} are not those that were signed`,
+          message: `entries ${whole} to ${size - 1} do not match the signed checkpoint`,
         },
       ];
     whole = size;

@@ -6,9 +6,8 @@ export interface WriterLock {
 }
 
 /**
- * Keeps a second writer out, of this process too: an exclusive transaction on a small database of its
- * own, held open. The system takes it back when the process ends, however it ends. Throws LedgerFailure
- * `locked`.
+ * Excludes other writers, in this process too, with an open exclusive transaction on a small database. The system
+ * releases the lock when the process ends, even after a crash. Throws LedgerFailure `locked`.
  */
 export function acquireWriterLock(file: string): WriterLock {
   let db: Database.Database | undefined;
@@ -17,7 +16,7 @@ export function acquireWriterLock(file: string): WriterLock {
     db.pragma("locking_mode = EXCLUSIVE");
     db.pragma("journal_mode = MEMORY");
     db.exec("BEGIN EXCLUSIVE");
-    // On a read-only file system the transaction begins all the same, and keeps nobody out.
+    // On a read-only file system the transaction begins, but excludes no other process. A write fails there.
     db.pragma("user_version = 1");
   } catch (error) {
     db?.close();

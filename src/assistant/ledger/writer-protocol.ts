@@ -2,9 +2,9 @@ import type { DraftEntry } from "./ledger-entry.ts";
 import type { LedgerFailureKind } from "./ledger-failure.ts";
 import type { Receipt } from "./port.ts";
 
-/** What is said between the ledger and its writer's thread: one question at a time, one answer each. */
+/** A message to the writer's thread. Each has one answer, and the next is sent after that answer. */
 export type WriterRequest =
-  /** Opens, or opens anew. `isFull`: the reserve is to be given up, and that the disk is full recorded. */
+  /** Opens the ledger, or opens it again. `isFull`: the reserve must be released and the full disk recorded. */
   | { readonly type: "open"; readonly time: string; readonly isFull: boolean }
   | { readonly type: "append"; readonly drafts: readonly DraftEntry[] }
   | { readonly type: "erase"; readonly seq: number; readonly draft: DraftEntry }
@@ -14,9 +14,9 @@ export type WriterRequest =
 export type WriterAnswer =
   | { readonly type: "open"; readonly size: number; readonly isFull: boolean }
   | { readonly type: "append"; readonly receipts: readonly Receipt[] }
-  /** Undefined: there is no sealed text at that entry. */
+  /** Undefined: the entry has no sealed text. */
   | { readonly type: "erase"; readonly receipt: Receipt | undefined }
-  /** `mustRest`: a reader keeps an erased text in the write-ahead log; it is to be asked again soon. */
+  /** `needsMaintenance`: a reader keeps an erased text in the write-ahead log; the request must be repeated soon. */
   | { readonly type: "save_checkpoint"; readonly note: string; readonly needsMaintenance: boolean }
   | { readonly type: "close" }
   | FailedAnswer;
@@ -26,11 +26,11 @@ export interface FailedAnswer {
   readonly kind: LedgerFailureKind;
   readonly message: string;
   readonly hint: string | undefined;
-  /** What the system or the library said, for the log alone: it may name paths. */
+  /** The error of the system or of SQLite, for the log only: it may name paths. */
   readonly detail: string;
 }
 
-/** What the writer does of its own accord, after an answer, failed. */
+/** The writer's maintenance after an answer has failed. */
 export interface WriterFailedEvent {
   readonly type: "writer_failed";
   readonly failure: FailedAnswer;

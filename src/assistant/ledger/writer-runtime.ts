@@ -10,19 +10,19 @@ import { acquireWriterLock, type WriterLock } from "./writer-lock.ts";
 import type { FailedAnswer, WriterAnswer, WriterData, WriterRequest } from "./writer-protocol.ts";
 
 /**
- * The writer's side of the protocol: which connection there is, what was acknowledged, and what a
- * failure means. After a failure nothing is accepted until `open` has succeeded.
+ * Handles the requests to the writer's thread: opens and closes the connection, and remembers what was acknowledged.
+ * After a failure all requests fail until `open` has succeeded.
  */
 export class WriterRuntime {
   readonly #files: LedgerPaths;
   readonly #version: string;
   #lock: WriterLock | undefined;
   #writer: LedgerWriter | undefined;
-  /** The last entry that somebody was told of: it must still be there after each open. */
+  /** The last acknowledged entry, which must still be there after each open. */
   #acknowledged: Receipt | undefined;
-  /** The entries of a start have been written. */
+  /** True once `ledger.opened` has been written. */
   #isStarted = false;
-  /** That the disk is full has been recorded, and the reserve is given up. */
+  /** True if the full disk has been recorded and the reserve released. */
   #isFull = false;
 
   constructor({ stateDir, version }: WriterData) {
@@ -39,7 +39,7 @@ export class WriterRuntime {
     }
   }
 
-  /** To be called after each answer is out. Undefined: all is well. */
+  /** Must be called after each answer has been sent. Returns undefined if it succeeded. */
   runMaintenance(): FailedAnswer | undefined {
     try {
       this.#writer?.runMaintenance();
@@ -112,14 +112,14 @@ export class WriterRuntime {
     const known = this.#acknowledged;
     if (known !== undefined && writer.readLeaf(known.seq) !== known.leaf) {
       writer.close();
-      throw new LedgerFailure("rolled_back", `entry ${known.seq}, which was written, is gone`, {
-        hint: "keep the ledger's files for an inquiry; restart the assistant to go on",
+      throw new LedgerFailure("rolled_back", `entry ${known.seq}, which was written, is missing`, {
+        hint: "keep the ledger's files for an investigation; restart the assistant to continue",
       });
     }
     return writer;
   }
 
-  /** Who begins to write, and what the last one left open. */
+  /** Creates `ledger.opened`, and `ledger.indeterminate` for each dispatch of an earlier run without a result. */
   #createStartEntries(writer: LedgerWriter, time: string): DraftEntry[] {
     const fields: Record<string, EntryValue> = {
       key: writer.verifierKey,
@@ -156,14 +156,14 @@ export class WriterRuntime {
     }
   }
 
-  /** The connection has failed, or is about to be replaced: what it says at its end does not count. */
+  /** Closes the connection and ignores errors: it has failed, or will be replaced. */
   #closeWriter(): void {
     const writer = this.#writer;
     this.#writer = undefined;
     try {
       writer?.close();
     } catch {
-      // It is opened anew, and checked, before it is used.
+      // The ledger is opened again and checked before it is used.
     }
   }
 }

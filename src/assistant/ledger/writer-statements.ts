@@ -6,15 +6,15 @@ export interface WriterStatements {
   readonly begin: Database.Statement<[]>;
   readonly commit: Database.Statement<[]>;
   readonly rollback: Database.Statement<[]>;
-  /** Place, body, leaf hash. */
+  /** Arguments: seq, body, leaf hash. */
   readonly addEntry: Database.Statement<[number, string, Buffer]>;
-  /** Level, index, hash. */
+  /** Arguments: level, index, hash. */
   readonly addNode: Database.Statement<[number, number, Buffer]>;
-  /** Place, salt, text. */
+  /** Arguments: seq, salt, text. */
   readonly addSealed: Database.Statement<[number, Buffer, string]>;
   readonly erase: Database.Statement<[number]>;
   readonly hasSealed: Database.Statement<[number], number>;
-  /** Size, note. */
+  /** Arguments: size, note. */
   readonly addCheckpoint: Database.Statement<[number, string]>;
   readonly dropCheckpoint: Database.Statement<[number]>;
   readonly newestCheckpoint: Database.Statement<[], string>;
@@ -26,7 +26,7 @@ export interface WriterStatements {
 
 export function prepareWriterStatements(db: SqliteDatabase): WriterStatements {
   return {
-    // At once the only writer, rather than at the first insert: a foreign one fails the whole batch.
+    // Takes the write lock at once: another writer must fail the whole batch, not an insert in it.
     begin: db.prepare("BEGIN IMMEDIATE"),
     commit: db.prepare("COMMIT"),
     rollback: db.prepare("ROLLBACK"),

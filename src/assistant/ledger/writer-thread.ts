@@ -8,21 +8,21 @@ import type {
 } from "./writer-protocol.ts";
 
 /**
- * The writer's thread as promises. One request at a time. A thread that ends answers what is open with
- * `failed`, and tells `onFallen` once; it is then of no more use.
+ * A promise interface to the writer's thread, for one request at a time. When the thread ends, it answers the pending
+ * request with `failed` and calls `onFailed` once. It cannot be used afterwards.
  */
 export class WriterThread {
   readonly #worker: Worker;
-  readonly #onFailed: (fallen: WriterFailedEvent) => void;
+  readonly #onFailed: (event: WriterFailedEvent) => void;
   #pending: ((answer: WriterAnswer) => void) | undefined;
   #hasEnded = false;
   readonly #ended: Promise<void>;
 
-  constructor(data: WriterData, onFallen: (fallen: WriterFailedEvent) => void) {
+  constructor(data: WriterData, onFailed: (event: WriterFailedEvent) => void) {
     this.#worker = startWorker("writer-worker", import.meta.url, { workerData: data });
-    this.#onFailed = onFallen;
+    this.#onFailed = onFailed;
     this.#worker.on("message", (message: WriterAnswer | WriterFailedEvent) => {
-      if (message.type === "writer_failed") onFallen(message);
+      if (message.type === "writer_failed") onFailed(message);
       else this.#settle(message);
     });
     this.#worker.on("error", (error) => this.#onEnded(error.message));
@@ -32,7 +32,7 @@ export class WriterThread {
         resolve();
       });
     });
-    // An idle ledger keeps no process from ending.
+    // An idle ledger must not keep the process running.
     this.#worker.unref();
   }
 
@@ -50,7 +50,7 @@ export class WriterThread {
     });
   }
 
-  /** After `close` was answered, or at once where it is not to be waited for. */
+  /** Must be called after `close` was answered, unless the answer does not matter. */
   async terminate(): Promise<void> {
     this.#hasEnded = true;
     await this.#worker.terminate();

@@ -3,7 +3,7 @@ import type { Cli } from "../cli.ts";
 import type { DecisionOutcome, DecisionPrompt } from "../companion/decision-prompt.ts";
 import type { LineReader } from "./line-reader.ts";
 
-/** As `askDecision`, of a person whose terminal a talk reads from already. */
+/** Does the same as `askDecision` at a terminal from which a chat already reads. */
 export async function askInChat(
   cli: Cli,
   reader: LineReader,
@@ -14,7 +14,7 @@ export async function askInChat(
   signal.addEventListener("abort", giveUp, { once: true });
   try {
     await delay(prompt.holdMs, undefined, { signal }).catch(() => {});
-    // What was typed before the question could be read is no answer to it.
+    // Earlier input was typed before the user could read the question.
     reader.discardTyped();
     for (;;) {
       if (signal.aborted) return "overtaken";

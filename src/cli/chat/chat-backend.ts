@@ -7,33 +7,33 @@ import type {
 } from "../../client/rest/chat-client.ts";
 import { chooseModel } from "./choose-model.ts";
 
-/** Whom one talks to, over whatever way: the assistant over HTTP, or the companion over the session bus. */
+/** The other side of a chat: the assistant over HTTP, or the companion over the session bus. */
 export interface ChatBackend {
   listModels(): Promise<readonly ServedModel[]>;
 
-  /** The model that a person means; the default one without a name. Rejects with NotFoundError. */
+  /** Finds a model by name, or the default model. Rejects with NotFoundError. */
   chooseModel(name: string | undefined): Promise<ServedModel>;
 
-  /** One answer, as it comes. Rejects with ChatError, `assistant_unreachable`, and the abort of the signal. */
+  /** Streams one answer. Rejects with ChatError, `assistant_unreachable`, or the signal's reason. */
   answer(request: ChatRequest, signal: AbortSignal): AsyncIterable<ChatBackendEvent>;
 }
 
-/** What comes of an answer. It ends with `end` or with `denied`. */
+/** An event of an answer. `end` or `denied` is the last event. */
 export type ChatBackendEvent =
   | ChatEvent
-  /** A person is to be asked before it goes on; `ask` never rejects because of the answer. */
+  /** The user must be asked before the answer continues. `ask` does not reject because of a refusal. */
   | { readonly type: "question"; readonly ask: () => Promise<void> }
-  /** A person did not allow what it needs. */
+  /** The user has refused a permission that the answer needs. */
   | { readonly type: "denied"; readonly message: string };
 
-/** With the assistant of this machine, which knows models of this machine only. */
+/** A chat with the assistant of this machine, which has local models only. */
 export function createHttpChatBackend(client: ChatClient): ChatBackend {
   return {
     listModels: () => client.listModels(),
     chooseModel: async (name) => {
       if (name !== undefined && isRemote(name))
         throw new BerthError("invalid_request", `"${name}" is a model of a provider`, {
-          hint: `berth chat ${name}: with your companion, in a talk of its own`,
+          hint: `start another chat, with your companion: berth chat ${name}`,
         });
       return chooseModel(await client.listModels(), name);
     },
@@ -41,7 +41,7 @@ export function createHttpChatBackend(client: ChatClient): ChatBackend {
   };
 }
 
-/** A model of a provider: `remote:<provider>:<model>`. */
+/** Returns true for a model of a provider, `remote:<provider>:<model>`. */
 export function isRemote(name: string): boolean {
   return name.startsWith("remote:");
 }

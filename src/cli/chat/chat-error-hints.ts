@@ -1,7 +1,7 @@
 import { BerthError } from "../../base/errors.ts";
 import { ChatError } from "../../client/rest/chat-client.ts";
 
-/** The same failure with the command that a person at a terminal would try next. */
+/** Adds the next command to try to an error. */
 export function addChatHint(error: unknown, isConversation: boolean): unknown {
   if (!(error instanceof ChatError)) return error;
   const [message, hint] = describeChatError(error, isConversation);
@@ -15,7 +15,7 @@ function describeChatError(
   switch (reason) {
     case "no_model":
       return [
-        "the assistant has no model to talk to",
+        "the assistant has no chat model",
         "`berth models start NAME` starts one of `berth models ls --all`; `berth models pull ORG/NAME` gets one",
       ];
     case "model_not_found":
@@ -27,16 +27,22 @@ function describeChatError(
       return [
         message,
         isConversation
-          ? "/clear begins anew; `berth models start NAME --context TOKENS` gives it more"
-          : "send less, or give it more: `berth models start NAME --context TOKENS`",
+          ? "/clear starts a new chat; `berth models start NAME --context TOKENS` enlarges the context"
+          : "send less, or enlarge the context: `berth models start NAME --context TOKENS`",
       ];
     case "insufficient_memory":
-      return [message, "`berth models stop NAME` makes room; `berth models ls` shows who has it"];
+      return [
+        message,
+        "`berth models stop NAME` frees memory; `berth models ls` shows the models in memory",
+      ];
     case "model_unusable":
     case "engine_failed":
-      return [message, "`berth models ls` and `berth models show NAME` tell more"];
+      return [message, "`berth models ls` and `berth models show NAME` show details"];
     case "consent_required":
-      return [message, "`berth remote consent` lists what may leave this machine, and allows it"];
+      return [
+        message,
+        "`berth remote consent` lists what may be sent to a provider, and allows it",
+      ];
     case "unauthorized":
       return [
         message,
@@ -50,11 +56,11 @@ function describeChatError(
     case "limits_exceeded":
     case "queue_full":
     case "shutting_down":
-      return [message, "ask again in a moment"];
+      return [message, "try again in a moment"];
     case "ledger_unavailable":
       return [
         message,
-        "`berth ledger verify` (with --user: the companion's); where the disk is full, make room",
+        "run `berth ledger verify` (with --user for the companion); if the disk is full, free some space",
       ];
     default:
       return [message, undefined];

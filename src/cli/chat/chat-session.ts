@@ -14,42 +14,36 @@ const PROMPT = ">>> ";
 const CONTINUATION_PROMPT = "... ";
 
 const help = [
-  ["/clear", "forget what was said, and begin anew"],
-  [
-    "/system TEXT",
-    "tell the model how to be, from now on; without TEXT: shows it; `/system -` takes it away",
-  ],
-  ["/model NAME", "talk to another model, about the same; without NAME: shows which one it is"],
-  ["/models", "the models that there are"],
-  ["/exit", "leave; so does Ctrl-D"],
+  ["/clear", "start a new chat"],
+  ["/system TEXT", "set the system prompt; without TEXT: show it; `/system -` removes it"],
+  ["/model NAME", "continue with another model; without NAME: show the current one"],
+  ["/models", "list the models"],
+  ["/exit", "end the chat, like Ctrl-D"],
   [
     '"""',
-    "begins and ends a message of several lines; so does a \\ at the end of each line but the last",
+    "begins and ends a message of several lines; alternatively, end each line but the last with \\",
   ],
-  ["Ctrl-C", "stops an answer; at the prompt, twice: leaves"],
+  ["Ctrl-C", "stops an answer; twice at the prompt: ends the chat"],
 ] as const;
 
-/** A talk at a terminal, until a person leaves. What was said goes along with each message. */
+export interface ChatSessionOptions {
+  readonly cli: Cli;
+  readonly backend: ChatBackend;
+  readonly reader: LineReader;
+  readonly settings: ChatSettings;
+  /** The first model. The user can change it. */
+  readonly model: ServedModel;
+}
+
+/** A chat at a terminal. Each request contains the earlier messages. */
 export class ChatSession {
-  readonly #cli: Cli;
-  readonly #backend: ChatBackend;
-  readonly #reader: LineReader;
-  readonly #settings: ChatSettings;
+  readonly #options: ChatSessionOptions;
   readonly #messages: ChatMessage[] = [];
   #model: ServedModel;
   #system: string | undefined;
 
-  constructor(options: {
-    readonly cli: Cli;
-    readonly talk: ChatBackend;
-    readonly reader: LineReader;
-    readonly settings: ChatSettings;
-    readonly model: ServedModel;
-  }) {
-    this.#cli = options.cli;
-    this.#backend = options.talk;
-    this.#reader = options.reader;
-    this.#settings = options.settings;
+  constructor(options: ChatSessionOptions) {
+    this.#options = options;
     this.#model = options.model;
     this.#system = options.settings.system;
   }
@@ -57,20 +51,20 @@ export class ChatSession {
   async run(): Promise<void> {
     const lines = new MessageLines();
     let isLeaving = false;
-    this.#remark(`${this.#aboutModel()}. /help lists commands, Ctrl-D leaves.`);
+    this.#remark(`${this.#aboutModel()}. /help lists commands, Ctrl-D ends the chat.`);
     for (;;) {
-      const typed = await this.#reader.next(lines.isOpen ? CONTINUATION_PROMPT : PROMPT);
+      const typed = await this.#options.reader.next(lines.isOpen ? CONTINUATION_PROMPT : PROMPT);
       if (typed.type === "end") {
-        this.#cli.io.writeError("\n");
+        this.#options.cli.io.writeError("\n");
         return;
       }
       if (typed.type === "interrupt") {
-        this.#cli.io.writeError("\n");
+        this.#options.cli.io.writeError("\n");
         const hadText = typed.hadText || lines.isOpen;
         lines.clear();
         if (isLeaving && !hadText) return;
         isLeaving = !hadText;
-        if (isLeaving) this.#remark("(Ctrl-C once more, or Ctrl-D, leaves)");
+        if (isLeaving) this.#remark("(press Ctrl-C again, or Ctrl-D, to end the chat)");
         continue;
       }
       isLeaving = false;
@@ -83,33 +77,33 @@ export class ChatSession {
     }
   }
 
-  /** True where a person stopped the answer: another Ctrl-C leaves then. */
+  /** Returns true if the user stopped the answer: another Ctrl-C then ends the chat. */
   async #sendMessage(message: string): Promise<boolean> {
     const stopping = new AbortController();
-    const done = this.#reader.onInterrupt(() => stopping.abort());
+    const done = this.#options.reader.onInterrupt(() => stopping.abort());
     const messages = [...this.#messages, { role: "user", content: message } as const];
     try {
-      const request = createChatRequest(this.#model.id, messages, this.#system, this.#settings);
+      const request = createChatRequest(this.#model.id, messages, this.#system, this.#options.settings);
       const { text, end, denied } = await printAnswer(
-        this.#cli,
-        this.#backend.answer(request, stopping.signal),
+        this.#options.cli,
+        this.#options.backend.answer(request, stopping.signal),
         {
-          shouldShowThoughts: this.#settings.shouldShowThoughts,
+          shouldShowThoughts: this.#options.settings.shouldShowThoughts,
           isSilent: false,
           waitingText: this.#model.state === "resident" ? "..." : `loading ${this.#model.id} ...`,
         },
         stopping.signal,
       );
-      // What came of a stopped answer was said too: the next message may go on from there.
+      // The part of a stopped answer is kept, so that the next message can refer to it.
       if (text !== "")
         this.#messages.push(...messages.slice(-1), { role: "assistant", content: text });
       if (denied !== undefined) this.#remark(`(${denied})`);
       else if (end === undefined) this.#remark("(stopped)");
-      else if (end.finishReason === "length") this.#remark(describeCutOff(this.#settings));
+      else if (end.finishReason === "length") this.#remark(describeCutOff(this.#options.settings));
       if (end !== undefined) this.#model = { ...this.#model, state: "resident" };
       return end === undefined && denied === undefined;
     } catch (error) {
-      // The message is not part of the talk, so that it can be sent again.
+      // The message is not added to the chat, so that it can be sent again.
       this.#explain(addChatHint(error, true));
       return false;
     } finally {
@@ -126,20 +120,20 @@ export class ChatSession {
       case "help":
       case "?": {
         const width = Math.max(...help.map(([name]) => name.length));
-        await this.#cli.print(
+        await this.#options.cli.print(
           help.map(([name, meaning]) => `  ${name.padEnd(width)}  ${meaning}`).join("\n"),
         );
         return "stay";
       }
       case "clear":
         this.#messages.length = 0;
-        this.#remark("what was said is forgotten");
+        this.#remark("a new chat has started");
         return "stay";
       case "system":
-        if (rest === "") this.#remark(this.#system ?? "there is no system text");
+        if (rest === "") this.#remark(this.#system ?? "there is no system prompt");
         else {
           this.#system = rest === "-" ? undefined : rest;
-          this.#remark(rest === "-" ? "the system text is gone" : "the system text is set");
+          this.#remark(rest === "-" ? "the system prompt is removed" : "the system prompt is set");
         }
         return "stay";
       case "model":
@@ -150,14 +144,14 @@ export class ChatSession {
         await this.#listModels();
         return "stay";
       default:
-        this.#cli.note(`there is no /${command}; /help lists what there is`);
+        this.#options.cli.note(`there is no command /${command}; /help lists the commands`);
         return "stay";
     }
   }
 
   async #changeModel(name: string): Promise<void> {
     try {
-      this.#model = await this.#backend.chooseModel(name);
+      this.#model = await this.#options.backend.chooseModel(name);
       this.#remark(this.#aboutModel());
     } catch (error) {
       this.#explain(addChatHint(error, true));
@@ -166,8 +160,8 @@ export class ChatSession {
 
   async #listModels(): Promise<void> {
     try {
-      const models = await this.#backend.listModels();
-      await this.#cli.print(
+      const models = await this.#options.backend.listModels();
+      await this.#options.cli.print(
         formatTable(
           models,
           [
@@ -178,7 +172,7 @@ export class ChatSession {
             { header: "STATE", value: ({ state }) => state },
             { header: "CONTEXT", value: (model) => String(model.context_length ?? "") },
           ],
-          { width: this.#cli.io.columns },
+          { width: this.#options.cli.io.columns },
         ),
       );
     } catch (error) {
@@ -192,11 +186,11 @@ export class ChatSession {
   }
 
   #remark(text: string): void {
-    this.#cli.note(this.#cli.errorColours.dim(text));
+    this.#options.cli.note(this.#options.cli.errorColours.dim(text));
   }
 
   #explain(error: unknown): void {
-    const { io, errorColours, globals } = this.#cli;
+    const { io, errorColours, globals } = this.#options.cli;
     io.writeError(formatError(error, errorColours, globals.verbose === true));
   }
 }

@@ -1,6 +1,6 @@
 import type { ChatRequest } from "../../client/rest/chat-client.ts";
 
-/** How answers are asked for and shown. */
+/** Options for requesting and printing answers. */
 export interface ChatSettings {
   readonly system: string | undefined;
   readonly temperature: number | undefined;
@@ -8,7 +8,7 @@ export interface ChatSettings {
   readonly shouldShowThoughts: boolean;
 }
 
-/** As long as the context allows: the assistant's own standard would cut longer answers off. */
+/** Allows answers up to the end of the context. The default of the assistant would truncate long answers. */
 const UNLIMITED_TOKENS = -1;
 
 export function createChatRequest(

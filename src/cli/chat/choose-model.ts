@@ -3,8 +3,8 @@ import { formatSuggestion } from "../../base/spelling-suggestions.ts";
 import type { ServedModel } from "../../client/rest/chat-client.ts";
 
 /**
- * The model to talk to: the one of that id or alias, or the one that the assistant would take by itself.
- * Throws NotFoundError, with what there is, and BerthError `invalid_request` for one that cannot chat.
+ * Returns the model with that id or alias, or the default model of the assistant. Throws NotFoundError, which lists the
+ * models, and BerthError `invalid_request` for a model that cannot chat.
  */
 export function chooseModel(
   models: readonly ServedModel[],
@@ -17,14 +17,14 @@ export function chooseModel(
       `the assistant has no model "${wanted}"${formatSuggestion(wanted, listNames(models))}`,
       models.length === 0
         ? noModelHint
-        : `\`berth models start ${wanted}\` where it is one of \`berth models ls\`; the assistant has ${models.map(({ id }) => id).join(", ")}`,
+        : `\`berth models start ${wanted}\` starts it if \`berth models ls\` lists it; the assistant has ${models.map(({ id }) => id).join(", ")}`,
     );
   if (found.kind === "embedding")
     throw new BerthError(
       "invalid_request",
-      `the model "${found.id}" makes embeddings, not answers`,
+      `the model "${found.id}" is an embedding model and cannot chat`,
       {
-        hint: "`berth models ls` lists the others",
+        hint: "`berth models ls` lists the other models",
       },
     );
   return found;
@@ -51,8 +51,7 @@ function chooseDefaultModel(models: readonly ServedModel[]): ServedModel {
     able.find(({ state }) => state === "loading") ??
     able.find(({ state }) => state !== "failed") ??
     able[0];
-  if (best === undefined)
-    throw new NotFoundError("the assistant has no model to talk to", noModelHint);
+  if (best === undefined) throw new NotFoundError("the assistant has no chat model", noModelHint);
   return best;
 }
 

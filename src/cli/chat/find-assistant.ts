@@ -6,11 +6,11 @@ import { loadConfig } from "../../config/config.ts";
 import { isProcessRunning } from "../process-running.ts";
 
 export interface FindAssistantOptions {
-  /** --assistant-url */
+  /** The flag --assistant-url. */
   readonly url?: string | undefined;
-  /** --port */
+  /** The flag --port. */
   readonly port?: number | undefined;
-  /** --data-dir: of the server, or of an assistant that was started by itself. */
+  /** The flag --data-dir: the directory of the server, or of an assistant without a server. */
   readonly dataDir?: string | undefined;
   readonly config?: string | undefined;
   readonly environment: Environment;
@@ -20,9 +20,8 @@ export interface FindAssistantOptions {
 const DEFAULT_PORT = 7777;
 
 /**
- * Where the assistant of this machine answers: --assistant-url, --port, BERTH_ASSISTANT_URL; else where a
- * running one says that it is, in `run/assistant.json`; else the port that it would take. Whether one answers
- * shows with the first call.
+ * Returns the URL of this machine's assistant: --assistant-url, --port, BERTH_ASSISTANT_URL, the URL in
+ * `run/assistant.json` of a running assistant, or else the default port. It is not checked whether an assistant answers.
  */
 export function findAssistant(options: FindAssistantOptions): string {
   const { environment } = options;
@@ -43,7 +42,7 @@ export function findAssistant(options: FindAssistantOptions): string {
   return running[0] ?? loopbackUrl(assistant?.port || DEFAULT_PORT);
 }
 
-/** Undefined where none runs on that data directory, or it cannot be read by this user. */
+/** Returns undefined if no assistant uses that data directory, or this user cannot read it. */
 function readRunningUrl(dataDir: string): string | undefined {
   try {
     const ready: unknown = JSON.parse(readFileSync(join(dataDir, "run/assistant.json"), "utf8"));

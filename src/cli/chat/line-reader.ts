@@ -2,28 +2,28 @@ import { createInterface, type Interface } from "node:readline";
 import type { Readable } from "node:stream";
 import { Writable } from "node:stream";
 
-/** What a person did at the prompt. */
+/** An action of the user at the prompt. */
 export type LineReaderEvent =
   | { readonly type: "line"; readonly text: string; readonly isPasted: boolean }
-  /** Ctrl-C; `hadText`: something stood on the line, which is gone now. */
+  /** Ctrl-C. `hadText`: the line had text, which was discarded. */
   | { readonly type: "interrupt"; readonly hadText: boolean }
-  /** Ctrl-D, or the terminal has gone. */
+  /** Ctrl-D, or the terminal was closed. */
   | { readonly type: "end" };
 
 export interface LineReaderOptions {
   readonly input: Readable;
   readonly write: (text: string) => void;
-  /** Of the terminal; undefined where that is not known. */
+  /** The width of the terminal. Undefined: unknown. */
   readonly columns: () => number | undefined;
 }
 
-/** Terminals that know it mark what is pasted, so that its line breaks are no Enter. */
+/** Enables bracketed paste: the terminal marks pasted text, so that its line breaks do not count as Enter. */
 const PASTE_MARKS_ON = "\u001b[?2004h";
 const PASTE_MARKS_OFF = "\u001b[?2004l";
 
 /**
- * Reads lines at a terminal that something else writes to in between. Between two calls of `next` nothing is
- * echoed; what is typed then stands at the next prompt, and Ctrl-C goes to whoever asked for it.
+ * Reads lines at a terminal to which answers are written in between. Between two calls of `next` input is not echoed; it
+ * appears at the next prompt, and Ctrl-C calls the listener of `onInterrupt`.
  */
 export class LineReader implements Disposable {
   readonly #options: LineReaderOptions;
@@ -61,7 +61,7 @@ export class LineReader implements Disposable {
     options.write(PASTE_MARKS_ON);
   }
 
-  /** Shows the prompt, and resolves with what a person does there. */
+  /** Shows the prompt, and resolves with the user's next action. */
   async next(prompt: string): Promise<LineReaderEvent> {
     if (this.#typed.length === 0 && !this.#hasEnded) {
       this.#isMuted = false;
@@ -75,26 +75,26 @@ export class LineReader implements Disposable {
     this.#isMuted = true;
     const first = this.#typed.shift();
     if (first === undefined) return { type: "end" };
-    // Typed while the answer came: it is shown where it is taken up.
+    // Input that was typed during the answer is shown at this prompt.
     if (!first.wasShown && first.typed.type === "line")
       this.#options.write(`${prompt}${first.typed.text}\n`);
     return first.typed;
   }
 
-  /** What has been typed, and was not taken up yet, is gone. */
+  /** Discards input that has not been read yet. */
   discardTyped(): void {
     this.#typed.length = 0;
     this.#clearLine();
   }
 
-  /** Ends a `next` that waits, as if the terminal had gone. */
+  /** Ends a pending `next` as if the terminal were closed. */
   cancel(): void {
     if (this.#wake === undefined) return;
     this.#clearLine();
     this.#wake();
   }
 
-  /** Calls back at each Ctrl-C, and when the terminal goes, until what it returns is called. */
+  /** Calls the listener at each Ctrl-C and when the terminal is closed. The returned function removes the listener. */
   onInterrupt(listener: () => void): () => void {
     this.#interruptListener = listener;
     return () => {
@@ -130,7 +130,7 @@ export class LineReader implements Disposable {
   }
 }
 
-/** As much of a terminal as readline asks for. */
+/** The part of a terminal that readline needs. */
 class ReadlineOutput extends Writable {
   readonly #show: (text: string) => void;
   readonly #columns: () => number | undefined;

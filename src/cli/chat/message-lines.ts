@@ -1,20 +1,19 @@
 const FENCE = '"""';
 
 /**
- * Makes messages of the lines that a person types: a line is a message, but for one that ends in a
- * backslash, which goes on in the next; and what stands between `"""` and `"""`, which may hold anything.
- * Lines that were pasted belong to one message.
+ * Combines typed lines to messages. Each line is a message, except that a line that ends with a backslash continues in the
+ * next one, and that `"""` begins and ends a message of several lines. Pasted lines are one message.
  */
 export class MessageLines {
   readonly #lines: string[] = [];
   #isFenced = false;
 
-  /** Whether a message has begun that is not whole yet. */
+  /** True while a message is incomplete. */
   get isOpen(): boolean {
     return this.#lines.length > 0 || this.#isFenced;
   }
 
-  /** The message that this line ends; undefined where more has to come. */
+  /** Adds a line. Returns the message if it is complete, else undefined. */
   add(line: string, isPasted = false): string | undefined {
     if (this.#isFenced) return this.#addFencedLine(line);
     if (!this.isOpen && line.trimStart().startsWith(FENCE)) {
@@ -27,7 +26,7 @@ export class MessageLines {
     return isContinued || isPasted ? undefined : this.#takeMessage();
   }
 
-  /** Forgets what has been begun. */
+  /** Discards an incomplete message. */
   clear(): void {
     this.#lines.length = 0;
     this.#isFenced = false;

@@ -8,10 +8,10 @@ import { addChatHint } from "./chat-error-hints.ts";
 import { type ChatSettings, createChatRequest } from "./chat-settings.ts";
 import { printAnswer } from "./print-answer.ts";
 
-/** One message and its answer, alone on standard output. */
+/** Sends one message and prints only its answer on standard output. */
 export async function askOnce(
   cli: Cli,
-  talk: ChatBackend,
+  backend: ChatBackend,
   model: ServedModel,
   message: string,
   settings: ChatSettings,
@@ -24,7 +24,7 @@ export async function askOnce(
     const request = createChatRequest(model.id, said, settings.system, settings);
     const { text, thoughts, end, denied } = await printAnswer(
       cli,
-      talk.answer(request, leaving.signal),
+      backend.answer(request, leaving.signal),
       {
         shouldShowThoughts: settings.shouldShowThoughts,
         isSilent: isJson,
@@ -58,7 +58,7 @@ export async function askOnce(
   }
 }
 
-/** What is said of an answer that a limit ended. */
+/** Describes the limit that ended an answer. */
 export function describeCutOff({ maxTokens }: ChatSettings): string {
   return maxTokens === undefined || maxTokens === -1
     ? "(cut off: the context is full)"

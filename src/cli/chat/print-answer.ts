@@ -4,28 +4,28 @@ import type { ChatEndEvent } from "../../client/rest/chat-client.ts";
 import type { Cli } from "../cli.ts";
 import type { ChatBackendEvent } from "./chat-backend.ts";
 
-/** An answer as far as it came. */
+/** An answer, possibly incomplete. */
 export interface PrintedAnswer {
   readonly text: string;
   readonly thoughts: string;
-  /** Undefined where a person stopped it, or did not allow what it needed. */
+  /** Undefined if the user stopped it or refused a permission. */
   readonly end: ChatEndEvent | undefined;
-  /** What a person did not allow, in words. */
+  /** Describes the refused permission. */
   readonly denied: string | undefined;
 }
 
 export interface PrintAnswerOptions {
-  /** Shown where thoughts are; hidden otherwise. */
+  /** True: thoughts are printed. */
   readonly shouldShowThoughts: boolean;
-  /** Nothing is printed: the caller does so with all of it. */
+  /** True: nothing is printed, because the caller prints the whole answer. */
   readonly isSilent: boolean;
-  /** What a terminal shows until the first word comes. */
+  /** The text that a terminal shows until the first token arrives. */
   readonly waitingText: string;
 }
 
 /**
- * Prints an answer as it comes: its text to standard output, thoughts and what it waits for, which are no part of
- * it, to standard error; and has a person asked where it needs that. Rejects as the answer does; the signal ends it early.
+ * Prints an answer while it is generated: its text on standard output, thoughts and status on standard error. Asks the user if
+ * the answer needs a permission. Rejects as the answer does. The signal ends it early.
  */
 export async function printAnswer(
   cli: Cli,
@@ -71,11 +71,11 @@ export async function printAnswer(
   return { text, thoughts, end, denied };
 }
 
-/** Where the answer and the thoughts are written, each beginning on a line of its own. */
+/** Prints answer and thoughts, each beginning on its own line. */
 class AnswerWriter {
   readonly #cli: Cli;
   readonly #isSilent: boolean;
-  /** What has been written last, and whether that has ended its line. */
+  /** The kind of the last output, and if it ended with a line break. */
   #last: "nothing" | "thought" | "text" = "nothing";
   #isLineOpen = false;
 
@@ -94,7 +94,7 @@ class AnswerWriter {
   async writeText(piece: string): Promise<void> {
     if (this.#isSilent) return;
     if (this.#last === "thought") this.#endThoughts();
-    // Templates leave line breaks between thoughts and answer.
+    // Some templates emit line breaks between thoughts and answer.
     const text =
       this.#last === "text"
         ? stripControlCharacters(piece)
@@ -122,7 +122,7 @@ class AnswerWriter {
   }
 }
 
-/** A remark that is wiped away when there is something to read; only where a person sees both. */
+/** A status that is erased when the answer begins. Only shown if standard output and error are the same terminal. */
 class StatusLine {
   readonly #cli: Cli;
   #shown = "";

@@ -1,12 +1,12 @@
 import type { Cli } from "../cli.ts";
 import { UsageError } from "../cli-errors.ts";
 
-/** As much as the assistant takes in one request. */
+/** The maximum size of a request to the assistant. */
 const INPUT_BYTES_MAX = 4 * 1024 * 1024;
 
 /**
- * The message and what comes in behind it; undefined where a person is to type. Throws UsageError where there is
- * neither; `example`: how it is written.
+ * Returns the message followed by standard input, or undefined if the user will type it. Throws UsageError, with `example` as
+ * its hint, if there is neither.
  */
 export async function readMessage(
   cli: Cli,
@@ -17,6 +17,6 @@ export async function readMessage(
   const { readAll } = await import("../read-input.ts");
   const input = (await readAll(cli.io.input, INPUT_BYTES_MAX)).toString("utf8").trim();
   const text = [message, input].filter((part) => part !== "").join("\n\n");
-  if (text === "") throw new UsageError("there is nothing to say", example);
+  if (text === "") throw new UsageError("the message is empty", example);
   return text;
 }

@@ -11,37 +11,37 @@ import { askOnce } from "./one-shot.ts";
 import type { Prompter } from "./overlay/answer-question.ts";
 
 export interface RunChatOptions {
-  /** `person`: whoever can be asked while an answer comes. */
+  /** `person` asks the user during an answer. */
   readonly openBackend: (person: Prompter) => ChatBackend;
-  readonly chooseModel: (talk: ChatBackend) => Promise<ServedModel>;
-  /** One message; undefined: a person types. */
+  readonly chooseModel: (backend: ChatBackend) => Promise<ServedModel>;
+  /** One message. Undefined: the user types messages. */
   readonly message: string | undefined;
   readonly settings: ChatSettings;
   readonly isJson: boolean;
 }
 
-/** One message and its answer, or a talk at the terminal. */
+/** Sends one message, or runs a chat at the terminal. */
 export async function runChat(cli: Cli, options: RunChatOptions): Promise<void> {
   const { message, settings, isJson } = options;
   if (message !== undefined) {
-    const talk = options.openBackend(createTerminalPrompter(cli));
-    return askOnce(cli, talk, await options.chooseModel(talk), message, settings, isJson);
+    const backend = options.openBackend(createTerminalPrompter(cli));
+    return askOnce(cli, backend, await options.chooseModel(backend), message, settings, isJson);
   }
   let opened: LineReader | undefined;
-  const talk = options.openBackend(async (question, signal) =>
+  const backend = options.openBackend(async (question, signal) =>
     opened === undefined ? "interrupted" : askInChat(cli, opened, question, signal),
   );
-  const model = await options.chooseModel(talk);
+  const model = await options.chooseModel(backend);
   using reader = new LineReader({
     input: cli.io.input,
     write: (shown) => cli.io.writeError(shown),
     columns: () => cli.io.columns,
   });
   opened = reader;
-  await new ChatSession({ cli, talk, reader, settings, model }).run();
+  await new ChatSession({ cli, backend, reader, settings, model }).run();
 }
 
-/** Whoever sits at the terminal that nobody else reads from; undefined where nobody does. */
+/** Returns a prompt at a terminal that is not read otherwise, or undefined if there is no terminal. */
 export function createTerminalPrompter(cli: Cli): Prompter {
   return canPrompt(cli) ? (question, signal) => askDecision(cli, question, signal) : undefined;
 }

@@ -6,13 +6,13 @@ import { declinedError } from "../cli-errors.ts";
 import { followModel } from "../models/follow-model.ts";
 import { canPrompt, confirm } from "../prompt.ts";
 
-/** The assistant has answered already; a server that does not is not waited for. */
+/** The longest wait for the server. */
 const LOOKUP_TIMEOUT_MS = 2_000;
 
 /**
- * A model that the assistant does not have may be one of the server's, which is not in memory. At a terminal it
- * is started, if the person wants that, and the name that the assistant has for it is returned; elsewhere
- * BerthError `wrong_state` says how. Undefined where the server does not know it, or there is none.
+ * Starts a model of the server that is not in memory, if the user confirms it at the terminal, and returns its name for the
+ * assistant. Without a terminal it throws BerthError `wrong_state` with a hint. Returns undefined if the server does not know
+ * the model, or there is no server.
  */
 export async function startStoppedModel(cli: Cli, word: string): Promise<string | undefined> {
   const found = await findOnServer(cli, word);
@@ -20,12 +20,12 @@ export async function startStoppedModel(cli: Cli, word: string): Promise<string 
   const { client, model } = found;
   const { name } = model;
   if (!canPrompt(cli))
-    throw new BerthError("wrong_state", `model "${name}" does not run: ${model.message}`, {
+    throw new BerthError("wrong_state", `model "${name}" is not running: ${model.message}`, {
       hint: `\`berth models start ${name}\``,
     });
-  const size = model.status === "absent" ? "; it has to be downloaded first" : "";
-  if (!(await confirm(cli, `Model ${name} does not run${size}. Start it?`)))
-    throw declinedError("nothing was started");
+  const size = model.status === "absent" ? "; it must be downloaded first" : "";
+  if (!(await confirm(cli, `Model ${name} is not running${size}. Start it?`)))
+    throw declinedError("the model was not started");
   const write = await client.models.start(name);
   const started = write.dryRun ? write.report.name : write.model.name;
   const leaving = new AbortController();

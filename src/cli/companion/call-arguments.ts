@@ -5,14 +5,13 @@ import type { Cli } from "../cli.ts";
 import { UsageError } from "../cli-errors.ts";
 import { readAll } from "../read-input.ts";
 
-/** As much as a frame to an app may hold. */
+/** The maximum size of a message to an app. */
 const ARGUMENTS_BYTES_MAX = 4 * 1024 * 1024;
 const example = `'{"title": "Milk"}', title=Milk, count:=2, @FILE or -`;
 
 /**
- * The arguments of a call as JSON text: JSON as it is, `-` for standard input, `@FILE`, or pairs, of which
- * `key=text` is a string and `key:=json` anything. Without words there are none. What JSON says is the
- * companion's to judge, which knows the tool. Throws UsageError.
+ * Returns the arguments of a call as JSON text. They can be JSON, `-` for standard input, `@FILE`, or pairs: `key=text` is a
+ * string and `key:=json` any value. The companion, which knows the tool, validates them. Throws UsageError.
  */
 export async function readCallArguments(cli: Cli, words: readonly string[]): Promise<string> {
   const [first] = words;
@@ -44,7 +43,7 @@ function parseJsonValue(word: string, value: string): unknown {
     return JSON.parse(value);
   } catch {
     throw new UsageError(
-      `what stands behind := in "${word}" is not JSON`,
+      `the text after := in "${word}" is not JSON`,
       "a text is KEY=TEXT; numbers, true, null, lists and objects are KEY:=JSON",
     );
   }

@@ -7,7 +7,7 @@ import { BusCallError, type SessionBus } from "../../dbus/port.ts";
 import type { Cli } from "../cli.ts";
 import { exitCodes, UsageError } from "../cli-errors.ts";
 
-/** The companion of this user, over the session bus. Nobody has been asked yet whether it runs. */
+/** Clients of the user's companion on the session bus. The companion may not be running. */
 export interface Companion {
   readonly bus: SessionBus;
   readonly agent: AgentClient;
@@ -17,13 +17,13 @@ export interface Companion {
 }
 
 interface CompanionConnectOptions {
-  /** File descriptors are to be sent over the bus. */
+  /** True if file descriptors will be sent over the bus. */
   readonly canPassFds?: boolean;
 }
 
 /**
- * Works with the companion, and leaves the bus again. Ctrl-C aborts the signal and ends the verb with 130;
- * what was asked of the companion may be done all the same, and `whenLeft` says so.
+ * Connects to the bus, runs `work` and disconnects. Ctrl-C aborts the signal and ends the verb with exit code 130. The
+ * companion may complete the request nevertheless, which `whenLeft` tells the user.
  */
 export async function withCompanion(
   cli: Cli,
@@ -33,8 +33,8 @@ export async function withCompanion(
 ): Promise<void> {
   if (cli.globals.url !== undefined)
     throw new UsageError(
-      "this verb talks to your own companion over the session bus; --url names a server elsewhere",
-      "leave --url out",
+      "this command uses your own companion on the session bus, so --url has no meaning",
+      "omit --url",
     );
   const interruption = new AbortController();
   const stopListening = cli.io.onInterrupt(() => interruption.abort());
@@ -52,8 +52,8 @@ export async function withCompanion(
 }
 
 /**
- * Rejects with `assistant_unreachable` where there is no session bus, and with `not_implemented` where descriptors
- * are wanted and cannot be passed. Whoever gets it closes `bus`.
+ * Rejects with `assistant_unreachable` if there is no session bus, and with `not_implemented` if descriptors are needed and
+ * cannot be passed. The caller must close `bus`.
  */
 export async function connectCompanion(
   cli: Cli,

@@ -15,24 +15,24 @@ export interface PromptedCall {
   readonly spec: ConfirmationSpec;
 }
 
-/** A modal for what destroys, or counts as that because of what led to it. */
+/** `modal`: the call is destructive, or is treated so because of its provenance. */
 export function choosePromptKind(spec: ConfirmationSpec): PromptedCall["kind"] {
   return spec.effectiveTier === "destructive" ? "modal" : "chip";
 }
 
 export interface CallDecision {
   readonly result: CallResult;
-  /** By Ctrl-C, or the terminal has gone: nobody is there to be asked anything more. */
+  /** True after Ctrl-C or the loss of the terminal: no further question can be asked. */
   readonly isInterrupted: boolean;
 }
 
-/** Whoever pressed Ctrl-C does not wait long for the companion to hear of it; the call expires by itself. */
+/** The longest wait for the companion after Ctrl-C. If it does not answer, the call expires. */
 const DECLINE_MS_MAX = 3000;
 
 /**
- * Shows a parked call to the person at the terminal, asks, and tells the companion. Ctrl-C declines, as
- * whoever presses it does not want the call; so does the signal while the question stands. Where somebody
- * else decides first, that is said, and the answer is what came of it. Rejects as `confirmCall` does.
+ * Shows a parked call at the terminal, asks the user, and sends the decision to the companion. Ctrl-C, and the abort of the
+ * signal during the question, decline the call. If another client decides first, this is printed, and the result of that
+ * decision is returned. Rejects as `confirmCall` does.
  */
 export async function decideCall(
   cli: Cli,
@@ -60,7 +60,7 @@ export async function decideCall(
     return { result: end, isInterrupted };
   }
   if (decision === "overtaken") {
-    // It is decided, so that this asks for the answer only; and if it were not, no is the safe one.
+    // The call has been decided, so this only fetches the result. If it has not, `false` is the safe decision.
     const end = await agent.confirm(callId, false, signal);
     if (endedAs !== undefined)
       cli.note(describeOutsideDecision(endedAs, parseCallDetail(end.detail).code));
@@ -70,20 +70,24 @@ export async function decideCall(
   return { result: end, isInterrupted };
 }
 
-/** All of what a person decides about, on standard error. */
+/** Prints all details of the call on standard error. */
 export function showCall(cli: Cli, { callId, spec }: Pick<PromptedCall, "callId" | "spec">): void {
   cli.note(showConfirmationSpec(callId, spec, getErrorStyle(cli)));
   if (spec.holdMs > 0)
-    cli.note(cli.errorColours.yellow(`  Read it: you are asked in ${spec.holdMs / 1000} s.`));
+    cli.note(
+      cli.errorColours.yellow(
+        `  Read the call first; the question follows in ${spec.holdMs / 1000} s.`,
+      ),
+    );
 }
 
 function describeOutsideDecision(status: string, code: string): string {
-  if (code === "expired") return "Time is up.";
-  if (code === "restarted") return "The companion was started anew.";
-  return `Somebody else decided: ${sanitizeLine(status)}.`;
+  if (code === "expired") return "The call has expired.";
+  if (code === "restarted") return "The companion was restarted.";
+  return `Another client has decided: ${sanitizeLine(status)}.`;
 }
 
-/** As AgentClient; where the companion lets only others confirm, the call is said to wait for them. */
+/** Sends the decision. If only another client may confirm, prints that the call still waits. */
 export async function confirmCall(
   cli: Cli,
   agent: AgentClient,
@@ -95,12 +99,12 @@ export async function confirmCall(
     return await agent.confirm(callId, approve, signal);
   } catch (error) {
     if (error instanceof BerthError && error.code === "forbidden")
-      cli.note(`call ${callId} still waits, for somebody who may confirm it`);
+      cli.note(`call ${callId} still waits for a client that may confirm it`);
     throw error;
   }
 }
 
-/** Of questions and remarks, which go to standard error. */
+/** The style of questions and remarks, which are printed on standard error. */
 export function getErrorStyle(cli: Cli): ViewOptions {
   return { colours: cli.errorColours, nowMs: cli.io.now(), width: cli.io.errorColumns };
 }
@@ -117,7 +121,7 @@ export function createCallPrompt({
     };
   const tool = sanitizeLine(spec.tool);
   return {
-    text: "Type the tool's name to run it, nothing to decline: ",
+    text: "Type the tool's name to run it, or press Enter to decline: ",
     holdMs: spec.holdMs,
     parseAnswer: (line) => {
       if (line === spec.tool) return "approve";

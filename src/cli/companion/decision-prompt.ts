@@ -2,21 +2,21 @@ import { createInterface } from "node:readline";
 import { Writable } from "node:stream";
 import type { Cli } from "../cli.ts";
 
-/** `interrupted`: Ctrl-C, Ctrl-D, or the terminal has gone. `overtaken`: the signal aborted. */
+/** `interrupted`: Ctrl-C, Ctrl-D, or the terminal was closed. `overtaken`: the signal aborted. */
 export type DecisionOutcome = "approve" | "decline" | "interrupted" | "overtaken";
 
 export interface DecisionPrompt {
   readonly text: string;
-  /** What a line comes to; a remark: the line is no answer, and the question is asked again. */
+  /** Returns the decision of a line. A remark means that the line is not an answer; the question is asked again. */
   readonly parseAnswer: (line: string) => "approve" | "decline" | { readonly remark: string };
-  /** So long nothing that is typed counts. */
+  /** The time during which input is ignored. */
   readonly holdMs: number;
 }
 
-/** What was typed before the question could be read is no answer to it. */
+/** Input that arrives earlier was typed before the user could read the question. */
 const HOLD_MS_MIN = 100;
 
-/** Asks on standard error, until a person decides or the signal says that it is too late. */
+/** Asks on standard error until the user decides or the signal aborts. */
 export function askDecision(
   cli: Cli,
   prompt: DecisionPrompt,
@@ -34,7 +34,7 @@ export function askDecision(
     const reader = createInterface({ input: cli.io.input, output, terminal: true });
     const holdTimer = setTimeout(
       () => {
-        // What stands on the line was typed too early.
+        // The text on the line was typed too early.
         reader.write("", { ctrl: true, name: "e" });
         reader.write("", { ctrl: true, name: "u" });
         isHeld = false;

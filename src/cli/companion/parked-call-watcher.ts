@@ -5,14 +5,14 @@ import {
   parseParkedCalls,
 } from "../../client/bus/agent-wire.ts";
 
-/** Of each kind; the oldest are forgotten, whoever floods the bus. */
+/** The number of calls and results that are kept. Older ones are dropped, so that a flood of signals does no harm. */
 const KEPT_MAX = 1000;
-/** The signal comes before the answer to the call, unless somebody is slow to pass it on. */
+/** The longest wait for the signal of a call, which usually arrives before the answer to RequestCall. */
 const SPEC_MS_MAX = 2000;
 
 /**
- * Calls that wait for a person, and how they ended, as the companion announces it from now on; with
- * `catchUp` also those that wait already.
+ * Tracks the calls that wait for a confirmation, and their results, from the signals of the companion. `catchUp` adds the
+ * calls that are waiting already.
  */
 export class ParkedCallWatcher implements Disposable {
   readonly #specs = new Map<bigint, ConfirmationSpec>();
@@ -30,19 +30,19 @@ export class ParkedCallWatcher implements Disposable {
     return calls;
   }
 
-  /** Resolves with how many wait. */
+  /** Resolves with the number of waiting calls. */
   async catchUp(agent: AgentClient, signal: AbortSignal): Promise<number> {
     for (const { callId, spec } of parseParkedCalls(await agent.listParked(signal)))
       this.#remember(this.#specs, callId, spec);
     return this.#listParked().length;
   }
 
-  /** Undefined where no such call waits, as far as is known. */
+  /** Returns undefined if no such waiting call is known. */
   find(callId: bigint): ConfirmationSpec | undefined {
     return this.#ended.has(callId) ? undefined : this.#specs.get(callId);
   }
 
-  /** Undefined where the companion does not tell, for two seconds. */
+  /** Resolves with undefined if the companion does not announce the call within two seconds. */
   async waitForSpec(callId: bigint, signal: AbortSignal): Promise<ConfirmationSpec | undefined> {
     const late = AbortSignal.timeout(SPEC_MS_MAX);
     try {
@@ -53,12 +53,12 @@ export class ParkedCallWatcher implements Disposable {
     }
   }
 
-  /** Resolves with the status when the call waits no more. */
+  /** Resolves with the status once the call no longer waits. */
   waitForEnd(callId: bigint, signal: AbortSignal): Promise<string> {
     return this.#waitFor(() => this.#ended.get(callId), signal);
   }
 
-  /** The oldest one that waits, and takes it out. */
+  /** Removes and returns the oldest waiting call. */
   async takeNext(signal: AbortSignal): Promise<readonly [bigint, ConfirmationSpec]> {
     const [callId, spec] = await this.#waitFor(() => this.#listParked()[0], signal);
     this.#specs.delete(callId);
@@ -69,7 +69,7 @@ export class ParkedCallWatcher implements Disposable {
     this.#unsubscribe();
   }
 
-  /** In the order of their numbers: one that came while the list was fetched may stand before it. */
+  /** Sorts by id: a call that was announced while the list was fetched may be out of order. */
   #listParked(): (readonly [bigint, ConfirmationSpec])[] {
     return [...this.#specs]
       .filter(([id]) => !this.#ended.has(id))

@@ -8,8 +8,8 @@ const WIDTH_STANDARD = 80;
 const LABEL_WIDTH_MAX = 24;
 
 /**
- * What a call would do, for whoever decides about it. All of it but the labels on the left comes from
- * others: it stands to the right of them, and never begins a line.
+ * Formats a call for the user who decides about it. All values are untrusted: they are to the right of labels and never at
+ * the start of a line.
  */
 export function showConfirmationSpec(
   callId: bigint,
@@ -25,7 +25,7 @@ export function showConfirmationSpec(
     ["Tier", formatTier(spec)],
     ["Because of", spec.chain.length === 0 ? "unknown" : spec.chain.map(quoteLabel).join(" > ")],
     ["Asked by", formatCaller(spec)],
-    ["Undo", spec.undoTool ?? "it cannot be undone"],
+    ["Undo", spec.undoTool ?? "not possible"],
     ["Until", formatTime(spec.expiresAt, style.nowMs)],
   ];
   const margin = Math.max(...rows.map(([name]) => name.length)) + 5;
@@ -44,10 +44,10 @@ export function showConfirmationSpec(
 function formatTier({ declaredTier, effectiveTier }: ConfirmationSpec): string {
   return declaredTier === effectiveTier
     ? effectiveTier
-    : `${effectiveTier}, by itself ${declaredTier}: not all that led to it is trusted`;
+    : `${effectiveTier}; declared as ${declaredTier}, but its provenance is not fully trusted`;
 }
 
-/** A label with a blank in it could pass for two. */
+/** Quotes a label with a space, which could be read as two labels. */
 function quoteLabel(text: string): string {
   return /^[^\s>"]+$/.test(text) ? text : JSON.stringify(text);
 }
@@ -56,7 +56,7 @@ function formatCaller({ callerApp, isCallerVerified, actor }: ConfirmationSpec):
   const app =
     callerApp === undefined
       ? "a program of yours"
-      : `${callerApp}${isCallerVerified ? "" : ", as it says"}`;
+      : `${callerApp}${isCallerVerified ? "" : " (not verified)"}`;
   return actor === undefined ? app : `${app}, which calls itself ${JSON.stringify(actor)}`;
 }
 
@@ -72,13 +72,13 @@ function formatArguments(diff: readonly DiffRow[], width: number): string[] {
   });
 }
 
-/** A string of several lines as it is, anything else as JSON: "1" is not 1, and "true" not true. */
+/** Returns a string of several lines unchanged, and any other value as JSON, so that "1" and 1 differ. */
 function formatValue(value: unknown): string {
   if (typeof value === "string" && value.includes("\n")) return value;
   return JSON.stringify(value) ?? "(none)";
 }
 
-/** A name in front of a value of somebody else's, which has a margin of its own, where it has more than a line. */
+/** Formats a name and an untrusted value. A value of several lines gets its own margin. */
 export function formatLabelled(name: string, value: string, width: number): string {
   const margin = " ".repeat(displayWidth(name));
   const single = sanitizeBlock(value, margin, width);

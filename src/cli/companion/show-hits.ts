@@ -4,10 +4,10 @@ import { sanitizeBlock, sanitizeLine } from "./untrusted-text.ts";
 
 const INDENT = "  ";
 const words = /[\p{L}\p{N}]+/gu;
-/** Stems are compared by their beginning, as the index does; shorter words as a whole. */
+/** The minimum length of a word that is matched by its prefix, like the stems of the index. */
 const STEM_LENGTH = 5;
 
-/** Each hit with where it is from and its passage, in which the words that were looked for stand out. */
+/** Formats each hit with its file and its passage, in which the words of the query are highlighted. */
 export function showHits(
   hits: readonly HitRow[],
   query: string,

@@ -4,7 +4,7 @@ import type { ViewOptions } from "../output/format-sections.ts";
 import { formatTable } from "../output/table.ts";
 import { sanitizeLine } from "./untrusted-text.ts";
 
-/** A line for each call that waits; the arguments are cut, as nobody decides here. */
+/** Formats one line for each waiting call, with shortened arguments. */
 export function showParkedCalls(calls: readonly ParkedCall[], style: ViewOptions): string {
   return formatTable(
     calls,

@@ -3,10 +3,10 @@ import type { CallDetail } from "../../client/bus/agent-wire.ts";
 import type { Cli } from "../cli.ts";
 import { sanitizeLine, sanitizeText } from "./untrusted-text.ts";
 
-/** What a call ends the command line with, beside those of every verb. */
+/** The exit codes of calls, in addition to those of all verbs. */
 export const callExitCodes = { executed: 0, failed: 4, denied: 5, parked: 6 } as const;
 
-/** The result on standard output; all else about the call, also why there is none, on standard error. */
+/** Prints the result on standard output, and all other information and errors on standard error. */
 export async function showCallResult(
   cli: Cli,
   callId: bigint,
@@ -19,12 +19,12 @@ export async function showCallResult(
   const text = formatResult(detail, toYaml);
   if (text !== "") await cli.print(text);
   if (!cli.io.errorIsTerminal) return;
-  const undo = detail.isUndoable ? "; `berth undo` takes it back" : "";
+  const undo = detail.isUndoable ? "; `berth undo` reverts it" : "";
   cli.note(cli.errorColours.dim(`call ${callId} is done${undo}`));
 }
 
 function explainFailure(cli: Cli, callId: bigint, status: CallStatus, detail: CallDetail): void {
-  // Somebody wanted it so, mostly whoever sits here: no error to them.
+  // The user has declined it, so it is not an error.
   if (detail.code === "declined") return cli.note(`call ${callId} is declined; nothing was done`);
   const { red, cyan } = cli.errorColours;
   const reason = sanitizeLine(detail.message === "" ? detail.code : detail.message);
@@ -36,7 +36,7 @@ function explainFailure(cli: Cli, callId: bigint, status: CallStatus, detail: Ca
     ({ path, message }) =>
       `${path === "" ? "" : `${sanitizeLine(path)}: `}${sanitizeLine(message)}`,
   );
-  // One alone is the message already.
+  // A single error is already in the message.
   for (const fault of faults) if (fault !== reason) cli.note(`  ${fault}`);
   const hint = findHint(detail);
   if (hint !== undefined) cli.note(`${cyan("try:")}   ${hint}`);
@@ -45,32 +45,32 @@ function explainFailure(cli: Cli, callId: bigint, status: CallStatus, detail: Ca
 function findHint({ code, appId, tool, digest }: CallDetail): string | undefined {
   switch (code) {
     case "unknown_app":
-      return "`berth tools` lists what there is";
+      return "`berth tools` lists the apps and their tools";
     case "unknown_tool":
-      return `\`berth tools ${sanitizeLine(appId)}\` lists those that there are`;
+      return `\`berth tools ${sanitizeLine(appId)}\` lists the tools of this app`;
     case "bad_json":
       return "arguments are one JSON object, or KEY=TEXT and KEY:=JSON pairs";
     case "manifest_changed":
       return digest === undefined
         ? undefined
-        : `if the app was to change: berth tools approve ${sanitizeLine(appId)} ${sanitizeLine(tool)} ${sanitizeLine(digest)}`;
+        : `if you expected the app to change: berth tools approve ${sanitizeLine(appId)} ${sanitizeLine(tool)} ${sanitizeLine(digest)}`;
     case "ledger_unavailable":
-      return "nothing was done; `berth ledger verify --user` looks at the ledger";
+      return "nothing was done; `berth ledger verify --user` checks the ledger";
     case "timeout":
     case "interrupted":
-      return "it may have been done all the same; look at the app before you call it again";
+      return "the call may have taken effect; check the app before you call it again";
     default:
       return undefined;
   }
 }
 
-/** The text of a tool for people where it gave one, else its structured result as YAML; terminal-safe. */
+/** Returns the text of the tool, or else its structured result as YAML, without terminal control characters. */
 function formatResult(
   { result, content }: CallDetail,
   toYaml: (document: unknown) => string,
 ): string {
   const blocks = content.map((block) => formatContentBlock(block));
-  // By the convention of MCP a structured result comes a second time, as the JSON text of it.
+  // By convention of MCP, a structured result is repeated as JSON text.
   const isSame = blocks.length === 1 && isJsonOf(blocks[0] ?? "", result);
   if (blocks.length > 0 && !isSame) return sanitizeText(blocks.join("\n")).trimEnd();
   if (result === undefined) return "";
@@ -96,5 +96,5 @@ function formatContentBlock(block: unknown): string {
   const type = field("type");
   if (type === "text") return field("text");
   if (type === "resource_link") return `[${field("name")}] ${field("uri")}`;
-  return `[${type === "" ? "something" : type}${field("mimeType") === "" ? "" : ` ${field("mimeType")}`}: --json has it]`;
+  return `[${type === "" ? "something" : type}${field("mimeType") === "" ? "" : ` ${field("mimeType")}`}: use --json]`;
 }

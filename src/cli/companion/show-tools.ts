@@ -4,14 +4,13 @@ import { displayWidth } from "../output/display-width.ts";
 import { type Column, formatTable } from "../output/table.ts";
 import { sanitizeBlock, sanitizeLine } from "./untrusted-text.ts";
 
-/** With less room a description says nothing, and goes below its tool. */
+/** The minimum width of the description column. In a narrower terminal, descriptions are below their tools. */
 const DESCRIPTION_WIDTH_MIN = 60;
 const INDENT = "  ";
 
 /**
- * Tools in the order that they come in. Without a width, for pipes, a line for each with all of its
- * description; at a terminal the first sentence, beside the tool where there is room, else below it; with
- * `isFull` all of it.
+ * Formats tools in the given order. Without a width, for pipes, each tool has one line with its whole description. At a
+ * terminal the first sentence is next to the tool or below it; with `isFull` the whole description.
  */
 export function showTools(
   tools: readonly ToolRow[],

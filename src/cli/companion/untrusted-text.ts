@@ -2,32 +2,32 @@ import { stripControlCharacters } from "../../base/strip-control-characters.ts";
 import { displayWidth, toSingleLine } from "../output/display-width.ts";
 
 /**
- * Characters that are not seen and change what is: they turn the direction of text around, break lines,
- * or hide letters. Written out, so that what a person reads is what is there.
+ * Invisible characters that change the displayed text: they reverse its direction, break lines, or hide letters. They are
+ * printed as escapes.
  */
 const invisible =
   /[\u00AD\u061C\u115F\u1160\u180E\u200B\u200E\u200F\u2028-\u202E\u2060-\u2064\u2066-\u206F\u3164\uFEFF\uFFA0\uFFF9-\uFFFB\u{E0000}-\u{E007F}]/gu;
-// oxlint-disable-next-line no-control-regex -- it is control characters that have to be found
+// oxlint-disable-next-line no-control-regex -- the pattern must match control characters
 const control = /[\u0000-\u0008\u000B-\u001F\u007F-\u009F]/g;
 // oxlint-disable-next-line no-control-regex -- see above
 const colour = /\u001B\[[0-9;]*m/g;
 const segmenter = new Intl.Segmenter(undefined, { granularity: "grapheme" });
-/** However narrow a terminal is. */
+/** The minimum width of text in a narrow terminal. */
 const WIDTH_MIN = 20;
 
-/** Text of an app, a caller or a document, fit for one line of a terminal. */
+/** Escapes an untrusted text for one line of a terminal. */
 export function sanitizeLine(text: string): string {
   return escapeInvisible(toSingleLine(text));
 }
 
-/** The same with its line breaks and tabs: only for what stands alone, such as a result. Colours go. */
+/** Escapes an untrusted text but keeps line breaks and tabs. Only for text on its own lines, such as a result. */
 export function sanitizeText(text: string): string {
   return escapeInvisible(stripControlCharacters(text.replace(colour, "")));
 }
 
 /**
- * Text with a mark before each line, for whoever decides about it: nothing of it is left out. Broken by hand where the terminal would: a line that the terminal breaks
- * goes on in its first column, where it could pass for one of ours.
+ * Formats a whole untrusted text with a mark before each line. Long lines are wrapped here, because a line that the terminal
+ * wraps continues in its first column, where it could imitate output of Berth.
  */
 export function sanitizeBlock(text: string, prefix: string, width: number): string {
   const available = Math.max(WIDTH_MIN, width - displayWidth(prefix));
@@ -39,7 +39,7 @@ export function sanitizeBlock(text: string, prefix: string, width: number): stri
     .join("\n");
 }
 
-/** JSON for scripts, in which everything that a terminal obeys, or does not show, is escaped. */
+/** Returns JSON in which control characters and invisible characters are escaped. */
 export function sanitizeJson(document: unknown): string {
   return JSON.stringify(document, null, 2)
     .replace(/[\u007F-\u009F]/g, escapeCodeUnits)
@@ -61,7 +61,7 @@ function formatCodePoint(character: string): string {
   return `\\u{${(character.codePointAt(0) ?? 0).toString(16)}}`;
 }
 
-/** At blanks where there are some, else anywhere. */
+/** Wraps a line at spaces if possible. */
 function wrapLine(line: string, width: number): string[] {
   const lines: string[] = [];
   let current = "";
@@ -74,7 +74,7 @@ function wrapLine(line: string, width: number): string[] {
       lines.push(isAtBlank ? current.slice(0, blank) : current);
       current = isAtBlank ? current.slice(blank + 1) : "";
       used = displayWidth(current);
-      if (segment === " ") continue; // the break stands in its place
+      if (segment === " ") continue; // the line break replaces the space
     }
     current += segment;
     used += next;

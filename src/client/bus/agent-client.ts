@@ -5,10 +5,10 @@ import { parseAnswer, unexpectedAnswer } from "./json-fields.ts";
 export interface CallRequest {
   readonly appId: string;
   readonly tool: string;
-  /** JSON text, as a person wrote it. */
+  /** JSON text that the user wrote. */
   readonly argsJson: string;
   readonly actor: string | undefined;
-  /** Undefined: nothing is said about it. */
+  /** Undefined: the option is not sent. */
   readonly provenance: readonly string[] | undefined;
 }
 
@@ -22,7 +22,7 @@ export const dispositions = [
 export type Disposition = (typeof dispositions)[number];
 export type CallStatus = "executed" | "failed" | "denied";
 
-/** `detail` is the JSON as it came. */
+/** The answer of RequestCall. `detail` is unvalidated JSON. */
 export interface CallAnswer {
   readonly callId: bigint;
   readonly disposition: Disposition;
@@ -35,16 +35,16 @@ export interface CallResult {
 }
 
 export interface AgentListener {
-  /** `spec`: the JSON as it came. */
+  /** `spec` is unvalidated JSON. */
   confirmationRequested?(callId: bigint, spec: unknown): void;
   callResolved?(callId: bigint, status: string): void;
 }
 
 const ANSWER_MS_MAX = 30_000;
-/** A tool has 60 s, its app 10 s to start; a client that gave up before would not learn how it ended. */
+/** A tool has 60 s, and its app 10 s to start. With a shorter limit the client could miss the result. */
 const CALL_MS_MAX = 90_000;
 
-/** Agent1. Rejects with BerthErrors, see `busFailure`; JSON comes as it is, for `agent-wire.ts` to read. */
+/** A client of Agent1. Rejects with BerthErrors (see `toBerthError`). Returns unvalidated JSON for `agent-wire.ts`. */
 export class AgentClient {
   readonly #agent: BusInterface;
 
@@ -78,7 +78,7 @@ export class AgentClient {
     return { callId, disposition: known, detail: parseAnswer(detail) };
   }
 
-  /** The calls that wait for a person, oldest first. */
+  /** Returns the calls that wait for a confirmation, the oldest first. */
   listParked(signal: AbortSignal): Promise<unknown> {
     return this.#agent.callJson("ListParked", "", [], { signal, timeoutMs: ANSWER_MS_MAX });
   }
@@ -110,12 +110,12 @@ export class AgentClient {
     await this.#agent.call("ApproveTool", "sss", [appId, tool, digest], limits);
   }
 
-  /** From now on nobody else may confirm, until the connection ends. */
+  /** Makes this connection the only one that may confirm calls, until it ends. */
   async registerConfirmer(signal: AbortSignal): Promise<void> {
     await this.#agent.call("RegisterConfirmer", "", [], { signal, timeoutMs: ANSWER_MS_MAX });
   }
 
-  /** Resolves when nothing that is sent from then on is missed. A spec that is no JSON is passed over. */
+  /** Resolves once all further signals are received. A signal whose spec is not JSON is ignored. */
   async subscribe(listener: AgentListener): Promise<() => void> {
     const requested = await this.#agent.onSignal("ConfirmationRequested", ([callId, spec]) => {
       if (typeof callId !== "bigint" || typeof spec !== "string") return;

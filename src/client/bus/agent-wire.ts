@@ -8,9 +8,9 @@ import {
   unexpectedAnswer,
 } from "./json-fields.ts";
 
-/** The JSON of Agent1, as far as the command line shows it. Every text in it is somebody else's. */
+/** The parts of the JSON of Agent1 that the command line shows. All texts in it are untrusted. */
 
-/** Longer than this nobody is kept from answering. */
+/** The maximum delay before a confirmation is accepted. */
 const HOLD_MS_MAX = 30_000;
 
 export interface ToolRow {
@@ -21,26 +21,26 @@ export interface ToolRow {
   readonly isUndoable: boolean;
 }
 
-/** How a call ended, or that it waits. */
+/** The result of a call, or its state while it waits for a confirmation. */
 export interface CallDetail {
-  /** `ok`, `confirm`, or why not. */
+  /** `ok`, `confirm`, or an error code. */
   readonly code: string;
   readonly message: string;
   readonly appId: string;
   readonly tool: string;
-  /** Undefined where there is none; null is a result. */
+  /** Undefined: there is no result. Null is a result. */
   readonly result: unknown;
   readonly content: readonly unknown[];
   readonly errors: readonly { readonly path: string; readonly message: string }[];
   readonly isUndoable: boolean;
   readonly expiresAt: string | undefined;
-  /** What ApproveTool takes. */
+  /** The digest for ApproveTool. */
   readonly digest: string | undefined;
-  /** Somebody else had decided already. */
+  /** True if another client has already decided. */
   readonly isReplayed: boolean;
 }
 
-/** What a person needs to know to decide about a call. */
+/** The information with which the user decides about a call. */
 export interface ConfirmationSpec {
   readonly appId: string;
   readonly appName: string;
@@ -142,7 +142,7 @@ export function parseParkedCalls(document: unknown): readonly ParkedCall[] {
   });
 }
 
-/** What is run are the arguments: whatever of them has no row of its own gets one. */
+/** Adds a row for each argument without one, so that the user sees all arguments of the call. */
 function parseDiffRows(document: unknown): readonly DiffRow[] {
   const rows = toItems(getField(document, "diff")).map((row) => ({
     path: getText(row, "path"),

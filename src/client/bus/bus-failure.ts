@@ -3,7 +3,7 @@ import { BusCallError } from "../../dbus/port.ts";
 
 interface ErrorMapping {
   readonly code: ErrorCode;
-  /** What is told in place of the bus's own words, which name a service that nobody knows. */
+  /** Replaces the message of the bus, which names an unfamiliar service. */
   readonly message?: string;
   readonly hint?: string;
 }
@@ -16,19 +16,19 @@ const companionAbsent: ErrorMapping = {
 const connectionLost: ErrorMapping = {
   code: "assistant_unreachable",
   message: "the connection to the session bus was lost",
-  hint: "the same again; `berth ledger tail --user` tells what was done",
+  hint: "try again; `berth ledger tail --user` shows what was done",
 };
 const answerLate: ErrorMapping = {
   code: "timeout",
   message: "the companion did not answer in time",
-  hint: "it may still be at it; `berth ledger tail --user` tells what was done",
+  hint: "it may still be working; `berth ledger tail --user` shows what was done",
 };
 const versionMismatch: ErrorMapping = {
   code: "not_implemented",
-  hint: "the companion that runs is of another version: end it, and start `berth assistant --user`",
+  hint: "the running companion has another version: stop it, and start `berth assistant --user`",
 };
 
-/** Every error name that a companion or a bus answers with, as the command line tells it. */
+/** Maps the error names of the companion and the bus to the errors of the command line. */
 const errorMappings: Readonly<Record<string, ErrorMapping>> = {
   "org.freedesktop.DBus.Error.ServiceUnknown": companionAbsent,
   "org.freedesktop.DBus.Error.NameHasNoOwner": companionAbsent,
@@ -40,7 +40,7 @@ const errorMappings: Readonly<Record<string, ErrorMapping>> = {
   "org.freedesktop.DBus.Error.AccessDenied": { code: "forbidden" },
   "org.freedesktop.DBus.Error.LimitsExceeded": {
     code: "too_many_requests",
-    hint: "the same again in a moment, or less of it",
+    hint: "try again in a moment, or with a smaller request",
   },
   "org.freedesktop.DBus.Error.UnknownMethod": versionMismatch,
   "org.freedesktop.DBus.Error.UnknownInterface": versionMismatch,
@@ -51,11 +51,11 @@ const errorMappings: Readonly<Record<string, ErrorMapping>> = {
   "dev.assistant.Error.Exists": { code: "name_taken" },
   "dev.assistant.Error.LedgerUnavailable": {
     code: "assistant_unreachable",
-    hint: "nothing was done; `berth ledger verify --user` looks at the ledger",
+    hint: "nothing was done; `berth ledger verify --user` checks the ledger",
   },
   "dev.assistant.Error.ConsentRequired": {
     code: "consent_required",
-    hint: "nothing was sent; `berth remote consent` lists what may leave this machine, and allows it",
+    hint: "nothing was sent; `berth remote consent` lists what may be sent to a provider, and allows it",
   },
   "dev.assistant.Error.Unauthorized": {
     code: "provider_denied",
@@ -67,31 +67,31 @@ const errorMappings: Readonly<Record<string, ErrorMapping>> = {
   },
   "dev.assistant.Error.BadResponse": {
     code: "provider_failed",
-    hint: "the same again in a moment; `berth remote` shows whether the address is the right one",
+    hint: "try again in a moment; `berth remote` shows the address",
   },
   "dev.assistant.Error.Busy": { code: "wrong_state" },
   "dev.assistant.Error.Cancelled": { code: "wrong_state" },
   "dev.assistant.Error.Failed": { code: "internal", hint: "see the companion's log" },
 };
 
-/** The bus started the companion, and it ended, or never took its name. */
+/** The prefix of errors for a companion that the bus started, and that ended or never acquired its name. */
 const SPAWN_ERROR_PREFIX = "org.freedesktop.DBus.Error.Spawn.";
 const startFailed: ErrorMapping = {
   code: "assistant_unreachable",
   message: "the companion could not be started by the session bus",
-  hint: "start it with `berth assistant --user`, which says what is wrong",
+  hint: "start it with `berth assistant --user`, which prints the reason",
 };
 
-/** What a rejection of SessionBus means to a person; anything but a BusCallError is passed on as it is. */
+/** Converts a BusCallError to a BerthError. Returns any other error unchanged. */
 export function toBerthError(error: unknown): unknown {
   if (!(error instanceof BusCallError)) return error;
   const { busName } = error;
-  const meaning = busName.startsWith(SPAWN_ERROR_PREFIX) ? startFailed : errorMappings[busName];
-  // One line: whoever is on the bus wrote this, and must not be able to write our next line too.
+  const mapping = busName.startsWith(SPAWN_ERROR_PREFIX) ? startFailed : errorMappings[busName];
+  // Another process wrote this text. In one line, it cannot imitate further output of Berth.
   const text = error.message.replace(/\s+/g, " ").trim();
-  const message = meaning?.message ?? (text === "" ? busName : text);
-  return new BerthError(meaning?.code ?? "internal", message, {
-    hint: meaning?.hint,
+  const message = mapping?.message ?? (text === "" ? busName : text);
+  return new BerthError(mapping?.code ?? "internal", message, {
+    hint: mapping?.hint,
     cause: error,
   });
 }

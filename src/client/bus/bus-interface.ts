@@ -11,8 +11,8 @@ const ownerChanges: BusSignalRule = {
 };
 
 /**
- * One interface of the companion: `dev.assistant.Agent1` is the interface, in the path, and also the name on
- * the bus, unless that is another one.
+ * One interface of the companion. Its name, such as `dev.assistant.Agent1`, is also its path, and its bus name unless another
+ * one is given.
  */
 export class BusInterface {
   readonly #bus: SessionBus;
@@ -25,7 +25,7 @@ export class BusInterface {
     this.#destination = destination;
   }
 
-  /** Rejects with a BerthError where the companion, or the bus, refuses; with the signal's reason. */
+  /** Rejects with a BerthError if the companion or the bus returns an error, or with the signal's reason. */
   async call(
     member: string,
     signature: string,
@@ -39,7 +39,7 @@ export class BusInterface {
     }
   }
 
-  /** As `call`, for a method whose one answer is JSON. */
+  /** Does the same as `call`, for a method whose only result is JSON. */
   async callJson(
     member: string,
     signature: string,
@@ -58,7 +58,7 @@ export class BusInterface {
     return this.#subscribe({ path, interface: name, member, sender: destination }, listener);
   }
 
-  /** Calls back when nobody has the interface any more: the companion has ended, or the connection has. */
+  /** Calls the listener when the companion or the connection has ended. */
   async onDisconnected(listener: () => void): Promise<() => void> {
     let isOver = false;
     void this.#bus.closed.then(() => (isOver ? undefined : listener()));

@@ -1,33 +1,33 @@
 import { BerthError } from "../../base/errors.ts";
 import { BusCallError } from "../../dbus/port.ts";
 
-/** Nothing to connect to. `cause`: what was thrown on the way. */
+/** Creates the error for a missing session bus. `cause` is the original error. */
 export function sessionBusUnavailable(reason: string, cause?: unknown): BerthError {
   return new BerthError("assistant_unreachable", `there is no session bus: ${reason}`, {
-    hint: "log in at a desktop, or over ssh after `loginctl enable-linger`; `dbus-run-session -- bash` opens a shell with a bus of its own, for a companion of its own",
+    hint: "log in at a desktop, or over ssh after `loginctl enable-linger`; `dbus-run-session -- bash` opens a shell with its own bus, for its own companion",
     cause,
   });
 }
 
-/** Why a bus could not be opened, in words without the address, which is a path of this machine. */
+/** Describes why a bus could not be opened, without its address, which is a path of this machine. */
 export function describeConnectFailure(error: unknown, isNamed: boolean): string {
   const name = error instanceof BusCallError ? error.busName.split(".").at(-1) : undefined;
   const where = isNamed ? "DBUS_SESSION_BUS_ADDRESS" : "XDG_RUNTIME_DIR/bus";
   if (name === "BadAddress") return `${where} is not the address of a Unix socket`;
-  if (name === "AuthFailed") return `the one at ${where} belongs to somebody else`;
-  return `nothing answers at ${where}`;
+  if (name === "AuthFailed") return `the bus at ${where} belongs to another user`;
+  return `no bus answers at ${where}`;
 }
 
-/** The connection ended while something was awaited. */
+/** Creates the error for a connection that ended during a call. */
 export function busConnectionLost(): BerthError {
   return new BerthError("assistant_unreachable", "the connection to the session bus was lost", {
-    hint: "the same again, once the bus is there",
+    hint: "try again when the bus runs",
   });
 }
 
-/** The companion, or the connection to it, went away while something of it was awaited. */
+/** Creates the error for a companion, or a connection to it, that ended during a call. */
 export function companionEnded(): BerthError {
-  return new BerthError("assistant_unreachable", "the companion ended in the middle of it", {
-    hint: "start it with `berth assistant --user`, and do the same again",
+  return new BerthError("assistant_unreachable", "the companion ended during the call", {
+    hint: "start it with `berth assistant --user`, then try again",
   });
 }

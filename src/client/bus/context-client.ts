@@ -4,16 +4,16 @@ import { unexpectedAnswer } from "./json-fields.ts";
 
 export interface SearchRequest {
   readonly query: string;
-  /** Undefined: as many as the companion thinks fit, which are 3. */
+  /** Undefined: the default of the companion, 3. */
   readonly limit: number | undefined;
   readonly isHybrid: boolean;
-  /** Undefined: everything that the caller may see. */
+  /** Undefined: all sources that the caller may see. */
   readonly scopes: readonly string[] | undefined;
 }
 
 const ANSWER_MS_MAX = 30_000;
 
-/** Context1. Rejects with BerthErrors, see `busFailure`; JSON comes as it is, for `context-wire.ts` to read. */
+/** A client of Context1. Rejects with BerthErrors (see `toBerthError`). Returns unvalidated JSON for `context-wire.ts`. */
 export class ContextClient {
   readonly #context: BusInterface;
 
@@ -35,7 +35,7 @@ export class ContextClient {
     return this.#context.callJson("IndexState", "", [], { signal, timeoutMs: ANSWER_MS_MAX });
   }
 
-  /** Rejects with `not_found` where there is no such key. */
+  /** Rejects with `not_found` if there is no such key. */
   async memoryGet(app: string, key: string, signal: AbortSignal): Promise<string> {
     const limits = { signal, timeoutMs: ANSWER_MS_MAX };
     const [value] = await this.#context.call("MemoryGet", "ss", [app, key], limits);

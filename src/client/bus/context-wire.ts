@@ -7,7 +7,7 @@ import {
   unexpectedAnswer,
 } from "./json-fields.ts";
 
-/** The JSON of Context1, as far as the command line shows it. Every text in it is somebody else's. */
+/** The parts of the JSON of Context1 that the command line shows. All texts in it are untrusted. */
 
 export interface HitRow {
   readonly source: string;
@@ -56,7 +56,7 @@ export function parseIndexReport(document: unknown): IndexReport {
   };
 }
 
-/** Key to value, ordered by key. */
+/** Returns the values by key, ordered by key. */
 export function parseMemoryEntries(document: unknown): readonly (readonly [string, string])[] {
   if (typeof document !== "object" || document === null || Array.isArray(document))
     throw unexpectedAnswer(undefined);

@@ -1,6 +1,6 @@
 import { BerthError } from "../../base/errors.ts";
 
-/** What a method answered as JSON. Throws `assistant_unreachable` for anything else. */
+/** Parses the JSON answer of a method. Throws `assistant_unreachable` if it is not JSON. */
 export function parseAnswer(text: unknown): unknown {
   if (typeof text !== "string") throw unexpectedAnswer(undefined);
   try {
@@ -11,13 +11,17 @@ export function parseAnswer(text: unknown): unknown {
 }
 
 export function unexpectedAnswer(cause: unknown): BerthError {
-  return new BerthError("assistant_unreachable", "what answers on the bus answers something else", {
-    hint: "a companion of another version may run: end it, and start `berth assistant --user`",
-    cause,
-  });
+  return new BerthError(
+    "assistant_unreachable",
+    "the companion on the bus sent an unexpected answer",
+    {
+      hint: "the running companion may have another version: stop it, and start `berth assistant --user`",
+      cause,
+    },
+  );
 }
 
-/** An own member of an object; undefined where there is no such thing. */
+/** Returns an own property of an object, or undefined. */
 export function getField(value: unknown, name: string): unknown {
   return typeof value === "object" && value !== null
     ? Object.getOwnPropertyDescriptor(value, name)?.value

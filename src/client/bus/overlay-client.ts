@@ -8,18 +8,18 @@ import { finishedStatuses } from "./overlay-wire.ts";
 
 export interface OverlayRequest {
   readonly prompt: string;
-  /** agent: tools and context, one turn. chat: a conversation. */
+  /** agent: one turn with tools and context. chat: a conversation. */
   readonly lane: "agent" | "chat";
   readonly myStuff: boolean;
   /** Undefined: the companion's default. */
   readonly model: string | undefined;
-  /** Of the chat lane: what was said before. */
+  /** The earlier messages of a chat. */
   readonly history: readonly { readonly role: string; readonly content: string }[];
 }
 
 const ANSWER_MS_MAX = 30_000;
 
-/** Overlay1. Rejects with BerthErrors, see `busFailure`; JSON comes as it is, for `overlay-wire.ts` to read. */
+/** A client of Overlay1. Rejects with BerthErrors (see `toBerthError`). Returns unvalidated JSON for `overlay-wire.ts`. */
 export class OverlayClient {
   readonly #overlay: BusInterface;
 
@@ -27,7 +27,7 @@ export class OverlayClient {
     this.#overlay = new BusInterface(bus, "dev.assistant.Overlay1");
   }
 
-  /** Asks, having subscribed before, so that nothing of the turn is missed. Whoever gets it disposes of it. */
+  /** Subscribes to the events of the turn, then sends the query. The caller must dispose of the turn. */
   async start(request: OverlayRequest, signal: AbortSignal): Promise<OverlayTurn> {
     const turn = new OverlayTurn();
     try {
@@ -43,7 +43,7 @@ export class OverlayClient {
       try {
         turn.begin(await raceWithAbort(asked, signal));
       } catch (error) {
-        // Whoever left did not wait for the number, without which nobody can end the query.
+        // The caller has aborted before the id of the query was known, so the query is cancelled here.
         if (signal.aborted)
           asked.then((queryId) => this.cancel(queryId, createNeverAbortedSignal())).catch(() => {});
         throw error;
@@ -55,12 +55,12 @@ export class OverlayClient {
     }
   }
 
-  /** Of a query that waits for consent this is the answer no. */
+  /** For a query that waits for consent, this declines it. */
   async cancel(queryId: bigint, signal: AbortSignal): Promise<void> {
     await this.#overlay.call("Cancel", "t", [queryId], { signal, timeoutMs: ANSWER_MS_MAX });
   }
 
-  /** `question`: only this one of the query's; undefined where the companion does not number them. */
+  /** `question` selects one question of the query. Undefined if the companion does not number questions. */
   async respond(
     queryId: bigint,
     question: number | undefined,
@@ -89,7 +89,7 @@ export class OverlayClient {
   }
 }
 
-/** The signal of a call that has its end without anybody who waits for it. */
+/** A signal for calls that must not be aborted. */
 function createNeverAbortedSignal(): AbortSignal {
   return new AbortController().signal;
 }
@@ -104,7 +104,7 @@ function toBusOptions(request: OverlayRequest): Map<string, BusVariant> {
   return found;
 }
 
-/** What comes behind the number of the query, by signal; undefined for what is none of these. */
+/** Parses the arguments of each signal after the id of the query. Returns undefined for invalid arguments. */
 const signalReaders: Readonly<
   Record<string, (args: readonly BusValue[]) => OverlayEvent | undefined>
 > = {
@@ -117,7 +117,7 @@ const signalReaders: Readonly<
   },
 };
 
-/** Null for what is no JSON: a question that cannot be read is still one, and is answered with no. */
+/** Returns null for invalid JSON: a question that cannot be parsed must still be answered, with no. */
 function parseJsonOrNull(text: BusValue | undefined): unknown {
   try {
     return typeof text === "string" ? JSON.parse(text) : null;

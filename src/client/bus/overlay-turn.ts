@@ -1,13 +1,13 @@
 import type { FinishedStatus } from "./overlay-wire.ts";
 
-/** What a query tells, in its order; JSON as it came, null for what is none. `finished` is the last one. */
+/** An event of a query. JSON is unvalidated, and null if it is invalid. `finished` is the last event. */
 export type OverlayEvent =
   | { readonly type: "started"; readonly meta: unknown }
   | { readonly type: "token"; readonly text: string }
   | { readonly type: "confirmation"; readonly spec: unknown }
   | { readonly type: "finished"; readonly status: FinishedStatus; readonly detail: unknown };
 
-/** One query, from its subscription on. Signals may be read before the answer to Ask is: they are kept until then. */
+/** The events of one query. Events that arrive before the answer to Ask, which has the id of the query, are kept. */
 export class OverlayTurn implements Disposable {
   #queryId: bigint | undefined;
   readonly #earlyEvents: { readonly queryId: bigint; readonly event: OverlayEvent }[] = [];
@@ -18,7 +18,7 @@ export class OverlayTurn implements Disposable {
   #onArrival: (() => void) | undefined;
 
   get queryId(): bigint {
-    if (this.#queryId === undefined) throw new Error("nobody has asked yet");
+    if (this.#queryId === undefined) throw new Error("the query has no id yet");
     return this.#queryId;
   }
 
@@ -37,13 +37,13 @@ export class OverlayTurn implements Disposable {
     this.#notify();
   }
 
-  /** Nothing will come any more. */
+  /** Ends the turn: `next` rejects with this error after the last event. */
   fail(error: unknown): void {
     this.#failure ??= error;
     this.#notify();
   }
 
-  /** The next event. Rejects with the signal's reason, and where the companion has gone. */
+  /** Returns the next event. Rejects with the signal's reason, or if the companion has ended. */
   async next(signal: AbortSignal): Promise<OverlayEvent> {
     const wake = () => this.#wake?.();
     signal.addEventListener("abort", wake);
@@ -63,7 +63,7 @@ export class OverlayTurn implements Disposable {
     }
   }
 
-  /** Calls back once something has come that nobody has read. The function that it returns ends that. */
+  /** Calls the listener when there is an unread event. The returned function removes the listener. */
   onArrival(listener: () => void): () => void {
     this.#onArrival = listener;
     if (this.#events.length > 0 || this.#failure !== undefined) listener();

@@ -10,7 +10,7 @@ import {
   unexpectedAnswer,
 } from "./json-fields.ts";
 
-/** The JSON of Overlay1, as far as the command line shows it. Every text in it is somebody else's. */
+/** The parts of the JSON of Overlay1 that the command line shows. All texts in it are untrusted. */
 
 export const finishedStatuses = ["completed", "failed", "cancelled", "denied"] as const;
 export type FinishedStatus = (typeof finishedStatuses)[number];
@@ -22,36 +22,36 @@ export interface SourceRow {
 }
 
 export interface TurnMeta {
-  /** local, remote. */
+  /** `local` or `remote`. */
   readonly route: string;
-  /** What was asked for and is not there. */
+  /** Requested features that are not available. */
   readonly unavailable: readonly string[];
   readonly sources: readonly SourceRow[];
 }
 
-/** What a query asks a person: whether a tool may be called, or whether something may leave the machine. */
+/** A question to the user: to allow the call of a tool, or to allow sending data to a provider. */
 export type OverlayQuestion = (
   | { readonly kind: "call"; readonly callId: bigint; readonly spec: ConfirmationSpec }
   | ConsentQuestion
-  /** Of another version: nobody can say yes to what he cannot read. */
+  /** A question of another version, which the client cannot show and must decline. */
   | { readonly kind: "unknown" }
 ) & { readonly number: number | undefined };
 
 export interface ConsentQuestion {
   readonly kind: "consent";
   readonly provider: string;
-  /** "" where the companion does not say. */
+  /** Empty if the companion does not send it. */
   readonly address: string;
   readonly model: string;
   readonly scopes: readonly string[];
   readonly sources: readonly SourceRow[];
-  /** Tools whose results it holds. */
+  /** The tools whose results the request contains. */
   readonly calls: readonly CallRow[];
   readonly expiresAt: string | undefined;
 }
 
 export interface TurnResult {
-  /** `ok`, or why it ended. */
+  /** `ok`, or an error code. */
   readonly code: string;
   readonly message: string;
   readonly usage:
@@ -120,9 +120,9 @@ export function parseTurnEnd(document: unknown): TurnResult {
   };
 }
 
-/** Of GetStatus. Throws `assistant_unreachable` for what is none. */
+/** Parses the models in the result of GetStatus. Throws `assistant_unreachable` if it is invalid. */
 export function parseOverlayModels(status: ReadonlyMap<string, BusVariant>): {
-  /** "" where there is none. */
+  /** Empty if there is none. */
   readonly standard: string;
   /** Providers that have a credential. */
   readonly providers: readonly string[];
@@ -132,7 +132,7 @@ export function parseOverlayModels(status: ReadonlyMap<string, BusVariant>): {
   return { standard, providers: filterTexts(status.get("providers")?.value) };
 }
 
-/** As the bus takes it: a u. */
+/** Returns the number only if it is valid as the D-Bus type `u`. */
 function parseQuestionNumber(document: unknown): number | undefined {
   const number = getNumberOrUndefined(document, "question");
   return Number.isInteger(number) && (number ?? -1) >= 0 && (number ?? 0) < 2 ** 32

@@ -5,14 +5,14 @@ import { unexpectedAnswer } from "./json-fields.ts";
 export interface LoginCompletedEvent {
   readonly providerId: string;
   readonly isOk: boolean;
-  /** `ok`, or why not: `denied_by_user`, `timeout`, ... */
+  /** `ok`, or an error code such as `denied_by_user` or `timeout`. */
   readonly detail: string;
 }
 
-/** Names are resolved, and a provider is told of a session that ends: both with limits of the companion's own. */
+/** Longer than the limits of the companion for resolving names and for ending sessions at a provider. */
 const ANSWER_MS_MAX = 60_000;
 
-/** Remote1. Rejects with BerthErrors, see `busFailure`; JSON comes as it is, for `remote-wire.ts` to read. */
+/** A client of Remote1. Rejects with BerthErrors (see `toBerthError`). Returns unvalidated JSON for `remote-wire.ts`. */
 export class RemoteClient {
   readonly #remote: BusInterface;
 
@@ -39,8 +39,7 @@ export class RemoteClient {
   }
 
   /**
-   * `keyFd`: what is read from it up to its end is the key. It belongs to the connection from then on, which
-   * has to pass descriptors.
+   * Sets the key to the text that is read from `keyFd`. The connection must support passing descriptors, and closes it.
    */
   async setKeyFd(id: string, keyFd: number, signal: AbortSignal): Promise<void> {
     await this.#remote.call("SetKeyFd", "sh", [id, keyFd], { signal, timeoutMs: ANSWER_MS_MAX });
@@ -55,7 +54,7 @@ export class RemoteClient {
     await this.#remote.call("SetConsent", "sb", [scope, isAllowed], limits);
   }
 
-  /** The URL at which a person signs in. */
+  /** Returns the URL at which the user signs in. */
   async beginLogin(id: string, signal: AbortSignal): Promise<string> {
     const limits = { signal, timeoutMs: ANSWER_MS_MAX };
     const [url] = await this.#remote.call("BeginLogin", "s", [id], limits);
@@ -67,12 +66,12 @@ export class RemoteClient {
     await this.#remote.call("Logout", "s", [id], { signal, timeoutMs: ANSWER_MS_MAX });
   }
 
-  /** The provider's own list, asked for now. */
+  /** Requests the current list of models from the provider. */
   listModels(id: string, signal: AbortSignal): Promise<unknown> {
     return this.#remote.callJson("ListModels", "s", [id], { signal, timeoutMs: ANSWER_MS_MAX });
   }
 
-  /** Resolves when nothing that is sent from then on is missed. */
+  /** Resolves once all further signals are received. */
   onLoginCompleted(listener: (end: LoginCompletedEvent) => void): Promise<() => void> {
     return this.#remote.onSignal("LoginCompleted", ([providerId, isOk, detail]) => {
       if (typeof providerId === "string" && typeof isOk === "boolean" && typeof detail === "string")
@@ -80,7 +79,7 @@ export class RemoteClient {
     });
   }
 
-  /** Calls back when the companion ends, or the connection does. */
+  /** Calls the listener when the companion or the connection ends. */
   onDisconnected(listener: () => void): Promise<() => void> {
     return this.#remote.onDisconnected(listener);
   }

@@ -7,16 +7,16 @@ import {
   unexpectedAnswer,
 } from "./json-fields.ts";
 
-/** The JSON of Remote1, as far as the command line shows it. Texts in it are the person's own, or a provider's. */
+/** The parts of the JSON of Remote1 that the command line shows. Texts in it are from the user or a provider. */
 
-/** What can leave the machine, in the order in which it is shown. */
+/** The kinds of data that can be sent to a provider, in the order in which they are shown. */
 export const consentScopes = ["prompt", "files", "mail", "calendar", "screen", "memory"] as const;
 export type ConsentScope = (typeof consentScopes)[number];
 
 export interface RemoteReport {
   readonly providers: readonly ProviderRow[];
   readonly consent: Readonly<Record<ConsentScope, boolean>>;
-  /** Ids of providers at which somebody is about to sign in. */
+  /** The ids of providers with a sign-in in progress. */
   readonly pending: readonly string[];
   readonly protection: {
     readonly source: string;
@@ -29,7 +29,7 @@ export interface ProviderRow {
   readonly id: string;
   readonly displayName: string;
   readonly baseUrl: string;
-  /** public, loopback, private. */
+  /** `public`, `loopback` or `private`. */
   readonly addressClass: string;
   readonly isBuiltIn: boolean;
   readonly hasSignIn: boolean;
@@ -44,7 +44,7 @@ export interface ProviderRow {
   readonly lastUsed: string | undefined;
 }
 
-/** Throws `assistant_unreachable` for what is no State. */
+/** Parses the result of State. Throws `assistant_unreachable` if it is invalid. */
 export function parseRemoteReport(document: unknown): RemoteReport {
   const providers = getField(document, "providers");
   const consent = getField(document, "consent");
@@ -73,7 +73,7 @@ export function parseRemoteReport(document: unknown): RemoteReport {
   };
 }
 
-/** Ids of models. Throws `assistant_unreachable` for what is no list. */
+/** Parses a list of model ids. Throws `assistant_unreachable` if it is not a list. */
 export function parseModelIds(document: unknown): readonly string[] {
   if (!Array.isArray(document)) throw unexpectedAnswer(undefined);
   return filterTexts(document);

@@ -1,17 +1,17 @@
 import { BerthError, type ErrorCode, errorCodes } from "../../base/errors.ts";
 
-/** An error that the server answered. `status` is the HTTP status, `requestId` finds it in the server's log. */
+/** An error of the server. `status` is the HTTP status; the server's log contains `requestId`. */
 export class ApiError extends BerthError {
   readonly status: number;
   readonly requestId: string | undefined;
-  /** Seconds after which the server allows another try (429). */
+  /** The number of seconds after which the server accepts a retry (429). */
   readonly retryAfterSeconds: number | undefined;
 
   constructor(
     status: number,
     message: string,
     options: {
-      /** As the server calls it; undefined: the status has to do. */
+      /** The code that the server sent. Undefined: the code is derived from the status. */
       code?: string | undefined;
       requestId?: string | undefined;
       retryAfterSeconds?: number | undefined;

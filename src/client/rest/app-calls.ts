@@ -25,33 +25,33 @@ import {
 } from "./transport.ts";
 
 export interface WriteOptions {
-  /** Answer when the app is Ready, or has failed, for this write; the call then throws ApiError 409. */
+  /** Wait until the app is Ready for this write. If it fails, the call throws ApiError 409. */
   readonly wait?: boolean;
-  /** How long the server waits at most, such as 60s (its default); no longer than 4m. */
+  /** The longest time that the server waits, such as 60s (the default); at most 4m. */
   readonly timeout?: string;
-  /** Work out what would happen, and change nothing. */
+  /** Compute the changes without making them. */
   readonly dryRun?: boolean;
-  /** Take fields over from the spec files that own them. */
+  /** Change fields that spec files own. */
   readonly force?: boolean;
   readonly signal?: AbortSignal;
 }
 
-/** What a write of an app came to. */
+/** The result of a write of an app. */
 export type AppWriteResult =
   | {
       readonly dryRun: false;
       readonly app: AppDetails;
-      /** With `wait`: the time was over before the app was Ready or had failed. */
+      /** With `wait`: true if the time limit expired before the app was Ready or had failed. */
       readonly timedOut: boolean;
-      /** False where the app was already as asked, and nothing was written. */
+      /** False if the app already had this state and nothing was written. */
       readonly accepted: boolean;
     }
   | { readonly dryRun: true; readonly report: DryRunReport };
 
 export interface LogQuery {
-  /** Lines from the end: 1 to 10000, default 100. */
+  /** The number of lines from the end, 1 to 10000. Default: 100. */
   readonly tail?: number;
-  /** A duration back from now (10m), an RFC 3339 time or Unix seconds. */
+  /** A duration before now (10m), an RFC 3339 time or Unix seconds. */
   readonly since?: string;
   readonly signal?: AbortSignal;
 }
@@ -97,7 +97,7 @@ export function appCalls(transport: Transport) {
         signal: query.signal,
       }),
 
-    /** Every app, page after page. */
+    /** Yields all apps, page by page. */
     async listAll(signal?: AbortSignal): Promise<AppList["apps"]> {
       const apps: AppList["apps"] = [];
       for (;;) {
@@ -114,8 +114,8 @@ export function appCalls(transport: Transport) {
       transport.json("GET", appPath(name), { signal }),
 
     /**
-     * Waits until the app is Ready for its newest generation, or for `generation` where that is given.
-     * `timedOut` tells that `timeoutMs` was over first. Throws ApiError 409 with the reason when the app has failed.
+     * Waits until the app is Ready for its newest generation, or for `generation` if it is given. `timedOut` is true if
+     * `timeoutMs` expired first. Throws ApiError 409 with the reason if the app has failed.
      */
     async waitReady(
       name: string,
@@ -123,7 +123,7 @@ export function appCalls(transport: Transport) {
     ): Promise<{ app: AppDetails; timedOut: boolean }> {
       const deadlineMs = Date.now() + options.timeoutMs;
       for (;;) {
-        // fetch gives up on an answer after five minutes, so a longer wait is made of several.
+        // fetch aborts after five minutes, so a longer wait consists of several requests.
         const leftMs = Math.max(0, Math.min(deadlineMs - Date.now(), 120_000));
         const response = await transport.send("GET", appPath(name), {
           query: { wait: true, timeout: `${leftMs}ms`, generation: options.generation },
@@ -135,7 +135,7 @@ export function appCalls(transport: Transport) {
       }
     },
 
-    /** True once the app is gone, false when `timeoutMs` was over first. */
+    /** Waits until the app is deleted. Returns false if `timeoutMs` expired first. */
     async waitDeleted(
       name: string,
       options: { timeoutMs: number; signal?: AbortSignal },
@@ -168,7 +168,7 @@ export function appCalls(transport: Transport) {
       }),
     deploy: (name: string, body: DeployBody, options: WriteOptions = {}) =>
       write("POST", appPath(name, "/deploy"), options, body),
-    /** Makes the app, or changes it. `source` is a gzipped tar archive, sent as it comes. */
+    /** Creates or changes an app. `source` is a gzipped tar archive, which is sent as a stream. */
     deploySource: (
       config: SourceDeployConfig,
       source: AsyncIterable<Uint8Array>,
@@ -196,7 +196,7 @@ export function appCalls(transport: Transport) {
 
     revisions: (name: string, signal?: AbortSignal): Promise<RevisionList> =>
       transport.json("GET", appPath(name, "/revisions"), { signal }),
-    /** What the next reconcile would do. */
+    /** Returns the changes that the next reconcile would make. */
     plan: (name: string, signal?: AbortSignal): Promise<PlanView> =>
       transport.json("GET", appPath(name, "/plan"), { signal }),
 
@@ -213,7 +213,7 @@ export function appCalls(transport: Transport) {
       });
       return response.text();
     },
-    /** The last lines, then every new one, until the signal aborts or the server ends. */
+    /** Yields the last lines, then each new line, until the signal aborts or the server ends. */
     async *followLogs(name: string, query: LogQuery = {}): AsyncGenerator<LogLineView> {
       const response = await transport.send("GET", appPath(name, "/logs"), {
         query: { tail: query.tail, since: query.since, follow: true },

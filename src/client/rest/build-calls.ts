@@ -10,7 +10,7 @@ import { decodeJson, encodeSegment, type Transport } from "./transport.ts";
 
 export function buildCalls(transport: Transport) {
   return {
-    /** Newest first. */
+    /** Returns builds, the newest first. */
     list: (app: string, query: { limit?: number; signal?: AbortSignal } = {}): Promise<BuildList> =>
       transport.json("GET", buildPath(app), {
         query: { limit: query.limit },
@@ -20,7 +20,7 @@ export function buildCalls(transport: Transport) {
       transport.json("GET", buildPath(app, id), { signal }),
     log: (app: string, id: number, signal?: AbortSignal): Promise<BuildLogView> =>
       transport.json("GET", buildPath(app, id, "/log"), { signal }),
-    /** Every line so far, then every new one; returns the build when it has ended, or undefined where the server ended first. */
+    /** Yields all lines so far, then each new line. Returns the build when it has ended, or undefined if the server ended first. */
     async *followLog(
       app: string,
       id: number,
@@ -42,7 +42,7 @@ export function buildCalls(transport: Transport) {
     },
     cancel: (app: string, id: number): Promise<BuildView> =>
       transport.json("POST", buildPath(app, id, "/cancel")),
-    /** Uploads a gzipped tar archive, which `source.archive` can name then. */
+    /** Uploads a gzipped tar archive, to which `source.archive` can refer. */
     upload: (
       archive: AsyncIterable<Uint8Array>,
       signal?: AbortSignal,

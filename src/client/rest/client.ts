@@ -38,8 +38,8 @@ import { webhookCalls } from "./webhook-calls.ts";
 export type Client = ReturnType<typeof createClient>;
 
 /**
- * Every route of the REST API, typed. Calls throw ApiError for what the server refuses and
- * BerthError `server_unreachable` where no server answers; an aborted signal rejects with its reason.
+ * A client for all routes of the REST API. Calls reject with ApiError for errors of the server, with BerthError
+ * `server_unreachable` if no server answers, and with the reason of an aborted signal.
  */
 export function createClient(options: ClientOptions) {
   const transport = new Transport(options);
@@ -47,7 +47,7 @@ export function createClient(options: ClientOptions) {
     transport.json<T>("GET", path, { signal });
 
   return {
-    /** The server's origin. */
+    /** The origin of the server. */
     origin: transport.origin,
     apps: appCalls(transport),
     builds: buildCalls(transport),
@@ -60,16 +60,16 @@ export function createClient(options: ClientOptions) {
     auth: {
       login: (password: string): Promise<LoginResponse> =>
         transport.json("POST", "/api/auth/login", { body: { password } }),
-      /** Ends the token that this client uses. */
+      /** Revokes the token of this client. */
       async logout(): Promise<void> {
         await transport.send("POST", "/api/auth/logout");
       },
-      /** Who the token of this client belongs to. */
+      /** Returns the owner of this client's token. */
       whoami: (): Promise<TokenView> => get("/api/auth/whoami"),
       tokens: (): Promise<TokenList> => get("/api/auth/tokens"),
       createToken: (body: CreateTokenBody): Promise<CreatedToken> =>
         transport.json("POST", "/api/auth/tokens", { body }),
-      /** By id or by name. */
+      /** Accepts an id or a name. */
       async revokeToken(id: string): Promise<void> {
         await transport.send("DELETE", `/api/auth/tokens/${encodeSegment(id)}`);
       },
@@ -85,7 +85,7 @@ export function createClient(options: ClientOptions) {
       get: (name: string): Promise<SecretView> => get(`/api/secrets/${encodeSegment(name)}`),
       create: (body: CreateSecretBody): Promise<SecretView> =>
         transport.json("POST", "/api/secrets", { body }),
-      /** Makes it, or replaces all of its values. */
+      /** Creates a secret, or replaces all of its values. */
       put: (
         name: string,
         body: PutSecretBody,
@@ -95,7 +95,7 @@ export function createClient(options: ClientOptions) {
           body,
           query: forceQuery(write.force),
         }),
-      /** Sets some values; null takes one away. */
+      /** Sets some values. Null deletes a value. */
       patch: (
         name: string,
         body: PatchSecretBody,
@@ -111,7 +111,7 @@ export function createClient(options: ClientOptions) {
         }),
     },
 
-    /** Every kind, in the form of its manifest. */
+    /** Calls for resources of all kinds, in the form of their manifests. */
     resources: {
       list: (kind: Kind, signal?: AbortSignal): Promise<ResourceList> =>
         get(`/api/resources/${plurals[kind]}`, signal),
@@ -131,14 +131,14 @@ export function createClient(options: ClientOptions) {
         }),
     },
 
-    /** Applies manifests, all or none. With `dry_run` it is what `berth diff` shows. */
+    /** Applies all manifests or none. With `dry_run` it only returns the changes, as `berth diff` does. */
     apply: (body: ApplyBody, signal?: AbortSignal): Promise<ApplyResponse> =>
       transport.json("POST", "/api/apply", { body, signal }),
 
     specs: (): Promise<SpecsView> => get("/api/specs"),
-    /** Has the repository of the specs looked at now; the state tells how that went. */
+    /** Syncs the specs repository now. The returned state contains the result. */
     syncSpecs: (): Promise<SpecsGitView> => transport.json("POST", "/api/specs/sync"),
-    /** Lets the deletions that wait for a person go ahead. */
+    /** Confirms the deletions that wait for the user. */
     prune: (): Promise<PruneResponse> =>
       transport.json("POST", "/api/specs/prune", { body: { confirm: true } }),
 
@@ -147,7 +147,7 @@ export function createClient(options: ClientOptions) {
       config: (): Promise<SystemConfig> => get("/api/system/config"),
     },
 
-    /** A consistent copy of the store, as a stream of bytes. */
+    /** Returns a consistent copy of the store as a stream of bytes. */
     async backup(signal?: AbortSignal): Promise<ReadableStream<Uint8Array>> {
       const response = await transport.send("POST", "/api/backup", {
         accept: "application/octet-stream",

@@ -10,14 +10,14 @@ export interface EventFilter {
   readonly signal?: AbortSignal;
 }
 
-/** `reset`: changes were lost on the way; list what you show again, then go on. */
+/** `reset`: changes were lost; the client must list the resources again, then continue. */
 export type WatchEvent =
   | ({ readonly reset: false } & ChangeView)
   | { readonly reset: true; readonly sequence: number };
 
 export function eventCalls(transport: Transport) {
   return {
-    /** Newest first. */
+    /** Returns events, the newest first. */
     list: (filter: EventFilter = {}): Promise<EventList> =>
       transport.json("GET", "/api/events", {
         query: { format: "list", kind: filter.kind, name: filter.name, limit: filter.limit },
@@ -25,8 +25,8 @@ export function eventCalls(transport: Transport) {
       }),
 
     /**
-     * Changes and events from now on, or from after `lastEventId` (a sequence). Ends when the server
-     * ends; call again with the last sequence seen to go on without a gap.
+     * Yields changes and events from now on, or after `lastEventId` (a sequence number), until the server ends. A call with
+     * the last sequence number continues without a gap.
      */
     async *watch(
       options: { kind?: Kind; name?: string; lastEventId?: number; signal?: AbortSignal } = {},

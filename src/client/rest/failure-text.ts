@@ -1,12 +1,12 @@
 import { BerthError, getErrorMessage } from "../../base/errors.ts";
 import { ApiError } from "./api-error.ts";
 
-/** Returns what happened, and the command to try next if there is one, for a person or an assistant. */
+/** Returns the message of an error, and the next command to try if there is one. */
 export function describeFailure(error: unknown): { message: string; hint: string | undefined } {
   return { message: getMessage(error), hint: getHint(error) };
 }
 
-/** The API's hints name its routes and parameters; at a terminal those of the verbs help. */
+/** Replaces routes and parameters in hints of the API with commands. */
 const commandLineWording: readonly (readonly [pattern: RegExp, words: string])[] = [
   [/send \?force=true/g, "use --force"],
   [/ Get one with POST \/api\/auth\/login.*$/s, ""],
@@ -29,10 +29,10 @@ function getHint(error: unknown): string | undefined {
   if (!(error instanceof ApiError)) return undefined;
   switch (error.code) {
     case "not_found":
-      // A message that names what there is needs no list of kinds.
+      // A message that lists the existing names needs no list of kinds.
       return /did you mean|`berth |The newest is/i.test(getMessage(error))
         ? undefined
-        : "`berth get KIND` lists what there is; kinds: apps, models, templates, secrets";
+        : "`berth get KIND` lists the existing names; kinds: apps, models, templates, secrets";
     case "unauthorized":
       return "`berth login URL`, or set BERTH_TOKEN";
     case "forbidden":
@@ -40,13 +40,13 @@ function getHint(error: unknown): string | undefined {
     case "too_many_requests":
       return error.retryAfterSeconds === undefined
         ? undefined
-        : `the same again in ${error.retryAfterSeconds} s`;
+        : `try again in ${error.retryAfterSeconds} s`;
     case "engine_unreachable":
-      return "`berth doctor` tells what is wrong with the container engine";
+      return "`berth doctor` shows the problem of the container engine";
     case "assistant_unreachable":
-      return "`berth status` and `berth doctor` tell what the assistant does";
+      return "`berth status` and `berth doctor` show the state of the assistant";
     case "internal":
-      return "`berth doctor`, and the server's log";
+      return "see `berth doctor` and the server's log";
     default:
       return undefined;
   }

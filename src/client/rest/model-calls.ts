@@ -18,19 +18,19 @@ import {
   type Transport,
 } from "./transport.ts";
 
-/** What a write of a model came to. */
+/** The result of a write of a model. */
 export type ModelWriteResult =
   | {
       readonly dryRun: false;
       readonly model: ModelView;
-      /** With `wait`: the time was over before the model was as asked or had failed. */
+      /** With `wait`: true if the time limit expired before the model reached the state or had failed. */
       readonly timedOut: boolean;
-      /** False where the model was already as asked, and nothing was written. */
+      /** False if the model already had this state and nothing was written. */
       readonly accepted: boolean;
     }
   | { readonly dryRun: true; readonly report: ModelDryRunReport };
 
-/** What a stop came to: of the models that were to run. */
+/** The result of a stop. */
 export type ModelStopResult =
   | {
       readonly dryRun: false;
@@ -41,7 +41,7 @@ export type ModelStopResult =
   | { readonly dryRun: true; readonly report: ModelStopDryRun };
 
 /**
- * Language models. An id is the name of a Model, a repository id (`org/name`), one with a quantization
+ * Calls for language models. An id is the name of a Model, a repository id (`org/name`), a repository id with a quantization
  * (`org/name:Q4_K_M`), or the name of a catalog entry.
  */
 export function modelCalls(transport: Transport) {
@@ -83,7 +83,7 @@ export function modelCalls(transport: Transport) {
     });
 
   return {
-    /** Models by name, then files in the assistant's own folder, then what the catalog offers besides. */
+    /** Returns models by name, then files in the assistant's own folder, then the other entries of the catalog. */
     list: (
       query: {
         limit?: number;
@@ -101,8 +101,8 @@ export function modelCalls(transport: Transport) {
       transport.json("GET", modelPath(id), { signal }),
 
     /**
-     * Waits until the model is as its newest generation wants it: in memory where it is to run, else on
-     * disk. `timedOut` tells that `timeoutMs` was over first. Throws ApiError with the reason when it has failed.
+     * Waits until the model has the state of its newest generation: in memory if it should run, else on disk. `timedOut` is
+     * true if `timeoutMs` expired first. Throws ApiError with the reason if the model has failed.
      */
     async waitReady(
       id: string,
@@ -110,7 +110,7 @@ export function modelCalls(transport: Transport) {
     ): Promise<{ model: ModelDetails; timedOut: boolean }> {
       const deadlineMs = Date.now() + options.timeoutMs;
       for (;;) {
-        // fetch gives up on an answer after five minutes, so a longer wait is made of several.
+        // fetch aborts after five minutes, so a longer wait consists of several requests.
         const leftMs = Math.max(0, Math.min(deadlineMs - Date.now(), 120_000));
         const response = await transport.send("GET", modelPath(id), {
           query: { wait: true, timeout: `${leftMs}ms` },
@@ -122,19 +122,19 @@ export function modelCalls(transport: Transport) {
       }
     },
 
-    /** What the next reconcile would do. */
+    /** Returns the changes that the next reconcile would make. */
     plan: (id: string, signal?: AbortSignal): Promise<ModelPlanView> =>
       transport.json("GET", modelPath(id, "/plan"), { signal }),
 
-    /** Brings it onto the disk; one that is there is verified again, one that was cut is gone on with. */
+    /** Downloads the model, resumes an interrupted download, or verifies a downloaded model again. */
     download: (id: string, options: WriteOptions = {}): Promise<ModelWriteResult> =>
       write("POST", modelPath(id, "/download"), options),
 
-    /** Has it loaded into memory, downloaded first where it has to be. */
+    /** Loads the model into memory, and downloads it first if needed. */
     start: (model: string, options: WriteOptions = {}): Promise<ModelWriteResult> =>
       write("POST", "/api/llm/start", options, { model }),
 
-    /** Takes it out of memory; without a model, all that are to run. */
+    /** Unloads the model, or all models if none is given. */
     async stop(model?: string, options: WriteOptions = {}): Promise<ModelStopResult> {
       const body = model === undefined ? {} : { model };
       const response = await send("POST", "/api/llm/stop", options, body);
@@ -145,7 +145,7 @@ export function modelCalls(transport: Transport) {
       return { dryRun: false, models, ...readWriteOutcome(response) };
     },
 
-    /** With `files`, its files go too, as far as no other model has them; else they are kept within the budget. */
+    /** With `files`, also deletes its files that no other model uses. Otherwise they are kept within the disk budget. */
     delete: (
       id: string,
       options: WriteOptions & { files?: boolean } = {},
@@ -155,9 +155,8 @@ export function modelCalls(transport: Transport) {
       }),
 
     /**
-     * How far it is, at most four times a second while something happens. Ends with the model when its state is
-     * settled (ready, running, failed), or with undefined where the server ended first. Throws ApiError when
-     * the model is deleted meanwhile.
+     * Yields the progress at most four times a second. Returns the model when its state is settled (ready, running, failed), or
+     * undefined if the server ended first. Throws ApiError if the model is deleted meanwhile.
      */
     async *progress(
       id: string,

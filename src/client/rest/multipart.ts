@@ -1,6 +1,6 @@
 import { randomBytes } from "node:crypto";
 
-/** A form of a JSON part and a file that is sent as it comes, without a copy of it anywhere. */
+/** Creates a form of a JSON part and a file. The file is streamed. */
 export function createStreamedForm(
   config: unknown,
   source: AsyncIterable<Uint8Array>,
@@ -9,7 +9,7 @@ export function createStreamedForm(
   const part = (disposition: string, type: string) =>
     `--${boundary}\r\nContent-Disposition: form-data; ${disposition}\r\nContent-Type: ${type}\r\n\r\n`;
   async function* body(): AsyncGenerator<Uint8Array> {
-    // First, so that the server can say what is wrong with it before the file has come.
+    // Sent first, so that the server can reject it before it has received the file.
     yield Buffer.from(`${part('name="config"', "text/plain")}${JSON.stringify(config)}\r\n`);
     yield Buffer.from(part('name="source"; filename="source.tar.gz"', "application/gzip"));
     yield* source;

@@ -1,14 +1,14 @@
-/** A server that a client talks to, and the token that it sends. */
+/** A server with the token for it. */
 export interface ServerTarget {
   readonly url: string;
   readonly token: string | undefined;
-  /** Where the server was found, for messages. */
+  /** The source of the URL, for messages. */
   readonly origin: "--url" | "BERTH_URL" | "local" | "login";
-  /** Id of the server, where it is the one of this machine's data directory. */
+  /** The id of the server, if it is the server of this machine's data directory. */
   readonly instance?: string;
 }
 
-/** The origin of a URL; the text itself if it is no URL. */
+/** Returns the origin of a URL, or the text itself if it is not a URL. */
 export function originOf(url: string): string {
   return URL.parse(url)?.origin ?? url;
 }

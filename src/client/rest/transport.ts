@@ -5,9 +5,9 @@ export type QueryParameters = Readonly<Record<string, string | number | boolean 
 
 export interface RequestOptions {
   readonly query?: QueryParameters;
-  /** Sent as JSON. */
+  /** A body that is sent as JSON. */
   readonly body?: unknown;
-  /** Sent as it comes; its type stands in `headers`. */
+  /** A body that is sent as a stream. `headers` must contain its type. */
   readonly stream?: AsyncIterable<Uint8Array>;
   readonly accept?: string;
   readonly headers?: Readonly<Record<string, string>>;
@@ -15,13 +15,13 @@ export interface RequestOptions {
 }
 
 export interface ClientOptions {
-  /** The server's origin, such as http://127.0.0.1:7776. */
+  /** The origin of the server, such as http://127.0.0.1:7776. */
   readonly baseUrl: string;
   readonly token?: string | undefined;
   readonly fetch?: typeof globalThis.fetch;
 }
 
-/** Sends requests, and turns every answer but 2xx into an ApiError. */
+/** Sends requests. Any status but 2xx becomes an ApiError. */
 export class Transport {
   readonly #base: URL;
   readonly #token: string | undefined;
@@ -37,7 +37,7 @@ export class Transport {
     return this.#base.origin;
   }
 
-  /** `path` is already encoded. Throws ApiError, and BerthError `server_unreachable` where nothing answers. */
+  /** `path` must be encoded. Rejects with ApiError, or with BerthError `server_unreachable` if no server answers. */
   async send(method: string, path: string, options: RequestOptions = {}): Promise<Response> {
     const url = new URL(`${this.#base.pathname.replace(/\/$/, "")}${path}`, this.#base);
     for (const [key, value] of Object.entries(options.query ?? {})) {
@@ -72,14 +72,14 @@ export class Transport {
   }
 }
 
-/** The body, as the schema of its route says. */
+/** Returns the body, typed by the schema of its route. */
 export async function readJson<T>(response: Response): Promise<T> {
   return decodeJson<T>(await response.text());
 }
 
 /**
- * JSON of the server in the shape that both sides take from `resources/wire`. It is not validated
- * here: a newer server may add fields, and an older client has to live with them.
+ * Parses JSON of the server, whose type both sides import from `resources/wire`. It is not validated, so that an older client
+ * accepts new fields of a newer server.
  */
 // oxlint-disable-next-line typescript/no-unnecessary-type-parameters -- the caller names the shape
 export function decodeJson<T>(text: string): T {
@@ -94,11 +94,11 @@ export function decodeJson<T>(text: string): T {
   }
 }
 
-/** One segment of a path: a name with a slash in it stays one segment. */
+/** Encodes one segment of a path. A slash in the name is encoded too. */
 export function encodeSegment(name: string): string {
-  // A dot segment would be resolved away by URL, even when percent-encoded once.
+  // URL removes dot segments, even if they are percent-encoded once.
   if (name === "" || name === "." || name === "..") {
-    throw new BerthError("invalid_request", `"${name}" is not a name`);
+    throw new BerthError("invalid_request", `"${name}" is not a valid name`);
   }
   return encodeURIComponent(name);
 }
@@ -121,7 +121,7 @@ function serverUnreachable(origin: string, cause: unknown): BerthError {
   });
 }
 
-/** fetch hides the reason in `cause`, sometimes below an AggregateError for IPv4 and IPv6. */
+/** Finds the reason in `cause`, where fetch puts it, possibly below an AggregateError for IPv4 and IPv6. */
 function describeCause(error: Error): string {
   const cause: unknown = error.cause;
   if (cause instanceof AggregateError && cause.errors[0] instanceof Error) {
@@ -151,7 +151,7 @@ function readErrorText(text: string): string | undefined {
       return typeof body.error === "string" ? body.error : undefined;
     }
   } catch {
-    // A proxy in between answers HTML; its status has to do.
+    // A proxy may answer with HTML. Then the status is the only information.
   }
   return undefined;
 }

@@ -3,7 +3,7 @@ import { AssistantError } from "../../../src/assistant/assistant-error.ts";
 import { openContext, temporaryFolder, writeFiles } from "../../support/context-harness.ts";
 import { WAIT_OPTIONS } from "../../support/wait-limits.ts";
 
-/** An embedder in which ships are similar to vessels, and which refuses a passage with "endless" as too long. */
+/** Gives texts about ships and vessels the same vector, and rejects texts with "endless" as too long. */
 class Embedder {
   readonly id = "model:ships:2";
   readonly dimensions = 2;
@@ -32,7 +32,7 @@ function createFleetFolder(): string {
 const searchMode = async (harness: Awaited<ReturnType<typeof openContext>>, query: string) =>
   (await harness.find(query, { isHybrid: true })).map(({ title, mode }) => `${title} ${mode}`);
 
-it("search works by words until the model is available, keeps vectors while it is not, and asks only once about texts that are too long", async () => {
+it("searches lexically until the model is available, keeps stored vectors, and requests a text that is too long once", async () => {
   const dir = temporaryFolder();
   const sources = [{ name: "notes", path: createFleetFolder() }];
   const first = await openContext({ dir, sources, embedder: "awaited" });
@@ -68,7 +68,7 @@ it("search works by words until the model is available, keeps vectors while it i
   expect(again.asked.filter((text) => text !== "vessel")).toEqual([]);
 });
 
-it("search by meaning alone respects the scopes", async () => {
+it("applies scopes to hits that only the embeddings find", async () => {
   const [seen, hidden] = [temporaryFolder(), temporaryFolder()];
   writeFiles(seen, { "a.md": "# Fleet\n\nour ships are old" });
   writeFiles(hidden, { "b.md": "# Other fleet\n\nour ships are new" });
@@ -88,7 +88,7 @@ it("search by meaning alone respects the scopes", async () => {
   expect(await titles([])).toEqual([]);
 });
 
-it("a query may have 4,096 bytes and not one more", async () => {
+it("accepts a query of 4,096 bytes and rejects a longer one", async () => {
   const harness = await openContext({ sources: [{ name: "notes", path: createFleetFolder() }] });
   const query = `ships ${"é".repeat(2_045)}`;
   expect(Buffer.byteLength(query)).toBe(4_096);

@@ -8,7 +8,7 @@ import type { IndexState } from "../../../src/assistant/context/port.ts";
 import { openContext, temporaryFolder, writeFiles } from "../../support/context-harness.ts";
 
 const program = new URL("../../support/context-process.mjs", import.meta.url).pathname;
-/** CONTEXT_KILLS sets the number of kills; each takes about a second. */
+/** The number of kills, each of which takes about a second. CONTEXT_KILLS sets another number. */
 const kills = Number(process.env["CONTEXT_KILLS"] ?? 3);
 
 class Indexing {
@@ -41,7 +41,7 @@ function assertIndexIsWhole(file: string): void {
   const db = new Database(file);
   try {
     expect(db.pragma("integrity_check", { simple: true })).toBe("ok");
-    // Compares the indexed words with their texts.
+    // Compares the full-text index with the texts.
     db.prepare(
       "INSERT INTO passage_words (passage_words, rank) VALUES ('integrity-check', 1)",
     ).run();
@@ -58,7 +58,7 @@ function assertIndexIsWhole(file: string): void {
 const text = (at: number, turn: number) =>
   `# Page ${at}\n\nturn${turn} ${"some words of a page that go on ".repeat(60)}`;
 
-it("a kill at any moment leaves a consistent index, which the next start continues", async () => {
+it("leaves a consistent index when it is killed at any moment, and continues from there", async () => {
   const [folder, dir] = [temporaryFolder(), temporaryFolder()];
   for (let turn = 0; turn < kills; turn += 1) {
     const files = Array.from({ length: 200 }, (_, at) => [`d${at % 7}/${at}.md`, text(at, turn)]);
@@ -66,7 +66,7 @@ it("a kill at any moment leaves a consistent index, which the next start continu
     const child = new Indexing(process.execPath, [program, dir, folder]);
     const before = child.state;
     expect(before).toBeUndefined();
-    // Kills midway, later each time.
+    // The kill happens during indexing, later in each round.
     if (turn === 0) await child.until(({ chunks }) => chunks > 100);
     else {
       await child.until(({ state }) => state === "indexing");
@@ -82,11 +82,11 @@ it("a kill at any moment leaves a consistent index, which the next start continu
     expect(await harness.find(`turn${turn}`)).toEqual([]);
 });
 
-it("reports that the system has no more watches, and scans everything from time to time", async () => {
+it("reports a shortage of watches and scans the folder periodically", async () => {
   const [folder, dir] = [temporaryFolder(), temporaryFolder()];
   const folders = Array.from({ length: 12 }, (_, at) => [`d${at}/a.txt`, `words ${at}`]);
   writeFiles(folder, Object.fromEntries(folders));
-  // Uses the limits of a separate user namespace, because those of the machine affect other programs.
+  // A user namespace has its own limits; those of the machine affect other processes.
   const limit = 'echo 5 > /proc/sys/user/max_inotify_watches && exec "$@"';
   const args = ["--user", "--map-root-user", "sh", "-c", limit, "sh"];
   const child = new Indexing("unshare", [...args, process.execPath, program, dir, folder]);

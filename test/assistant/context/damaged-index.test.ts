@@ -17,7 +17,7 @@ function notes(): string {
   return folder;
 }
 
-/** Writes noise over the first page of each table, which leaves a file that SQLite can open. */
+/** Overwrites the first page of each table with noise. The file can still be opened. */
 function damage(dir: string, tables: readonly string[]): void {
   const file = join(dir, "context.db");
   const db = new Database(file);
@@ -43,7 +43,7 @@ it.each([
   [["passage_words_data"]],
   [["setting"]],
   [["sqlite_master", "source", "document", "chunk", "passage", "passage_words_idx", "vector"]],
-])("rebuilds an index with damage in %j", async (tables) => {
+])("builds an index again that is damaged in %j", async (tables) => {
   const [folder, dir] = [notes(), temporaryFolder()];
   const sources = [{ name: "notes", path: folder }];
   const first = await openContext({ dir, sources });
@@ -53,7 +53,7 @@ it.each([
   const second = await openContext({ dir, sources });
   await vi.waitFor(
     async () => {
-      // The next search finds the damage.
+      // The search is the first access to the damaged pages.
       expect(await second.find("harbour 271").catch(() => [])).toMatchObject([
         { title: "Note 271" },
       ]);

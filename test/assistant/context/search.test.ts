@@ -16,7 +16,7 @@ async function notes(files: Record<string, string | Uint8Array>, scope?: string)
 }
 
 describe("a search", () => {
-  it("finds passages by any of their words, best match first", async () => {
+  it("finds passages by any of their words, the best first", async () => {
     const harness = await notes({
       "harbour.md": "# Harbour\n\nThe ferry leaves the pier at nine.",
       "garden.md": "# Garden\n\nTomatoes want water, and the pier is not there.",
@@ -35,7 +35,7 @@ describe("a search", () => {
     expect(hits[0]?.score).toBeGreaterThan(hits[1]?.score ?? 0);
   });
 
-  it("ranks a word in the title above one in the text", async () => {
+  it("gives a word in the title more weight than a word in the text", async () => {
     const harness = await notes({
       "a.md": "# Kettle\n\nSome words that say nothing.",
       "b.md": "# Other\n\nSome words about a kettle here.",
@@ -43,7 +43,7 @@ describe("a search", () => {
     expect((await harness.find("kettle")).map(({ title }) => title)).toEqual(["Kettle", "Other"]);
   });
 
-  it("returns no more results than requested, first one passage of each document", async () => {
+  it("returns at most `limit` hits, and one passage of each document first", async () => {
     const long = Array.from(
       { length: 30 },
       (_, at) => `## Part ${at}\n\nwalrus ${"x ".repeat(200)}`,
@@ -57,7 +57,7 @@ describe("a search", () => {
     expect(new Set(hits.map(({ uri }) => uri)).size).toBe(2);
   });
 
-  it("treats every query as words, never as query syntax", async () => {
+  it("treats operators of FTS5 in a query as words", async () => {
     const harness = await notes({ "harbour.md": "# Harbour\n\nThe ferry leaves." });
     const hostile = [
       '"',
@@ -90,7 +90,7 @@ describe("a search", () => {
       ]);
   });
 
-  it("finds parts of texts without spaces, of joined names, and of file names", async () => {
+  it("finds parts of texts without spaces, of camel-case names, and of file names", async () => {
     const harness = await notes({
       "travel.md": "# 旅行\n\n来週は京都と大阪に行きます。",
       "http.ts": "export function parseHttpHeader(line: string) {}",
@@ -104,14 +104,14 @@ describe("a search", () => {
     expect(await harness.find("東京")).toEqual([]);
   });
 
-  it("finds other inflections of words, and words without their accents", async () => {
+  it("finds other forms of a word, and words without their accents", async () => {
     const harness = await notes({ "a.txt": "Connections to the café were dropped." });
     expect(await harness.find("connection")).toHaveLength(1);
     expect(await harness.find("cafe")).toHaveLength(1);
     expect(await harness.find("CAFÉ")).toHaveLength(1);
   });
 
-  it("refuses invalid requests without a ledger entry", async () => {
+  it("rejects a request that exceeds a limit, without an entry in the ledger", async () => {
     const harness = await notes({ "a.txt": "text" });
     const bad = [
       [{ limit: 0 }, "limit"],
@@ -134,7 +134,7 @@ describe("a search", () => {
     expect(await harness.find(`${"z ".repeat(2_044)}  needle`)).toHaveLength(1);
   });
 
-  it("ends with its caller's signal, and reports a timeout", async () => {
+  it("rejects when its signal aborts, and with `timeout` when it takes too long", async () => {
     const harness = await openContext({
       sources: [{ name: "notes", path: temporaryFolder() }],
       searchTimeoutMs: 50,
@@ -153,7 +153,7 @@ describe("a search", () => {
 });
 
 describe("the ledger", () => {
-  it("has an entry before each search, with the name of its kind", async () => {
+  it("records each search before it happens, under the name of its kind", async () => {
     const harness = await notes({ "a.txt": "text" });
     await harness.find("text");
     await harness.find("text", { isHybrid: true });
@@ -175,7 +175,7 @@ describe("the ledger", () => {
     });
   });
 
-  it("prevents the search if it cannot be written", async () => {
+  it("prevents the search if the entry cannot be written", async () => {
     const harness = await notes({ "a.txt": "text" });
     harness.ledger.isBroken = true;
     await expect(harness.find("text")).rejects.toMatchObject({ code: "ledger_unavailable" });
@@ -199,7 +199,7 @@ async function twoSources() {
 }
 
 describe("scopes", () => {
-  it("are applied before the limit, so forbidden passages do not displace others", async () => {
+  it("apply before the limit, so that many invisible passages do not displace visible ones", async () => {
     const harness = await twoSources();
     const titles = async (scopes: readonly string[] | undefined, caller = unconfinedCaller) =>
       (await harness.find("anchor", { scopes, limit: 50 }, caller)).map(({ source }) => source);
@@ -218,7 +218,7 @@ describe("scopes", () => {
 });
 
 describe("hybrid search", () => {
-  /** An embedder in which boats and ships are similar. */
+  /** Gives texts about boats and ships the same vector. */
   class TopicEmbedder implements ContextEmbedder {
     readonly id = "topics";
     readonly dimensions = 3;
@@ -234,7 +234,7 @@ describe("hybrid search", () => {
     }
   }
 
-  it("finds passages without a common word, and searches by words alone if the embedder fails", async () => {
+  it("finds texts that share no word with the query, and is lexical while the embedder is down", async () => {
     const folder = temporaryFolder();
     writeFiles(folder, {
       "a.md": "# Fleet\n\nOur ships are old.",
@@ -259,12 +259,13 @@ describe("hybrid search", () => {
     });
   });
 
-  it("is reported as lexical while nothing is learned", async () => {
-    const harness = await notes({ "a.txt": "one small text" });
-    const hits = await harness.find("text", { isHybrid: true });
-    expect(hits.map(({ mode }) => mode)).toEqual(["lexical"]);
-    await expect(
-      harness.context.embedder.embed(["x"], new AbortController().signal),
-    ).rejects.toThrow("not learned");
+  it("is answered lexically if there is no embedder", async () => {
+    const context = await notes({ "a.txt": "one small text" });
+    const hits = await context.find("text", { isHybrid: true });
+    expect(hits).toMatchObject([{ mode: "lexical", parts: { lexical: 1, cosine: null } }]);
+    const { embedder } = context.context;
+    await expect(embedder.embed(["x"], new AbortController().signal)).rejects.toMatchObject({
+      code: "no_model",
+    });
   });
 });

@@ -13,7 +13,7 @@ import { WAIT_OPTIONS } from "../../support/wait-limits.ts";
 const until = (check: () => Promise<void> | void) =>
   vi.waitFor(check, { ...WAIT_OPTIONS, interval: 30 });
 
-it("follows files that are created, changed, renamed and deleted", async () => {
+it("indexes created, changed, renamed and deleted files", async () => {
   const folder = temporaryFolder();
   writeFiles(folder, {
     "a.md": "# First\n\nmarmalade is sticky\n\n## Second part\n\ncucumber",
@@ -25,7 +25,7 @@ it("follows files that are created, changed, renamed and deleted", async () => {
   writeFiles(folder, { "sub/deep/c.md": "# New\n\nmarmalade again" });
   await waitUntilFound(harness, "marmalade", ["First", "New"]);
 
-  // An editor's save: unchanged passages keep their ids.
+  // Unchanged paragraphs of a saved file keep their ids.
   writeFileSync(
     join(folder, "a.md~"),
     "# First\n\nmarmalade is sticky\n\n## Second part\n\nradish",
@@ -71,7 +71,7 @@ it("leaves no byte of a deleted text on the disk", async () => {
   await until(() => expect(containsBytes(harness.dir, canary)).toBe(false));
 });
 
-it("keeps up with a burst", async () => {
+it("indexes a burst of changes", async () => {
   const folder = temporaryFolder();
   const harness = await openContext({ sources: [{ name: "notes", path: folder }] });
   for (let at = 0; at < 400; at += 1) {
@@ -83,7 +83,7 @@ it("keeps up with a burst", async () => {
   expect(await harness.find("399")).toHaveLength(1);
 });
 
-it("ignores files by ignore rules, hidden files, secrets, links and binary files", async () => {
+it("does not index ignored files, hidden files, secrets, links and files that are not text", async () => {
   const [folder, outside] = [temporaryFolder(), temporaryFolder()];
   writeFiles(outside, { "far.txt": "findme outside" });
   writeFiles(folder, {
@@ -126,7 +126,7 @@ it("ignores files by ignore rules, hidden files, secrets, links and binary files
   );
 });
 
-it("reads nothing again after a restart without changes", async () => {
+it("reads no unchanged file again after a restart", async () => {
   const [folder, dir] = [temporaryFolder(), temporaryFolder()];
   writeFiles(folder, { "a.md": "# One\n\nalpha", "b.md": "# Two\n\nbeta" });
   const first = await openContext({ dir, sources: [{ name: "notes", path: folder }] });
@@ -150,7 +150,7 @@ it("reads nothing again after a restart without changes", async () => {
   expect(containsBytes(dir, "gamma")).toBe(false);
 });
 
-it("rebuilds a damaged index", async () => {
+it("builds a damaged index again", async () => {
   const [folder, dir] = [temporaryFolder(), temporaryFolder()];
   writeFiles(folder, { "a.md": "# One\n\nalpha" });
   writeFileSync(
@@ -161,7 +161,7 @@ it("rebuilds a damaged index", async () => {
   expect(await harness.find("alpha")).toHaveLength(1);
 });
 
-it("reports a missing source, and indexes it once it appears", async () => {
+it("describes the problem of a source, and indexes it once the problem is solved", async () => {
   const parent = temporaryFolder();
   const path = join(parent, "later");
   const harness = await openContext({
@@ -174,7 +174,7 @@ it("reports a missing source, and indexes it once it appears", async () => {
   expect(harness.context.indexState()).toMatchObject({
     state: "degraded",
     sources: [
-      { name: "later", state: "degraded", message: expect.stringContaining("not there") },
+      { name: "later", state: "degraded", message: expect.stringContaining("does not exist") },
       { name: "keys", state: "degraded", message: expect.stringContaining("never indexed") },
     ],
   });

@@ -151,10 +151,10 @@ it("accepts only a directory and a socket that belong to this user alone", async
   await writeFile(socket, "");
   expect(await reason()).toContain("is not a socket");
   await rm(socket);
-  const app = await RawApp.start(world.socketsDir, "org.example.Other");
-  await symlink(join(world.socketsDir, "org.example.Other.sock"), socket);
+  const app = await RawApp.start(harness.socketsDir, "org.example.Other");
+  await symlink(join(harness.socketsDir, "org.example.Other.sock"), socket);
   expect(await reason()).toContain("is not a socket");
-  await chmod(world.socketsDir, 0o750);
+  await chmod(harness.socketsDir, 0o750);
   expect(await reason()).toContain("accessible to other users");
   await app[Symbol.asyncDispose]();
   await rm(harness.socketsDir, { recursive: true });
@@ -166,7 +166,7 @@ it("a name that leads to another directory, or is too long for a socket, is refu
   await open();
   await mkdir(harness.socketsDir, { recursive: true, mode: 0o700 });
   for (const appId of ["../evil", "a/b", "", ".", "a..b", "a\0b", `org.${"x".repeat(200)}`]) {
-    expect((await getToolAppError(world.call(appId, "echo"))).message).toContain(
+    expect((await getToolAppError(harness.call(appId, "echo"))).message).toContain(
       "cannot be a socket name",
     );
   }

@@ -43,7 +43,7 @@ describe("verify", () => {
     const { code, output } = await run(dir, "verify");
     expect(code).toBe(1);
     expect(output).toBe(
-      "tampered: entry 4 is not the text that was hashed\n  also: entry 7 is not the text that was hashed\n",
+      "tampered: the text of entry 4 does not match its hash\n  also: the text of entry 7 does not match its hash\n",
     );
     const json = await run(dir, "verify", "--json");
     expect([json.code, JSON.parse(json.output)]).toMatchObject([
@@ -65,7 +65,9 @@ describe("verify", () => {
     writeFileSync(join(dir, "ledger/ledger.db"), old);
     expect(await run(dir, "verify")).toMatchObject({
       code: 2,
-      output: expect.stringMatching(/^rolled back or forked: .* is of 5 entries, and 4 are there/),
+      output: expect.stringMatching(
+        /^rolled back or forked: .* covers 5 entries, but the ledger has 4/,
+      ),
     });
     writeFileSync(join(dir, "ledger/checkpoint"), oldCheckpoint);
     expect((await run(dir, "verify")).code).toBe(0);

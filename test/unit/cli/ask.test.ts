@@ -31,7 +31,7 @@ beforeEach(() => {
 const { run, terminal } = companionCli(() => bus);
 const turn = () => overlay.turns.at(-1);
 
-/** Asks the person that, and answers where they allow it. */
+/** A turn that asks this question, and answers if the user allows it. */
 const asking = (spec: object) => {
   overlay.script = async (asked) => {
     asked.started();
@@ -42,7 +42,7 @@ const asking = (spec: object) => {
 };
 
 describe("ask", () => {
-  it("answers the very question that was shown, and shows where it goes and what of", async () => {
+  it("sends its answer with the number of the question, and shows the recipient and the data", async () => {
     asking(
       consentSpec({
         question: 2,
@@ -62,7 +62,7 @@ describe("ask", () => {
     expect([overlay.questions.length, overlay.responses.length]).toEqual([1, 6]);
   });
 
-  it("has the answer alone on standard output, and what it stands on beside it", async () => {
+  it("prints only the answer on standard output, and its sources on standard error", async () => {
     overlay.script = (asked) => {
       asked.started({ sources, unavailable: ["tools"] });
       asked.token("In \u001b[31mMay.");
@@ -88,7 +88,7 @@ describe("ask", () => {
     ]);
   });
 
-  it("takes a model, and what comes in", async () => {
+  it("sends the selected model, and standard input", async () => {
     await run(["ask", "-m", "remote:openrouter:a/b", "Is this right?"], { input: "a diff\n" });
     expect(turn()?.prompt).toBe("Is this right?\n\na diff");
     expect(turn()?.option("model_hint")).toBe("remote:openrouter:a/b");
@@ -97,7 +97,7 @@ describe("ask", () => {
     expect((await run(["ask", "-"])).code).toBe(2);
   });
 
-  it("as JSON tells all of it, and nothing that a terminal obeys", async () => {
+  it("prints all information as JSON, without control characters", async () => {
     overlay.script = (asked) => {
       asked.started({ sources });
       asked.token("May\u009b31m");
@@ -119,8 +119,8 @@ describe("ask", () => {
     ["failed", { code: "unauthorized", message: "the key is refused" }, 4, "berth remote key ID"],
     ["failed", { code: "no_model", message: "no model" }, 4, "berth models start NAME"],
     ["cancelled", { code: "shutting_down", message: "it ends" }, 130, "it ends"],
-    ["denied", { code: "expired", message: "late" }, 5, "nobody answered in time"],
-  ])("that is %s says why", async (status, detail, code, words) => {
+    ["denied", { code: "expired", message: "late" }, 5, "not answered in time"],
+  ])("that is %s reports the reason", async (status, detail, code, words) => {
     overlay.script = (asked) => {
       asked.started();
       asked.token("Half an ans");
@@ -133,7 +133,7 @@ describe("ask", () => {
     expect([json.code, JSON.parse(json.output)]).toMatchObject([code, { status, detail }]);
   });
 
-  it("without a terminal says no, and how it can be yes", async () => {
+  it("declines without a terminal, with a hint how to allow it", async () => {
     overlay.script = async (asked) => {
       const isApproved = await asked.confirm(consentSpec({ sources }));
       asked.finish(isApproved ? "completed" : "denied", { code: "declined" });
@@ -142,19 +142,19 @@ describe("ask", () => {
     expect([code, output, overlay.responses]).toEqual([5, "", [false]]);
     expect(errors).toBe(
       [
-        "This leaves your machine:",
+        "This will be sent to a provider:",
         "  To:               openrouter, model openai/gpt-4o",
         "  Not allowed yet:  prompt, files",
         "  With:             House?[2J (notes) file:///home/me/house.md",
         "  Until:            2026-11-20 20:05:00 UTC (in 5m)",
-        "The answer is no: there is no terminal to ask at; `berth remote consent prompt files on` allows it for good",
+        "The answer is no: there is no terminal for the question; `berth remote consent prompt files on` allows it permanently",
         "you did not allow it; the answer ends here",
         "",
       ].join("\n"),
     );
   });
 
-  it("says no to what it does not know", async () => {
+  it("declines an unknown kind of question", async () => {
     overlay.script = async (asked) => {
       asked.finish((await asked.confirm({ v: 2, kind: "payment" })) ? "completed" : "denied");
     };
@@ -163,7 +163,7 @@ describe("ask", () => {
     expect([await person.ended, overlay.responses]).toEqual([5, [false]]);
   });
 
-  it("keeps what comes before it has the query's number, and leaves others' alone", async () => {
+  it("keeps events that arrive before the id of the query, and ignores those of other queries", async () => {
     bus.methods = {
       ...overlay.methods,
       Ask: () => {
@@ -177,7 +177,7 @@ describe("ask", () => {
     expect(await run(["ask", "Well?"])).toMatchObject({ code: 0, output: "early\n" });
   });
 
-  it("ends with the companion, or the bus", async () => {
+  it("ends when the companion or the connection to the bus ends", async () => {
     for (const end of [
       () => bus.emit("NameOwnerChanged", "dev.assistant.Overlay1", ":1.2", ""),
       () => bus.disconnect(),
@@ -188,7 +188,7 @@ describe("ask", () => {
       };
       const { code, output, errors } = await run(["ask", "Well?"]);
       expect([code, output]).toEqual([1, "Half\n"]);
-      expect(errors).toContain("the companion ended in the middle of it");
+      expect(errors).toContain("the companion ended during the call");
       expect(overlay.turns.at(-1)?.isCancelled).toBe(false);
     }
   });
@@ -210,7 +210,7 @@ describe("ask at a terminal", () => {
   it.each([
     ["y", 0, "Sent."],
     ["", 5, "you did not allow it"],
-  ])("%j is the answer to what would be sent", async (line, code, shown) => {
+  ])("accepts %j as the answer to the consent question", async (line, code, shown) => {
     asking(consentSpec());
     using person = terminal("ask", "Well?");
     await person.waitForText("To:               openrouter, model openai/gpt-4o");
@@ -220,7 +220,7 @@ describe("ask at a terminal", () => {
     expect([await person.ended, overlay.responses]).toEqual([code, [code === 0]]);
   });
 
-  it("a tool is shown as `berth call` shows it", async () => {
+  it("shows a call like `berth call`", async () => {
     asking(callSpec());
     using person = terminal("ask", "Milk please");
     await person.waitForText(/Because of: +user/);
@@ -230,12 +230,12 @@ describe("ask at a terminal", () => {
     expect(await person.ended).toBe(0);
   });
 
-  it("what destroys wants its name, and not before its time", async () => {
+  it("asks for the name of a destructive tool, after the delay", async () => {
     asking(callSpec({ tiers: { declared: "write", effective: "destructive" }, hold_ms: 300 }));
     using person = terminal("ask", "Milk please");
-    await person.waitForText("you are asked in 0.3 s");
+    await person.waitForText("the question follows in 0.3 s");
     person.type(`add_note${key.enter}`);
-    await person.waitForText("nothing to decline: ");
+    await person.waitForText("or press Enter to decline: ");
     person.type(`yes${key.enter}`);
     await person.waitForText("That is not add_note.");
     expect(overlay.responses).toEqual([]);
@@ -251,19 +251,19 @@ describe("ask at a terminal", () => {
     expect([await person.ended, overlay.responses]).toEqual([5, [false]]);
   });
 
-  it("the question goes away when somebody else answers", async () => {
+  it("ends the question when another client answers", async () => {
     asking(consentSpec());
     using person = terminal("ask", "Well?");
     await person.waitForText("Send it, this once? [y/N] ");
     turn()?.respond(true);
-    await person.waitForText("It was decided elsewhere");
+    await person.waitForText("Another client has answered");
     await person.waitForText("Sent.");
     expect([await person.ended, overlay.responses]).toEqual([0, []]);
   });
 });
 
-describe("chat by way of the companion", () => {
-  it("one message goes to a model of a provider", async () => {
+describe("chat with the companion", () => {
+  it("sends one message to a model of a provider", async () => {
     const said = await run(["chat", "remote:openrouter:a/b", "Well", "then", "--system", "Brief"]);
     expect(said).toEqual({ code: 0, output: "Hello there\n", errors: "" });
     expect(turn()?.prompt).toBe("Well then");
@@ -277,15 +277,15 @@ describe("chat by way of the companion", () => {
     expect(turn()?.option("model_hint")).toBe("tiny");
   });
 
-  it("says what does not go with it", async () => {
+  it("reports unsupported options and a missing model", async () => {
     const refused = await run(["chat", "--user", "--temperature", "1", "a b"]);
     expect([refused.code, refused.errors]).toEqual([2, expect.stringContaining("--temperature")]);
     overlay.status = new Map([["model", { signature: "s", value: "" }]]);
     const none = await run(["chat", "--user", "a b"]);
-    expect([none.code, none.errors]).toEqual([1, expect.stringContaining("has no model")]);
+    expect([none.code, none.errors]).toEqual([1, expect.stringContaining("has no local chat model")]);
   });
 
-  it("ends with 5 where the person, or nobody, allows it", async () => {
+  it("ends with 5 if the user declines, or if there is no user to ask", async () => {
     overlay.script = async (asked) => {
       asked.finish((await asked.confirm(consentSpec())) ? "completed" : "denied", {
         code: "declined",
@@ -294,7 +294,7 @@ describe("chat by way of the companion", () => {
     expect(await run(["chat", "remote:openrouter:a", "b"])).toMatchObject({ code: 5, output: "" });
   });
 
-  it("a talk carries what was said, lists models, and changes them", async () => {
+  it("sends earlier messages, lists models, and changes the model", async () => {
     using person = terminal("chat", "--user");
     await person.waitForText("tiny. /help");
     await person.waitForText(">>> ");
@@ -319,7 +319,7 @@ describe("chat by way of the companion", () => {
     expect(await person.ended).toBe(0);
   });
 
-  it("a talk that has become too long for the companion says so, and begins anew", async () => {
+  it("a chat that is too long for the companion reports this, and can be started again", async () => {
     using person = terminal("chat", "--user");
     await person.waitForText(">>> ");
     for (let said = 0; said < 129; said += 1) {
@@ -329,8 +329,8 @@ describe("chat by way of the companion", () => {
     }
     expect(JSON.parse(assertText(turn()?.option("history_json")))).toHaveLength(256);
     person.type(`One${key.enter}`);
-    await person.waitForText("longer than the 257 messages");
-    await person.waitForText("/clear begins anew");
+    await person.waitForText("has more than 257 messages");
+    await person.waitForText("/clear starts a new chat");
     await person.waitForText(">>> ");
     expect(overlay.turns).toHaveLength(129);
     person.type(`/clear${key.enter}`);
@@ -343,7 +343,7 @@ describe("chat by way of the companion", () => {
     expect(await person.ended).toBe(0);
   });
 
-  it("a talk asks inside an answer, and goes on after a no", async () => {
+  it("asks during an answer, and continues after a refusal", async () => {
     overlay.script = async (asked) => {
       const isApproved = await asked.confirm(consentSpec());
       if (isApproved) asked.token("Sent.");
@@ -360,7 +360,7 @@ describe("chat by way of the companion", () => {
     await person.waitForText("Send it, this once? [y/N] ");
     person.type(`y${key.enter}`);
     await person.waitForText("Sent.");
-    // What was not sent is not part of the talk.
+    // A message that was not sent is not part of the chat.
     expect(turn()?.option("history_json")).toBeUndefined();
     await person.waitForText(">>> ");
     person.type(`Two${key.enter}`);
@@ -372,7 +372,7 @@ describe("chat by way of the companion", () => {
     expect([await person.ended, overlay.responses]).toEqual([0, [false, true, false]]);
   });
 
-  it("in a talk what was typed ahead is no answer, and a question can go away", async () => {
+  it("ignores earlier input as an answer in a chat, and ends an expired question", async () => {
     overlay.script = async (asked) => {
       await asked.confirm(callSpec({ hold_ms: 200 }));
       asked.token("Done.");
@@ -381,20 +381,20 @@ describe("chat by way of the companion", () => {
     using person = terminal("chat", "--user");
     await person.waitForText(">>> ");
     person.type(`One${key.enter}`);
-    await person.waitForText("you are asked in 0.2 s");
+    await person.waitForText("the question follows in 0.2 s");
     person.type(`y${key.enter}`);
     await person.waitForText("Run it? [y/N] ");
     expect(overlay.responses).toEqual([]);
     person.type("y");
     turn()?.respond(true);
-    await person.waitForText("It was decided elsewhere");
+    await person.waitForText("Another client has answered");
     await person.waitForText("Done.");
     await person.waitForText(">>> ");
     person.type(`/exit${key.enter}`);
     expect([await person.ended, overlay.responses]).toEqual([0, []]);
   });
 
-  it("Ctrl-C stops an answer, and the talk goes on", async () => {
+  it("Ctrl-C stops an answer, and the chat continues", async () => {
     overlay.script = (asked) => asked.token("Half");
     using person = terminal("chat", "--user");
     await person.waitForText(">>> ");
@@ -407,13 +407,13 @@ describe("chat by way of the companion", () => {
     await person.waitForText(">>> ");
     person.type(`Two${key.enter}`);
     await person.waitForText("error: slow");
-    await person.waitForText("ask again in a moment");
+    await person.waitForText("try again in a moment");
     await person.waitForText(">>> ");
     person.type(key.end);
     expect(await person.ended).toBe(0);
   });
 
-  it("Ctrl-C before a query has its number cancels it once it has", async () => {
+  it("Ctrl-C before the id of the query is known cancels it once it is", async () => {
     let answer: (() => void) | undefined;
     let cancelled: unknown;
     bus.methods = {

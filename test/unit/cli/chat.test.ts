@@ -32,7 +32,7 @@ const once = (words: readonly string[], options: CliOptions = {}) =>
   runCommandLine(["chat", ...words, "--assistant-url", world.url], options);
 const terminal = (...words: string[]) =>
   new Terminal(["chat", ...words, "--assistant-url", world.url]);
-/** What the last request had for the model. */
+/** Returns the body of the last request. */
 const asked = () => textOfPrompt(world.service.requests.at(-1)?.prompts[0]);
 
 const text = (said: string): AnswerEvent => ({ type: "text", choice: 0, text: said });
@@ -40,7 +40,7 @@ const thought = (said: string): AnswerEvent => ({ type: "reasoning", choice: 0, 
 const end: AnswerEvent = { type: "end", choice: 0, reason: "stop", completionTokens: 3 };
 
 describe("one message", () => {
-  it("has its answer alone on standard output", async () => {
+  it("prints only its answer on standard output", async () => {
     expect(await once(["Name three rivers"])).toEqual({
       code: 0,
       output: "Hello there\n",
@@ -50,7 +50,7 @@ describe("one message", () => {
     expect(world.service.requests[0]?.model).toBe("tiny");
   });
 
-  it("goes to the model that the first word names, or -m", async () => {
+  it("is sent to the model of the first argument, or of -m", async () => {
     await once(["default", "Name", "three"]);
     expect(asked()).toBe("Name three");
     await once(["-m", "TINY", "default", "it is"]);
@@ -58,17 +58,17 @@ describe("one message", () => {
     expect(world.service.requests.map(({ model }) => model)).toEqual(["tiny", "tiny"]);
   });
 
-  it("is followed by what comes in", async () => {
+  it("is followed by standard input", async () => {
     await once(["tiny", "Sum", "up"], { input: "a\nb\n" });
     expect(asked()).toBe("Sum up\n\na\nb");
     await once([], { input: "all of it" });
     expect(asked()).toBe("all of it");
     const nothing = await once([]);
     expect(nothing).toMatchObject({ code: 2, output: "" });
-    expect(nothing.errors).toContain("there is nothing to say");
+    expect(nothing.errors).toContain("the message is empty");
   });
 
-  it("carries the settings; answers end when they are done", async () => {
+  it("is sent with the settings, without a limit for the answer", async () => {
     await once(["--system", "Be brief", "--temperature", "0.5", "Well then"]);
     expect(world.service.requests[0]).toMatchObject({
       maxTokens: Number.POSITIVE_INFINITY,
@@ -84,7 +84,7 @@ describe("one message", () => {
     expect((await once(["--max-tokens", "0", "a b"])).code).toBe(2);
   });
 
-  it("is answered as JSON on demand", async () => {
+  it("prints its answer as JSON on request", async () => {
     world.service.script = () => [accepted, started(), thought("Hm"), text("\u009b31mHi"), end];
     for (const flags of [["--json"], ["-o", "json"]]) {
       const { code, output } = await once([...flags, "Well then"]);
@@ -100,7 +100,7 @@ describe("one message", () => {
     }
   });
 
-  it("shows thoughts on demand only, and never on standard output", async () => {
+  it("shows thoughts only on request, on standard error", async () => {
     world.service.script = () => [
       accepted,
       thought("Hm, "),
@@ -116,7 +116,7 @@ describe("one message", () => {
     });
   });
 
-  it("cannot drive the terminal", async () => {
+  it("prints no control characters of the answer", async () => {
     const evil = ["\u001b]0;owned\u0007", "\u001b", "[2J\r", "a\tb\n", "\u009b31mc\u007f", "日本"];
     world.service.script = (request) => says(request, evil);
     const { output } = await once(["Well then"]);
@@ -141,8 +141,8 @@ describe("one message", () => {
   });
 });
 
-describe("what goes wrong", () => {
-  it("names the model that is not there, and what was likely meant", async () => {
+describe("errors", () => {
+  it("name an unknown model, with a suggestion", async () => {
     const near = await once(["tinny", "hello"]);
     expect(near.code).toBe(1);
     expect(near.errors).toContain('no model "tinny"; did you mean "tiny"?');
@@ -151,17 +151,15 @@ describe("what goes wrong", () => {
     const alone = await once(["other"], { input: "Hi" });
     expect(alone.errors).toContain("`berth models start other`");
     const embedder = await once(["hub/org/embedder:q8", "hello"]);
-    expect(embedder.errors).toContain("makes embeddings");
+    expect(embedder.errors).toContain("is an embedding model");
     expect(world.service.requests).toEqual([]);
   });
 
-  it("says how to get a model where there is none", async () => {
+  it("describe how to get a model if there is none", async () => {
     world.service.known = [];
     const none = await once(["Well then"]);
     expect(none.code).toBe(1);
-    expect(none.errors).toMatch(
-      /no model to talk to\ntry: .*berth models start.*berth models pull/,
-    );
+    expect(none.errors).toMatch(/no chat model\ntry: .*berth models start.*berth models pull/);
   });
 
   it.each([
@@ -179,7 +177,7 @@ describe("what goes wrong", () => {
     expect(errors.split("\n")[1]).toContain(hint);
   });
 
-  it("an answer that breaks off is a failure, after what came of it", async () => {
+  it("include an incomplete answer, whose first part is printed", async () => {
     world.service.script = async function* () {
       yield accepted;
       yield text("Once upon");
@@ -190,7 +188,7 @@ describe("what goes wrong", () => {
     expect(errors).toContain("the engine has ended");
   });
 
-  it("so is a connection that is lost in the middle, and a server that is none of ours", async () => {
+  it("include a lost connection, and a server that is not an assistant", async () => {
     let reply = 'data: {"choices":[{"delta":{"content":"a"}}]}\n\n';
     const server = createServer((request, response) => {
       if (request.url === "/v1/models") response.end('{"data":[{"id":"x","kind":"chat"}]}');
@@ -212,7 +210,7 @@ describe("what goes wrong", () => {
     }
   });
 
-  it("the assistant is off: how to start it", async () => {
+  it("describe how to start a stopped assistant", async () => {
     const off = await runCommandLine(["chat", "Well then", "--port", "9"]);
     expect(off.code).toBe(1);
     expect(off.errors).toMatch(/no assistant answers at http:\/\/127\.0\.0\.1:9\ntry: .*berth up/);
@@ -224,8 +222,8 @@ describe("what goes wrong", () => {
   });
 });
 
-describe("a talk", () => {
-  it("goes on from what was said, until /clear", async () => {
+describe("a chat", () => {
+  it("sends earlier messages until /clear", async () => {
     world.service.script = (request) => says(request, [`<${textOfPrompt(request.prompts[0])}>`]);
     using person = terminal();
     await person.waitForText("tiny, up to 2048 tokens");
@@ -242,7 +240,7 @@ describe("a talk", () => {
     expect(await person.ended).toBe(0);
   });
 
-  it("obeys its commands, and sends none of them", async () => {
+  it("executes commands without sending them", async () => {
     using person = terminal("tiny");
     person.type(`/help${key.enter}`);
     await person.waitForText("/system TEXT");
@@ -253,13 +251,13 @@ describe("a talk", () => {
     person.type(`/model default${key.enter}`);
     await person.waitForText("tiny, up to 2048 tokens");
     person.type(`/nonsense${key.enter}`);
-    await person.waitForText("there is no /nonsense; /help");
+    await person.waitForText("there is no command /nonsense; /help");
     person.type(`/exit${key.enter}`);
     expect(await person.ended).toBe(0);
     expect(world.service.requests).toEqual([]);
   });
 
-  it("takes messages of several lines", async () => {
+  it("accepts messages of several lines", async () => {
     using person = terminal("tiny");
     await person.waitForText(">>> ");
     person.type(`one \\${key.enter}`);
@@ -270,9 +268,9 @@ describe("a talk", () => {
     person.type(`/clear${key.enter}"""one${key.enter}/help${key.enter}three"""${key.enter}`);
     await person.waitForText("Hello there");
     expect(asked()).toBe("one\n/help\nthree");
-    // As terminals send it that mark what is pasted.
+    // The input of a terminal with bracketed paste.
     person.type(`/clear${key.enter}`);
-    await person.waitForText("forgotten");
+    await person.waitForText("a new chat has started");
     await person.waitForText(">>> ");
     person.type(`${key.escape}[200~a${key.enter}b${key.enter}c${key.escape}[201~`);
     await person.waitForText("... ");
@@ -283,7 +281,7 @@ describe("a talk", () => {
     expect(await person.ended).toBe(0);
   });
 
-  it("Ctrl-C stops an answer, which was said as far as it came; another leaves", async () => {
+  it("keeps the first part of an answer that Ctrl-C stops, and ends at the next Ctrl-C", async () => {
     world.service.script = async function* (request, signal) {
       yield accepted;
       yield text(request.prompts.length === 1 ? "Once upon" : "");
@@ -303,13 +301,13 @@ describe("a talk", () => {
     person.type(`half a line${key.interrupt}`);
     await person.waitForText("\n>>> ");
     person.type(key.interrupt);
-    await person.waitForText("Ctrl-C once more");
+    await person.waitForText("press Ctrl-C again");
     person.type(key.interrupt);
     expect(await person.ended).toBe(0);
     expect(world.service.requests).toHaveLength(2);
   });
 
-  it("keeps what is typed while the answer comes, and shows it at the prompt", async () => {
+  it("keeps input that is typed during an answer, and shows it at the prompt", async () => {
     const gate = new Gate();
     world.service.script = async function* () {
       yield accepted;
@@ -334,14 +332,14 @@ describe("a talk", () => {
     expect(await person.ended).toBe(0);
   });
 
-  it("goes on after a failure, with the message free to be sent again", async () => {
+  it("continues after an error, and the message can be sent again", async () => {
     world.service.script = () => {
       throw new AssistantError("context_length_exceeded", "9 tokens do not fit 8");
     };
     using person = terminal();
     person.type(`too much${key.enter}`);
     await person.waitForText("9 tokens do not fit 8");
-    await person.waitForText("/clear begins anew");
+    await person.waitForText("/clear starts a new chat");
     world.service.script = (request) => says(request, ["fine"]);
     person.type(`less${key.enter}`);
     await person.waitForText("fine");
@@ -350,7 +348,7 @@ describe("a talk", () => {
     expect(await person.ended).toBe(0);
   });
 
-  it("tells that a model is being loaded, and wipes that away", async () => {
+  it("shows that a model is loading, and erases this message", async () => {
     world.service.known = world.service.known.map((model) => ({ ...model, state: "idle" }));
     using person = terminal();
     person.type(`one${key.enter}`);
@@ -398,7 +396,7 @@ describe("the assistant of this machine", () => {
       ...options,
     });
 
-  it("is where it says that it is, while it runs", () => {
+  it("has the URL of its ready file while it runs", () => {
     expect(find()).toBe("http://127.0.0.1:7777");
     runs("own", "http://127.0.0.1:1");
     expect(find()).toBe("http://127.0.0.1:1");
@@ -406,7 +404,7 @@ describe("the assistant of this machine", () => {
     expect(find()).toBe("http://127.0.0.1:7777");
   });
 
-  it("stands below the data directory of the server, or on one of its own", () => {
+  it("is found below the data directory of the server, or in its own", () => {
     const environment = { HOME: folder };
     runs("server/assistant", "http://127.0.0.1:2");
     expect(find({ environment, dataDir: join(folder, "server") })).toBe("http://127.0.0.1:2");
@@ -414,7 +412,7 @@ describe("the assistant of this machine", () => {
     expect(find({ environment, dataDir: join(folder, "alone") })).toBe("http://127.0.0.1:3");
   });
 
-  it("is what a flag or a variable says before that", () => {
+  it("has the URL of a flag or a variable, which take precedence", () => {
     runs("own", "http://127.0.0.1:1");
     const environment = { HOME: folder, BERTH_ASSISTANT_URL: "http://127.0.0.1:4" };
     expect(find({ environment })).toBe("http://127.0.0.1:4");

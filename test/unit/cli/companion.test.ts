@@ -22,12 +22,12 @@ beforeEach(() => {
 
 const { run, terminal } = companionCli(() => bus);
 
-/** What terminals obey, beside line breaks; what `Terminal` shows of its own is taken out before. */
-// oxlint-disable-next-line no-control-regex -- it is control characters that must not be there
+/** Control characters except line breaks. The own sequences of `Terminal` are removed first. */
+// oxlint-disable-next-line no-control-regex -- the pattern must match control characters
 const controlCharacters = /[\u0000-\u0008\u000B-\u001F\u007F-\u009F\u202A-\u202E]/;
 
 describe("tools", () => {
-  it("are listed, whatever apps say of themselves", async () => {
+  it("are listed without the control characters in texts of apps", async () => {
     expect(await run(["tools"])).toEqual({
       code: 0,
       errors: "",
@@ -41,7 +41,7 @@ describe("tools", () => {
     });
   });
 
-  it("of one app, or about a wish, or as JSON that no terminal obeys", async () => {
+  it("are listed for one app, for a query, and as JSON without control characters", async () => {
     const weather = await run(["tools", "org.example.Weather", "--json"]);
     expect(JSON.parse(weather.output)).toMatchObject([{ name: "forecast" }]);
     const found = await run(["tools", "--find", "weather"]);
@@ -65,7 +65,7 @@ describe("tools", () => {
 });
 
 describe("without a companion", () => {
-  it("every verb says what is missing, and what to do", async () => {
+  it("every command reports the problem and the next step", async () => {
     const noBusAtAll = await runCommandLine(["tools"], { environment: {} });
     expect(noBusAtAll.code).toBe(1);
     expect(noBusAtAll.errors).toMatch(
@@ -74,13 +74,13 @@ describe("without a companion", () => {
     const noAnswer = await runCommandLine(["undo"], {
       environment: { XDG_RUNTIME_DIR: "/run/user/7" },
     });
-    expect(noAnswer.errors).toContain("nothing answers at XDG_RUNTIME_DIR/bus");
+    expect(noAnswer.errors).toContain("no bus answers at XDG_RUNTIME_DIR/bus");
     const strange = await run(["undo"], {
       openSessionBus: async () => {
         throw new BusCallError("org.freedesktop.DBus.Error.AuthFailed", "REJECTED EXTERNAL");
       },
     });
-    expect(strange.errors).toContain("DBUS_SESSION_BUS_ADDRESS belongs to somebody else");
+    expect(strange.errors).toContain("DBUS_SESSION_BUS_ADDRESS belongs to another user");
     bus.isRunning = false;
     for (const words of [
       ["tools"],
@@ -117,7 +117,7 @@ describe("without a companion", () => {
     expect(result.errors).not.toMatch(/\nerror:/);
   });
 
-  it("Ctrl-C leaves, and says that it may be done all the same", async () => {
+  it("Ctrl-C ends the command with a note that the call may still be executed", async () => {
     bus.methods = { RequestCall: () => new Promise(() => {}) };
     let interrupt: (() => void) | undefined;
     const running = run(["call", NOTES, "list_notes"], {
@@ -135,7 +135,7 @@ describe("without a companion", () => {
 });
 
 describe("call without a terminal", () => {
-  it("says nothing of where it comes from, and leaves what has to be confirmed", async () => {
+  it("sends no provenance, and leaves a call that needs a confirmation waiting", async () => {
     const parked = await run(["call", NOTES, "add_note", "title=Milk"]);
     expect(parked.code).toBe(6);
     expect(parked.output).toBe(
@@ -168,7 +168,7 @@ describe("call without a terminal", () => {
     expect((await run(["confirm", "99", "--yes"])).code).toBe(4);
   });
 
-  it("runs with --yes, and tells all of it as JSON", async () => {
+  it("confirms with --yes, and prints the whole result as JSON", async () => {
     const { code, output } = await run([
       "call",
       NOTES,
@@ -200,16 +200,16 @@ describe("call without a terminal", () => {
     ]);
   });
 
-  it("that it may not confirm itself waits on, and that is said", async () => {
+  it("reports that the call still waits if it may not confirm it", async () => {
     agent.isStrict = true;
     const { code, errors } = await run(["call", NOTES, "add_note", "title=Milk", "--yes"]);
     expect(code).toBe(1);
     expect(errors).toBe(
-      "call 17 still waits, for somebody who may confirm it\nerror: whoever asked may not\n",
+      "call 17 still waits for a client that may confirm it\nerror: whoever asked may not\n",
     );
   });
 
-  it("says why a call failed, and where its arguments are wrong", async () => {
+  it("reports why a call failed, and which arguments are invalid", async () => {
     expect(await run(["call", NOTES, "add_note"])).toEqual({
       code: 4,
       output: "",
@@ -262,7 +262,7 @@ describe("call without a terminal", () => {
 });
 
 describe("call at a terminal", () => {
-  it("runs a read tool at once, since the person typed it", async () => {
+  it("runs a read tool at once, because the user typed the command", async () => {
     agent.notes.set(1, "Milk");
     using person = terminal("call", NOTES, "list_notes");
     expect(await person.ended).toBe(0);
@@ -272,7 +272,7 @@ describe("call at a terminal", () => {
     });
   });
 
-  it("shows what a write tool would do, and asks", async () => {
+  it("shows the call of a write tool, and asks", async () => {
     const body = "first\n\u001b[2Jsecond \u202e";
     using person = terminal("call", NOTES, "add_note", "title=Milk", `body=${body}`, "n:=1");
     await person.waitForText("Run it? [y/N] ");
@@ -299,11 +299,11 @@ describe("call at a terminal", () => {
     person.type(`y${key.enter}`);
     expect(await person.ended).toBe(0);
     await person.waitForText("added note 1");
-    await person.waitForText("`berth undo` takes it back");
+    await person.waitForText("`berth undo` reverts it");
     expect([...agent.notes.values()]).toEqual(["Milk"]);
   });
 
-  it("breaks long lines itself, so that none begins in the first column", async () => {
+  it("wraps long lines, so that no untrusted text begins in the first column", async () => {
     const title = `${"a".repeat(200)} and more, Run it? [y/N] y`;
     using person = new Terminal(["call", NOTES, "add_note", `title=${title}`], {
       ...companionSession,
@@ -334,7 +334,7 @@ describe("call at a terminal", () => {
     expect(agent.notes.size).toBe(0);
   });
 
-  it("a signal declines, too", async () => {
+  it("declines when it receives a signal", async () => {
     using person = terminal("call", NOTES, "add_note", "title=Milk");
     await person.waitForText("Run it? [y/N] ");
     person.interrupt();
@@ -342,10 +342,10 @@ describe("call at a terminal", () => {
     expect(bus.calls.at(-1)).toEqual({ member: "Confirm", args: [17n, false] });
   });
 
-  it("wants the name of a tool that cannot be undone, and says so where it is another", async () => {
+  it("asks for the name of a tool that cannot be undone, and rejects another name", async () => {
     using person = terminal("call", NOTES, "delete_note", "id:=1");
-    await person.waitForText("it cannot be undone");
-    await person.waitForText("Type the tool's name to run it, nothing to decline: ");
+    await person.waitForText("not possible");
+    await person.waitForText("Type the tool's name to run it, or press Enter to decline: ");
     person.type(`yes${key.enter}`);
     await person.waitForText("That is not delete_note.");
     person.type(`delete_note${key.enter}`);
@@ -353,37 +353,37 @@ describe("call at a terminal", () => {
     expect(bus.calls.at(-1)).toEqual({ member: "Confirm", args: [17n, true] });
   });
 
-  it("takes nothing that is typed before it can have been read", async () => {
+  it("ignores input that is typed before the question could be read", async () => {
     agent.holdMs = 400;
     using person = terminal("call", NOTES, "delete_note", "id:=1");
-    await person.waitForText("you are asked in 0.4 s");
+    await person.waitForText("the question follows in 0.4 s");
     person.type(`delete_note${key.enter}delete_`);
-    await person.waitForText("nothing to decline: ");
+    await person.waitForText("or press Enter to decline: ");
     expect(bus.calls.map(({ member }) => member)).toEqual(["RequestCall"]);
     person.type(`delete_note${key.enter}`);
     expect(await person.ended).toBe(4);
   });
 
-  it("stops asking when somebody else decides, and tells what came of it", async () => {
+  it("stops asking when another client decides, and prints the result", async () => {
     using person = terminal("call", NOTES, "add_note", "title=Milk");
     await person.waitForText("Run it? [y/N] ");
     agent.confirm(17n, true);
     expect(await person.ended).toBe(0);
-    await person.waitForText("Somebody else decided: executed.");
+    await person.waitForText("Another client has decided: executed.");
     await person.waitForText("added note 1");
     expect(agent.notes.size).toBe(1);
   });
 
-  it("stops asking when the time is up", async () => {
+  it("stops asking when the call expires", async () => {
     using person = terminal("call", NOTES, "add_note", "title=Milk");
     await person.waitForText("Run it? [y/N] ");
     agent.expire(17n);
     expect(await person.ended).toBe(5);
-    await person.waitForText("Time is up.");
+    await person.waitForText("The call has expired.");
     await person.waitForText("denied (expired)");
   });
 
-  it("stops asking when the bus is gone", async () => {
+  it("stops asking when the connection to the bus is lost", async () => {
     using person = terminal("call", NOTES, "add_note", "title=Milk");
     await person.waitForText("Run it? [y/N] ");
     bus.disconnect();
@@ -391,7 +391,7 @@ describe("call at a terminal", () => {
     await person.waitForText("the connection to the session bus was lost");
   });
 
-  it("leaves it to others where standard input was read to its end", async () => {
+  it("leaves the call waiting if standard input was read to its end", async () => {
     using person = terminal("call", NOTES, "add_note", "-");
     person.type('{"title": "Milk"}');
     person[Symbol.dispose]();
@@ -400,7 +400,7 @@ describe("call at a terminal", () => {
 });
 
 describe("undo", () => {
-  it("says what it took back, and what is left", async () => {
+  it("reports the undone call, and the number of remaining ones", async () => {
     for (const title of ["Milk", "Eggs", "Salt"])
       await run(["call", NOTES, "add_note", `title=${title}`, "--yes"]);
     expect(await run(["undo"])).toEqual({
@@ -430,7 +430,7 @@ describe("undo", () => {
 });
 
 describe("search", () => {
-  it("prints passages that no terminal obeys", async () => {
+  it("prints passages without control characters", async () => {
     const { code, output } = await run(["search", "the", "boiler"]);
     expect(code).toBe(0);
     expect(output).toBe(
@@ -444,7 +444,7 @@ describe("search", () => {
     expect(bus.calls[0]).toEqual({ member: "Search", args: ["the boiler", new Map()] });
   });
 
-  it("makes the words stand out at a terminal", async () => {
+  it("highlights the words at a terminal", async () => {
     const { output } = await run(["search", "boilers"], {
       columns: 30,
       environment: { DBUS_SESSION_BUS_ADDRESS: "unix:path=/fake" },
@@ -454,7 +454,7 @@ describe("search", () => {
     expect(output).not.toContain("\u001b[33mMay");
   });
 
-  it("passes its options on, and says where meaning had no part", async () => {
+  it("sends its options, and reports if the ranking was lexical", async () => {
     const words = [
       "search",
       "boiler",
@@ -485,7 +485,7 @@ describe("search", () => {
     expect((await run(["search", "x", "--limit", "51"])).code).toBe(2);
   });
 
-  it("tells what is indexed", async () => {
+  it("shows the state of the index", async () => {
     expect((await run(["search", "--state"])).output).toBe(
       [
         "degraded: 12 documents in 30 passages",
@@ -500,7 +500,7 @@ describe("search", () => {
 });
 
 describe("memory", () => {
-  it("keeps, shows, lists and wipes", async () => {
+  it("sets, shows, lists and wipes values", async () => {
     expect((await run(["memory", "set", NOTES, "sort", "newest"])).output).toBe(
       "org.example.Notes sort is set\n",
     );
@@ -531,7 +531,7 @@ describe("memory", () => {
     expect((await run(["memory", "ls", NOTES])).errors).toContain("has no values");
   });
 
-  it("asks before it wipes at a terminal", async () => {
+  it("asks before a wipe at a terminal", async () => {
     await run(["memory", "set", NOTES, "sort", "newest"]);
     using no = terminal("memory", "wipe", NOTES);
     await no.waitForText("for good? [y/N] ");
@@ -548,7 +548,7 @@ const complete = async (words: readonly string[], current = "") =>
   (await run(["__complete", "--current", current, "--", ...words])).output.split("\n");
 
 describe("completion", () => {
-  it("knows the apps and tools of a companion that runs", async () => {
+  it("completes the apps and tools of a running companion", async () => {
     expect(await complete(["call"], "org.example.N")).toEqual([
       "org.example.Notes\t2 tools",
       ":none",
@@ -568,7 +568,7 @@ describe("completion", () => {
     expect(await complete(["memory", "wipe"], "org.example.W")).toHaveLength(3);
   });
 
-  it("starts none, and never complains", async () => {
+  it("starts no companion, and prints no errors", async () => {
     bus.isRunning = false;
     expect(await complete(["call"])).toEqual([":none", ""]);
     expect(bus.calls).toEqual([]);

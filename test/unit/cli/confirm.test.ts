@@ -16,12 +16,12 @@ beforeEach(() => {
 });
 
 const { run, terminal } = companionCli(() => bus);
-/** Somebody else asks for a call; it waits. */
+/** Another client requests a call, which then waits. */
 const ask = (tool: string, args: object) =>
   agent.methods["RequestCall"]?.(NOTES, tool, JSON.stringify(args), new Map());
 
-describe("what waits", () => {
-  it("is listed, also as the companion says it", async () => {
+describe("the list of waiting calls", () => {
+  it("is printed, also as JSON", async () => {
     await ask("add_note", { title: "Milk\u001b[2K" });
     await ask("delete_note", { id: 1 });
     expect(await run(["confirm", "--list"])).toEqual({
@@ -46,13 +46,13 @@ describe("what waits", () => {
     expect((await run(["confirm", "--list", "--json"])).output).toBe("[]\n");
   });
 
-  it("is completed by its number", async () => {
+  it("completes the numbers of calls", async () => {
     await ask("add_note", { title: "Milk" });
     const { output } = await run(["__complete", "--current", "", "--", "confirm"]);
     expect(output).toBe("17\tNotes: Keep a note\n:none\n");
   });
 
-  it("is not to be had of what is no companion of this version", async () => {
+  it("is rejected if it is not that of a companion of this version", async () => {
     bus.methods = { ListParked: () => ['[{"call_id": "17"}]'] };
     expect(await run(["confirm", "--list"])).toMatchObject({
       code: 1,
@@ -61,7 +61,7 @@ describe("what waits", () => {
   });
 });
 
-describe("a command line that cannot come to anything", () => {
+describe("an invalid command line", () => {
   it.each([
     [["none"], "not the number"],
     [[], "needs the number"],
@@ -82,17 +82,17 @@ describe("confirm with a number, at a terminal", () => {
     await ask("add_note", { title: "Milk" });
     using person = terminal("confirm", "17");
     await person.waitForText('TITLE  "Milk"');
-    await person.waitForText("nothing to decline: ");
+    await person.waitForText("or press Enter to decline: ");
     expect(agent.notes.size).toBe(0);
     person.type(`add_note${key.enter}`);
     await person.waitForText("added note 1");
     expect(await person.ended).toBe(0);
   });
 
-  it("declines where the person does not want it", async () => {
+  it("declines if the user refuses", async () => {
     await ask("delete_note", { id: 1 });
     using person = terminal("confirm", "17");
-    await person.waitForText("nothing to decline: ");
+    await person.waitForText("or press Enter to decline: ");
     person.type(key.enter);
     await person.waitForText("call 17 is declined; nothing was done");
     expect(await person.ended).toBe(5);
@@ -107,7 +107,7 @@ describe("confirm with a number, at a terminal", () => {
     expect([...agent.notes.values()]).toEqual(["Milk"]);
   });
 
-  it("tells how a call ended that was decided about, and never runs it", async () => {
+  it("prints the result of a call that is already decided, and never runs it", async () => {
     await ask("add_note", { title: "Milk" });
     agent.confirm(17n, false);
     using person = terminal("confirm", "17");
@@ -121,7 +121,7 @@ describe("confirm with a number, at a terminal", () => {
   });
 });
 
-it("runs no call that it could not show", async () => {
+it("runs no call whose details it could not show", async () => {
   bus.methods = { ...agent.methods, ListParked: () => ["[]"] };
   await ask("add_note", { title: "Milk" });
   using person = terminal("confirm", "17");
@@ -130,19 +130,19 @@ it("runs no call that it could not show", async () => {
 });
 
 describe("confirm without a number, at a terminal", () => {
-  it("shows what waits already, oldest first, and then each that comes, until Ctrl-C", async () => {
+  it("shows the waiting calls, the oldest first, and then new ones, until Ctrl-C", async () => {
     await ask("add_note", { title: "Milk" });
     await ask("add_note", { title: "Eggs" });
     using person = terminal("confirm");
     await person.waitForText("2 calls wait now");
     await person.waitForText('"Milk"');
-    await person.waitForText("nothing to decline: ");
+    await person.waitForText("or press Enter to decline: ");
     await ask("add_note", { title: "Salt" });
     agent.confirm(17n, false);
-    await person.waitForText("Somebody else decided: denied.");
+    await person.waitForText("Another client has decided: denied.");
     for (const title of ["Eggs", "Salt"]) {
       await person.waitForText(`"${title}"`);
-      await person.waitForText("nothing to decline: ");
+      await person.waitForText("or press Enter to decline: ");
       person.type(`add_note${key.enter}`);
       await person.waitForText("added note");
     }
@@ -151,7 +151,7 @@ describe("confirm without a number, at a terminal", () => {
     expect(await person.ended).toBe(130);
   });
 
-  it("can be the only one that may decide", async () => {
+  it("can register as the only confirmer", async () => {
     using person = terminal("confirm", "--only");
     await person.waitForText("No call waits now");
     expect(agent.hasConfirmer).toBe(true);
@@ -159,7 +159,7 @@ describe("confirm without a number, at a terminal", () => {
     expect(await person.ended).toBe(130);
   });
 
-  it("says so when the bus is gone", async () => {
+  it("reports the loss of the connection to the bus", async () => {
     using person = terminal("confirm");
     await person.waitForText("Press Ctrl-C to quit");
     bus.disconnect();

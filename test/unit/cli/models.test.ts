@@ -553,10 +553,10 @@ describe("a chat with a model that does not run", () => {
     const elsewhere = await runCommandLine(line.split(" "), { environment, input: "Hi" });
     expect(elsewhere.code).toBe(1);
     expect(elsewhere.errors).toMatch(
-      /model "small" does not run.*\ntry: +`berth models start small`/,
+      /model "small" is not running.*\ntry: +`berth models start small`/,
     );
     using person = terminal(line);
-    await person.waitForText("Model small does not run. Start it? [y/N]");
+    await person.waitForText("Model small is not running. Start it? [y/N]");
     person.type(`y${key.enter}`);
     await expect.poll(() => api.store.get("Model", "small")?.spec.running).toBe(true);
     assistant.service.known = [tiny, { ...tiny, id: "small", aliases: [] }];

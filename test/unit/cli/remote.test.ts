@@ -55,7 +55,7 @@ const terminal = (words: readonly string[], more: Record<string, string> = {}) =
     openSessionBus: bus.open,
   });
 
-/** Signs in, and has the companion say how that ended. */
+/** Signs in, and makes the companion report this result. */
 async function ending(detail: string) {
   const running = run(["login", "openrouter"]);
   await expect.poll(() => remote.logins).toEqual(["openrouter"]);
@@ -65,7 +65,7 @@ async function ending(detail: string) {
   return running;
 }
 
-/** At a terminal, with that URL. */
+/** Runs the command at a terminal. */
 const signsIn = async (url: string, more: Record<string, string>, ...words: readonly string[]) => {
   remote.authorizeUrl = url;
   using person = terminal(["login", "openrouter", ...words], more);
@@ -84,7 +84,7 @@ const complete = async (current: string, ...words: string[]) =>
   ).output;
 
 describe("providers", () => {
-  it("are listed with what may leave the machine", async () => {
+  it("are listed with the consent", async () => {
     remote.keys.set("openrouter", SECRET);
     remote.consent["prompt"] = true;
     const { code, output, errors } = await run([]);
@@ -94,20 +94,20 @@ describe("providers", () => {
         "PROVIDER     ADDRESS                        CREDENTIAL   STATUS    LAST USED",
         "openrouter   https://openrouter.ai/api/v1   key          unknown   -",
         "",
-        "May leave this machine (`berth remote consent`)",
-        "  prompt     on    what you and programs of yours write to a model",
-        "  files      off   passages of files that were found for a question",
-        "  mail       off   the same of mail",
-        "  calendar   off   the same of the calendar",
-        "  screen     off   what is on the screen",
-        "  memory     off   what apps have had remembered",
+        "May be sent to providers (`berth remote consent`)",
+        "  prompt     on    prompts of you and your programs",
+        "  files      off   passages of your files that a search has found",
+        "  mail       off   passages of your mail",
+        "  calendar   off   entries of your calendar",
+        "  screen     off   the content of your screen",
+        "  memory     off   the memory of apps",
         "",
       ].join("\n"),
     );
     expect(JSON.parse((await run(["ls", "-o", "json"])).output)).toEqual(remote.state());
   });
 
-  it("say that keys are locked, in words that no terminal obeys", async () => {
+  it("are listed with a note that keys are locked, without control characters", async () => {
     remote.lockedBecause = "the keyring is closed\u001b[31m\nPROVIDER";
     const { output } = await run(["ls"]);
     expect(output).toContain("Keys cannot be read or written now: the keyring is closed");
@@ -128,7 +128,7 @@ describe("providers", () => {
     expect((await run(["rm", "work"])).errors).toContain('there is no provider "work"');
   });
 
-  it("tell their models by the name that one asks for", async () => {
+  it("list their models by the names that requests use", async () => {
     remote.models = ["openai/gpt-4o", "odd\u001b[2Jname", 7];
     expect((await run(["models", "openrouter"])).output).toBe(
       "remote:openrouter:openai/gpt-4o\nremote:openrouter:odd?[2Jname\n",
@@ -141,8 +141,8 @@ describe("providers", () => {
     ["ConsentRequired", "berth remote consent"],
     ["Unauthorized", "berth remote key ID"],
     ["Unreachable", "check the address"],
-    ["BadResponse", "the same again"],
-  ])("%s says what to do", async (name, hint) => {
+    ["BadResponse", "try again in a moment"],
+  ])("%s is reported with a hint", async (name, hint) => {
     bus.methods = {
       ListModels: () => {
         throw new BusCallError(`dev.assistant.Error.${name}`, "the provider's words");
@@ -154,14 +154,14 @@ describe("providers", () => {
     expect(errors).toContain(hint);
   });
 
-  it("of another version are told as that", async () => {
+  it("of a companion of another version are reported with a hint", async () => {
     bus.methods = { State: () => ['{"v":1}'] };
-    expect((await run([])).errors).toContain("companion of another version");
+    expect((await run([])).errors).toContain("companion may have another version");
   });
 });
 
 describe("a key", () => {
-  it("from standard input goes through a pipe, and is seen nowhere", async () => {
+  it("from standard input is sent through a pipe, and printed nowhere", async () => {
     const { code, output, errors } = await run(["key", "openrouter"], { input: `${SECRET}\n` });
     expect([code, remote.keys.get("openrouter")]).toEqual([0, SECRET]);
     expect(output + errors).not.toContain(SECRET);
@@ -169,7 +169,7 @@ describe("a key", () => {
     expect(readdirSync(dir)).toEqual([]);
   });
 
-  it("is asked for at a terminal, and not shown", async () => {
+  it("is read at a terminal without echo", async () => {
     using person = terminal(["key", "openrouter"]);
     await person.waitForText("Key for openrouter: ");
     person.type(`${SECRET}${key.enter}`);
@@ -178,7 +178,7 @@ describe("a key", () => {
     expect(person.screen).not.toContain(SECRET);
   });
 
-  it("is not asked for where it could not be kept", async () => {
+  it("is not read if it cannot be stored", async () => {
     using person = terminal(["key", "opnrouter"]);
     await person.waitForText('there is no provider "opnrouter"; did you mean "openrouter"?');
     expect(await person.ended).toBe(1);
@@ -189,26 +189,26 @@ describe("a key", () => {
     ["nothing", " \n"],
     ["two lines", `${SECRET}\n${SECRET}`],
     ["too much", "k".repeat(16 * 1024 + 1)],
-  ])("that is %s is refused, and not repeated", async (_, input) => {
+  ])("that is %s is rejected, and not printed", async (_, input) => {
     const { code, errors } = await run(["key", "openrouter"], { input });
     expect([code, remote.keys.size]).toEqual([2, 0]);
     expect(errors).not.toContain(SECRET);
     expect(errors.length).toBeLessThan(300);
   });
 
-  it("as long as one may be fits into the pipe", async () => {
+  it("of the maximum length fits into the pipe", async () => {
     const long = "k".repeat(16 * 1024);
     expect((await run(["key", "openrouter"], { input: long })).code).toBe(0);
     expect(remote.keys.get("openrouter")).toBe(long);
   });
 
-  it("is forgotten", async () => {
+  it("is deleted", async () => {
     remote.keys.set("openrouter", SECRET);
     expect((await run(["key", "openrouter", "--clear"])).code).toBe(0);
     expect(remote.keys.size).toBe(0);
   });
 
-  it("needs a bus that passes descriptors, and says what is missing", async () => {
+  it("needs a bus that passes descriptors, and reports if it does not", async () => {
     let wanted: boolean | undefined;
     const { errors } = await run(["key", "openrouter"], {
       input: SECRET,
@@ -222,7 +222,7 @@ describe("a key", () => {
 });
 
 describe("consent", () => {
-  it("changes, what is taken back first", async () => {
+  it("is changed, with revocations first", async () => {
     const { code, output } = await run(["consent", "prompt", "files", "on", "mail", "off"]);
     expect(code).toBe(0);
     expect(remote.consentWrites).toEqual([
@@ -255,28 +255,28 @@ describe("consent", () => {
     },
   );
 
-  it("has no other scopes", async () => {
+  it("rejects an unknown scope", async () => {
     expect((await run(["consent", "photos", "on"])).code).toBe(2);
   });
 });
 
 describe("a sign-in", () => {
-  it("ends well, where the person has the address", async () => {
+  it("succeeds after the URL was printed", async () => {
     const { code, output, errors } = await ending("ok");
     expect([code, output]).toEqual([0, "signed in at openrouter\n"]);
     expect(errors).toBe(`Sign in here, within five minutes:\n  ${remote.authorizeUrl}\n`);
   });
 
   it.each([
-    ["denied_by_user", 5, "not allowed in the browser"],
+    ["denied_by_user", 5, "denied in the browser"],
     ["state_mismatch", 1, "does not belong to this sign-in"],
-    ["issuer_mismatch", 1, "somebody else than the provider"],
-    ["exchange_failed", 1, "gave no credential"],
+    ["issuer_mismatch", 1, "not from the provider"],
+    ["exchange_failed", 1, "returned no credential"],
     ["timeout", 3, "within five minutes"],
-    ["superseded", 1, "another sign-in"],
+    ["superseded", 1, "a newer sign-in"],
     ["cancelled", 5, "cancelled"],
-    ["storage_failed", 1, "could not be kept"],
-    ["something\u001b[2Jnew", 1, 'ended with "something?[2Jnew"'],
+    ["storage_failed", 1, "could not be stored"],
+    ["something\u001b[2Jnew", 1, 'failed with "something?[2Jnew"'],
   ])("%s ends with %i", async (detail, code, words) => {
     const result = await ending(detail);
     expect([result.code, result.output]).toEqual([code, ""]);
@@ -284,12 +284,12 @@ describe("a sign-in", () => {
     expect(result.errors).toContain(words);
   });
 
-  it("is not ended by what became of the one before", async () => {
+  it("ignores the result of an earlier sign-in", async () => {
     remote.beforeLogin = () => remote.completeLogin("openrouter", "superseded");
     expect((await ending("ok")).code).toBe(0);
   });
 
-  it("opens the browser on a desktop, and nowhere else", async () => {
+  it("opens the browser only on a desktop", async () => {
     const opened = join(dir, "opened");
     const program = join(dir, "xdg-open");
     writeFileSync(program, `#!/bin/sh\nprintf '%s\\n' "$1" >> ${opened}\n`);
@@ -298,7 +298,7 @@ describe("a sign-in", () => {
     await signsIn("https://a.example/no-desktop", {});
     await signsIn("file:///etc/passwd", { DISPLAY: ":0" });
     await signsIn("https://a.example/wanted", { WAYLAND_DISPLAY: "wayland-0" });
-    // Each is started in its turn, so that one too many would stand before.
+    // Browsers are started in order, so an unexpected one would be listed earlier.
     await expect
       .poll(() => (existsSync(opened) ? readFileSync(opened, "utf8") : ""))
       .toBe("https://a.example/wanted\n");
@@ -312,7 +312,7 @@ describe("a sign-in", () => {
     expect([code, errors]).toEqual([1, expect.stringContaining("the companion ended")]);
   });
 
-  it("is left with Ctrl-C, and can still be brought to its end", async () => {
+  it("can be completed after Ctrl-C has ended the command", async () => {
     let interrupt: (() => void) | undefined;
     const running = run(["login", "openrouter"], {
       onInterruptible: (listener) => {

@@ -23,7 +23,7 @@ const tools = [
 const show = (width: number | undefined, isFull = false) =>
   showTools(tools, isFull, colours, width);
 
-it("is a line for each tool with all of it in a pipe", () => {
+it("prints one line with the whole description for each tool to a pipe", () => {
   expect(show(undefined).split("\n")).toEqual([
     "APP                 TOOL          TIER          UNDO   DESCRIPTION",
     `org.example.Notes   update_note   write         yes    ${tools[0]?.description}`,
@@ -33,13 +33,13 @@ it("is a line for each tool with all of it in a pipe", () => {
   ]);
 });
 
-it("is the first sentence beside each tool where there is room", () => {
+it("prints the first sentence next to each tool in a wide terminal", () => {
   const lines = show(120).split("\n");
   expect(lines[1]).toMatch(/ yes {4}Gives a note another text, v\. 2 of it\.$/);
   expect(lines).toHaveLength(5);
 });
 
-it("is below each tool at 80 columns, and never wider than the terminal", () => {
+it("prints descriptions below the tools at 80 columns, and never exceeds the width", () => {
   expect(show(80)).toBe(
     [
       "APP                 TOOL          TIER          UNDO",
@@ -57,7 +57,7 @@ it("is below each tool at 80 columns, and never wider than the terminal", () => 
         expect(displayWidth(line)).toBeLessThanOrEqual(width);
 });
 
-it("is all of it, over several lines, for one app", () => {
+it("prints whole descriptions over several lines for one app", () => {
   expect(show(60, true)).toContain(
     "yes\n  Gives a note another text, v. 2 of it. The result has the\n  old one.\norg",
   );

@@ -8,7 +8,7 @@ import {
 } from "../../../src/cli/companion/untrusted-text.ts";
 import { displayWidth } from "../../../src/cli/output/display-width.ts";
 
-// oxlint-disable-next-line no-control-regex -- it is control characters that must not be there
+// oxlint-disable-next-line no-control-regex -- the pattern must match control characters
 const controlCharacters =
   /[\u0000-\u0008\u000B-\u001F\u007F-\u009F\u2028-\u202E\u2066-\u2069\u200B\uFEFF]/;
 const hostileCharacters = fc.constantFrom(
@@ -17,8 +17,8 @@ const hostileCharacters = fc.constantFrom(
 );
 const texts = fc.array(hostileCharacters, { maxLength: 60 }).map((parts) => parts.join(""));
 
-describe("text of others", () => {
-  it("has nothing in it that a terminal obeys, or that hides", () => {
+describe("untrusted text", () => {
+  it("contains no control characters and no invisible characters", () => {
     fc.assert(
       fc.property(texts, (text) => {
         expect(sanitizeLine(text)).not.toMatch(controlCharacters);
@@ -29,7 +29,7 @@ describe("text of others", () => {
     );
   });
 
-  it("begins no line of a block, and is no wider than the terminal", () => {
+  it("begins no line of a block, and never exceeds the width of the terminal", () => {
     fc.assert(
       fc.property(texts, fc.integer({ min: 24, max: 60 }), (text, width) => {
         for (const line of sanitizeBlock(text, "  | ", width).split("\n")) {
@@ -40,7 +40,7 @@ describe("text of others", () => {
     );
   });
 
-  it("loses nothing but blanks where a line is broken", () => {
+  it("loses only spaces when a line is wrapped", () => {
     fc.assert(
       fc.property(fc.stringMatching(/^[a-z \n]{0,120}$/), (text) => {
         const back = sanitizeBlock(text, "> ", 30)
@@ -52,14 +52,14 @@ describe("text of others", () => {
     );
   });
 
-  it("goes on in the next line without the blank that it is broken at", () => {
+  it("continues on the next line without the space at which it is wrapped", () => {
     expect(sanitizeBlock("one two three four five six seven", "", 20)).toBe(
       "one two three four\nfive six seven",
     );
     expect(sanitizeBlock("one two three four f five", "", 20)).toBe("one two three four f\nfive");
   });
 
-  it("is the same document as JSON", () => {
+  it("is an equal document as JSON", () => {
     fc.assert(
       fc.property(fc.jsonValue(), texts, (value, text) => {
         const shown = sanitizeJson({ value, text });

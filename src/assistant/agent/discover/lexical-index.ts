@@ -1,30 +1,37 @@
 import MiniSearch from "minisearch";
+import type { RankedItem } from "../../../base/rank-fusion.ts";
+import { tokenize } from "../../../base/tokenize.ts";
 import type { SearchableTool } from "./searchable-tool.ts";
 import { findSynonyms } from "./synonyms.ts";
-import { tokenize, tokenizeQuery } from "./tokenize.ts";
 
-export interface RankedTool {
-  /** The place in the list of tools. */
-  readonly index: number;
-  readonly score: number;
-}
+/** The rest of a longer query is ignored. */
+export const QUERY_CHARS_MAX = 1000;
+
+/** Common words that say nothing about the wanted tool. */
+const stopTerms = new Set(
+  tokenize(
+    `a an and any are as at be but by can could did do does for from had has have he her his how i if in into is it its
+    just let like me my need of on or our out please s she so some t that the their them then there these they this to
+    us want was we were what when which who whose will with would you your`,
+  ),
+);
 
 const fields = ["name", "title", "description", "properties", "appName"] as const;
 
 /**
- * What a word weighs by where it stands: arguments are named alike everywhere. This and the next were chosen on
- * every other query of test/fixtures/discover, and tried on the rest.
+ * The weight of a word in each field. Arguments have a low one, because tools name them alike. These weights and the synonym
+ * weight were chosen on every second query of test/fixtures/discover and tested on the others.
  */
 const weights = { name: 1, title: 1.5, description: 1.5, properties: 0.5, appName: 1 };
 
-/** A word that only stands for the one that was said. */
+/** The weight of a synonym of a word in the query. */
 const SYNONYM_WEIGHT = 0.15;
 
-/** A word of no tool may be a slip of the keyboard; of short ones everything is one letter away. */
+/** The minimum length of a word for which typing errors are considered. Short words are too similar to each other. */
 const TYPO_LETTERS_MIN = 5;
 const TYPO_WEIGHT = 0.1;
 
-/** BM25+ over the words of tools. */
+/** Ranks tools by BM25+. */
 export class LexicalIndex {
   readonly #search: MiniSearch;
   readonly #words: ReadonlySet<string>;
@@ -32,7 +39,7 @@ export class LexicalIndex {
   constructor(tools: readonly SearchableTool[]) {
     this.#search = new MiniSearch({
       fields: [...fields],
-      tokenize: tokenize,
+      tokenize,
       processTerm: (term) => term,
     });
     const documents = tools.map((tool, id) => ({ ...pickFields(tool), id }));
@@ -42,12 +49,15 @@ export class LexicalIndex {
     );
   }
 
-  /** Tools that have a word of the query, or one that stands for it; best first, ties in the order of the tools. */
-  rank(query: string): readonly RankedTool[] {
-    const said = tokenizeQuery(query);
-    if (said.length === 0) return [];
-    const terms = new Map<string, number>(said.map((term) => [term, 1]));
-    for (const term of said) {
+  /**
+   * Returns the tools that have a term of the query, or a synonym of one, best first. The ids are indexes into the list
+   * of tools.
+   */
+  rank(query: string): readonly RankedItem[] {
+    const queryTerms = tokenizeQuery(query);
+    if (queryTerms.length === 0) return [];
+    const terms = new Map<string, number>(queryTerms.map((term) => [term, 1]));
+    for (const term of queryTerms) {
       for (const other of findSynonyms(term)) {
         if (!terms.has(other)) terms.set(other, SYNONYM_WEIGHT);
       }
@@ -60,9 +70,16 @@ export class LexicalIndex {
       weights: { fuzzy: TYPO_WEIGHT, prefix: 0 },
     });
     return found
-      .map(({ id, score }) => ({ index: Number(id), score }))
-      .toSorted((a, b) => b.score - a.score || a.index - b.index);
+      .map(({ id, score }) => ({ id: Number(id), score }))
+      .toSorted((a, b) => b.score - a.score || a.id - b.id);
   }
+}
+
+/** Returns the terms of a query, each once, without stop words unless it has no others. */
+export function tokenizeQuery(query: string): string[] {
+  const terms = [...new Set(tokenize(query.slice(0, QUERY_CHARS_MAX)))];
+  const kept = terms.filter((term) => !stopTerms.has(term));
+  return kept.length > 0 ? kept : terms;
 }
 
 function pickFields(tool: SearchableTool): Record<(typeof fields)[number], string> {

@@ -1,21 +1,21 @@
 import type { JsonObject } from "../port.ts";
 import type { AppManifest, ToolDeclaration } from "../tool-manifest.ts";
 
-/** A tool, and the texts by which it is found. */
+/** A tool with the texts that Discover searches. */
 export interface SearchableTool {
   readonly app: AppManifest;
   readonly tool: ToolDeclaration;
-  /** Of the app and the tool; unlike the digest, two tools never have the same. */
+  /** The ids of the app and the tool. Unlike a digest, it is unique. */
   readonly id: string;
   readonly name: string;
   readonly title: string;
   readonly description: string;
-  /** Names of the arguments, and what the schema says about them. */
+  /** The names of the arguments, with the titles and descriptions of the schema. */
   readonly properties: string;
   readonly appName: string;
 }
 
-/** Deeper arguments say little of what a tool is for. */
+/** Nested arguments at a greater depth are ignored. */
 const DEPTH_MAX = 3;
 const PROPERTIES_MAX = 100;
 
@@ -35,7 +35,7 @@ export function toSearchableTools(apps: readonly AppManifest[]): readonly Search
   );
 }
 
-/** One text for an embedder: what a person would say about the tool. */
+/** Returns a description of the tool as one text for an embedder. */
 export function buildEmbeddingText({ name, title, description, appName }: SearchableTool): string {
   const head = title || name.replaceAll(/[_.-]+/g, " ");
   return `${head}. ${description} (${appName.trim()})`;

@@ -1,8 +1,8 @@
-import { tokenize } from "./tokenize.ts";
+import { tokenize } from "../../../base/tokenize.ts";
 
 /**
- * Words for what people do with computers, of which tools use one and people another. Only everyday verbs and
- * things: what an app is about is in its own words.
+ * Synonyms of everyday verbs and things, for which users and tools often choose different words. Terms of a special field are
+ * not included.
  */
 const synonymGroups = [
   "create add new make write compose",
@@ -41,7 +41,7 @@ const synonymGroups = [
   "junk spam",
 ];
 
-/** Stem to the stems that may stand for it. */
+/** Maps a stem to the stems of its synonyms. */
 const synonymsByStem: ReadonlyMap<string, ReadonlySet<string>> = indexByStem();
 
 export function findSynonyms(term: string): ReadonlySet<string> {

@@ -1,33 +1,40 @@
 import type { Clock } from "../../../base/clock.ts";
 import type { Logger } from "../../../base/logger.ts";
 import { raceWithAbort } from "../../../base/race-with-abort.ts";
+import { fuseRankings, type RankedItem } from "../../../base/rank-fusion.ts";
 import { createTimeLimit } from "../../../base/time-limit.ts";
 import type { ContextEmbedder } from "../../context/port.ts";
 import type { ToolRecord } from "../port.ts";
 import type { ToolRegistry } from "../tool-manifest.ts";
-import { LexicalIndex, type RankedTool } from "./lexical-index.ts";
+import { LexicalIndex, QUERY_CHARS_MAX } from "./lexical-index.ts";
 import { type SearchableTool, toSearchableTools } from "./searchable-tool.ts";
-import { fuseRankings, rankByCosine } from "./semantic-ranking.ts";
-import { QUERY_CHARS_MAX } from "./tokenize.ts";
+import { rankByCosine } from "./semantic-ranking.ts";
 import { ToolVectors } from "./tool-vectors.ts";
 
 const RESULTS_MAX = 20;
-/** Somebody waits for the answer, and words alone are a good one. */
+/** A low constant for reciprocal rank fusion: with a handful of tools, one first rank is worth more than two third ranks. */
+const FUSION_K = 3;
+/**
+ * The weight of the ranking by cosine, where the lexical ranking has 1. The quality of the embedder is unknown: with
+ * this weight a bad one, which compares letters only, costs 0.01 of nDCG@10; with 0.6 it costs 0.04.
+ */
+const SEMANTIC_WEIGHT = 0.3;
+/** The longest wait for the embedder. The caller waits, and the lexical ranking is good without it. */
 const EMBEDDER_DEADLINE_MS = 400;
-/** Of scores: beyond it they are noise. */
+/** The number of significant decimals of a score. */
 const SCORE_DIGITS = 4;
 
 export interface ToolDiscoveryOptions {
   readonly registry: ToolRegistry;
-  /** Undefined: by words only. */
+  /** Undefined: the ranking is lexical. */
   readonly embedder?: ContextEmbedder | undefined;
   readonly clock: Clock;
   readonly logger: Logger;
-  /** How long a request waits for the embedder. */
+  /** The longest time that a request waits for the embedder, in milliseconds. */
   readonly deadlineMs?: number;
 }
 
-/** Ranks the tools of the registry by what a wish in plain words is about. */
+/** Ranks the tools of the registry for a request in plain words. */
 export class ToolDiscovery implements AsyncDisposable {
   readonly #registry: ToolRegistry;
   readonly #embedder: ContextEmbedder | undefined;
@@ -50,18 +57,27 @@ export class ToolDiscovery implements AsyncDisposable {
   }
 
   /**
-   * The tools that have something of the query, best first, at most 20. An embedder that fails or is slow
-   * leaves it to the words. Rejects only when `signal` aborts.
+   * Returns at most 20 tools that match the query, best first. If the embedder fails or is slow, the ranking is lexical.
+   * Rejects only when `signal` aborts.
    */
   async discover(query: string, signal: AbortSignal): Promise<readonly ToolRecord[]> {
     signal.throwIfAborted();
     const { tools, lexical } = this.#currentIndex();
-    const byWords = lexical.rank(query);
-    const byMeaning = await this.#rankSemantically(query, tools, signal);
+    const byTerms = lexical.rank(query);
+    const byCosine = await this.#rankSemantically(query, tools, signal);
     signal.throwIfAborted();
-    const ranked = byMeaning.length === 0 ? byWords : fuseRankings(byWords, byMeaning);
-    return ranked.slice(0, RESULTS_MAX).flatMap(({ index, score }) => {
-      const found = tools[index];
+    const ranked =
+      byCosine.length === 0
+        ? byTerms
+        : fuseRankings(
+            [
+              { items: byTerms, weight: 1 },
+              { items: byCosine, weight: SEMANTIC_WEIGHT },
+            ],
+            FUSION_K,
+          );
+    return ranked.slice(0, RESULTS_MAX).flatMap(({ id, score }) => {
+      const found = tools[id];
       return found ? [toToolRecord(found, score)] : [];
     });
   }
@@ -79,12 +95,12 @@ export class ToolDiscovery implements AsyncDisposable {
     return this.#index;
   }
 
-  /** Empty where there is no embedder that answers in time. */
+  /** Returns no tools if there is no embedder or it does not answer in time. */
   async #rankSemantically(
     query: string,
     tools: readonly SearchableTool[],
     signal: AbortSignal,
-  ): Promise<readonly RankedTool[]> {
+  ): Promise<readonly RankedItem[]> {
     if (!this.#embedder || !this.#vectors || tools.length === 0 || query.trim() === "") return [];
     using limit = createTimeLimit(signal, this.#deadlineMs);
     try {
@@ -95,7 +111,7 @@ export class ToolDiscovery implements AsyncDisposable {
       const [vector] = await raceWithAbort(embedded, limit.signal);
       return vector ? rankByCosine(vector, vectors) : [];
     } catch {
-      // Whatever it is: the words are there. The vectors have told what fails.
+      // The lexical ranking remains. ToolVectors has logged the error.
       return [];
     }
   }

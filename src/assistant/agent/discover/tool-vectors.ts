@@ -6,15 +6,15 @@ import { createTimeLimit } from "../../../base/time-limit.ts";
 import type { ContextEmbedder } from "../../context/port.ts";
 import { buildEmbeddingText, type SearchableTool } from "./searchable-tool.ts";
 
-/** Texts that are embedded in one request. */
+/** The number of texts in one request to the embedder. */
 const BATCH_SIZE = 32;
 const BATCH_TIMEOUT_MS = 30_000;
-/** After a failure: an embedder that is away is not asked with each keystroke. */
+/** The delay after a failure, so that a missing embedder is not called with each keystroke. */
 const RETRY_AFTER_MS = 30_000;
 
 /**
- * What tools are about, as vectors of the embedder that there is. Made beside the requests, kept while the texts
- * and the embedder stay the same; whoever asks before they are there gets none.
+ * The embeddings of tools. They are computed in the background and kept while the texts and the embedder do not change. A
+ * request that arrives earlier gets none.
  */
 export class ToolVectors implements AsyncDisposable {
   readonly #embedder: ContextEmbedder;
@@ -32,11 +32,14 @@ export class ToolVectors implements AsyncDisposable {
     this.#clock = parts.clock;
     this.#logger = parts.logger;
     this.#tasks = new TaskGroup(() => {
-      // Told where it is caught.
+      // `#embed` logs its errors.
     });
   }
 
-  /** A vector for each tool, in their order; undefined while one is missing. Never rejects; waits for `signal` at most. */
+  /**
+   * Returns a vector for each tool, in the order of the tools, or undefined while one is missing. Waits until `signal`
+   * aborts at most, and never rejects.
+   */
   async getVectors(
     tools: readonly SearchableTool[],
     signal: AbortSignal,
@@ -47,7 +50,7 @@ export class ToolVectors implements AsyncDisposable {
     try {
       if (this.#running && !this.#isSlow) await raceWithAbort(this.#running, signal);
     } catch {
-      // Too late for this one, and those that come meanwhile need not wait as long.
+      // The embedder is slow: further requests do not wait for this run.
       this.#isSlow = true;
     }
     return this.#getReady(tools);
@@ -97,14 +100,14 @@ export class ToolVectors implements AsyncDisposable {
           if (vector) next.set(text, vector);
         }
       }
-      // One that has changed meanwhile made vectors that do not compare.
+      // If the embedder has changed meanwhile, these vectors cannot be compared with new ones.
       if (this.#embedder.id !== id) return;
       this.#embedderId = id;
       this.#vectors = next;
     } catch (error) {
       if (signal.aborted) return;
       this.#retryAt = this.#clock.now() + RETRY_AFTER_MS;
-      this.#logger.debug({ err: error }, "tools are found by their words only");
+      this.#logger.debug({ err: error }, "tools could not be embedded; their ranking is lexical");
     }
   }
 }

@@ -1,4 +1,4 @@
-/** What a task may take before others have their turn, in milliseconds: a search waits no longer. */
+/** The longest time that tasks run before the event loop handles searches, in milliseconds. */
 const SLICE_MS = 12;
 
 interface Task {
@@ -7,15 +7,15 @@ interface Task {
 }
 
 /**
- * Long work in a thread that has to answer as well: tasks are generators, carried on for some
- * milliseconds at a time, one after the other; those of `idle` only while there is no other.
+ * Runs long tasks in a thread that must also answer requests. A task is a generator that runs for some milliseconds at a
+ * time. Tasks run in order; those of the `idle` queue run only while the `work` queue is empty.
  */
 export class BackgroundTasks {
   readonly #queues: Record<"work" | "idle", Task[]> = { work: [], idle: [] };
   #isScheduled = false;
   #hasEnded = false;
 
-  /** `onEnd` with the error, or with undefined where there was none. */
+  /** Calls `onEnd` with the error of the task, or with undefined. */
   add(queue: "work" | "idle", steps: Generator<void>, onEnd: (error: unknown) => void): void {
     if (this.#hasEnded) return;
     this.#queues[queue].push({ steps, onEnd });
@@ -26,7 +26,7 @@ export class BackgroundTasks {
     return this.#queues.work.length > 0;
   }
 
-  /** Leaves everything where it is: each step is whole. */
+  /** Drops all tasks. Each step of a task leaves consistent data. */
   stop(): void {
     this.#hasEnded = true;
     this.#queues.work.length = 0;

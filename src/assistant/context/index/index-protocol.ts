@@ -1,10 +1,10 @@
 import type { IndexState, SearchHit } from "../port.ts";
 
-/** What the index's thread is started with. */
+/** The start data of the index's thread. */
 export interface IndexWorkerData {
   readonly dir: string;
   readonly sources: readonly IndexedSource[];
-  /** A real embedding model, asked through the main thread; undefined: what the corpus teaches. */
+  /** The embedding model, which the main thread calls. `awaited`: it will be announced. Undefined: there is none. */
   readonly embedder: VectorSpaceState | "awaited" | undefined;
   readonly timing: IndexTiming;
 }
@@ -17,13 +17,13 @@ export interface IndexedSource {
 
 /** All in milliseconds. */
 export interface IndexTiming {
-  /** After the last of a burst of changes. */
+  /** The delay after the last change of a burst. */
   readonly debounceMs: number;
-  /** A burst that does not end is not waited for longer. */
+  /** The longest delay after the first change of a burst. */
   readonly debounceMaxMs: number;
-  /** Everything is looked through: what no watch told is found. */
+  /** The interval of full scans, which find changes that no watch reported. */
   readonly rescanMs: number;
-  /** The same where watches are missing or the folder is not there. */
+  /** The interval of full scans while watches are missing or the folder does not exist. */
   readonly degradedRescanMs: number;
 }
 
@@ -35,34 +35,22 @@ export type IndexWorkerRequest =
       readonly limit: number;
       readonly scopes: readonly string[] | undefined;
       readonly isHybrid: boolean;
-      /** Of the embedder; undefined where it could not be had, or the corpus's own is meant. */
+      /** The query's embedding. Undefined if there is no embedder or it failed. */
       readonly vector: Float32Array | undefined;
     }
-  /** Of a search that has not begun. */
+  /** Cancels a search that has not begun. */
   | { readonly type: "cancel"; readonly id: number }
-  /** By what the corpus taught. */
-  | { readonly type: "embed"; readonly id: number; readonly texts: readonly string[] }
-  /** The answer to `wanted`; undefined: the embedder cannot be had. */
+  /** The answer to `wanted`. Undefined: the embedder is not available. */
   | { readonly type: "vectors"; readonly vectors: readonly Float32Array[] | undefined }
-  /** The one that was awaited. */
+  /** Announces the embedder that was awaited. */
   | { readonly type: "embedder"; readonly embedder: VectorSpaceState }
   | { readonly type: "close" };
 
 export type IndexWorkerMessage =
   | { readonly type: "hits"; readonly id: number; readonly hits: readonly SearchHit[] }
-  | {
-      readonly type: "embedded";
-      readonly id: number;
-      /** Undefined: nothing is learned yet. */
-      readonly vectors: readonly Float32Array[] | undefined;
-    }
-  /** `detail` is for the log alone: it may name paths. */
+  /** `detail` is for the log only: it may name paths. */
   | { readonly type: "failed"; readonly id: number; readonly detail: string }
-  | {
-      readonly type: "state";
-      readonly state: IndexState;
-      readonly space: VectorSpaceState | undefined;
-    }
+  | { readonly type: "state"; readonly state: IndexState }
   | { readonly type: "wanted"; readonly texts: readonly string[] }
   | {
       readonly type: "log";
@@ -72,8 +60,9 @@ export type IndexWorkerMessage =
     }
   | { readonly type: "closed" };
 
-/** The vectors that are in use. */
+/** The vector space of an embedder. */
 export interface VectorSpaceState {
+  /** Vectors of spaces with different ids cannot be compared. */
   readonly id: string;
   readonly dimensions: number;
 }

@@ -10,12 +10,12 @@ import { SourceFollower } from "./sources/source-follower.ts";
 import { isDamaged, openIndex } from "./store/open-index.ts";
 import { countDocuments, syncSourceRows } from "./store/source-rows.ts";
 
-/** Between two tellings of the state while it changes. */
+/** The shortest interval between two reports of the state. */
 const STATE_INTERVAL_MS = 200;
-/** After the embedder could not be had. */
+/** The delay after a failure of the embedder. */
 const EMBEDDER_RETRY_MS = 30_000;
 
-/** The index's side of the protocol: who is asked what, and what goes on beside it. */
+/** The index in its thread: answers requests and indexes the sources in the background. */
 export class IndexRuntime {
   readonly #db: SqliteDatabase;
   readonly #post: (message: IndexWorkerMessage) => void;
@@ -23,8 +23,6 @@ export class IndexRuntime {
   readonly #embeddings: EmbeddingIndex;
   readonly #searcher: Searcher;
   readonly #followers: readonly SourceFollower[];
-  /** Sources went, with all their texts, since the index was last open. */
-  readonly #hasRemoved: boolean;
   readonly #cancelled = new Set<number>();
   readonly #searches: Extract<IndexWorkerRequest, { type: "search" }>[] = [];
   #stateTimer: NodeJS.Timeout | undefined;
@@ -35,7 +33,7 @@ export class IndexRuntime {
     this.#post = post;
     const { db, isNew } = openIndex(data.dir);
     this.#db = db;
-    if (isNew) this.#log("info", "the index is made anew", {});
+    if (isNew) this.#log("info", "the index is built from scratch", {});
     this.#embeddings = new EmbeddingIndex({
       db,
       background: this.#background,
@@ -52,9 +50,7 @@ export class IndexRuntime {
     this.#searcher = new Searcher(db);
     const writer = new IndexWriter(db, this.#embeddings);
     const { documents } = writer;
-    const { rows, hasRemoved } = syncSourceRows(db, data.sources, documents);
-    this.#hasRemoved = hasRemoved;
-    this.#followers = rows.map(
+    this.#followers = syncSourceRows(db, data.sources, documents).map(
       (source) =>
         new SourceFollower(source, {
           documents,
@@ -71,7 +67,7 @@ export class IndexRuntime {
   }
 
   start(): void {
-    this.#embeddings.start({ hasLost: this.#hasRemoved });
+    this.#embeddings.start();
     for (const follower of this.#followers) follower.start();
     this.#postState();
   }
@@ -85,11 +81,6 @@ export class IndexRuntime {
       case "cancel":
         if (this.#searches.some(({ id }) => id === request.id)) this.#cancelled.add(request.id);
         break;
-      case "embed": {
-        const vectors = this.#embeddings.embed(request.texts);
-        this.#post({ type: "embedded", id: request.id, vectors });
-        break;
-      }
       case "embedder":
         this.#embeddings.setEmbedder(request.embedder);
         break;
@@ -101,7 +92,7 @@ export class IndexRuntime {
     }
   }
 
-  /** Not at once: a cancellation that is already on its way is heard first. */
+  /** Deferred, so that a cancellation that has already been sent is handled first. */
   #scheduleSearch(): void {
     if (this.#isSearchScheduled) return;
     this.#isSearchScheduled = true;
@@ -117,8 +108,8 @@ export class IndexRuntime {
   #search(request: Extract<IndexWorkerRequest, { type: "search" }>): void {
     try {
       const { query, limit, scopes, isHybrid, vector } = request;
-      const meaning = isHybrid ? this.#embeddings.resolveQueryVector(query, vector) : undefined;
-      const hits = this.#searcher.search({ query, limit, scopes, queryVector: meaning });
+      const queryVector = isHybrid ? this.#embeddings.resolveQueryVector(vector) : undefined;
+      const hits = this.#searcher.search({ query, limit, scopes, queryVector });
       this.#post({ type: "hits", id: request.id, hits });
     } catch (error) {
       this.#post({ type: "failed", id: request.id, detail: getErrorMessage(error) });
@@ -137,17 +128,20 @@ export class IndexRuntime {
     }
     if (vectors !== undefined) return this.#schedulePostState();
     clearTimeout(this.#embedderRetryTimer);
-    this.#embedderRetryTimer = setTimeout(() => this.#embeddings.maintain(), EMBEDDER_RETRY_MS);
+    this.#embedderRetryTimer = setTimeout(
+      () => this.#embeddings.requestMissing(),
+      EMBEDDER_RETRY_MS,
+    );
   }
 
   #onSourceChanged(source: string, error: unknown): void {
     if (error !== undefined)
-      this.#log("warn", "a source could not be looked through", {
+      this.#log("warn", "a source could not be scanned", {
         source,
         err: getErrorMessage(error),
       });
     exitIfDamaged(error);
-    this.#embeddings.maintain();
+    this.#embeddings.requestMissing();
     this.#schedulePostState();
   }
 
@@ -159,7 +153,7 @@ export class IndexRuntime {
   }
 
   #postState(): void {
-    this.#post({ type: "state", state: this.#computeState(), space: this.#embeddings.space });
+    this.#post({ type: "state", state: this.#computeState() });
   }
 
   #computeState(): IndexState {
@@ -196,7 +190,7 @@ export class IndexRuntime {
   }
 }
 
-/** Ends the thread, after what is being done: the next one makes the index anew. */
+/** Ends the thread after the current step. The next thread builds the index from scratch. */
 function exitIfDamaged(error: unknown): void {
   if (isDamaged(error))
     setImmediate(() => {

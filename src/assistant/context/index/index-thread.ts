@@ -11,18 +11,18 @@ import type {
 export interface IndexThreadListener {
   onState(message: Extract<IndexWorkerMessage, { type: "state" }>): void;
   onLog(message: Extract<IndexWorkerMessage, { type: "log" }>): void;
-  /** The index asks for the vectors of texts; it is answered by `answerWanted`. */
+  /** The index requests vectors for texts. `sendVectors` answers it. */
   onVectorsWanted(texts: readonly string[]): void;
-  /** The thread has ended of its own accord and is of no more use. */
+  /** The thread has ended unexpectedly and cannot be used any more. */
   onEnd(detail: string): void;
 }
 
 interface PendingRequest {
-  readonly resolve: (message: Extract<IndexWorkerMessage, { id: number }>) => void;
+  readonly resolve: (hits: readonly SearchHit[]) => void;
   readonly reject: (error: Error) => void;
 }
 
-/** The index's thread as promises. Many questions may be open at once; each is answered by its number. */
+/** A promise interface to the index's thread. Several requests may be pending at once. */
 export class IndexThread {
   readonly #worker: Worker;
   readonly #listener: IndexThreadListener;
@@ -32,8 +32,8 @@ export class IndexThread {
   #onClosed: (() => void) | undefined;
   readonly #ended: Promise<void>;
 
-  constructor(data: IndexWorkerData, events: IndexThreadListener) {
-    this.#listener = events;
+  constructor(data: IndexWorkerData, listener: IndexThreadListener) {
+    this.#listener = listener;
     this.#worker = startWorker("index-worker", import.meta.url, { workerData: data });
     this.#worker.on("message", (message: IndexWorkerMessage) => this.#onMessage(message));
     this.#worker.on("error", (error) => this.#onEnded(error.message));
@@ -43,7 +43,7 @@ export class IndexThread {
         resolve();
       });
     });
-    // An index at rest keeps no process from ending.
+    // An idle index must not keep the process running.
     this.#worker.unref();
   }
 
@@ -51,30 +51,24 @@ export class IndexThread {
     return this.#pending.size;
   }
 
-  /** Rejects with the signal's reason once it aborts; the thread then leaves the search out if it can. */
+  /** Rejects with the signal's reason when it aborts. The thread skips the search if it has not begun. */
   async search(
     query: Omit<Extract<IndexWorkerRequest, { type: "search" }>, "type" | "id">,
     signal: AbortSignal,
   ): Promise<readonly SearchHit[]> {
     signal.throwIfAborted();
-    const id = this.#nextId();
+    this.#lastId += 1;
+    const id = this.#lastId;
     const onAbort = () => {
       this.#removePending(id)?.reject(signal.reason);
       this.#post({ type: "cancel", id });
     };
     signal.addEventListener("abort", onAbort, { once: true });
     try {
-      const answer = await this.#ask({ type: "search", id, ...query });
-      return answer.type === "hits" ? answer.hits : [];
+      return await this.#request({ type: "search", id, ...query });
     } finally {
       signal.removeEventListener("abort", onAbort);
     }
-  }
-
-  /** Undefined: the corpus has taught nothing yet. */
-  async embed(texts: readonly string[]): Promise<readonly Float32Array[] | undefined> {
-    const answer = await this.#ask({ type: "embed", id: this.#nextId(), texts });
-    return answer.type === "embedded" ? answer.vectors : undefined;
   }
 
   sendVectors(vectors: readonly Float32Array[] | undefined): void {
@@ -98,20 +92,15 @@ export class IndexThread {
     this.#rejectAll("it was closed");
   }
 
-  #ask(
-    request: Extract<IndexWorkerRequest, { id: number; type: "search" | "embed" }>,
-  ): Promise<Extract<IndexWorkerMessage, { id: number }>> {
+  #request(
+    request: Extract<IndexWorkerRequest, { type: "search" }>,
+  ): Promise<readonly SearchHit[]> {
     if (this.#hasEnded) return Promise.reject(new Error("the index's thread has ended"));
     return new Promise((resolve, reject) => {
       this.#pending.set(request.id, { resolve, reject });
       this.#worker.ref();
       this.#post(request);
     });
-  }
-
-  #nextId(): number {
-    this.#lastId += 1;
-    return this.#lastId;
   }
 
   #post(request: IndexWorkerRequest): void {
@@ -126,14 +115,14 @@ export class IndexThread {
     else if (message.type === "closed") this.#onClosed?.();
     else if (message.type === "failed")
       this.#removePending(message.id)?.reject(new Error(message.detail));
-    else this.#removePending(message.id)?.resolve(message);
+    else this.#removePending(message.id)?.resolve(message.hits);
   }
 
   #removePending(id: number): PendingRequest | undefined {
-    const waiting = this.#pending.get(id);
+    const request = this.#pending.get(id);
     this.#pending.delete(id);
     if (this.#pending.size === 0) this.#worker.unref();
-    return waiting;
+    return request;
   }
 
   #onEnded(detail: string): void {

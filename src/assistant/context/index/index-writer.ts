@@ -1,13 +1,13 @@
 import type { SqliteDatabase } from "../../../base/sqlite.ts";
 import type { EmbeddingIndex } from "./embedding-index.ts";
 import type { IndexChange } from "./sources/sync-source.ts";
-import { DocumentStore } from "./store/document-store.ts";
+import { type ChunkChange, DocumentStore } from "./store/document-store.ts";
 
-/** What one commit holds at most: some ten milliseconds of work, so that a search waits no longer. */
+/** Limits of one commit, which takes some ten milliseconds. Searches wait for it. */
 const PASSAGES_PER_COMMIT = 120;
 const CHANGES_PER_COMMIT = 64;
 
-/** Collects changes and writes them in transactions: wherever the process ends, the index is whole. */
+/** Collects changes and writes them in transactions, so that the index is consistent after a crash. */
 export class IndexWriter {
   readonly documents: DocumentStore;
   readonly #db: SqliteDatabase;
@@ -29,12 +29,12 @@ export class IndexWriter {
       this.#commit();
   }
 
-  /** Everything is in the database; of what was removed nothing is left beside it either. */
+  /** Writes all changes. If texts were removed, also truncates the write-ahead log. */
   flush(): void {
     this.#commit();
     if (!this.#hasRemoved) return;
     this.#hasRemoved = false;
-    // The write-ahead log still has the pages as they were.
+    // The write-ahead log still contains the old pages.
     this.#db.pragma("wal_checkpoint(TRUNCATE)");
   }
 
@@ -45,29 +45,22 @@ export class IndexWriter {
     const added: { id: number; source: number }[] = [];
     const removed: number[] = [];
     this.documents.inTransaction(() => {
-      const before: string[] = [];
       for (const change of changes) {
-        const written = this.#write(change, before);
+        const written = this.#write(change);
         added.push(...written.added);
         removed.push(...written.removed);
       }
-      if (removed.length > 0) this.#embeddings.forget(before);
     });
     if (removed.length > 0) this.#hasRemoved = true;
     this.#embeddings.onChunksChanged({ added, removed });
   }
 
-  #write(change: IndexChange, before: string[]) {
+  #write(change: IndexChange): ChunkChange {
     const { documents } = this;
     if (change.type === "touch") {
       documents.touch(change.document.id, change.file, Date.now());
       return { added: [], removed: [] };
     }
-    const old =
-      change.type === "remove"
-        ? change.document
-        : (change.movedFrom ?? documents.find(change.document.source, change.document.path));
-    if (old) before.push(...this.#embeddings.termsOf(documents.readTexts(old.id)));
     if (change.type === "remove") return documents.remove(change.document.id);
     if (change.movedFrom) documents.move(change.movedFrom.id, change.document.path);
     return documents.put(change.document);

@@ -17,17 +17,17 @@ export interface MemoryItem {
   readonly value: string;
 }
 
-/** A stored text that does not belong to this key, this app or this place, or that was changed. */
+/** A stored value was changed, or does not belong to this app, key or place. */
 export class MemorySealBrokenError extends Error {
   constructor() {
-    super("a stored value does not open with its app's key");
+    super("a stored value cannot be decrypted with its app's key");
     this.name = "SealBrokenError";
   }
 }
 
 /**
- * The key of one app's memory, and what it does: AES-256-GCM over key and value, and keyed digests. Whoever
- * has the database without this has nothing, which is what makes a wipe final.
+ * The encryption key of one app's memory: encrypts keys and values with AES-256-GCM, and computes keyed digests. Without it
+ * the database cannot be decrypted, so deleting it makes a wipe final.
  */
 export class AppKey {
   readonly #app: string;
@@ -44,14 +44,14 @@ export class AppKey {
     this.#ledgerKey = derived("ledger");
   }
 
-  /** Where an item stands in the database: always the same for a key, and tells nothing of it. */
+  /** Returns the name of an item in the database: a keyed digest of its key. */
   deriveItemName(key: string): Buffer {
     return createHmac("sha256", this.#namingKey).update(key).digest();
   }
 
   /**
-   * For the ledger: shows for as long as the memory is there that it was this text, and after a wipe
-   * cannot even be tried against guesses. 64 hex digits.
+   * Returns 64 hex digits for the ledger. They prove the text while the memory exists. After a wipe they cannot be compared
+   * with guesses.
    */
   computeLedgerHmac(text: string): string {
     return createHmac("sha256", this.#ledgerKey).update(text).digest("hex");
@@ -68,7 +68,7 @@ export class AppKey {
     return Buffer.concat([nonce, ...sealed, cipher.final(), cipher.getAuthTag()]);
   }
 
-  /** Throws SealBrokenError. */
+  /** Throws MemorySealBrokenError. */
   unseal(name: Uint8Array, sealed: Buffer): MemoryItem {
     try {
       const decipher = createDecipheriv(
@@ -90,7 +90,7 @@ export class AppKey {
     }
   }
 
-  /** A value that was moved to another app or another key does not open there. */
+  /** Binds a value to its app and key, so that it cannot be moved to another one. */
   #associatedData(name: Uint8Array): Buffer {
     return Buffer.concat([Buffer.from(`${this.#app}\0`), name]);
   }

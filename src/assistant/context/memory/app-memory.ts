@@ -2,6 +2,7 @@ import { randomBytes } from "node:crypto";
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { setImmediate as nextTurn } from "node:timers/promises";
+import { type BackoffOptions, backoffMs } from "../../../base/backoff.ts";
 import { type Clock, delay } from "../../../base/clock.ts";
 import { type Logger, silentLogger } from "../../../base/logger.ts";
 import { KeyedMutex } from "../../../base/mutex.ts";
@@ -24,22 +25,21 @@ import { isSqliteBusy, keyMissing, toMemoryError } from "./memory-failure.ts";
 import { MemoryFile } from "./memory-file.ts";
 
 export interface AppMemoryOptions {
-  /** The companion's state directory, absolute; gets `memory.db` and `memory.keys/`. */
+  /** The absolute path of the companion's state directory, which contains `memory.db` and `memory.keys/`. */
   readonly dir: string;
   readonly ledger: Ledger;
   readonly clock: Clock;
   readonly logger?: Logger | undefined;
 }
 
-/** How long a call waits for another program that writes to the database. */
+/** The longest time that a call waits for another program that writes to the database. */
 const BUSY_MS_MAX = 5_000;
 const BUSY_RETRY_MS = 25;
-/** How soon what an overwritten value has left behind is removed, and how often that is tried again. */
-const CLEANUP_DELAY_MS = 1_000;
-const CLEANUP_DELAY_MS_MAX = 30_000;
-/** Opened between two turns of the loop: about a millisecond's work. */
+/** The delay after which traces of an overwritten value are removed, and the back-off of retries. */
+const cleanupBackoff: BackoffOptions = { firstMs: 1_000, maxMs: 30_000 };
+/** The number of values that are decrypted between two turns of the event loop, in about a millisecond. */
 const UNSEALED_PER_STEP = 256;
-/** More calls of one app than these may not wait: it sends faster than a disk can write. */
+/** The maximum number of waiting calls of one app. */
 const PENDING_MAX = 256;
 
 interface OpenFiles {
@@ -48,17 +48,15 @@ interface OpenFiles {
 }
 
 /**
- * What apps keep, sealed with a key for each app. A wipe removes the rows in one transaction, overwrites
- * and removes the key, and cuts the write-ahead log. Where another program reads the database at that
- * time, SQLite has to keep the pages that this reader sees: what is left in them cannot be opened by
- * anything any more, and goes too when the reader ends.
+ * The memory of apps, encrypted with one key for each app. A wipe deletes the rows in one transaction, overwrites and deletes
+ * the key, and truncates the write-ahead log. If another program reads the database at that time, SQLite keeps the pages that
+ * this reader sees; they cannot be decrypted any more, and are removed when the reader ends.
  *
- * An overwritten value is gone from all files a second later, or when the last outside reader of that time
- * ends; at the latest when the daemon ends or starts.
+ * An overwritten value is removed from all files one second later, or when the last outside reader of that time ends; at the
+ * latest when the daemon ends or starts.
  *
- * Database and keys are opened when first needed, and anew after a failure: a disk that comes back needs no
- * restart. Writes block the loop for as long as SQLite takes: some milliseconds for a value, and a
- * fifth of a second for the wipe of 16 MiB.
+ * The files are opened on first use, and again after a failure, so that no restart is needed. Writes block the event loop:
+ * some milliseconds for a value, and 0.2 s for the wipe of 16 MiB.
  */
 export class AppMemory implements Memory, AsyncDisposable {
   readonly #options: AppMemoryOptions;
@@ -68,9 +66,10 @@ export class AppMemory implements Memory, AsyncDisposable {
   readonly #appKeys = new Map<string, AppKey>();
   #files: OpenFiles | undefined;
   #cancelCleanup: (() => void) | undefined;
-  #cleanupDelayMs = CLEANUP_DELAY_MS;
+  /** Failed attempts to clean up in a row. */
+  #cleanupFailures = 0;
 
-  /** Finishes what an ended daemon left undone. Never throws: calls say what is wrong. */
+  /** Cleans up after an earlier run. Never throws: calls report errors. */
   constructor(options: AppMemoryOptions) {
     this.#options = options;
     this.#logger = options.logger ?? silentLogger;
@@ -88,7 +87,7 @@ export class AppMemory implements Memory, AsyncDisposable {
         return sealed && appKey.unseal(name, sealed).value;
       });
       if (value === undefined)
-        throw new AssistantError("not_found", `the memory of ${app} has nothing under this key`, {
+        throw new AssistantError("not_found", `the memory of ${app} has no such key`, {
           param: "key",
         });
       return value;
@@ -113,7 +112,7 @@ export class AppMemory implements Memory, AsyncDisposable {
       await this.#withFiles(({ file, keys }) => {
         if (plan.newSecret) {
           checkAppCount(file);
-          // One that is there without a row has been wiped, or never used.
+          // A key without rows was left by a wipe, or never used.
           keys.destroy(app);
           keys.write(app, plan.newSecret);
         }
@@ -160,7 +159,7 @@ export class AppMemory implements Memory, AsyncDisposable {
           keys.destroy(app);
         });
       } finally {
-        // Also where the key's file could not be overwritten: that is tried again until it can be.
+        // Also after a failure to overwrite the key's file, which is retried until it succeeds.
         this.#cleanUp();
       }
     });
@@ -178,11 +177,11 @@ export class AppMemory implements Memory, AsyncDisposable {
   async #runExclusive<T>(app: string, caller: Caller, work: () => Promise<T>): Promise<T> {
     checkApp(app, caller);
     if (this.#closing.signal.aborted)
-      throw new AssistantError("shutting_down", "the assistant is ending; nothing was done");
+      throw new AssistantError("shutting_down", "the assistant is shutting down; nothing was done");
     if (this.#mutex.pending(app) >= PENDING_MAX)
       throw new AssistantError(
         "busy",
-        `${PENDING_MAX} calls for the memory of ${app} wait already; try again when some have been answered`,
+        `${PENDING_MAX} calls for the memory of ${app} are waiting; try again later`,
         { retryAfterSeconds: 1 },
       );
     try {
@@ -195,7 +194,7 @@ export class AppMemory implements Memory, AsyncDisposable {
     }
   }
 
-  /** Where the item goes and what the app keeps with it. Throws what keeps it from being stored. */
+  /** Computes the name of the item and the new usage of the app. Throws if the item cannot be stored. */
   #planWrite({ file, keys }: OpenFiles, app: string, key: string, bytes: number) {
     const before = file.readUsage(app);
     const newSecret = before ? undefined : randomBytes(KEY_BYTES);
@@ -223,8 +222,8 @@ export class AppMemory implements Memory, AsyncDisposable {
   }
 
   /**
-   * Does `work`, which has to be safe to do again from its start: while another program writes to the database,
-   * it is tried again. After any other failure the files are opened anew.
+   * Runs `work`, and retries it while another program writes to the database, so it must be repeatable. After any other
+   * failure the files are opened again.
    */
   async #withFiles<T>(work: (opened: OpenFiles) => T): Promise<T> {
     const { clock } = this.#options;
@@ -258,7 +257,7 @@ export class AppMemory implements Memory, AsyncDisposable {
     this.#files = undefined;
   }
 
-  /** Removes keys that nothing is sealed with any more, and cuts the log; later, where that cannot be now. */
+  /** Deletes unused keys and truncates the write-ahead log. Retries later if it fails. */
   #cleanUp(): void {
     this.#cancelCleanup?.();
     this.#cancelCleanup = undefined;
@@ -267,23 +266,27 @@ export class AppMemory implements Memory, AsyncDisposable {
       const inUse = new Set(file.listApps());
       for (const app of keys.listApps()) if (!inUse.has(app)) keys.destroy(app);
       if (file.truncateLog()) {
-        this.#cleanupDelayMs = CLEANUP_DELAY_MS;
+        this.#cleanupFailures = 0;
         return;
       }
     } catch (error) {
       if (!isSqliteBusy(error)) {
         const { message, cause } = toMemoryError(error);
-        this.#logger.warn({ reason: message, err: cause }, "memory cannot be tidied; will retry");
+        this.#logger.warn(
+          { reason: message, err: cause },
+          "traces of overwritten memory cannot be removed; will retry",
+        );
         this.#closeFiles();
       }
     }
     this.#scheduleCleanup();
-    this.#cleanupDelayMs = Math.min(CLEANUP_DELAY_MS_MAX, this.#cleanupDelayMs * 2);
+    this.#cleanupFailures += 1;
   }
 
   #scheduleCleanup(): void {
     if (this.#cancelCleanup || this.#closing.signal.aborted) return;
-    this.#cancelCleanup = this.#options.clock.setTimer(this.#cleanupDelayMs, () => this.#cleanUp());
+    const delayMs = backoffMs(this.#cleanupFailures, cleanupBackoff);
+    this.#cancelCleanup = this.#options.clock.setTimer(delayMs, () => this.#cleanUp());
   }
 }
 

@@ -16,18 +16,18 @@ import { join } from "node:path";
 import { fsyncDirectorySync } from "../../../base/sqlite.ts";
 import { KEY_BYTES } from "./app-key.ts";
 
-/** No app's id begins with a dot. */
+/** The name of an unfinished key file. The id of an app never begins with a dot. */
 const UNFINISHED = ".new";
 
 /**
- * A file for the secret of each app, 32 bytes under the app's id: the only thing that makes what is in the
- * database readable. It lies apart from the database because a file can be overwritten where it is and
- * then removed, whatever another program is reading of the database at that time.
+ * Stores the secret of each app, 32 bytes, in a file with the app's id. The database cannot be decrypted without it. It is
+ * outside the database, because a file can be overwritten in place and deleted even while another program reads the
+ * database.
  */
 export class KeyFolder {
   readonly #dir: string;
 
-  /** Makes the folder, mode 0700. Throws what the system says. */
+  /** Creates the folder with mode 0700. Throws the errors of the system. */
   constructor(dir: string) {
     this.#dir = dir;
     mkdirSync(dir, { recursive: true, mode: 0o700 });
@@ -38,7 +38,7 @@ export class KeyFolder {
     return readdirSync(this.#dir).filter((name) => name !== UNFINISHED);
   }
 
-  /** Undefined: there is none, or it is none any more. */
+  /** Returns undefined if there is no secret, or if it has been overwritten. */
   read(app: string): Buffer | undefined {
     try {
       const secret = readFileSync(join(this.#dir, app));
@@ -49,7 +49,7 @@ export class KeyFolder {
     }
   }
 
-  /** On the disk, whole, when it returns. */
+  /** Writes a secret atomically and flushes it. */
   write(app: string, secret: Uint8Array): void {
     const unfinished = join(this.#dir, UNFINISHED);
     try {
@@ -69,8 +69,8 @@ export class KeyFolder {
   }
 
   /**
-   * Overwrites the secret in its place, flushes that, and removes the file. Nothing where there is none.
-   * What a file system keeps of old blocks by itself (copy on write, snapshots) is out of reach.
+   * Overwrites the secret in place, flushes it and deletes the file, if there is one. Copies of old blocks that a file system
+   * keeps (copy on write, snapshots) are out of reach.
    */
   destroy(app: string): void {
     const file = join(this.#dir, app);

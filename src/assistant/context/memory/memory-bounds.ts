@@ -3,33 +3,33 @@ import { type Caller, sandboxedApp } from "../../caller.ts";
 
 const loneSurrogate = /\p{Surrogate}/u;
 
-/** What one app may keep; see `Memory`. */
+/** Limits for one app; see `Memory`. */
 export const KEY_BYTES_MAX = 256;
 export const VALUE_BYTES_MAX = 64 * 1024;
 export const KEYS_MAX = 10_000;
 export const APP_BYTES_MAX = 16 * 1024 * 1024;
-/** Programs outside a sandbox may name any app: this keeps one of them from making folders full of keys. */
+/** The maximum number of apps. Programs outside a sandbox may name any app, so the number must be limited. */
 export const APPS_MAX = 1_024;
-/** As long as a name on the bus, and as the name of a file. */
+/** The maximum length of a bus name and of a file name. */
 const APP_ID_BYTES_MAX = 255;
 
-/** Reverse-domain, of letters that a file name and a name on the bus may have. */
+/** A reverse domain name of characters that are valid in file names and bus names. */
 const reverseDomain = /^[A-Za-z0-9_][A-Za-z0-9_-]*(?:\.[A-Za-z0-9_][A-Za-z0-9_-]*)+$/;
-/** What a sandbox may call an app: a snap's name has no dot. */
+/** An app name of a sandbox. The name of a snap has no dot. */
 const sandboxName = /^[A-Za-z0-9_][A-Za-z0-9_-]*(?:\.[A-Za-z0-9_][A-Za-z0-9_-]*)*$/;
 
-/** Throws `invalid_request` where that is no app's id, and `forbidden` where the caller may not name it. */
+/** Throws `invalid_request` if the id is invalid, and `forbidden` if the caller may not name this app. */
 export function checkApp(app: string, caller: Caller): void {
   const own = sandboxedApp(caller);
   if (own !== undefined && own !== app)
-    throw new AssistantError("forbidden", `the app ${own} may use its own memory only`, {
+    throw new AssistantError("forbidden", `the app ${own} may only use its own memory`, {
       param: "app",
     });
   const pattern = own === undefined ? reverseDomain : sandboxName;
   if (app.length > APP_ID_BYTES_MAX || !pattern.test(app))
     throw invalidParameter(
       "app",
-      `has to be an app's id such as org.example.Notes, of at most ${APP_ID_BYTES_MAX} letters, digits, "_", "-" and "."`,
+      `must be the id of an app such as org.example.Notes, of at most ${APP_ID_BYTES_MAX} letters, digits, "_", "-" and "."`,
     );
 }
 
@@ -37,22 +37,22 @@ export function checkKey(key: string): void {
   const bytes = countBytes("key", key);
   if (bytes === 0) throw invalidParameter("key", "is empty");
   if (bytes > KEY_BYTES_MAX)
-    throw invalidParameter("key", `has ${bytes} bytes; at most ${KEY_BYTES_MAX} are possible`);
+    throw invalidParameter("key", `has ${bytes} bytes; the limit is ${KEY_BYTES_MAX}`);
 }
 
 export function checkValue(value: string): void {
   const bytes = countBytes("value", value);
   if (bytes > VALUE_BYTES_MAX)
-    throw invalidParameter("value", `has ${bytes} bytes; at most ${VALUE_BYTES_MAX} are possible`);
+    throw invalidParameter("value", `has ${bytes} bytes; the limit is ${VALUE_BYTES_MAX}`);
 }
 
-/** What an app keeps already, or would keep. Keys and values count. */
+/** The number of keys of an app, and the bytes of its keys and values. */
 export interface MemoryUsage {
   readonly keys: number;
   readonly bytes: number;
 }
 
-/** Throws `limits_exceeded` where an app would keep more than it may; what makes it smaller is always taken. */
+/** Throws `limits_exceeded` if a write would exceed a limit. A write that reduces the usage is always allowed. */
 export function checkUsage(app: string, before: MemoryUsage, after: MemoryUsage): void {
   if (after.keys > KEYS_MAX && after.keys > before.keys)
     throw limitExceeded(app, `${KEYS_MAX} keys`, "overwrite one of its keys, or wipe its memory");
@@ -63,7 +63,7 @@ export function checkUsage(app: string, before: MemoryUsage, after: MemoryUsage)
 export function tooManyApps(): AssistantError {
   return new AssistantError(
     "limits_exceeded",
-    `${APPS_MAX} apps keep something already, which is the most; wipe the memory of one of them`,
+    `${APPS_MAX} apps have a memory, which is the limit; wipe the memory of one of them`,
     { param: "app" },
   );
 }
@@ -77,7 +77,7 @@ function limitExceeded(app: string, limit: string, advice: string): AssistantErr
 
 function countBytes(param: string, text: string): number {
   if (loneSurrogate.test(text))
-    throw invalidParameter(param, "is not Unicode: half of a code point is missing");
+    throw invalidParameter(param, "is not valid Unicode: it has a lone surrogate");
   return Buffer.byteLength(text);
 }
 

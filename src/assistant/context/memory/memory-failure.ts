@@ -4,21 +4,21 @@ import { mapSqliteError } from "../../../base/sqlite.ts";
 import { AssistantError } from "../../assistant-error.ts";
 import { MemorySealBrokenError } from "./app-key.ts";
 
-/** Another program holds the database; it mostly lets go soon. */
+/** Returns true if another program has locked the database, usually for a short time. */
 export function isSqliteBusy(error: unknown): boolean {
   return error instanceof Database.SqliteError && error.code.startsWith("SQLITE_BUSY");
 }
 
 /**
- * An AssistantError for whatever the system, SQLite or a seal said: `busy` where another program holds the
- * database, else `storage_failed`. Texts of the system name paths, so they stay in the cause.
+ * Converts an error to `busy` if another program has locked the database, else to `storage_failed`. Messages of the system
+ * may name paths, so they stay in `cause`.
  */
 export function toMemoryError(thrown: unknown): AssistantError {
   if (thrown instanceof AssistantError) return thrown;
   if (isSqliteBusy(thrown))
     return new AssistantError(
       "busy",
-      "another program is writing to the memory's database; nothing was done; try again when it has ended",
+      "another program is writing to the memory's database; nothing was done; try again later",
       { retryAfterSeconds: 5, cause: thrown },
     );
   if (thrown instanceof MemorySealBrokenError) return memoryDamaged(thrown);
@@ -27,7 +27,7 @@ export function toMemoryError(thrown: unknown): AssistantError {
   if (code === "disk_full")
     return new AssistantError(
       "storage_failed",
-      "the disk is full; the memory is as it was; free some space, then try again",
+      "the disk is full; the memory is unchanged; free some space, then try again",
       { cause: thrown },
     );
   if (code === "store_corrupt") return memoryDamaged(thrown);
@@ -44,18 +44,18 @@ export function toMemoryError(thrown: unknown): AssistantError {
   );
 }
 
-/** There are values of this app, and nothing to read them with. */
+/** Creates the error for an app with values but without a key. */
 export function keyMissing(app: string): AssistantError {
   return new AssistantError(
     "storage_failed",
-    `the memory of ${app} cannot be read: its key is missing or damaged; bring memory.keys back from a backup, or wipe the memory of this app`,
+    `the memory of ${app} cannot be read: its key is missing or damaged; restore memory.keys from a backup, or wipe the memory of this app`,
   );
 }
 
 function memoryDamaged(cause: unknown): AssistantError {
   return new AssistantError(
     "storage_failed",
-    "the memory is damaged and cannot be read; bring memory.db and memory.keys back from a backup",
+    "the memory is damaged and cannot be read; restore memory.db and memory.keys from a backup",
     { cause },
   );
 }

@@ -5,7 +5,7 @@ import type { MemoryUsage } from "./memory-bounds.ts";
 
 const migrations: readonly Migration[] = [
   `
-  -- An app that keeps something, and how much.
+  -- The apps with values, and their usage.
   CREATE TABLE app (
     id    INTEGER PRIMARY KEY,
     name  TEXT NOT NULL UNIQUE,
@@ -13,7 +13,7 @@ const migrations: readonly Migration[] = [
     bytes INTEGER NOT NULL
   ) STRICT;
 
-  -- Key and value, sealed with the app's key; name is a keyed digest of the key.
+  -- Key and value, encrypted with the app's key; name is a keyed digest of the key.
   CREATE TABLE item (
     id     INTEGER PRIMARY KEY,
     app    INTEGER NOT NULL REFERENCES app (id),
@@ -30,7 +30,7 @@ export interface StoredItem {
   readonly sealed: Buffer;
 }
 
-/** `memory.db`: sealed texts by app. Knows no key. Every method throws what SQLite says. */
+/** The database `memory.db` with the encrypted values of apps. All methods throw the errors of SQLite. */
 export class MemoryFile {
   readonly #db: SqliteDatabase;
 
@@ -47,14 +47,14 @@ export class MemoryFile {
     return this.#db.prepare<[], number>("SELECT count(*) FROM app").pluck().get() ?? 0;
   }
 
-  /** Undefined: this app keeps nothing. */
+  /** Returns undefined if the app has no values. */
   readUsage(app: string): MemoryUsage | undefined {
     return this.#db
       .prepare<[string], MemoryUsage>("SELECT keys, bytes FROM app WHERE name = ?")
       .get(app);
   }
 
-  /** The bytes that count for the limit; undefined: there is no such item. */
+  /** Returns the bytes that count for the limit, or undefined if there is no such item. */
   readItemBytes(app: string, name: Buffer): number | undefined {
     return this.#db
       .prepare<[string, Buffer], number>(
@@ -73,7 +73,7 @@ export class MemoryFile {
       .get(app, name);
   }
 
-  /** In the order in which the keys were first set. */
+  /** Returns the items in the order in which their keys were first set. */
   list(app: string): readonly StoredItem[] {
     return this.#db
       .prepare<[string], StoredItem>(
@@ -82,7 +82,7 @@ export class MemoryFile {
       .all(app);
   }
 
-  /** One transaction; on the disk when it returns. `kept` is what the app keeps with it. */
+  /** Writes an item in one transaction, flushed when it returns. `kept` is the usage of the app with this item. */
   set(app: string, item: StoredItem & { readonly bytes: number }, kept: MemoryUsage): void {
     this.#db
       .transaction(() => {
@@ -104,7 +104,7 @@ export class MemoryFile {
       .immediate();
   }
 
-  /** Removes every row of the app, in one transaction. */
+  /** Deletes all rows of the app in one transaction. */
   wipe(app: string): void {
     this.#db
       .transaction(() => {
@@ -117,8 +117,8 @@ export class MemoryFile {
   }
 
   /**
-   * Moves the write-ahead log into the database and cuts it to nothing, so that what was overwritten or
-   * deleted is in no file. False: another program reads an older state, which needs that log.
+   * Copies the write-ahead log into the database and truncates it, so that no file contains overwritten or deleted values.
+   * Returns false if another program reads an older state, which needs that log.
    */
   truncateLog(): boolean {
     const rows: unknown = this.#db.pragma("wal_checkpoint(TRUNCATE)");

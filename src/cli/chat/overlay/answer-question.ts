@@ -17,17 +17,17 @@ import type { DecisionOutcome, DecisionPrompt } from "../../companion/decision-p
 import { sanitizeLine } from "../../companion/untrusted-text.ts";
 import { showConsentQuestion } from "./show-consent-question.ts";
 
-/** An answer that nobody waits for any more. */
+/** The error codes for an answer to a question that is no longer open. */
 const lateCodes: readonly ErrorCode[] = ["not_found", "invalid_request"];
 
-/** Who decides at the terminal; undefined where nobody is there. */
+/** Asks the user at the terminal. Undefined: there is no terminal. */
 export type Prompter =
   | ((question: DecisionPrompt, signal: AbortSignal) => Promise<DecisionOutcome>)
   | undefined;
 
 /**
- * Shows what a query waits for, asks the person, and tells the companion. Where nobody can be asked the answer is
- * no, and how it can be yes is said. Where somebody else answers first, that counts. Rejects as OverlayClient does.
+ * Shows the question of a query, asks the user, and sends the answer to the companion. Without a terminal the answer is no, and
+ * a hint is printed. If another client answers first, its answer counts. Rejects as OverlayClient does.
  */
 export async function answerQuestion(
   cli: Cli,
@@ -46,13 +46,13 @@ export async function answerQuestion(
   const over = new AbortController();
   const onAbort = () => over.abort();
   signal.addEventListener("abort", onAbort, { once: true });
-  // The query goes on, or ends: somebody else has answered, or it was too late.
+  // The query has continued or ended: another client has answered, or the question has expired.
   const stopWatching = turn.onArrival(onAbort);
   try {
     const decision = await prompter(createQuestionPrompt(question), over.signal);
     if (decision !== "overtaken")
       await respond(overlay, turn, question, decision === "approve", signal);
-    else if (!signal.aborted) cli.note("It was decided elsewhere, or time is up.");
+    else if (!signal.aborted) cli.note("Another client has answered, or the question has expired.");
   } finally {
     stopWatching();
     signal.removeEventListener("abort", onAbort);
@@ -77,10 +77,10 @@ function createQuestionPrompt(
 }
 
 function explainRefusal(question: OverlayQuestion): string {
-  if (question.kind === "unknown")
-    return "it asks for something that this version of berth does not know";
-  if (question.kind === "call") return "there is no terminal to ask at; run this at one";
-  return `there is no terminal to ask at; \`${formatConsentCommand(question)}\` allows it for good`;
+  if (question.kind === "unknown") return "this version of berth does not know the question";
+  if (question.kind === "call")
+    return "there is no terminal for the question; run the command at a terminal";
+  return `there is no terminal for the question; \`${formatConsentCommand(question)}\` allows it permanently`;
 }
 
 function formatConsentCommand({ scopes }: ConsentQuestion): string {
@@ -97,7 +97,7 @@ async function respond(
   try {
     await overlay.respond(turn.queryId, number, isApproved, signal);
   } catch (error) {
-    // It waits no more, or is over; how it goes on comes with the query's next signal.
+    // The question is no longer open. The next signal of the query reports the outcome.
     const isLate = error instanceof BerthError && lateCodes.includes(error.code);
     if (!isLate) throw error;
   }

@@ -14,8 +14,8 @@ import { runTurn, type TurnRecord } from "./run-turn.ts";
 import { formatSource } from "./show-consent-question.ts";
 
 /**
- * One question: its answer on standard output, all else about it on standard error, or all of it as JSON. Sets the
- * exit code. Rejects as OverlayClient does, where there is no end to tell.
+ * Sends one question. Prints the answer on standard output and other information on standard error, or all of it as JSON. Sets
+ * the exit code. Rejects as OverlayClient does.
  */
 export async function askCompanion(
   cli: Cli,
@@ -59,7 +59,7 @@ function chooseExitCode({ status }: TurnRecord): number {
   return status === "denied" ? callExitCodes.denied : exitCodes.interrupted;
 }
 
-/** What an answer stands on, as far as it is no part of it. */
+/** Formats the sources and tool calls of an answer. */
 function printTurnDetails(cli: Cli, { meta, detail }: TurnRecord): void {
   const { sources, unavailable } = parseTurnMeta(meta);
   const { calls, finishReason } = parseTurnEnd(detail);

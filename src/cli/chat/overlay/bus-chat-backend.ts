@@ -9,10 +9,10 @@ import { type ChatBackend, isRemote } from "../chat-backend.ts";
 import type { Prompter } from "./answer-question.ts";
 import { runTurn } from "./run-turn.ts";
 
-/** 256 of a history, and the one that is new. */
+/** The 256 messages of a history, and the new one. */
 const MESSAGES_MAX = 257;
 
-/** A talk with the companion, over the session bus: the chat lane, with consent inside the turn. */
+/** A chat with the companion over the session bus, in the chat lane. Consent is asked for during a turn. */
 export function createBusChatBackend(
   cli: Cli,
   { overlay, remote }: Companion,
@@ -29,7 +29,7 @@ export function createBusChatBackend(
           const ids = parseModelIds(await remote.listModels(provider, signal));
           found.push(...ids.map((id) => toServedModel(sanitizeLine(`remote:${provider}:${id}`))));
         } catch (error) {
-          // One that does not answer is no reason to hide the others.
+          // A provider that does not answer must not hide the models of the others.
           if (!(error instanceof BerthError)) throw error;
           cli.note(`${sanitizeLine(provider)}: ${sanitizeLine(getErrorMessage(error))}`);
         }
@@ -41,8 +41,8 @@ export function createBusChatBackend(
       const { standard: local } = await readModels();
       if (local === "")
         throw new NotFoundError(
-          "the companion has no model of this machine to talk to",
-          "`berth models start NAME` starts one; -m remote:PROVIDER:MODEL takes one of a provider",
+          "the companion has no local chat model",
+          "`berth models start NAME` starts one; -m remote:PROVIDER:MODEL selects a model of a provider",
         );
       return toServedModel(local);
     },
@@ -50,8 +50,8 @@ export function createBusChatBackend(
       if (messages.length > MESSAGES_MAX)
         throw new BerthError(
           "invalid_request",
-          `this talk is longer than the ${MESSAGES_MAX} messages that the companion takes`,
-          { hint: "/clear begins anew" },
+          `the chat has more than ${MESSAGES_MAX} messages, the limit of the companion`,
+          { hint: "/clear starts a new chat" },
         );
       const last = messages.at(-1);
       const request = {
@@ -66,7 +66,7 @@ export function createBusChatBackend(
   };
 }
 
-/** Whether it is there, and how large it is, shows when it is asked. */
+/** Creates an entry for a model of a provider, whose existence and context length are not checked. */
 function toServedModel(id: string): ServedModel {
   const kind = isRemote(id) ? "remote" : "local";
   return { id, aliases: [], kind, state: "resident", context_length: null };

@@ -7,19 +7,19 @@ import { sanitizeLine } from "../../companion/untrusted-text.ts";
 import type { ChatBackendEvent } from "../chat-backend.ts";
 import { answerQuestion, type Prompter } from "./answer-question.ts";
 
-/** What a turn told of itself, as far as it came: JSON as it was. */
+/** The JSON that was received for a turn, unvalidated. */
 export interface TurnRecord {
   meta?: unknown;
   status?: FinishedStatus;
   detail?: unknown;
 }
 
-/** Whoever pressed Ctrl-C does not wait long for the companion to hear of it; a query ends with its connection. */
+/** The longest wait for the companion after Ctrl-C. The query ends with the connection in any case. */
 const CANCEL_MS_MAX = 3000;
 
 /**
- * Asks the companion, and has the person asked what it needs. Rejects with ChatError for a turn that failed, as
- * OverlayClient does, and with the signal's reason; whoever leaves early has cancelled the query.
+ * Sends a query to the companion and yields its events, with questions to the user. Rejects with ChatError for a failed turn, as
+ * OverlayClient does, and with the signal's reason. If the caller stops early, the query is cancelled.
  */
 export async function* runTurn(
   cli: Cli,
@@ -50,7 +50,7 @@ export async function* runTurn(
       }
     }
   } catch (error) {
-    // A companion that has gone is not to be started for a query that it does not know.
+    // A companion that has ended must not be started again to cancel a query that it does not know.
     isOver ||= !isAbortError(error);
     throw error;
   } finally {
@@ -59,7 +59,7 @@ export async function* runTurn(
   }
 }
 
-/** Throws ChatError where the turn failed. */
+/** Throws ChatError if the turn has failed. */
 function toEndEvent(status: FinishedStatus, document: unknown): ChatBackendEvent {
   const { code, message, model, finishReason, usage } = parseTurnEnd(document);
   if (status === "denied") return { type: "denied", message: describeDenial(code, message) };
@@ -71,6 +71,6 @@ function toEndEvent(status: FinishedStatus, document: unknown): ChatBackendEvent
 
 function describeDenial(code: string, message: string): string {
   if (code === "declined") return "you did not allow it; the answer ends here";
-  if (code === "expired") return "nobody answered in time; the answer ends here";
+  if (code === "expired") return "the question was not answered in time; the answer ends here";
   return sanitizeLine(message === "" ? `it was not allowed (${code})` : message);
 }

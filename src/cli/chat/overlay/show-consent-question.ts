@@ -6,7 +6,7 @@ import type { ViewOptions } from "../../output/format-sections.ts";
 
 const WIDTH_STANDARD = 80;
 
-/** What would be sent to whom, for whoever decides about it; all of it but the labels comes from others. */
+/** Formats the data that would be sent, and the recipient, for the user who decides. All values are untrusted. */
 export function showConsentQuestion(question: ConsentQuestion, style: ViewOptions): string {
   const { provider, address, model, scopes, sources, calls, expiresAt } = question;
   const width = style.width ?? WIDTH_STANDARD;
@@ -21,7 +21,7 @@ export function showConsentQuestion(question: ConsentQuestion, style: ViewOption
   ];
   const margin = Math.max(...rows.map(([name]) => name.length)) + 5;
   return [
-    style.colours.bold("This leaves your machine:"),
+    style.colours.bold("This will be sent to a provider:"),
     ...rows
       .filter(([, text]) => text !== "")
       .map(([name, text]) =>
@@ -34,7 +34,7 @@ export function showConsentQuestion(question: ConsentQuestion, style: ViewOption
   ].join("\n");
 }
 
-/** A line for each source, and what of the turn's parts there was not. */
+/** Formats a source for one line. */
 export function formatSource({ title, uri, source }: SourceRow): string {
   const name = sanitizeLine(title === "" ? uri : title);
   return title === "" || uri === ""

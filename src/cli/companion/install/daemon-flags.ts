@@ -3,12 +3,12 @@ import { resolve } from "node:path";
 import type { Command } from "commander";
 import { UsageError } from "../../cli-errors.ts";
 
-/** Said by the installation itself, or by nobody but Berth. */
+/** Flags that the installation sets itself, or that only Berth uses. */
 const omittedFlags: ReadonlySet<string> = new Set(["--user", "--started-by"]);
 
 /**
- * The flags that were given to `berth assistant`, to be written down: with paths from the root, since the daemon
- * is started elsewhere. Throws UsageError for --system.
+ * Returns the flags of `berth assistant` for the unit file. Paths are absolute, because the daemon is started in another
+ * directory. Throws UsageError for --system.
  */
 export function collectDaemonFlags(
   assistant: Command,
@@ -17,8 +17,8 @@ export function collectDaemonFlags(
 ): string[] {
   if (assistant.getOptionValue("system") === true)
     throw new UsageError(
-      "what is installed is a person's companion, not the system instance",
-      "leave --system out; `berth up` starts the system instance",
+      "the installation is for your companion, not for the system instance",
+      "omit --system; `berth up` starts the system instance",
     );
   const absolute = (text: string) => resolve(workingDirectory, text);
   const flags: string[] = [];
@@ -42,7 +42,7 @@ export function collectDaemonFlags(
   return flags;
 }
 
-/** `[id=]file`, or the id of a model, which is no file. */
+/** Makes the path in `[id=]file` absolute. The id of a model stays unchanged. */
 function resolveModelFlag(text: string, absolute: (text: string) => string): string {
   const [, id = "", file = ""] = /^([^=/]+=)?(.*)$/.exec(text) ?? [];
   return existsSync(absolute(file)) ? `${id}${absolute(file)}` : text;

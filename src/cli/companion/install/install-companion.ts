@@ -12,14 +12,14 @@ import { reloadBus } from "./reload-bus.ts";
 import { formatBusService, formatUnit } from "./unit-and-service-files.ts";
 import { runUserSystemctl } from "./user-systemctl.ts";
 
-/** What the daemon is to be started with, as flags of `berth assistant --user`. */
+/** Options of the installation. `flags` are those of `berth assistant --user`. */
 export interface InstallOptions {
   readonly flags: readonly string[];
-  /** Whether the user's systemd is told to start it now, and at each login. */
+  /** True: the user's systemd starts it now and at each login. */
   readonly shouldStart: boolean;
 }
 
-/** Writes the unit and the services of this user, and has systemd take them up. Can be done again at any time. */
+/** Writes the user's unit and bus services and reloads systemd. It can be repeated. */
 export async function installCompanion(
   cli: Cli,
   { flags, shouldStart: starts }: InstallOptions,
@@ -27,35 +27,35 @@ export async function installCompanion(
   const { environment } = cli.io;
   const paths = resolveInstallPaths(environment);
   const files = [paths.unit, ...paths.services.map(({ file }) => file)];
-  // Before the first is written: half an installation is none.
+  // All files are checked before the first is written.
   for (const file of files) await assertNotForeign(file);
   const argv = [process.execPath, berthProgram, "assistant", "--user", ...flags];
   const written: WriteOutcome[] = [await writeOwnedFile(paths.unit, formatUnit(argv))];
   for (const { name, file } of paths.services)
     written.push(await writeOwnedFile(file, formatBusService(name, argv)));
-  // First of all: a companion that `berth up` has started makes way then.
+  // This file is written first, because a companion that `berth up` has started then stops.
   await reloadBus(cli.io);
   const isNew = written.some((what) => what !== "same");
-  await cli.print(`${isNew ? "wrote" : "nothing new in"} ${paths.unit}`);
+  await cli.print(`${isNew ? "wrote" : "unchanged:"} ${paths.unit}`);
   await cli.print(
-    `${isNew ? "wrote" : "nothing new in"} ${paths.services.length} services of the session bus beside ${paths.services[0]?.file ?? ""}`,
+    `${isNew ? "wrote" : "unchanged:"} ${paths.services.length} services of the session bus next to ${paths.services[0]?.file ?? ""}`,
   );
   if (/[/\\](_npx|\.npm)[/\\]/.test(berthProgram))
     cli.note(
-      "this copy of Berth lies in a cache of npm, and may be gone one day: install Berth in a place of its own, and run this again from there",
+      "this copy of Berth is in a cache of npm, which may be deleted: install Berth permanently, and run this command again from there",
     );
   if (!starts) {
-    await cli.print("whoever calls one of its names on the session bus starts it");
+    await cli.print("the first call on the session bus starts it");
     return;
   }
   await startUnit(cli, isNew);
 }
 
-/** Takes away what the installation wrote. What the companion keeps stays. */
+/** Deletes the files of the installation, but not the data of the companion. */
 export async function uninstallCompanion(cli: Cli): Promise<void> {
   const { environment } = cli.io;
   const paths = resolveInstallPaths(environment);
-  // While the unit is still known: systemd ends what it has started.
+  // Called while systemd still knows the unit, so that it stops the daemon.
   await runUserSystemctl(["disable", "--now", COMPANION_UNIT], environment);
   let removed = 0;
   for (const file of [...paths.services.map((service) => service.file), paths.unit]) {
@@ -66,7 +66,7 @@ export async function uninstallCompanion(cli: Cli): Promise<void> {
   await cli.print(
     removed === 0
       ? "the companion is not installed"
-      : `removed ${removed} files; ledger, keys, memory and settings are as they were`,
+      : `removed ${removed} files; ledger, keys, memory and settings are unchanged`,
   );
 }
 
@@ -75,13 +75,13 @@ async function startUnit(cli: Cli, isNew: boolean): Promise<void> {
   const reloaded = await runUserSystemctl(["daemon-reload"], environment);
   if (reloaded.kind === "absent") {
     await cli.print(
-      "no systemd runs for this user: whoever calls one of its names on the session bus starts it",
+      "no systemd runs for this user: the first call on the session bus starts the companion",
     );
     return;
   }
   const steps = [
     ["enable", COMPANION_UNIT],
-    // Also one that runs already takes up what is new.
+    // A running companion is restarted with the new files.
     [isNew ? "restart" : "start", COMPANION_UNIT],
   ];
   for (const step of steps) {
@@ -93,7 +93,7 @@ async function startUnit(cli: Cli, isNew: boolean): Promise<void> {
     cli.exitCode = 1;
     return;
   }
-  await cli.print(`${COMPANION_UNIT} runs, and is started at each login`);
+  await cli.print(`${COMPANION_UNIT} is running and starts at each login`);
 }
 
 const berthProgram = join(import.meta.dirname, "../../../../bin/berth");

@@ -4,10 +4,10 @@ import { parseXdgDirectory } from "../../../base/assistant-paths.ts";
 import { COMPANION_UNIT, companionBusNames } from "../../../base/companion-names.ts";
 import type { Environment } from "../../../base/process-environment.ts";
 
-/** Where a user's own units and bus services are looked for, by systemd.unit(5) and the XDG directories. */
+/** The paths of a user's own units and bus services, from systemd.unit(5) and the XDG directories. */
 export interface InstallPaths {
   readonly unit: string;
-  /** One for each name on the bus. */
+  /** One file for each bus name. */
   readonly services: readonly { readonly name: string; readonly file: string }[];
 }
 

@@ -5,7 +5,7 @@ import { GENERATED_MARK } from "./unit-and-service-files.ts";
 
 export type WriteOutcome = "made" | "changed" | "same";
 
-/** The text of a file; undefined where there is none. */
+/** Returns the text of a file, or undefined if it does not exist. */
 export async function readFileIfExists(file: string): Promise<string | undefined> {
   try {
     return await readFile(file, "utf8");
@@ -15,16 +15,16 @@ export async function readFileIfExists(file: string): Promise<string | undefined
   }
 }
 
-/** Throws `conflict` for a file that is there and is somebody else's. */
+/** Throws `conflict` if the file exists and was not written by Berth. */
 export async function assertNotForeign(file: string): Promise<void> {
   const found = await readFileIfExists(file);
   if (found === undefined || found.startsWith(GENERATED_MARK)) return;
-  throw new BerthError("conflict", `${file} is there already, and Berth has not written it`, {
-    hint: "look at it, move it out of the way, and try again",
+  throw new BerthError("conflict", `${file} already exists and was not written by Berth`, {
+    hint: "check it, move it away, and try again",
   });
 }
 
-/** Whole or not at all, so that nobody reads half of it. */
+/** Writes a file atomically. */
 export async function writeOwnedFile(file: string, text: string): Promise<WriteOutcome> {
   const found = await readFileIfExists(file);
   if (found === text) return "same";
@@ -36,7 +36,7 @@ export async function writeOwnedFile(file: string, text: string): Promise<WriteO
   return found === undefined ? "made" : "changed";
 }
 
-/** False: there was none, or it is somebody else's. */
+/** Deletes a file of Berth. Returns false if there is none, or if it was not written by Berth. */
 export async function removeOwnedFile(file: string): Promise<boolean> {
   const found = await readFileIfExists(file);
   if (found === undefined || !found.startsWith(GENERATED_MARK)) return false;

@@ -4,7 +4,7 @@ import type { CliIo } from "../../io.ts";
 
 const ANSWER_MS_MAX = 5_000;
 
-/** Has the session bus look at its services anew, since not every bus follows its folders. Never rejects. */
+/** Makes the session bus reload its services, because not every bus watches its folders. Never rejects. */
 export async function reloadBus(io: CliIo): Promise<void> {
   const address = sessionBusAddress(io.environment);
   if (address === undefined) return;
@@ -24,6 +24,6 @@ export async function reloadBus(io: CliIo): Promise<void> {
       { signal: limit.signal, timeoutMs: ANSWER_MS_MAX },
     );
   } catch {
-    // Where there is none now, the next one reads them as it starts.
+    // A session bus that starts later reads them at its start.
   }
 }

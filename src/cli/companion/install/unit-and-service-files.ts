@@ -1,13 +1,13 @@
 import { COMPANION_UNIT, companionBusNames } from "../../../base/companion-names.ts";
 
-/** First line of each file that the installation writes, and by which it knows them again. */
+/** The first line of each file of the installation, which identifies it. */
 export const GENERATED_MARK =
   "# Written by `berth assistant install`; `berth assistant uninstall` takes it away.";
 
-/** By which systemd knows that all names are there: the one that is taken last. */
+/** The bus name that the companion acquires last, so that systemd waits for all names. */
 const LAST_BUS_NAME = companionBusNames[companionBusNames.length - 1];
 
-/** A unit that is up as soon as the companion can be called, and comes again where it fails; no core holds its keys. */
+/** Returns a unit that is active once the companion can be called, restarts on failure, and writes no core dumps. */
 export function formatUnit(argv: readonly string[]): string {
   return `${GENERATED_MARK}
 [Unit]
@@ -29,7 +29,7 @@ WantedBy=default.target
 `;
 }
 
-/** Has the bus start the unit for whoever calls the name first; without systemd, the program itself. */
+/** Returns a service file with which the first call of the name starts the unit, or without systemd the program. */
 export function formatBusService(name: string, argv: readonly string[]): string {
   return `${GENERATED_MARK}
 [D-BUS Service]
@@ -39,7 +39,7 @@ SystemdService=${COMPANION_UNIT}
 `;
 }
 
-/** systemd.service(5): quoted in the manner of C, % and $ doubled. */
+/** Quotes an argument for systemd.service(5): like a C string, with % and $ doubled. */
 function quoteUnitWord(word: string): string {
   const text = word.replaceAll("%", "%%").replaceAll("$", "$$$$");
   if (/^[\w@%+=:,./$-]+$/.test(text)) return text;
@@ -47,8 +47,8 @@ function quoteUnitWord(word: string): string {
 }
 
 /**
- * The bus reads the line as one of a key file first, in which a backslash begins an escape and is an error before
- * most characters, and then splits it as a shell would. In single quotes nothing but the single quote needs any care.
+ * Quotes an argument for a bus service file. The bus first parses the line of a key file, where a backslash begins an
+ * escape, and then splits it like a shell. In single quotes only the single quote needs escaping.
  */
 function quoteServiceWord(word: string): string {
   if (/^[\w@%+=:,./-]+$/.test(word)) return word;
@@ -56,7 +56,7 @@ function quoteServiceWord(word: string): string {
   return `'${escaped.replaceAll("'", `'"'"'`)}'`;
 }
 
-/** The program that a unit's text starts, as far as it is one of `unitText`; undefined: no line says so. */
+/** Returns the program that a unit of `unitText` starts, or undefined if it is not found. */
 export function parseExecStart(unit: string): readonly string[] | undefined {
   const line = unit.split("\n").find((text) => text.startsWith("ExecStart="));
   if (line === undefined) return undefined;

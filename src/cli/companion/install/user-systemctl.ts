@@ -2,16 +2,16 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import type { Environment } from "../../../base/process-environment.ts";
 
-/** What became of a command to the user's systemd. */
+/** The result of a command to the user's systemd. */
 export type SystemctlResult =
   | { readonly kind: "done" }
-  /** There is no systemd, or none that runs for this user. */
+  /** There is no systemd, or none runs for this user. */
   | { readonly kind: "absent"; readonly message: string }
   | { readonly kind: "failed"; readonly message: string };
 
 const STDERR_CHARACTERS_MAX = 500;
 
-/** `systemctl --user` with these arguments. Never rejects. */
+/** Runs `systemctl --user` with these arguments. Never rejects. */
 export async function runUserSystemctl(
   args: readonly string[],
   environment: Environment,
@@ -30,7 +30,7 @@ export async function runUserSystemctl(
   try {
     await once(child, "close");
   } catch {
-    return { kind: "absent", message: "there is no systemctl here" };
+    return { kind: "absent", message: "systemctl is not installed" };
   }
   if (child.exitCode === 0) return { kind: "done" };
   const message = errorOutput.trim().split("\n").at(-1) ?? "";

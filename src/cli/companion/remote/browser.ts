@@ -1,14 +1,14 @@
 import { spawn } from "node:child_process";
 import type { Cli } from "../../cli.ts";
 
-/** Whether a browser that is started here shows up where the person sits. */
+/** Returns true if a browser that is started here is visible to the user. */
 export function hasDesktop({ io }: Cli): boolean {
   const { environment, inputIsTerminal, errorIsTerminal } = io;
   const hasScreen = Boolean(environment["WAYLAND_DISPLAY"]) || Boolean(environment["DISPLAY"]);
   return hasScreen && inputIsTerminal && errorIsTerminal;
 }
 
-/** Opens the page in the person's browser, where that can be done; nothing else than a web page is opened. */
+/** Opens a web page in the user's browser if possible. Other URLs are ignored. */
 export function openInBrowser({ io }: Cli, url: string): void {
   const page = URL.parse(url);
   if (!/^https?:\/\//.test(url) || !page) return;
@@ -17,7 +17,7 @@ export function openInBrowser({ io }: Cli, url: string): void {
     stdio: "ignore",
     env: { ...io.environment },
   });
-  // Without such a program the person follows the link, which is shown.
+  // Without such a program the user opens the printed link.
   browser.on("error", () => {});
   browser.unref();
 }

@@ -1,7 +1,7 @@
 import { type ConsentScope, consentScopes } from "../../../client/bus/remote-wire.ts";
 import { UsageError } from "../../cli-errors.ts";
 
-/** What may stand behind `berth remote consent`. */
+/** The arguments of `berth remote consent`. */
 export const consentArguments = [...consentScopes, "all", "none", "on", "off"] as const;
 
 export interface ConsentChange {
@@ -13,9 +13,8 @@ const example =
   "berth remote consent prompt on; several: berth remote consent prompt files on mail off";
 
 /**
- * What is to become of which scope: scopes with `on` or `off` behind them. `all` stands for every scope, and `none`
- * alone for `all off`. What is taken back comes first, so that nothing leaves by it while the rest is done.
- * Throws UsageError.
+ * Parses scopes that are followed by `on` or `off`. `all` means all scopes, and `none` alone means `all off`. Revocations are
+ * first in the result, so that they take effect before the other changes. Throws UsageError.
  */
 export function parseConsentChanges(words: readonly string[]): readonly ConsentChange[] {
   if (words.length === 1 && words[0] === "none") return createChanges(consentScopes, false);
@@ -27,22 +26,26 @@ export function parseConsentChanges(words: readonly string[]): readonly ConsentC
     else if (word === "all") named.push(...consentScopes);
     else if (word === "on" || word === "off") {
       if (named.length === 0)
-        throw new UsageError(`"${word}" stands behind no scope`, `write it as ${example}`);
+        throw new UsageError(`"${word}" must follow a scope`, `write it as ${example}`);
       for (const { scope: each, isAllowed } of createChanges(named, word === "on")) {
         if ((changes.get(each) ?? isAllowed) !== isAllowed)
           throw new UsageError(`"${each}" is both on and off`);
         changes.set(each, isAllowed);
       }
       named = [];
-    } else if (word === "none") throw new UsageError("none stands alone: it takes all of it back");
+    } else if (word === "none")
+      throw new UsageError("none cannot be combined with other arguments: it revokes all scopes");
     else
       throw new UsageError(
-        `"${word}" is no scope`,
+        `"${word}" is not a scope`,
         `scopes are ${consentScopes.join(", ")}; ${example}`,
       );
   }
   if (named.length > 0)
-    throw new UsageError(`is ${named.join(", ")} to be on or off?`, `write it as ${example}`);
+    throw new UsageError(
+      `on or off is missing after ${named.join(", ")}`,
+      `write it as ${example}`,
+    );
   return [...changes]
     .map(([scope, isAllowed]) => ({ scope, isAllowed }))
     .toSorted((left, right) => Number(left.isAllowed) - Number(right.isAllowed));

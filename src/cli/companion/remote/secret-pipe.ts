@@ -8,13 +8,12 @@ import { BerthError } from "../../../base/errors.ts";
 import type { Environment } from "../../../base/process-environment.ts";
 
 const run = promisify(execFile);
-/** A process that makes one name takes milliseconds. */
+/** The longest time for mkfifo, which normally takes milliseconds. */
 const MKFIFO_MS_MAX = 10_000;
 
 /**
- * The read end of a pipe that holds the secret and its end, so that it is in no file, argument or message: only in
- * the kernel, until somebody has read it. Node has no pipe(): a FIFO whose name is removed is the same. Rejects with
- * BerthError `internal`. Whoever gets the descriptor closes it.
+ * Returns the read end of a pipe with the secret, so that the secret is in no file, argument or message. Node has no pipe(),
+ * so this uses a FIFO whose name is deleted. Rejects with BerthError `internal`. The caller must close the descriptor.
  */
 export async function createSecretPipe(secret: string, environment: Environment): Promise<number> {
   const parent = environment["XDG_RUNTIME_DIR"] || tmpdir();
@@ -25,8 +24,8 @@ export async function createSecretPipe(secret: string, environment: Environment)
     await run("mkfifo", ["-m", "600", path], { timeout: MKFIFO_MS_MAX });
     return fillPipe(path, Buffer.from(secret));
   } catch (error) {
-    throw new BerthError("internal", "no pipe can be made to hand the key over", {
-      hint: "check that the program mkfifo is there, and that XDG_RUNTIME_DIR can be written",
+    throw new BerthError("internal", "no pipe can be created for the key", {
+      hint: "check that the program mkfifo is installed and that XDG_RUNTIME_DIR is writable",
       cause: error,
     });
   } finally {
@@ -34,9 +33,9 @@ export async function createSecretPipe(secret: string, environment: Environment)
   }
 }
 
-/** What is written fits into a pipe, so that nobody has to read it before its end is there. */
+/** Writes the secret, which fits into the buffer of a pipe, so that no reader is needed yet. */
 function fillPipe(path: string, bytes: Buffer): number {
-  // For both: to open one end alone would wait for the other.
+  // Opened for reading and writing: opening only one end would block until the other is opened.
   const writeEnd = openSync(path, constants.O_RDWR | constants.O_NONBLOCK);
   let readEnd: number | undefined;
   try {

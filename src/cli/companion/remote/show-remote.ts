@@ -9,26 +9,26 @@ import { formatSection, type ViewOptions } from "../../output/format-sections.ts
 import { formatTable } from "../../output/table.ts";
 import { sanitizeLine } from "../untrusted-text.ts";
 
-/** What each scope stands for, as `docs/remote.md` has it. */
+/** Descriptions of the scopes; see `docs/remote.md`. */
 const scopeDescriptions: Readonly<Record<(typeof consentScopes)[number], string>> = {
-  prompt: "what you and programs of yours write to a model",
-  files: "passages of files that were found for a question",
-  mail: "the same of mail",
-  calendar: "the same of the calendar",
-  screen: "what is on the screen",
-  memory: "what apps have had remembered",
+  prompt: "prompts of you and your programs",
+  files: "passages of your files that a search has found",
+  mail: "passages of your mail",
+  calendar: "entries of your calendar",
+  screen: "the content of your screen",
+  memory: "the memory of apps",
 };
 
-/** Providers, below them what may go to any of them, and what a person should see to. */
+/** Formats the providers, the consent, and problems that the user should fix. */
 export function showRemote(report: RemoteReport, style: ViewOptions): string {
   const parts = [showProviders(report.providers, style), formatConsentSection(report, style)];
   const { pending, protection } = report;
   if (pending.length > 0)
-    parts.push(`A sign-in is under way at ${pending.map((id) => sanitizeLine(id)).join(", ")}.`);
+    parts.push(`A sign-in is in progress at ${pending.map((id) => sanitizeLine(id)).join(", ")}.`);
   if (protection.isLocked)
     parts.push(
       style.colours.red(
-        `Keys cannot be read or written now: ${sanitizeLine(protection.message ?? "what they are encrypted with is locked")}`,
+        `Keys cannot be read or written now: ${sanitizeLine(protection.message ?? "their encryption key is locked")}`,
       ),
     );
   return parts.map((part) => part.trimEnd()).join("\n\n");
@@ -52,7 +52,7 @@ export function showProviders(providers: readonly ProviderRow[], style: ViewOpti
   );
 }
 
-/** A line for each scope. */
+/** Formats one line for each scope. */
 export function showConsent(consent: RemoteReport["consent"], style: ViewOptions): string {
   return consentScopes
     .map((scope) => {
@@ -64,7 +64,7 @@ export function showConsent(consent: RemoteReport["consent"], style: ViewOptions
 
 function formatConsentSection({ consent }: RemoteReport, style: ViewOptions): string {
   return formatSection(
-    "May leave this machine (`berth remote consent`)",
+    "May be sent to providers (`berth remote consent`)",
     showConsent(consent, style),
     style,
   );

@@ -8,12 +8,12 @@ import { exitCodes, formatError, timeoutError } from "../../cli-errors.ts";
 import { callExitCodes } from "../show-result.ts";
 import { sanitizeLine } from "../untrusted-text.ts";
 
-/** The companion gives a person five minutes, and then says so itself. */
+/** Longer than the five minutes after which the companion reports a timeout itself. */
 const SIGN_IN_MS_MAX = 6 * 60_000;
 
 /**
- * Begins a sign-in, shows the person the URL, and waits for how it ends. Rejects as RemoteClient does, with `timeout`
- * where the companion never says, and with `assistant_unreachable` where it goes away meanwhile.
+ * Begins a sign-in, shows the URL, and waits for the result. Rejects as RemoteClient does, with `timeout` if the companion
+ * sends no result, and with `assistant_unreachable` if it ends meanwhile.
  */
 export async function signIn(
   remote: RemoteClient,
@@ -28,7 +28,7 @@ export async function signIn(
   const ended = new Promise<LoginCompletedEvent>((resolve) => {
     settle = resolve;
   });
-  // Before it has begun, an end is that of the sign-in before: nobody has had the URL of this one yet.
+  // A result that arrives before BeginLogin has returned belongs to an earlier sign-in.
   const stop = await remote.onLoginCompleted((end) => {
     if (hasBegun && end.providerId === id) settle?.(end);
   });
@@ -43,7 +43,7 @@ export async function signIn(
     if (!signal.aborted && bound.signal.aborted)
       throw timeoutError(
         "the sign-in did not end in time",
-        `\`berth remote login ${id}\` begins anew`,
+        `\`berth remote login ${id}\` starts again`,
       );
     throw error;
   } finally {
@@ -52,7 +52,7 @@ export async function signIn(
   }
 }
 
-/** Says how a sign-in ended, and sets what the command line ends with. */
+/** Prints the result of a sign-in and sets the exit code. */
 export async function reportSignIn(
   cli: Cli,
   { providerId, isOk, detail }: LoginCompletedEvent,
@@ -72,42 +72,46 @@ interface SignInFailure {
 }
 
 function describeSignInFailure(id: string, detail: string): SignInFailure {
-  const again = `\`berth remote login ${id}\` begins anew`;
+  const again = `\`berth remote login ${id}\` starts again`;
   const failed = exitCodes.failed;
   switch (detail) {
     case "denied_by_user":
-      return { message: "it was not allowed in the browser", exitCode: callExitCodes.denied };
+      return { message: "access was denied in the browser", exitCode: callExitCodes.denied };
     case "cancelled":
-      return { message: "somebody has cancelled it", exitCode: callExitCodes.denied };
+      return { message: "the sign-in was cancelled", exitCode: callExitCodes.denied };
     case "superseded":
-      return { message: "another sign-in there was begun after it", exitCode: failed };
+      return { message: "a newer sign-in at this provider was started", exitCode: failed };
     case "timeout":
       return {
-        message: "nobody signed in within five minutes",
+        message: "you did not sign in within five minutes",
         hint: again,
         exitCode: exitCodes.timedOut,
       };
     case "state_mismatch":
       return {
-        message: "what the browser brought back does not belong to this sign-in; nothing was kept",
+        message: "the answer of the browser does not belong to this sign-in; nothing was stored",
         hint: `use the link of this sign-in only; ${again}`,
         exitCode: failed,
       };
     case "issuer_mismatch":
       return {
-        message: "somebody else than the provider has answered; nothing was kept",
-        hint: `look at the address in the browser before you sign in; ${again}`,
+        message: "the answer is not from the provider; nothing was stored",
+        hint: `check the address in the browser before you sign in; ${again}`,
         exitCode: failed,
       };
     case "exchange_failed":
-      return { message: "the provider gave no credential for it", hint: again, exitCode: failed };
+      return { message: "the provider returned no credential", hint: again, exitCode: failed };
     case "storage_failed":
       return {
-        message: "the credential could not be kept",
-        hint: "`berth remote` tells whether keys are locked; check that the disk is not full",
+        message: "the credential could not be stored",
+        hint: "`berth remote` shows whether keys are locked; check that the disk is not full",
         exitCode: failed,
       };
     default:
-      return { message: `it ended with "${sanitizeLine(detail)}"`, hint: again, exitCode: failed };
+      return {
+        message: `the sign-in failed with "${sanitizeLine(detail)}"`,
+        hint: again,
+        exitCode: failed,
+      };
   }
 }

@@ -22,8 +22,8 @@ const place = (index: number) =>
     .replace(/^(\d+)(\d{3})$/, "x$1/$2");
 
 /**
- * A reader of C2SP tlog-tiles that shares no code with the ledger: written from the specification, as
- * another tool is. Answers the entries that the signed root covers; throws where anything does not fit.
+ * Reads C2SP tlog-tiles without code of the ledger, like another tool that follows the specification. Returns the entries
+ * that the signed root covers, and throws if anything is inconsistent.
  */
 function readTiles(directory: string, verifierKey: string): string[] {
   const [name = "", id, encoded = ""] = verifierKey.trim().split("+");
@@ -66,7 +66,7 @@ function readTiles(directory: string, verifierKey: string): string[] {
     }
     expect(bundle.length).toBe(0);
   }
-  // Level 1 has the root of each full tile of level 0.
+  // Level 1 contains the root of each full tile of level 0.
   const above = Math.floor(size / 256);
   expect(existsSync(join(directory, "tile/1"))).toBe(above > 0);
   if (above > 0) {
@@ -87,7 +87,7 @@ function treeRoot(hashes: readonly Buffer[]): Buffer {
   return sha256(Buffer.of(1), treeRoot(hashes.slice(0, split)), treeRoot(hashes.slice(split)));
 }
 
-it("is read by a program that knows the specification alone, while a daemon goes on", async () => {
+it("can be read with only the specification, while a daemon appends", async () => {
   const dir = createStateDirectory();
   await using ledger = await openTestLedger(dir);
   for (const count of [254, 1, 300]) {
@@ -106,7 +106,7 @@ it("is read by a program that knows the specification alone, while a daemon goes
   }
 });
 
-it("names tiles as the specification does", () => {
+it("gives tiles the paths of the specification", () => {
   expect(tilePath(0, 0, 256)).toBe("tile/0/000");
   expect(tilePath("entries", 1_234_067, 256)).toBe("tile/entries/x001/x234/067");
   expect(tilePath(2, 999, 17)).toBe("tile/2/999.p/17");

@@ -34,7 +34,7 @@ const unavailable = (reason: RegExp) =>
   expect.objectContaining({ code: "ledger_unavailable", message: expect.stringMatching(reason) });
 
 describe("an entry", () => {
-  it("is there when append has resolved, chained to the one before, and commits to what it seals", async () => {
+  it("is on the disk when append has resolved, with the hash of its predecessor and a commitment to its sealed text", async () => {
     const dir = createStateDirectory();
     const clock = new VirtualClock(Date.parse("2026-11-21T10:00:00Z"));
     await using ledger = await openLedger({ dir, clock, version: "1.2.3" });
@@ -78,7 +78,7 @@ describe("an entry", () => {
     expect(ledger.state).toMatchObject({ ok: true, size: 2, full: false, lastError: undefined });
   });
 
-  it("that may wait comes with the next that may not, in its place", async () => {
+  it("that may wait is written in order with the next entry that may not", async () => {
     const dir = createStateDirectory();
     const clock = new VirtualClock(0);
     await using ledger = await openLedger({ dir, clock });
@@ -89,7 +89,7 @@ describe("an entry", () => {
     expect(ledger.state.commits).toBe(commits + 1);
   });
 
-  it("that may wait has a commit of its own where nothing else comes", async () => {
+  it("that may wait has its own commit if no other entry follows", async () => {
     const dir = createStateDirectory();
     const clock = new VirtualClock(0);
     await using ledger = await openLedger({ dir, clock });
@@ -110,7 +110,7 @@ describe("an entry", () => {
     expect(entries(dir).at(-1)?.body.seq).toBe((await waiting).seq);
   });
 
-  it("of 64 clients at once come in few commits, in the order in which they were handed over", async () => {
+  it("of 64 concurrent clients share few commits, in the order of their appends", async () => {
     const dir = createStateDirectory();
     await using ledger = await openTestLedger(dir);
     const rounds = 8;
@@ -129,7 +129,7 @@ describe("an entry", () => {
     expect(verifyLedgerAt(dir)).toMatchObject({ status: "whole", size: 64 * rounds + 1 });
   });
 
-  it("that is handed over before the end is written; one after it is refused", async () => {
+  it("that is appended before the ledger closes is written; a later one is refused", async () => {
     const dir = createStateDirectory();
     const ledger = await openTestLedger(dir);
     const handed = appendEntries(ledger, 10);
@@ -142,7 +142,7 @@ describe("an entry", () => {
 });
 
 describe("the files", () => {
-  it("are for nobody else, and go on after a restart", async () => {
+  it("are not readable for other users, and are continued after a restart", async () => {
     const dir = createStateDirectory();
     for (let start = 0; start < 3; start += 1) {
       await using ledger = await openTestLedger(dir);
@@ -159,7 +159,7 @@ describe("the files", () => {
     expect(opened?.body).toMatchObject({ name: "ledger.opened", fields: { size: 6 } });
   });
 
-  it("keep a second writer out, until the first has ended", async () => {
+  it("exclude a second writer until the first has ended", async () => {
     const dir = createStateDirectory();
     const first = await openTestLedger(dir);
     await expect(openTestLedger(dir)).rejects.toEqual(unavailable(/another process/));
@@ -173,10 +173,14 @@ describe("the files", () => {
 describe("a key", () => {
   it.each([
     ["gone", (dir: string) => rmSync(join(dir, "ledger.key")), /private key is missing/],
-    ["open to others", (dir: string) => chmodSync(join(dir, "ledger.key"), 0o644), /by others/],
+    [
+      "open to others",
+      (dir: string) => chmodSync(join(dir, "ledger.key"), 0o644),
+      /readable for other users/,
+    ],
     ["damaged", (dir: string) => writeFileSync(join(dir, "ledger.key"), "x"), /key is damaged/],
     ["that of another ledger", replaceKey, /do not belong together/],
-  ])("that is %s: nothing is accepted", async (_, harm, reason) => {
+  ])("that is %s makes the ledger refuse appends", async (_, harm, reason) => {
     const dir = createStateDirectory();
     await (await openTestLedger(dir))[Symbol.asyncDispose]();
     harm(dir);
@@ -188,7 +192,7 @@ describe("a key", () => {
 });
 
 describe("a dispatch without a result", () => {
-  it("is indeterminate after a restart, once; one with its result is not", async () => {
+  it("is recorded as indeterminate once after a restart, unlike one with a result", async () => {
     const dir = createStateDirectory();
     {
       await using ledger = await openTestLedger(dir);
@@ -207,12 +211,12 @@ describe("a dispatch without a result", () => {
 });
 
 describe("an erased text", () => {
-  it("is in no file any more, while everything still verifies", async () => {
+  it("is in no file, and the ledger still verifies", async () => {
     const dir = createStateDirectory();
     const canary = "canary-7f3a9c-";
     await using ledger = await openTestLedger(dir);
     await appendEntries(ledger, 20);
-    // Long enough to stand on pages of its own.
+    // Long enough to need its own pages.
     const sealed = canary.repeat(2_000);
     const { seq } = await ledger.append({ name: "memory.set", fields: {}, sealed });
     await appendEntries(ledger, 20);
@@ -227,7 +231,7 @@ describe("an erased text", () => {
     expect(offline.proveInclusion(seq)?.size).toBe(said + 1);
   });
 
-  it("goes as soon as a reader that was in the way has ended", async () => {
+  it("is removed from all files once an open reader has ended", async () => {
     const dir = createStateDirectory();
     const canary = "canary-51bd02-";
     await using ledger = await openTestLedger(dir);
@@ -236,7 +240,7 @@ describe("an erased text", () => {
     reader.exec("BEGIN");
     expect(reader.prepare("SELECT count(*) FROM sealed").pluck().get()).toBe(1);
     await ledger.erase(seq);
-    // Nobody has to wait for that reader.
+    // Appends do not wait for that reader.
     await appendEntries(ledger, 3);
     expect(findFilesWith(dir, canary)).not.toEqual([]);
     reader.close();
@@ -252,7 +256,7 @@ function findFilesWith(dir: string, text: string): string[] {
 }
 
 describe("a checkpoint", () => {
-  it("is beside the database a second after a commit, on demand, and at the end", async () => {
+  it("is written to its file a second after a commit, on demand, and at the end", async () => {
     const dir = createStateDirectory();
     const saved = () => readFileSync(join(dir, "ledger/checkpoint"), "utf8").split("\n")[1];
     const clock = new VirtualClock();
@@ -273,8 +277,8 @@ describe("a checkpoint", () => {
   });
 });
 
-describe("what does not verify", () => {
-  it("is not written to: an older copy of the database, and a tail that was changed", async () => {
+describe("a ledger that does not verify", () => {
+  it("is not written: an older copy of the database, and changed last entries", async () => {
     const dir = createStateDirectory();
     await (await openTestLedger(dir))[Symbol.asyncDispose]();
     const old = readFileSync(join(dir, "ledger/ledger.db"));
@@ -300,7 +304,7 @@ describe("what does not verify", () => {
     }
   });
 
-  it("can be gone on from on purpose, which stays on record", async () => {
+  it("can be continued on purpose, which the ledger records", async () => {
     const dir = createStateDirectory();
     await (await openTestLedger(dir))[Symbol.asyncDispose]();
     rmSync(join(dir, "ledger/checkpoint"));
@@ -310,12 +314,12 @@ describe("what does not verify", () => {
     expect(entries(dir).at(-1)?.body.fields).toMatchObject({ checkpoint: "missing" });
   });
 
-  it("is refused while it runs, and accepted again when it is as it was", async () => {
+  it("refuses appends after a change at run time, and accepts them once the change is reverted", async () => {
     const dir = createStateDirectory();
     const clock = new VirtualClock();
     await using ledger = await openLedger({ dir, clock });
     await appendEntries(ledger, 2);
-    // Somebody writes into the database behind the writer's back.
+    // Another process changes the database while the writer has it open.
     editDatabase(dir, (db) =>
       db.exec("INSERT INTO entry SELECT 3, body, leaf FROM entry WHERE seq = 2"),
     );
@@ -336,8 +340,8 @@ describe("what does not verify", () => {
 const draft = (fields: NewEntry["fields"], sealed?: string) =>
   draftEntry({ name: "memory.set", fields, sealed }, "2026-11-21T10:00:00.000Z");
 
-describe("the queue", () => {
-  it("has an end, and gives out commits of a bounded size in order", async () => {
+describe("the append queue", () => {
+  it("is bounded, and returns batches of bounded size in order", async () => {
     const queue = new AppendQueue();
     const waiting: Promise<unknown>[] = [];
     for (
@@ -361,7 +365,7 @@ describe("the queue", () => {
     expect(queue.takeBatch()).toBeUndefined();
   });
 
-  it("bounds bytes too, but takes each single entry", () => {
+  it("limits the bytes of a batch, but accepts any single entry", () => {
     const queue = new AppendQueue();
     const large = draft({}, "x".repeat(15 * 1024 * 1024));
     const added = [1, 2, 3, 4, 5, 6].map(() => queue.add(large));
@@ -371,7 +375,7 @@ describe("the queue", () => {
   });
 });
 
-it("stays open to nobody who could not read it", async () => {
+it("is closed again when it cannot be read", async () => {
   const dir = createStateDirectory();
   await using ledger = await openTestLedger(dir);
   await ledger[Symbol.asyncDispose]();

@@ -18,7 +18,7 @@ import {
 /** A ledger of several starts, with dispatches, an erased text and two full tiles; copied for each test. */
 let whole = "";
 let size = 0;
-/** Sequence number of the entry whose text was erased. */
+/** The sequence number of the entry with an erased text. */
 let erased = 0;
 /** The checkpoint at the end of the first start, and the database as it was then. */
 let early = { note: "", database: Buffer.alloc(0), size: 0 };
@@ -44,7 +44,7 @@ beforeAll(async () => {
   await appendEntries(ledger, 13, 3_000);
   size = ledger.state.size;
   await ledger[Symbol.asyncDispose]();
-  // Ten megabytes that nobody has to copy.
+  // The reserve of 10 MiB need not be copied.
   rmSync(join(whole, "ledger/reserve"));
 });
 afterAll(() => rmSync(whole, { recursive: true, force: true }));
@@ -62,7 +62,7 @@ function verifyAfter(work: (db: Database.Database) => void) {
 }
 
 describe("a whole ledger", () => {
-  it("is whole, also against what was kept of it", () => {
+  it("is whole, also compared with its earlier checkpoints", () => {
     expect(size).toBeGreaterThan(1_100);
     expect(verifyLedgerAt(whole)).toMatchObject({ status: "whole", reason: "", size, erased: 1 });
     expect(verifyLedgerAt(whole, [early.note])).toMatchObject({
@@ -71,7 +71,7 @@ describe("a whole ledger", () => {
     });
   });
 
-  it("is whole in each commit of a ledger that is being written", async () => {
+  it("is whole after each commit while entries are appended", async () => {
     const dir = copyLedger();
     await using ledger = await openTestLedger(dir);
     const written = appendEntries(ledger, 600, 5_000);
@@ -87,7 +87,7 @@ describe("a whole ledger", () => {
   });
 });
 
-/** Columns that hold bytes or text, and the entry that a change of a row is to be blamed on. */
+/** Columns with bytes or text, and the entry that a verification must name after a change of a row. */
 const columns = [
   { table: "entry", column: "body", key: "seq", entryOf: (seq: number) => seq },
   { table: "entry", column: "leaf", key: "seq", entryOf: (seq: number) => seq },
@@ -108,7 +108,7 @@ const numbers = [
 
 describe("one bit", () => {
   it.each(columns.map((row) => [`${row.table}.${row.column}`, row] as const))(
-    "of %s is noticed and named",
+    "of %s that is flipped is detected, and the entry is named",
     (_, { table, column, key, entryOf }) => {
       const dir = copyLedger();
       fc.assert(
@@ -148,7 +148,7 @@ describe("one bit", () => {
   );
 
   it.each(numbers.map((row) => [`${row.table}.${row.column}`, row] as const))(
-    "of %s is noticed",
+    "of %s that is flipped is detected",
     (_, { table, column }) => {
       const dir = copyLedger();
       fc.assert(
@@ -163,7 +163,7 @@ describe("one bit", () => {
             const all = rows.safeIntegers().all();
             const from = all[anyRow % all.length] ?? 0n;
             const to = from ^ (1n << BigInt(bit));
-            // Two rows of one number cannot be: the database itself refuses that.
+            // The database refuses two rows with the same number.
             if (!all.includes(to)) change = [from, to];
           });
           if (!change) return;
@@ -180,7 +180,7 @@ describe("one bit", () => {
   );
 });
 
-it("a bit of the only checkpoint of a young ledger is a change, and no other key", async () => {
+it("a flipped bit of the only checkpoint of a young ledger is reported as tampering, not as another key", async () => {
   const dir = createStateDirectory();
   {
     await using ledger = await openTestLedger(dir);
@@ -213,7 +213,7 @@ it("a bit of the only checkpoint of a young ledger is a change, and no other key
 describe("rows", () => {
   const anywhere = fc.integer({ min: 1, max: 1_100 });
 
-  it("that are deleted are named, moved up or not", () => {
+  it("that are deleted are named, whether later rows move up or not", () => {
     fc.assert(
       fc.property(anywhere, fc.boolean(), (seq, movesUp) => {
         const verdict = verifyAfter((db) => {
@@ -228,13 +228,13 @@ describe("rows", () => {
     );
   });
 
-  it("that are put in between are named", () => {
+  it("that are inserted are named", () => {
     fc.assert(
       fc.property(anywhere, (seq) => {
         const verdict = verifyAfter((db) => {
           db.prepare("UPDATE entry SET seq = -seq WHERE seq >= ?").run(seq);
           db.exec("UPDATE entry SET seq = -seq + 1 WHERE seq < 0");
-          // As good as somebody can make it who does not have the key: in its place, hashed, and chained.
+          // The best forgery without the key: in order, hashed, and linked to its predecessor.
           const before = db
             .prepare<[number], Buffer>("SELECT leaf FROM entry WHERE seq = ?")
             .pluck();
@@ -248,7 +248,7 @@ describe("rows", () => {
     );
   });
 
-  it("that changed places are named", () => {
+  it("that are swapped are named", () => {
     fc.assert(
       fc.property(anywhere, anywhere, (a, b) => {
         if (a === b) return;
@@ -263,7 +263,7 @@ describe("rows", () => {
     );
   });
 
-  it("behind the end, cut off the end, or without a checkpoint, are named", () => {
+  it("that are appended, truncated, or without a checkpoint are named", () => {
     const another = `INSERT INTO entry SELECT ${size}, body, leaf FROM entry WHERE seq = 5`;
     expect(verifyAfter((db) => db.exec(another)).firstBad).toBe(5);
     expect(
@@ -278,7 +278,7 @@ describe("rows", () => {
     );
   });
 
-  it("of sealed texts are named: gone without a word, put back, put where none was", () => {
+  it("of sealed texts are named if they are deleted, restored or added", () => {
     const goneFrom = verifyAfter((db) => db.exec("DELETE FROM sealed WHERE seq = 7"));
     expect(goneFrom).toMatchObject({ status: "tampered", firstBad: 7 });
     for (const seq of [0, erased, size + 3]) {
@@ -287,13 +287,13 @@ describe("rows", () => {
     }
   });
 
-  it("of dispatches are named", () => {
+  it("of open dispatches are named if they are wrong", () => {
     expect(verifyAfter((db) => db.exec("DELETE FROM open_dispatch")).status).toBe("tampered");
     expect(verifyAfter((db) => db.exec("INSERT INTO open_dispatch VALUES (21)")).firstBad).toBe(21);
   });
 });
 
-/** Changes one entry, and makes everything that needs no key agree with it. */
+/** Changes one entry, and updates everything that can be updated without the key. */
 function rewrite(db: Database.Database, from: number, sign?: (edge: TreeEdge) => string): void {
   const edge = new TreeEdge();
   let prev = "";
@@ -321,7 +321,7 @@ function rewrite(db: Database.Database, from: number, sign?: (edge: TreeEdge) =>
 }
 
 describe("a history that was rewritten with all its hashes", () => {
-  it("does not come to the roots that were signed, and the signed part that is whole is named", () => {
+  it("does not match the signed roots, and the first bad entry is named", () => {
     const verdict = verifyAfter((db) => rewrite(db, size - 5));
     expect(verdict.status).toBe("tampered");
     expect(verdict.firstBad).toBeGreaterThan(1_000);
@@ -329,7 +329,7 @@ describe("a history that was rewritten with all its hashes", () => {
     expect(verifyAfter((db) => rewrite(db, 3))).toMatchObject({ status: "tampered", firstBad: 0 });
   });
 
-  it("and signed by another key is not of this key", () => {
+  it("and signed with another key is reported as a wrong key", () => {
     const other = createNoteSigner("berth.local/other", Buffer.alloc(32, 5));
     const verdict = verifyAfter((db) =>
       rewrite(db, 3, (edge) => signCheckpoint(edge.size, edge.root(), other)),
@@ -337,7 +337,7 @@ describe("a history that was rewritten with all its hashes", () => {
     expect(verdict).toMatchObject({ status: "key" });
   });
 
-  it("and signed by the same key is forked, as what was kept of it shows", async () => {
+  it("and signed with the same key is reported as forked by an earlier checkpoint", async () => {
     const dir = copyLedger();
     const { parseSigner } = await import("../../../../src/assistant/ledger/signed-note.ts");
     const own = parseSigner(readFileSync(join(dir, "ledger.key"), "utf8"));
@@ -350,24 +350,24 @@ describe("a history that was rewritten with all its hashes", () => {
       status: "rolled_back",
       reason: expect.stringMatching(/^forked/),
     });
-    // What was kept from before the change says nothing against it.
+    // A checkpoint from before the change still matches.
     rmSync(join(dir, "ledger/checkpoint"));
     expect(verifyLedgerAt(dir, [early.note]).reason).toMatch(/missing/);
   });
 });
 
 describe("an older copy", () => {
-  it("of the database alone is noticed by the checkpoint beside it", () => {
+  it("of the database alone is detected by the checkpoint file", () => {
     const dir = copyLedger();
     writeFileSync(join(dir, "ledger/ledger.db"), early.database);
     expect(verifyLedgerAt(dir)).toMatchObject({
       status: "rolled_back",
       size: early.size,
-      reason: `rolled back: the checkpoint beside the database is of ${size} entries, and ${early.size} are there`,
+      reason: `rolled back: the checkpoint file covers ${size} entries, but the ledger has ${early.size}`,
     });
   });
 
-  it("of all files is noticed by a checkpoint that was kept elsewhere", () => {
+  it("of all files is detected by a checkpoint that was kept elsewhere", () => {
     const dir = copyLedger();
     const now = readFileSync(join(dir, "ledger/checkpoint"), "utf8");
     writeFileSync(join(dir, "ledger/ledger.db"), early.database);
@@ -385,14 +385,14 @@ describe("an older copy", () => {
     expect(verifyLedgerAt(dir).status).toBe("tampered");
   });
 
-  it("is not mistaken for one of another key, which only what is given may be", () => {
+  it("is not mistaken for a ledger of another key", () => {
     const dir = copyLedger();
     const file = join(dir, "ledger/checkpoint");
     const stranger = readFileSync(file, "utf8").replace("\n— berth", "\n— perth");
     writeFileSync(file, stranger);
     expect(verifyLedgerAt(dir)).toMatchObject({
       status: "tampered",
-      reason: "the checkpoint beside the database is not signed by this ledger's key",
+      reason: "the checkpoint file is not signed by this ledger's key",
     });
     expect(verifyLedgerAt(whole, [stranger]).status).toBe("key");
   });

@@ -6,7 +6,7 @@ import {
 } from "../../../../src/assistant/context/index/sources/secret-detection.ts";
 
 describe("IgnoreFile", () => {
-  // What `git check-ignore` says of the same.
+  // The expected results are those of `git check-ignore`.
   it.each([
     ["*.log", "a.log", false, true],
     ["*.log", "deep/down/a.log", false, true],
@@ -27,11 +27,11 @@ describe("IgnoreFile", () => {
     ["trailing   ", "trailing", false, true],
     ["[", "[", false, undefined],
     ["a?c", "abc", false, true],
-  ])("%j says of %s (folder: %s) %s", (text, path, isFolder, verdict) => {
+  ])("with %j, isIgnored of %s (folder: %s) is %s", (text, path, isFolder, verdict) => {
     expect(new IgnoreFile("", text).isIgnored(path, isFolder)).toBe(verdict);
   });
 
-  it("speaks of the folder that it is in, even one with odd characters", () => {
+  it("applies to its folder, even if the name has special characters", () => {
     const file = new IgnoreFile("a[1]/b", "/x\n*.tmp");
     expect(file.isIgnored("a[1]/b/x", false)).toBe(true);
     expect(file.isIgnored("x", false)).toBeUndefined();
@@ -61,7 +61,7 @@ describe("secrets", () => {
     expect(isSecretName(name)).toBe(false);
   });
 
-  it("knows private keys by what they look like", () => {
+  it("are detected by the format of private keys", () => {
     for (const kind of ["", "RSA ", "EC ", "OPENSSH ", "ENCRYPTED "])
       expect(containsSecret(`x\n-----BEGIN ${kind}PRIVATE KEY-----\n`)).toBe(true);
     expect(containsSecret("-----BEGIN PGP PRIVATE KEY BLOCK-----")).toBe(true);
@@ -74,7 +74,7 @@ describe("secrets", () => {
     }
   });
 
-  it("knows tokens by the mark of their service", () => {
+  it("are detected by the token prefixes of services", () => {
     const letters = "abcdefghijABCDEFGHIJ0123456789abcdefghijKLMNOPQR";
     for (const token of [
       `ghp_${letters.slice(0, 36)}`,

@@ -5,7 +5,6 @@ import { splitIntoChunks } from "../../../../src/assistant/context/index/text/ch
 import { decodeText } from "../../../../src/assistant/context/index/text/decode-text.ts";
 import { classifyFile } from "../../../../src/assistant/context/index/text/file-kind.ts";
 import { readHtml } from "../../../../src/assistant/context/index/text/html.ts";
-import { readManPage } from "../../../../src/assistant/context/index/text/man-page.ts";
 import { readMarkdown } from "../../../../src/assistant/context/index/text/markdown.ts";
 import { readText } from "../../../../src/assistant/context/index/text/read-text.ts";
 import { UNBOUNDED_AFTER_MS } from "../../../support/wait-limits.ts";
@@ -34,17 +33,17 @@ describe("decodeText", () => {
       Buffer.from(Array.from({ length: 400 }, (_, at) => (at % 50 === 0 ? 1 : 97))),
     ],
     ["gzip", gzipSync("words ".repeat(100))],
-  ])("takes %s for no text", (_, input) => {
+  ])("returns undefined for %s", (_, input) => {
     expect(decodeText(input)).toBeUndefined();
   });
 });
 
-describe("kindOfFile", () => {
+describe("classifyFile", () => {
   it.each([
     ["notes.MD", "markdown"],
     ["page.html", "html"],
-    ["ls.1.gz", "man"],
-    ["crontab.5", "man"],
+    ["ls.1.gz", "skipped"],
+    ["crontab.5", "plain"],
     ["main.rs", "code"],
     ["Makefile", "code"],
     ["README", "plain"],
@@ -58,7 +57,7 @@ describe("kindOfFile", () => {
 });
 
 describe("readMarkdown", () => {
-  it("makes a section of each heading, with those above it", () => {
+  it("creates a section for each heading, with the headings above", () => {
     const text = [
       "---\ntitle: From the front\n---\nIntro.",
       "# One\n\nText [here](https://example.org/long).\n\n```sh\n# no heading\n```",
@@ -75,7 +74,7 @@ describe("readMarkdown", () => {
     });
   });
 
-  it("has the file's name where there is no heading", () => {
+  it("uses the name of the file as the title of a text without headings", () => {
     expect(readMarkdown("just text", "file")).toEqual({
       title: "file",
       sections: [{ heading: "", text: "just text" }],
@@ -84,7 +83,7 @@ describe("readMarkdown", () => {
 });
 
 describe("readHtml", () => {
-  it("keeps words and headings, and neither scripts nor markup", () => {
+  it("keeps text and headings, but no scripts and markup", () => {
     const page = `<!doctype html><html><head><title>A &amp; B</title><style>p{}</style></head>
       <body><script>var x = "<p>no</p>"; if (a < b) {}</script><h1>Top</h1><p>One<b>two</b> &#233;t&eacute;</p>
       <!-- <p>hidden</p> --><ul><li>a</li><li title='x > y'>b</li></ul><h2>Sub</h2>5 < 6 it's</body></html>`;
@@ -97,8 +96,19 @@ describe("readHtml", () => {
     });
   });
 
-  it("takes time that grows with the page alone, whatever it is", () => {
-    for (const bad of ["<", "<a '", "<!--", "<script>", "<a b='", "&", "<h1>"]) {
+  it("ignores drawings, frames and soft hyphens, and decodes every named character", () => {
+    const page =
+      "<p>in&shy;dex</p><svg><title>a</title><svg>b</svg>c</svg><iframe>d</iframe><svg/>" +
+      "<script src='x'/><template><p>e</p></template>&hearts;&nbsp;f&#xd800;<textarea>g</textarea>";
+    expect(readHtml(page, "file")).toEqual({
+      title: "file",
+      sections: [{ heading: "", text: "index\n♥ f\ufffdg" }],
+    });
+  });
+
+  it("reads a hostile page in time that grows linearly with its size", () => {
+    const bads = ["<", "<a '", "<!--", "<script>", "<a b='", "&", "<h1>", "<i>", "<svg>", "<form>"];
+    for (const bad of [...bads, "</b>", "<title>"]) {
       const began = performance.now();
       readHtml(bad.repeat(200_000 / bad.length), "file");
       expect(performance.now() - began).toBeLessThan(UNBOUNDED_AFTER_MS);
@@ -106,44 +116,10 @@ describe("readHtml", () => {
   });
 });
 
-describe("readManPage", () => {
-  it("reads man macros", () => {
-    const page = [
-      '.\\" comment',
-      ".de XX\n.TH NOT THIS\n..",
-      ".TH LS 1 2024 GNU",
-      ".SH NAME\nls \\- list directory contents",
-      '.SH "EXIT STATUS"\n.TP\n.BR \\-a ", " \\-\\-all\ndo \\fInot\\fR ignore \\(lqdots\\(rq\n.if t for paper',
-    ].join("\n");
-    expect(readManPage(page)).toEqual({
-      title: "ls(1) - list directory contents",
-      sections: [
-        { heading: "NAME", text: "ls - list directory contents" },
-        { heading: "EXIT STATUS", text: "-a, --all\ndo not ignore “dots”" },
-      ],
-    });
-  });
-
-  it("reads mdoc macros", () => {
-    const page =
-      ".Dd May\n.Dt SSH 1\n.Os\n.Sh NAME\n.Nm ssh\n.Nd remote login\n.Sh SEE ALSO\n.Xr scp 1 ,\n.It Fl v Ar level";
-    expect(readManPage(page)).toMatchObject({
-      title: "ssh(1) - remote login",
-      sections: [{ heading: "NAME" }, { heading: "SEE ALSO", text: "scp(1),\n\n-v level" }],
-    });
-  });
-
-  it("says where something is no page", () => {
-    expect(readManPage("just\ntext")).toBeUndefined();
-    expect(readText(gzipSync("just text"), "x.1.gz", "man")).toBeUndefined();
-    expect(readText(bytes("just text"), "release.1", "man")?.chunks).toHaveLength(1);
-  });
-});
-
 const document = (text: string) => ({ title: "T", sections: [{ heading: "H", text }] });
 
-describe("chunksOf", () => {
-  it("loses no word and cuts none, whatever the text", () => {
+describe("splitIntoChunks", () => {
+  it("keeps all words of any text whole", () => {
     const text = fc.array(fc.stringMatching(/^(?:[a-zäé漢.]|🚢){1,30}[ \n]{1,2}$/), {
       minLength: 1,
       maxLength: 200,
@@ -160,13 +136,13 @@ describe("chunksOf", () => {
     );
   });
 
-  it("cuts a text without any gap, but no character", () => {
+  it("splits a text without spaces, but no surrogate pair", () => {
     const pieces = splitIntoChunks(document("🚢".repeat(1_000)), 301);
     expect(pieces.map(({ text }) => text).join("")).toBe("🚢".repeat(1_000));
     for (const { text } of pieces) expect(/\p{Surrogate}/u.test(text)).toBe(false);
   });
 
-  it("keeps a heading that has nothing below it, and does not repeat one that has", () => {
+  it("keeps a heading without text, but not one with subsections", () => {
     const found = readText(bytes("# Call the plumber\n"), "todo.md", "markdown");
     expect(found?.chunks).toEqual([{ title: "Call the plumber", text: "Call the plumber" }]);
     const list = readText(bytes("# House\n\n## Boiler\n\nold\n\n## Roof\n"), "h.md", "markdown");
@@ -176,7 +152,7 @@ describe("chunksOf", () => {
     ]);
   });
 
-  it("names what it is about", () => {
+  it("adds the title and the headings to a passage", () => {
     expect(splitIntoChunks(document("a"))).toEqual([{ title: "T > H", text: "a" }]);
   });
 });

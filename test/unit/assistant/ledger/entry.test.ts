@@ -27,7 +27,7 @@ const values = fc.letrec<{ value: EntryValue }>((tie) => ({
   ),
 })).value;
 
-it("a body is canonical JSON of what it holds, whatever that is", () => {
+it("a body is canonical JSON for any fields", () => {
   fc.assert(
     fc.property(
       fc.dictionary(fc.string({ unit: "binary" }), values, { maxKeys: 4 }),
@@ -51,7 +51,7 @@ it("a body is canonical JSON of what it holds, whatever that is", () => {
   );
 });
 
-it("what has no canonical text is refused", () => {
+it("a value without a canonical text is refused", () => {
   for (const bad of [1.5, Number.NaN, 2 ** 53, 10n, () => 1]) {
     const fields: Record<string, EntryValue> = {};
     Object.assign(fields, { deep: { in: [bad] } });
@@ -59,7 +59,7 @@ it("what has no canonical text is refused", () => {
   }
 });
 
-it("fields that would not fit into an export are refused", () => {
+it("fields that are too long for an export are refused", () => {
   const fits = draftEntry({ name, fields: { text: "x".repeat(64_900) } }, TIME);
   const prev = "f".repeat(64);
   const longest = formatBody(fits, { seq: Number.MAX_SAFE_INTEGER, prev, commitment: prev });
@@ -84,7 +84,7 @@ it("a commitment is sha256 of the salt and the canonical text", () => {
   expect(computeCommitment(salt, sealed ?? "")).toBe(expected);
 });
 
-it("what is no body is not taken for one", () => {
+it("an invalid body is not parsed", () => {
   const good = formatBody(draftEntry({ name, fields: {} }, TIME), {
     seq: 1,
     prev: FIRST_ENTRY_PREV,

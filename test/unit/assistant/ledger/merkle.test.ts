@@ -15,7 +15,7 @@ import { hashLeaf, hashNode, TreeEdge } from "../../../../src/assistant/ledger/m
 
 const hex = (hashes: readonly Buffer[]) => hashes.map((hash) => hash.toString("hex"));
 
-/** The inputs and results that the implementations of certificate transparency share. */
+/** Test vectors that implementations of certificate transparency share. */
 const inputs = [
   "",
   "00",
@@ -46,7 +46,7 @@ const node = {
   four5: "0ebc5d3437fbe2db158b9f126a1d118e308181031d0a949f8dededebc558ef6a",
 };
 
-/** Keeps what a ledger keeps: leaves, and the roots of full subtrees of 256 ** level. */
+/** Stores the hashes that a ledger stores: leaves, and the roots of full subtrees of 256 ** level. */
 function buildTree(leaves: readonly Buffer[]): { hashes: TreeHashes; edge: TreeEdge } {
   const levels: Buffer[][] = [[...leaves]];
   const edge = new TreeEdge();
@@ -61,7 +61,7 @@ function buildTree(leaves: readonly Buffer[]): { hashes: TreeHashes; edge: TreeE
   return { edge, hashes: { read: (level, from, to) => levels[level]?.slice(from, to) ?? [] } };
 }
 
-/** The definition of RFC 6962, section 2.1, word by word and with another hash call. */
+/** The definition of RFC 6962, section 2.1, implemented literally. */
 function computeRootByDefinition(leaves: readonly Buffer[]): Buffer {
   const [first] = leaves;
   if (first === undefined) return createHash("sha256").digest();
@@ -127,7 +127,7 @@ describe("trees of any size", () => {
     }
   });
 
-  it("prove each leaf, and nothing else", () => {
+  it("prove each leaf, and no other one", () => {
     fc.assert(
       fc.property(
         fc.integer({ min: 1, max: 1_300 }),
@@ -157,7 +157,7 @@ describe("trees of any size", () => {
     );
   });
 
-  it("prove that they go on from each earlier size, and from no other tree", () => {
+  it("prove consistency with each earlier size, and with no other tree", () => {
     const forged = buildTree([hashLeaf("another"), ...leaves.slice(1)]).hashes;
     fc.assert(
       fc.property(fc.integer({ min: 1, max: 1_300 }), fc.nat(), (size, part) => {

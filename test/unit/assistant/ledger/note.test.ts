@@ -9,7 +9,7 @@ import {
   signNote,
 } from "../../../../src/assistant/ledger/signed-note.ts";
 
-/** The published example of Go's package note; Ed25519 signatures follow from key and text alone. */
+/** The published example of Go's package note. Ed25519 signatures are deterministic. */
 const example = {
   signer: "PRIVATE+KEY+PeterNeumann+c74f20a3+AYEKFALVFGyNhPJEMzD1QIDr+Y7hfZx09iUvxdXHKDFz",
   verifier: "PeterNeumann+c74f20a3+ARpc2QcUPDhMQegwxbzhKqiBfsVkmqq/LDE4izWy10TW",
@@ -22,14 +22,14 @@ describe("a signed note", () => {
   const signer = parseSigner(example.signer);
   const verifier = parseVerifier(example.verifier);
 
-  it("is what other tools make of the same key and text", () => {
+  it("equals the note of other tools for the same key and text", () => {
     expect(signer?.verifier.text).toBe(example.verifier);
     expect(signer && signNote(example.text, signer)).toBe(`${example.text}\n${example.signature}`);
     const note = `${example.text}\n${example.signature}`;
     expect(verifier && openNote(note, verifier)).toEqual({ text: example.text });
   });
 
-  it("may be signed by others too, and text may hold empty lines", () => {
+  it("can have signatures of other keys, and empty lines in its text", () => {
     const other = createNoteSigner("other.example/log", Buffer.alloc(32, 7));
     const text = "one\n\ntwo\n";
     const line = (name: typeof other) => signNote(text, name).slice(text.length + 1);
@@ -42,7 +42,7 @@ describe("a signed note", () => {
     });
   });
 
-  it("does not open with any bit of it changed", () => {
+  it("is rejected after a change of any bit", () => {
     const own = createNoteSigner("berth.local/1", Buffer.alloc(32, 9));
     const note = Buffer.from(signCheckpoint(3, hashLeaf("x"), own));
     expect(openCheckpoint(note.toString(), own.verifier)).toMatchObject({ size: 3 });
@@ -54,7 +54,7 @@ describe("a signed note", () => {
     }
   });
 
-  it("keys that are none are not read", () => {
+  it("is not verified with an invalid key, which is not parsed", () => {
     for (const text of [
       "",
       "name+00000000+AAAA",

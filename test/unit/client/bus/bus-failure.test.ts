@@ -4,24 +4,24 @@ import { BerthError } from "../../../../src/base/errors.ts";
 import { toBerthError } from "../../../../src/client/bus/bus-failure.ts";
 import { BusCallError } from "../../../../src/dbus/port.ts";
 
-/** Of which nobody but the companion's log knows more. */
+/** Errors whose details only the companion's log contains. */
 const inexplicable = ["dev.assistant.Error.Failed"];
 
-it.each([...new Set(Object.values(busErrorTable))])("%s means something", (name) => {
+it.each([...new Set(Object.values(busErrorTable))])("%s is mapped to an error of the command line", (name) => {
   const failure = toBerthError(new BusCallError(name, "the text"));
   if (!(failure instanceof BerthError)) throw new Error("it was passed on");
   expect(failure.message).not.toBe("");
   expect(failure.code === "internal").toBe(inexplicable.includes(name));
 });
 
-it("one that nobody knows is told by its name, where it has no text", () => {
+it("an unknown error without a text is described by its name", () => {
   expect(toBerthError(new BusCallError("com.example.Odd", " \n"))).toMatchObject({
     code: "internal",
     message: "com.example.Odd",
   });
 });
 
-it("what is no answer of a bus is passed on", () => {
+it("an error that is not from the bus is returned unchanged", () => {
   const abort = new DOMException("left", "AbortError");
   expect(toBerthError(abort)).toBe(abort);
 });

@@ -22,14 +22,14 @@ beforeEach(async () => {
 });
 afterEach(() => api[Symbol.asyncDispose]());
 
-/** The app in an answer to a write that was no dry run. */
+/** Returns the app in the answer to a write without dry run. */
 async function written(write: ReturnType<Client["apps"]["start"]>) {
   const result = await write;
   if (result.dryRun) throw new Error("a dry run");
   return result;
 }
 
-/** Something on a free port that is not Berth. */
+/** Starts a server that is not Berth on a free port. */
 async function serve(listener: RequestListener): Promise<{ server: Server; baseUrl: string }> {
   const server = createServer(listener).listen(0, "127.0.0.1");
   await new Promise((resolve) => server.once("listening", resolve));
@@ -39,7 +39,7 @@ async function serve(listener: RequestListener): Promise<{ server: Server; baseU
 }
 
 describe("the client", () => {
-  it("does with an app what the API can do", async () => {
+  it("has a call for each operation on apps", async () => {
     const made = await written(client.apps.create({ name: "web", image: "bb:1", port: 80 }));
     expect(made).toMatchObject({ app: { name: "web", port: 80 }, timedOut: false, accepted: true });
     expect(await client.apps.list({ limit: 1 })).toMatchObject({
@@ -66,7 +66,7 @@ describe("the client", () => {
     expect((await written(client.apps.delete("web"))).app.status).toBe("deleting");
   });
 
-  it("does with everything else what the API can do", async () => {
+  it("has a call for each other operation", async () => {
     expect(await client.health()).toMatchObject({ status: "ok" });
     expect((await client.system.info()).version).toBe("1.2.3");
     expect((await client.system.config()).config).toHaveLength(2);
@@ -103,7 +103,7 @@ describe("the client", () => {
     expect(copy.subarray(0, 15).toString()).toBe("SQLite format 3");
   });
 
-  it("logs in, shows who it is, makes and revokes tokens, and logs out", async () => {
+  it("logs in, returns the owner of the token, creates and revokes tokens, and logs out", async () => {
     await ensurePassword(api.store, "open sesame");
     const open = createClient({ baseUrl: client.origin });
     await expect(open.apps.list()).rejects.toMatchObject({ status: 401, code: "unauthorized" });
@@ -120,7 +120,7 @@ describe("the client", () => {
 });
 
 describe("waiting", () => {
-  it("for Ready goes on over several requests, and ends with the reason of a failure", async () => {
+  it("for Ready uses several requests, and rejects with the reason of a failure", async () => {
     const { uid } = putApp(api.store, "web");
     const early = await client.apps.waitReady("web", { timeoutMs: 0 });
     expect(early).toMatchObject({ timedOut: true, app: { name: "web" } });
@@ -141,7 +141,7 @@ describe("waiting", () => {
     });
   });
 
-  it("for a deletion tells whether the app is gone", async () => {
+  it("for a deletion returns true once the app is deleted", async () => {
     putApp(api.store, "web");
     expect(await client.apps.waitDeleted("web", { timeoutMs: 0 })).toBe(false);
     const waiting = client.apps.waitDeleted("web", { timeoutMs: 30_000 });
@@ -152,7 +152,7 @@ describe("waiting", () => {
 });
 
 describe("errors", () => {
-  it("carry status, code, message and request id", async () => {
+  it("contain status, code, message and request id", async () => {
     const error: unknown = await client.apps.get("nope").catch((thrown: unknown) => thrown);
     expect(error).toBeInstanceOf(ApiError);
     expect(error).toBeInstanceOf(BerthError);
@@ -164,7 +164,7 @@ describe("errors", () => {
     });
   });
 
-  it("keep a name in its place, whatever is in it", async () => {
+  it("do not occur for names with special characters, which are encoded", async () => {
     putApp(api.store, "web");
     for (const name of ["../apps", "web/../web", "web?x=1", "web#x", "%2e%2e", "a b"]) {
       await expect(client.apps.get(name)).rejects.toMatchObject({ status: 404 });
@@ -176,7 +176,7 @@ describe("errors", () => {
     }
   });
 
-  it("say so when no server is there, and what to do", async () => {
+  it("name the next step if no server answers", async () => {
     const { server, baseUrl } = await serve(() => {});
     await new Promise((resolve) => server.close(resolve));
     const nowhere = createClient({ baseUrl });
@@ -187,7 +187,7 @@ describe("errors", () => {
     });
   });
 
-  it("of something that is not Berth are understood", async () => {
+  it("describe answers of a server that is not Berth", async () => {
     const { server, baseUrl } = await serve((request, response) => {
       response.writeHead(request.url === "/api/health" ? 502 : 200).end("<html>hello</html>");
     });
@@ -201,13 +201,13 @@ describe("errors", () => {
     await new Promise((resolve) => server.close(resolve));
   });
 
-  it("are no errors of ours when the caller aborts", async () => {
+  it("are the reason of the signal when the caller aborts", async () => {
     putApp(api.store, "web");
     const signal = AbortSignal.abort(new Error("enough"));
     await expect(client.apps.get("web", signal)).rejects.toThrow("enough");
   });
 
-  it("are given at once for a URL that is none", () => {
+  it("are thrown at once for an invalid URL", () => {
     for (const baseUrl of ["", "localhost", "127.0.0.1:7776", "ftp://x", "unix:///x"]) {
       expect(() => createClient({ baseUrl })).toThrow("is not the URL of a server");
     }

@@ -1,34 +1,29 @@
 import type Database from "better-sqlite3";
+import type { RankedItem } from "../../../../base/rank-fusion.ts";
 import type { SqliteDatabase } from "../../../../base/sqlite.ts";
 import { parseQueryWords, type QueryWord } from "./query-words.ts";
 
 export interface LexicalSearchOptions {
-  /** What a word of the title counts for against one of the text. */
+  /** The weight of a word in the title, where a word in the text has 1. */
   readonly titleWeight: number;
   readonly operator: " OR " | " AND ";
-  /** A word that a larger share of the passages has tells none from another, and costs a look at them all. */
+  /** Words that a larger share of the passages contains are ignored: they are slow to look up and discriminate little. */
   readonly commonShare: number;
 }
 
-/** Measured: docs/context.md. */
+/** Chosen by the measurements in docs/context.md. */
 const defaultOptions: LexicalSearchOptions = { titleWeight: 4, operator: " OR ", commonShare: 0.2 };
-/** In a small index every word is common. */
+/** A word in fewer passages is never ignored: in a small index every word is common. */
 const COMMON_MIN = 200;
 
-export interface RankedPassage {
-  readonly id: number;
-  /** Larger is better. */
-  readonly score: number;
-}
-
-/** BM25 over the passages, of the sources that may be seen and no others. */
+/** Ranks passages by BM25. */
 export class LexicalSearch {
   readonly #options: LexicalSearchOptions;
-  readonly #find: Database.Statement<[string, number], RankedPassage>;
-  readonly #findIn: Database.Statement<[string, string, number], RankedPassage>;
+  readonly #find: Database.Statement<[string, number], RankedItem>;
+  readonly #findIn: Database.Statement<[string, string, number], RankedItem>;
   readonly #countMatches: Database.Statement<[string], number>;
   readonly #count: Database.Statement<[], number>;
-  /** How many passages have a word; forgotten when the index has changed by a tenth. */
+  /** The number of passages with a word. Cleared when the size of the index has changed by a tenth. */
   readonly #frequencies = new Map<string, number>();
   #countedAt = 0;
 
@@ -39,7 +34,7 @@ export class LexicalSearch {
       `SELECT rowid AS id, -${rank} AS score FROM passage_words
        WHERE passage_words MATCH ? ORDER BY ${rank} LIMIT ?`,
     );
-    // CROSS JOIN keeps SQLite from beginning with the chunks, which are all of them.
+    // CROSS JOIN prevents SQLite from starting with all chunks.
     this.#findIn = db.prepare(
       `SELECT passage_words.rowid AS id, -${rank} AS score
        FROM passage_words CROSS JOIN chunk ON chunk.id = passage_words.rowid
@@ -52,8 +47,8 @@ export class LexicalSearch {
     this.#count = db.prepare<[], number>("SELECT count(*) FROM chunk").pluck();
   }
 
-  /** Best first. `sources`: the ids of those that may be seen; undefined: all. */
-  search(query: string, sources: readonly number[] | undefined, limit: number): RankedPassage[] {
+  /** Returns passages, the best first. `sources` are the ids of the visible sources; undefined: all. */
+  search(query: string, sources: readonly number[] | undefined, limit: number): RankedItem[] {
     const match = this.#buildMatchExpression(parseQueryWords(query));
     if (match === undefined || sources?.length === 0) return [];
     return sources === undefined
@@ -61,16 +56,16 @@ export class LexicalSearch {
       : this.#findIn.all(match, JSON.stringify(sources), limit);
   }
 
-  /** Undefined where no word is left to look for. */
+  /** Returns undefined if the query has no words. */
   #buildMatchExpression(words: readonly QueryWord[]): string | undefined {
     const count = this.#count.get() ?? 0;
     if (Math.abs(count - this.#countedAt) > this.#countedAt / 10) {
       this.#frequencies.clear();
       this.#countedAt = count;
     }
-    const most = Math.max(COMMON_MIN, count * this.#options.commonShare);
-    const telling = words.filter(({ term }) => this.#documentFrequency(term) <= most);
-    const kept = telling.length > 0 ? telling : words;
+    const max = Math.max(COMMON_MIN, count * this.#options.commonShare);
+    const rare = words.filter(({ term }) => this.#documentFrequency(term) <= max);
+    const kept = rare.length > 0 ? rare : words;
     return kept.length === 0
       ? undefined
       : kept.map(({ match }) => match).join(this.#options.operator);

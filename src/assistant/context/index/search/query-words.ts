@@ -1,47 +1,31 @@
-import { stem } from "../text/porter-stemmer.ts";
-import { extractBigrams, isUnspaced, splitWords } from "../text/split-words.ts";
+import { isUnspaced, normalizeWord, splitUnspaced, splitWords } from "../../../../base/tokenize.ts";
 
-/** Words of a query beyond these change no ranking and cost a walk through the index each. */
+/** More words change the ranking little, and each needs its own lookup in the index. */
 const WORDS_MAX = 48;
-/** Nobody writes a longer word; FTS5 would look for it all the same. */
+/** Longer words do not occur in texts, but FTS5 would look them up. */
 const WORD_CHARACTERS_MAX = 200;
 
-/** One word of a query, as FTS5 is asked for it. */
 export interface QueryWord {
-  /** A quoted string of FTS5, in which nothing has a meaning but the words themselves. */
+  /** A quoted string of FTS5's query language. */
   readonly match: string;
-  /** As it stands in the index, for looking up how common it is. */
+  /** The word as the index stores it. */
   readonly term: string;
 }
 
 /**
- * The words of a query, each once. Only letters, digits and marks get here, so that no quote, operator
- * or column name of FTS5's language can: the quotes are for words such as AND and NEAR.
+ * Splits a query into words, each once. Words have only letters, digits and marks, so a query cannot contain quotes,
+ * operators or column names of FTS5's query language. The quotes protect words such as AND and NEAR.
  */
 export function parseQueryWords(query: string): QueryWord[] {
   const found = new Map<string, QueryWord>();
-  const add = (word: string, isPrefix = false) => {
-    const term = foldToIndexTerm(word);
-    if (word.length <= WORD_CHARACTERS_MAX && !found.has(term))
-      found.set(term, { match: `"${word}"${isPrefix ? "*" : ""}`, term });
-  };
-  for (const word of splitWords(query)) {
-    if (!isUnspaced(word)) {
-      add(word);
-      continue;
+  // FTS5 stores a sentence of a script without spaces as one word, and its pairs as hidden words.
+  for (const word of splitWords(query))
+    for (const part of isUnspaced(word) ? splitUnspaced(word) : [word]) {
+      const term = normalizeWord(part);
+      if (part.length > WORD_CHARACTERS_MAX || found.has(term)) continue;
+      // A single character occurs in the index as the first of a pair.
+      const isPrefix = isUnspaced(part) && Array.from(part).length === 1;
+      found.set(term, { match: `"${part}"${isPrefix ? "*" : ""}`, term });
     }
-    // Without spaces between words a whole sentence is one word to FTS5: its pairs are looked for. A
-    // single character stands in the index as the beginning of pairs.
-    const pairs = extractBigrams(word);
-    for (const pair of pairs) add(pair, Array.from(pair).length === 1);
-    const rest = word.replaceAll(/[^a-z0-9]+/gi, " ").trim();
-    if (rest !== "") for (const part of rest.split(" ")) add(part);
-  }
   return [...found.values()].slice(0, WORDS_MAX);
-}
-
-/** As `porter unicode61 remove_diacritics 2` folds it, near enough to look a word up. */
-function foldToIndexTerm(word: string): string {
-  const folded = word.toLowerCase().normalize("NFD").replaceAll(/\p{M}/gu, "").normalize("NFC");
-  return stem(folded);
 }

@@ -1,37 +1,37 @@
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { timestamp } from "../../../../base/clock.ts";
+import { type FusedItem, fuseRankings } from "../../../../base/rank-fusion.ts";
 import type { SqliteDatabase } from "../../../../base/sqlite.ts";
 import type { SearchHit } from "../../port.ts";
-import { LexicalSearch, type LexicalSearchOptions, type RankedPassage } from "./lexical-search.ts";
+import { LexicalSearch, type LexicalSearchOptions } from "./lexical-search.ts";
 import { parseQueryWords } from "./query-words.ts";
-import { type FusedPassage, fuseRankings } from "./rank-fusion.ts";
 import { extractSnippet } from "./snippet.ts";
 import type { VectorIndex } from "./vector-index.ts";
 
-/** Places of each ranking that are looked at: beyond, a place adds next to nothing to a sum of shares. */
+/** Items of each ranking that are fused. Later ranks add next to nothing to a score. */
 const CANDIDATES = 200;
-/** A place by cosine against the same place by BM25. Measured: docs/context.md. */
-export const COSINE_WEIGHT = 0.25;
+/** The weight of the ranking by cosine, where the ranking by BM25 has 1. */
+const COSINE_WEIGHT = 0.25;
+/** The constant of reciprocal rank fusion, as its authors chose it. */
+const FUSION_K = 60;
 
-/** File systems have times that RFC 3339, with its four digits for the year, cannot tell. */
+/** File systems allow times outside the range of RFC 3339, whose years have four digits. */
 const TIMESTAMP_MIN_MS = Date.parse("0001-01-01T00:00:00Z");
 const TIMESTAMP_MAX_MS = Date.parse("9999-12-31T23:59:59.999Z");
 
 export interface IndexQuery {
   readonly query: string;
   readonly limit: number;
-  /** Those that may be seen; undefined: all. */
+  /** The visible scopes. Undefined: all. */
   readonly scopes: readonly string[] | undefined;
-  /** Undefined: by words alone. */
+  /** Undefined: the search is lexical. */
   readonly queryVector: { readonly vector: Float32Array; readonly index: VectorIndex } | undefined;
 }
 
-/** For trying what is better. */
+/** Settings that the benchmark varies. */
 export interface SearcherOptions {
   readonly lexical?: Partial<LexicalSearchOptions>;
-  readonly cosineWeight?: number;
-  readonly fusionK?: number;
   readonly isDiversified?: boolean;
 }
 
@@ -50,7 +50,7 @@ interface HitRow {
   readonly root: string;
 }
 
-/** Finds passages: ranks, blends, spreads over documents, and reads only those that are answered. */
+/** Ranks passages, fuses the rankings, prefers different documents, and reads the texts of the hits. */
 export class Searcher {
   readonly #options: SearcherOptions;
   readonly #lexical: LexicalSearch;
@@ -65,21 +65,25 @@ export class Searcher {
   search(indexQuery: IndexQuery): SearchHit[] {
     const sources =
       indexQuery.scopes && this.#statements.inScopes.all(JSON.stringify(indexQuery.scopes));
-    const { query, limit, queryVector: meaning } = indexQuery;
+    const { query, limit, queryVector } = indexQuery;
     if (sources?.length === 0) return [];
     const lexical = this.#lexical.search(query, sources, CANDIDATES);
-    const cosine = meaning ? meaning.index.nearest(meaning.vector, sources, CANDIDATES) : [];
-    const ranked = meaning
+    const ranked = queryVector
       ? fuseRankings(
-          lexical,
-          cosine,
-          this.#options.cosineWeight ?? COSINE_WEIGHT,
-          this.#options.fusionK,
+          [
+            { items: lexical, weight: 1 },
+            {
+              items: queryVector.index.nearest(queryVector.vector, sources, CANDIDATES),
+              weight: COSINE_WEIGHT,
+            },
+          ],
+          FUSION_K,
         )
-      : toFused(lexical);
+      : lexical.map((item, at) => ({ ...item, ranks: [at + 1] }));
     const terms = new Set(parseQueryWords(query).map(({ term }) => term));
-    const mode = meaning ? ("hybrid" as const) : ("lexical" as const);
-    return this.#diversify(ranked, limit).flatMap(({ id, score, lexical: words, cosine: near }) => {
+    const mode = queryVector ? ("hybrid" as const) : ("lexical" as const);
+    return this.#diversify(ranked, limit).flatMap(({ id, score, ranks }) => {
+      const [lexicalRank = null, cosineRank = null] = ranks;
       const row = this.#statements.hit.get(id);
       if (!row) return [];
       return {
@@ -91,32 +95,28 @@ export class Searcher {
         title: row.title,
         id: row.key,
         mtime: timestamp(Math.min(Math.max(row.mtimeMs, TIMESTAMP_MIN_MS), TIMESTAMP_MAX_MS)),
-        parts: { lexical: words, cosine: near },
+        parts: { lexical: lexicalRank, cosine: cosineRank },
         mode,
       };
     });
   }
 
-  /** The best passage of each document first; others only where there are too few documents. */
-  #diversify(ranked: readonly FusedPassage[], limit: number): FusedPassage[] {
+  /** Takes the best passage of each document first, and others only if there are too few documents. */
+  #diversify(ranked: readonly FusedItem[], limit: number): FusedItem[] {
     if (this.#options.isDiversified === false) return ranked.slice(0, limit);
     const ids = JSON.stringify(ranked.map(({ id }) => id));
     const documents = new Map(
       this.#statements.documents.all(ids).map((row) => [row.id, row.document]),
     );
     const seen = new Set<number | undefined>();
-    const isFirst = ({ id }: FusedPassage) => {
+    const isFirst = ({ id }: FusedItem) => {
       const document = documents.get(id);
       return !seen.has(document) && seen.add(document);
     };
-    const [firsts, others]: [FusedPassage[], FusedPassage[]] = [[], []];
+    const [firsts, others]: [FusedItem[], FusedItem[]] = [[], []];
     for (const passage of ranked) (isFirst(passage) ? firsts : others).push(passage);
     return [...firsts, ...others].slice(0, limit).toSorted((a, b) => b.score - a.score);
   }
-}
-
-function toFused(lexical: readonly RankedPassage[]): FusedPassage[] {
-  return lexical.map(({ id, score }, at) => ({ id, score, lexical: at + 1, cosine: null }));
 }
 
 function prepareStatements(db: SqliteDatabase) {

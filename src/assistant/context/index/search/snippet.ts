@@ -1,13 +1,11 @@
-import { stem } from "../text/porter-stemmer.ts";
-import { extractBigrams, isUnspaced } from "../text/split-words.ts";
+import { isUnspaced, normalizeWord, splitUnspaced } from "../../../../base/tokenize.ts";
 
-/** Characters of a snippet, a little less or more: whole words only. */
+/** The approximate length of a snippet, which contains whole words only. */
 const SNIPPET_CHARACTERS = 300;
-const word = /[\p{L}\p{N}\p{M}\p{Co}]+/gu;
+const wordPattern = /[\p{L}\p{N}\p{M}\p{Co}]+/gu;
 
 /**
- * The part of a passage in which the most words of the query stand, as it is written there. `terms` are
- * words as the index has them.
+ * Returns the part of a passage that contains the most words of the query, unchanged. `terms` are normalized words.
  */
 export function extractSnippet(
   text: string,
@@ -16,15 +14,18 @@ export function extractSnippet(
 ): string {
   if (text.length <= size * 1.1) return text;
   const hits: { at: number; end: number; term: string }[] = [];
-  for (const found of text.matchAll(word)) {
-    const [end, folded] = [found.index + found[0].length, found[0].toLowerCase()];
-    const names = isUnspaced(folded) ? extractBigrams(folded) : [stem(folded)];
-    for (const term of names) if (terms.has(term)) hits.push({ at: found.index, end, term });
+  for (const found of text.matchAll(wordPattern)) {
+    const [word] = found;
+    const end = found.index + word.length;
+    for (const part of isUnspaced(word) ? splitUnspaced(word) : [word]) {
+      const term = normalizeWord(part);
+      if (terms.has(term)) hits.push({ at: found.index, end, term });
+    }
   }
   return cutOut(text, bestStart(hits, size), size);
 }
 
-/** Where the window begins that has the most different words in it; the first such one. */
+/** Returns the start of the first window that contains the most different words. */
 function bestStart(
   hits: readonly { readonly at: number; readonly end: number; readonly term: string }[],
   size: number,
@@ -39,7 +40,7 @@ function bestStart(
     if (score > bestScore) {
       bestScore = score;
       const span = (hits[last - 1]?.end ?? at) - at;
-      // What is left of the room goes before and after.
+      // The words are centred in the window.
       best = Math.max(0, at - Math.floor((size - span) / 2));
     }
   }
@@ -51,7 +52,7 @@ function cutOut(text: string, wantedStart: number, size: number): string {
   let [from, to] = [start, start + size];
   if (from > 0) from = afterGap(text, from);
   if (to < text.length) to = beforeGap(text, to);
-  // No gap anywhere near: a long word, or a script without spaces.
+  // A long word, or a script without spaces, has no gap nearby.
   if (to - from < size / 2) [from, to] = [start, start + size];
   if (/[\udc00-\udfff]/.test(text[from] ?? "")) from += 1;
   if (/[\ud800-\udbff]/.test(text[to - 1] ?? "")) to -= 1;

@@ -1,6 +1,6 @@
-import type { RankedPassage } from "./lexical-search.ts";
+import type { RankedItem } from "../../../../base/rank-fusion.ts";
 
-/** A vector in a byte a dimension: the largest number is 127. */
+/** A vector with one byte for each dimension, scaled so that the largest number is 127. */
 export interface PackedVector {
   readonly scale: number;
   readonly value: Int8Array;
@@ -17,12 +17,12 @@ export function unpackVector({ scale, value }: PackedVector): Float32Array {
   return Float32Array.from(value, (number) => number * scale);
 }
 
-/** Places are taken in blocks of so many, so that the index grows without being copied each time. */
+/** Capacity grows in multiples of this number, so that the arrays are copied rarely. */
 const GROW_BY = 4_096;
 
 /**
- * The vectors of all passages in one piece of memory, and the nearest ones by looking at each: 100,000
- * of 128 dimensions are 13 MB and take some 10 ms, exactly, without an index that has to be kept.
+ * An exact nearest-neighbour search: all vectors are in one array, and each is compared. 100,000 vectors of 128 dimensions
+ * take 13 MB and some 10 ms.
  */
 export class VectorIndex {
   readonly dimensions: number;
@@ -65,7 +65,7 @@ export class VectorIndex {
     this.#values.set(vector.value, place * this.dimensions);
   }
 
-  /** The last one takes the place of the one that goes. */
+  /** The last vector moves to the place of the deleted one. */
   delete(id: number): void {
     const place = this.#places.get(id);
     if (place === undefined) return;
@@ -83,12 +83,12 @@ export class VectorIndex {
     this.#values.fill(0, last * d, (last + 1) * d);
   }
 
-  /** Nearest first; only those of `sources` (undefined: all) are looked at, and none that points away. */
+  /** Returns the nearest vectors of `sources` (undefined: all) with a positive cosine, the nearest first. */
   nearest(
     query: Float32Array,
     sources: readonly number[] | undefined,
     limit: number,
-  ): RankedPassage[] {
+  ): RankedItem[] {
     const { dimensions: d } = this;
     const [values, scales, sourceOf] = [this.#values, this.#scales, this.#sources];
     const allowed = sources && new Set(sources);
@@ -126,11 +126,11 @@ export class VectorIndex {
   }
 }
 
-/** The best `limit` of many, kept as a heap with the worst of them on top. */
+/** Keeps the best `limit` items in a heap with the worst item on top. */
 class TopK {
   readonly #limit: number;
-  readonly #heap: RankedPassage[] = [];
-  /** What a score must pass to be among them; 0 at first: nothing that points away is near. */
+  readonly #heap: RankedItem[] = [];
+  /** A score must exceed this to be kept. 0 at first: vectors with a negative cosine are not near. */
   minScore = 0;
 
   constructor(limit: number) {
@@ -154,7 +154,7 @@ class TopK {
     if (heap.length === this.#limit) this.minScore = heap[0]!.score;
   }
 
-  sorted(): RankedPassage[] {
+  sorted(): RankedItem[] {
     return this.#heap.toSorted((a, b) => b.score - a.score || a.id - b.id);
   }
 

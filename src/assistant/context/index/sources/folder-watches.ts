@@ -2,14 +2,13 @@ import { type FSWatcher, watch } from "node:fs";
 import { join } from "node:path";
 
 export interface FolderWatchListener {
-  /** Something happened at this path, from the source's top; a folder's own where nothing more is known. */
+  /** Reports a change at this path, relative to the source, or at a folder if the system does not name the file. */
   onChange(path: string): void;
 }
 
 /**
- * One watch for each folder of a source, and none for files: a folder's watch tells of what happens to the
- * files in it. (chokidar takes one for each file too, of which a system may have no more than some
- * thousands.) `isShort`: the system gave no more of them, so that not everything is seen.
+ * One file system watch for each folder of a source. It reports changes of the files in the folder. chokidar would need one
+ * for each file too, and a system may allow only some thousands. `isIncomplete` is true if the system refused a watch.
  */
 export class FolderWatches {
   readonly #root: string;
@@ -17,9 +16,9 @@ export class FolderWatches {
   readonly #watches = new Map<string, { readonly watcher: FSWatcher; readonly inode: number }>();
   #isIncomplete = false;
 
-  constructor(root: string, events: FolderWatchListener) {
+  constructor(root: string, listener: FolderWatchListener) {
     this.#root = root;
-    this.#listener = events;
+    this.#listener = listener;
   }
 
   get isIncomplete(): boolean {
@@ -30,7 +29,7 @@ export class FolderWatches {
     return this.#watches.size;
   }
 
-  /** To be called before the folder is listed, so that nothing is missed in between. */
+  /** Must be called before the folder is listed, so that no change is missed in between. */
   watchFolder(folder: string, inode: number): void {
     const known = this.#watches.get(folder);
     if (known?.inode === inode) return;
@@ -48,12 +47,12 @@ export class FolderWatches {
       this.#watches.set(folder, { watcher, inode });
     } catch (error) {
       const code = error instanceof Error && "code" in error ? error.code : undefined;
-      // A folder that went away needs no watch; anything else means that one is missing.
+      // A removed folder needs no watch. Any other error means that a watch is missing.
       if (code !== "ENOENT" && code !== "ENOTDIR" && code !== "EACCES") this.#isIncomplete = true;
     }
   }
 
-  /** The folder, and all below it, are not there any more, or left out. */
+  /** Closes the watches of a folder and of all folders below it. */
   unwatchFolder(folder: string): void {
     const below = folder === "" ? "" : `${folder}/`;
     for (const [path, { watcher }] of this.#watches)
@@ -63,7 +62,7 @@ export class FolderWatches {
       }
   }
 
-  /** Before all folders are followed anew: there may be enough of them now. */
+  /** Must be called before a full scan, which tries to watch all folders again. */
   resetIncomplete(): void {
     this.#isIncomplete = false;
   }

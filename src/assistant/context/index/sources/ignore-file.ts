@@ -1,22 +1,22 @@
 import { compilePattern, type IgnorePattern } from "../../../../source-tree/ignore-pattern.ts";
 
-/** Read in each folder, the second with the last word. */
+/** The ignore files that are read in each folder. The second overrides the first. */
 export const ignoreFileNames: readonly string[] = [".gitignore", ".berthignore"];
 
 interface IgnoreRule {
   readonly pattern: IgnorePattern;
-  /** `!pattern`: what was left out comes back. */
+  /** True for `!pattern`, which includes ignored files again. */
   readonly isException: boolean;
   readonly isForFolders: boolean;
 }
 
-/** A line that compiles to more than this is no person's. */
+/** The maximum number of lines that are read. */
 const LINES_MAX = 2_000;
 
 /**
- * The rules of one file with git's meaning: a pattern without a slash is for every folder below, one with
- * a slash for this place alone, one that ends in a slash for folders. `folder` is where the file stands,
- * from the source's top; lines that are no pattern are passed over, as git does.
+ * The rules of one ignore file, as git defines them: a pattern without a slash matches in all folders below, a pattern with
+ * a slash is relative to the file's folder, and a trailing slash restricts it to folders. `folder` is the file's folder,
+ * relative to the source. Invalid lines are ignored, as in git.
  */
 export class IgnoreFile {
   readonly #rules: readonly IgnoreRule[];
@@ -26,7 +26,7 @@ export class IgnoreFile {
     this.#rules = lines.slice(0, LINES_MAX).flatMap((line) => parseRule(folder, line) ?? []);
   }
 
-  /** Undefined where no rule of this file is about it: the file above decides. */
+  /** Returns undefined if no rule of this file matches; then the file of the parent folder decides. */
   isIgnored(path: string, isFolder: boolean): boolean | undefined {
     const rule = this.#rules.findLast(
       ({ pattern, isForFolders }) => (isFolder || !isForFolders) && pattern.matches(path),
@@ -36,7 +36,7 @@ export class IgnoreFile {
 }
 
 function parseRule(folder: string, line: string): IgnoreRule | undefined {
-  // Spaces at the end count only behind a backslash.
+  // Trailing spaces are part of the pattern only after a backslash.
   let written = line.replace(/(?<!\\)[ \t]+$/, "");
   if (written === "" || written.startsWith("#")) return undefined;
   const isException = written.startsWith("!");
@@ -44,7 +44,7 @@ function parseRule(folder: string, line: string): IgnoreRule | undefined {
   const isForFolders = written.endsWith("/");
   if (isForFolders) written = written.slice(0, -1);
   const isHere = written.includes("/");
-  // Docker's patterns, which do the matching, negate a set by ^ alone.
+  // Docker's patterns, which are used for matching, negate a set only with ^.
   const pattern = written.replace(/^\//, "").replaceAll("[!", "[^");
   if (pattern === "") return undefined;
   const above = folder === "" ? "" : `${escapePattern(folder)}/`;

@@ -3,7 +3,7 @@ import { closeSync, constants, fstatSync, openSync, readlinkSync, readSync } fro
 import { sep } from "node:path";
 import type { FileStat } from "../store/document-store.ts";
 
-/** Beyond, a file is a log or a dump: its passages would crowd out everything else. */
+/** A larger file is a log or a dump, whose passages would displace those of other files. */
 export const INDEXED_FILE_BYTES_MAX = 2 * 1024 * 1024;
 
 export type FileReadResult =
@@ -13,15 +13,15 @@ export type FileReadResult =
       readonly bytes: Buffer;
       readonly sha256: Buffer;
     }
-  /** It is there, and no file that is indexed. */
+  /** The file exists but is not indexed. */
   | { readonly type: "refused"; readonly stamp: FileStat }
   | { readonly type: "gone" }
-  /** The system does not let it be read. */
+  /** The system refuses to read the file. */
   | { readonly type: "denied" };
 
 /**
- * Reads a file that is inside `root`, and nothing else: a link is not followed, a pipe does not hold
- * anybody up, and a folder on the way that has become a link since it was listed leads to `gone`.
+ * Reads a regular file inside `root`. It does not follow links and does not block on a pipe. If a parent folder has been
+ * replaced by a link since it was listed, the result is `gone`.
  */
 export function readInRoot(root: string, file: string): FileReadResult {
   let fd: number | undefined;
@@ -45,7 +45,7 @@ export function readInRoot(root: string, file: string): FileReadResult {
   }
 }
 
-/** Undefined where it grows past the limit while it is read. */
+/** Returns undefined if the file grows past the limit while it is read. */
 function readAll(fd: number, size: number): Buffer | undefined {
   const buffer = Buffer.alloc(Math.min(size + 1, INDEXED_FILE_BYTES_MAX + 1));
   let length = 0;
@@ -53,12 +53,12 @@ function readAll(fd: number, size: number): Buffer | undefined {
     const read = readSync(fd, buffer, length, buffer.length - length, null);
     length += read;
     if (read === 0) return buffer.subarray(0, length);
-    // It has grown since it was measured; the next event has the rest.
+    // The file has grown since fstat; the next event reports the rest.
     if (length === buffer.length) return length > INDEXED_FILE_BYTES_MAX ? undefined : buffer;
   }
 }
 
-/** Where the system tells what an open file is called. */
+/** Compares the real path of an open file with the root. Returns true if the system does not provide the path. */
 function isInside(root: string, fd: number): boolean {
   try {
     const real = readlinkSync(`/proc/self/fd/${fd}`);

@@ -1,6 +1,6 @@
 /**
- * Folders that hold credentials, whatever is in them. Hidden ones are never looked into anyway; they are
- * named for sources that somebody points right at them.
+ * Names of folders with credentials, which are never indexed. Hidden folders are listed for sources whose path is such a
+ * folder.
  */
 const secretFolderNames = new Set(
   ".ssh .gnupg .gpg .aws .azure .gcloud .kube .docker .password-store .mozilla .thunderbird .pki .cert .vault keyrings kwalletd firefox google-chrome chromium bravesoftware vivaldi librewolf".split(
@@ -8,7 +8,7 @@ const secretFolderNames = new Set(
   ),
 );
 
-/** Names that say what is in a file. Compared in small letters. */
+/** Names of files with secrets, compared in lower case. */
 const secretNamePatterns: readonly RegExp[] = [
   /^\.env(?:\.|$)/,
   /(?:^|\.)env$/,
@@ -17,7 +17,7 @@ const secretNamePatterns: readonly RegExp[] = [
   /\.(?:tfvars|tfstate)(?:\.json|\.backup)?$/,
   /^id_(?:rsa|dsa|ecdsa|ed25519|xmss)(?:[._-].*)?$/,
   /^(?:\.?netrc|\.?pgpass|\.?npmrc|\.?pypirc|\.git-credentials|\.my\.cnf|\.htpasswd)$/,
-  // `api-token.txt`, `my_passwords (1).csv`, `secrets.prod.yaml`; a page on passwords is called otherwise.
+  // Matches `api-token.txt`, `my_passwords (1).csv` and `secrets.prod.yaml`, but not `how-to-choose-passwords.md`.
   /^(?:[a-z0-9]+[-_ .]){0,3}(?:credentials?|secrets?|passwords?|passwd|tokens?|recovery[-_ ]codes?)(?:[-_ .]?(?:\(?\d+\)?|prod|production|dev|staging|test|local))?(?:\.(?:json|ya?ml|toml|ini|txt|csv|conf|cfg))?$/,
   /^(?:credentials?|secrets?|passwords?|tokens?)\.md$/,
   /^(?:client[-_]secret.*\.json|kubeconfig|\.?dockerconfigjson|\.?boto|\.?s3cfg|rclone\.conf|application_default_credentials\.json)$/,
@@ -25,14 +25,14 @@ const secretNamePatterns: readonly RegExp[] = [
   /^(?:shadow|gshadow|sudoers|master\.key)$/,
 ];
 
-/** What editors and people append to the name of a copy. */
+/** Suffixes that editors and users append to the name of a copy. */
 const copySuffix = /(?:~|[._-](?:bak|backup|old|orig|save|copy|sw[op]|\d{1,8}))$/;
 
-/** What only a private key or a key ring has in it; the last is how the first begins in base64. */
+/** Text that only a private key or a key ring contains. The last alternatives match the first one in base64. */
 const privateKeyPattern =
   /-----BEGIN (?:[A-Z0-9]+ ){0,4}PRIVATE KEY(?: BLOCK)?-----|^PuTTY-User-Key-File-\d|AGE-SECRET-KEY-1[A-Z0-9]{20}|^\$ANSIBLE_VAULT;|LS0tLS1CRUdJTi[A-Za-z0-9+/]{0,40}(?:UFJJVkFURSBLRV|BSSVZBVEUgS0VZ|QUklWQVRFIEtFW)/m;
 
-/** Tokens of services that mark theirs, so that they can be told where they leak. */
+/** Tokens of services whose tokens have a known prefix. */
 const tokenPattern =
   /(?<![A-Za-z0-9])(?:gh[pousr]_[A-Za-z0-9]{36}|github_pat_[A-Za-z0-9_]{50}|glpat-[A-Za-z0-9_-]{20}|A[KS]IA[A-Z2-7]{16}(?![A-Z0-9])|AIza[A-Za-z0-9_-]{35}|xox[abprs]-\d[A-Za-z0-9-]{20}|[rs]k_live_[A-Za-z0-9]{20}|sk-(?:ant-|proj-|or-v1-)[A-Za-z0-9_-]{30}|hf_[A-Za-z0-9]{34}|npm_[A-Za-z0-9]{36}|pypi-AgEIcHlwaS5vcmc)/;
 
@@ -45,7 +45,9 @@ export function isSecretName(name: string): boolean {
   );
 }
 
-/** True of a text that has a private key in it, or a token that its service marks as one. */
+/** Returns true if the text contains a private key, or a token with the prefix of a known service. */
 export function containsSecret(text: string): boolean {
-  return privateKeyPattern.test(text) || tokenPattern.test(text);
+  // The sources of manual pages escape hyphens.
+  const plain = text.replaceAll("\\-", "-");
+  return privateKeyPattern.test(plain) || tokenPattern.test(plain);
 }

@@ -9,7 +9,7 @@ import { isSecretName } from "./secret-detection.ts";
 import { SourceRules } from "./source-rules.ts";
 import { type IndexChange, syncSource } from "./sync-source.ts";
 
-/** More changes than this in one burst: looking at everything is quicker than at each. */
+/** After more changes in one burst, a full scan is faster than a scan of each path. */
 const CHANGES_MAX = 5_000;
 
 export interface FollowedSource {
@@ -30,15 +30,15 @@ export interface SourceFollowerDependencies {
   readonly timing: IndexTiming;
   readonly apply: (change: IndexChange) => void;
   readonly flush: () => void;
-  /** Its state has changed; `error` where looking through it failed. */
+  /** Called when the state has changed, with the error of a failed scan. */
   readonly onChange: (error?: unknown) => void;
 }
 
 /**
- * Keeps one source's documents what its folder has. Nothing depends on having seen an event: each run
- * compares the folder with the index, and everything is looked through at the start and now and then.
+ * Keeps the documents of one source in sync with its folder. Missed events do no harm: each run compares the folder with the
+ * index, and full scans happen at the start and periodically.
  *
- * indexing -> ready; degraded where the folder is missing or the system has no watches left, and back.
+ * States: indexing -> ready; degraded while the folder is missing or the system has no watches left.
  */
 export class SourceFollower {
   readonly source: FollowedSource;
@@ -46,16 +46,16 @@ export class SourceFollower {
   readonly #dirty = new Set<string>();
   #state: "indexing" | "ready" | "degraded" = "indexing";
   #message: string | null = null;
-  /** Where its path leads, and what belongs to that place. */
+  /** The real path of the source, with its rules and watches. */
   #resolved: ResolvedSource | undefined;
   #debounce: { readonly timer: NodeJS.Timeout; readonly since: number } | undefined;
   #rescan: NodeJS.Timeout | undefined;
   #isRunning = false;
   #hasEnded = false;
 
-  constructor(source: FollowedSource, tools: SourceFollowerDependencies) {
+  constructor(source: FollowedSource, dependencies: SourceFollowerDependencies) {
     this.source = source;
-    this.#dependencies = tools;
+    this.#dependencies = dependencies;
   }
 
   get state(): { state: "indexing" | "ready" | "degraded"; message: string | null } {
@@ -110,7 +110,7 @@ export class SourceFollower {
       this.#isRunning = false;
       if (this.#hasEnded) return;
       if (error !== undefined) {
-        this.#finishRun("the folder could not be looked through; it is tried again");
+        this.#finishRun("the folder could not be scanned; Berth retries");
         this.#dependencies.onChange(error);
       }
       if (this.#dirty.size > 0) this.#schedule();
@@ -120,50 +120,51 @@ export class SourceFollower {
   *#sync(paths: readonly string[]): Generator<void> {
     clearTimeout(this.#rescan);
     const isWhole = paths.includes("");
-    const place = this.#resolveSource();
-    if (typeof place === "string") {
-      this.#finishRun(place);
+    const resolved = this.#resolveSource();
+    if (typeof resolved === "string") {
+      this.#finishRun(resolved);
       return;
     }
     if (isWhole) {
-      place.rules.clearCache();
-      place.watches.resetIncomplete();
+      resolved.rules.clearCache();
+      resolved.watches.resetIncomplete();
     }
-    // After a change of place nothing that was known of single paths counts.
-    const whole = isWhole || place !== this.#resolved;
-    this.#resolved = place;
+    // If the real path has changed, single paths do not suffice.
+    const needsFullScan = isWhole || resolved !== this.#resolved;
+    this.#resolved = resolved;
     const { documents, apply, flush } = this.#dependencies;
-    yield* syncSource({ id: this.source.id, root: place.root }, whole ? [""] : paths, {
+    yield* syncSource({ id: this.source.id, root: resolved.root }, needsFullScan ? [""] : paths, {
       documents,
-      rules: place.rules,
-      watches: place.watches,
+      rules: resolved.rules,
+      watches: resolved.watches,
       now: () => Date.now(),
       apply,
       flush,
     });
-    this.#finishRun(place.watches.isIncomplete ? describeWatchShortage(place.watches.size) : null);
+    const { isIncomplete, size } = resolved.watches;
+    this.#finishRun(isIncomplete ? describeWatchShortage(size) : null);
   }
 
-  /** Where the source is now; a text where it is nowhere, for people. */
+  /** Returns the resolved source, or a message for the user if it cannot be indexed. */
   #resolveSource(): ResolvedSource | string {
     const configured = resolve(this.source.path);
     if (configured.split("/").some((part) => part !== "" && isSecretName(part)))
-      return "the folder is one for credentials, and these are never indexed; name another one";
+      return "folders for credentials are never indexed; set another folder";
     let root: string;
     try {
       root = realpathSync(configured);
       if (!lstatSync(root).isDirectory())
-        return "it is not a folder; name the folder that it is in";
+        return "the path is not a folder; set the folder that contains it";
     } catch (error) {
       this.#resolved?.watches.unwatchFolder("");
       this.#resolved = undefined;
       const code = error instanceof Error && "code" in error ? error.code : undefined;
       return code === "ENOENT"
-        ? "the folder is not there; what was indexed of it is kept. Bring it back, or take the source out"
+        ? "the folder does not exist; its indexed texts are kept. Restore it, or remove the source"
         : "the folder cannot be read; check its permissions";
     }
     if (root.split("/").some((part) => part !== "" && isSecretName(part)))
-      return "the folder is one for credentials, and these are never indexed; name another one";
+      return "folders for credentials are never indexed; set another folder";
     if (this.#resolved?.root === root) return this.#resolved;
     this.#resolved?.watches.unwatchFolder("");
     const watches = new FolderWatches(root, { onChange: (path) => this.#onPathChanged(path) });
@@ -189,7 +190,7 @@ export class SourceFollower {
 
 function describeWatchShortage(count: number): string {
   return (
-    `the system gives no more watches (this source has ${count} of its folders watched), so the rest is ` +
-    "only looked through now and then; raise the sysctl fs.inotify.max_user_watches, or index a smaller folder"
+    `the system refuses further watches (${count} folders of this source are watched), so changes in other folders are ` +
+    "found by periodic scans only; raise the sysctl fs.inotify.max_user_watches, or index a smaller folder"
   );
 }

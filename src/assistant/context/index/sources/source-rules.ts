@@ -3,14 +3,14 @@ import { join, posix } from "node:path";
 import { IgnoreFile, ignoreFileNames } from "./ignore-file.ts";
 import { isSecretName } from "./secret-detection.ts";
 
-/** Made by tools, in numbers, and never written by a person. */
+/** Folders that tools generate. */
 const generatedFolders = new Set(["node_modules", "bower_components", "__pycache__", "lost+found"]);
-/** Rules of this size take no person to write. */
+/** A larger ignore file is not read. */
 const IGNORE_BYTES_MAX = 64 * 1024;
 
 /**
- * What of a source is left out: hidden files and folders, secrets, what tools make, and what the ignore
- * files of its folders say. Secrets come back by no rule.
+ * The rules for the files of a source that are not indexed: hidden files and folders, secrets, generated folders, and the
+ * rules of ignore files. No rule can include secrets again.
  */
 export class SourceRules {
   readonly #root: string;
@@ -20,22 +20,22 @@ export class SourceRules {
     this.#root = root;
   }
 
-  /** Of something in a folder that is itself not left out. `path` is from the source's top, with `/`. */
+  /** The folder of `path` must not be excluded itself. `path` is relative to the source and contains `/`. */
   isExcluded(path: string, isFolder: boolean): boolean {
     const name = posix.basename(path);
     if (name.startsWith(".") || isSecretName(name)) return true;
     if (isFolder && generatedFolders.has(name)) return true;
-    // The nearest file that says anything decides.
+    // The nearest ignore file with a matching rule decides.
     for (let folder = posix.dirname(path); ; folder = posix.dirname(folder)) {
       for (const file of this.#filesIn(folder === "." ? "" : folder).toReversed()) {
-        const verdict = file.isIgnored(path, isFolder);
-        if (verdict !== undefined) return verdict;
+        const isIgnored = file.isIgnored(path, isFolder);
+        if (isIgnored !== undefined) return isIgnored;
       }
       if (folder === ".") return false;
     }
   }
 
-  /** True also where a folder above it is left out. */
+  /** Returns true also if a folder above is excluded. */
   isPathExcluded(path: string, isFolder: boolean): boolean {
     const parts = path.split("/");
     return parts.some((_, at) =>
@@ -43,7 +43,7 @@ export class SourceRules {
     );
   }
 
-  /** The ignore files are read anew from now on. */
+  /** Makes the next check read the ignore files again. */
   clearCache(): void {
     this.#files.clear();
   }

@@ -9,19 +9,19 @@ import type { SourceRules } from "./source-rules.ts";
 import { type WalkedFile, walkTree } from "./tree-walk.ts";
 
 /**
- * A file that was changed less than this before it was read may have been changed again under the same
- * time: it is read once more when the tree is next looked through, in milliseconds.
+ * A file that was modified less than this before it was read may be modified again with the same timestamp, so the next
+ * scan reads it again. In milliseconds.
  */
 const MTIME_TRUST_MS = 2_000;
 
 export interface SourceFolder {
-  /** Its row in the index. */
+  /** The id of its row in the index. */
   readonly id: number;
-  /** With all links on the way resolved. */
+  /** The real path. */
   readonly root: string;
 }
 
-/** One write to the index, to be made together with others. */
+/** A write to the index. Several are committed together. */
 export type IndexChange =
   | {
       readonly type: "put";
@@ -37,14 +37,14 @@ export interface SyncSourceDependencies {
   readonly watches: FolderWatches;
   readonly now: () => number;
   readonly apply: (change: IndexChange) => void;
-  /** Writes what was applied since the last time. */
+  /** Commits the applied changes. */
   readonly flush: () => void;
 }
 
 /**
- * Brings the index to what is on the disk at `paths` and below them (`""`: everything), whatever it was
- * before: safe to repeat, and to be cut off anywhere. Files are compared by size and times, and by their
- * contents where these differ, or where `paths` names the very file. Yields every few milliseconds.
+ * Updates the index to the files at `paths` and below (`""`: all files). It can be repeated and interrupted at any point.
+ * Files are compared by size and times; by content if these differ or `paths` contains the file. Yields every few
+ * milliseconds.
  */
 export function* syncSource(
   { id: source, root }: SourceFolder,
@@ -110,7 +110,7 @@ function isChanged(before: StoredDocument, file: WalkedFile): boolean {
   );
 }
 
-/** Undefined: nothing is to be written; what has gone meanwhile is told by the next event. */
+/** Returns undefined if there is nothing to write. The next event reports a file that is removed meanwhile. */
 function inspectFile(
   source: number,
   root: string,
@@ -134,7 +134,7 @@ function inspectFile(
   if (known?.sha256?.equals(read.sha256))
     return { type: "touch", document: known, file: { path, ...stamp } };
   const text = readText(read.bytes, name, kind);
-  // Markup can part what the passages then have in one piece, and the other way round.
+  // Markup can split a secret in the source that is in one piece in the passages, and vice versa.
   if (!text || [text.source, ...text.chunks.map((it) => it.text)].some(containsSecret))
     return empty;
   const { title, chunks } = text;
@@ -153,7 +153,7 @@ function isAtOrBelow(path: string, folder: string): boolean {
   return folder === "" || path === folder || path.startsWith(`${folder}/`);
 }
 
-/** A folder's walk has all that is below it. */
+/** Removes paths below other paths: a walk through a folder includes all paths below it. */
 function withoutNested(paths: readonly string[]): string[] {
   const all = new Set(paths);
   return [...all].filter((path) => {

@@ -10,19 +10,18 @@ export interface WalkedFile extends FileStat {
 
 export interface WalkedTree {
   readonly files: readonly WalkedFile[];
-  /** Nothing is known of what is below these: they could not be read. */
+  /** Paths that could not be read. The files below them are unknown. */
   readonly unreadable: readonly string[];
 }
 
-/** Entries between two yields. */
+/** The number of entries between two yields. */
 const ENTRIES_PER_STEP = 200;
-/** Folders in each other; a tree that is deeper was made to hurt. */
+/** Folders at a greater depth are ignored. */
 const DEPTH_MAX = 64;
 
 /**
- * All files below `from` that are not left out, and a watch for each folder. `from` is a path from the
- * source's top, which may be a file, or not be there. Links are not followed, wherever they lead: what
- * they lead to inside the source is found at its own place. Yields every few milliseconds.
+ * Lists all files at or below `from` that are not excluded, and watches each folder. `from` is relative to the source and may
+ * be a file or missing. Links are not followed. Yields every few milliseconds.
  */
 export function* walkTree(
   root: string,
@@ -75,7 +74,7 @@ export function* walkTree(
 
 const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 
-/** A name with other bytes than UTF-8's cannot be told to anybody, so it is left out. */
+/** Returns undefined for a name that is not UTF-8: it cannot be shown in a hit. */
 function decodeName(entry: Dirent<Buffer>): string | undefined {
   try {
     return decoder.decode(entry.name);

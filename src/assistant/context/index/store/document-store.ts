@@ -1,9 +1,9 @@
 import { createHash } from "node:crypto";
 import type { SqliteDatabase } from "../../../../base/sqlite.ts";
+import { extractBigrams, splitCamelCase, splitWords } from "../../../../base/tokenize.ts";
 import type { ChunkText } from "../text/chunk.ts";
-import { hiddenWords } from "../text/split-words.ts";
 
-/** What a file was when it was last looked at. */
+/** The size and times of a file when it was last scanned. */
 export interface FileStat {
   readonly size: number;
   readonly mtimeMs: number;
@@ -14,11 +14,11 @@ export interface StoredDocument extends FileStat {
   readonly id: number;
   readonly path: string;
   readonly indexedMs: number;
-  /** Null of a file that is not indexed. */
+  /** Null: the file is not indexed. */
   readonly sha256: Buffer | null;
 }
 
-/** A file as it is to stand in the index; without chunks it is only known. */
+/** A file to be written to the index. Without chunks it is recorded but not indexed. */
 export interface NewDocument extends FileStat {
   readonly source: number;
   readonly path: string;
@@ -41,8 +41,8 @@ interface ChunkRow {
 }
 
 /**
- * What is written of documents. Each method is meant to be called in a transaction (`together`), so that
- * the index is whole wherever the process ends.
+ * Reads and writes documents. Methods that write must be called in `inTransaction`, so that the index is consistent after a
+ * crash.
  */
 export class DocumentStore {
   readonly #db: SqliteDatabase;
@@ -53,7 +53,7 @@ export class DocumentStore {
     this.#statements = prepareStatements(db);
   }
 
-  /** All or nothing, one commit. */
+  /** Runs `work` in one transaction. */
   inTransaction<T>(work: () => T): T {
     return this.#db.transaction(work).immediate();
   }
@@ -62,11 +62,11 @@ export class DocumentStore {
     return this.#statements.known.get(source, path);
   }
 
-  /** All of a source, or of a folder in it. */
+  /** Returns all documents of a source, or of a folder in it. */
   listBelow(source: number, folder: string): readonly StoredDocument[] {
     if (folder === "") return this.#statements.all.all(source);
     const itself = this.find(source, folder);
-    // By the index, since a burst of changes asks this for each of them. The zero comes after the slash.
+    // A range that SQLite can search in its index: `0` is the character after `/`. A burst of changes runs this often.
     const inside = this.#statements.below.all(source, `${folder}/`, `${folder}0`);
     return itself ? [itself, ...inside] : inside;
   }
@@ -76,14 +76,14 @@ export class DocumentStore {
   }
 
   /**
-   * The document stands elsewhere from now on and keeps its passages, their ids and vectors. Whatever
-   * stood at the new place must be gone. To be followed by `put`, since a name is part of what is found.
+   * Changes the path of a document, which keeps its passages, their ids and vectors. No other document may have the new path.
+   * `put` must follow, because the name is part of the searchable text.
    */
   move(id: number, path: string): void {
     this.#statements.move.run(path, id);
   }
 
-  /** Writes a document. Passages whose text is still in it keep their ids and vectors. */
+  /** Writes a document. Passages whose text is unchanged keep their ids and vectors. */
   put(document: NewDocument): ChunkChange {
     const { source, path, size, mtimeMs, ctimeMs, indexedMs } = document;
     const sha256 = document.sha256 ?? null;
@@ -98,11 +98,6 @@ export class DocumentStore {
     for (const chunk of removed) this.#removeChunk(chunk);
     this.#statements.remove.run(id);
     return { added: [], removed };
-  }
-
-  /** The words of what is about to go, to see later whether anybody else has them. */
-  readTexts(id: number): string[] {
-    return this.#statements.texts.all(id);
   }
 
   #putChunks(document: number, { source, path, chunks }: NewDocument): ChunkChange {
@@ -135,7 +130,7 @@ export class DocumentStore {
     return { added, removed };
   }
 
-  /** The text is the same; what stands around it may not be. */
+  /** Updates a passage with an unchanged text, whose place and title may have changed. */
   #updateChunk(row: ChunkRow, place: number, chunk: ChunkText, name: string): void {
     this.#statements.place.run(place, row.id);
     const hidden = hiddenWords(chunk.text, name);
@@ -150,7 +145,7 @@ export class DocumentStore {
   }
 
   #removeText(id: number): void {
-    // The full-text index needs the words that it had, so it goes first.
+    // The full-text index needs the old text to delete its words, so this comes first.
     this.#statements.removeWords.run(id);
     this.#statements.removePassage.run(id);
   }
@@ -162,10 +157,21 @@ export class DocumentStore {
   }
 }
 
-/** The same for the same text in the same document, wherever it has moved to. */
+/** Computes the key of a passage from its text and document, so that it survives a move within the document. */
 function computeChunkKey(document: number, text: string, repeated: number): string {
   const hash = createHash("sha256").update(`${document}\0${repeated}\0`).update(text);
   return hash.digest("base64url").slice(0, 22);
+}
+
+/**
+ * Returns the words that FTS5 does not find in the text by itself, for a column of their own: the words of the file's
+ * name, the parts of camel-case names, and pairs of characters of scripts without spaces.
+ */
+function hiddenWords(text: string, name: string): string {
+  const found = new Set(splitWords(name));
+  for (const word of splitWords(text))
+    for (const part of splitCamelCase(word)) if (part.length > 1) found.add(part);
+  return [...found, ...extractBigrams(text)].join(" ");
 }
 
 function prepareStatements(db: SqliteDatabase) {
@@ -199,12 +205,6 @@ function prepareStatements(db: SqliteDatabase) {
       `SELECT c.id, c.key, p.title, p.hidden FROM chunk c JOIN passage p ON p.id = c.id
        WHERE c.document = ? ORDER BY c.place`,
     ),
-    texts: db
-      .prepare<[number], string>(
-        `SELECT p.title || ' ' || p.body FROM chunk c JOIN passage p ON p.id = c.id
-         WHERE c.document = ?`,
-      )
-      .pluck(),
     place: db.prepare("UPDATE chunk SET place = ? WHERE id = ?"),
     addChunk: db.prepare("INSERT INTO chunk (document, source, place, key) VALUES (?, ?, ?, ?)"),
     addPassage: db.prepare("INSERT INTO passage (id, title, body, hidden) VALUES (?, ?, ?, ?)"),

@@ -1,11 +1,10 @@
 import type { Migration } from "../../../../base/sqlite.ts";
 
 /**
- * The index. All of it can be made again from the files, so a damaged one is thrown away.
+ * The schema of the index. It can always be built from the files, so a damaged index is deleted.
  *
- * `chunk` is narrow, since each match of a search reads it for its source; the text stands in `passage`.
- * `secure-delete` takes deleted words out of the full-text index at once, as secure_delete takes them out
- * of the pages of the file.
+ * `chunk` is narrow, because a search reads the source of each match from it; the text is in `passage`. `secure-delete`
+ * removes deleted words from the full-text index at once, as secure_delete removes them from the pages of the file.
  */
 export const contextMigrations: readonly Migration[] = [
   `
@@ -16,7 +15,7 @@ export const contextMigrations: readonly Migration[] = [
     scope TEXT NOT NULL
   ) STRICT;
 
-  -- sha256 is null of what is not indexed: no text, too large, a secret.
+  -- sha256 is null for a file that is not indexed: not a text, too large, or a secret.
   CREATE TABLE document (
     id INTEGER PRIMARY KEY,
     source INTEGER NOT NULL REFERENCES source (id),
@@ -55,21 +54,13 @@ export const contextMigrations: readonly Migration[] = [
   INSERT INTO passage_words (passage_words, rank) VALUES ('secure-delete', 1);
   CREATE VIRTUAL TABLE word USING fts5vocab (passage_words, 'row');
 
-  -- One space counts (setting space); another one has vectors here while it is being made.
+  -- The current space is in the setting "space". Vectors of other spaces are deleted in the background.
   CREATE TABLE vector (
     chunk INTEGER NOT NULL REFERENCES chunk (id),
     space INTEGER NOT NULL,
     scale REAL NOT NULL,
     value BLOB NOT NULL,
     PRIMARY KEY (chunk, space)
-  ) STRICT, WITHOUT ROWID;
-
-  CREATE TABLE learned (
-    space INTEGER NOT NULL,
-    term TEXT NOT NULL,
-    weight REAL NOT NULL,
-    value BLOB NOT NULL,
-    PRIMARY KEY (space, term)
   ) STRICT, WITHOUT ROWID;
 
   CREATE TABLE setting (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;

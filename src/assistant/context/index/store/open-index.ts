@@ -5,12 +5,15 @@ import { migrate, openDatabase, type SqliteDatabase } from "../../../../base/sql
 import { contextMigrations } from "./index-schema.ts";
 
 const FILE = "context.db";
-/** Changes when passages are cut or read another way, or more is a secret: what is there is then made anew. */
-const INDEX_FORMAT = "2";
+/**
+ * The format of the index. It changes with the schema, with the way in which files are read or split, and with the rules
+ * for secrets. An index of another format is deleted and built again from the files.
+ */
+const INDEX_FORMAT = "3";
 
 /**
- * Opens the index in `dir`, or makes it. One that is damaged, or made by another way of reading, is
- * thrown away: all that it had is in the files. `isNew` says so. Throws where the disk refuses.
+ * Opens the index in `dir`, or creates it. A damaged index, or one of another format, is deleted and created again; then
+ * `isNew` is true. Throws if the disk cannot be used.
  */
 export function openIndex(dir: string): { db: SqliteDatabase; isNew: boolean } {
   const file = join(dir, FILE);
@@ -27,12 +30,12 @@ export function openIndex(dir: string): { db: SqliteDatabase; isNew: boolean } {
   return { db, isNew: true };
 }
 
-/** For one that is damaged; whoever has it open must end. */
+/** Deletes the index. A process that has it open must end. */
 export function removeIndex(dir: string): void {
   for (const end of ["", "-wal", "-shm"]) rmSync(join(dir, `${FILE}${end}`), { force: true });
 }
 
-/** What is wrong is the file itself, or who wrote it: another one is the way out. */
+/** Returns true if a new index would help: the file is damaged, or was written by a newer version. */
 export function isDamaged(error: unknown): boolean {
   if (error instanceof BerthError)
     return error.code === "store_corrupt" || error.code === "wrong_state";
@@ -51,7 +54,7 @@ export function writeSetting(db: SqliteDatabase, name: string, value: string): v
 function openPrepared(file: string): SqliteDatabase {
   const db = openDatabase({ file, durability: "full" });
   try {
-    // Before the first row: what is deleted is overwritten, not only let go.
+    // Set before the first row is written, so that all deleted content is overwritten.
     db.pragma("secure_delete = ON");
     db.pragma("cache_size = -65536");
     migrate(db, contextMigrations);

@@ -9,14 +9,14 @@ interface SourceRow {
 }
 
 /**
- * Makes the rows what is configured. A source that is not there any more goes with all its texts, and so
- * do those of one that is somewhere else now: `hasRemoved`.
+ * Updates the rows to the configured sources and returns them. Deletes the documents of a source that is no longer
+ * configured, or whose path has changed.
  */
 export function syncSourceRows(
   db: SqliteDatabase,
   sources: readonly IndexedSource[],
   documents: DocumentStore,
-): { readonly rows: readonly SourceRow[]; readonly hasRemoved: boolean } {
+): readonly SourceRow[] {
   const all = db.prepare<[], SourceRow>("SELECT id, name, path FROM source ORDER BY id");
   let hasRemoved = false;
   const rows = documents.inTransaction(() => {
@@ -35,7 +35,7 @@ export function syncSourceRows(
     return all.all();
   });
   if (hasRemoved) db.pragma("wal_checkpoint(TRUNCATE)");
-  return { rows, hasRemoved };
+  return rows;
 }
 
 export function countDocuments(db: SqliteDatabase): {

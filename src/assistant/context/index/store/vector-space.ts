@@ -1,7 +1,7 @@
 import type { SqliteDatabase } from "../../../../base/sqlite.ts";
 import { type PackedVector, packVector, VectorIndex } from "../search/vector-index.ts";
 
-/** Passages looked through at a time for those without a vector: a millisecond. */
+/** The number of passages that one step scans for missing vectors, in about a millisecond. */
 const SCANNED_PER_STEP = 4_096;
 
 export interface UnembeddedChunk {
@@ -17,9 +17,9 @@ interface VectorRow {
   readonly value: Buffer;
 }
 
-/** The vectors of one space: on the disk, and in memory for looking through them. */
+/** The vectors of one embedder, in the database and in memory. */
 export class VectorSpace {
-  /** The number under which the disk knows it. */
+  /** The number of the space in the database. */
   readonly number: number;
   readonly index: VectorIndex;
   readonly #statements: ReturnType<typeof prepareStatements>;
@@ -31,7 +31,7 @@ export class VectorSpace {
     this.#statements = prepareStatements(db);
   }
 
-  /** Reads what the disk has. Yields every few milliseconds. */
+  /** Loads the stored vectors into memory. Yields every few milliseconds. */
   *load(): Generator<void> {
     for (let after = 0; ; ) {
       const rows = this.#statements.load.all(this.number, after, SCANNED_PER_STEP);
@@ -45,19 +45,19 @@ export class VectorSpace {
     }
   }
 
-  /** Some passages that have no vector yet; empty once all have been looked through. */
+  /** Returns some passages without a vector, or none once all passages have been scanned. */
   *findUnembedded(limit: number): Generator<void, readonly UnembeddedChunk[]> {
     const found: UnembeddedChunk[] = [];
     for (;;) {
       const rows = this.#statements.ids.all(this.#scannedTo, SCANNED_PER_STEP);
-      const room = limit - found.length;
-      const missing = rows.filter((id) => !this.index.has(id)).slice(0, room);
+      const wanted = limit - found.length;
+      const missing = rows.filter((id) => !this.index.has(id)).slice(0, wanted);
       for (const id of missing) {
         const row = this.#statements.text.get(id);
         if (row) found.push(row);
       }
       this.#scannedTo =
-        missing.length === room
+        missing.length === wanted
           ? (missing.at(-1) ?? this.#scannedTo)
           : (rows.at(-1) ?? this.#scannedTo);
       if (found.length === limit || rows.length < SCANNED_PER_STEP) return found;
@@ -65,12 +65,12 @@ export class VectorSpace {
     }
   }
 
-  /** Begins anew with looking for passages without a vector. */
+  /** Makes `findUnembedded` scan all passages again. */
   restartScan(): void {
     this.#scannedTo = 0;
   }
 
-  /** To be called in a transaction. A passage that has gone meanwhile is passed over. */
+  /** Must be called in a transaction. A passage that was deleted meanwhile is ignored. */
   add(id: number, source: number, vector: Float32Array): void {
     const packed: PackedVector = packVector(vector);
     const { buffer, byteOffset, byteLength } = packed.value;

@@ -6,16 +6,16 @@ export interface ChunkText {
   readonly text: string;
 }
 
-/** Characters of a passage; measured against halves and doubles, see docs/context.md. */
+/** The length of a passage in characters, chosen by the measurements in docs/context.md. */
 export const CHUNK_CHARACTERS = 600;
-/** A title is repeated in each passage: a page that names itself in a novel gets less of it. */
+/** The maximum length of a title, which each passage repeats. */
 const TITLE_MAX = 300;
-/** Ends of sentences, where a paragraph that is too long is cut. */
+/** The end of a sentence, at which a long paragraph is split. */
 const sentenceEnd = /[.!?。！？]["')\]]?\s/g;
 
 /**
- * Passages of about `size` characters: whole paragraphs, or lines, or sentences, or words, in this
- * order, so that nothing is cut where it need not be. All of the text is in exactly one passage.
+ * Splits a document into passages of about `size` characters, preferably between paragraphs, then between lines, sentences
+ * and words. All of the text is in exactly one passage.
  */
 export function splitIntoChunks(document: DocumentText, size = CHUNK_CHARACTERS): ChunkText[] {
   const chunks: ChunkText[] = [];
@@ -24,7 +24,7 @@ export function splitIntoChunks(document: DocumentText, size = CHUNK_CHARACTERS)
     const title = buildChunkTitle(document.title, heading);
     const found = packPassages(text, size);
     for (const piece of found) chunks.push({ title, text: piece });
-    // A heading with nothing below it says something all the same; the titles of those below it repeat it.
+    // A heading without text is a passage too, unless the titles of subsections repeat it.
     const next = sections[at + 1]?.heading.startsWith(`${heading}${HEADING_SEPARATOR}`) === true;
     const own = heading.split(HEADING_SEPARATOR).at(-1) ?? "";
     if (found.length === 0 && own !== "" && !next)
@@ -58,7 +58,7 @@ function packPassages(text: string, size: number): string[] {
       for (const [at, piece] of splitParagraph(paragraph, size).entries())
         add(piece, at === 0 ? "\n\n" : "\n");
   }
-  // A heading's last words alone say little: they go with what stands before them.
+  // A short rest is appended to the previous passage.
   const last = found.at(-1);
   if (last !== undefined && held.length < size / 8 && last.length + held.length < size * 1.25) {
     found[found.length - 1] = `${last}\n\n${held}`;
@@ -67,7 +67,7 @@ function packPassages(text: string, size: number): string[] {
   return (held === "" ? found : [...found, held]).map((it) => it.trim()).filter((it) => it !== "");
 }
 
-/** A paragraph that is too long, by lines; a line that is too long, by sentences and words. */
+/** Splits a long paragraph into lines, and long lines into sentences or words. */
 function splitParagraph(paragraph: string, size: number): string[] {
   return paragraph
     .split("\n")
@@ -84,7 +84,7 @@ function splitLine(line: string, size: number): string[] {
     const sentence = last ? last.index + last[0].length : 0;
     const space = window.lastIndexOf(" ") + 1;
     let end = sentence > size / 3 ? sentence : space > size / 3 ? space : size;
-    // Never between the two halves of a character.
+    // A surrogate pair must not be split.
     if (/[\ud800-\udbff]/.test(window[end - 1] ?? "")) end -= 1;
     found.push(window.slice(0, end));
     at += end;

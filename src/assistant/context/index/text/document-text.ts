@@ -1,15 +1,15 @@
-/** What a file comes to once its markup is gone: the same for every kind of file. */
+/** The text of a file without its markup. */
 export interface DocumentText {
-  /** For people; the file's name where the text has none of its own. */
+  /** The title of the text, or else the name of the file. */
   readonly title: string;
   readonly sections: readonly Section[];
 }
 
 export interface Section {
-  /** The heading above the text, with those above it: `Setup > Network`. Empty: there is none. */
+  /** The headings above the text, such as `Setup > Network`. Empty: there are none. */
   readonly heading: string;
   readonly text: string;
 }
 
-/** Headings that stand in each other, as one text. */
+/** Separates a heading from its subheading. */
 export const HEADING_SEPARATOR = " > ";

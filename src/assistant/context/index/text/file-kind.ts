@@ -1,5 +1,5 @@
-/** How the text of a file is read; `skipped` is not read at all. */
-export type FileKind = "plain" | "markdown" | "html" | "man" | "code" | "skipped";
+/** The way in which a file is read. `skipped` files are not read. */
+export type FileKind = "plain" | "markdown" | "html" | "code" | "skipped";
 
 const skippedExtensions = parseWordSet(`
   pdf doc docx xls xlsx ppt pptx odt ods odp odg epub mobi rtf djvu ps eps
@@ -18,25 +18,22 @@ const codeExtensions = parseWordSet(`
 `);
 const markdownExtensions = parseWordSet("md markdown mdx mdown");
 const htmlExtensions = parseWordSet("html htm xhtml");
-/** Pages of the manual are named by their section: `ls.1`, `crontab.5.gz`, `printf.3posix`. */
-const manPage = /\.[1-9](?:p|pm|posix|ssl|x|perl)?(?:\.gz)?$/;
-/** Names without an ending that are code all the same. */
+/** Names of source files without an extension. */
 const codeNames = new Set(["makefile", "dockerfile", "containerfile", "caddyfile", "justfile"]);
-/** What other programs write, long and without a word of a person's. */
+/** Generated files, which contain no text of their authors. */
 const generated = /(?:^package-lock\.json|\.min\.(?:js|css)|-lock\.ya?ml)$/;
 
-/** By the name alone: what a file holds is looked at later. */
+/** Classifies a file by its name, without its content. */
 export function classifyFile(name: string): FileKind {
   const lower = name.toLowerCase();
   if (generated.test(lower)) return "skipped";
-  if (manPage.test(lower)) return "man";
   if (codeNames.has(lower)) return "code";
-  const ending = /\.([^.]+)$/.exec(lower)?.[1];
-  if (ending === undefined) return "plain";
-  if (skippedExtensions.has(ending)) return "skipped";
-  if (markdownExtensions.has(ending)) return "markdown";
-  if (htmlExtensions.has(ending)) return "html";
-  return codeExtensions.has(ending) ? "code" : "plain";
+  const extension = /\.([^.]+)$/.exec(lower)?.[1];
+  if (extension === undefined) return "plain";
+  if (skippedExtensions.has(extension)) return "skipped";
+  if (markdownExtensions.has(extension)) return "markdown";
+  if (htmlExtensions.has(extension)) return "html";
+  return codeExtensions.has(extension) ? "code" : "plain";
 }
 
 function parseWordSet(text: string): ReadonlySet<string> {

@@ -1,17 +1,10 @@
+import { Tokenizer } from "htmlparser2";
 import { type DocumentText, HEADING_SEPARATOR, type Section } from "./document-text.ts";
-import { decodeEntities } from "./html-entities.ts";
 
-/** What stands in these is not for reading. */
-const ignoredElements = new Set([
-  "script",
-  "style",
-  "noscript",
-  "template",
-  "svg",
-  "math",
-  "iframe",
-  "head",
-]);
+/** Elements without text for readers. */
+const ignoredElements = new Set(
+  "script style noscript template svg math iframe noembed noframes".split(" "),
+);
 const blockElements = new Set(
   "p div br hr li ul ol dl dt dd tr table thead tbody section article main header footer nav aside pre blockquote figure figcaption form h1 h2 h3 h4 h5 h6 option summary details address".split(
     " ",
@@ -19,64 +12,37 @@ const blockElements = new Set(
 );
 
 /**
- * The words of a page, in one walk over it: as many steps as characters, whatever is wrong with the
- * markup. Not a browser: what styles hide or scripts write is not known.
+ * Extracts headings and text from a web page. Uses htmlparser2's tokenizer without its parser: the parser keeps a stack
+ * of open elements, and its time grows with the square of the depth of a hostile page. Styles and scripts have no
+ * effect.
  */
 export function readHtml(source: string, fallbackTitle: string): DocumentText {
   const page = new HtmlTextBuilder();
-  let at = 0;
-  while (at < source.length) {
-    const open = source.indexOf("<", at);
-    if (open === -1) {
-      page.addText(source.slice(at));
-      break;
-    }
-    page.addText(source.slice(at, open));
-    if (source.startsWith("<!--", open)) {
-      const end = source.indexOf("-->", open + 4);
-      at = end === -1 ? source.length : end + 3;
-      continue;
-    }
-    const tag = /^<(\/?)([A-Za-z][A-Za-z0-9-]{0,30})/.exec(source.slice(open, open + 40));
-    if (!tag && !/[!?]/.test(source[open + 1] ?? "")) {
-      page.addText("<");
-      at = open + 1;
-      continue;
-    }
-    const end = tagEnd(source, open + 1);
-    at = end;
-    if (!tag) continue;
-    const [name, isEnd] = [(tag[2] ?? "").toLowerCase(), tag[1] === "/"];
-    if (!isEnd && ignoredElements.has(name) && name !== "head" && source[end - 2] !== "/") {
-      const close = findClose(source, name, end);
-      at = close;
-      continue;
-    }
-    page.addTag(name, isEnd);
-  }
+  const nameAt = (start: number, end: number) => source.slice(start, end).toLowerCase();
+  const ignore = () => {};
+  const tokenizer = new Tokenizer(
+    { recognizeSelfClosing: true },
+    {
+      ontext: (start, end) => page.addText(source.slice(start, end)),
+      ontextentity: (codePoint) => page.addText(String.fromCodePoint(codePoint)),
+      onopentagname: (start, end) => page.openTag(nameAt(start, end)),
+      onclosetag: (start, end) => page.closeTag(nameAt(start, end)),
+      onselfclosingtag: () => page.closeSelfClosingTag(),
+      onopentagend: ignore,
+      onattribname: ignore,
+      onattribdata: ignore,
+      onattribentity: ignore,
+      onattribend: ignore,
+      oncdata: ignore,
+      oncomment: ignore,
+      ondeclaration: ignore,
+      onprocessinginstruction: ignore,
+      onend: ignore,
+    },
+  );
+  tokenizer.write(source);
+  tokenizer.end();
   return page.finish(fallbackTitle);
-}
-
-/** After the `>` of the tag; a `>` in quotes is none. */
-function tagEnd(source: string, from: number): number {
-  let quote = "";
-  for (let at = from; at < source.length; at += 1) {
-    const character = source[at] ?? "";
-    if (quote !== "") {
-      if (character === quote) quote = "";
-    } else if (character === '"' || character === "'") {
-      // Only in an attribute's value: an apostrophe elsewhere would swallow the rest of the page.
-      if (/=\s*$/.test(source.slice(Math.max(from, at - 4), at))) quote = character;
-    } else if (character === ">") return at + 1;
-  }
-  return source.length;
-}
-
-function findClose(source: string, name: string, from: number): number {
-  const pattern = new RegExp(`</${name}[\\s>]`, "gi");
-  pattern.lastIndex = from;
-  const found = pattern.exec(source);
-  return found === null ? source.length : tagEnd(source, found.index + 1);
 }
 
 class HtmlTextBuilder {
@@ -87,49 +53,73 @@ class HtmlTextBuilder {
   #title: string | undefined;
   #isTitle = false;
   #isHead = false;
+  /** The element whose text is ignored, and how many elements of this name are open. */
+  #ignored: { name: string; depth: number } | undefined;
+  #lastOpened = "";
 
-  addText(raw: string): void {
-    if (raw === "") return;
-    if (this.#isTitle) this.#title = (this.#title ?? "") + raw;
+  addText(text: string): void {
+    if (this.#ignored) return;
+    if (this.#isTitle) this.#title = (this.#title ?? "") + text;
     else if (this.#isHead) return;
-    else if (this.#heading) this.#heading.text += raw;
-    else this.#body += raw;
+    else if (this.#heading) this.#heading.text += text;
+    else this.#body += text;
   }
 
-  addTag(name: string, isEnd: boolean): void {
-    if (name === "title") this.#isTitle = !isEnd;
-    else if (name === "head") this.#isHead = !isEnd;
+  openTag(name: string): void {
+    this.#lastOpened = name;
+    if (this.#ignored) {
+      if (this.#ignored.name === name) this.#ignored.depth += 1;
+    } else if (ignoredElements.has(name)) this.#ignored = { name, depth: 1 };
+    else if (name === "title") this.#isTitle = true;
+    else if (name === "head") this.#isHead = true;
     else if (name === "body") {
       this.#isHead = false;
       this.#isTitle = false;
-    } else if (/^h[1-6]$/.test(name)) this.#headingTag(Number(name.slice(1)), isEnd);
-    else if (this.#heading) this.#heading.text += " ";
-    else if (blockElements.has(name)) this.#body += name === "li" && !isEnd ? "\n- " : "\n";
-    else if (name === "td" || name === "th") this.#body += " ";
+    } else if (/^h[1-6]$/.test(name)) {
+      this.#closeSection();
+      this.#heading = { level: Number(name.slice(1)), text: "" };
+    } else this.#addSeparator(name, "\n- ");
+  }
+
+  closeTag(name: string): void {
+    if (this.#ignored) {
+      if (this.#ignored.name === name) this.#ignored.depth -= 1;
+      if (this.#ignored.depth === 0) this.#ignored = undefined;
+    } else if (name === "title") this.#isTitle = false;
+    else if (name === "head") this.#isHead = false;
+    else if (/^h[1-6]$/.test(name)) this.#closeHeading();
+    else this.#addSeparator(name, "\n");
+  }
+
+  /** Closes an element such as `<svg/>`, whose text would be ignored until its end tag. */
+  closeSelfClosingTag(): void {
+    if (this.#ignored?.name === this.#lastOpened) this.closeTag(this.#lastOpened);
   }
 
   finish(fallbackTitle: string): DocumentText {
-    if (this.#heading) this.#headingTag(this.#heading.level, true);
+    this.#closeHeading();
     this.#closeSection();
     const first = this.#sections.find(({ heading }) => heading !== "")?.heading;
-    const title = collapseWhitespace(decodeEntities(this.#title ?? "")) || first || fallbackTitle;
+    const title = collapseWhitespace(this.#title ?? "") || first || fallbackTitle;
     return { title, sections: this.#sections };
   }
 
-  #headingTag(level: number, isEnd: boolean): void {
-    if (!isEnd) {
-      this.#closeSection();
-      this.#heading = { level, text: "" };
-    } else if (this.#heading) {
-      const { level: opened, text } = this.#heading;
-      this.#heading = undefined;
-      this.#headings.length = Math.min(this.#headings.length, opened - 1);
-      this.#headings[opened - 1] = collapseWhitespace(decodeEntities(text));
-    }
+  #addSeparator(name: string, listItem: string): void {
+    if (this.#heading) this.#heading.text += " ";
+    else if (blockElements.has(name)) this.#body += name === "li" ? listItem : "\n";
+    else if (name === "td" || name === "th") this.#body += " ";
+  }
+
+  #closeHeading(): void {
+    if (!this.#heading) return;
+    const { level, text } = this.#heading;
+    this.#heading = undefined;
+    this.#headings.length = Math.min(this.#headings.length, level - 1);
+    this.#headings[level - 1] = collapseWhitespace(text);
   }
 
   #closeSection(): void {
-    const text = decodeEntities(this.#body)
+    const text = removeSoftHyphens(this.#body)
       .replaceAll(/[^\S\n]+/g, " ")
       .replaceAll(/ ?\n ?/g, "\n")
       .replaceAll(/\n{3,}/g, "\n\n")
@@ -142,5 +132,10 @@ class HtmlTextBuilder {
 }
 
 function collapseWhitespace(text: string): string {
-  return text.replaceAll(/\s+/g, " ").trim();
+  return removeSoftHyphens(text).replaceAll(/\s+/g, " ").trim();
+}
+
+/** A soft hyphen in the middle of a word would hide the word from searches. */
+function removeSoftHyphens(text: string): string {
+  return text.replaceAll("\u00ad", "");
 }

@@ -1,8 +1,8 @@
 import { type DocumentText, HEADING_SEPARATOR, type Section } from "./document-text.ts";
 
 /**
- * Markdown as sections, one for each heading. The text stays as it is written, which is how people know
- * it; only headings, front matter and link targets are taken out. `fallbackTitle` where it has no heading.
+ * Splits Markdown into sections, one for each heading. The text keeps its markup, except for headings, front matter and link
+ * targets. `fallbackTitle` is the title of a text without headings.
  */
 export function readMarkdown(text: string, fallbackTitle: string): DocumentText {
   const lines = splitFrontMatter(text).lines;
@@ -43,7 +43,7 @@ function joinHeadings(trail: readonly string[]): string {
 interface Heading {
   readonly level: number;
   readonly text: string;
-  /** The line above is the heading's text, and this one only the rule under it. */
+  /** True for an underline, whose heading is the line above. */
   readonly isUnderlined: boolean;
 }
 
@@ -70,7 +70,7 @@ function firstHeading(lines: readonly string[]): string | undefined {
   return undefined;
 }
 
-/** `---`, lines of YAML, `---` at the very start; only the title of it is of use. */
+/** Removes front matter (YAML between two lines `---` at the start) and returns its title. */
 function splitFrontMatter(text: string): { lines: readonly string[]; title: string | undefined } {
   const lines = text.split("\n");
   if (lines[0]?.trimEnd() !== "---") return { lines, title: undefined };
@@ -94,7 +94,7 @@ function stripInlineMarkup(text: string): string {
     .trim();
 }
 
-/** `[words](address)` is the words: an address is long and matches what nobody meant. */
+/** Replaces `[words](address)` with the words: words in an address would give wrong hits. */
 function stripLinkTargets(text: string): string {
   return text.replaceAll(/!?\[([^\]\n]{0,500})\]\([^()\s]{0,2000}(?:\s"[^"\n]{0,500}")?\)/g, "$1");
 }

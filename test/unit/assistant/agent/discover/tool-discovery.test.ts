@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { tokenize, tokenizeQuery } from "../../../../../src/assistant/agent/discover/tokenize.ts";
+import { tokenizeQuery } from "../../../../../src/assistant/agent/discover/lexical-index.ts";
 import { ToolDiscovery } from "../../../../../src/assistant/agent/discover/tool-discovery.ts";
 import { parseBuiltInManifest } from "../../../../../src/assistant/agent/manifests/parse-manifest.ts";
 import type {
@@ -48,24 +48,8 @@ function discovery(
 const namesOf = async (found: ToolDiscovery, query: string) =>
   (await found.discover(query, signal)).map(({ name }) => name);
 
-describe("words", () => {
-  it("are taken out of identifiers, without case, accents and endings", () => {
-    expect(tokenize("createHTTPEvent task_add files.copy player-next Übersicht2")).toEqual([
-      "creat",
-      "http",
-      "event",
-      "task",
-      "add",
-      "file",
-      "copi",
-      "player",
-      "next",
-      "ubersicht2",
-    ]);
-    expect(tokenize("音楽を再生する").length).toBeGreaterThan(1);
-  });
-
-  it("that say nothing are left out of a wish, unless there are no others", () => {
+describe("tokenizeQuery", () => {
+  it("leaves out stop words, unless the query has no other words", () => {
     expect(tokenizeQuery("please show me the notes")).toEqual(["show", "note"]);
     expect(tokenizeQuery("what is it")).toEqual(["what", "is", "it"]);
     expect(tokenizeQuery("  ")).toEqual([]);
@@ -73,7 +57,7 @@ describe("words", () => {
 });
 
 describe("discover", () => {
-  it("answers records with scores, the best first", async () => {
+  it("returns tool records with scores, the best first", async () => {
     const records = await discovery().discover("delete a note", signal);
     expect(records[0]).toEqual({
       app_id: "org.example.Notes",
@@ -88,20 +72,20 @@ describe("discover", () => {
     expect(records.length).toBeLessThanOrEqual(20);
   });
 
-  it("finds nothing that has nothing of the query", async () => {
+  it("returns no tool that matches no term of the query", async () => {
     expect(await namesOf(discovery(), "qwertzuiop")).toEqual([]);
     expect(await namesOf(discovery(), "")).toEqual([]);
     expect(await namesOf(discovery(), "forecast")).toEqual(["forecast"]);
   });
 
-  it("finds by arguments, by the app and past a slip of the keyboard", async () => {
+  it("finds tools by arguments, by the app, and despite a typing error", async () => {
     expect(await namesOf(discovery(), "ssid")).toEqual(["network.wifi.connect"]);
     expect((await namesOf(discovery(), "berth rollback"))[0]).toBe("rollback");
     expect((await namesOf(discovery(), "thermostta"))[0]).toBeUndefined();
     expect((await namesOf(discovery(), "termostat"))[0]).toBe("thermostat_set");
   });
 
-  it("breaks ties by app and tool, whatever order they came in", async () => {
+  it("orders tools with equal scores by app and name", async () => {
     const twins = ["org.example.B", "org.example.A"].map((id) =>
       parseBuiltInManifest(notesManifest({ app_id: id, name: "Twin" })),
     );
@@ -116,7 +100,7 @@ describe("discover", () => {
     expect(ranked[1]).toEqual(ranked[0]);
   });
 
-  it("is made anew when the registry has changed", async () => {
+  it("builds the index again when the registry has changed", async () => {
     const registry = new Registry([]);
     const found = discovery(undefined, { registry });
     expect(await namesOf(found, "note")).toEqual([]);
@@ -126,7 +110,7 @@ describe("discover", () => {
     expect(await namesOf(found, "note")).toContain("notes.create");
   });
 
-  it("rejects for nobody who has gone, and answers any text", async () => {
+  it("rejects when its signal aborts, and accepts any text", async () => {
     await expect(discovery().discover("note", AbortSignal.abort())).rejects.toThrow("aborted");
     const found = discovery();
     await fc.assert(
@@ -139,10 +123,10 @@ describe("discover", () => {
 });
 
 describe("with an embedder", () => {
-  it("also finds what is only near, and embeds each tool once", async () => {
+  it("also finds tools by similarity, and embeds each tool once", async () => {
     const embedder = new TrigramEmbedder();
     await using found = discovery(embedder, { deadlineMs: 10_000 });
-    // No word of any tool, but letters of one.
+    // The query shares letters with one tool, but no word.
     expect(await namesOf(discovery(), "hydrothermostats")).toEqual([]);
     expect((await namesOf(found, "hydrothermostats"))[0]).toBe("thermostat_set");
     const tools = corpusApps().flatMap((app) => app.tools).length;
@@ -158,7 +142,7 @@ describe("with an embedder", () => {
     ["fails", () => Promise.reject(new Error("away"))],
     ["never answers", () => new Promise(() => {})],
     ["answers nonsense", () => Promise.resolve([])],
-  ])("that %s, the words are left", async (_, embed) => {
+  ])("that %s, the ranking is lexical", async (_, embed) => {
     let asked = 0;
     const embedder = {
       id: "a",
@@ -177,7 +161,7 @@ describe("with an embedder", () => {
 });
 
 describe("relevance", () => {
-  it("is counted as it should be", () => {
+  it("is computed correctly", () => {
     const wanted = ["a", "b"];
     expect(relevanceOf([{ wanted, ranked: ["a", "b", "c"] }])).toEqual({
       ndcgAt10: 1,
@@ -190,7 +174,7 @@ describe("relevance", () => {
     expect(relevanceOf([{ wanted, ranked: [] }]).ndcgAt10).toBe(0);
   });
 
-  it("has enough tools and queries to be measured by", () => {
+  it("is measured with enough tools and queries", () => {
     expect(corpusApps().flatMap((app) => app.tools).length).toBeGreaterThanOrEqual(60);
     expect(corpusQueries().length).toBeGreaterThanOrEqual(120);
   });
@@ -198,7 +182,7 @@ describe("relevance", () => {
   it("does not fall below its floor", async () => {
     const lexical = await measureDiscovery();
     const hybrid = await measureDiscovery(new TrigramEmbedder());
-    // What it was when the floors were set: nDCG@10 0.788 and 0.784, recall@1 0.711; hybrid 0.778.
+    // The values when the floors were set: nDCG@10 0.788 and 0.784, recall@1 0.711; hybrid 0.778.
     expect(lexical.all.ndcgAt10).toBeGreaterThan(0.77);
     expect(lexical.heldOut.ndcgAt10).toBeGreaterThan(0.76);
     expect(lexical.all.recallAt1).toBeGreaterThan(0.69);

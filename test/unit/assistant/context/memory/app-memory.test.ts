@@ -10,21 +10,21 @@ import { UNBOUNDED_AFTER_MS } from "../../../../support/wait-limits.ts";
 
 const code = (wanted: string) => expect.objectContaining({ code: wanted });
 
-describe("what is kept", () => {
-  it("is there again, also after a restart, and is overwritten by the same key", async () => {
-    const world = new MemoryHarness();
-    await world.memory.set(NOTES, "colour", "blue", unconfinedCaller);
-    await world.memory.set(NOTES, "süß 🍬", "", unconfinedCaller);
-    await world.memory.set(NOTES, "colour", "grün\0🌱", unconfinedCaller);
-    await world.restart();
-    expect(await world.memory.get(NOTES, "colour", unconfinedCaller)).toBe("grün\0🌱");
-    expect([...(await world.memory.list(NOTES, unconfinedCaller))]).toEqual([
+describe("a stored value", () => {
+  it("is returned, also after a restart, and overwritten by the same key", async () => {
+    const harness = new MemoryHarness();
+    await harness.memory.set(NOTES, "colour", "blue", unconfinedCaller);
+    await harness.memory.set(NOTES, "süß 🍬", "", unconfinedCaller);
+    await harness.memory.set(NOTES, "colour", "grün\0🌱", unconfinedCaller);
+    await harness.restart();
+    expect(await harness.memory.get(NOTES, "colour", unconfinedCaller)).toBe("grün\0🌱");
+    expect([...(await harness.memory.list(NOTES, unconfinedCaller))]).toEqual([
       ["colour", "grün\0🌱"],
       ["süß 🍬", ""],
     ]);
   });
 
-  it("is not_found under another key, and empty for an app that keeps nothing", async () => {
+  it("is not_found under another key, and the list of an app without values is empty", async () => {
     const { memory } = new MemoryHarness();
     await expect(memory.get(NOTES, "colour", unconfinedCaller)).rejects.toEqual(code("not_found"));
     await memory.set(NOTES, "colour", "blue", unconfinedCaller);
@@ -32,7 +32,7 @@ describe("what is kept", () => {
     expect((await memory.list(OTHER, unconfinedCaller)).size).toBe(0);
   });
 
-  it("is each app's own, and stays when another app is wiped", async () => {
+  it("belongs to one app, and remains when another app is wiped", async () => {
     const { memory } = new MemoryHarness();
     await memory.set(NOTES, "colour", "blue", unconfinedCaller);
     await memory.set(OTHER, "colour", "red", unconfinedCaller);
@@ -43,7 +43,7 @@ describe("what is kept", () => {
     expect(await memory.get(NOTES, "colour", unconfinedCaller)).toBe("green");
   });
 
-  it("is read as it was written before, without waiting for answers in between", async () => {
+  it("is returned by a call that follows the write without waiting for its answer", async () => {
     const { memory } = new MemoryHarness();
     const first = memory.set(NOTES, "n", "1", unconfinedCaller);
     const read = memory.get(NOTES, "n", unconfinedCaller);
@@ -57,8 +57,8 @@ describe("what is kept", () => {
   });
 });
 
-describe("who may", () => {
-  it.each(["flatpak", "snap"] as const)("an app in a %s: itself only", async (kind) => {
+describe("access", () => {
+  it.each(["flatpak", "snap"] as const)("an app in a %s may use only its own memory", async (kind) => {
     const { memory, ledger } = new MemoryHarness();
     const app = sandboxedCaller(NOTES, kind);
     await memory.set(NOTES, "k", "v", app);
@@ -74,13 +74,13 @@ describe("who may", () => {
     expect(ledger.entries.map(({ name }) => name)).toEqual(["memory.set"]);
   });
 
-  it("a program that only its unit names: any app, as its user", async () => {
+  it("a program in a systemd unit may use the memory of any app", async () => {
     const { memory } = new MemoryHarness();
     await memory.set(OTHER, "k", "v", sandboxedCaller(NOTES, "unit"));
     expect(await memory.get(OTHER, "k", unconfinedCaller)).toBe("v");
   });
 
-  it("a snap whose name has no dot: itself", async () => {
+  it("a snap whose name has no dot may use its own memory", async () => {
     const { memory } = new MemoryHarness();
     await memory.set("firefox", "k", "v", sandboxedCaller("firefox", "snap"));
     await expect(memory.get("firefox", "k", unconfinedCaller)).rejects.toEqual(
@@ -89,7 +89,7 @@ describe("who may", () => {
   });
 });
 
-describe("bounds", () => {
+describe("limits", () => {
   it.each([
     ["", "no id"],
     ["notes", "no dot"],
@@ -107,7 +107,7 @@ describe("bounds", () => {
     expect(ledger.entries).toEqual([]);
   });
 
-  it("an app's id may have 255 bytes, a key 256, a value 64 KiB, and not one more", async () => {
+  it("an app id has at most 255 bytes, a key 256, a value 64 KiB", async () => {
     const { memory, ledger } = new MemoryHarness();
     const app = `org.${"x".repeat(251)}`;
     const key = "ü".repeat(128);
@@ -128,7 +128,7 @@ describe("bounds", () => {
     expect(ledger.entries.length).toBe(1);
   });
 
-  it("16 MiB an app, keys counted; smaller ones are taken when it is full", async () => {
+  it("an app has at most 16 MiB including keys, and smaller values are accepted when it is full", async () => {
     const { memory, ledger } = new MemoryHarness();
     const value = "x".repeat(65_526);
     for (let number = 0; number < 256; number += 1)
@@ -152,31 +152,31 @@ describe("bounds", () => {
     expect(performance.now() - listedAt).toBeLessThan(UNBOUNDED_AFTER_MS);
   });
 
-  it("10,000 keys an app; one that is there may still be overwritten", async () => {
-    const world = new MemoryHarness();
-    await world.memory.set(NOTES, "first", "", unconfinedCaller);
-    await world.memory[Symbol.asyncDispose]();
-    world.setKeyCount(NOTES, 10_000);
-    await world.restart();
-    await expect(world.memory.set(NOTES, "another", "", unconfinedCaller)).rejects.toEqual(
+  it("an app has at most 10,000 keys, and an existing one can still be overwritten", async () => {
+    const harness = new MemoryHarness();
+    await harness.memory.set(NOTES, "first", "", unconfinedCaller);
+    await harness.memory[Symbol.asyncDispose]();
+    harness.setKeyCount(NOTES, 10_000);
+    await harness.restart();
+    await expect(harness.memory.set(NOTES, "another", "", unconfinedCaller)).rejects.toEqual(
       code("limits_exceeded"),
     );
-    await world.memory.set(NOTES, "first", "again", unconfinedCaller);
+    await harness.memory.set(NOTES, "first", "again", unconfinedCaller);
   });
 
-  it("1,024 apps", async () => {
-    const world = new MemoryHarness();
-    await world.memory[Symbol.asyncDispose]();
-    world.addApps(1_024);
-    await world.restart();
-    await expect(world.memory.set(NOTES, "k", "v", unconfinedCaller)).rejects.toEqual(
+  it("at most 1,024 apps have a memory", async () => {
+    const harness = new MemoryHarness();
+    await harness.memory[Symbol.asyncDispose]();
+    harness.addApps(1_024);
+    await harness.restart();
+    await expect(harness.memory.set(NOTES, "k", "v", unconfinedCaller)).rejects.toEqual(
       code("limits_exceeded"),
     );
-    await world.memory.wipe("org.example.app7", unconfinedCaller);
-    await world.memory.set(NOTES, "k", "v", unconfinedCaller);
+    await harness.memory.wipe("org.example.app7", unconfinedCaller);
+    await harness.memory.set(NOTES, "k", "v", unconfinedCaller);
   });
 
-  it("256 calls of one app wait, and no more", async () => {
+  it("at most 256 calls of one app wait", async () => {
     const { memory } = new MemoryHarness();
     const calls = Array.from({ length: 257 }, () => memory.list(NOTES, unconfinedCaller));
     await expect(calls.pop()).rejects.toEqual(code("busy"));
@@ -186,7 +186,7 @@ describe("bounds", () => {
 });
 
 describe("the ledger", () => {
-  it("has each set and each wipe before it happens, and nothing of what is kept", async () => {
+  it("records each set and each wipe before it happens, without keys and values", async () => {
     const { memory, ledger } = new MemoryHarness();
     await memory.set(NOTES, "pin of the door", "1234", sandboxedCaller(NOTES));
     await memory.set(NOTES, "pin of the door", "1234", unconfinedCaller);
@@ -222,38 +222,38 @@ describe("the ledger", () => {
       value_hmac: expect.stringMatching(/^[0-9a-f]{64}$/),
     });
     expect(two?.sealed).toEqual(one?.sealed);
-    // Under a new key: what was sealed before the wipe can be compared with nothing any more.
+    // The digest uses a new key, so that it cannot be compared with one from before the wipe.
     expect(afterWipe?.sealed).not.toEqual(one?.sealed);
   });
 
-  it("that refuses keeps set and wipe from happening", async () => {
-    const world = new MemoryHarness();
-    await world.memory.set(NOTES, "k", "before", unconfinedCaller);
-    world.ledger.refuses = true;
+  it("that refuses an entry prevents set and wipe", async () => {
+    const harness = new MemoryHarness();
+    await harness.memory.set(NOTES, "k", "before", unconfinedCaller);
+    harness.ledger.refuses = true;
     for (const call of [
-      world.memory.set(NOTES, "k", "after", unconfinedCaller),
-      world.memory.set(OTHER, "k", "after", unconfinedCaller),
-      world.memory.wipe(NOTES, unconfinedCaller),
+      harness.memory.set(NOTES, "k", "after", unconfinedCaller),
+      harness.memory.set(OTHER, "k", "after", unconfinedCaller),
+      harness.memory.wipe(NOTES, unconfinedCaller),
     ])
       await expect(call).rejects.toEqual(code("ledger_unavailable"));
-    await world.restart();
-    expect(await world.memory.get(NOTES, "k", unconfinedCaller)).toBe("before");
-    expect((await world.memory.list(OTHER, unconfinedCaller)).size).toBe(0);
-    expect(world.keyFiles()).toEqual([NOTES]);
+    await harness.restart();
+    expect(await harness.memory.get(NOTES, "k", unconfinedCaller)).toBe("before");
+    expect((await harness.memory.list(OTHER, unconfinedCaller)).size).toBe(0);
+    expect(harness.keyFiles()).toEqual([NOTES]);
   });
 
-  it("has the entry at a time when nothing has been written yet", async () => {
-    const world = new MemoryHarness();
+  it("contains the entry before the value is written", async () => {
+    const harness = new MemoryHarness();
     const seen: number[] = [];
-    world.ledger.onAppend = () => void seen.push(world.countItems());
-    await world.memory.set(NOTES, "k", "v", unconfinedCaller);
-    await world.memory.set(NOTES, "l", "v", unconfinedCaller);
-    await world.memory.wipe(NOTES, unconfinedCaller);
-    expect([...seen, world.countItems()]).toEqual([0, 1, 2, 0]);
+    harness.ledger.onAppend = () => void seen.push(harness.countItems());
+    await harness.memory.set(NOTES, "k", "v", unconfinedCaller);
+    await harness.memory.set(NOTES, "l", "v", unconfinedCaller);
+    await harness.memory.wipe(NOTES, unconfinedCaller);
+    expect([...seen, harness.countItems()]).toEqual([0, 1, 2, 0]);
   });
 });
 
-it("refuses with shutting_down once it ends, after it has answered what was asked before", async () => {
+it("answers pending calls when it ends, and rejects later ones with shutting_down", async () => {
   const { memory } = new MemoryHarness();
   const asked = memory.set(NOTES, "k", "v", unconfinedCaller);
   await memory[Symbol.asyncDispose]();

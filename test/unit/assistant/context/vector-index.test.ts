@@ -1,27 +1,10 @@
 import { describe, expect, it } from "vitest";
-import { fuseRankings } from "../../../../src/assistant/context/index/search/rank-fusion.ts";
 import {
   packVector,
   unpackVector,
   VectorIndex,
 } from "../../../../src/assistant/context/index/search/vector-index.ts";
 import { Dice } from "../../../support/random.ts";
-
-const ranking = (...ids: number[]) => ids.map((id) => ({ id, score: 0 }));
-
-describe("fuse", () => {
-  it("adds shares of places", () => {
-    const fused = fuseRankings(ranking(1, 2), ranking(2, 3), 0.5, 10);
-    expect(fused.map(({ id }) => id)).toEqual([2, 1, 3]);
-    expect(fused[0]).toEqual({ id: 2, lexical: 2, cosine: 1, score: 1 / 12 + 0.5 / 11 });
-    expect(fused[2]).toEqual({ id: 3, lexical: null, cosine: 2, score: 0.5 / 12 });
-  });
-
-  it("is the one ranking where the other is empty", () => {
-    expect(fuseRankings(ranking(5, 4, 3), [], 1).map(({ id }) => id)).toEqual([5, 4, 3]);
-    expect(fuseRankings([], [], 1)).toEqual([]);
-  });
-});
 
 function unitVector(dice: Dice, dimensions: number): Float32Array {
   const vector = Float32Array.from({ length: dimensions }, () => dice.random() - 0.5);
@@ -30,7 +13,7 @@ function unitVector(dice: Dice, dimensions: number): Float32Array {
 }
 
 describe("VectorIndex", () => {
-  it("finds what sorting all products finds, in what may be seen, through changes", () => {
+  it("returns the nearest vectors of visible sources, also after changes", () => {
     const dice = new Dice(7);
     const index = new VectorIndex(10);
     const kept = new Map<number, { source: number; vector: Float32Array }>();
@@ -60,7 +43,7 @@ describe("VectorIndex", () => {
     }
   });
 
-  it("keeps a vector to a hundredth", () => {
+  it("packs a vector with an error below 0.01", () => {
     const vector = unitVector(new Dice(1), 64);
     for (const [at, value] of unpackVector(packVector(vector)).entries())
       expect(Math.abs(value - (vector[at] ?? 0))).toBeLessThan(0.01);
