@@ -9,7 +9,7 @@ import type {
 } from "../../src/assistant/inference/service-port.ts";
 import { UpstreamInference } from "../../src/assistant/inference/upstream/upstream-inference.ts";
 import { openLedger } from "../../src/assistant/ledger/ledger.ts";
-import { openLocalInference } from "../../src/assistant/local-inference.ts";
+import { openLocalInference } from "../../src/assistant/daemons/local-inference.ts";
 import { Cleanup } from "../../src/base/cleanup.ts";
 import { systemClock } from "../../src/base/clock.ts";
 import { silentLogger } from "../../src/base/logger.ts";

@@ -5,8 +5,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import OpenAI from "openai";
 import { expect, onTestFailed } from "vitest";
+import type { AssistantReady } from "../../src/assistant/daemons/system-instance.ts";
 import type { StateView } from "../../src/assistant/inference/control/state-view.ts";
-import type { AssistantReady } from "../../src/assistant/system-instance.ts";
 import { endedBy, untilReady } from "./until-ready.ts";
 
 const program = join(import.meta.dirname, "../../bin/berth");

@@ -3,7 +3,7 @@ import { mkdir, mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, onTestFailed } from "vitest";
-import type { CompanionReady } from "../../src/assistant/companion-daemon.ts";
+import type { CompanionReady } from "../../src/assistant/daemons/companion-daemon.ts";
 import type { TestSessionBus } from "./test-session-bus.ts";
 import { endedBy, untilReady } from "./until-ready.ts";
 

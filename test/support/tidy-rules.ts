@@ -49,7 +49,7 @@ const allowedEdges: readonly { readonly from: RegExp; readonly to: RegExp }[] = 
   { from: /^src\/cli\/verbs\/(up|restore)\.ts$/, to: /^src\/server\/main\.ts$/ },
   {
     from: /^src\/cli\/verbs\/assistant\.ts$/,
-    to: /^src\/assistant\/(system-instance|companion-daemon|daemon-lifetime)\.ts$/,
+    to: /^src\/assistant\/daemons\/(system-instance|companion-daemon|daemon-lifetime)\.ts$/,
   },
   // Reads manifests without a daemon.
   {
@@ -216,15 +216,7 @@ const adapters: readonly { readonly folder: string; readonly port: string }[] = 
 ];
 
 /** The files that construct adapters: the control plane, and the daemons of the assistant. */
-const wiring: readonly RegExp[] = [
-  /^src\/server\//,
-  /^src\/assistant\/system-instance\.ts$/,
-  /^src\/assistant\/companion-daemon\.ts$/,
-  /^src\/assistant\/companion-agent\.ts$/,
-  /^src\/assistant\/companion-remote\.ts$/,
-  /^src\/assistant\/companion-overlay\.ts$/,
-  /^src\/assistant\/local-inference\.ts$/,
-];
+const wiring: readonly RegExp[] = [/^src\/server\//, /^src\/assistant\/daemons\//];
 
 /** Ports between modules. They may not use types of libraries. */
 const ports: readonly RegExp[] = [

@@ -1,7 +1,7 @@
 import { type Command, Option } from "commander";
-import type { CompanionReady } from "../../assistant/companion-daemon.ts";
-import type { RunningDaemon } from "../../assistant/daemon-lifetime.ts";
-import type { AssistantReady } from "../../assistant/system-instance.ts";
+import type { CompanionReady } from "../../assistant/daemons/companion-daemon.ts";
+import type { RunningDaemon } from "../../assistant/daemons/daemon-lifetime.ts";
+import type { AssistantReady } from "../../assistant/daemons/system-instance.ts";
 import { BerthError, getErrorMessage } from "../../base/errors.ts";
 import { assistantSettings } from "../../config/assistant-settings.ts";
 import type { CompanionFlags } from "../../config/companion-config.ts";
@@ -170,11 +170,11 @@ async function startDaemon(
   if (flags.user === true) {
     if (flags.system === true) throw new UsageError("--system and --user exclude each other");
     const { loadCompanionConfig } = await import("../../config/companion-config.ts");
-    const { runCompanion } = await import("../../assistant/companion-daemon.ts");
+    const { runCompanion } = await import("../../assistant/daemons/companion-daemon.ts");
     return runCompanion(loadCompanionConfig(input));
   }
   const { loadAssistantConfig } = await import("../../config/assistant-config.ts");
-  const { runSystemInstance } = await import("../../assistant/system-instance.ts");
+  const { runSystemInstance } = await import("../../assistant/daemons/system-instance.ts");
   return runSystemInstance(loadAssistantConfig(input));
 }
 

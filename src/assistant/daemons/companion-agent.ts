@@ -1,24 +1,24 @@
 import { join } from "node:path";
-import { BERTH_APPS_ID, berthAppsManifest } from "../base/berth-tool-manifest.ts";
-import type { Cleanup } from "../base/cleanup.ts";
-import type { Clock } from "../base/clock.ts";
-import type { Logger } from "../base/logger.ts";
-import type { CompanionConfig } from "../config/companion-config.ts";
-import type { SessionBus } from "../dbus/port.ts";
-import { serveAgent } from "./agent/bus.ts";
-import { Agent } from "./agent/calls/agent.ts";
-import { ToolDiscovery } from "./agent/discover/tool-discovery.ts";
-import { manifestDirectories } from "./agent/manifests/manifest-directories.ts";
-import { ManifestRegistry } from "./agent/manifests/manifest-registry.ts";
-import { BusServiceStarter } from "./agent/mcp/activation/bus-service-starter.ts";
-import { type AppCommand, CommandStarter } from "./agent/mcp/activation/command-starter.ts";
-import { StarterChain } from "./agent/mcp/activation/starter-chain.ts";
-import { SystemdUnitStarter } from "./agent/mcp/activation/systemd-unit-starter.ts";
-import { McpApps } from "./agent/mcp/mcp-apps.ts";
-import { defaultMcpLimits } from "./agent/mcp/mcp-limits.ts";
-import type { Bus } from "./bus/port.ts";
-import type { ContextEmbedder } from "./context/port.ts";
-import type { Ledger } from "./ledger/port.ts";
+import { BERTH_APPS_ID, berthAppsManifest } from "../../base/berth-tool-manifest.ts";
+import type { Cleanup } from "../../base/cleanup.ts";
+import type { Clock } from "../../base/clock.ts";
+import type { Logger } from "../../base/logger.ts";
+import type { CompanionConfig } from "../../config/companion-config.ts";
+import type { SessionBus } from "../../dbus/port.ts";
+import { serveAgent } from "../agent/bus.ts";
+import { Agent } from "../agent/calls/agent.ts";
+import { ToolDiscovery } from "../agent/discover/tool-discovery.ts";
+import { manifestDirectories } from "../agent/manifests/manifest-directories.ts";
+import { ManifestRegistry } from "../agent/manifests/manifest-registry.ts";
+import { BusServiceStarter } from "../agent/mcp/activation/bus-service-starter.ts";
+import { type AppCommand, CommandStarter } from "../agent/mcp/activation/command-starter.ts";
+import { StarterChain } from "../agent/mcp/activation/starter-chain.ts";
+import { SystemdUnitStarter } from "../agent/mcp/activation/systemd-unit-starter.ts";
+import { McpApps } from "../agent/mcp/mcp-apps.ts";
+import { defaultMcpLimits } from "../agent/mcp/mcp-limits.ts";
+import type { Bus } from "../bus/port.ts";
+import type { ContextEmbedder } from "../context/port.ts";
+import type { Ledger } from "../ledger/port.ts";
 import type { LiveSettings } from "./live-settings.ts";
 
 export interface CompanionAgentDependencies {
@@ -97,7 +97,7 @@ export async function openCompanionAgent(
  * Returns the command for Berth's own tools: this program started a second time, which exits together with the daemon.
  */
 function createBerthToolsCommand(config: CompanionConfig): [string, AppCommand] {
-  const program = join(import.meta.dirname, "../../bin/berth");
+  const program = join(import.meta.dirname, "../../../bin/berth");
   const stateDir = join(config.dataDir, "tools");
   return [
     BERTH_APPS_ID,

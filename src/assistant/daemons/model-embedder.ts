@@ -1,7 +1,7 @@
-import { type Clock, delay } from "../base/clock.ts";
-import type { Logger } from "../base/logger.ts";
-import type { ContextEmbedder } from "./context/port.ts";
-import type { InferenceService } from "./inference/service-port.ts";
+import { type Clock, delay } from "../../base/clock.ts";
+import type { Logger } from "../../base/logger.ts";
+import type { ContextEmbedder } from "../context/port.ts";
+import type { InferenceService } from "../inference/service-port.ts";
 
 /** Long enough for a model that must be loaded first. */
 const PROBE_MS_MAX = 60_000;

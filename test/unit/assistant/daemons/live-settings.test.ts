@@ -2,9 +2,9 @@ import { mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, it } from "vitest";
-import { LiveSettings } from "../../../src/assistant/live-settings.ts";
-import { silentLogger } from "../../../src/base/logger.ts";
-import { readCompanionFile } from "../../../src/config/companion-settings-file.ts";
+import { LiveSettings } from "../../../../src/assistant/daemons/live-settings.ts";
+import { silentLogger } from "../../../../src/base/logger.ts";
+import { readCompanionFile } from "../../../../src/config/companion-settings-file.ts";
 
 let folder: string;
 let file: string;

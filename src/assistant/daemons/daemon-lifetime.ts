@@ -1,7 +1,7 @@
 import { EventEmitter, once } from "node:events";
-import type { Cleanup } from "../base/cleanup.ts";
-import { BerthError } from "../base/errors.ts";
-import type { Logger } from "../base/logger.ts";
+import type { Cleanup } from "../../base/cleanup.ts";
+import { BerthError } from "../../base/errors.ts";
+import type { Logger } from "../../base/logger.ts";
 
 /** A daemon that is ready. */
 export interface RunningDaemon<Ready> {

@@ -1,21 +1,21 @@
 import { join } from "node:path";
-import { isMusl } from "../base/c-library.ts";
-import type { Cleanup } from "../base/cleanup.ts";
-import type { Clock } from "../base/clock.ts";
-import type { Logger } from "../base/logger.ts";
-import type { AssistantConfig } from "../config/assistant-config.ts";
-import { chooseEngine } from "./inference/engine-choice.ts";
-import type { InferenceEngine } from "./inference/inference-engine.ts";
-import { LlamaEngine } from "./inference/llama/llama-engine.ts";
-import { KnownModels } from "./inference/models/known-models.ts";
-import { ModelFactsCache } from "./inference/models/model-facts-cache.ts";
-import { Residency } from "./inference/models/residency.ts";
-import { GrammarCompiler } from "./inference/schema-grammar/grammar-compiler.ts";
-import { AnswerPlanner } from "./inference/service/answer-plan.ts";
-import { LocalInferenceService } from "./inference/service/inference-service.ts";
-import { ModelCapacity } from "./inference/service/model-capacity.ts";
-import { StubEngine } from "./inference/stub/stub-engine.ts";
-import type { OpenLedger } from "./ledger/ledger.ts";
+import { isMusl } from "../../base/c-library.ts";
+import type { Cleanup } from "../../base/cleanup.ts";
+import type { Clock } from "../../base/clock.ts";
+import type { Logger } from "../../base/logger.ts";
+import type { AssistantConfig } from "../../config/assistant-config.ts";
+import { chooseEngine } from "../inference/engine-choice.ts";
+import type { InferenceEngine } from "../inference/inference-engine.ts";
+import { LlamaEngine } from "../inference/llama/llama-engine.ts";
+import { KnownModels } from "../inference/models/known-models.ts";
+import { ModelFactsCache } from "../inference/models/model-facts-cache.ts";
+import { Residency } from "../inference/models/residency.ts";
+import { GrammarCompiler } from "../inference/schema-grammar/grammar-compiler.ts";
+import { AnswerPlanner } from "../inference/service/answer-plan.ts";
+import { LocalInferenceService } from "../inference/service/inference-service.ts";
+import { ModelCapacity } from "../inference/service/model-capacity.ts";
+import { StubEngine } from "../inference/stub/stub-engine.ts";
+import type { OpenLedger } from "../ledger/ledger.ts";
 
 /** An engine that runs in this daemon, and everything between it and a transport. */
 export interface LocalInference {

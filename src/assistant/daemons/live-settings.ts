@@ -1,7 +1,7 @@
 import { statSync } from "node:fs";
-import { getErrorMessage } from "../base/errors.ts";
-import type { Logger } from "../base/logger.ts";
-import { type CompanionFile, readCompanionFile } from "../config/companion-settings-file.ts";
+import { getErrorMessage } from "../../base/errors.ts";
+import type { Logger } from "../../base/logger.ts";
+import { type CompanionFile, readCompanionFile } from "../../config/companion-settings-file.ts";
 
 interface LiveSettingsOptions {
   readonly file: string;

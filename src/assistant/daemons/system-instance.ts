@@ -1,18 +1,18 @@
 import { chmod, mkdir } from "node:fs/promises";
 import { join } from "node:path";
 import { collectDefaultMetrics, Registry } from "prom-client";
-import { getAssistantControlSocket } from "../base/assistant-paths.ts";
-import { Cleanup } from "../base/cleanup.ts";
-import { systemClock } from "../base/clock.ts";
-import { createLogger } from "../base/logger.ts";
-import { readPackageVersion } from "../base/package-version.ts";
-import { writeReadyFile } from "../base/ready-file.ts";
-import type { AssistantConfig } from "../config/assistant-config.ts";
+import { getAssistantControlSocket } from "../../base/assistant-paths.ts";
+import { Cleanup } from "../../base/cleanup.ts";
+import { systemClock } from "../../base/clock.ts";
+import { createLogger } from "../../base/logger.ts";
+import { readPackageVersion } from "../../base/package-version.ts";
+import { writeReadyFile } from "../../base/ready-file.ts";
+import type { AssistantConfig } from "../../config/assistant-config.ts";
+import { ControlServer } from "../inference/control/control-server.ts";
+import { ContainerListeners } from "../inference/http/container-listeners.ts";
+import { buildInferenceServer } from "../inference/http/inference-server.ts";
+import { openLedger } from "../ledger/ledger.ts";
 import { createRunningDaemon, listenOnLoopback, type RunningDaemon } from "./daemon-lifetime.ts";
-import { ControlServer } from "./inference/control/control-server.ts";
-import { ContainerListeners } from "./inference/http/container-listeners.ts";
-import { buildInferenceServer } from "./inference/http/inference-server.ts";
-import { openLedger } from "./ledger/ledger.ts";
 import { openLocalInference } from "./local-inference.ts";
 
 /** The content of the ready line and of `run/assistant.json`. */
