@@ -170,7 +170,12 @@ describe("a ledger that cannot be written", () => {
     await harness.companion.start();
     const { parked } = await prepareCalls(faults);
     await harness.companion.stop("SIGKILL");
-    const unmount = harness.mount("ledger", ["--bind", "-o", "ro", join(harness.dataDir, "ledger")]);
+    const unmount = harness.mount("ledger", [
+      "--bind",
+      "-o",
+      "ro",
+      join(harness.dataDir, "ledger"),
+    ]);
     await harness.companion.start();
     const session = await openSession(harness);
     await assertNothingPasses(faults, session);
@@ -306,7 +311,10 @@ it(
         ["make", made],
       ] as const)
         if (answer?.detail.undoable === true)
-          expect([here, harness.countEffects("unmake", `once-${index}-${tool}`)]).toEqual([here, 1]);
+          expect([here, harness.countEffects("unmake", `once-${index}-${tool}`)]).toEqual([
+            here,
+            1,
+          ]);
       const last = [made, star].find((answer) => answer?.detail.undoable === true);
       if (undone !== undefined) expect([here, undone]).toEqual([here, Number(last?.callId)]);
     }

@@ -76,7 +76,10 @@ async function assertConsentRevoked(
 }
 
 /** Asserts that requests succeed again with the stored key. */
-async function assertEverythingPasses(harness: RemoteCompanionHarness, name: string): Promise<void> {
+async function assertEverythingPasses(
+  harness: RemoteCompanionHarness,
+  name: string,
+): Promise<void> {
   const again = () => harness.getOutcome("SetConsent", "sb", "prompt", true);
   await expect.poll(again, { timeout: 30_000, interval: 50 }).toBe("answered");
   expect(await harness.chat(REMOTE_MODEL, "Hello").readAnswer()).toBe("You said: Hello");

@@ -139,14 +139,18 @@ async function assertConsistent(scenario: Scenario): Promise<void> {
   const state = await harness.frontend.getRemoteState();
   const ids = state.providers.map(({ id }) => id);
   for (const id of scenario.added) expect(ids).toContain(id);
-  const intended = harness.entries("remote.provider.add").map(({ body }) => body.fields["provider"]);
+  const intended = harness
+    .entries("remote.provider.add")
+    .map(({ body }) => body.fields["provider"]);
   for (const id of ids) expect(["openrouter", "huggingface", ...intended]).toContain(id);
 
   expect(consent.possible).toContain(state.consent.prompt);
   consent.resolve(state.consent.prompt);
   const bearerOf = async (id: string) => {
     expect(await harness.getOutcome("ListModels", "s", id)).toBe("answered");
-    return harness.cloudProvider.requests.at(-1)?.headers.authorization?.replace("Bearer ", "") ?? "";
+    return (
+      harness.cloudProvider.requests.at(-1)?.headers.authorization?.replace("Bearer ", "") ?? ""
+    );
   };
   const found = await bearerOf("cloud");
   expect(key.possible).toContain(found);

@@ -10,7 +10,8 @@ function assertNothingIsLost(harness: LedgerHarness): void {
   using offline = OfflineLedger.open(harness.dir);
   expect(offline.verify()).toMatchObject({ status: "whole", reason: "" });
   const stored = new Map(offline.tail(100_000).map(({ body, leaf }) => [body.seq, leaf]));
-  for (const [seq, leaf] of harness.acknowledged) expect([seq, stored.get(seq)]).toEqual([seq, leaf]);
+  for (const [seq, leaf] of harness.acknowledged)
+    expect([seq, stored.get(seq)]).toEqual([seq, leaf]);
 }
 
 function listEntryNames(harness: LedgerHarness): string[] {

@@ -79,9 +79,10 @@ describe("SIGKILL", () => {
     for (const { name, nth } of calls.filter((_, index) => index % STEP === 0)) {
       await harness.start();
       await fillMemory(harness);
-      const searched = [readAppSecret(harness.dir, NOTES), ...readSealedValues(harness.dir, NOTES)].map(
-        (bytes) => bytes.subarray(0, 24),
-      );
+      const searched = [
+        readAppSecret(harness.dir, NOTES),
+        ...readSealedValues(harness.dir, NOTES),
+      ].map((bytes) => bytes.subarray(0, 24));
       rmSync(join(harness.dir, "entries"));
       const inject = `inject=${name}:signal=SIGKILL:when=${nth}`;
       const injected = await harness.trace(["-e", `trace=${name}`, "-e", inject]);

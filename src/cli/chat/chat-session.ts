@@ -83,7 +83,12 @@ export class ChatSession {
     const done = this.#options.reader.onInterrupt(() => stopping.abort());
     const messages = [...this.#messages, { role: "user", content: message } as const];
     try {
-      const request = createChatRequest(this.#model.id, messages, this.#system, this.#options.settings);
+      const request = createChatRequest(
+        this.#model.id,
+        messages,
+        this.#system,
+        this.#options.settings,
+      );
       const { text, end, denied } = await printAnswer(
         this.#options.cli,
         this.#options.backend.answer(request, stopping.signal),

@@ -282,7 +282,10 @@ describe("chat with the companion", () => {
     expect([refused.code, refused.errors]).toEqual([2, expect.stringContaining("--temperature")]);
     overlay.status = new Map([["model", { signature: "s", value: "" }]]);
     const none = await run(["chat", "--user", "a b"]);
-    expect([none.code, none.errors]).toEqual([1, expect.stringContaining("has no local chat model")]);
+    expect([none.code, none.errors]).toEqual([
+      1,
+      expect.stringContaining("has no local chat model"),
+    ]);
   });
 
   it("ends with 5 if the user declines, or if there is no user to ask", async () => {

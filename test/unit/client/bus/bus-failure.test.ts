@@ -7,12 +7,15 @@ import { BusCallError } from "../../../../src/dbus/port.ts";
 /** Errors whose details only the companion's log contains. */
 const inexplicable = ["dev.assistant.Error.Failed"];
 
-it.each([...new Set(Object.values(busErrorTable))])("%s is mapped to an error of the command line", (name) => {
-  const failure = toBerthError(new BusCallError(name, "the text"));
-  if (!(failure instanceof BerthError)) throw new Error("it was passed on");
-  expect(failure.message).not.toBe("");
-  expect(failure.code === "internal").toBe(inexplicable.includes(name));
-});
+it.each([...new Set(Object.values(busErrorTable))])(
+  "%s is mapped to an error of the command line",
+  (name) => {
+    const failure = toBerthError(new BusCallError(name, "the text"));
+    if (!(failure instanceof BerthError)) throw new Error("it was passed on");
+    expect(failure.message).not.toBe("");
+    expect(failure.code === "internal").toBe(inexplicable.includes(name));
+  },
+);
 
 it("an unknown error without a text is described by its name", () => {
   expect(toBerthError(new BusCallError("com.example.Odd", " \n"))).toMatchObject({

@@ -58,21 +58,24 @@ describe("a stored value", () => {
 });
 
 describe("access", () => {
-  it.each(["flatpak", "snap"] as const)("an app in a %s may use only its own memory", async (kind) => {
-    const { memory, ledger } = new MemoryHarness();
-    const app = sandboxedCaller(NOTES, kind);
-    await memory.set(NOTES, "k", "v", app);
-    expect(await memory.get(NOTES, "k", app)).toBe("v");
-    for (const call of [
-      memory.get(OTHER, "k", app),
-      memory.set(OTHER, "k", "v", app),
-      memory.list(OTHER, app),
-      memory.wipe(OTHER, app),
-      memory.wipe("", app),
-    ])
-      await expect(call).rejects.toEqual(code("forbidden"));
-    expect(ledger.entries.map(({ name }) => name)).toEqual(["memory.set"]);
-  });
+  it.each(["flatpak", "snap"] as const)(
+    "an app in a %s may use only its own memory",
+    async (kind) => {
+      const { memory, ledger } = new MemoryHarness();
+      const app = sandboxedCaller(NOTES, kind);
+      await memory.set(NOTES, "k", "v", app);
+      expect(await memory.get(NOTES, "k", app)).toBe("v");
+      for (const call of [
+        memory.get(OTHER, "k", app),
+        memory.set(OTHER, "k", "v", app),
+        memory.list(OTHER, app),
+        memory.wipe(OTHER, app),
+        memory.wipe("", app),
+      ])
+        await expect(call).rejects.toEqual(code("forbidden"));
+      expect(ledger.entries.map(({ name }) => name)).toEqual(["memory.set"]);
+    },
+  );
 
   it("a program in a systemd unit may use the memory of any app", async () => {
     const { memory } = new MemoryHarness();

@@ -51,7 +51,9 @@ describe("a database that is damaged", () => {
       harness.memory.list(NOTES, unconfinedCaller),
       harness.memory.wipe(NOTES, unconfinedCaller),
     ])
-      expect(await describeRefusal(call, harness)).toMatch(/^storage_failed: the memory is damaged/);
+      expect(await describeRefusal(call, harness)).toMatch(
+        /^storage_failed: the memory is damaged/,
+      );
     expect(readFileSync(file).equals(damaged)).toBe(true);
     expect(harness.ledger.entries.length).toBe(2);
     writeFileSync(file, whole);
@@ -62,9 +64,9 @@ describe("a database that is damaged", () => {
     const harness = await createFilledHarness();
     await harness.memory.set(NOTES, "l", "green", unconfinedCaller);
     harness.sql((db) => db.exec("UPDATE item SET sealed = zeroblob(length(sealed)) WHERE id = 1"));
-    expect(await describeRefusal(harness.memory.get(NOTES, "k", unconfinedCaller), harness)).toMatch(
-      /damaged/,
-    );
+    expect(
+      await describeRefusal(harness.memory.get(NOTES, "k", unconfinedCaller), harness),
+    ).toMatch(/damaged/);
     expect(await describeRefusal(harness.memory.list(NOTES, unconfinedCaller), harness)).toMatch(
       /damaged/,
     );
@@ -82,12 +84,12 @@ describe("a database that is damaged", () => {
       put.run(three, 1);
       put.run(one, 2);
     });
-    expect(await describeRefusal(harness.memory.get(NOTES, "k", unconfinedCaller), harness)).toMatch(
-      /damaged/,
-    );
-    expect(await describeRefusal(harness.memory.get(OTHER, "k", unconfinedCaller), harness)).toMatch(
-      /damaged/,
-    );
+    expect(
+      await describeRefusal(harness.memory.get(NOTES, "k", unconfinedCaller), harness),
+    ).toMatch(/damaged/);
+    expect(
+      await describeRefusal(harness.memory.get(OTHER, "k", unconfinedCaller), harness),
+    ).toMatch(/damaged/);
   });
 });
 
@@ -108,9 +110,9 @@ describe("a key that is missing", () => {
     expect(await harness.memory.get(NOTES, "k", unconfinedCaller)).toBe("blue");
     await harness.restart();
     truncateSync(file, 5);
-    expect(await describeRefusal(harness.memory.get(NOTES, "k", unconfinedCaller), harness)).toMatch(
-      /its key/,
-    );
+    expect(
+      await describeRefusal(harness.memory.get(NOTES, "k", unconfinedCaller), harness),
+    ).toMatch(/its key/);
     await harness.memory.wipe(NOTES, unconfinedCaller);
     expect(harness.keyFiles()).toEqual([OTHER]);
     await harness.memory.set(NOTES, "k", "new", unconfinedCaller);
@@ -140,7 +142,10 @@ it("a directory that cannot be used is reported, and used as soon as possible", 
   rmSync(dir, { recursive: true });
   writeFileSync(dir, "a file in its place");
   const harness = new MemoryHarness(dir);
-  const refusal = await describeRefusal(harness.memory.set(NOTES, "k", "v", unconfinedCaller), harness);
+  const refusal = await describeRefusal(
+    harness.memory.set(NOTES, "k", "v", unconfinedCaller),
+    harness,
+  );
   expect(refusal).toMatch(/^storage_failed: the memory's files cannot be used/);
   expect(harness.ledger.entries).toEqual([]);
   rmSync(dir);
