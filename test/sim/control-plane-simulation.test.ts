@@ -18,7 +18,7 @@ const groups =
     : [{ first: Number(single), size: 1 }];
 
 describe("the control plane under faults", () => {
-  test.each(groups)("$size seeds from $first come to rest", async ({ first, size: count }) => {
+  test.each(groups)("$size seeds from $first converge", async ({ first, size: count }) => {
     const failures: string[] = [];
     for (let seed = first; seed < first + count; seed += 1) {
       const { problems } = await simulate(seed);

@@ -34,7 +34,7 @@ const runs = single === undefined ? Number(process.env["BERTH_SIM_RUNS"] ?? "60"
 const from = Number(single ?? process.env["BERTH_SIM_FROM"] ?? Date.now() % 1_000_000);
 
 test.each(Array.from({ length: runs }, (_, index) => from + index))(
-  "Models come to rest: BERTH_SIM_SEED=%i",
+  "Models converge: BERTH_SIM_SEED=%i",
   async (seed) => {
     const random = seededRandom(seed);
     const pick = <T>(items: readonly T[]): T => {

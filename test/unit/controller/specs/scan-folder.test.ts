@@ -28,7 +28,7 @@ const paths = async (path = folder) => [...(await present(path)).files.keys()];
 const stampOf = async (path: string) => (await present()).files.get(path)?.stamp;
 
 describe("the names of spec files", () => {
-  it.each(["include %s", "a.yml", "a.json", "A-b_c.d.yaml"])("take in %s", (name) => {
+  it.each(["a.yaml", "a.yml", "a.json", "A-b_c.d.yaml"])("include %s", (name) => {
     expect(isSpecFileName(name)).toBe(true);
   });
   it.each([
