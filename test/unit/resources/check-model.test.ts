@@ -78,7 +78,7 @@ describe("a Model", () => {
 
   it.each<[ModelSpec, string, string]>([
     [{ source: "x" }, "/spec/source", "is not a repository id"],
-    [{ source: url, file: "m.gguf" }, "/spec/file", "source is a URL: leave it out"],
+    [{ source: url, file: "m.gguf" }, "/spec/file", "source is a URL: omit it"],
     [{ source: url, quantization: "Q8_0" }, "/spec/quantization", "source is a URL"],
     [{ source: url, revision: "main" }, "/spec/revision", "source is a URL"],
     [{ source: "/m.gguf", revision: "main" }, "/spec/revision", "source is a file of this machine"],
