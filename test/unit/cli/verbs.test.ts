@@ -260,7 +260,7 @@ describe("verbs that change an app", () => {
     expect(await done("start hello -o name")).toBe("app/hello\n");
     expect(await done("deploy hello --image bb:2")).toBe("app/hello is deploying bb:2\n");
     expect(await done("deploy hello --image bb:2")).toBe("app/hello already has that image\n");
-    expect(await done("restart hello")).toBe("app/hello restarts\n");
+    expect(await done("restart hello")).toBe("app/hello is restarting\n");
     expect(JSON.parse(await done("retry hello -o json"))).toMatchObject({ name: "hello" });
   });
 
