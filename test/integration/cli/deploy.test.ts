@@ -294,7 +294,7 @@ describe("berth deploy", () => {
     });
     const before = api.store.get("App", "shop")?.metadata.generation ?? 0;
     const anew = await run("deploy", "shop", "--no-wait");
-    expect(anew).toMatchObject({ code: 0, output: "app/shop is deployed\n" });
+    expect(anew).toMatchObject({ code: 0, output: "app/shop is being deployed\n" });
     expect(api.store.get("App", "shop")?.metadata.generation).toBe(before + 1);
   });
 });
@@ -391,7 +391,7 @@ describe("names and ports", () => {
     ["ü", undefined],
     [`${"a".repeat(62)}-b`, "a".repeat(62)],
   ])("the folder %s gives the app name %s", (text, name) => {
-    if (name === undefined) expect(() => toAppName(text)).toThrow("gives no name");
+    if (name === undefined) expect(() => toAppName(text)).toThrow("no app name can be derived");
     else expect(toAppName(text)).toBe(name);
   });
 

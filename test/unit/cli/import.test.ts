@@ -42,7 +42,7 @@ it("prints valid manifests on standard output, and the report on standard error"
   );
   expect(errors).toMatch(/2 apps, 0 lost, \d+ notes\n$/);
   // A finding about both services appears once.
-  expect(errors.match(/Berth restarts at most 5 times/g)).toHaveLength(1);
+  expect(errors.match(/Berth restarts the container at most 5 times/g)).toHaveLength(1);
   expect(errors).toContain("also wordpress.yaml:18");
 });
 

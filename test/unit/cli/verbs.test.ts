@@ -258,9 +258,9 @@ describe("verbs that change an app", () => {
     expect(api.store.get("App", "hello")?.spec.running).toBe(false);
     expect(await done("stop hello")).toBe("app/hello is already stopped\n");
     expect(await done("start hello -o name")).toBe("app/hello\n");
-    expect(await done("deploy hello --image bb:2")).toBe("app/hello deploys bb:2\n");
+    expect(await done("deploy hello --image bb:2")).toBe("app/hello is deploying bb:2\n");
     expect(await done("deploy hello --image bb:2")).toBe("app/hello already has that image\n");
-    expect(await done("restart hello")).toBe("app/hello restarts\n");
+    expect(await done("restart hello")).toBe("app/hello is restarting\n");
     expect(JSON.parse(await done("retry hello -o json"))).toMatchObject({ name: "hello" });
   });
 
