@@ -1,5 +1,5 @@
 /** A row of a table of settings: the names of the setting, its default and its text in the help. */
-export interface Setting<Default> {
+export interface Setting<Value> {
   /** Name on the command line, such as `--data-dir`. */
   readonly flag: string;
   /** Name in the environment. */
@@ -8,7 +8,7 @@ export interface Setting<Default> {
   readonly argument: string;
   readonly help: string;
   /** Text that is parsed like a given one; undefined if the setting has no default. */
-  readonly default: Default;
+  readonly default: Value;
   /** The flag can be given several times; the variable separates the values by commas. */
   readonly isList?: boolean;
   /** The only values that the flag accepts, if the command line checks them itself. */

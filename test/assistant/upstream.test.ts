@@ -2,6 +2,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
+import { openLocalInference } from "../../src/assistant/daemons/local-inference.ts";
 import type {
   AnswerEvent,
   GenerateRequest,
@@ -9,7 +10,6 @@ import type {
 } from "../../src/assistant/inference/service-port.ts";
 import { UpstreamInference } from "../../src/assistant/inference/upstream/upstream-inference.ts";
 import { openLedger } from "../../src/assistant/ledger/ledger.ts";
-import { openLocalInference } from "../../src/assistant/daemons/local-inference.ts";
 import { Cleanup } from "../../src/base/cleanup.ts";
 import { systemClock } from "../../src/base/clock.ts";
 import { silentLogger } from "../../src/base/logger.ts";

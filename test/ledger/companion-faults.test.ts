@@ -46,7 +46,7 @@ function describeAnswer(answer: ObservedAnswer | undefined): string {
 
 /** Asserts that no request reaches an app, a store, a memory or a model, and that callers receive the reason. */
 async function assertNothingPasses(
-  { harness: harness, upstream }: FaultSetup,
+  { harness, upstream }: FaultSetup,
   session: OpenSession,
 ): Promise<void> {
   const before = { effects: harness.app.effects().length, computed: countModelRequests(upstream) };
@@ -80,7 +80,7 @@ let tries = 0;
 
 /** Asserts that the ledger and everything that depends on it recover by themselves. */
 async function assertEverythingPasses(
-  { harness: harness, upstream }: FaultSetup,
+  { harness, upstream }: FaultSetup,
   session: OpenSession,
 ): Promise<void> {
   const again = () => harness.request("look", `again-${tries++}`).then(describeAnswer);
@@ -99,7 +99,7 @@ async function assertEverythingPasses(
 }
 
 /** State from before the fault: a waiting call, a call that can be undone, and a value. */
-async function prepareCalls({ harness: harness }: FaultSetup, name = "only") {
+async function prepareCalls({ harness }: FaultSetup, name = "only") {
   const session = await openSession(harness);
   await harness.client.context("MemorySet", "sss", [EFFECTS, "key", "kept"]);
   expect(describeAnswer(await harness.requestAndConfirm("make", `${name}-undoable`))).toBe(
@@ -112,7 +112,7 @@ async function prepareCalls({ harness: harness }: FaultSetup, name = "only") {
 }
 
 /** Asserts the same for the next daemon, which records each refused dispatch as indeterminate. */
-async function assertWhole({ harness: harness }: FaultSetup): Promise<void> {
+async function assertWhole({ harness }: FaultSetup): Promise<void> {
   await harness.companion.stop();
   await harness.companion.start();
   await harness.companion.stop();
@@ -132,7 +132,7 @@ const errors = [
 describe("a ledger that cannot be written", () => {
   it("because system calls fail blocks all actions until the fault ends", async () => {
     await using faults = await startFaultSetup();
-    const { harness: harness } = faults;
+    const { harness } = faults;
     await harness.companion.start();
     for (const [calls, code] of errors) {
       const name = `${calls}-${code}`;
@@ -166,7 +166,7 @@ describe("a ledger that cannot be written", () => {
 
   it("because its directory is read-only at the start blocks all actions until it is writable", async () => {
     await using faults = await startFaultSetup();
-    const { harness: harness } = faults;
+    const { harness } = faults;
     await harness.companion.start();
     const { parked } = await prepareCalls(faults);
     await harness.companion.stop("SIGKILL");
@@ -195,7 +195,7 @@ describe("a ledger that cannot be written", () => {
 
   it("because the disk is full blocks all actions, records this, and recovers when there is space", async () => {
     await using faults = await startFaultSetup();
-    const { harness: harness } = faults;
+    const { harness } = faults;
     harness.mount("", ["-t", "tmpfs", "-o", "size=40m,mode=0700", "tmpfs"]);
     await harness.companion.start();
     const { session, parked } = await prepareCalls(faults);
@@ -228,7 +228,7 @@ describe("a ledger that cannot be written", () => {
 
 it("a journal that cannot be written prevents the actions that it would have to record", async () => {
   await using faults = await startFaultSetup();
-  const { harness: harness } = faults;
+  const { harness } = faults;
   await harness.companion.start();
   for (const [calls, code] of errors) {
     const name = `${calls}-${code}`;
@@ -263,7 +263,7 @@ it(
   "an error that comes once, at any write or flush: what is said is what has happened",
   async () => {
     await using faults = await startFaultSetup();
-    const { harness: harness } = faults;
+    const { harness } = faults;
     await harness.companion.start();
     await harness.requestAndConfirm("look", "warm");
     const all = (await findKillPoints(harness, "seen")).filter(({ systemCall: name }) =>

@@ -11,14 +11,15 @@ export interface SeenRequest {
 }
 
 /**
- * An app as the ingress sees one. Answers with its name; `/slow` after `slowMs`; `/upload` with the number
- * of bytes that came; `/events` with an event stream that goes on; WebSockets with what they send.
+ * An app behind the ingress. It answers a request with its name; `/slow` after `slowMs`; `/upload` with the
+ * number of bytes received; `/events` with an event stream that stays open; `/trickle` with the first part of a
+ * JSON response that does not end. It echoes the bytes of a WebSocket.
  */
 export interface Backend extends AsyncDisposable {
   readonly name: string;
   /** host:port. */
   readonly target: string;
-  /** What came, in order. */
+  /** The requests received, in order; upgrades are not among them. */
   readonly seen: readonly SeenRequest[];
 }
 
@@ -60,7 +61,7 @@ export async function startBackend(name: string, slowMs = 5_000): Promise<Backen
     socket.write(
       `HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: ${accept}\r\n\r\n`,
     );
-    // After the handshake the bytes are the app's own: they go back as they came.
+    // After the handshake the connection carries raw bytes, which are echoed.
     socket.on("data", (chunk: Buffer) => socket.write(chunk));
     socket.on("error", () => {});
   });

@@ -2,16 +2,16 @@ import type { TailEntry } from "../../src/assistant/ledger/offline-ledger.ts";
 import type { Effect } from "./effects-app.ts";
 
 export interface AuditInput {
-  /** All of them, in their order. */
+  /** All entries of the ledger, in order. */
   readonly entries: readonly TailEntry[];
   readonly effects: readonly Effect[];
-  /** What answers named: leaf by number. */
+  /** Leaf hash of each entry that an answer acknowledged, by entry number. */
   readonly acknowledged: ReadonlyMap<number, string>;
-  /** False while calls are under way, whose results are still to come. */
+  /** False while calls are in progress, so that dispatches without a result are allowed. */
   readonly isAtRest: boolean;
 }
 
-/** Numbers of calls by the mark in their arguments, as the ledger has them. */
+/** Maps the mark in a call's arguments to the call's number, from the ledger entries. */
 export function mapCallsByMark(entries: readonly TailEntry[]): Map<string, number> {
   const calls = new Map<string, number>();
   for (const { body, plain } of entries) {
@@ -23,20 +23,20 @@ export function mapCallsByMark(entries: readonly TailEntry[]): Map<string, numbe
   return calls;
 }
 
-/** What the ledger has of one call, by the names of its entries without `agent.`. */
+/** Returns the `agent.` entries of one call. */
 export function findCallEntries(entries: readonly TailEntry[], call: number): readonly TailEntry[] {
   return entries.filter(
     ({ body }) => body.name.startsWith("agent.") && body.fields["call"] === call,
   );
 }
 
-/** Dispatches whose end is that nobody knows how they ended. */
+/** Returns the numbers of the dispatches whose outcome the ledger records as unknown. */
 export function findIndeterminate(entries: readonly TailEntry[]): ReadonlySet<number> {
   const named = entries.filter(({ body }) => body.name === "ledger.indeterminate");
   return new Set(named.map(({ body }) => Number(body.fields["dispatch"])));
 }
 
-/** What must hold whatever happened, and does not: one line each. */
+/** Checks the invariants that hold after any fault, and returns one line for each violation. */
 export function findProblems(audited: AuditInput): readonly string[] {
   return [
     ...findLostEntries(audited),
@@ -52,7 +52,10 @@ function findLostEntries({ entries, acknowledged }: AuditInput): string[] {
     .map(([seq]) => `entry ${seq} was acknowledged, and is not there`);
 }
 
-/** Each effect of a call has its dispatch before it and is the only one; a compensation may be tried again. */
+/**
+ * Checks that each effect has an earlier dispatch entry and that a call has at most one effect. A compensation
+ * may be retried: it has at most as many effects as dispatches.
+ */
 function findUnrecordedEffects({ entries, effects }: AuditInput): string[] {
   const calls = mapCallsByMark(entries);
   const problems: string[] = [];

@@ -3,13 +3,16 @@ import type { FakeCompanion } from "./fake-companion.ts";
 import { type CliOptions, runCommandLine } from "./run-cli.ts";
 import { Terminal } from "./terminal.ts";
 
-/** A person's session, with a bus in it, at a time that stands still. */
+/** The environment of a desktop session with a session bus, and a fixed time. */
 export const companionSession = {
   environment: { DBUS_SESSION_BUS_ADDRESS: "unix:path=/fake", NO_COLOR: "1" },
   nowMs: Date.parse("2026-11-20T20:00:00.000Z"),
 } as const;
 
-/** Verbs against the companion that each test makes anew; none of them may leave a connection behind. */
+/**
+ * Runs command lines against the current test's fake companion, which `bus` returns. A test fails if a command
+ * leaves a bus connection open.
+ */
 export function companionCli(bus: () => FakeCompanion) {
   afterEach(() => {
     if (bus().openConnections > 0) throw new Error("a connection was left behind");

@@ -10,7 +10,7 @@ export interface KillPoint {
 const FILE_CALLS = "fcntl,pwrite64,pread64,fsync,fdatasync,ftruncate";
 const SOCKET_CALLS = "write,writev,sendmsg,sendto,recvmsg,connect,socket";
 
-/** What a daemon does in its life: a call at once, a confirmed one, and an undo. */
+/** The results of a fixed sequence: a call that runs immediately, a call that the user confirms, and an undo. */
 export interface CallSequenceResult {
   readonly star: ObservedAnswer | undefined;
   readonly parked: ObservedAnswer | undefined;
@@ -29,7 +29,10 @@ export async function runCallSequence(
   return { star, parked, made, undone: undo?.status === "undone" ? undo.call_id : undefined };
 }
 
-/** Where the life of the daemon that runs can be cut off: the system calls on each thing, in their order. */
+/**
+ * Runs the call sequence under strace and lists the points at which the running daemon can be killed: each
+ * system call on the ledger, on the journal and on sockets of the main thread, in order.
+ */
 export async function findKillPoints(harness: FaultHarness, name: string): Promise<KillPoint[]> {
   const tracer = await harness.trace("all", ["-y", "-e", `trace=${FILE_CALLS},${SOCKET_CALLS}`]);
   await runCallSequence(harness, name);

@@ -14,7 +14,7 @@ import { systemClock } from "../../src/base/clock.ts";
 import { silentLogger } from "../../src/base/logger.ts";
 import { WAIT_OPTIONS } from "./wait-limits.ts";
 
-/** A person's own program, and an app that the system confines. */
+/** Callers: a program without a sandbox, and a Flatpak app. */
 export const unconfinedCaller: Caller = { connection: ":1.1", pid: 100, app: undefined };
 export const sandboxedCaller = (id: string): Caller => ({
   connection: ":1.2",
@@ -28,7 +28,7 @@ export function temporaryFolder(): string {
   return folder;
 }
 
-/** Writes files below a folder, making what is on the way. */
+/** Writes files below a folder and creates missing parent folders. */
 export function writeFiles(
   folder: string,
   files: Readonly<Record<string, string | Uint8Array>>,
@@ -68,11 +68,11 @@ export interface ContextHarness {
     options?: Partial<SearchRequest>,
     caller?: Caller,
   ): Promise<readonly SearchHit[]>;
-  /** Waits until the sources have been looked through. */
+  /** Waits until the sources have been indexed. */
   settled(): Promise<void>;
 }
 
-/** A context over real folders, with a burst of changes waited for a twentieth of a second. */
+/** Opens a context service on real folders, which debounces changes for 50 ms. */
 export async function openContext(
   options: Partial<ContextServiceOptions> & Pick<ContextServiceOptions, "sources">,
 ): Promise<ContextHarness> {
@@ -125,7 +125,7 @@ export async function waitUntilFound(
   );
 }
 
-/** Whether these bytes stand anywhere in the files of a folder. */
+/** Returns true if a file directly in the folder contains these bytes. */
 export function containsBytes(folder: string, bytes: string): boolean {
   return readdirSync(folder).some((name) => readFileSync(join(folder, name)).includes(bytes));
 }

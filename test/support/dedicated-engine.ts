@@ -7,7 +7,7 @@ import { type Isolation, startDockerd, stopDockerd } from "../../scripts/engine.
 import { connectTo } from "./engine-client.ts";
 import { killProcess, processesRootedBelow } from "./processes.ts";
 
-/** An engine for one test, which may stop it: nobody else's containers are on it. */
+/** A Docker engine for one test. The test may stop it, because no other test has containers on it. */
 export class DedicatedEngine implements AsyncDisposable {
   readonly host: string;
   readonly docker: Docker;
@@ -30,7 +30,7 @@ export class DedicatedEngine implements AsyncDisposable {
     this.#dir = dir;
     this.host = `unix://${join(dir, "docker.sock")}`;
     this.docker = connectTo(this.host);
-    // Several runs of the tests may go on at once: each has a bridge and a range of its own.
+    // Several test runs may be active at the same time: each has its own bridge and address range.
     const second = 216 + (process.pid % 32);
     this.#isolation = {
       bridge: `berth-e${process.pid}`,
@@ -52,24 +52,25 @@ export class DedicatedEngine implements AsyncDisposable {
     });
   }
 
-  /** SIGTERM, as a service manager does: its containers end too. */
+  /** Stops the engine with SIGTERM, as a service manager does; its containers end too. */
   async stop(): Promise<void> {
     const isolation = this.#isolation;
     await stopDockerd({ pidFile: join(this.#dir, "docker.pid"), isolation });
-    // On a busy machine an engine ends before its containers' file systems are unmounted; started
-    // again, it could never remove those containers: "device or resource busy".
+    // On a busy machine an engine exits before its containers' file systems are unmounted. After a
+    // restart it could not remove those containers: "device or resource busy".
     await unmountBelow(this.#dir);
   }
 
   /**
-   * What a start leaves that the engine's own end cuts short: a task at containerd, under the container's id, that
-   * was made and never started.
+   * Creates a containerd task with the container's id and does not start it. A container start that the engine's
+   * exit interrupts leaves such a task.
    */
   async leaveTask(id: string): Promise<void> {
     const root = join(this.#dir, "leftover");
     await mkdir(root, { recursive: true });
     await copyFile(process.execPath, join(root, "node"));
-    // ctr fails between the two, where it cannot write down the process; the engine hears of starts only.
+    // ctr fails after the creation and before the start, because it cannot write the pid file. The engine
+    // receives events of starts only.
     const flags = ["--detach", "--null-io", "--pid-file", "/nonexistent/pid", "--rootfs", root];
     const said = this.#ctr("run", ...flags, id, "/node");
     if (!said.includes("/nonexistent/")) throw new Error(`ctr left no task: ${said}`);
@@ -92,16 +93,16 @@ export class DedicatedEngine implements AsyncDisposable {
         .remove({ force: true })
         .catch(() => {});
     for (const id of this.#leftTasks) this.#ctr("tasks", "delete", "--force", id);
-    // The bridges of networks outlive an engine that still has them.
+    // The bridges of networks that are not removed outlive the engine.
     await this.docker.pruneNetworks().catch(() => {});
     await this.stop();
-    // A step of a build outlives an engine that gave up waiting for it.
+    // A build step outlives an engine that stopped waiting for it.
     for (const pid of await processesRootedBelow(this.#dir)) killProcess(pid);
     await rm(this.#dir, { recursive: true, force: true });
   }
 }
 
-/** What an engine that was stopped in a hurry has left mounted. */
+/** Unmounts the file systems that a stopped engine has left mounted below `dir`. */
 async function unmountBelow(dir: string): Promise<void> {
   const mounts = (await readFile("/proc/self/mounts", "utf8")).split("\n");
   const below = mounts.map((line) => line.split(" ")[1] ?? "").filter((at) => at.startsWith(dir));

@@ -7,15 +7,15 @@ import { RawApp, type RawMessage, type RawPeer } from "./raw-app.ts";
 
 export const EFFECTS = "org.example.Effects";
 
-/** How far back an effect looks for the entry that has to stand before it. */
+/** The number of latest ledger entries in which an effect looks for its dispatch. */
 const ENTRIES_LOOKED_AT = 60;
 
-/** What the app did for one call. */
+/** The recorded effect of one tool call. */
 export interface Effect {
   readonly tool: string;
-  /** Of the call's arguments, or of the compensation's. */
+  /** The mark in the arguments of the call that this effect belongs to; a compensation has its call's mark. */
   readonly mark: string;
-  /** Dispatches that could be read in the ledger at that moment: `call 12`, `undo 12`. */
+  /** The dispatches that the ledger contained when the effect happened: `call 12`, `undo 12`. */
   readonly dispatched: readonly string[];
 }
 
@@ -28,7 +28,7 @@ const argument = {
 
 const unmake = { tool: "unmake", map: { mark: "$result.id" } };
 
-/** look: read. star: read, and can be undone. make: write, and can be undone. unmake: destructive. */
+/** `star` and `make` can be undone; `unmake` is the compensation of both. */
 const tools = [
   { name: "look", tier: "read" },
   { name: "star", tier: "read", undo: unmake },
@@ -37,15 +37,15 @@ const tools = [
 ].map((tool) => ({ ...tool, description: `To ${tool.name}.`, input_schema: argument }));
 
 /**
- * An app whose every call has an effect that outlives all: a line in a file, on the disk before the
- * answer. Beside it stands what the ledger had by then, read by somebody who has nothing to do with the daemon.
+ * An app whose every tool call has a durable effect: a line in a file, synced to disk before the answer. The line
+ * includes the dispatches in the ledger at that time, which the app reads without the daemon.
  */
 export class EffectsApp implements AsyncDisposable {
   readonly #file: string;
   readonly #dataDir: string;
   #app: RawApp | undefined;
 
-  /** Puts the manifest there too; the companion may be started before or after. */
+  /** Also writes the app's manifest; the companion may be started before or after. */
   static async start(companion: CompanionProcess, dataDir: string): Promise<EffectsApp> {
     const app = new EffectsApp(companion, dataDir);
     const manifest = {
@@ -69,7 +69,7 @@ export class EffectsApp implements AsyncDisposable {
     closeSync(openSync(this.#file, "a"));
   }
 
-  /** Connections that have not been seen to the end. */
+  /** The number of open connections. */
   get open(): number {
     return this.#app?.openConnections ?? 0;
   }

@@ -5,29 +5,29 @@ import { privateEngineDir, privateEngineHost } from "../../scripts/engine.mjs";
 import { IMAGE_PREFIX, INSTANCE } from "../../src/controller/labels.ts";
 import { connectTo, TEST_LABEL } from "./engine-client.ts";
 
-/** One file for each run of the tests that goes on now, named by its process, listing the instances it made. */
+/** Contains one file per active test run, named by its process id, which lists the instances the run created. */
 const runsDir = path.join(privateEngineDir(), "runs");
 
 let users = 0;
 
-/** Sweeps what dead runs have left behind. */
+/** Registers this run, and removes the engine objects of runs whose process has exited. */
 export async function beginRun(host: string): Promise<void> {
   await mkdir(runsDir, { recursive: true });
   users += 1;
-  // Test files run in children of this process: trackInstance and testLabels find the run by it.
+  // Test files run in child processes: there trackInstance and testLabels identify the run by this variable.
   process.env["BERTH_TEST_RUN"] = String(process.pid);
   await appendFile(runFile(process.pid), "");
   for (const pid of await deadRuns()) await sweepRun(host, pid);
 }
 
-/** Sweeps what this run has left behind; on the private engine everything, once nobody else uses it. */
+/** Removes the engine objects of this run; on the private engine those of all runs if no other run is active. */
 export async function endRun(host: string): Promise<void> {
   users -= 1;
   if (users > 0) return;
   await sweepRun(host, process.pid);
 }
 
-/** Notes that an instance of Berth works on the tests' engine, so that its containers are swept. */
+/** Records that an instance of Berth uses the tests' engine, so that its containers are removed after the run. */
 export async function trackInstance(instance: string): Promise<void> {
   const owner = process.env["BERTH_TEST_RUN"] ?? String(process.pid);
   await mkdir(runsDir, { recursive: true });
@@ -83,7 +83,7 @@ export async function sweep(docker: Docker, label: string): Promise<void> {
   await Promise.all(images.map((it) => gone(docker.getImage(it.Id).remove({ force: true }))));
 }
 
-/** Of one instance, or of every one. */
+/** Returns the images that one instance built, or those of all instances if `instance` is empty. */
 async function builtImages(docker: Docker, instance: string): Promise<Docker.ImageInfo[]> {
   const images = await docker.listImages();
   return images.filter((image) =>
@@ -91,7 +91,7 @@ async function builtImages(docker: Docker, instance: string): Promise<Docker.Ima
   );
 }
 
-/** Others may remove the same at the same time; what could not be removed is met by the next sweep. */
+/** Ignores a failed removal: another run may remove the same object, and the next sweep tries again. */
 async function gone(removal: Promise<unknown>): Promise<void> {
   await removal.catch(() => {});
 }

@@ -5,15 +5,15 @@ import { ensureTestImages } from "./images.ts";
 
 declare module "vitest" {
   export interface ProvidedContext {
-    /** Where the tests' engine answers, as DOCKER_HOST. */
+    /** The address of the tests' engine, in the format of DOCKER_HOST. */
     dockerHost: string;
   }
 }
 
 /**
- * Set-up of every project that needs an engine: the one that BERTH_TEST_DOCKER_HOST names, or a
- * private one, which stays up for the next run (`node scripts/engine.mjs stop` ends it). Without an
- * engine the tests fail; they are never skipped.
+ * Sets up every test project that needs an engine. It uses the engine that BERTH_TEST_DOCKER_HOST names, or
+ * starts a private one, which keeps running for the next run (`node scripts/engine.mjs stop` ends it). Without
+ * an engine the tests fail; they are never skipped.
  */
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
   const given = process.env["BERTH_TEST_DOCKER_HOST"];

@@ -21,7 +21,7 @@ import type { Kind } from "../../src/resources/kinds.ts";
 import type { ModelSpec } from "../../src/resources/model-spec.ts";
 import type { Store } from "../../src/store/store.ts";
 
-/** The controllers at their port, doing what a test tells them to. */
+/** A ControlPlane whose reports, plans and errors a test sets, and which records the calls to it. */
 export class FakeControlPlane implements ControlPlane {
   engineState: EngineState = {
     connected: true,
@@ -58,7 +58,7 @@ export class FakeControlPlane implements ControlPlane {
     return this.engineState;
   }
 
-  /** What the last plan took to be there. */
+  /** The `alongside` argument of the last plan: resources that the plan assumed to exist. */
   alongside: readonly PlannedResource[] = [];
 
   async planApp(
@@ -88,7 +88,7 @@ export class FakeControlPlane implements ControlPlane {
   modelPlan: Partial<ModelPlanReport> = {};
   readonly plannedModels: { name: string; spec: ModelSpec | undefined }[] = [];
 
-  /** What the source of a new Model is found to be; undefined: it is there. */
+  /** The error with which the check of a new Model's source fails; undefined if the source exists. */
   sourceError: Error | undefined;
 
   async checkSource(): Promise<void> {
@@ -116,7 +116,7 @@ export class FakeControlPlane implements ControlPlane {
     };
   }
 
-  /** By name of the Model. */
+  /** Download progress by the name of the Model. */
   readonly progress = new Map<string, ModelProgress>();
 
   modelProgress(name: string): ModelProgress | undefined {
@@ -147,7 +147,7 @@ export class FakeControlPlane implements ControlPlane {
     return this.companionReport;
   }
 
-  /** What lies in the assistant's own folder. */
+  /** The models in the assistant's own folder. */
   assistantModels: readonly AssistantModel[] = [];
 
   otherModels(): readonly AssistantModel[] {
@@ -167,7 +167,7 @@ export class FakeControlPlane implements ControlPlane {
     return this.specsReport;
   }
 
-  /** What the repository of the specs is like after a look. */
+  /** The report of a sync with the specs repository; undefined if the specs follow no repository. */
   syncReport: SpecsGitReport | undefined;
 
   async syncSpecs(): Promise<SpecsGitReport> {

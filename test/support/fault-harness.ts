@@ -11,10 +11,10 @@ import { type Tracer, trace } from "./tracer.ts";
 
 const ENTRIES_MAX = 1_000_000;
 
-/** Whose system calls are meant: those on the ledger, on the journal, of the main thread, or all of them. */
+/** The system calls to trace: those on the ledger, on the journal, of the main thread, or all. */
 export type TraceTarget = "ledger" | "journal" | "main" | "all";
 
-/** A bus, a companion on it that has faults, and an app and a client that outlive it. */
+/** A session bus, a companion on it into which a test injects faults, and an app and a client that outlive it. */
 export class FaultHarness implements AsyncDisposable {
   readonly bus: TestSessionBus;
   readonly companion: CompanionProcess;
@@ -23,7 +23,7 @@ export class FaultHarness implements AsyncDisposable {
   readonly dataDir: string;
   readonly #cleanup: Cleanup;
 
-  /** The daemon has not been started yet. */
+  /** Opens the harness without starting the daemon. */
   static async open(options: Omit<CompanionOptions, "bus"> = {}): Promise<FaultHarness> {
     await using starting = new Cleanup();
     const bus = starting.use(await TestSessionBus.start());
@@ -46,16 +46,16 @@ export class FaultHarness implements AsyncDisposable {
     this.#cleanup = cleanup;
   }
 
-  /** Before all else ends. */
+  /** Adds a clean-up step, which runs before the bus, the companion, the app and the client are closed. */
   defer(step: () => void): void {
     this.#cleanup.defer(step);
   }
 
-  /** Below the state directory, or at it where `below` is "". */
+  /** Mounts a file system below the state directory, or at it if `below` is "". Returns a function that unmounts it. */
   mount(below: string, args: readonly string[]): () => Promise<void> {
     const unmount = mountFileSystem(join(this.dataDir, below), args);
     this.#cleanup.defer(() => unmount("at once"));
-    // A process that is still there would write on.
+    // A daemon that still runs would continue to write.
     this.#cleanup.defer(async () => void (await this.companion.stop("SIGKILL")));
     return unmount;
   }
@@ -79,7 +79,10 @@ export class FaultHarness implements AsyncDisposable {
     return this.client.request(EFFECTS, tool, { mark });
   }
 
-  /** Asked for, and confirmed where it has to be. The last answer; undefined: the daemon died before one came. */
+  /**
+   * Requests a call and confirms it if it needs confirmation. Returns the last answer, or undefined if the daemon
+   * died before the first answer.
+   */
   async requestAndConfirm(tool: string, mark: string): Promise<ObservedAnswer | undefined> {
     const asked = await this.request(tool, mark);
     return asked?.status.startsWith("confirm-") === true
@@ -97,7 +100,10 @@ export class FaultHarness implements AsyncDisposable {
     return ledger.tail(ENTRIES_MAX);
   }
 
-  /** What does not hold of the ledger and the effects; and `whole`, or what verify says instead. */
+  /**
+   * Returns the violated invariants of the ledger and the effects, and the ledger's verification status, with its
+   * reason if there is one.
+   */
   audit(isAtRest: boolean): { readonly verdict: string; readonly problems: readonly string[] } {
     using ledger = OfflineLedger.open(this.dataDir);
     const verdict = ledger.verify();

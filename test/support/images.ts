@@ -9,39 +9,39 @@ import {
 import { engineRequest } from "../../scripts/engine.mjs";
 
 /**
- * A web server that does what its environment says. Everything but PORT may be left out.
+ * A web server that its environment configures. All variables are optional.
  *
- *   PORT=8080          where it listens
- *   BODY=text          what GET / answers; default: the image's tag
+ *   PORT=8080          port that it listens on; default 8080
+ *   BODY=text          response to GET /; default: the image's version
  *   LISTEN_AFTER=1.5   seconds before it listens
  *   HEALTHY_AFTER=2    seconds before GET /healthz answers 200 rather than 404, or `never`
  *   EXIT_AFTER=3       seconds until it ends, with EXIT_CODE (default 1)
- *   LOG=text           a line on standard output at the start; LOG_ERR on standard error
- *   LISTEN=address     where it binds; default every address
+ *   LOG=text           a line on standard output at the start; LOG_ERR: on standard error
+ *   LISTEN=address     address that it binds to; default: all addresses
  *
- * GET /env shows the environment. `rm /www/healthz` in the container makes it unhealthy.
+ * GET /env returns the environment. `rm /www/healthz` in the container makes it unhealthy.
  */
 export const WEB = "berth.test/web:1";
-/** The same server as another version. */
+/** The same server with another version. */
 export const WEB_2 = "berth.test/web:2";
 /**
- * A web server on Node that ends its requests before it ends, as a well-made app does.
+ * A web server on Node that shuts down gracefully: it completes its requests before it exits.
  *
- *   BODY=text          what GET / answers, and what /slow?ms=5000 answers after that time
- *   PORT=8080          where it listens
+ *   BODY=text          response to GET / and, after that time, to /slow?ms=5000
+ *   PORT=8080          port that it listens on
  *   HEALTHY=never      GET /healthz answers 500
- *   EXIT_AFTER=300     milliseconds until it ends with 1; 0 is before it listens
+ *   EXIT_AFTER=300     milliseconds until it exits with 1; 0: before it listens
  *
- * A WebSocket at /socket is sent BODY ten times a second.
+ * It sends BODY ten times a second to a WebSocket at /socket.
  */
 export const NODE_WEB = "berth.test/node-web:1";
-/** Writes a line to each stream and ends with 3. */
+/** Writes a line to standard output and standard error, and exits with 3. */
 export const EXITS = "berth.test/exits:1";
-/** busybox with a shell that sleeps for ever. */
+/** busybox with a shell; its command sleeps for 11 days. */
 export const SHELL = "berth.test/shell:1";
-/** Never ends by SIGTERM. */
+/** Ignores SIGTERM. */
 export const STUBBORN = "berth.test/stubborn:1";
-/** Its command does not exist: it ends with 127 as soon as it is started. */
+/** Its command does not exist: it exits with 127 when it is started. */
 export const BROKEN = "berth.test/broken:1";
 
 const webScript = `#!/bin/sh
@@ -126,11 +126,11 @@ function web(version: string): TestImage {
   };
 }
 
-/** Makes the test images that the engine does not hold in this very form, from busybox of this machine. */
+/** Builds, from this machine's busybox or Node, the test images that the engine does not have in their current form. */
 export async function ensureTestImages(host: string): Promise<void> {
   await Promise.all(
     Object.entries(images).map(async ([reference, image]) => {
-      // The form is kept as a second tag, so that a changed image is made anew.
+      // A second tag contains a hash of the definition, so that a changed image is built again.
       const form = createHash("sha256").update(JSON.stringify(image)).digest("hex").slice(0, 12);
       const marker = `${reference}-${form}`;
       if ((await hasImage(host, marker)) && (await hasImage(host, reference))) return;

@@ -8,7 +8,7 @@ import { OfflineLedger } from "../../src/assistant/ledger/offline-ledger.ts";
 import type { NewEntry, Receipt } from "../../src/assistant/ledger/port.ts";
 import { systemClock } from "../../src/base/clock.ts";
 
-/** A state directory of its own, gone when the test is over; `keep` for a whole file's use. */
+/** Creates a state directory, which is removed after the test, or when the function passed to `keep` is called. */
 export function createStateDirectory(keep?: (remove: () => void) => void): string {
   const directory = mkdtempSync(join(tmpdir(), "berth-ledger-"));
   (keep ?? onTestFinished)(() => rmSync(directory, { recursive: true, force: true }));
@@ -19,7 +19,7 @@ export function openTestLedger(dir: string): Promise<OpenLedger> {
   return openLedger({ dir, clock: systemClock, version: "0.0.0-test" });
 }
 
-/** Every third entry seals nothing, as most rooms' entries do. */
+/** Creates a numbered entry. Every third entry has no sealed content. */
 export function createEntry(number: number): NewEntry {
   const fields = { model: "tiny", number };
   if (number % 3 === 2) return { name: "context.search", fields };
@@ -41,7 +41,7 @@ export function verifyLedgerAt(dir: string, against: readonly string[] = []) {
   return offline.verify(against);
 }
 
-/** What somebody does who has the files and a SQL shell. */
+/** Changes the ledger's database file directly, as a user with access to the files and an SQL shell can. */
 export function editDatabase(dir: string, work: (db: Database.Database) => void): void {
   const db = new Database(join(dir, "ledger/ledger.db"));
   try {

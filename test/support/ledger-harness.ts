@@ -12,10 +12,10 @@ import { type Tracer, trace } from "./tracer.ts";
 const PROGRAM = fileURLToPath(new URL("./ledger-process.mjs", import.meta.url));
 const LIMIT_MS = 60_000;
 
-/** A state directory, the processes that write the ledger in it, and what they were told to keep. */
+/** A state directory, the process that writes the ledger in it, and the entries that were acknowledged. */
 export class LedgerHarness implements AsyncDisposable {
   readonly dir: string;
-  /** Leaf of each entry that was acknowledged, by any process, by its number. */
+  /** Leaf hash of each entry that a process acknowledged, by entry number. */
   readonly acknowledged = new Map<number, string>();
   refusals: string[] = [];
   readonly #cleanup: (() => Promise<void> | void)[] = [];
@@ -23,21 +23,21 @@ export class LedgerHarness implements AsyncDisposable {
   #lines: AsyncIterator<string> | undefined;
   readonly #program: string;
 
-  /** `program` understands the same way of asking, and says `open` and its process id when it may be asked. */
+  /** `program` accepts the commands of ledger-process.mjs and prints `open` and its process id when it is ready. */
   constructor(program = PROGRAM) {
     this.#program = program;
     this.dir = mkdtempSync(join(tmpdir(), "berth-ledger-faults-"));
     this.#cleanup.push(() => rmSync(this.dir, { recursive: true, force: true }));
   }
 
-  /** Puts a file system there. `below` is a folder of the state directory. Gives back what takes it away. */
+  /** Mounts a file system at the folder `below` the state directory. Returns a function that unmounts it. */
   mount(below: string, args: readonly string[]): () => Promise<void> {
     const unmount = mountFileSystem(join(this.dir, below), args);
     this.#cleanup.push(() => unmount("at once"));
     return unmount;
   }
 
-  /** Starts a writer, and waits until it is open. */
+  /** Starts a writer and waits until it has opened the ledger. */
   async start(): Promise<void> {
     const child = spawn(process.execPath, [this.#program, this.dir], {
       stdio: ["pipe", "pipe", "inherit"],
@@ -50,7 +50,7 @@ export class LedgerHarness implements AsyncDisposable {
     if (line !== `open ${child.pid}`) throw new Error(`the writer said: ${line ?? "nothing"}`);
   }
 
-  /** True when it has answered; false where it was killed before. */
+  /** Sends a command to the writer. Returns true when the writer has answered, and false if it ended before. */
   async send(command: string): Promise<boolean> {
     this.#child?.stdin?.write(`${command}\n`);
     for (let line = await this.#line(); line !== undefined; line = await this.#line()) {
@@ -68,7 +68,7 @@ export class LedgerHarness implements AsyncDisposable {
     return JSON.parse((await this.#line()) ?? "null");
   }
 
-  /** Waits until its state is as wanted. */
+  /** Waits until the ledger's state satisfies `is`; `what` describes it in the error. */
   async waitForState(what: string, is: (state: LedgerState) => boolean): Promise<LedgerState> {
     const deadline = Date.now() + LIMIT_MS;
     for (;;) {
@@ -79,7 +79,7 @@ export class LedgerHarness implements AsyncDisposable {
     }
   }
 
-  /** Ends it as a person does; without an argument, as the system does. */
+  /** Ends the writer: in order (`end`), or with SIGKILL. */
   async end(how: "end" | "kill" = "kill"): Promise<void> {
     const child = this.#child;
     this.#child = undefined;

@@ -22,7 +22,7 @@ export function createMemoryDirectory(): string {
   return dir;
 }
 
-/** A memory on a real directory, with a ledger in a list, and time that the test moves. */
+/** An AppMemory in a real directory, with an in-memory ledger and a virtual clock. */
 export class MemoryHarness {
   readonly dir: string;
   readonly ledger = new ListLedger();
@@ -35,7 +35,7 @@ export class MemoryHarness {
     onTestFinished(() => this.memory[Symbol.asyncDispose]());
   }
 
-  /** As a daemon that ends, and one that starts. */
+  /** Closes the memory and opens it again, as a restart of the daemon does. */
   async restart(): Promise<void> {
     await this.memory[Symbol.asyncDispose]();
     this.memory = this.#openMemory();
@@ -45,12 +45,12 @@ export class MemoryHarness {
     return readdirSync(join(this.dir, "memory.keys")).toSorted();
   }
 
-  /** Rows of all apps, as another program sees them. */
+  /** Counts the items of all apps through a separate database connection. */
   countItems(): number {
     return this.sql((db) => db.prepare<[], number>("SELECT count(*) FROM item").pluck().get() ?? 0);
   }
 
-  /** Makes an app look as if it had this many keys. */
+  /** Sets the stored number of keys of an app, without adding keys. */
   setKeyCount(app: string, keys: number): void {
     this.sql((db) => db.prepare("UPDATE app SET keys = ? WHERE name = ?").run(keys, app));
   }
@@ -62,7 +62,7 @@ export class MemoryHarness {
     });
   }
 
-  /** While another program holds the database for writing. */
+  /** Runs `work` while another connection holds the database's write lock; `release` ends the lock early. */
   async whileLocked(work: (release: () => void) => Promise<void>): Promise<void> {
     const db = new Database(join(this.dir, "memory.db"));
     try {
@@ -87,7 +87,7 @@ export class MemoryHarness {
   }
 }
 
-/** Names of all files below that hold these bytes somewhere. */
+/** Returns the names of the files below `dir` that contain these bytes, sorted. */
 export function findFilesWith(dir: string, bytes: Uint8Array | string): string[] {
   const wanted = Buffer.from(bytes);
   return readdirSync(dir, { recursive: true, encoding: "utf8" })
@@ -96,7 +96,7 @@ export function findFilesWith(dir: string, bytes: Uint8Array | string): string[]
     .toSorted();
 }
 
-/** What lies in the database of an app, as whoever has the files sees it. */
+/** Reads the sealed values of an app directly from the database file, without the key. */
 export function readSealedValues(dir: string, app: string): Buffer[] {
   const db = new Database(join(dir, "memory.db"), { readonly: true });
   try {
@@ -115,7 +115,7 @@ export function readAppSecret(dir: string, app: string): Buffer {
   return readFileSync(join(dir, "memory.keys", app));
 }
 
-/** Another program with a transaction open, which SQLite has to keep the state of this moment for. */
+/** Opens a connection with a read transaction, for which SQLite has to keep a snapshot of the current state. */
 export function openOutsideReader(dir: string): Database.Database {
   const db = new Database(join(dir, "memory.db"), { readonly: true });
   db.exec("BEGIN");

@@ -5,8 +5,9 @@ import { setTimeout as pause } from "node:timers/promises";
 const LIMIT_MS = 60_000;
 
 /**
- * Puts a file system at a folder, as root may; `args` are those of mount but the target. What it gives back
- * takes it away again, as soon as nobody has files open there; told so, at once, and from them when they end.
+ * Mounts a file system at a folder, as root; `args` are the arguments of mount(8) without the target. Returns a
+ * function that unmounts it when no process has files open there or, with "at once", immediately: processes
+ * keep the files that they have open.
  */
 export function mountFileSystem(
   target: string,
@@ -22,7 +23,7 @@ export function mountFileSystem(
         runAsRoot("umount", [...flags, target]);
         isMounted = false;
       } catch (error) {
-        // The writer tries to open its files now and then.
+        // The writer opens its files from time to time, so the folder can be busy.
         if (Date.now() > deadline) throw error;
         await pause(20);
       }

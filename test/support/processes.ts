@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { readdir, readFile } from "node:fs/promises";
 
-/** False also for one that has ended, and that nobody has asked how. */
+/** Returns false also for a zombie: a process that has ended and that its parent has not waited for. */
 export function isProcessAlive(pid: number): boolean {
   try {
     return !/^.*\) Z /s.test(readFileSync(`/proc/${pid}/stat`, "utf8"));
@@ -10,7 +10,7 @@ export function isProcessAlive(pid: number): boolean {
   }
 }
 
-/** The processes that this one has started, and those that they have. */
+/** Returns the ids of a process's children, of their children, and so on. */
 export async function descendantsOf(pid: number): Promise<number[]> {
   const parents = new Map<number, number>();
   for (const process of await allProcesses()) {
@@ -25,19 +25,19 @@ export async function descendantsOf(pid: number): Promise<number[]> {
   return found;
 }
 
-/** Those whose command line names something, such as a folder that is one test's alone. */
+/** Returns the processes whose command line contains `text`, such as the path of a test's own folder. */
 export async function processesNaming(text: string): Promise<number[]> {
   return await processesWhere("cmdline", (command) => command.includes(text));
 }
 
-/** Those that have a variable in their environment whose line, `NAME=value`, begins so. */
+/** Returns the processes with an environment variable whose `NAME=value` begins with `variable`. */
 export async function processesWith(variable: string): Promise<number[]> {
   return await processesWhere("environ", (text) =>
     text.split("\0").some((line) => line.startsWith(variable)),
   );
 }
 
-/** Those whose file systems are kept below a folder, as those of an engine's containers are. */
+/** Returns the processes whose root is an overlay with its upper layer below `dir`, such as an engine's containers. */
 export async function processesRootedBelow(dir: string): Promise<number[]> {
   return await processesWhere("mountinfo", (text) =>
     (text.split("\n")[0] ?? "").includes(`upperdir=${dir}/`),
@@ -52,7 +52,7 @@ async function processesWhere(file: string, is: (text: string) => boolean): Prom
   return found;
 }
 
-/** As if by `kill -9`; nothing where it has ended meanwhile. */
+/** Kills a process with SIGKILL; does nothing if it has already ended. */
 export function killProcess(pid: number): void {
   try {
     process.kill(pid, "SIGKILL");

@@ -1,6 +1,6 @@
 import { randomBytes } from "node:crypto";
 
-/** As an instance id of Berth: eight hexadecimal characters. */
+/** Returns a random instance id in Berth's format: eight hexadecimal characters. */
 export function randomInstance(): string {
   return randomBytes(4).toString("hex");
 }

@@ -8,7 +8,7 @@ const LIMIT_MS = 10_000;
 
 export const key = { enter: "\r", interrupt: "\u0003", end: "\u0004", escape: "\u001b" } as const;
 
-/** A person at a terminal, with one command line in it, run in this process. */
+/** A simulated terminal that runs one command line in this process. */
 export class Terminal implements Disposable {
   /** Resolves with the exit code. */
   readonly ended: Promise<number>;
@@ -52,7 +52,7 @@ export class Terminal implements Disposable {
     this.ended = runCli(commandLine, io);
   }
 
-  /** All that was written, control sequences included. */
+  /** The whole output so far, including control sequences. */
   get screen(): string {
     return this.#screen;
   }
@@ -61,12 +61,12 @@ export class Terminal implements Disposable {
     this.#keyboard.write(text);
   }
 
-  /** As a terminal does that is not read key by key. */
+  /** Interrupts the command as Ctrl+C does in a terminal that is not in raw mode. */
   interrupt(): void {
     for (const listener of this.#interrupts) listener();
   }
 
-  /** Resolves when the text, or a match, has come after what was waited for before; control sequences aside. */
+  /** Resolves when the text, or a match, appears after the last match. Control sequences are ignored. */
   async waitForText(wanted: string | RegExp): Promise<void> {
     const deadline = AbortSignal.timeout(LIMIT_MS);
     for (;;) {
@@ -101,6 +101,6 @@ export class Terminal implements Disposable {
 }
 
 function stripControlSequences(screen: string): string {
-  // oxlint-disable-next-line no-control-regex -- it is control sequences that have to go
+  // oxlint-disable-next-line no-control-regex -- the pattern matches control sequences
   return screen.replace(/\u001b\[[0-9;?]*[A-Za-z]|\r/g, "");
 }

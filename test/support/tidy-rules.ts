@@ -104,7 +104,7 @@ export const innerRooms: Readonly<
       companion: ["output"],
       completion: ["companion"],
       deploy: ["output"],
-      doctor: ["companion", "output"],
+      doctor: ["companion", "output", "status"],
       models: ["output"],
       output: [],
       status: ["models", "output", "views"],

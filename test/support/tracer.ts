@@ -3,15 +3,15 @@ import { rmSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 
 export interface Tracer {
-  /** What it saw, one line for each call, with the thread before it where it follows them. */
+  /** Returns strace's log: one line per system call, which begins with the thread id if strace follows threads. */
   log(): Promise<string>;
-  /** Lets the process go on as if nothing had been; also where that has ended. */
+  /** Detaches from the process, which continues to run. Safe to call after the process has ended. */
   detach(): Promise<void>;
 }
 
 /**
- * Attaches strace to a process, and resolves when it has all of its threads, or, where `args` do not have
- * `-f`, that one thread. `log` is the file that it writes what it sees to.
+ * Attaches strace to a process. Resolves when strace is attached to the process's main thread or, if `args`
+ * contain `-f`, to all of its threads. strace writes the system calls to the file `log`.
  */
 export async function trace(pid: number, log: string, args: readonly string[]): Promise<Tracer> {
   rmSync(log, { force: true });
@@ -28,7 +28,7 @@ export async function trace(pid: number, log: string, args: readonly string[]): 
     );
     strace.stderr.setEncoding("utf8").on("data", (text: string) => {
       said += text;
-      // Attaching goes thread by thread, and says so when it has them all.
+      // strace attaches to one thread after another, and prints this line when it is attached to all.
       if (/attached( with \d+ threads)?\n/.test(said)) resolve();
     });
   });

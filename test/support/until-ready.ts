@@ -1,12 +1,12 @@
 import type { ChildProcess } from "node:child_process";
 import { createInterface } from "node:readline";
 
-/** A start takes a second; on a machine that runs all tests at once, many times that. */
+/** A start takes about a second, but many times that on a machine that runs all tests concurrently. */
 const START_LIMIT_MS = 60_000;
 
 /**
- * What the `berth ready {json}` line of a daemon says. Rejects with its log where it ends before that, or
- * does not come up; `log` gets each line of both streams, also later.
+ * Resolves with the JSON of the daemon's `berth ready {json}` line. Rejects with the log if the daemon ends
+ * before that or is not ready in time. Each line of both output streams is appended to `log`, also afterwards.
  */
 export function untilReady<Ready>(child: ChildProcess, log: string[]): Promise<Ready> {
   const { stdout, stderr } = child;
@@ -24,14 +24,14 @@ export function untilReady<Ready>(child: ChildProcess, log: string[]): Promise<R
       const json = /^berth ready (?<json>\{.*\})$/.exec(line)?.groups?.["json"];
       if (json === undefined) return;
       clearTimeout(limit);
-      // The daemon's own word of itself; a test that reads a field that is not there fails.
+      // The JSON is not validated; a test that reads a missing field fails.
       const said: Ready = JSON.parse(json);
       resolve(said);
     });
   });
 }
 
-/** Ends it as `signal` does, and resolves to what it ended with. */
+/** Sends a signal to the process and resolves with its exit code; null if the signal ended it. */
 export function endedBy(child: ChildProcess, signal: NodeJS.Signals): Promise<number | null> {
   if (child.exitCode !== null || child.signalCode !== null) return Promise.resolve(child.exitCode);
   const ended = new Promise<number | null>((resolve) => child.once("close", resolve));

@@ -90,7 +90,7 @@ export class RemoteManager implements RemoteService, AsyncDisposable {
     assertNotSandboxed(caller, "remove providers");
     await this.#changes.runExclusive(async () => {
       const provider = this.#getProvider(id);
-      const { credentials, ledger, providers, revocations: revocations } = this.#options;
+      const { credentials, ledger, providers, revocations } = this.#options;
       if (provider.builtin)
         throw new AssistantError(
           "invalid_request",

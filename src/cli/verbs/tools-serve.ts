@@ -95,13 +95,13 @@ async function serveTools(
 
 /** Resolves at the first SIGINT or SIGTERM, or when standard input is closed. */
 function waitForEnd(cli: Cli, untilInputEnds: boolean): Promise<void> {
-  return new Promise((resolve) => {
-    const stop = cli.io.onInterrupt(() => resolve());
+  return new Promise((end) => {
+    const stop = cli.io.onInterrupt(() => end());
     process.once("SIGTERM", () => {
       stop();
-      resolve();
+      end();
     });
     if (!untilInputEnds) return;
-    cli.io.input.once("end", resolve).once("close", resolve).resume();
+    cli.io.input.once("end", end).once("close", end).resume();
   });
 }

@@ -15,22 +15,22 @@ export interface ChatMessage {
 }
 
 export interface ChatRequest {
-  /** Without it, the assistant's default. */
+  /** Undefined: the default model of the assistant. */
   readonly model: string | undefined;
   readonly messages: readonly ChatMessage[];
   readonly temperature?: number | undefined;
-  /** -1: as many as the context holds. */
+  /** The most tokens of the answer; -1: no limit but the context. */
   readonly maxTokens?: number | undefined;
 }
 
-/** What comes of an answer, in its order; `end` is the last one. */
+/** The events of an answer in order; `end` is the last. */
 export type ChatEvent = { readonly type: "text" | "thought"; readonly text: string } | ChatEndEvent;
 
 export interface ChatEndEvent {
   readonly type: "end";
-  /** As the assistant names it. */
+  /** The id of the model that answered. */
   readonly model: string | null;
-  /** stop; length: a limit cut it off. */
+  /** `stop`, or `length` if a limit ended the answer. */
   readonly finishReason: string;
   readonly usage: ChatUsage | null;
 }
@@ -41,20 +41,20 @@ export interface ChatUsage {
   readonly total_tokens: number;
 }
 
-/** Of GET /v1/models, as far as it is shown. */
+/** The part of a model in `GET /v1/models` that the command line shows. */
 export interface ServedModel {
   readonly id: string;
   readonly aliases: readonly string[];
   readonly kind: string;
   readonly state: string;
   readonly context_length: number | null;
-  /** Why it has failed. */
+  /** The reason of the failure, if the model has failed. */
   readonly error?: string;
 }
 
-/** An error that the assistant answered, also in the middle of a stream. */
+/** An error response of the assistant, or an error event in a stream. */
 export class ChatError extends BerthError {
-  /** As in docs/assistant-errors.md, such as `no_model`; "" where it gave none. */
+  /** A code of docs/assistant-errors.md, such as `no_model`; empty if the response has none. */
   readonly reason: string;
 
   constructor(reason: string, message: string, options: { cause?: unknown } = {}) {
@@ -89,23 +89,23 @@ const codes: Readonly<Record<string, ErrorCode>> = {
   cancelled: "wrong_state",
 };
 
-/** The assistant's chat over HTTP, as any client of the convention would use it. */
+/** A client of the assistant's chat-completions endpoint. */
 export class ChatClient {
   readonly #url: string;
   readonly #fetch: typeof globalThis.fetch;
 
-  /** `url` as http://127.0.0.1:7777, with or without `/v1`. Throws `invalid_request` for anything else. */
+  /** `url` is like http://127.0.0.1:7777, with or without `/v1`. Throws BerthError `invalid_request` for any other text. */
   constructor(options: { readonly url: string; readonly fetch?: typeof globalThis.fetch }) {
     this.#url = parseBaseUrl(options.url);
     this.#fetch = options.fetch ?? globalThis.fetch;
   }
 
-  /** Without `/v1`. */
+  /** The URL of the assistant without `/v1`. */
   get url(): string {
     return this.#url;
   }
 
-  /** The default one first. Throws ChatError, and BerthError `assistant_unreachable`. */
+  /** Returns the models, the default one first. Throws ChatError, or BerthError `assistant_unreachable`. */
   async listModels(signal?: AbortSignal): Promise<readonly ServedModel[]> {
     const response = await this.#send("/v1/models", { signal: signal ?? null });
     const body = parseJson(await response.text());
@@ -115,8 +115,9 @@ export class ChatClient {
   }
 
   /**
-   * One answer, as it comes. Throws ChatError where it is refused, or breaks off with a reason; BerthError
-   * `assistant_unreachable` where nobody answers, or the connection is lost; the abort of the signal.
+   * Yields the events of one answer as they arrive. Throws ChatError if the assistant refuses the request or ends the
+   * answer with an error, BerthError `assistant_unreachable` if it does not answer or the connection is lost, and the
+   * signal's reason when it aborts.
    */
   async *chat(request: ChatRequest, signal: AbortSignal): AsyncGenerator<ChatEvent> {
     const response = await this.#send("/v1/chat/completions", {

@@ -3,7 +3,6 @@ import { NotFoundError } from "../../base/errors.ts";
 import { resolveAppDefaults } from "../../resources/app-defaults.ts";
 import type { AppSpec } from "../../resources/app-spec.ts";
 import type { Resource } from "../../resources/resource.ts";
-import type { Store } from "../../store/store.ts";
 import type { SourceState } from "../builds/port.ts";
 import { diffSpecs } from "../diff-specs.ts";
 import { buildDryRunResource } from "../dry-run-resource.ts";

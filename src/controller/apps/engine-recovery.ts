@@ -18,8 +18,7 @@ export function trackEngineRecovery(
   containers: readonly ObservedContainer[],
 ): EngineRecovery {
   const { name } = desired;
-  const hasEnded = hasEndedWithEngine(context, name, containers);
-  if (hasEnded) context.appsEndedWithEngine.add(name);
+  if (hasEndedWithEngine(context, name, containers)) context.appsEndedWithEngine.add(name);
   const recovery = assessEngineRecovery(context, desired, containers);
   context.observedApps.add(name);
   return recovery;

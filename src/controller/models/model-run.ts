@@ -267,7 +267,7 @@ export class ModelRun {
       all: store.list("Model"),
     });
     if (!load) return false;
-    const { memoryBytesMax: _, ...identity } = load;
+    const { memoryBytesMax: _memoryBytesMax, ...identity } = load;
     return this.#runJob({
       step: "load",
       key: hashJson(identity),

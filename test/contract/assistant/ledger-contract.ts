@@ -4,7 +4,7 @@ import type { Ledger, NewEntry } from "../../../src/assistant/ledger/port.ts";
 export interface LedgerHarness {
   readonly ledger: Ledger;
   /** Names and fields of the entries in the ledger, in their order, without those that the ledger writes itself. */
-  entries(): readonly { readonly name: string; readonly fields: unknown }[];
+  readonly entries: () => readonly { readonly name: string; readonly fields: unknown }[];
 }
 
 const search: NewEntry = { name: "context.search", fields: { model: "tiny", number: 1 } };
@@ -56,11 +56,11 @@ export function ledgerContract(name: string, open: () => Promise<LedgerHarness>)
     });
 
     test.each([
-      ["a number that is no safe integer", { number: 0.5 }],
-      ["more than the largest entry", { text: "x".repeat(200_000) }],
-    ])("refuses %s, and goes on", async (_, fields) => {
+      ["a number that is no safe integer", { number: 0.5 }, "no safe integer"],
+      ["an entry above the limit", { text: "x".repeat(200_000) }, "cannot store this entry"],
+    ])("refuses %s, and accepts the next entry", async (_, fields, reason) => {
       const { ledger, entries } = await open();
-      await expect(ledger.append({ ...search, fields })).rejects.toThrow();
+      await expect(ledger.append({ ...search, fields })).rejects.toThrow(reason);
       await ledger.append(search);
       expect(entries()).toHaveLength(1);
     });

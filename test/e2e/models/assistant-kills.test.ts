@@ -10,7 +10,7 @@ import { isProcessAlive } from "../../support/processes.ts";
 const REPOSITORY = "org/tiny";
 const spec = { source: REPOSITORY, running: true, parallel: 1 };
 
-/** A Berth whose hub has one model, which never ends an answer by itself. */
+/** Opens a Berth whose hub has one model, which never ends an answer before the token limit. */
 async function openWorld(): Promise<ModelE2eHarness> {
   const tiny = await ggufFile("tiny", { endsAfter: null });
   const world = await ModelE2eHarness.open();
@@ -18,7 +18,7 @@ async function openWorld(): Promise<ModelE2eHarness> {
   return world;
 }
 
-test("the assistant, killed while it loads and in mid-answer, comes back with the model; Berth goes on", async () => {
+test("when the assistant is killed during a load or an answer, Berth keeps running and restores the assistant and its model", async () => {
   await using world = await openWorld();
   const { berth, hub } = world;
   await berth.write("chat.yaml", modelSpecFile("chat", spec));
@@ -44,10 +44,10 @@ test("the assistant, killed while it loads and in mid-answer, comes back with th
       if (pieces === 3) await world.killAssistant();
     }
   })();
-  // Nobody is told that this was the whole answer.
+  // The client must get an error, not a truncated answer that looks complete.
   await expect(reading).rejects.toBeInstanceOf(Error);
   expect(pieces).toBeGreaterThan(2);
-  // The status says so before it is back, and then the model answers as it did.
+  // The status reports the loss until the model is loaded again and gives the same answer as before.
   await world.waitForModel("chat", "it is known to be away", ({ running }) => !running);
   await world.waitForModelStatus("chat", "running");
   expect(await world.assistantPid()).not.toBe(second);
@@ -65,13 +65,13 @@ test("the assistant, killed while it loads and in mid-answer, comes back with th
   expect(hub.bytesSent).toBe(tiny.bytes.length);
 });
 
-test("a load that failed is forgotten once the next one has ended, also where Berth is killed in between", async () => {
+test("a successful load clears the error of an earlier failed load, even if Berth is killed between the two loads", async () => {
   await using world = await openWorld();
   const { berth } = world;
   await berth.write("chat.yaml", modelSpecFile("chat", spec));
   await world.waitForModelStatus("chat", "starting");
   await world.killAssistant();
-  // Where the kill came before the assistant was asked, nothing has failed: the load only comes later.
+  // If the kill happens before Berth requests the load, nothing fails and the load only starts later.
   await world.waitForModel(
     "chat",
     "it says what has failed, or was not asked for before the kill",
@@ -80,7 +80,7 @@ test("a load that failed is forgotten once the next one has ended, also where Be
   const url = await world.assistantUrl();
   await eventually("it is loaded again", async () => "chat" in (await world.served(url)));
   await berth.kill();
-  // The assistant goes on with what it was asked for.
+  // The assistant finishes the load although Berth is dead.
   await eventually("it is in memory", async () => (await world.served(url))["chat"] === "resident");
   await berth.start();
   expect(await world.waitForModel("chat", "it is Ready", ({ ready }) => ready)).toMatchObject({
@@ -91,7 +91,7 @@ test("a load that failed is forgotten once the next one has ended, also where Be
   expect(await world.say("chat")).not.toBe("");
 });
 
-test("Berth and the assistant, killed together or apart while a model is loaded or exchanged, come back with it", async () => {
+test("when Berth, the assistant or both are killed while a model is loaded or replaced, the model runs again after the restart", async () => {
   await using world = await openWorld();
   const { berth, hub } = world;
   await berth.write("chat.yaml", modelSpecFile("chat", spec));
@@ -101,7 +101,7 @@ test("Berth and the assistant, killed together or apart while a model is loaded 
   await world.waitForModelStatus("chat", "running");
   const said = await world.say(REPOSITORY);
 
-  // Berth alone, while the assistant exchanges the model at its word: the load goes on without it.
+  // Kills only Berth while the assistant replaces the model: the load continues without Berth.
   const before = await world.assistantPid();
   await berth.write("chat.yaml", modelSpecFile("chat", { ...spec, contextSize: 512 }));
   await world.waitForModelStatus("chat", "starting");
@@ -112,7 +112,7 @@ test("Berth and the assistant, killed together or apart while a model is loaded 
   expect(await world.say("chat")).toBe(said);
   expect(await berth.event("AssistantTakenOver")).toMatchObject({ type: "Normal" });
 
-  // One that was taken over is no child, and is missed all the same.
+  // Berth also detects the exit of an assistant that it took over, which is not its child process.
   await world.killAssistant();
   await world.waitForModel("chat", "it is known to be away", ({ running }) => !running);
   await world.waitForModelStatus("chat", "running");
@@ -125,7 +125,7 @@ test("Berth and the assistant, killed together or apart while a model is loaded 
   const tiny = await ggufFile("tiny", { endsAfter: null });
   expect(hub.bytesSent).toBe(tiny.bytes.length);
 
-  // A word is enough to end both.
+  // A normal stop of Berth also stops the assistant that it took over.
   const pid = await world.assistantPid();
   expect(await berth.stop()).toBe(0);
   expect(isProcessAlive(pid)).toBe(false);

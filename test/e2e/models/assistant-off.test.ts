@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { ggufFile, ModelE2eHarness, modelSpecFile } from "../../support/model-e2e-harness.ts";
 
-test("without the assistant files come, and what would run says why it does not", async () => {
+test("when the assistant is off, models are downloaded and their status explains why they do not run", async () => {
   const tiny = await ggufFile("tiny");
   await using world = await ModelE2eHarness.open({ assistant: false });
   const { berth, hub } = world;
@@ -26,7 +26,7 @@ test("without the assistant files come, and what would run says why it does not"
     status: 202,
     body: { status: "ready", message: expect.stringMatching(/assistant.*off/s) },
   });
-  // Whoever wants to wait need not wait for what never comes.
+  // A request with `wait=true` fails at once, because the model can never start.
   expect(await world.call("POST", "/api/llm/start?wait=true", body)).toMatchObject({
     status: 503,
     body: { error: expect.stringMatching(/assistant.*off/s) },

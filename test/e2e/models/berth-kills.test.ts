@@ -17,30 +17,30 @@ import {
 import { Dice } from "../../support/random.ts";
 
 /**
- * `berth up` is killed, as by `kill -9`, on the way of a model from its hub to an answer, and started again on
- * what it has left. A model that runs goes on all the while.
+ * Describes a point of a model's download at which the test kills `berth up` with SIGKILL. The test then
+ * restarts Berth on the files that are left. Another model keeps running in the meantime.
  */
 interface Moment {
   readonly title: string;
   readonly file: TestFile;
   readonly kills: number;
-  /** How the hub behaves until the last kill. */
+  /** Returns the faults that the hub injects until the last kill. */
   readonly faults: (path: string) => readonly Fault[];
-  /** Resolves at the moment of each kill. */
+  /** Resolves when the test must kill Berth; called once for each kill. */
   readonly reached: (world: ModelE2eHarness, play: KillRun) => Promise<void>;
 }
 
 interface KillRun {
   readonly path: string;
   readonly file: TestFile;
-  /** What came at the hub for this model. */
+  /** Returns the requests that the hub has received since this model was added. */
   readonly requests: () => HubRequest[];
   readonly sentBytes: () => number;
 }
 
 const SEED = 20_260;
 
-test("killed anywhere on the way to the disk, it goes on where it was; a model that runs answers all the while", async () => {
+test("when Berth is killed at any point of a download, it resumes without fetching stored bytes again, and a running model keeps answering", async () => {
   const dice = new Dice(SEED);
   const [chat, small, ...tiny] = await Promise.all([
     ggufFile("tiny", { seed: 100 }),
@@ -74,7 +74,7 @@ test("killed anywhere on the way to the disk, it goes on where it was; a model t
       restarts.push({ at: hub.requests.length, safe: await safeRanges(world, file) });
       if (kill === kills) hub.faults.clear();
       await berth.start();
-      // The one that lived on is taken over, with all that it had in memory.
+      // Berth takes over the assistant that survived, including the models in its memory.
       expect({ title, answer: await world.say("chat") }).toEqual({ title, answer: said });
       expect(await world.assistantPid()).toBe(assistant);
     }
@@ -89,7 +89,7 @@ test("killed anywhere on the way to the disk, it goes on where it was; a model t
     }
     await berth.remove(`${name}.yaml`);
   }
-  // Otherwise this would have proved nothing.
+  // Ensures that the kills left enough stored bytes for the check above to be meaningful.
   expect(kept).toBeGreaterThan(1_000_000);
   expect(await readdir(join(world.modelsDir, "partial"))).toEqual([]);
   const after = await world.waitForModelStatus("chat", "running");
@@ -98,7 +98,7 @@ test("killed anywhere on the way to the disk, it goes on where it was; a model t
   expect(started).toHaveLength(1);
 });
 
-/** A request is on its way that the hub leaves unanswered. */
+/** Waits until the hub has received a matching request, which it leaves unanswered. */
 function asked(is: (request: HubRequest, path: string) => boolean): Moment["reached"] {
   return (_, { path, requests }) =>
     eventually("the hub is asked", () => requests().some((request) => is(request, path)));
@@ -107,7 +107,7 @@ function asked(is: (request: HubRequest, path: string) => boolean): Moment["reac
 function moments(dice: Dice, small: TestFile, tiny: readonly TestFile[]): readonly Moment[] {
   const [first, second, third, fourth] = tiny;
   if (!first || !second || !third || !fourth) throw new Error("files are missing");
-  /** All has come, and is hashed, linked and told, which takes some milliseconds. */
+  /** Kills Berth in the few milliseconds in which it hashes, links and reports the complete file. */
   const complete = (file: TestFile): Moment => {
     const waitMs = dice.between(0, 40);
     return {
@@ -141,7 +141,7 @@ function moments(dice: Dice, small: TestFile, tiny: readonly TestFile[]): readon
       file: small,
       kills: 3,
       faults: (path) => [{ on: "cdn", path, type: "slow", bytesPerSecond: 500_000 }],
-      // Some of it is safe, and some is not.
+      // Kills Berth when the disk has both journaled ranges and bytes that the journal does not list yet.
       reached: async (world, { file, sentBytes }) => {
         const before = countBytes(await safeRanges(world, file));
         await eventually("more is safe", async () => {
@@ -156,7 +156,7 @@ function moments(dice: Dice, small: TestFile, tiny: readonly TestFile[]): readon
   ];
 }
 
-/** What is on the disk for certain of this content: nothing of it has any reason to come again. */
+/** Returns the ranges of the file that are safely on disk, which Berth must not download again. */
 async function safeRanges(
   world: ModelE2eHarness,
   { sha256, bytes }: TestFile,
@@ -167,7 +167,7 @@ async function safeRanges(
   return (await readPartialJournal(journal))?.ranges ?? [];
 }
 
-/** The bytes that a request asked for; none where it is one for something else. */
+/** Returns the range of the file that a request asks for, or an empty list for any other request. */
 function rangeOf({ server, method, url, headers }: HubRequest, file: TestFile): ByteRange[] {
   if (server !== "cdn" || method !== "GET" || !url.includes(file.sha256)) return [];
   const [, first, last] = /^bytes=(\d+)-(\d+)$/.exec(headers.range ?? "") ?? [];

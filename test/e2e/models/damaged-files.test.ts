@@ -15,17 +15,17 @@ import {
 
 const run = promisify(execFile);
 
-/** What hubs, lines and disks do to a model, on a Berth that only keeps files. Each test has a repository of its own. */
+/** All tests share one Berth, which runs without the assistant. Each test uses its own repository. */
 let world: ModelE2eHarness;
 let tiny: TestFile;
-/** A flip, in the weights: only a digest tells. */
+/** Offset of the flipped bit. It is in the weights, so only the digest reveals the damage. */
 const AT = 200_000;
 
 beforeAll(async () => {
   tiny = await ggufFile("tiny");
   world = await ModelE2eHarness.open({
     assistant: false,
-    // A folder that becomes empty removes nothing.
+    // Keeps the folder from becoming empty: Berth removes nothing when the folder is empty.
     specs: { "keep.yaml": secretFile("keep", { key: "value" }) },
     onTestFailed: () => {},
   });
@@ -55,7 +55,7 @@ function flipped(): string {
   return sha256Of(copy);
 }
 
-test("a bit that flips on the way is found three times; then it has failed, and comes when a person pulls", async () => {
+test("a model whose bits flip in transit fails after three downloads, and `berth models pull` fetches it once the fault is gone", async () => {
   const { hub, berth } = world;
   await repository("flipping");
   hub.faults.add({ on: "cdn", path: fileOf("flipping"), type: "flip", atByte: AT });
@@ -78,12 +78,12 @@ test("a bit that flips on the way is found three times; then it has failed, and 
   });
 });
 
-test("a bit that flips on the disk is found by the next download call, and mended", async () => {
+test("the next download request detects and repairs a file with a bit that flipped on disk", async () => {
   const { hub, models } = world;
   await repository("rotten");
   await models.download("org/rotten", { wait: true });
   const before = hub.bytesSent;
-  // As disks rot: neither size nor time tells.
+  // Simulates bit rot: the size and the modification time of the file do not change.
   await flipOnDisk(tiny.sha256);
   expect(await models.download("org/rotten", { wait: true })).toMatchObject({
     timedOut: false,
@@ -94,7 +94,7 @@ test("a bit that flips on the disk is found by the next download call, and mende
   expect(await digestOnDisk(tiny.sha256)).toBe(tiny.sha256);
 });
 
-test("a file that somebody has changed while Berth was down is mended by itself", async () => {
+test("Berth repairs a model file that was modified while Berth was stopped", async () => {
   const { berth, hub, models } = world;
   await repository("touched");
   await models.download("org/touched", { wait: true });
@@ -102,13 +102,13 @@ test("a file that somebody has changed while Berth was down is mended by itself"
   await berth.stop();
   await flipOnDisk(tiny.sha256, { isSeen: true });
   await berth.start();
-  // Others of the same content are mended with it.
+  // The repair also covers the other Models with the same content, because they share the file.
   await berth.until("it is mended", async () => (await digestOnDisk(tiny.sha256)) === tiny.sha256);
   expect(await world.waitForModelStatus("touched", "ready")).toMatchObject({ ready: true });
   expect(hub.bytesSent - before).toBe(tiny.bytes.length);
 });
 
-test("a digest in the spec that the hub's file does not have stops it before the first byte", async () => {
+test("a model fails before the first byte is downloaded when the digest in its spec differs from the hub's file", async () => {
   const { berth, hub } = world;
   await repository("other");
   const before = hub.bytesSent;
@@ -118,13 +118,13 @@ test("a digest in the spec that the hub's file does not have stops it before the
   expect(failed.error).toContain(sha256);
   expect(failed.error).toContain(tiny.sha256);
   expect(hub.bytesSent).toBe(before);
-  // The right one is taken at once.
+  // Berth downloads the model as soon as the spec has the correct digest.
   const right = { source: "org/other", sha256: tiny.sha256 };
   await berth.write("other.yaml", modelSpecFile("other", right));
   expect(await world.waitForModelStatus("other", "ready")).toMatchObject({ ready: true });
 });
 
-test("connections that are cut are gone on with, without a byte twice", async () => {
+test("a download whose connection is cut several times resumes and fetches no byte twice", async () => {
   const { hub, models } = world;
   const small = await ggufFile("small", { seed: 3 });
   await hub.addRepository({ id: "org/cut", files: { "cut-Q4_K_M.gguf": small.bytes } });
@@ -142,7 +142,7 @@ test("connections that are cut are gone on with, without a byte twice", async ()
   expect(hub.bytesSent - before).toBe(small.bytes.length);
 });
 
-test("a gated repository says what is missing, and comes by itself once the Secret has a token", async () => {
+test("a gated model reports the missing credential and is downloaded automatically once the Secret has a valid token", async () => {
   const { berth, hub } = world;
   await repository("gated", { gated: "auto", authorised: true });
   await berth.write("gated.yaml", modelSpecFile("gated", { source: "org/gated" }));
@@ -168,7 +168,7 @@ test("a gated repository says what is missing, and comes by itself once the Secr
   expect(berth.output).not.toContain(hub.token);
 });
 
-test("a repository whose terms the account has not accepted says so, and comes when a person tries again", async () => {
+test("a gated model reports that the account has not accepted its terms, and a new pull succeeds after they are accepted", async () => {
   const { berth } = world;
   const gated = await repository("terms", { gated: "manual" });
   await berth.write("hub.yaml", secretFile("hub", { token: world.hub.token }));
@@ -180,7 +180,7 @@ test("a repository whose terms the account has not accepted says so, and comes w
   expect(await berth.cli(["models", "pull", "terms"])).toMatchObject({ code: 0 });
 });
 
-test("an id that no repository has is 404, and no Model is made of it", async () => {
+test("a request for a repository that does not exist returns 404 and creates no Model", async () => {
   await expectNowhere("org/nobody");
   expect(await world.call("POST", "/api/llm/start", { model: "no such" })).toMatchObject({
     status: 400,
@@ -190,7 +190,7 @@ test("an id that no repository has is 404, and no Model is made of it", async ()
   });
 });
 
-test("HF_TOKEN does for what is gated, and only the hub gets to see it", async () => {
+test("Berth downloads a gated model with HF_TOKEN and sends the token only to the hub", async () => {
   const { berth, hub } = world;
   await repository("for-members", { gated: "auto", authorised: true });
   await berth.stop();
@@ -200,7 +200,7 @@ test("HF_TOKEN does for what is gated, and only the hub gets to see it", async (
   });
   expect(hub.leaks).toEqual([]);
   expect(berth.output).not.toContain(hub.token);
-  // A hub tells its members more.
+  // A hub gives authenticated clients more precise errors, so this checks a missing repository again.
   await expectNowhere("org/nowhere");
 });
 
@@ -212,7 +212,7 @@ async function expectNowhere(id: string): Promise<void> {
   expect(await world.call("GET", `/api/llm/models/${encodeURIComponent(id)}`)).toMatchObject({
     status: 404,
   });
-  // Whoever writes a Model of it all the same, as a file does, is told by waiting for it.
+  // A Model of a missing repository can be applied directly; a request that waits for it returns the error.
   const [, name = ""] = id.split("/");
   const metadata = { name };
   const manifest = { apiVersion: "berth.dev/v1", kind: "Model", metadata, spec: { source: id } };
@@ -225,7 +225,7 @@ async function expectNowhere(id: string): Promise<void> {
   );
 }
 
-test("a quantization that the repository has not is answered with those that it has", async () => {
+test("a pull of a quantization that the repository does not have fails and lists the available ones", async () => {
   const { hub, berth } = world;
   await hub.addRepository({
     id: "org/several",
@@ -237,7 +237,7 @@ test("a quantization that the repository has not is answered with those that it 
   expect(pull.stderr).toMatch(/it has Q4_K_M, Q8_0/i);
 });
 
-/** Flips a bit of a content, and hides that from whoever only looks at its time, unless `isSeen`. */
+/** Flips a bit of a stored file and restores the file's times unless `isSeen` is true. */
 async function flipOnDisk(sha256: string, options: { isSeen?: boolean } = {}): Promise<void> {
   const path = join(world.blobsDir, sha256);
   const file = await open(path, "r+");
@@ -253,7 +253,7 @@ async function flipOnDisk(sha256: string, options: { isSeen?: boolean } = {}): P
   }
 }
 
-/** To the nanosecond, which Node's own call does not do. */
+/** Restores the times with nanosecond precision, which Node's `utimes` does not have. */
 async function restoreTimes(path: string, atimeNs: bigint, mtimeNs: bigint): Promise<void> {
   for (const [flag, ns] of [
     ["-a", atimeNs],

@@ -12,7 +12,7 @@ import {
 
 const run = promisify(execFile);
 
-test("a disk without room is told before the first byte, or in the middle; the download goes on by itself once there is some", async () => {
+test("a full disk is reported before or during a download, and the download resumes automatically once there is free space", async () => {
   const [small, later] = await Promise.all([
     ggufFile("small", { seed: 4 }),
     ggufFile("small", { seed: 101 }),
@@ -26,14 +26,14 @@ test("a disk without room is told before the first byte, or in the middle; the d
   try {
     await berth.start();
     await berth.write("small.yaml", modelSpecFile("small", { source: "org/small" }));
-    // Between two tries, that is: during one the error is that of the last.
+    // Waits for the pause between two attempts: during an attempt, `error` is from the previous one.
     const held = await world.waitForModel(
       "small",
       "it says why",
       ({ error, status }) => error !== null && status === "absent",
     );
     expect(held).toMatchObject({ ready: false, downloaded_bytes: 0 });
-    // 64 MiB stay free for Berth itself.
+    // Berth keeps 64 MiB free for its own files.
     expect(held.error).toMatch(
       /takes 7\.\d MiB more, and 6[56][.\d]* MiB are free on the disk of the models: [56]\.\d MiB are missing/,
     );
@@ -57,13 +57,13 @@ test("a disk without room is told before the first byte, or in the middle; the d
     });
     expect(hub.bytesSent).toBe(small.bytes.length);
 
-    // One that somebody fills while a download is under way.
+    // Another process fills the disk while a download is in progress.
     hub.faults.add({ on: "cdn", type: "slow", bytesPerSecond: 800_000 });
     await run("mount", ["-o", "remount,size=120m", world.modelsDir]);
     await berth.write("later.yaml", modelSpecFile("later", { source: "org/later" }));
     await eventually("it comes", () => hub.bytesSent > small.bytes.length + 1_000_000);
     const filler = join(world.modelsDir, "filler");
-    // Its own error tells that nothing more fits.
+    // The error of `dd` is expected: it writes until the disk is full.
     await run("dd", ["if=/dev/zero", `of=${filler}`, "bs=1M"]).catch(() => {});
     const full = await world.waitForModel("later", "it says why", ({ error }) => error !== null);
     expect(full.conditions).toContainEqual(
@@ -79,7 +79,7 @@ test("a disk without room is told before the first byte, or in the middle; the d
     expect(hub.bytesSent - before).toBeLessThanOrEqual(later.bytes.length - full.downloaded_bytes);
     expect(await world.waitForModelStatus("small", "ready")).toMatchObject({ ready: true });
   } finally {
-    // Berth may have files open there.
+    // The unmount is lazy because Berth may still have files open there.
     await run("umount", ["-l", world.modelsDir]);
   }
 });

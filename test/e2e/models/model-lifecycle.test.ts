@@ -7,7 +7,7 @@ import { ggufFile, ModelE2eHarness, modelSpecFile } from "../../support/model-e2
 
 const REPOSITORY = "org/tiny-GGUF";
 
-/** A Berth, and a hub with one repository of two models that give different answers. */
+/** Opens a Berth and a hub with one repository of two models that give different answers. */
 async function openWorld(flags: readonly string[] = []) {
   const [q4, q8] = await Promise.all([ggufFile("tiny"), ggufFile("tiny", { seed: 2 })]);
   const world = await ModelE2eHarness.open({ flags });
@@ -22,12 +22,12 @@ async function openWorld(flags: readonly string[] = []) {
   return { world, q4, q8 };
 }
 
-test("a file becomes a model that answers, is exchanged, stopped, and removed with it", async () => {
+test("a model follows its spec file: it is downloaded and started, reloaded, stopped and removed when the file changes", async () => {
   const { world, q4 } = await openWorld();
   await using _ = world;
   const { berth, hub } = world;
   const spec = { source: REPOSITORY, quantization: "Q4_K_M", running: true, parallel: 1 };
-  // A folder that becomes empty removes nothing.
+  // Keeps the folder from becoming empty: Berth removes nothing when the folder is empty.
   await berth.write("other.yaml", modelSpecFile("other", { source: "/nowhere.gguf" }));
   await berth.write("chat.yaml", modelSpecFile("chat", spec));
   const running = await world.waitForModelStatus("chat", "running");
@@ -48,7 +48,7 @@ test("a file becomes a model that answers, is exchanged, stopped, and removed wi
   expect(said).not.toBe("");
   expect(await world.say(REPOSITORY)).toBe(said);
   expect(await world.say(`${REPOSITORY}:Q4_K_M`)).toBe(said);
-  // By way of the hub's redirect, without a token that nobody gave, and once.
+  // Berth follows the hub's redirect, downloads the file once and sends no token, because none is set.
   expect(hub.at("cdn").reduce((sum, { bodyBytes }) => sum + bodyBytes, 0)).toBe(q4.bytes.length);
   expect(hub.requests.every(({ headers }) => headers.authorization === undefined)).toBe(true);
 
@@ -75,14 +75,14 @@ test("a file becomes a model that answers, is exchanged, stopped, and removed wi
   await berth.remove("chat.yaml");
   await world.waitUntilModelGone("chat");
   expect(await world.served()).toEqual({});
-  // Its file stays within the budget, so that it need not come again.
+  // The disk budget keeps the file, so another Model can use it without a download.
   expect(await readdir(world.blobsDir)).toContain(q4.sha256);
   await berth.write("again.yaml", modelSpecFile("again", { source: REPOSITORY }));
   expect(await world.waitForModelStatus("again", "ready")).toMatchObject({ sha256: q4.sha256 });
   expect(hub.bytesSent).toBe(q4.bytes.length);
 });
 
-test("a model in three parts is one model: all come, and it answers as the whole one does", async () => {
+test("a model split into three files is downloaded as one model and answers like the unsplit model", async () => {
   const { world, q4 } = await openWorld();
   await using _ = world;
   const dir = await mkdtemp(join(tmpdir(), "berth-split-"));
@@ -108,7 +108,7 @@ test("a model in three parts is one model: all come, and it answers as the whole
   }
 });
 
-test("the API brings, starts, stops and removes a model by its repository id", async () => {
+test("the API downloads, starts, stops and removes a model by its repository id", async () => {
   const { world, q4, q8 } = await openWorld(["--models-disk=500Ki"]);
   await using _ = world;
   const { hub, models } = world;
@@ -119,7 +119,7 @@ test("the API brings, starts, stops and removes a model by its repository id", a
     status: 202,
     body: { id: REPOSITORY, name: "tiny", running: false },
   });
-  // Twice is once.
+  // A second download request does not fetch the file again.
   expect(await call("POST", `${encoded}/download?wait=true`)).toMatchObject({
     status: 200,
     body: { status: "ready", sha256: q4.sha256, progress: 1, managed_by: "api" },
@@ -134,7 +134,7 @@ test("the API brings, starts, stops and removes a model by its repository id", a
     body: { total: 1, models: [{ id: REPOSITORY, name: "tiny", quantization: "Q4_K_M" }] },
   });
 
-  // One that is not there yet comes first; both fit.
+  // A start request downloads the model first if it is not on disk; both models fit in memory.
   const second = await call("POST", "start?wait=true", { model: `${REPOSITORY}:Q8_0` });
   expect(second).toMatchObject({
     status: 200,
@@ -153,7 +153,7 @@ test("the API brings, starts, stops and removes a model by its repository id", a
   expect(blobs).toContain(q4.sha256);
   expect(blobs).not.toContain(q8.sha256);
 
-  // Without a Model a file stays until the budget, which takes one of the two, wants its room.
+  // A file without a Model remains until the disk budget, which holds one of the two files, needs the space.
   await models.delete("tiny", { wait: true });
   expect(await readdir(world.blobsDir)).toContain(q4.sha256);
   await models.start(`${REPOSITORY}:Q8_0`, { wait: true });
@@ -163,7 +163,7 @@ test("the API brings, starts, stops and removes a model by its repository id", a
   expect(await readdir(world.blobsDir)).toContain(q8.sha256);
 });
 
-test("the command line pulls, starts, lists, shows, talks to, stops and removes a model", async () => {
+test("the command line pulls, starts, lists, shows, chats with, stops and removes a model", async () => {
   const { world, q4 } = await openWorld();
   await using _ = world;
   const { berth } = world;
@@ -185,7 +185,7 @@ test("the command line pulls, starts, lists, shows, talks to, stops and removes 
   expect(talk.trim()).toBe(said.trim());
   expect(await run("models", "stop", "small")).toContain("model/small stops");
   await world.waitForModelStatus("small", "ready");
-  // What is asked of it now is an error that helps.
+  // A chat with a stopped model fails with an error that names the start command.
   const silent = await berth.cli(["chat", "small", "hello"]);
   expect(silent).toMatchObject({ code: 1, stderr: expect.stringContaining("berth models start") });
   expect(await run("models", "rm", "small")).toContain("model/small is being removed");

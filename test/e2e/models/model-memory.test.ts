@@ -1,9 +1,9 @@
 import { expect, test } from "vitest";
 import { ggufFile, ModelE2eHarness, modelSpecFile } from "../../support/model-e2e-harness.ts";
 
-test("who does not fit waits and says how much is missing; whom a person starts comes first", async () => {
+test("a model that does not fit in memory waits and reports the missing amount, and a model that the user starts evicts others", async () => {
   const [tiny, wide] = await Promise.all([ggufFile("tiny"), ggufFile("wide-context")]);
-  // One of them takes some 150 MB, whatever it holds.
+  // Each loaded model takes about 150 MB regardless of its size, so only one of the two fits.
   await using world = await ModelE2eHarness.open({ flags: ["--assistant-memory=220Mi"] });
   const { berth, hub, models } = world;
   await hub.addRepository({ id: "org/tiny", files: { "tiny-Q4_K_M.gguf": tiny.bytes } });
@@ -36,7 +36,7 @@ test("who does not fit waits and says how much is missing; whom a person starts 
   expect(displaced.message).toContain("beside second");
   expect(await world.served()).toEqual({ second: "resident" });
 
-  // Too large whoever leaves: it displaces nobody.
+  // This model would not fit even if all others were evicted, so Berth evicts none for it.
   await berth.write(
     "huge.yaml",
     modelSpecFile("huge", {
@@ -58,7 +58,7 @@ test("who does not fit waits and says how much is missing; whom a person starts 
   expect(told).toMatchObject({ code: 1, stderr: expect.stringContaining("are missing") });
   expect(await world.say("second")).not.toBe("");
 
-  // Whoever was pushed out comes back by itself when there is room.
+  // Berth loads the evicted model again automatically once enough memory is free.
   await berth.write("second.yaml", modelSpecFile("second", { ...spec, running: false }));
   await world.waitForModelStatus("first", "running");
   expect(await world.waitForModelStatus("second", "ready")).toMatchObject({ ready: true });

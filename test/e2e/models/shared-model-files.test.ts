@@ -3,11 +3,11 @@ import { join } from "node:path";
 import { expect, test } from "vitest";
 import { ggufFile, ModelE2eHarness, modelSpecFile } from "../../support/model-e2e-harness.ts";
 
-test("two Models of one content download it once, both answer, and one goes without the other's file", async () => {
+test("two Models with the same content share one download, and the file remains until both Models are deleted", async () => {
   const tiny = await ggufFile("tiny");
   await using world = await ModelE2eHarness.open();
   const { berth, hub, models } = world;
-  // Slow enough for the second to meet the first on its way.
+  // Slows the download down so that the second Model starts while the first is still downloading.
   hub.faults.add({ on: "cdn", type: "slow", bytesPerSecond: 600_000 });
   for (const id of ["org/one", "other/two"])
     await hub.addRepository({ id, files: { [`${id.slice(-3)}-Q4_K_M.gguf`]: tiny.bytes } });
@@ -28,7 +28,7 @@ test("two Models of one content download it once, both answer, and one goes with
   await world.waitUntilModelGone("one");
   expect(await blobsOf(world)).toEqual([tiny.sha256]);
   expect(await world.say("two")).toBe(said);
-  // Also after it has been out of memory, so that the file is read anew.
+  // Stops and starts the model so that it is loaded from the file again.
   await models.stop("two", { force: true, wait: true });
   await models.start("two", { force: true, wait: true });
   expect(await world.say("other/two")).toBe(said);
@@ -39,13 +39,13 @@ test("two Models of one content download it once, both answer, and one goes with
   expect(hub.bytesSent).toBe(tiny.bytes.length);
 });
 
-/** Digests of the contents that are there, without the notes beside them. */
+/** Returns the digests of the stored files and skips other entries of the directory. */
 async function blobsOf(world: ModelE2eHarness): Promise<string[]> {
   const entries = await readdir(await realpath(join(world.blobsDir)));
   return entries.filter((entry) => /^[0-9a-f]{64}$/.test(entry));
 }
 
-test("two Models of one repository with other settings run side by side, and what would name both names neither", async () => {
+test("two Models of one repository with different settings run concurrently, and an ambiguous repository id selects neither", async () => {
   const tiny = await ggufFile("tiny");
   await using world = await ModelE2eHarness.open();
   const { berth, hub, models } = world;
@@ -64,7 +64,7 @@ test("two Models of one repository with other settings run side by side, and wha
     status: 409,
     body: { error: expect.stringMatching(/long, short/) },
   });
-  // Whoever is alone again, and loaded anew, has the names.
+  // The remaining Model gets the repository's aliases once it is loaded again.
   await berth.remove("short.yaml");
   await world.waitUntilModelGone("short");
   await models.stop("long", { force: true, wait: true });

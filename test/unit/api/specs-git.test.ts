@@ -70,7 +70,7 @@ it("berth specs shows the commit, and the reason of a failure", async () => {
   api.control.specsReport = { ...api.control.specsReport, git: report };
   const shown = await run();
   expect(shown.output).toContain(
-    "shop/ from https://git.example/team/shop.git following, commit 0123456789ab, taken 5m ago\n",
+    "shop/ from https://git.example/team/shop.git following, commit 0123456789ab, applied 5m ago\n",
   );
   expect((await run("--check")).code).toBe(0);
   api.control.specsReport = { ...api.control.specsReport, git: failing };
@@ -79,7 +79,7 @@ it("berth specs shows the commit, and the reason of a failure", async () => {
   const sync = await run("sync");
   expect(sync.code).toBe(1);
   expect(sync.output).toBe(
-    "shop/ from https://git.example/team/shop.git (main) failing, commit 0123456789ab, taken 5m ago: git.example is away\n",
+    "shop/ from https://git.example/team/shop.git (main) failing, commit 0123456789ab, applied 5m ago: git.example is away\n",
   );
   api.control.syncReport = report;
   expect((await run("sync")).code).toBe(0);

@@ -8,8 +8,8 @@ import {
 } from "../../../src/cli/companion/untrusted-text.ts";
 import { displayWidth } from "../../../src/cli/output/display-width.ts";
 
-// oxlint-disable-next-line no-control-regex -- the pattern must match control characters
 const controlCharacters =
+  // oxlint-disable-next-line no-control-regex -- the pattern must match control characters
   /[\u0000-\u0008\u000B-\u001F\u007F-\u009F\u2028-\u202E\u2066-\u2069\u200B\uFEFF]/;
 const hostileCharacters = fc.constantFrom(
   ...Array.from("ab \n\t\r\u0007\u001b[]0m;\u007f\u009b\u202e\u2066\u200b\u2028\ufeff家\u{e0041}é"),

@@ -2,6 +2,9 @@ import { describe, expect, it } from "vitest";
 import { assistantSettings } from "../../../src/config/assistant-settings.ts";
 import { serverSettings } from "../../../src/config/server-settings.ts";
 
+const toFlag = (name: string) =>
+  `--${name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`;
+
 describe.each([
   ["server", serverSettings],
   ["assistant", assistantSettings],
@@ -9,8 +12,6 @@ describe.each([
   const rows = Object.entries(settings);
 
   it("have the name of their flag in camel case", () => {
-    const toFlag = (name: string) =>
-      `--${name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`;
     for (const [name, { flag }] of rows) expect(flag).toBe(toFlag(name));
   });
 

@@ -69,7 +69,7 @@ describe("banned wordings", () => {
     ];
     for (const file of files) {
       const problems = proseProblems(file);
-      expect(problems, file.text).toHaveLength(1);
+      expect({ text: file.text, count: problems.length }).toEqual({ text: file.text, count: 1 });
       expect(problems[0]?.toLowerCase()).toContain(`"${word}": write `);
     }
   });

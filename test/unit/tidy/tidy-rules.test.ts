@@ -182,7 +182,10 @@ describe("the modules of the assistant", () => {
   });
 
   test.each([
-    ["src/assistant/daemons/system-instance.ts", "src/assistant/inference/service/inference-service.ts"],
+    [
+      "src/assistant/daemons/system-instance.ts",
+      "src/assistant/inference/service/inference-service.ts",
+    ],
     ["src/assistant/inference/service/a.ts", "src/assistant/ledger/port.ts"],
     ["src/assistant/inference/http/routes/a.ts", "src/assistant/inference/service-port.ts"],
     ["src/assistant/inference/http/routes/a.ts", "src/assistant/inference/http/b.ts"],

@@ -146,8 +146,8 @@ export class ContainerListeners implements AsyncDisposable {
           "the endpoint is not listening yet, so no container listener can lead to it",
         ),
       ];
-    const opened = new BoundListener(name, clients, (socket, name) => {
-      this.#expectedHosts.set(socket, name);
+    const opened = new BoundListener(name, clients, (socket, host) => {
+      this.#expectedHosts.set(socket, host);
       http.emit("connection", socket);
     });
     opened.onRefused = (remote) =>

@@ -19,7 +19,7 @@ export async function statModelFile(path: string): Promise<ModelFileStat> {
   const stats = await Promise.all(
     listPartPaths(path).map((part) => stat(part).catch(() => undefined)),
   );
-  const found = stats.filter((stats) => stats !== undefined);
+  const found = stats.filter((one) => one !== undefined);
   if (found.length === 0) return { modifiedMs: 0, sizeBytes: undefined };
   return {
     modifiedMs: Math.max(...found.map(({ mtimeMs }) => mtimeMs)),

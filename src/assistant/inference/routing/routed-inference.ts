@@ -56,8 +56,8 @@ export class RoutedInference implements InferenceService, ModelRoutes {
   ): AsyncGenerator<AnswerEvent, void, void> {
     const { iterator, first } = await this.#tryCandidates(request.model, signal, async (model) => {
       const events = this.#selectService(model).generate({ ...request, model }, signal);
-      const iterator = events[Symbol.asyncIterator]();
-      return { iterator, first: await iterator.next() };
+      const candidate = events[Symbol.asyncIterator]();
+      return { iterator: candidate, first: await candidate.next() };
     });
     try {
       for (let pulled = first; pulled.done !== true; pulled = await iterator.next()) {

@@ -63,7 +63,7 @@ export class LocalInferenceService implements InferenceService {
     const controller = new AbortController();
     const onEnd = () => controller.abort(limit.signal.reason);
     limit.signal.addEventListener("abort", onEnd, { once: true });
-    let releaseSlot = () => {};
+    let releaseSlot: (() => void) | undefined;
     try {
       limit.signal.throwIfAborted();
       const { known, facts } = await this.#resolveGenerator(request.model);
@@ -84,7 +84,7 @@ export class LocalInferenceService implements InferenceService {
     } catch (error) {
       throw this.#explainError(error, signal, limit.signal);
     } finally {
-      releaseSlot();
+      releaseSlot?.();
       controller.abort();
       limit.signal.removeEventListener("abort", onEnd);
     }

@@ -1,7 +1,10 @@
 import { expect, it } from "vitest";
 import { AssistantError } from "../../../../src/assistant/assistant-error.ts";
 import type { ContextEmbedder } from "../../../../src/assistant/context/port.ts";
-import { AwaitedEmbedder, connectModelEmbedder } from "../../../../src/assistant/daemons/model-embedder.ts";
+import {
+  AwaitedEmbedder,
+  connectModelEmbedder,
+} from "../../../../src/assistant/daemons/model-embedder.ts";
 import { silentLogger } from "../../../../src/base/logger.ts";
 import { ScriptedService } from "../../../support/scripted-service.ts";
 import { VirtualClock } from "../../../support/virtual-clock.ts";

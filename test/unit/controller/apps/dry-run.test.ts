@@ -67,7 +67,7 @@ test("a dry run shows the restart of a container that has become unhealthy", asy
   const [container] = harness.listContainers("web");
   harness.engine.makeUnhealthy(container?.id ?? "");
   await harness.clock.advance(60_000);
-  const cause = "unhealthy: true ended with 1";
+  const cause = "unhealthy: true exited with 1";
   expect(await planOperations(harness)).toEqual([
     `stopContainer: ${cause}`,
     "ensureNetwork: the app's network",

@@ -11,6 +11,8 @@ const blockElements = new Set(
   ),
 );
 
+const ignore = () => {};
+
 /**
  * Extracts headings and text from a web page. Uses htmlparser2's tokenizer without its parser: the parser keeps a stack
  * of open elements, and its time grows with the square of the depth of a hostile page. Styles and scripts have no
@@ -19,7 +21,6 @@ const blockElements = new Set(
 export function readHtml(source: string, fallbackTitle: string): DocumentText {
   const page = new HtmlTextBuilder();
   const nameAt = (start: number, end: number) => source.slice(start, end).toLowerCase();
-  const ignore = () => {};
   const tokenizer = new Tokenizer(
     { recognizeSelfClosing: true },
     {

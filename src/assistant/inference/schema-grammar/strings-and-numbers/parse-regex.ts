@@ -121,8 +121,8 @@ function convertElement(element: AST.Element, unicode: boolean): RegexNode {
     case "Backreference":
       if (typeof element.ref === "number") throw numberedEscape();
       throw new UnsupportedConstructError("has a backreference, which is not supported");
-    case "ExpressionCharacterClass":
-      // The syntax of the flag `v` only.
+    default:
+      // A class of the flag `v`, which is not supported.
       throw invalidRegex();
   }
 }

@@ -42,7 +42,7 @@ afterEach(async () => {
   await rm(dataDir, { recursive: true, force: true });
 });
 
-/** The assistant's own end of the socket, with models of which a test says what happens to them. */
+/** Starts the assistant's control server on the socket, with an engine whose loads a test can hold or fail. */
 async function assistant() {
   const clock = new VirtualClock();
   const engine = new GatedEngine(new StubEngine({ clock }));
@@ -82,7 +82,7 @@ async function assistant() {
   };
 }
 
-/** Something else that listens there. */
+/** Starts a plain HTTP server on the control socket, which answers as a test needs. */
 async function listener(answer: RequestListener): Promise<void> {
   const made = createServer(answer);
   server = made;
@@ -102,8 +102,8 @@ async function model(id = "chat"): Promise<LoadModelRequest> {
   };
 }
 
-describe("an assistant that answers", () => {
-  test("loads, tells and unloads; what was loaded is loaded again without harm", async () => {
+describe("the control client of an assistant that answers", () => {
+  test("loads, reports and unloads a model; loading or unloading it again does nothing", async () => {
     await using there = await assistant();
     const chat = await model();
     await client.load(chat, never);
@@ -144,7 +144,7 @@ describe("an assistant that answers", () => {
     expect((await client.state(never)).models).toEqual([]);
   });
 
-  test("looks into a file", async () => {
+  test("inspects a model file without loading it", async () => {
     await using there = await assistant();
     const { path } = await model();
     const file = { id: "chat", path, contextTokens: undefined, sequences: undefined };
@@ -160,7 +160,7 @@ describe("an assistant that answers", () => {
     expect(there.engine.loads).toEqual([]);
   });
 
-  test("opens doors", async () => {
+  test("sets the container listeners", async () => {
     await using there = await assistant();
     const door = { address: "172.18.0.1", port: 1, host: "models", subnets: ["172.18.0.0/16"] };
     await client.setContainerListeners([door], never);
@@ -174,7 +174,7 @@ describe("an assistant that answers", () => {
     ["shutting_down", "assistant_unreachable"],
     ["engine_failed", "engine_error"],
     ["invalid_request", "engine_error"],
-  ] as const)("and refuses with %s means %s, in its own words", async (code, ours) => {
+  ] as const)("maps the error %s to %s and keeps its message", async (code, ours) => {
     await using there = await assistant();
     there.engine.failures.set("chat", new AssistantError(code, "so it is"));
     const failure: unknown = await client.load(await model(), never).catch((error) => error);
@@ -182,7 +182,7 @@ describe("an assistant that answers", () => {
     expect(failure).toMatchObject({ code: ours, message: "so it is" });
   });
 
-  test("is called by few connections, and is found again when it was started anew", async () => {
+  test("reuses one connection, and connects again after the assistant was restarted", async () => {
     let connections = 0;
     for (let start = 1; start <= 2; start++) {
       await listener((_request, response) => response.end("{}"));
@@ -195,7 +195,7 @@ describe("an assistant that answers", () => {
     }
   });
 
-  test("and closed a kept connection just before a call is called once more", async () => {
+  test("repeats a call when the assistant closes the kept connection", async () => {
     const served = new Map<unknown, number>();
     await listener(({ socket }, response) => {
       const before = served.get(socket) ?? 0;
@@ -208,7 +208,7 @@ describe("an assistant that answers", () => {
     expect([...served.values()]).toEqual([2, 2, 1]);
   });
 
-  test("a caller that leaves while a model loads is let go at once", async () => {
+  test("rejects at once when the caller aborts while a model loads", async () => {
     await using there = await assistant();
     const open = there.engine.holdLoads();
     const leaving = new AbortController();
@@ -217,13 +217,13 @@ describe("an assistant that answers", () => {
     leaving.abort();
     await expect(loading).rejects.toMatchObject({ name: "AbortError" });
     open();
-    // The load itself goes on.
+    // The load itself continues.
     await expect.poll(async () => (await client.state(never)).models[0]?.state).toBe("resident");
   });
 });
 
-describe("an assistant that does not", () => {
-  test("has no socket, or left one behind: it is unreachable", async () => {
+describe("the control client of an assistant that does not answer correctly", () => {
+  test("reports it as unreachable when the socket is missing or stale", async () => {
     await expect(client.state(never)).rejects.toMatchObject({
       code: "assistant_unreachable",
       cause: { code: "ENOENT" },
@@ -236,12 +236,12 @@ describe("an assistant that does not", () => {
     });
   });
 
-  test("hangs up in the middle: it is unreachable", async () => {
+  test("reports it as unreachable when it closes the connection before it answers", async () => {
     await listener((request) => request.socket.destroy());
     await expect(client.state(never)).rejects.toMatchObject({ code: "assistant_unreachable" });
   });
 
-  test("keeps a caller waiting: it is unreachable after two seconds", async () => {
+  test("reports it as unreachable when it does not answer within two seconds", async () => {
     await listener(() => {});
     await expect(client.state(never)).rejects.toMatchObject({
       code: "assistant_unreachable",
@@ -249,7 +249,7 @@ describe("an assistant that does not", () => {
     });
   });
 
-  test("does less than was asked within its time: that is told", async () => {
+  test("reports an error when the response is not complete within the time limit", async () => {
     await listener((_request, response) => response.write("{"));
     await expect(
       calls.call({ method: "POST", path: "/models/load", limitMs: 50 }, never),
@@ -260,20 +260,23 @@ describe("an assistant that does not", () => {
     ["no JSON", 200, "<html>"],
     ["another document", 200, '{"models":[{"id":1}]}'],
     ["an error without a code", 500, '{"error":"x"}'],
-    ["too much", 200, `"${"x".repeat(9 * 1024 ** 2)}"`],
-  ])("says %s: it is not understood", async (_what, status, text) => {
-    await listener((_request, response) => {
-      response.statusCode = status;
-      response.end(text);
-    });
-    await expect(client.state(never)).rejects.toMatchObject({
-      code: "engine_error",
-      message: "the assistant's answer is not understood",
-    });
-  });
+    ["a document that is too large", 200, `"${"x".repeat(9 * 1024 ** 2)}"`],
+  ])(
+    "reports an answer that is not understood when the assistant sends %s",
+    async (_what, status, text) => {
+      await listener((_request, response) => {
+        response.statusCode = status;
+        response.end(text);
+      });
+      await expect(client.state(never)).rejects.toMatchObject({
+        code: "engine_error",
+        message: "the assistant's answer is not understood",
+      });
+    },
+  );
 });
 
-test("what it says of itself does not wait for the models that are being loaded, however many", async () => {
+test("the state is returned without waiting for models that are being loaded, even 40 of them", async () => {
   await using there = await assistant();
   const open = there.engine.holdLoads();
   const loads = Array.from({ length: 40 }, async (_, index) =>

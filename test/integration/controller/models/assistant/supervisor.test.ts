@@ -76,7 +76,7 @@ function mode(name: string): void {
   writeFileSync(join(dataDir, "mode"), name);
 }
 
-/** A daemon that is there before, as its command line says; answers its process id once it listens. */
+/** Starts a daemon that is not the supervisor's child. Resolves with its process id when it listens. */
 async function daemon(command: readonly string[]): Promise<number> {
   const [program = "", ...args] = command;
   const child = spawn(program, args, { stdio: "inherit" });
@@ -87,7 +87,7 @@ async function daemon(command: readonly string[]): Promise<number> {
   return pid;
 }
 
-/** A socket is on the disk before it takes connections. */
+/** Resolves when the socket accepts a connection: its file exists before it does. */
 async function connected(path: string): Promise<void> {
   const socket = connect(path);
   try {
@@ -114,8 +114,8 @@ const state = (supervisor: AssistantSupervisor, name: string) =>
   vi.waitFor(() => expect(supervisor.report().state).toBe(name), WAIT_OPTIONS);
 const reasons = () => events.map(({ reason }) => reason);
 
-describe("an assistant of its own", () => {
-  test("is started with its settings, told of, and ended", async () => {
+describe("an assistant that the supervisor starts", () => {
+  test("is started with its settings, reported, and stopped", async () => {
     const environment = { PATH: process.env["PATH"], BERTH_ASSISTANT_THREADS: "1" };
     const settings = { port: 4711, dataDir, memoryBytesMax: 5_000 };
     const supervisor = supervise({ environment, settings, logLevel: "warn" });
@@ -151,7 +151,7 @@ describe("an assistant of its own", () => {
     expect(existsSync(join(dataDir, "ended well"))).toBe(true);
   });
 
-  test("that does not end is killed after four seconds", async () => {
+  test("is killed when it has not exited after four seconds", async () => {
     mode("stubborn");
     const supervisor = supervise();
     await state(supervisor, "up");
@@ -164,7 +164,7 @@ describe("an assistant of its own", () => {
     expect(isThere(pid)).toBe(false);
   });
 
-  test("that fails is started again after 1, 2, 4 seconds, and says why; then it is up", async () => {
+  test("is restarted after 1, 2 and 4 seconds when it fails, with the reason in the report, until it is up", async () => {
     mode("port taken");
     const supervisor = supervise();
     for (const [index, waitMs] of [1_000, 2_000, 4_000].entries()) {
@@ -189,7 +189,7 @@ describe("an assistant of its own", () => {
     ]);
   });
 
-  test("waits a minute at most, and once it was up for one has not failed before", async () => {
+  test("is restarted after a minute at most; after a minute of uptime the back-off is reset", async () => {
     mode("exit 3");
     const supervisor = supervise();
     for (const waitMs of [1, 2, 4, 8, 16, 32, 60, 60].map((seconds) => seconds * 1000)) {
@@ -221,7 +221,7 @@ describe("an assistant of its own", () => {
     expect(supervisor.report().message).toContain("started again after 1 s");
   });
 
-  test("that cannot be started is waited for like one that fails", async () => {
+  test("is retried with the same back-off when its program cannot be started", async () => {
     const supervisor = supervise({ program: [join(dataDir, "nothing")] });
     await state(supervisor, "waiting");
     expect(supervisor.report().message).toBe(
@@ -229,8 +229,8 @@ describe("an assistant of its own", () => {
     );
   });
 
-  test("that the system refuses to start is tried again", async () => {
-    // More than the system passes on; a machine without memory refuses in the same way.
+  test("is retried when the operating system refuses to start it", async () => {
+    // The environment exceeds the system's limit; a machine without memory refuses in the same way.
     const environment = { PATH: process.env["PATH"], LARGE: "x".repeat(4 * 1024 ** 2) };
     const supervisor = supervise({ environment });
     await state(supervisor, "waiting");
@@ -244,7 +244,7 @@ describe("an assistant of its own", () => {
 });
 
 describe("an assistant that an earlier process started", () => {
-  test("is taken over with its models, looked after, and ended at the end", async () => {
+  test("is taken over, and stopped with the supervisor", async () => {
     const pid = await daemon(bySupervisor());
     const supervisor = supervise();
     await state(supervisor, "up");
@@ -252,13 +252,13 @@ describe("an assistant that an earlier process started", () => {
     expect(reasons()).toEqual(["AssistantTakenOver"]);
     const disposed = supervisor[Symbol.asyncDispose]();
     await vi.waitFor(() => expect(others[0]?.exitCode).toBe(0), WAIT_OPTIONS);
-    // It is looked for until it is gone.
+    // The supervisor polls until the process is gone.
     await clock.advance(50);
     await disposed;
     expect(existsSync(join(dataDir, "ended well"))).toBe(true);
   });
 
-  test("is started again where it ends", async () => {
+  test("is restarted when it exits", async () => {
     const pid = await daemon(bySupervisor());
     const supervisor = supervise();
     await state(supervisor, "up");
@@ -277,11 +277,11 @@ describe("an assistant that an earlier process started", () => {
     ["version", { version: "0.9.0" }],
     ["port", { settings: { port: 1, dataDir: "", memoryBytesMax: undefined } }],
     ["environment", { environment: { BERTH_ASSISTANT_THREADS: "1" } }],
-  ])("and has another %s makes way for a new one", async (_what, old) => {
+  ])("is replaced by a new one when its %s differs", async (_what, old) => {
     const settings = "settings" in old ? { settings: { ...old.settings, dataDir } } : {};
     const pid = await daemon(bySupervisor({ ...old, ...settings }));
     const supervisor = supervise();
-    // It is looked for until it is gone.
+    // The supervisor polls until the process is gone.
     await vi.waitFor(async () => {
       await clock.advance(50);
       expect(supervisor.report().state).toBe("up");
@@ -292,7 +292,7 @@ describe("an assistant that an earlier process started", () => {
   });
 });
 
-test("one that was taken over and does not end is killed after four seconds", async () => {
+test("an assistant that was taken over is killed when it has not exited after four seconds", async () => {
   mode("stubborn");
   const pid = await daemon(bySupervisor());
   const supervisor = supervise();
@@ -308,16 +308,16 @@ test("one that was taken over and does not end is killed after four seconds", as
     expect(over).toBe(true);
   }, WAIT_OPTIONS);
   expect(clock.now() - since).toBeGreaterThanOrEqual(4_000);
-  // Its parent, which is this test, hears of it a moment later.
+  // This test is its parent, and receives the exit event a moment later.
   await vi.waitFor(() => expect(others[0]?.signalCode).toBe("SIGKILL"), WAIT_OPTIONS);
   expect(isThere(pid)).toBe(false);
 });
 
-describe("an assistant of somebody else", () => {
+describe("an assistant that belongs to a user or to another Berth", () => {
   test.each([
     ["a person", byPerson],
     ["another Berth", () => bySupervisor({ owner: "other" })],
-  ])("(%s) is used, and left alone at the end", async (_who, command) => {
+  ])("(%s) is used, and keeps running after the supervisor ends", async (_who, command) => {
     const pid = await daemon(command());
     const supervisor = supervise();
     await state(supervisor, "foreign");
@@ -328,7 +328,7 @@ describe("an assistant of somebody else", () => {
     expect(isThere(pid)).toBe(true);
   });
 
-  test("is followed by one of our own when it goes", async () => {
+  test("is replaced by one that the supervisor starts when it exits", async () => {
     const pid = await daemon(byPerson());
     const supervisor = supervise();
     await state(supervisor, "foreign");
@@ -340,7 +340,7 @@ describe("an assistant of somebody else", () => {
     expect(reasons()).toEqual(["AssistantFound", "AssistantUp"]);
   });
 
-  test.each(["silent", "nonsense"])("that is %s is waited for", async (how) => {
+  test.each(["silent", "nonsense"])("is waited for when it is %s", async (how) => {
     mode(how);
     const pid = await daemon(byPerson());
     const supervisor = supervise();

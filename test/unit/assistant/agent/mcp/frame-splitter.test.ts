@@ -10,9 +10,9 @@ function split(bytes: Buffer, cuts: readonly number[], bytesMax = 1_000_000): st
   const splitter = new FrameSplitter(bytesMax);
   const places = [0, ...cuts.map((cut) => cut % (bytes.length + 1)), bytes.length];
   places.sort((a, b) => a - b);
-  return places.flatMap((end, index) => [
-    ...splitter.split(bytes.subarray(places[index - 1] ?? 0, end)),
-  ]);
+  return places.flatMap((end, index) =>
+    Array.from(splitter.split(bytes.subarray(places[index - 1] ?? 0, end))),
+  );
 }
 
 it("returns the same lines for any chunking of the bytes", () => {
