@@ -16,7 +16,7 @@ test("a chat at a terminal: echo, an answer, a paste, and Ctrl-C", async () => {
   screen.type("\r");
   await screen.until(/Stub answer: .*>>> /s);
   screen.type(interrupt);
-  await screen.until(/Ctrl-C once more/);
+  await screen.until(/press Ctrl-C again/);
   screen.type(interrupt);
   expect(await screen.ended).toBe(0);
 

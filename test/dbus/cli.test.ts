@@ -153,7 +153,7 @@ describe("at a real terminal", () => {
 
   it("shows calls of other programs, and decides about them", async () => {
     using person = screen("confirm");
-    await person.until(/Ctrl-C leaves/);
+    await person.until(/Press Ctrl-C to quit/);
     expect((await berth(["call", NOTES, "add_note", "title=Milk"])).code).toBe(6);
     await person.until(/TITLE {2}"Milk"/);
     await person.until(/or press Enter to decline: /);

@@ -85,7 +85,7 @@ describe("install", () => {
     expect((await stat(unitFile())).mode & 0o777).toBe(0o644);
     expect(
       (await run(["install", "--no-start", "--upstream", "http://127.0.0.1:7799"])).output,
-    ).toContain("nothing new");
+    ).toContain("unchanged:");
   });
 
   test("a bus that does not watch its folders is reloaded each time", async () => {

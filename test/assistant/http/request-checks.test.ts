@@ -173,13 +173,16 @@ describe("paths and methods", () => {
     ["/V1/models", "it is at /v1/models; the base URL of a client ends in /v1"],
     ["/models?limit=5", "it is at /v1/models; the base URL of a client ends in /v1"],
     ["/v1/responses", "there is no Responses API here; set the client to chat completions"],
-    ["/api/chat", "this is not Ollama's API; use a client of OpenAI's"],
-  ])("what is asked for at %s is told where it is, or that it is not", async (target, instead) => {
-    const response = await world.post(target, {});
-    expect(response.status).toBe(404);
-    const body = JSON.stringify(await response.json());
-    expect(body).toContain(`: ${instead}`);
-  });
+    ["/api/chat", "this is not Ollama's API; use a client for OpenAI's API"],
+  ])(
+    "a request for %s gets a 404 that names the right path or says that there is none",
+    async (target, instead) => {
+      const response = await world.post(target, {});
+      expect(response.status).toBe(404);
+      const body = JSON.stringify(await response.json());
+      expect(body).toContain(`: ${instead}`);
+    },
+  );
 
   test("HEAD is GET without a body", async () => {
     for (const target of ["/health", "/v1/models", "/v1/models/tiny", "/metrics"]) {

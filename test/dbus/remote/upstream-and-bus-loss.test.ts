@@ -111,7 +111,7 @@ describe("the session bus", () => {
     await expect
       .poll(() => harness.cloudProvider.connections + harness.localProvider.connections)
       .toBe(0);
-    expect(harness.companion.log).toContain("the session bus is gone");
+    expect(harness.companion.log).toContain("the session bus closed its connection");
     expect(harness.companion.lines.filter((line) => /"level":[56]0/.test(line))).toEqual([]);
     const verify = await harness.companion.berth(["ledger", "verify", "--user"]);
     expect(verify).toMatchObject({ code: 0, stdout: expect.stringMatching(/^whole: /) });

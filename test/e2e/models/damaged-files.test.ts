@@ -64,7 +64,7 @@ test("a model whose bits flip in transit fails after three downloads, and `berth
   expect(failed.conditions).toContainEqual(
     expect.objectContaining({ type: "Stalled", status: "True", reason: "DigestMismatch" }),
   );
-  expect(failed.error).toContain(`should be ${tiny.sha256}, and is ${flipped()}`);
+  expect(failed.error).toContain(`should be ${tiny.sha256}, but is ${flipped()}`);
   const downloads = () =>
     hub.at("cdn").reduce((sum, { bodyBytes }) => sum + bodyBytes, 0) / tiny.bytes.length;
   expect(downloads()).toBe(3);
@@ -147,7 +147,7 @@ test("a gated model reports the missing credential and is downloaded automatical
   await repository("gated", { gated: "auto", authorised: true });
   await berth.write("gated.yaml", modelSpecFile("gated", { source: "org/gated" }));
   const failed = await world.waitForModelStatus("gated", "failed");
-  expect(failed.error).toMatch(/gated.*Secret.*credential.*HF_TOKEN/s);
+  expect(failed.error).toMatch(/gated.*credential.*Secret.*HF_TOKEN/s);
   expect(await berth.client.models.waitReady("gated", { timeoutMs: 1_000 }).catch(String)).toMatch(
     /gated/,
   );

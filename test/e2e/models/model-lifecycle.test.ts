@@ -183,7 +183,7 @@ test("the command line pulls, starts, lists, shows, chats with, stops and remove
   expect(await run("models", "show", "small")).toContain(q4.sha256);
   const talk = await run("chat", "small", "hello", "--max-tokens", "4", "--temperature", "0");
   expect(talk.trim()).toBe(said.trim());
-  expect(await run("models", "stop", "small")).toContain("model/small stops");
+  expect(await run("models", "stop", "small")).toContain("model/small is stopping");
   await world.waitForModelStatus("small", "ready");
   // A chat with a stopped model fails with an error that names the start command.
   const silent = await berth.cli(["chat", "small", "hello"]);

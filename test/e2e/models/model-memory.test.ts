@@ -19,7 +19,7 @@ test("a model that does not fit in memory waits and reports the missing amount, 
   );
   expect(waiting).toMatchObject({ ready: false, running: false, error: null });
   expect(waiting.message).toMatch(
-    /^it needs at least [\d.]+ MiB of memory, and [\d.]+ MiB of 220 MiB are free beside first: [\d.]+ MiB are missing;/,
+    /^it needs at least [\d.]+ MiB of memory, and [\d.]+ MiB of 220 MiB are free in addition to first: [\d.]+ MiB are missing;/,
   );
   expect(waiting.message).toContain("berth models start second puts it before the others");
   expect((await models.plan("second")).blocked_by).toBe(waiting.message);
