@@ -64,7 +64,7 @@ export interface ContainerStatus {
 export interface ReconcileState {
   /** Restarts by Berth, oldest first, within the interval of the restart budget. */
   readonly restarts: readonly {
-    /** Version and replica, since each replica has a budget of its own. */
+    /** The version and the replica: each replica has a restart budget of its own. */
     readonly of: string;
     readonly at: number;
   }[];

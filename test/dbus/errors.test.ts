@@ -66,7 +66,7 @@ describe("malformed messages", () => {
     expect(error.text).toMatch(/^[^\n]{10,300}$/);
   });
 
-  test("a method is found without an interface", async () => {
+  test("a call that names no interface finds the method by its name", async () => {
     const { interface: _, ...bare } = call;
     const found = await raw.errorOf({ ...bare, body: ["missing", "key"] });
     expect(found.name).toBe("dev.assistant.Error.NotFound");

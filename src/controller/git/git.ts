@@ -58,7 +58,7 @@ export class Git implements GitClient {
   readonly #searchPath: string;
   readonly #idleTimeout: IdleTimeout;
   readonly #memoryPackBytesMax: number;
-  /** Repositories that turned out to be too large for memory: the machine's git fetches them at once. */
+  /** Repositories that turned out to be too large for memory: they are fetched with the machine's git without trying it in memory first. */
   readonly #largeRepositories = new Set<string>();
   #ready: Promise<void> | undefined;
 

@@ -86,8 +86,8 @@ function applyOne(
       const isGone = view
         ? view.keys !== undefined && !listsResource(view, key)
         : !options.isUnknown(other);
-      // New or changed: the resource has moved here. A file that was here before waits until the other one is
-      // confirmed as gone, so that a save of that one does not swap them.
+      // A new or changed file takes the resource over at once: it has moved here. An unchanged file waits until the
+      // other file is confirmed to have lost it, because an editor may leave a file empty for a moment while it saves.
       return isGone && (isFresh || options.isConfirmedMissing({ ...key, file: other }));
     });
   return applyFile(file, {

@@ -31,7 +31,7 @@ export function ledgerContract(name: string, open: () => Promise<LedgerHarness>)
       expect(entries().map(({ fields }) => fields)).toEqual(numbers.map((number) => ({ number })));
     });
 
-    test("an entry that may wait keeps its place before later entries", async () => {
+    test("an entry whose commit may wait keeps its place before later entries", async () => {
       const { ledger, entries } = await open();
       await Promise.all([
         ledger.append({ ...search, fields: { number: 0 } }, { mayWait: true }),
@@ -40,7 +40,7 @@ export function ledgerContract(name: string, open: () => Promise<LedgerHarness>)
       expect(entries().map(({ fields }) => fields)).toEqual([{ number: 0 }, { number: 1 }]);
     });
 
-    test("an entry that may wait is written although no later entry comes", async () => {
+    test("an entry whose commit may wait is written although no later entry comes", async () => {
       const { ledger, entries } = await open();
       await ledger.append(search, { mayWait: true });
       expect(entries()).toHaveLength(1);

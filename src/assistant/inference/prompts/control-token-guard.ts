@@ -92,7 +92,7 @@ export class TextMasker {
   readonly #unusedCodes: Iterator<string>;
   readonly #codeByCharacter = new Map<string, string>();
   readonly #characterByCode = new Map<string, string>();
-  /** True if the template may still form a name from a client's text and its own. */
+  /** True if a client's text and the template's own text together may still form the name of a control token. */
   mayFormControlToken = false;
 
   /** `used`: the private-use characters in the client's text. */

@@ -117,6 +117,6 @@ function unsatisfiableSchema(contradictions: readonly string[]): AssistantError 
       : ": its bounds exclude every value, or it requires itself recursively";
   return new AssistantError(
     "unsupported_schema",
-    `The schema is met by no value of finite size${why}`,
+    `No value of finite size satisfies the schema${why}`,
   );
 }

@@ -46,7 +46,7 @@ export function compileObject(
       `requires several properties in addition to the required ones, but names of additional properties may repeat; list the properties, or set additionalProperties to false`,
     );
   }
-  // If no bound has an effect, nothing is counted, and each property has one state.
+  // If neither minProperties nor maxProperties has an effect, the automaton does not count properties.
   const states = max ?? min;
   if ((members.length + 1) * (states + 1) > STATES_MAX) {
     refuseKeyword(

@@ -24,7 +24,7 @@ function live(): LiveSettings {
   });
 }
 
-it("apply from the next check, even if the file did not exist before", () => {
+it("a changed settings file applies from the next check of the file, even if the file is new", () => {
   const settings = live();
   expect(settings.current().isPaused).toBe(false);
   writeFileSync(file, "paused: true\n");

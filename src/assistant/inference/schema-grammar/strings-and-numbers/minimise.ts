@@ -72,7 +72,7 @@ function equivalentStates(automaton: Automaton): Int32Array {
           block[order[at] ?? 0] = added;
         }
         marked.push(0);
-        // One half is enough as a splitter; if the old block is still in the work list, both are now.
+        // Hopcroft's algorithm: one half of the block is enough. If the old block is still in the work list, both halves are.
         work.push(added);
       }
     }

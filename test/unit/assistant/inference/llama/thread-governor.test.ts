@@ -48,7 +48,7 @@ describe("the number of threads", () => {
     expect(set).toEqual([4, 3, 4]);
   });
 
-  it("stays the same if a step is slow for another reason", () => {
+  it("stays the same if steps are slow while no thread spins", () => {
     for (let count = 0; count < 10; count++) step(500, { spinning: false });
     expect(changes).toEqual([]);
   });
