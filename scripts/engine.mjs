@@ -122,7 +122,7 @@ export function which(program) {
   return folders.map((folder) => path.join(folder, program)).find((file) => existsSync(file));
 }
 
-/** Asks on a terminal; without one the answer is yes, because nobody could give another. */
+/** Asks at a terminal; without a terminal the answer is yes, because no one can be asked. */
 export async function confirm(question) {
   if (!process.stdin.isTTY || !process.stderr.isTTY) return true;
   const readline = createInterface({ input: process.stdin, output: process.stderr });

@@ -84,7 +84,7 @@ export const SystemInfo = Type.Object(
           type: "string",
           enum: ["off", "no_bus", "starting", "up", "activated", "foreign", "waiting"],
           description:
-            "no_bus: there is no session bus; activated: it is installed, and the bus and systemd manage it; foreign: somebody else started it; waiting: it ended, and is started again after a pause",
+            "no_bus: there is no session bus; activated: it is installed, and the bus and systemd manage it; foreign: another program started it; waiting: it ended, and is started again after a pause",
         }),
         url: NullableString,
         pid: NullableInteger,

@@ -33,7 +33,7 @@ test("a model that does not fit in memory waits and reports the missing amount, 
     "it says why it left",
     ({ status, message }) => status === "ready" && message.includes("missing"),
   );
-  expect(displaced.message).toContain("beside second");
+  expect(displaced.message).toContain("in addition to second");
   expect(await world.served()).toEqual({ second: "resident" });
 
   // This model would not fit even if all others were evicted, so Berth evicts none for it.

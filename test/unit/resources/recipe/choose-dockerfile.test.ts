@@ -84,7 +84,7 @@ describe("the language", () => {
   };
   test.each<[what: string, files: Files, language: string]>([
     [
-      "go.mod, beside a package.json",
+      "go.mod, next to a package.json",
       { "go.mod": "module a", "main.go": "package main", "package.json": {} },
       "go",
     ],
@@ -94,7 +94,7 @@ describe("the language", () => {
       "python",
     ],
     [
-      "Python beside a package.json for its pages",
+      "Python next to a package.json for its pages",
       { ...django, "package.json": { scripts: { build: "x" } } },
       "python",
     ],
@@ -104,7 +104,7 @@ describe("the language", () => {
       "python",
     ],
     [
-      "a package.json that starts, beside requirements.txt",
+      "a package.json that starts, next to requirements.txt",
       node({}, { "requirements.txt": "black" }),
       "node",
     ],
