@@ -80,8 +80,8 @@ it(
     ];
     for (const name of ["fsync", "pwrite64", "fcntl"])
       for (const traced of ["ledger", "journal"])
-        expect(all).toContainEqual(expect.objectContaining({ traced, name }));
-    expect(all).toContainEqual(expect.objectContaining({ traced: "main", name: "write" }));
+        expect(all).toContainEqual(expect.objectContaining({ target: traced, systemCall: name }));
+    expect(all).toContainEqual(expect.objectContaining({ target: "main", systemCall: "write" }));
 
     const chosen = sampleOf("kills", all, 6);
     let killed = 0;

@@ -41,7 +41,7 @@ it("a process that hangs is killed, and its end has that reason", async () => {
   expect(await hanging.ended).toEqual({
     reason: "it did not answer for 60 s",
     signal: "SIGKILL",
-    isOwn: true,
+    isKilledByParent: true,
   });
 });
 

@@ -142,10 +142,10 @@ it("shows the companion in one line if there is a session bus", async () => {
     ...person,
     state: "foreign",
     url: at,
-    message: "somebody else started it",
+    message: "another program started it",
   };
   expect(await summary()).toMatch(
-    /^Companion: +http:\/\/127\.0\.0\.1:7778\/v1, and dev\.assistant\.\* on the session bus; somebody else started it$/m,
+    /^Companion: +http:\/\/127\.0\.0\.1:7778\/v1, and dev\.assistant\.\* on the session bus; another program started it$/m,
   );
   let looks = 0;
   api.control.companion = () => {
