@@ -89,7 +89,7 @@ function readArguments(text: string): string {
 function readEscapes(text: string): string {
   return text
     .replace(/\\["#].*$/, "")
-    .replaceAll(/\\[f*nFmM](?:\([^]{2}|\[[^\]]*\]|[^(\[])/g, "")
+    .replaceAll(/\\[f*nFmM](?:\([^]{2}|\[[^\]]*\]|[^([])/g, "")
     .replaceAll(/\\s[-+]?\d/g, "")
     .replaceAll(/\\\(([^]{2})|\\\[([^\]]*)\]/g, (_, pair, long) => characters[pair ?? long] ?? " ")
     .replaceAll(/\\[-~0 ]/g, (escape) => (escape === "\\-" ? "-" : " "))
