@@ -14,7 +14,7 @@ import type {
 } from "../../src/controller/runtime/port.ts";
 import { FakeImageBuilder } from "./fake-image-builder.ts";
 
-/** The behaviour of the containers of an image. By default one runs for ever, and is healthy at once. */
+/** The behaviour of the containers of an image. By default a container runs until it is stopped, and is healthy at once. */
 export interface FakeImage {
   readonly exposedPorts?: readonly number[];
   /** The ports that accept connections when it is ready; by default, every port does. */

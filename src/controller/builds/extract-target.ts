@@ -21,7 +21,7 @@ const NEW_FILE = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | con
 
 /**
  * The folder that an archive is unpacked into. It was empty, so that all folders in it are known: an entry below
- * anything else than a known folder is refused without a look at the disk.
+ * anything else than a known folder is refused without reading the disk.
  */
 export class ExtractTarget {
   files = 0;

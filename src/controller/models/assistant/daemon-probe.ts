@@ -38,7 +38,7 @@ export function isProcessRunning(pid: number): boolean {
     return error instanceof Error && "code" in error && error.code === "EPERM";
   }
   try {
-    // A process that has ended but was not reaped is a zombie, which stays for ever in some containers.
+    // A process that has ended but was not reaped is a zombie, which some containers never remove.
     return !/^.*\) Z /s.test(readFileSync(`/proc/${pid}/stat`, "utf8"));
   } catch {
     return true;
