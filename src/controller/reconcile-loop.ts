@@ -5,6 +5,7 @@ import type { TaskGroup } from "../base/task-group.ts";
 import type { Kind } from "../resources/kinds.ts";
 import type { ControllerMetrics } from "./metrics/controller-metrics.ts";
 import { reconcileBackoffMs } from "./reconcile-backoff.ts";
+import { RetryLaterError } from "./retry-later-error.ts";
 import { type ReconcilePriority, WorkQueue } from "./workqueue.ts";
 
 export interface ReconcileResult {
@@ -25,8 +26,15 @@ export interface ReconcileLoopOptions {
   readonly tasks: TaskGroup;
   /** Returns 0 to 1; spreads back-offs. */
   readonly random: () => number;
-  /** Converges one resource to its spec, or removes what a deleted one has left. */
-  readonly reconcile: (name: string, signal: AbortSignal) => Promise<ReconcileResult>;
+  /**
+   * Converges one resource to its spec, or removes what a deleted one has left. `retryAtMs` is when the next run
+   * follows if this one throws anything but a RetryLaterError, in epoch milliseconds.
+   */
+  readonly reconcile: (
+    name: string,
+    signal: AbortSignal,
+    retryAtMs: number,
+  ) => Promise<ReconcileResult>;
 }
 
 /** The work queue of one kind with its workers, and the back-off after failures. */
@@ -109,21 +117,28 @@ export class ReconcileLoop {
   }
 
   async #reconcile(key: string, signal: AbortSignal): Promise<void> {
-    const { metrics, logger, random, kind, name } = this.#options;
+    const { metrics, logger, clock, random, kind, name } = this.#options;
+    const failures = this.#failures.get(key) ?? 0;
+    const backoffMs = reconcileBackoffMs(failures, random);
     const controller = { controller: name };
     const stopTimer = metrics.reconcileSeconds.startTimer(controller);
     metrics.activeWorkers.inc(controller);
     try {
-      const { isSettled: settled, requeueAfterMs } = await this.#options.reconcile(key, signal);
+      const retryAtMs = clock.now() + backoffMs;
+      const { isSettled: settled, requeueAfterMs } = await this.#options.reconcile(
+        key,
+        signal,
+        retryAtMs,
+      );
       if (settled) this.#failures.delete(key);
       if (requeueAfterMs !== null) this.#queue.addAfter(key, requeueAfterMs, "event");
       const result = requeueAfterMs === null ? "success" : "requeue_after";
       metrics.reconcileTotal.inc({ ...controller, result });
     } catch (error) {
       if (isAbortError(error) && signal.aborted) return;
-      const failures = this.#failures.get(key) ?? 0;
-      this.#failures.set(key, failures + 1);
-      const delayMs = reconcileBackoffMs(failures, random);
+      const isTimed = error instanceof RetryLaterError;
+      if (!isTimed) this.#failures.set(key, failures + 1);
+      const delayMs = isTimed ? Math.max(1, error.retryAtMs - clock.now()) : backoffMs;
       metrics.reconcileTotal.inc({ ...controller, result: "error" });
       metrics.queueRetries.inc({ name });
       const code = error instanceof BerthError ? error.code : "internal";

@@ -27,6 +27,10 @@ export interface FakeBuild {
  */
 export class FakeAppBuilds implements AppBuilds {
   head: SourceState | string = "commit1";
+  /** If set, sources resolve after a second and to this; otherwise at once and to `head`. */
+  resolution: SourceState | undefined;
+  /** Resolutions that have begun, with `resolution`. */
+  resolutions = 0;
   scripts = new Map<string, FakeBuild>();
   asked: string[] = [];
   onChanged: (app: string) => void = () => {};
@@ -34,6 +38,7 @@ export class FakeAppBuilds implements AppBuilds {
   readonly #clock: Clock;
   readonly #engine: FakeEngine;
   readonly #states = new Map<string, BuildState & { readonly image: string }>();
+  readonly #sources = new Map<string, SourceState>();
 
   constructor(clock: Clock, engine: FakeEngine) {
     this.#clock = clock;
@@ -45,6 +50,7 @@ export class FakeAppBuilds implements AppBuilds {
     const next = new FakeAppBuilds(clock, this.#engine);
     next.store = store;
     next.head = this.head;
+    next.resolution = this.resolution;
     next.scripts = this.scripts;
     next.asked = this.asked;
     return next;
@@ -59,8 +65,20 @@ export class FakeAppBuilds implements AppBuilds {
     const held = annotations[SOURCE_REVISION_ANNOTATION];
     if (held !== undefined)
       return { type: "resolved", revision: held, image: this.getImage(name, held) };
+    if (this.resolution) return this.#sources.get(name) ?? this.#resolve(name, this.resolution);
     if (typeof this.head !== "string") return this.head;
     return { type: "resolved", revision: this.head, image: this.getImage(name, this.head) };
+  }
+
+  #resolve(name: string, result: SourceState): SourceState {
+    this.resolutions += 1;
+    const state: SourceState = { type: "resolving", message: "resolving main" };
+    this.#sources.set(name, state);
+    this.#clock.setTimer(1_000, () => {
+      this.#sources.set(name, result);
+      this.onChanged(name);
+    });
+    return state;
   }
 
   ensure(resource: Resource<"App">, source: ResolvedSource): BuildState {
@@ -95,6 +113,7 @@ export class FakeAppBuilds implements AppBuilds {
   }
 
   clearResult(app: string): void {
+    if (this.#sources.get(app)?.type === "failed") this.#sources.delete(app);
     const state = this.#states.get(app);
     if (state && state.type !== "running" && state.type !== "queued") this.#states.delete(app);
   }

@@ -19,6 +19,7 @@ import { EngineMonitor } from "./engine-monitor.ts";
 import { HealthMonitor } from "./health-monitor.ts";
 import { ImagePuller } from "./image-puller.ts";
 import { explainPendingModel } from "./model-inputs.ts";
+import { RetryTimes } from "./retry-times.ts";
 
 /** Apps reconciled at once; the engine hardly creates and starts more containers than this concurrently. */
 const WORKERS = 8;
@@ -50,28 +51,31 @@ export class AppController {
   readonly #loop: ReconcileLoop;
   readonly #reconciler: AppReconciler;
   readonly #references = new AppReferences();
+  readonly #retries: RetryTimes;
   readonly #lastReadyConditions = new Map<string, string>();
   /** The reason for waiting, by Model, that the Apps which use it were last queued for. */
   readonly #lastModelReasons = new Map<string, string>();
 
   constructor(options: AppControllerOptions) {
-    const { store, runtime, clock, logger, tasks } = options;
+    const { store, runtime, clock, logger, tasks, random } = options;
     this.#store = store;
     this.#tasks = tasks;
+    this.#retries = new RetryTimes(clock, random);
     const wakeByEvent = (app: string) => this.#loop.add(app, "event");
     this.#loop = new ReconcileLoop({
       ...options,
       kind: "App",
       name: "app",
       workers: options.workers ?? WORKERS,
-      reconcile: (name, signal) => this.#reconciler.reconcile(name, signal),
+      reconcile: (name, signal, retryAtMs) => this.#reconciler.reconcile(name, signal, retryAtMs),
     });
     this.#reconciler = new AppReconciler({
       ...options,
       health: new HealthMonitor({ runtime, clock, tasks, onChange: wakeByEvent }),
       puller: new ImagePuller({ runtime, clock, tasks, onSettled: wakeByEvent }),
-      stops: new BackgroundStops({ runtime, tasks, logger, onEnded: wakeByEvent }),
+      stops: new BackgroundStops({ ...options, onEnded: wakeByEvent }),
       withReplacementWorker: (call) => this.#loop.withReplacementWorker(call),
+      retries: this.#retries,
       onObserved: (app, containers) => this.engine.recordObservation(app, containers),
     });
     this.engine = new EngineMonitor({
@@ -118,6 +122,7 @@ export class AppController {
 
   /** Queues an App before all others and resets its back-off. */
   wake(name: string): void {
+    this.#retries.reset(name);
     this.#loop.resetBackoffAndAdd(name, "user");
   }
 
@@ -134,9 +139,11 @@ export class AppController {
 
   #onSecret({ type, name }: StoreChange): void {
     if (type === "status" || type === "event") return;
-    for (const app of this.#references.usersOfSecret(name)) this.#loop.add(app, "spec");
     // Any stalled pull may wait for the credentials of a registry.
-    for (const app of this.#stalledApps()) this.#loop.add(app, "spec");
+    for (const app of [...this.#references.usersOfSecret(name), ...this.#stalledApps()]) {
+      this.#retries.reset(app);
+      this.#loop.add(app, "spec");
+    }
   }
 
   #onApp({ type, name }: StoreChange): void {
@@ -144,6 +151,7 @@ export class AppController {
     else if (type === "status") this.#onStatus(name);
     else if (type === "deleted") {
       this.#references.remove(name);
+      this.#retries.reset(name);
       this.#lastReadyConditions.delete(name);
       this.#loop.add(name, "spec");
       this.#wakeDependents(name);
@@ -153,6 +161,7 @@ export class AppController {
   #onSpec(name: string): void {
     const app = this.#store.get("App", name);
     if (app) this.#references.update(app);
+    this.#retries.reset(name);
     this.#loop.resetBackoffAndAdd(name, "spec");
     if (!app?.status) this.#wakeDependents(name);
   }
@@ -192,7 +201,9 @@ export class AppController {
   #onConnection(connected: boolean): void {
     this.#reconciler.resetEngineState();
     if (!connected) this.#reconciler.markEngineLost();
-    for (const app of this.#store.list("App"))
-      this.#loop.resetBackoffAndAdd(app.metadata.name, connected ? "event" : "resync");
+    for (const { metadata } of this.#store.list("App")) {
+      this.#retries.reset(metadata.name);
+      this.#loop.resetBackoffAndAdd(metadata.name, connected ? "event" : "resync");
+    }
   }
 }

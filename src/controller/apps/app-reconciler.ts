@@ -2,6 +2,7 @@ import { BerthError, getErrorMessage, isAbortError } from "../../base/errors.ts"
 import type { Resource } from "../../resources/resource.ts";
 import type { PlanReport } from "../port.ts";
 import type { ReconcileResult } from "../reconcile-loop.ts";
+import { RetryLaterError } from "../retry-later-error.ts";
 import { finalizeApp, removeOrphanedContainers } from "./app-deletion.ts";
 import { AppRun } from "./app-run.ts";
 import { type DryRunOptions, reportAppPlan } from "./dry-run.ts";
@@ -29,8 +30,11 @@ export class AppReconciler {
     };
   }
 
-  /** Throws what the engine throws, after the error has been written to the status; the caller backs off. */
-  async reconcile(name: string, signal: AbortSignal): Promise<ReconcileResult> {
+  /**
+   * Throws what the engine throws, after the error has been written to the status; the caller runs again at
+   * `retryAtMs`, or at the time of a RetryLaterError.
+   */
+  async reconcile(name: string, signal: AbortSignal, retryAtMs: number): Promise<ReconcileResult> {
     const resource = this.#context.store.get("App", name);
     if (!resource) {
       await removeOrphanedContainers(this.#context, name, signal);
@@ -46,7 +50,7 @@ export class AppReconciler {
     } catch (error) {
       if (isAbortError(error) && signal.aborted) throw error;
       if (isEngineUnreachableError(error)) this.#context.appsEndedWithEngine.add(name);
-      this.#writeFailure(run, resource, error);
+      this.#writeFailure(run, resource, error, retryAtMs);
       throw error;
     }
   }
@@ -72,7 +76,7 @@ export class AppReconciler {
     this.#context.images.markAbsent(reference);
   }
 
-  #writeFailure(run: AppRun, resource: Resource<"App">, error: unknown): void {
+  #writeFailure(run: AppRun, resource: Resource<"App">, error: unknown, retryAtMs: number): void {
     const isEngineUnreachable = isEngineUnreachableError(error);
     const message =
       error instanceof BerthError
@@ -89,6 +93,7 @@ export class AppReconciler {
         ? `the container engine cannot be reached: ${getErrorMessage(error)}`
         : null,
       progress: isEngineUnreachable ? null : { reason: "WillRetry", message },
+      nextRetryAtMs: error instanceof RetryLaterError ? error.retryAtMs : retryAtMs,
     });
   }
 }

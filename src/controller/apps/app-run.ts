@@ -71,12 +71,18 @@ export class AppRun {
   }
 
   /** Writes the status of the last step; `override` replaces parts of it. */
-  writeStatus(override: { unknown?: string | null; progress?: Reason | null }): void {
+  writeStatus(override: {
+    unknown?: string | null;
+    progress?: Reason | null;
+    /** When the next run tries again what has failed, in epoch milliseconds. */
+    nextRetryAtMs?: number;
+  }): void {
     const { name, uid } = this.#resource.metadata;
     const status = buildRunStatus(this.#context, {
       ...this.#state,
       progress: override.progress ?? this.#state.progress,
       unknown: override.unknown ?? null,
+      nextRetryAtMs: override.nextRetryAtMs ?? this.#state.plan?.restartAtMs ?? null,
     });
     this.#context.store.setStatus("App", name, uid, status);
   }
@@ -175,7 +181,7 @@ export class AppRun {
 
   #buildResult(state: RunState, isFinished: boolean): ReconcileResult {
     const desired = state.resolved?.desired;
-    if (!desired) return { isSettled: true, requeueAfterMs: null };
+    if (!desired) return { isSettled: state.source?.type !== "resolving", requeueAfterMs: null };
     const isStalled = state.memory.stalled !== null;
     const isDone = isComplete(desired, state);
     return {
@@ -187,6 +193,7 @@ export class AppRun {
         isFinished,
         isDone,
         isStalled,
+        isHeld: state.resolved?.held != null,
         isObtaining: state.progress !== null,
       }),
     };

@@ -1,10 +1,17 @@
+import { backoffMs } from "../../base/backoff.ts";
+import type { Clock } from "../../base/clock.ts";
 import { getErrorMessage, isAbortError } from "../../base/errors.ts";
 import type { Logger } from "../../base/logger.ts";
 import type { TaskGroup } from "../../base/task-group.ts";
 import type { WorkloadRuntime } from "../runtime/port.ts";
 
+/** The delays after stops of one container that failed: an engine that fails at once is not called in a loop. */
+const RETRY_FIRST_MS = 1_000;
+const RETRY_MAX_MS = 60_000;
+
 export interface BackgroundStopsOptions {
   readonly runtime: WorkloadRuntime;
+  readonly clock: Clock;
   readonly tasks: TaskGroup;
   readonly logger: Logger;
   /** Called when the container has ended or could not be stopped: the App has to be reconciled. */
@@ -18,12 +25,14 @@ export interface BackgroundStopsOptions {
 export class BackgroundStops {
   readonly #options: BackgroundStopsOptions;
   readonly #stoppingIds = new Set<string>();
+  /** Failed stops in a row, by container id. */
+  readonly #failures = new Map<string, number>();
 
   constructor(options: BackgroundStopsOptions) {
     this.#options = options;
   }
 
-  /** Ids of containers that are being stopped. */
+  /** Ids of containers that are being stopped, or whose stop has failed and is not repeated yet. */
   get stoppingIds(): ReadonlySet<string> {
     return this.#stoppingIds;
   }
@@ -31,20 +40,28 @@ export class BackgroundStops {
   start(app: string, id: string, graceMs: number): void {
     if (this.#stoppingIds.has(id)) return;
     this.#stoppingIds.add(id);
-    const { runtime, tasks, logger, onEnded } = this.#options;
+    const { runtime, clock, tasks, logger, onEnded } = this.#options;
+    const end = () => {
+      this.#stoppingIds.delete(id);
+      onEnded(app);
+    };
     tasks.run("stop of a replaced container", async (signal) => {
       try {
         await runtime.stopContainer(id, graceMs, signal);
       } catch (error) {
         if (isAbortError(error) && signal.aborted) throw error;
+        const failures = this.#failures.get(id) ?? 0;
+        this.#failures.set(id, failures + 1);
+        const retryInMs = backoffMs(failures, { firstMs: RETRY_FIRST_MS, maxMs: RETRY_MAX_MS });
         logger.warn(
-          { app, container: id, error: getErrorMessage(error) },
+          { app, container: id, error: getErrorMessage(error), retryInMs },
           "a replaced container could not be stopped, will retry",
         );
-      } finally {
-        this.#stoppingIds.delete(id);
+        clock.setTimer(retryInMs, end);
+        return;
       }
-      onEnded(app);
+      this.#failures.delete(id);
+      end();
     });
   }
 }

@@ -20,8 +20,11 @@ export function ensureImageBuilt(
   desired: DesiredApp,
   revision: string,
 ): ImageBuildResult {
-  const { builds, images, store } = context;
+  const { builds, images, store, retries } = context;
   const { name } = desired;
+  const wait = retries.getWait(name, "build");
+  if (wait) throw wait;
+  retries.begin(name, "build");
   const state = builds.ensure(resource, { image: desired.image, revision });
   if (state.type === "queued" || state.type === "running") {
     const reason = state.type === "queued" ? "BuildQueued" : "Building";
@@ -29,6 +32,7 @@ export function ensureImageBuilt(
   }
   builds.clearResult(name);
   if (state.type === "succeeded") {
+    retries.succeed(name, "build");
     images.markAbsent(desired.image);
     const what = revision.slice(0, 12);
     const message = `build ${state.id} made ${desired.image} from ${what}`;
@@ -38,7 +42,8 @@ export function ensureImageBuilt(
   const { reason, message } = state;
   if (state.terminal) return { type: "refused", failure: { reason, message } };
   store.events.record({ kind: "App", name, type: "Warning", reason, message });
-  throw new BerthError(errorCodesByBuildReason[reason] ?? "build_failed", message);
+  const code = errorCodesByBuildReason[reason] ?? "build_failed";
+  throw retries.fail(name, "build", new BerthError(code, message));
 }
 
 /** The error codes for the reasons of failed builds and sources. */

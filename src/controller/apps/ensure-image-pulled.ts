@@ -17,7 +17,10 @@ export function ensureImagePulled(
   image: string,
   desired: DesiredApp,
 ): ImagePullResult {
-  const { puller, store } = context;
+  const { puller, store, retries } = context;
+  const wait = retries.getWait(desired.name, "pull");
+  if (wait) throw wait;
+  retries.begin(desired.name, "pull");
   const auth = findRegistryAuth(store, image, desired.app.pullSecret);
   const state = puller.ensure(desired.name, image, auth);
   if (state.type === "pulling") {
@@ -50,7 +53,7 @@ export function ensureImagePulled(
     };
   }
   recordEvent("Warning", "PullFailed", getErrorMessage(error));
-  throw error;
+  throw error instanceof BerthError ? retries.fail(desired.name, "pull", error) : error;
 }
 
 /**
@@ -77,10 +80,11 @@ export function isPullFinished(
 
 /** Owns the image for the App, so that it is removed together with the App. */
 function recordPulledImage(
-  { store, images }: ReconcilerContext,
+  { store, images, retries }: ReconcilerContext,
   image: string,
   desired: DesiredApp,
 ): void {
+  retries.succeed(desired.name, "pull");
   images.markRefreshed(`${desired.name} ${desired.hash}`);
   store.ownedImages.add(image, desired.name);
   store.events.record({

@@ -15,14 +15,20 @@ export function observeSource(
   resource: Resource<"App">,
 ): SourceState | null {
   if (resource.spec.source === undefined) return null;
-  const { builds, inputsOfFailedSources: sourceFailures, store } = context;
+  const { builds, inputsOfFailedSources: sourceFailures, store, retries } = context;
   const { name, annotations } = resource.metadata;
   const state = builds.source(resource);
   if (state.type !== "failed") {
     sourceFailures.delete(name);
+    if (state.type === "resolved") retries.succeed(name, "source");
     return state;
   }
-  if (!state.terminal) return state;
+  if (!state.terminal) {
+    if (!retries.isDue(name, "source")) return state;
+    retries.begin(name, "source");
+    builds.clearResult(name);
+    return builds.source(resource);
+  }
   const inputs = `${inputsDigest(store, resource)} ${annotations[RETRIED_AT_ANNOTATION] ?? ""}`;
   const known = sourceFailures.get(name);
   sourceFailures.set(name, inputs);
@@ -45,8 +51,8 @@ export function throwIfTransient(
   state: SourceState | null,
 ): void {
   if (state?.type !== "failed" || state.terminal) return;
-  context.builds.clearResult(resource.metadata.name);
-  throw new BerthError(errorCodesByBuildReason[state.reason] ?? "git_unreachable", state.message);
+  const code = errorCodesByBuildReason[state.reason] ?? "git_unreachable";
+  throw context.retries.fail(resource.metadata.name, "source", new BerthError(code, state.message));
 }
 
 /** Returns the commit or digest that an image is built from: of the resolved source, or of the record of its build. */

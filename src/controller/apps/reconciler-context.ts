@@ -12,6 +12,7 @@ import type { HealthMonitor } from "./health-monitor.ts";
 import type { ImagePresence } from "./image-presence.ts";
 import type { ImagePuller } from "./image-puller.ts";
 import type { PlanExecutor } from "./plan-executor.ts";
+import type { RetryTimes } from "./retry-times.ts";
 
 export interface ReconcilerDependencies {
   readonly store: Store;
@@ -28,6 +29,7 @@ export interface ReconcilerDependencies {
   readonly containerListener?: ContainerListenerStatus;
   readonly archive: LogArchive;
   readonly stops: BackgroundStops;
+  readonly retries: RetryTimes;
   /** Runs a call that may take minutes while another worker serves the other Apps. */
   readonly withReplacementWorker: <T>(call: () => Promise<T>) => Promise<T>;
   /** Returns when the machine of the engine was started, in epoch milliseconds; undefined if that is unknown. */

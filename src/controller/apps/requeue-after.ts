@@ -17,6 +17,8 @@ export function requeueAfter(input: {
   readonly isFinished: boolean;
   readonly isDone: boolean;
   readonly isStalled: boolean;
+  /** An earlier revision runs while the source is resolved: its times of the rollout have no effect. */
+  readonly isHeld: boolean;
   readonly plan: Plan | null;
   readonly memory: ReconcileState;
   readonly containers: readonly ObservedContainer[];
@@ -29,10 +31,12 @@ export function requeueAfter(input: {
   if (containers.some(({ state }) => state === "removing" || state === "restarting"))
     waits.push(nowMs + ENGINE_BUSY_REQUEUE_MS);
   const readySince = memory.attempt?.readySince ?? null;
-  if (isDone && readySince !== null && !reconcileState.isStable(memory, desired))
+  if (isDone && !input.isHeld && readySince !== null && !reconcileState.isStable(memory, desired))
     waits.push(readySince + reconcileState.MIN_READY_MS);
   const deadline =
-    isDone || input.isStalled ? null : reconcileState.progressDeadlineAtMs(memory, desired);
+    isDone || input.isStalled || input.isHeld
+      ? null
+      : reconcileState.progressDeadlineAtMs(memory, desired);
   if (deadline !== null) waits.push(deadline + 1);
   if (input.isObtaining) waits.push(nowMs + PROGRESS_REQUEUE_MS);
   return waits.length === 0 ? null : Math.max(1, Math.min(...waits) - nowMs);

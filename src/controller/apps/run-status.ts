@@ -9,7 +9,7 @@ import type { RunState } from "./run-state.ts";
 /** Builds the status from the state of a run and the store. `unknown` says why the engine could not be asked. */
 export function buildRunStatus(
   context: ReconcilerContext,
-  view: RunState & { readonly unknown: string | null },
+  view: RunState & { readonly unknown: string | null; readonly nextRetryAtMs: number | null },
 ): AppStatus {
   const { store, clock, ingress, baseDomain } = context;
   const { resource, resolved, memory } = view;
@@ -47,6 +47,6 @@ export function buildRunStatus(
       { attempted: findRevision(store, name, resource.spec, ownImage), applied },
       memory,
     ),
-    nextRetryAtMs: view.plan?.restartAtMs ?? null,
+    nextRetryAtMs: view.nextRetryAtMs,
   });
 }

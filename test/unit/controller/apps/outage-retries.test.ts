@@ -1,0 +1,103 @@
+import { expect, test } from "vitest";
+import { BerthError } from "../../../../src/base/errors.ts";
+import { ControlPlaneHarness } from "../../../support/control-plane-harness.ts";
+
+/**
+ * The most tries in an hour: 11 until the delay has grown from 250 ms to the cap of 5 minutes, and then one every
+ * four minutes, the cap less its jitter.
+ */
+const TRIES_MAX = 11 + 60 / 4;
+const gitApp = { source: { git: { url: "https://git.example.org/web.git" } }, port: 80 };
+
+const imageApp = (image: string) => ({ image, port: 80, healthCheck: { interval: "60s" } });
+
+/** Lets an hour pass in which something queues the app every few seconds, as a container that restarts does. */
+async function passNoisyHour(harness: ControlPlaneHarness): Promise<void> {
+  for (let elapsedMs = 0; elapsedMs < 60 * 60_000; elapsedMs += 4_900) {
+    harness.manager.apps.enqueue("web");
+    await harness.clock.advance(4_900);
+  }
+}
+
+const isDueLater = (harness: ControlPlaneHarness) =>
+  Date.parse(harness.app("web")?.status?.nextRetryAt ?? "") >= harness.clock.now();
+
+test("a git server that is away for an hour is asked as often as the back-off allows", async () => {
+  await using harness = new ControlPlaneHarness({ ingress: "fake", random: Math.random });
+  const reason = "GitUnreachable";
+  harness.builds.resolution = { type: "failed", reason, message: "no answer", terminal: false };
+  harness.boot();
+  harness.apply("web", gitApp);
+  await passNoisyHour(harness);
+  expect(harness.builds.resolutions).toBeGreaterThan(10);
+  expect(harness.builds.resolutions).toBeLessThanOrEqual(TRIES_MAX);
+  expect(harness.condition("web", "Ready")?.message).toContain("no answer");
+  expect(isDueLater(harness)).toBe(true);
+});
+
+test("an outage of the git server leaves the version that serves alone, and a deploy tries at once", async () => {
+  await using harness = new ControlPlaneHarness({ ingress: "fake", random: Math.random }).boot();
+  harness.apply("web", imageApp("web:1"));
+  await harness.waitUntilReady("web");
+  const reason = "GitUnreachable";
+  harness.builds.resolution = { type: "failed", reason, message: "no answer", terminal: false };
+  harness.apply("web", gitApp);
+  await passNoisyHour(harness);
+  expect(harness.builds.resolutions).toBeLessThanOrEqual(TRIES_MAX);
+  expect(harness.listServedImages("web")).toEqual(["web:1"]);
+  harness.builds.resolution = undefined;
+  harness.controlPlane.wake("App", "web");
+  await harness.waitUntilReady("web", 10_000);
+});
+
+test("a registry that is away for an hour is asked as often as the back-off allows", async () => {
+  await using harness = new ControlPlaneHarness({ ingress: "fake", random: Math.random });
+  let pulls = 0;
+  harness.boot({
+    beforeCall: ({ name }) => {
+      if (name !== "pullImage") return;
+      pulls += 1;
+      throw new BerthError("engine_error", "the registry does not answer");
+    },
+  });
+  harness.apply("web", { image: "elsewhere/web:1", port: 80 });
+  await passNoisyHour(harness);
+  expect(pulls).toBeGreaterThan(10);
+  expect(pulls).toBeLessThanOrEqual(TRIES_MAX);
+  expect(isDueLater(harness)).toBe(true);
+});
+
+test("a build that fails for a reason that may pass is repeated as often as the back-off allows", async () => {
+  await using harness = new ControlPlaneHarness({ ingress: "fake", random: Math.random });
+  const failure = { reason: "DiskFull", message: "no space left", terminal: false };
+  harness.builds.scripts.set("commit1", { failure });
+  harness.boot();
+  harness.apply("web", gitApp);
+  await passNoisyHour(harness);
+  expect(harness.builds.asked.length).toBeGreaterThan(10);
+  expect(harness.builds.asked.length).toBeLessThanOrEqual(TRIES_MAX);
+});
+
+test("a stop that the engine refuses is repeated at growing intervals, and no loop calls the engine", async () => {
+  await using harness = new ControlPlaneHarness({ ingress: "fake" });
+  let stops = 0;
+  let isRefused = true;
+  harness.boot({
+    beforeCall: ({ name }) => {
+      if (name !== "stopContainer" || !isRefused) return;
+      stops += 1;
+      throw new BerthError("engine_error", "permission denied");
+    },
+  });
+  harness.apply("web", imageApp("web:1"));
+  await harness.waitUntilReady("web");
+  harness.apply("web", imageApp("web:2"));
+  await harness.waitUntilReady("web");
+  await passNoisyHour(harness);
+  // 1 + 2 + 4 + 8 + 16 + 32 seconds, and then one each minute.
+  expect(stops).toBeGreaterThan(10);
+  expect(stops).toBeLessThanOrEqual(6 + 60);
+  isRefused = false;
+  await harness.clock.advance(120_000);
+  expect(harness.listContainers("web").map(({ spec }) => spec.image)).toEqual(["web:2"]);
+});
