@@ -174,6 +174,7 @@ export function runtimeContract(adapter: string, open: () => Promise<RuntimeHarn
           state: "created",
           exitCode: null,
           oomKilled: false,
+          isPortTaken: false,
           error: null,
           startedAt: null,
           finishedAt: null,

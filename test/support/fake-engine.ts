@@ -400,6 +400,7 @@ export class FakeEngine {
       state: container.state,
       exitCode: container.exitCode,
       oomKilled: container.oomKilled,
+      isPortTaken: /already allocated/.test(container.error ?? ""),
       error: container.error,
       createdAt: timestamp(container.createdMs),
       startedAt: timeOrNull(container.startedMs),

@@ -119,7 +119,12 @@ function recover(
   const recovery = recoverFromFailure(context, operation, desired, error);
   if (recovery === "image-absent") return { ...state, image: "absent" };
   if (recovery !== "wait") return state;
-  const view = { desired, memory, serving: findOtherServingRevision(state) };
+  const view = {
+    desired,
+    memory,
+    isProven: state.isProven,
+    serving: findOtherServingRevision(state),
+  };
   const failure = findCreationFailure(context, resource, view, operation, error);
   if (!failure) throw error;
   return failVersion(context, state, failure);

@@ -24,6 +24,7 @@ import { buildRunStatus } from "./run-status.ts";
 import {
   applyChanges,
   findOtherServingRevision,
+  isProvenVersion,
   needsPlan,
   planRun,
   resolveRun,
@@ -146,13 +147,14 @@ export class AppRun {
     const { desired, containers } = observed;
     const { state, isFresh, isRevisionDue } = trackAttempt(observed, clock.now());
     if (isRevisionDue) keepRevision(store, desired, state.resolved.spec);
-    this.#state = state;
+    const tracked = { ...state, isProven: isProvenVersion(store, state) };
+    this.#state = tracked;
     const image =
       state.memory.stalled === null
         ? await observeImage(this.#context, desired, containers, signal)
         : undefined;
     const planned = planRun(
-      { ...state, image: image ?? state.image },
+      { ...tracked, image: image ?? tracked.image },
       {
         nowMs: clock.now(),
         isFresh,

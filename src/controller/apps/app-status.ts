@@ -44,7 +44,7 @@ export function buildAppStatus(findings: AppFindings): AppStatus {
           });
   };
   const unknown = findings.unknown;
-  const stalled = memory.stalled ?? findings.sourceFailure;
+  const stalled = memory.stalled ?? findings.sourceFailure ?? findRepeatedFailure(findings);
   const available = findings.containers.filter((item) => isAvailable(findings, item)).length;
   set("Ready", verdict.ready, verdict.reason, verdict.message);
   if (findings.refused) set("Accepted", "False", findings.refused.reason, findings.refused.message);
@@ -151,6 +151,8 @@ function judgeReadiness(findings: AppFindings): ReadyVerdict {
       ? notReady("stopped", "Stopped", "stopped, as the spec wants it")
       : notReady("deploying", "Stopping", "being stopped");
   }
+  const failing = findRepeatedFailure(findings);
+  if (failing) return notReady(serves ? "degraded" : "failed", failing.reason, failing.message);
   // While a source is being resolved, it is unknown if it resolves to the version that failed.
   if (memory.quarantine && !findings.held) {
     const { revertedTo, message } = memory.quarantine;
@@ -188,6 +190,22 @@ function judgeReadiness(findings: AppFindings): ReadyVerdict {
     return notReady("building", reason.reason, reason.message);
   return notReady(wasStable ? "degraded" : "deploying", reason.reason, reason.message);
 }
+
+/** Returns why a proven version does not stay up; null if it does. Berth keeps restarting it. */
+function findRepeatedFailure({ plan, health, desired, memory, resource }: FindingsOfFailure) {
+  const [container] = plan?.failing ?? [];
+  if (!container || !desired || memory.stalled) return null;
+  const what =
+    container.state === "running"
+      ? `the container is not healthy: ${health.get(container.id)?.message ?? "not probed yet"}`
+      : describeContainerState(container);
+  return {
+    reason: "CrashLoop",
+    message: `${what}, again and again; Berth keeps restarting it at intervals of up to 5 minutes, since this version has worked: berth logs ${resource.metadata.name} may show why`,
+  };
+}
+
+type FindingsOfFailure = Pick<AppFindings, "plan" | "health" | "desired" | "memory" | "resource">;
 
 const buildingReasons: ReadonlySet<string> = new Set([
   "BuildQueued",

@@ -16,7 +16,14 @@ import type { Operation } from "./plan/plan-types.ts";
 import type { ReconcilerContext } from "./reconciler-context.ts";
 import { chooseStrategy } from "./rollout-strategy.ts";
 import { createRunState, type ObservedRun, type PlannedRun, type RunState } from "./run-state.ts";
-import { applyChanges, needsPlan, planRun, resolveRun, trackAttempt } from "./run-steps.ts";
+import {
+  applyChanges,
+  isProvenVersion,
+  needsPlan,
+  planRun,
+  resolveRun,
+  trackAttempt,
+} from "./run-steps.ts";
 
 /** Stands for the loopback port that a run would lease; no operation of a report names it. */
 const UNLEASED_PORT = 0;
@@ -95,9 +102,10 @@ async function resolveDryRun(
 
 /** A pull or a build is followed by the operations that become possible after it. */
 async function planDryRun(context: ReconcilerContext, observed: ObservedRun, signal: AbortSignal) {
-  const { clock, firstSeenTimes, stops } = context;
+  const { store, clock, firstSeenTimes, stops } = context;
   const { desired } = observed;
-  const { state, isFresh } = trackAttempt(observed, clock.now());
+  const { state: tracked, isFresh } = trackAttempt(observed, clock.now());
+  const state = { ...tracked, isProven: isProvenVersion(store, tracked) };
   if (!needsPlan(state, desired)) return { memory: state.memory, operations: [], driftLoop: null };
   const facts = {
     nowMs: clock.now(),

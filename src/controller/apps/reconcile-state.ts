@@ -4,7 +4,7 @@ import type { DesiredApp } from "./desired-app.ts";
 import { recentDrifts } from "./drift-history.ts";
 import { getSpecHash, isHealthy } from "./plan/observed-containers.ts";
 import type { ContainerHealth } from "./plan/plan-types.ts";
-import { recentRestarts } from "./restart-budget.ts";
+import { keptRestarts } from "./restart-budget.ts";
 
 /** The durable state of the reconciler for an App, which is kept in its status. All functions are pure. */
 
@@ -133,7 +133,7 @@ export function noteRestart(
   return {
     ...memory,
     restarts: [
-      ...recentRestarts(memory.restarts, desired.app.restart, nowMs),
+      ...keptRestarts(memory.restarts, desired.app.restart, nowMs),
       { of: budgetKey, at: nowMs },
     ],
   };
@@ -153,11 +153,18 @@ export function noteCorrections(
   };
 }
 
-/** Returns when a version without progress counts as failed, in epoch milliseconds; null if none is being started. */
-export function progressDeadlineAtMs(memory: ReconcileState, desired: DesiredApp): number | null {
-  const { attempt, stable } = memory;
+/**
+ * Returns when a version without progress counts as failed, in epoch milliseconds; null if none is being started, or
+ * if the version is proven: it is never given up.
+ */
+export function progressDeadlineAtMs(
+  memory: ReconcileState,
+  desired: DesiredApp,
+  isProven: boolean,
+): number | null {
+  const { attempt } = memory;
   const isWanted = desired.app.running && !desired.app.suspend;
-  if (!attempt || !isWanted || stable?.hash === desired.hash) return null;
+  if (!attempt || !isWanted || isProven) return null;
   return (
     attempt.progressAt +
     desired.app.rollout.progressDeadlineMs +

@@ -23,6 +23,7 @@ export function requeueAfter(input: {
   readonly memory: ReconcileState;
   readonly containers: readonly ObservedContainer[];
   readonly isObtaining: boolean;
+  readonly isProven: boolean;
 }): number | null {
   const { desired, nowMs, isDone, plan, memory, containers } = input;
   const waits: number[] = input.isFinished ? [] : [nowMs + UNFINISHED_REQUEUE_MS];
@@ -36,7 +37,7 @@ export function requeueAfter(input: {
   const deadline =
     isDone || input.isStalled || input.isHeld
       ? null
-      : reconcileState.progressDeadlineAtMs(memory, desired);
+      : reconcileState.progressDeadlineAtMs(memory, desired, input.isProven);
   if (deadline !== null) waits.push(deadline + 1);
   if (input.isObtaining) waits.push(nowMs + PROGRESS_REQUEUE_MS);
   return waits.length === 0 ? null : Math.max(1, Math.min(...waits) - nowMs);

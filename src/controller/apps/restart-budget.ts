@@ -1,12 +1,20 @@
 /**
- * The restarts of a container that ended: the first one at once, then after `backoffMs`, doubled each time, and never
- * more than `attempts` in `intervalMs`.
+ * The restarts of a container that ended: the first one at once, then after `backoffMs`, doubled each time. A version
+ * that was never stable is given up after `attempts` in `intervalMs`; one that was stable is restarted for ever, with
+ * a delay that grows to RESTART_DELAY_MAX_MS, because its failure has a cause outside of it that may pass.
  */
 export interface RestartPolicy {
   readonly attempts: number;
   readonly intervalMs: number;
   readonly backoffMs: number;
 }
+
+/** The longest delay between two restarts of a stable version; the same as the reconciler's back-off. */
+export const RESTART_DELAY_MAX_MS = 5 * 60_000;
+/** Restarts with a longer gap do not belong together: the container ran for at least half of it. */
+const STREAK_GAP_MAX_MS = 2 * RESTART_DELAY_MAX_MS;
+/** Restarts are remembered this long, which holds more than the streak after which the delay grows no more. */
+const RESTARTS_KEPT_MS = 60 * 60_000;
 
 export type RestartDecision =
   | { readonly type: "now" }
@@ -24,19 +32,57 @@ export function recentRestarts(
   return restarts.filter(({ at }) => at > nowMs - policy.intervalMs);
 }
 
+/** Returns the restarts that a later decision may depend on, oldest first. */
+export function keptRestarts(
+  restarts: RestartHistory,
+  policy: RestartPolicy,
+  nowMs: number,
+): RestartHistory {
+  const keptMs = Math.max(policy.intervalMs, RESTARTS_KEPT_MS);
+  return restarts.filter(({ at }) => at > nowMs - keptMs);
+}
+
 /** Decides on the restart of the container with this budget key; only its own restarts count. */
 export function decideRestart(
   restarts: RestartHistory,
   budgetKey: string,
   policy: RestartPolicy,
   nowMs: number,
+  isEndless: boolean,
 ): RestartDecision {
   const recent = recentRestarts(restarts, policy, nowMs).filter(
     (restart) => restart.of === budgetKey,
   );
-  if (recent.length >= policy.attempts) return { type: "exhausted" };
-  const last = recent.at(-1)?.at;
-  if (last === undefined) return { type: "now" };
-  const untilMs = last + policy.backoffMs * 2 ** (recent.length - 1);
+  const streak = countStreak(restarts, budgetKey, nowMs);
+  const isEndlessHere = isEndless && policy.attempts > 0;
+  if (recent.length >= policy.attempts && !isEndlessHere) return { type: "exhausted" };
+  const last = restarts.findLast(({ of }) => of === budgetKey)?.at;
+  const failures = isEndlessHere ? Math.max(streak, recent.length) : recent.length;
+  if (last === undefined || failures === 0) return { type: "now" };
+  const delayMs = policy.backoffMs * 2 ** Math.min(failures - 1, 30);
+  const untilMs = last + (isEndlessHere ? Math.min(delayMs, RESTART_DELAY_MAX_MS) : delayMs);
   return untilMs <= nowMs ? { type: "now" } : { type: "wait", untilMs };
+}
+
+/** True if the container was restarted more often in a row than the budget of a new version allows. */
+export function isBeyondBudget(
+  restarts: RestartHistory,
+  budgetKey: string,
+  policy: RestartPolicy,
+  nowMs: number,
+): boolean {
+  return policy.attempts > 0 && countStreak(restarts, budgetKey, nowMs) >= policy.attempts;
+}
+
+/** Counts the last restarts of a container that followed each other without a long run in between. */
+function countStreak(restarts: RestartHistory, budgetKey: string, nowMs: number): number {
+  let nextMs = nowMs;
+  let count = 0;
+  for (const { of, at } of restarts.toReversed()) {
+    if (of !== budgetKey) continue;
+    if (nextMs - at > STREAK_GAP_MAX_MS) break;
+    nextMs = at;
+    count += 1;
+  }
+  return count;
 }

@@ -24,6 +24,8 @@ export interface RunState extends AppObservation {
   readonly resolved: ResolvedApp | null;
   readonly image: ObservedApp["image"];
   readonly plan: Plan | null;
+  /** The version, or an earlier start of the same revision, was stable once. */
+  readonly isProven: boolean;
   /** The pull or the build that is under way. */
   readonly progress: Reason | null;
   readonly mask: SecretMask;
@@ -55,6 +57,7 @@ export function createRunState(resource: Resource<"App">): RunState {
     route: null,
     image: "unknown",
     plan: null,
+    isProven: false,
     progress: null,
     mask: (text) => text,
   };

@@ -4,10 +4,12 @@ import { createSecretMask } from "../secrets/app-secret-mask.ts";
 import { inputsDigest } from "./app-inputs.ts";
 import { servingVersion } from "./app-readiness.ts";
 import type { DesiredApp } from "./desired-app.ts";
+import type { StoreReader } from "./dry-run-store.ts";
 import { planApp } from "./plan/plan-app.ts";
 import type { ObservedApp } from "./plan/plan-types.ts";
 import * as reconcileState from "./reconcile-state.ts";
 import { findServingRevision, type ResolveAppInput, resolveApp } from "./resolve-app.ts";
+import { revisionHash } from "./revision-hash.ts";
 import type { ObservedRun, PlannedRun, ResolvedRun, RunState } from "./run-state.ts";
 
 /** The steps that decide and change nothing: a run and a dry run share them. */
@@ -80,11 +82,12 @@ export function trackAttempt(state: ObservedRun, nowMs: number): TrackedAttempt 
     const begun = reconcileState.beginAttempt(memory, desired.hash, nowMs, steps);
     return { state: { ...state, memory: begun }, isFresh: true, isRevisionDue: true };
   }
-  // No deadline counts the time that Berth or the engine was away, nor the time before the first probe.
+  // No deadline counts the time in which Berth, the engine or a port was missing, nor that before the first probe.
   const isWaiting =
     recovery.isFirstObservation ||
     recovery.hasEndedWithEngine ||
     state.resolved.blocked !== null ||
+    containers.some((container) => container.isPortTaken) ||
     reconcileState.isUnprobed(desired, containers, health);
   return {
     state: {
@@ -113,10 +116,20 @@ export function planRun(
     drifts,
     stableReplicas: stable?.hash === desired.hash ? stable.replicas : 0,
     blockedBy: state.resolved.blocked?.message ?? null,
+    isProven: state.isProven,
     served,
     isStalled: memory.stalled !== null,
   });
   return { ...state, plan };
+}
+
+/** True if the revision of the desired version was stable once: it is never given up. */
+export function isProvenVersion(store: StoreReader, { desired, memory, resolved }: ObservedRun) {
+  if (memory.stable?.hash === desired.hash) return true;
+  const hash = revisionHash(resolved.spec, desired.image);
+  return store.revisions
+    .list(desired.name)
+    .some((revision) => revision.specHash === hash && revision.state === "stable");
 }
 
 /** The revision of another version than the desired one that has the App's requests. */

@@ -21,6 +21,7 @@ export interface VersionView {
   readonly memory: ReconcileState;
   /** The revision that has the App's requests; undefined if it is unknown. */
   readonly serving: Revision | undefined;
+  readonly isProven: boolean;
   readonly mask: SecretMask;
 }
 
@@ -42,13 +43,18 @@ export async function findVersionFailure(
 export function findCreationFailure(
   { store, clock }: ReconcilerContext,
   resource: Resource<"App">,
-  { desired, memory, serving }: Pick<VersionView, "desired" | "memory" | "serving">,
+  {
+    desired,
+    memory,
+    serving,
+    isProven,
+  }: Pick<VersionView, "desired" | "memory" | "serving" | "isProven">,
   operation: Operation,
   error: unknown,
 ): Reason | undefined {
   if (operation.type !== "createContainer") return undefined;
   if (!(error instanceof BerthError) || error.code !== "engine_error") return undefined;
-  const deadline = progressDeadlineAtMs(memory, desired);
+  const deadline = progressDeadlineAtMs(memory, desired, isProven);
   if (deadline === null || clock.now() < deadline) return undefined;
   if (!findRevertTarget(store, resource, desired, memory, serving)) return undefined;
   return { reason: "ContainerRefused", message: error.message };
@@ -80,7 +86,7 @@ async function findDeadlineFailure(
 ): Promise<Reason | undefined> {
   const { desired, containers, health, memory } = view;
   const { runtime, clock } = context;
-  const deadline = progressDeadlineAtMs(memory, desired);
+  const deadline = progressDeadlineAtMs(memory, desired, view.isProven);
   if (deadline === null || clock.now() < deadline) return undefined;
   const container = containers.find(
     (candidate) => getSpecHash(candidate) === desired.hash && !isHealthy(candidate, health),

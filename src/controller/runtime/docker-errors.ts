@@ -63,6 +63,14 @@ type Rule = readonly [
   (match: RegExpExecArray, asked: EngineAction, cause: unknown) => BerthError,
 ];
 
+const PORT_TAKEN =
+  /(?:Bind for|listen tcp\d?|listen udp\d?|exposing port \S+ \S+ ->) ?([\d.:[\]a-f]*:\d+)?.*(?:port is already allocated|address already in use)|port is already allocated|address already in use/i;
+
+/** True for the error of a container whose start failed because another program has a port that it publishes. */
+export function isPortTakenError(message: string): boolean {
+  return PORT_TAKEN.test(message);
+}
+
 const rules: readonly Rule[] = [
   [
     /no space left on device|ENOSPC|disk quota exceeded/i,
@@ -73,7 +81,7 @@ const rules: readonly Rule[] = [
       }),
   ],
   [
-    /(?:Bind for|listen tcp\d?|listen udp\d?|exposing port \S+ \S+ ->) ?([\d.:[\]a-f]*:\d+)?.*(?:port is already allocated|address already in use)|port is already allocated|address already in use/i,
+    PORT_TAKEN,
     (match, asked, cause) =>
       new BerthError(
         "port_taken",

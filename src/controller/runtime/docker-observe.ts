@@ -1,6 +1,6 @@
 import type { ContainerInspectInfo } from "dockerode";
 import { timestamp } from "../../base/clock.ts";
-import { cleanEngineText } from "./docker-errors.ts";
+import { cleanEngineText, isPortTakenError } from "./docker-errors.ts";
 import type { ContainerState, ObservedContainer } from "./port.ts";
 
 /** Podman has additional states. */
@@ -34,6 +34,7 @@ export function toObservedContainer(
     state,
     exitCode: ended ? inspected.State.ExitCode : null,
     oomKilled: inspected.State.OOMKilled,
+    isPortTaken: isPortTakenError(inspected.State.Error),
     error: inspected.State.Error ? cleanEngineText(inspected.State.Error) : null,
     createdAt: parseTime(inspected.Created) ?? timestamp(0),
     startedAt: parseTime(inspected.State.StartedAt),

@@ -222,6 +222,8 @@ export interface ObservedContainer {
   /** Null while the container runs, and before its first start. */
   readonly exitCode: number | null;
   readonly oomKilled: boolean;
+  /** The last start failed because another program has a host port that the container publishes. */
+  readonly isPortTaken: boolean;
   /** The engine's message about a failed start. */
   readonly error: string | null;
   readonly createdAt: string;

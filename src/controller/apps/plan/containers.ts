@@ -1,7 +1,7 @@
 import * as labels from "../../labels.ts";
 import type { ContainerSpec, ObservedContainer } from "../../runtime/port.ts";
-import { decideRestart, type RestartPolicy } from "../restart-budget.ts";
-import { getReplicaIndex, getSpecHash } from "./observed-containers.ts";
+import { decideRestart, isBeyondBudget } from "../restart-budget.ts";
+import { getReplicaIndex, getSpecHash, isHealthy, isUp } from "./observed-containers.ts";
 import { buildRemovals, buildStop, type PlanDraft } from "./plan-draft.ts";
 
 /** The operations that single containers need, independent of the rollout strategy. */
@@ -65,7 +65,7 @@ function planReplacement(
     replace("its limits were changed by hand");
   else if (container.state === "dead") {
     // The engine may give up the replacement as well, so it counts as a restart.
-    const restart = findDueRestartBudget(draft, container, desired.app.restart);
+    const restart = findDueRestartBudget(draft, container, isRestartedForEver(draft));
     if (restart !== undefined) replace("the engine gave it up", restart);
   } else return false;
   return true;
@@ -73,6 +73,7 @@ function planReplacement(
 
 function planContainer(draft: PlanDraft, container: ObservedContainer, spec: ContainerSpec): void {
   const { desired, observed } = draft;
+  noteFailing(draft, container);
   const replica = getReplicaIndex(container);
   if (container.name !== spec.name && draft.tryCorrect("name", replica)) {
     draft.add({
@@ -103,6 +104,16 @@ function planContainer(draft: PlanDraft, container: ObservedContainer, spec: Con
       restart: null,
       cause: "it was created but not started",
     });
+  } else if (container.isPortTaken && !isUp(container)) {
+    // The port is no fault of the container: the start is tried again with the reconciler's back-off.
+    draft.ensureNetwork();
+    draft.add({
+      type: "startContainer",
+      id: container.id,
+      name: spec.name,
+      restart: null,
+      cause: "another program had a port that it publishes",
+    });
   } else if (container.state === "paused") {
     if (draft.tryCorrect("paused", replica))
       draft.add(buildStop(container, desired.app.stopGraceMs, "it was paused by hand"));
@@ -113,16 +124,25 @@ function planContainer(draft: PlanDraft, container: ObservedContainer, spec: Con
   }
 }
 
+/** Notes a container that does not stay up, until it is healthy again. */
+function noteFailing(draft: PlanDraft, container: ObservedContainer): void {
+  const { isProven, restarts, nowMs, health } = draft.observed;
+  const { restart } = draft.desired.app;
+  if (!isProven || isHealthy(container, health)) return;
+  if (isBeyondBudget(restarts, getRestartBudgetKey(container), restart, nowMs))
+    draft.failing.push(container);
+}
+
 function planRestart(
   draft: PlanDraft,
   container: ObservedContainer,
   isRunning: boolean,
-  policy: RestartPolicy = draft.desired.app.restart,
+  isEndless = isRestartedForEver(draft),
 ): void {
   const { desired, observed } = draft;
   const restart = isRunning
-    ? spendRestartBudget(draft, container, policy)
-    : findDueRestartBudget(draft, container, policy);
+    ? spendRestartBudget(draft, container, isEndless)
+    : findDueRestartBudget(draft, container, isEndless);
   if (restart === undefined) return;
   const cause = isRunning
     ? `unhealthy: ${observed.health.get(container.id)?.message ?? "the health check fails"}`
@@ -136,24 +156,30 @@ function planRestart(
   draft.add({ type: "startContainer", id, name, restart, cause });
 }
 
+/** A proven version is never given up, and no version is judged without what it depends on. */
+function isRestartedForEver({ observed }: PlanDraft): boolean {
+  return observed.isProven || observed.blockedBy !== null;
+}
+
 /** Returns the budget key that the start counts against: null if it counts as no restart, undefined if it is not due. */
 function findDueRestartBudget(
   draft: PlanDraft,
   container: ObservedContainer,
-  policy: RestartPolicy,
+  isEndless: boolean,
 ): string | null | undefined {
-  return draft.observed.isFresh ? null : spendRestartBudget(draft, container, policy);
+  return draft.observed.isFresh ? null : spendRestartBudget(draft, container, isEndless);
 }
 
 /** Returns the budget key of a restart that always counts; undefined if the budget allows none now. */
 function spendRestartBudget(
   draft: PlanDraft,
   container: ObservedContainer,
-  policy: RestartPolicy,
+  isEndless: boolean,
 ): string | undefined {
   const { restarts, nowMs } = draft.observed;
+  const { restart: policy } = draft.desired.app;
   const budget = getRestartBudgetKey(container);
-  const decision = decideRestart(restarts, budget, policy, nowMs);
+  const decision = decideRestart(restarts, budget, policy, nowMs, isEndless);
   if (decision.type === "now") return budget;
   if (decision.type === "exhausted") draft.exhausted.push(container);
   else
@@ -161,15 +187,9 @@ function spendRestartBudget(
   return undefined;
 }
 
-/**
- * Restarts a container of an old version within its budget. The budget is not renewed by time, because its exhaustion
- * is not reported: the desired version does not fail for an old one.
- */
+/** Restarts a container of an old version for as long as it is needed: it has served, and its replacement has not. */
 export function planOldRestart(draft: PlanDraft, container: ObservedContainer): void {
-  const failed = draft.exhausted.length;
-  const policy = { ...draft.desired.app.restart, intervalMs: Number.POSITIVE_INFINITY };
-  planRestart(draft, container, false, policy);
-  draft.exhausted.length = failed;
+  planRestart(draft, container, false, true);
 }
 
 /** Restarts of one replica of one version count together. */

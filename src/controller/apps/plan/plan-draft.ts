@@ -12,6 +12,7 @@ export class PlanDraft {
   readonly strategy: Strategy;
   readonly corrections = new Set<string>();
   readonly exhausted: ObservedContainer[] = [];
+  readonly failing: ObservedContainer[] = [];
   restartAtMs: number | null = null;
   requeueAtMs: number | null = null;
   driftLoop: string | null = null;
@@ -77,6 +78,7 @@ export class PlanDraft {
       corrections: [...this.corrections],
       driftLoop: this.driftLoop,
       exhausted: this.exhausted,
+      failing: this.failing,
       restartAtMs: this.restartAtMs,
       requeueAtMs: this.requeueAtMs,
     };

@@ -28,6 +28,8 @@ export interface ObservedApp {
   readonly stopping: ReadonlySet<string>;
   /** Nothing is created for the desired version until an input changes; the version that serves is kept running. */
   readonly isStalled: boolean;
+  /** The version was stable once: it is restarted for ever. */
+  readonly isProven: boolean;
   /** The reason why no containers may be created now; null if there is none. */
   readonly blockedBy: string | null;
 }
@@ -104,6 +106,8 @@ export interface Plan {
   readonly driftLoop: string | null;
   /** Containers that ended and have used up their restart budget. */
   readonly exhausted: readonly ObservedContainer[];
+  /** Containers of a proven version that were restarted more often in a row than a new version may be. */
+  readonly failing: readonly ObservedContainer[];
   /** When a container that ended may be started again, in epoch milliseconds; null if none waits. */
   readonly restartAtMs: number | null;
   /** When the next step of a rollout is due without any event, in epoch milliseconds; null if there is none. */

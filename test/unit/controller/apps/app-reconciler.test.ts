@@ -240,7 +240,7 @@ describe("failures", () => {
     ]);
   });
 
-  test("if the version of a revert fails too, the app is stalled and not reverted again", async () => {
+  test("if the version of a revert fails too, it is restarted at growing intervals and not reverted again", async () => {
     await using harness = new ControlPlaneHarness({
       images: { "web:1": {}, "bad:1": { exits: { afterMs: 10, code: 1 } } },
     }).boot();
@@ -254,9 +254,13 @@ describe("failures", () => {
       status: "True",
       reason: "CrashLoop",
     });
-    harness.runtime.resetCalls();
+    const isWaiting = () => harness.app("web")?.status?.nextRetryAt !== null;
+    await harness.clock.until(isWaiting, 60_000, "the next restart has a time");
+    const created = () => harness.listContainers("web").map(({ id }) => id);
+    const before = created();
     await harness.clock.advance(60 * 60_000);
-    expect(harness.runtime.calls.writes).toBe(0);
+    expect(created()).toEqual(before);
+    expect(harness.condition("web", "Stalled")?.status).toBe("True");
   });
 
   test("a version that never becomes healthy fails at its deadline, with its last state and its real port", async () => {

@@ -240,6 +240,7 @@ function containerOf(
     state: "running",
     exitCode: null,
     oomKilled: false,
+    isPortTaken: false,
     error: null,
     createdAt: new Date(NOW - 86_400_000).toISOString(),
     startedAt: new Date(NOW - 86_400_000).toISOString(),
@@ -266,6 +267,7 @@ function observedOf(
     firstSeen: { upSince: new Map(), idleSince: new Map() },
     stopping: new Set(),
     isStalled: false,
+    isProven: false,
     image: "present",
     restarts: [],
     isFresh: false,
@@ -383,10 +385,10 @@ test("a stalled app with one healthy replica routes no request to the dead one",
   await using harness = await serving({
     ...web,
     replicas: 2,
-    restart: { attempts: 1, backoff: "1s" },
+    restart: { attempts: 1, backoff: "60s" },
   });
   const id = harness.listContainers("web")[0]?.id ?? "";
-  for (let turn = 0; turn < 3; turn += 1) {
+  for (let turn = 0; turn < 2; turn += 1) {
     harness.engine.kill(id, 1);
     await harness.clock.advance(5_000);
   }
