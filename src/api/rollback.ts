@@ -1,6 +1,7 @@
 import { deepEqual } from "../base/canonical-json.ts";
 import { ConflictError } from "../base/errors.ts";
 import type { AppSpec, GitSource } from "../resources/app-spec.ts";
+import { emptyReconcileState } from "../resources/app-status.ts";
 import { type Resource, SOURCE_REVISION_ANNOTATION } from "../resources/resource.ts";
 import type { Revision, Store } from "../store/store.ts";
 
@@ -8,8 +9,9 @@ import type { Revision, Store } from "../store/store.ts";
 const FIELDS_NOT_ROLLED_BACK: ReadonlySet<string> = new Set(["running", "suspend", "replicas"]);
 
 /**
- * Returns the requested revision, or else the newest stable one that differs from the current one in its spec or in
- * the commit of its source. `revisions` are newest first. Returns undefined if there is none.
+ * Returns the requested revision. Without a request: the revision that serves, if the spec asks for another one that
+ * has not taken over; otherwise the newest one that was stable or has served, and that differs from the current one
+ * in its spec or in the commit of its source. `revisions` are newest first. Returns undefined if there is none.
  */
 export function findRollbackTarget(
   app: Resource<"App">,
@@ -19,7 +21,16 @@ export function findRollbackTarget(
 ): Revision | undefined {
   if (requestedNumber !== undefined)
     return revisions.find((revision) => revision.number === requestedNumber);
-  return listOtherRevisions(app, revisions, store).find(({ state }) => state === "stable");
+  const others = listOtherRevisions(app, revisions, store);
+  const { servedRevisions } = { ...emptyReconcileState, ...app.status?.memory };
+  const served = servedRevisions.map(({ number }) => number);
+  return (
+    others.find(({ number }) => number === served.at(-1)) ??
+    others.find(
+      ({ number, state }) =>
+        state === "stable" || (state === "attempted" && served.includes(number)),
+    )
+  );
 }
 
 /** Returns a hint if `findRollbackTarget` finds nothing. There may be another revision that was never stable. */

@@ -76,6 +76,8 @@ export interface ReconcileState {
     readonly progressAt: number;
     readonly steps: number;
     readonly readySince: number | null;
+    /** When the attempt began; absent in a state that an earlier version of Berth has stored. */
+    readonly beganAt?: number;
   } | null;
   /** The version that failed and was reverted. It is not retried until the spec changes. */
   readonly quarantine: {
@@ -101,6 +103,8 @@ export interface ReconcileState {
    * of other versions were never in use.
    */
   readonly served: readonly string[];
+  /** The revisions of these versions, newest last: the last one serves, or was the last to serve. */
+  readonly servedRevisions: readonly { readonly version: string; readonly number: number }[];
   /** Number of the last stable revision, which replaces a failing one. */
   readonly good: number | null;
 }
@@ -114,6 +118,7 @@ export const emptyReconcileState: ReconcileState = {
   retriedAt: null,
   stable: null,
   served: [],
+  servedRevisions: [],
   good: null,
 };
 

@@ -138,6 +138,7 @@ export class SqliteRevisionLog implements RevisionLog {
     const { revisions, memory } = status;
     return [
       memory.good,
+      memory.servedRevisions?.at(-1)?.number ?? null,
       memory.quarantine?.revertedTo ?? null,
       revisions.applied,
       revisions.attempted,

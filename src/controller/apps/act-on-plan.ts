@@ -8,6 +8,7 @@ import { groupConcurrentStops } from "./plan-executor.ts";
 import * as reconcileState from "./reconcile-state.ts";
 import type { ReconcilerContext } from "./reconciler-context.ts";
 import { revertOrStall } from "./revert-or-stall.ts";
+import { findRevision } from "./revisions.ts";
 import type { ObservedRun, PlannedRun, RunState } from "./run-state.ts";
 import { findOtherServingRevision, runInputs } from "./run-steps.ts";
 import { findCreationFailure } from "./version-failure.ts";
@@ -182,9 +183,14 @@ function recordBefore(
   recorder: RunRecorder,
 ): PlannedRun {
   if (operation.type === "switchRoute" && operation.targets.length > 0) {
-    const memory = reconcileState.noteServed(state.memory, operation.version);
+    const { desired, resolved } = state;
+    const revision =
+      operation.version === desired.hash
+        ? findRevision(context.store, desired.name, resolved.spec, desired.image)?.number
+        : undefined;
+    const memory = reconcileState.noteServed(state.memory, operation.version, revision);
     const served = { ...state, memory };
-    if (memory.served !== state.memory.served) recorder.write(served);
+    if (memory !== state.memory) recorder.write(served);
     return served;
   }
   if (operation.type !== "startContainer" || operation.restart === null) return state;

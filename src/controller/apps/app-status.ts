@@ -264,9 +264,11 @@ function setProgressingCondition(
         ? `complete; next rollout: ${strategy.type}, because ${strategy.message}`
         : "complete",
     );
-  } else if (findings.memory.stalled || findings.refused)
+  } else if (findings.memory.stalled || findings.refused || findRepeatedFailure(findings))
     set("Progressing", "False", verdict.reason, verdict.message);
   else if (verdict.phase === "stopped" || verdict.reason === "Suspended")
+    set("Progressing", "False", verdict.reason, verdict.message);
+  else if (verdict.reason === "Reverted" && isRevertComplete(findings))
     set("Progressing", "False", verdict.reason, verdict.message);
   else if (findings.blocked)
     set("Progressing", "False", findings.blocked.reason, findings.blocked.message);
@@ -277,6 +279,10 @@ function setProgressingCondition(
       findings.progress?.reason ?? verdict.reason,
       findings.progress?.message ?? verdict.message,
     );
+}
+
+function isRevertComplete(findings: AppFindings): boolean {
+  return findings.desired !== null && isComplete(findings.desired, findings);
 }
 
 function buildContainerStatus(

@@ -24,6 +24,7 @@ export function noteReady(
   const noted = reconcileState.noteServed(
     reconcileState.noteReadySince(memory, readySince),
     desired.hash,
+    revision?.number,
   );
   if (known === null) {
     const number = revision?.number ?? "?";

@@ -58,6 +58,11 @@ export function clampToClock(memory: ReconcileState, nowMs: number): ReconcileSt
   };
 }
 
+/** Ends the stall of a version that works after all, such as one that needed longer than its deadline. */
+export function endStall(memory: ReconcileState): ReconcileState {
+  return memory.stalled === null ? memory : { ...memory, stalled: null };
+}
+
 /** Begins the attempt of a new version, with a full restart budget and a deadline of its own. */
 export function beginAttempt(
   memory: ReconcileState,
@@ -67,7 +72,7 @@ export function beginAttempt(
 ): ReconcileState {
   return {
     ...memory,
-    attempt: { hash, progressAt: nowMs, steps, readySince: null },
+    attempt: { hash, progressAt: nowMs, steps, readySince: null, beganAt: nowMs },
     restarts: [],
     stable: memory.stable?.hash === hash ? memory.stable : null,
   };
@@ -181,8 +186,24 @@ export function isStable(memory: ReconcileState, desired: DesiredApp): boolean {
 /** More versions than an App can have containers of at once. */
 const SERVED_KEPT_MAX = 10;
 
-export function noteServed(memory: ReconcileState, version: string): ReconcileState {
-  if (memory.served.at(-1) === version) return memory;
-  const others = memory.served.filter((known) => known !== version);
-  return { ...memory, served: [...others, version].slice(-SERVED_KEPT_MAX) };
+/** Notes that a version serves. `revision` is the number of its revision; undefined if only its containers are known. */
+export function noteServed(
+  memory: ReconcileState,
+  version: string,
+  revision: number | undefined,
+): ReconcileState {
+  const number =
+    revision ?? memory.servedRevisions.find((known) => known.version === version)?.number;
+  const isNoted =
+    memory.served.at(-1) === version &&
+    (number === undefined || memory.servedRevisions.at(-1)?.number === number);
+  if (isNoted) return memory;
+  const served = [...memory.served.filter((known) => known !== version), version];
+  const others = memory.servedRevisions.filter((known) => known.number !== number);
+  const servedRevisions = number === undefined ? others : [...others, { version, number }];
+  return {
+    ...memory,
+    served: served.slice(-SERVED_KEPT_MAX),
+    servedRevisions: servedRevisions.slice(-SERVED_KEPT_MAX),
+  };
 }

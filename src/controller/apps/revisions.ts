@@ -30,12 +30,12 @@ export function findRevision(
 export function buildRevisionStatus(
   store: Store,
   app: string,
-  numbers: { readonly attempted: Revision | undefined; readonly applied: Revision | undefined },
+  attempted: Revision | undefined,
   memory: ReconcileState,
 ): AppStatus["revisions"] {
   return {
-    attempted: numbers.attempted?.number ?? null,
-    applied: numbers.applied?.number ?? null,
+    attempted: attempted?.number ?? null,
+    applied: memory.servedRevisions.at(-1)?.number ?? null,
     stable: findLastGoodRevision(store, app, memory)?.number ?? null,
   };
 }

@@ -18,10 +18,6 @@ export function buildRunStatus(
   const desired = resolved?.desired ?? null;
   const masked = (reason: Reason | null) =>
     reason && { reason: reason.reason, message: view.mask(reason.message) };
-  const applied =
-    view.containers.length > 0
-      ? findRevision(store, name, resolved?.spec ?? resource.spec, desired?.image ?? null)
-      : undefined;
   return buildAppStatus({
     resource,
     nowMs: clock.now(),
@@ -44,7 +40,7 @@ export function buildRunStatus(
     revisions: buildRevisionStatus(
       store,
       name,
-      { attempted: findRevision(store, name, resource.spec, ownImage), applied },
+      findRevision(store, name, resource.spec, ownImage),
       memory,
     ),
     nextRetryAtMs: view.nextRetryAtMs,

@@ -6,6 +6,7 @@ import { servingVersion } from "./app-readiness.ts";
 import type { DesiredApp } from "./desired-app.ts";
 import type { StoreReader } from "./dry-run-store.ts";
 import { planApp } from "./plan/plan-app.ts";
+import { isVersionReady } from "./plan/plan-route.ts";
 import type { ObservedApp } from "./plan/plan-types.ts";
 import * as reconcileState from "./reconcile-state.ts";
 import { findServingRevision, type ResolveAppInput, resolveApp } from "./resolve-app.ts";
@@ -68,8 +69,11 @@ export interface TrackedAttempt {
 }
 
 /** Begins the attempt of a new version, or notes the progress of the current one. A stalled App makes none. */
-export function trackAttempt(state: ObservedRun, nowMs: number): TrackedAttempt {
-  const { desired, memory, containers, health, recovery } = state;
+export function trackAttempt(observed: ObservedRun, nowMs: number): TrackedAttempt {
+  const { desired, containers, health, recovery } = observed;
+  const works = desired.app.running && isVersionReady(desired, containers, health);
+  const memory = works ? reconcileState.endStall(observed.memory) : observed.memory;
+  const state = { ...observed, memory };
   const isFresh = recovery.hasEndedWithEngine;
   if (memory.stalled !== null || desired.app.suspend)
     return { state, isFresh, isRevisionDue: false };

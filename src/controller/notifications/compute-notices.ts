@@ -125,9 +125,12 @@ function findHealthLostSince({ status, spec }: Resource<"App">): number | undefi
   const { stable, attempt, stalled } = status.memory;
   if (!stable || (attempt !== null && attempt.hash !== stable.hash)) return undefined;
   if (attempt === null && stalled === null) return undefined;
+  // An app that was stopped is not Ready from then on: its start loses nothing.
+  const notReadySince = Date.parse(ready.lastTransitionTime);
+  if (attempt !== null && notReadySince < (attempt.beganAt ?? 0)) return undefined;
   const wanted = Math.min(stable.replicas, spec.replicas ?? 1);
   const healthy = status.containers.filter((container) => container.healthy === true).length;
-  return healthy < wanted ? Date.parse(ready.lastTransitionTime) : undefined;
+  return healthy < wanted ? notReadySince : undefined;
 }
 
 /** Returns the notice of an event that leaves no status. */

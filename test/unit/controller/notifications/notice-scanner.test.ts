@@ -189,6 +189,24 @@ it("reports nothing for an app that is stopped, scaled or restarted", async () =
   expect(told.summaries(hook)).toEqual([]);
 });
 
+it("reports no lost health when the user stops a good app and starts it again", async () => {
+  const told = new NoticeHarness().boot();
+  const { harness } = told;
+  const hook = told.hook(["unhealthy", "recovered", "failed"]);
+  harness.engine.setImage("web:1", { readyAfterMs: 20_000 });
+  harness.apply("web", web);
+  await harness.waitUntilReady("web");
+  await harness.clock.advance(15_000);
+  harness.apply("web", { ...web, running: false });
+  await harness.waitForPhase("web", "stopped");
+  await harness.clock.advance(60_000);
+  harness.apply("web", { ...web, running: true });
+  await harness.waitUntilReady("web");
+  expect(told.summaries(hook)).toEqual([]);
+  const reasons = harness.store.events.list({ name: "web", limit: 200 }).map((it) => it.reason);
+  expect(reasons).not.toContain("HealthLost");
+});
+
 it("reports at the next start what a kill has prevented, and nothing twice", async () => {
   const told = new NoticeHarness().boot();
   const { harness } = told;
