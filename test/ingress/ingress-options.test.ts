@@ -281,6 +281,15 @@ describe("basic authentication", () => {
     expect((await harness.get("locked.localhost")).status).toBe(401);
   });
 
+  it("refuses a password of which bcrypt would ignore the end, and accepts one of 72 bytes", async () => {
+    harness.applySecret("lengthy", { ann: "ä".repeat(36), bob: `${"ä".repeat(36)}x` });
+    harness.apply("strict", { ingress: { basicAuth: { secret: "lengthy" } } });
+    const verdict = await harness.waitForVerdict("strict", "SecretInvalid");
+    expect(verdict).toMatchObject({ message: expect.stringMatching(/user bob .* 72 bytes/) });
+    harness.applySecret("lengthy", { ann: "ä".repeat(36) });
+    await harness.waitForVerdict("strict");
+  });
+
   it("makes a public App unavailable if its Secret is missing", async () => {
     const host = await addApp("closing");
     harness.apply("closing", { ingress: { basicAuth: { secret: "nowhere" } } });

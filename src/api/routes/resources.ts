@@ -7,6 +7,7 @@ import { closed } from "../../resources/wire/wire-schema.ts";
 import type { Api, ApiContext } from "../api-context.ts";
 import { getActor } from "../request-parameters.ts";
 import { NoQuery, responses } from "../route-schemas.ts";
+import { assertSecretUnused } from "../secret-users.ts";
 import { resourceView } from "../views/resources.ts";
 
 const KindParams = Type.Object({ kind: Type.String() }, closed);
@@ -68,7 +69,8 @@ export function resourceRoutes(api: Api, context: ApiContext): void {
       config: { access: "write" },
       schema: {
         summary: "Delete a resource",
-        description: "200 if it is removed immediately, 202 if its containers are removed first.",
+        description:
+          "200 if it is removed immediately, 202 if its containers are removed first, 409 for a Secret in use without force.",
         tags,
         params: ResourceParams,
         querystring: DeleteQuery,
@@ -80,6 +82,7 @@ export function resourceRoutes(api: Api, context: ApiContext): void {
       const { name } = request.params;
       const { force, delete_volumes, dry_run } = request.query;
       const { uid } = requireResource(kind, name).metadata;
+      if (kind === "Secret" && force !== true) assertSecretUnused(store, name);
       const after = store.delete(kind, name, {
         actor: getActor(request),
         manager: "api",

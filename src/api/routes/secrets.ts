@@ -12,6 +12,7 @@ import {
 import type { Api, ApiContext } from "../api-context.ts";
 import { getActor } from "../request-parameters.ts";
 import { ForceQuery, NameParams, NoQuery, responses } from "../route-schemas.ts";
+import { assertSecretUnused } from "../secret-users.ts";
 import { secretView } from "../views/resources.ts";
 
 /** Routes for Secrets. Responses contain keys only, never values. */
@@ -149,6 +150,7 @@ export function secretRoutes(api: Api, context: ApiContext): void {
       config: { access: "write" },
       schema: {
         summary: "Delete a secret",
+        description: "409 if an app or a model uses it, unless force is given.",
         tags,
         params: NameParams,
         querystring: ForceQuery,
@@ -159,6 +161,7 @@ export function secretRoutes(api: Api, context: ApiContext): void {
       const { name } = request.params;
       requireSecret(name);
       const { actor, manager, force } = createIntentBase(request, name, request.query.force);
+      if (!force) assertSecretUnused(store, name);
       store.delete("Secret", name, { actor, manager, force });
       return { kind: "Secret" as const, name, state: "deleted" as const };
     },

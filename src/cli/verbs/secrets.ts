@@ -103,7 +103,7 @@ function addRemove(secrets: Command, cli: Cli): void {
       .summary("delete a secret, or some of its values")
       .argument("<secret>", "name of the secret")
       .argument("[key...]", "keys of the values to delete; default: the whole secret")
-      .option("--force", "change it even if a spec file declares it"),
+      .option("--force", "change it even if a spec file declares it, or an app or a model uses it"),
     [
       ["berth secrets rm db old-password", "delete one value"],
       ["berth secrets rm db", "delete the secret"],

@@ -128,6 +128,9 @@ export function isInternalName(domain: string): boolean {
 export const internalPattern =
   "^(?:[a-z0-9-]+\\.)*(?:localhost|local|internal|test|invalid|example|onion|home\\.arpa)$|^[a-z0-9-]+$";
 
+/** bcrypt ignores all further bytes of a password. */
+const PASSWORD_BYTES_MAX = 72;
+
 async function resolveUsers(
   app: string,
   secret: string,
@@ -147,6 +150,12 @@ async function resolveUsers(
       message: empty
         ? `the user ${empty[0]} in the Secret ${secret} has no password`
         : `the Secret ${secret} contains no user: its keys must be user names, its values passwords`,
+    };
+  const long = entries.find(([, password]) => Buffer.byteLength(password) > PASSWORD_BYTES_MAX);
+  if (long)
+    return {
+      reason: "SecretInvalid",
+      message: `the password of the user ${long[0]} in the Secret ${secret} is longer than ${PASSWORD_BYTES_MAX} bytes, and bcrypt would ignore the rest: choose a shorter one`,
     };
   const users: SiteUser[] = [];
   for (const [name, password] of entries)

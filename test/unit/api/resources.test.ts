@@ -332,3 +332,33 @@ describe("templates", () => {
     expect(readErrorBody(response)).toContain(message);
   });
 });
+
+describe("deleting a Secret that is in use", () => {
+  const users: readonly (readonly [string, object])[] = [
+    ["env", { image: "bb:1", env: { PASSWORD: { secret: "db" } } }],
+    ["pullSecret", { image: "bb:1", pullSecret: "db" }],
+    ["ingress.basicAuth", { image: "bb:1", port: 80, ingress: { basicAuth: { secret: "db" } } }],
+    [
+      "source.git.hookSecret",
+      { source: { git: { url: "https://example.org/a.git", hookSecret: "db" } } },
+    ],
+  ];
+
+  it.each(users)("is refused without force if an app names it in %s", async (_, spec) => {
+    await api.request({
+      method: "POST",
+      url: "/api/secrets",
+      payload: { name: "db", data: { value: "1" } },
+    });
+    putApp(api.store, "web", spec);
+    for (const url of ["/api/secrets/db", "/api/resources/secrets/db"]) {
+      const refused = await api.request({ method: "DELETE", url });
+      expect(refused.statusCode).toBe(409);
+      expect(readErrorBody(refused)).toContain('used by app "web"');
+      expect(readErrorBody(refused)).toContain("force");
+    }
+    const forced = await api.request({ method: "DELETE", url: "/api/secrets/db?force=true" });
+    expect(forced.statusCode).toBe(200);
+    expect(api.store.get("Secret", "db")).toBeUndefined();
+  });
+});

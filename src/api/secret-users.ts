@@ -1,0 +1,37 @@
+import { ConflictError } from "../base/errors.ts";
+import { listReferencedSecrets } from "../controller/secrets/secret-names.ts";
+import type { AppSpec } from "../resources/app-spec.ts";
+import type { Store } from "../store/store.ts";
+
+const NAMED_MAX = 5;
+
+/**
+ * Refuses the deletion of a Secret that Apps or Models refer to: each of them would fail at its next start. Throws
+ * ConflictError `conflict`, which names them.
+ */
+export function assertSecretUnused(store: Store, secret: string): void {
+  const apps = store
+    .list("App")
+    .filter(({ spec }) => usesSecret(spec, secret))
+    .map(({ metadata }) => `app "${metadata.name}"`);
+  const models = store
+    .list("Model")
+    .filter(({ spec }) => spec.credential === secret)
+    .map(({ metadata }) => `model "${metadata.name}"`);
+  const users = [...apps, ...models];
+  if (users.length === 0) return;
+  const named = users.slice(0, NAMED_MAX).join(", ");
+  const more = users.length > NAMED_MAX ? ` and ${users.length - NAMED_MAX} more` : "";
+  throw new ConflictError("conflict", `secret "${secret}" is used by ${named}${more}`, {
+    hint: "change or delete what uses it first, or delete it anyway with force",
+  });
+}
+
+function usesSecret({ source, ingress, ...spec }: AppSpec, secret: string): boolean {
+  const git = source && "git" in source ? source.git : undefined;
+  return (
+    listReferencedSecrets({ ...spec, ...(source ? { source } : {}) }).includes(secret) ||
+    git?.hookSecret === secret ||
+    ingress?.basicAuth?.secret === secret
+  );
+}
