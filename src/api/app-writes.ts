@@ -6,7 +6,7 @@ import type { Resource } from "../resources/resource.ts";
 import type { AppDetails, DryRunReport } from "../resources/wire/apps.ts";
 import type { ApplyIntent, ApplyResult, FieldChange } from "../store/store.ts";
 import type { ApiContext } from "./api-context.ts";
-import { createDomainAdmission } from "./domain-conflicts.ts";
+import { createAppAdmission } from "./app-admission.ts";
 import { createRequestSignal, parseWaitTimeoutMs } from "./request-parameters.ts";
 import { appDetails } from "./views/app.ts";
 import { fieldChangeView, planView } from "./views/plans.ts";
@@ -67,7 +67,7 @@ export async function writeApp(
 ): Promise<AppDetails | DryRunReport> {
   const timeoutMs = parseWaitTimeoutMs(query.timeout);
   const { name } = write.intent;
-  const admit = createDomainAdmission(context);
+  const admit = createAppAdmission(context);
   if (query.dry_run === true) {
     const result = context.store.apply({ ...write.intent, dryRun: true }, admit);
     const signal = createRequestSignal(reply, context.closing);

@@ -1,6 +1,6 @@
 import { ConflictError } from "../base/errors.ts";
-import { listReferencedSecrets } from "../controller/secrets/secret-names.ts";
 import type { AppSpec } from "../resources/app-spec.ts";
+import { listReferencedSecrets } from "../resources/secret-names.ts";
 import type { Store } from "../store/store.ts";
 
 const NAMED_MAX = 5;

@@ -19,6 +19,7 @@ import {
   type Ownership,
 } from "./field-managers.ts";
 import { releaseHeldSource } from "./held-source.ts";
+import { assertImageOrSource } from "./image-or-source.ts";
 import type { StoredResource } from "./resource-table.ts";
 import { isSecretValue, type SqliteSecretValues } from "./secret-values.ts";
 import type { ApplyIntent, FieldChange } from "./store.ts";
@@ -73,6 +74,7 @@ export function planApply(
   if (applied.conflicts.length > 0) throw fieldsOwnedError(intent, applied.conflicts);
   const outcome = intent.kind === "App" ? releaseHeldSource(before.leaves, applied) : applied;
 
+  if (intent.kind === "App") assertImageOrSource(intent.name, set, outcome, describeManager);
   const fields = unflattenLeaves(outcome.leaves);
   validateMerged(existing, intent, context, { set, given, after: outcome.leaves });
   const changes = diffLeaves(intent.kind, before.leaves, outcome.leaves);

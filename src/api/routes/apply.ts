@@ -10,8 +10,8 @@ import { ApplyBody, ApplyResponse } from "../../resources/wire/resources.ts";
 import { closed } from "../../resources/wire/wire-schema.ts";
 import type { ApplyResult } from "../../store/store.ts";
 import type { Api, ApiContext } from "../api-context.ts";
+import { assertAppsAdmissible } from "../app-admission.ts";
 import { toPlannedResource, waitUntilReady } from "../app-writes.ts";
-import { assertAllDomainsFree } from "../domain-conflicts.ts";
 import { createRequestSignal, getActor, parseWaitTimeoutMs } from "../request-parameters.ts";
 import { responses, writeQueryFields } from "../route-schemas.ts";
 import { assertNoNewServerFolder, assertServerFileAllowed } from "../server-paths.ts";
@@ -70,7 +70,7 @@ export function applyRoutes(api: Api, context: ApiContext): void {
         alongside.push(toPlannedResource(intent, result));
         return result;
       });
-      assertAllDomainsFree(context, alongside);
+      assertAppsAdmissible(context, alongside);
       const signal = createRequestSignal(reply, context.closing);
       const plans = isDryRun
         ? await Promise.all(

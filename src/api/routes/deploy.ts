@@ -7,10 +7,10 @@ import type { SourceDeployConfig } from "../../resources/wire/apps.ts";
 import { UploadedArchiveView } from "../../resources/wire/builds.ts";
 import type { Actor, ApplyIntent } from "../../store/store.ts";
 import type { Api, ApiContext } from "../api-context.ts";
+import { createAppAdmission } from "../app-admission.ts";
 import { writeApp } from "../app-writes.ts";
 import { CONFIG_BYTES_MAX, readDeployForm } from "../deploy-form.ts";
 import { createArchivePatch } from "../deploy-patches.ts";
-import { createDomainAdmission } from "../domain-conflicts.ts";
 import { withFlatIssuePaths } from "../flat-issue-paths.ts";
 import { archiveTooLargeError, limitBody } from "../limited-body.ts";
 import { createRequestSignal, getActor, parseWaitTimeoutMs } from "../request-parameters.ts";
@@ -131,7 +131,7 @@ export async function deployRoutes(api: Api, context: ApiContext): Promise<void>
   }
 
   function validateIntent(intent: ApplyIntent<"App">): void {
-    context.store.apply({ ...intent, dryRun: true }, createDomainAdmission(context));
+    context.store.apply({ ...intent, dryRun: true }, createAppAdmission(context));
   }
 
   function assertLength(request: FastifyRequest, bytesMax: number): void {

@@ -6,8 +6,8 @@ import { AppDetails, FromTemplateBody } from "../../resources/wire/apps.ts";
 import { TemplateList, TemplateView } from "../../resources/wire/resources.ts";
 import { closed } from "../../resources/wire/wire-schema.ts";
 import type { Api, ApiContext } from "../api-context.ts";
+import { assertAppsAdmissible } from "../app-admission.ts";
 import { respondToWrite, toPlannedResource, writeApp } from "../app-writes.ts";
-import { assertAllDomainsFree } from "../domain-conflicts.ts";
 import { getActor, parseWaitTimeoutMs } from "../request-parameters.ts";
 import { AppWriteResponse, NoQuery, responses, WriteQueryParams } from "../route-schemas.ts";
 import { assertNoNewServerFolder } from "../server-paths.ts";
@@ -92,7 +92,7 @@ export function templateRoutes(api: Api, context: ApiContext): void {
       const alongside = intents.map((intent) =>
         toPlannedResource(intent, store.apply({ ...intent, dryRun: true })),
       );
-      assertAllDomainsFree(context, alongside);
+      assertAppsAdmissible(context, alongside);
       if (request.query.dry_run === true) {
         const main = intents.find((intent) => intent.kind === "App" && intent.name === name);
         const others = intents.filter((intent) => intent !== main);

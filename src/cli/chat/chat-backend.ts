@@ -32,9 +32,13 @@ export function createHttpChatBackend(client: ChatClient): ChatBackend {
     listModels: () => client.listModels(),
     chooseModel: async (name) => {
       if (name !== undefined && isRemote(name))
-        throw new BerthError("invalid_request", `"${name}" is a model of a remote provider; this chat has the models of this machine only`, {
-          hint: `start another chat, with your companion: berth chat ${name}`,
-        });
+        throw new BerthError(
+          "invalid_request",
+          `"${name}" is a model of a remote provider; this chat has the models of this machine only`,
+          {
+            hint: `start another chat, with your companion: berth chat ${name}`,
+          },
+        );
       return chooseModel(await client.listModels(), name);
     },
     answer: (request, signal) => client.chat(request, signal),

@@ -2,9 +2,9 @@ import { hashJson } from "../../base/canonical-json.ts";
 import type { AppSpec, SecretReference } from "../../resources/app-spec.ts";
 import { findCondition } from "../../resources/app-status.ts";
 import type { Resource } from "../../resources/resource.ts";
+import { listReferencedSecrets } from "../../resources/secret-names.ts";
 import type { Store } from "../../store/store.ts";
 import type { Reason } from "../reason.ts";
-import { listReferencedSecrets } from "../secrets/secret-names.ts";
 import type { DesiredApp } from "./desired-app.ts";
 import type { StoreReader } from "./dry-run-store.ts";
 
@@ -101,35 +101,6 @@ function resolveSecretKey(
   if (reference.key !== undefined) return reference.key in values ? reference.key : undefined;
   const keys = Object.keys(values);
   return keys.length === 1 ? keys[0] : undefined;
-}
-
-/** Returns a chain of dependencies that leads back to the App, in order; undefined if there is none. */
-export function findDependencyCycle(
-  store: StoreReader,
-  name: string,
-  spec: AppSpec,
-): readonly string[] | undefined {
-  const visit = (
-    current: string,
-    dependsOn: readonly string[],
-    path: readonly string[],
-    seen: Set<string>,
-  ): readonly string[] | undefined => {
-    for (const next of dependsOn) {
-      if (next === name) return [...path, name];
-      if (seen.has(next)) continue;
-      seen.add(next);
-      const found = visit(
-        next,
-        store.get("App", next)?.spec.dependsOn ?? [],
-        [...path, next],
-        seen,
-      );
-      if (found) return found;
-    }
-    return undefined;
-  };
-  return visit(name, spec.dependsOn ?? [], [name], new Set());
 }
 
 /** Returns the reason to wait for the first dependency that is not Ready; undefined if all are. */

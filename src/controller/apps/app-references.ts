@@ -1,5 +1,5 @@
 import type { Resource } from "../../resources/resource.ts";
-import { listReferencedSecrets } from "../secrets/secret-names.ts";
+import { listReferencedSecrets } from "../../resources/secret-names.ts";
 
 /**
  * An index from resources to the Apps that refer to them, so that a change of a resource queues those Apps. The entry

@@ -1,5 +1,6 @@
 import type { AppSpec } from "../../resources/app-spec.ts";
 import type { ReconcileState } from "../../resources/app-status.ts";
+import { findDependencyCycle } from "../../resources/dependency-cycle.ts";
 import type { Resource } from "../../resources/resource.ts";
 import type { Revision } from "../../store/store.ts";
 import type { SourceState } from "../builds/port.ts";
@@ -10,7 +11,6 @@ import {
 } from "../models/container-listener.ts";
 import type { Reason } from "../reason.ts";
 import {
-  findDependencyCycle,
   findMissingSecret,
   findPendingDependency,
   quarantineDigest,
@@ -128,7 +128,11 @@ function findRefusal(store: StoreReader, resource: Resource<"App">): Reason | nu
   const { spec, metadata } = resource;
   if (spec.image === undefined && spec.source === undefined)
     return { reason: "NoImage", message: "the spec has no image; set spec.image or spec.source" };
-  const cycle = findDependencyCycle(store, metadata.name, spec);
+  const cycle = findDependencyCycle(
+    metadata.name,
+    spec.dependsOn ?? [],
+    (app) => store.get("App", app)?.spec.dependsOn ?? [],
+  );
   if (cycle)
     return {
       reason: "DependencyCycle",

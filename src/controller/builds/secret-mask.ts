@@ -1,7 +1,7 @@
 import type { AppSpec } from "../../resources/app-spec.ts";
+import { listReferencedSecrets } from "../../resources/secret-names.ts";
 import type { Store } from "../../store/store.ts";
 import { createValueMask, type SecretMask } from "../secrets/app-secret-mask.ts";
-import { listReferencedSecrets } from "../secrets/secret-names.ts";
 
 /** Keys of credentials that are not secret, and that help users in a log. */
 const OPEN_KEYS: ReadonlySet<string> = new Set(["username", "server", "knownHosts", "known_hosts"]);

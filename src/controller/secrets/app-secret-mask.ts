@@ -1,6 +1,6 @@
 import type { AppSpec } from "../../resources/app-spec.ts";
+import { listReferencedSecrets } from "../../resources/secret-names.ts";
 import type { Store } from "../../store/store.ts";
-import { listReferencedSecrets } from "./secret-names.ts";
 
 /** Shorter values may be common words: masking them would damage every message and reveal the value. */
 const SECRET_LENGTH_MIN = 4;

@@ -362,3 +362,36 @@ describe("deleting a Secret that is in use", () => {
     expect(api.store.get("Secret", "db")).toBeUndefined();
   });
 });
+
+const dependent = (name: string, dependsOn: readonly string[]) =>
+  app(name, { image: "bb:1", dependsOn });
+const applyAll = (manifests: readonly object[]) =>
+  api.request({ method: "POST", url: "/api/apply", payload: { manifests } });
+
+describe("an app that would depend on itself", () => {
+  it("is refused when it is written, with the cycle", async () => {
+    putApp(api.store, "web", { image: "bb:1", dependsOn: ["db"] });
+    putApp(api.store, "db", { image: "bb:1", dependsOn: ["disk"] });
+    for (const response of [
+      await api.request({
+        method: "POST",
+        url: "/api/apps",
+        payload: { name: "disk", image: "bb:1", dependsOn: ["web"] },
+      }),
+      await applyAll([dependent("disk", ["web"])]),
+    ]) {
+      expect(response.statusCode).toBe(409);
+      expect(readErrorBody(response)).toContain("disk -> web -> db -> disk");
+    }
+    expect(api.store.get("App", "disk")).toBeUndefined();
+  });
+
+  it("is refused within one request too, and a request that resolves a cycle is accepted", async () => {
+    const circle = [dependent("one", ["two"]), dependent("two", ["one"])];
+    expect((await applyAll(circle)).statusCode).toBe(409);
+    putApp(api.store, "one", { image: "bb:1", dependsOn: ["two"] });
+    putApp(api.store, "two", { image: "bb:1" });
+    const turned = [dependent("one", []), dependent("two", ["one"])];
+    expect((await applyAll(turned)).statusCode).toBe(200);
+  });
+});

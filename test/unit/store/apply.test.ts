@@ -40,6 +40,31 @@ const snapshot = (store: Store) => ({
   audit: store.audit.list({ limit: 1000 }),
 });
 
+describe("apply: an image and a source of two managers", () => {
+  const source = { git: { url: "https://example.org/a.git" } };
+
+  it("names who has set the source, and accepts the file once the source is replaced", () => {
+    const { store } = open();
+    store.apply(app("web", "api", { source, port: 80 }));
+    const file = app("web", "file:web.yaml", { image: "nginx:1", port: 80 });
+    const error = catchBerthError(() => store.apply(file));
+    expect(error).toBeInstanceOf(InvalidSpecError);
+    expect(error.message).toBe(
+      'app "web" has a source, which api has set, and cannot have an image too; replace the source first: berth deploy web --image IMAGE',
+    );
+    expect(error.details).toMatchObject({ issues: [{ path: "/spec/image" }] });
+    store.apply(app("web", "api", { image: "nginx:1", source: null, build: null }));
+    expect(store.apply(file).resource.spec).toEqual({ image: "nginx:1", port: 80 });
+  });
+
+  it("names the file that has set the image", () => {
+    const { store } = open();
+    store.apply(app("web", "file:web.yaml", { image: "nginx:1" }));
+    const error = catchBerthError(() => store.apply(app("web", "api", { source })));
+    expect(error.message).toContain("an image, which the file web.yaml has set");
+  });
+});
+
 describe("apply: a new resource", () => {
   it("has generation 1, a finalizer if it is an App or a Model, and no status", () => {
     const { store } = open();

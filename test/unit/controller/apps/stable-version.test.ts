@@ -76,6 +76,7 @@ test("a restart that the user asks for during an outage is of the same version, 
     annotations: { [RESTARTED_AT_ANNOTATION]: new Date(harness.clock.now()).toISOString() },
   });
   await harness.clock.advance(60 * 60_000);
+  expect(harness.isReady("web")).toBe(false);
   setBehaviour(harness, {});
   await harness.waitUntilReady("web", 10 * 60_000);
 });
@@ -89,6 +90,7 @@ test("the outage of a dependency uses up the budget of no version that waits for
   harness.apply("db", { image: "db:1", port: 5432, running: false });
   await harness.waitForPhase("db", "stopped");
   await outage(harness, 20 * 60_000);
+  expect(harness.condition("web", "Ready")?.status).toBe("False");
   setBehaviour(harness, {});
   harness.apply("db", { image: "db:1", port: 5432 });
   await harness.waitUntilReady("web", 6 * 60_000);

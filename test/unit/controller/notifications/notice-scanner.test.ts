@@ -203,7 +203,9 @@ it("reports no lost health when the user stops a good app and starts it again", 
   harness.apply("web", { ...web, running: true });
   await harness.waitUntilReady("web");
   expect(told.summaries(hook)).toEqual([]);
-  const reasons = harness.store.events.list({ name: "web", limit: 200 }).map((it) => it.reason);
+  const reasons = harness.store.events
+    .list({ name: "web", limit: 200 })
+    .map(({ reason }) => reason);
   expect(reasons).not.toContain("HealthLost");
 });
 

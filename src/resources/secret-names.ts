@@ -1,4 +1,4 @@
-import type { AppSpec } from "../../resources/app-spec.ts";
+import type { AppSpec } from "./app-spec.ts";
 
 /** Lists the names of all Secrets that a spec refers to. */
 export function listReferencedSecrets(spec: AppSpec): readonly string[] {

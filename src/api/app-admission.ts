@@ -1,5 +1,6 @@
 import { ConflictError } from "../base/errors.ts";
 import type { PlannedResource } from "../controller/port.ts";
+import { findDependencyCycle } from "../resources/dependency-cycle.ts";
 import {
   areClaimsInConflict,
   type DomainClaim,
@@ -8,27 +9,51 @@ import {
   listClaims,
 } from "../resources/domain-claims.ts";
 import type { Resource } from "../resources/resource.ts";
-import type { Admission } from "../store/store.ts";
+import type { Admission, Store } from "../store/store.ts";
 import type { ApiContext } from "./api-context.ts";
 
 /**
- * Creates an admission check for the store that refuses a write which would give an App a domain of another
- * App. It throws ConflictError `conflict`.
+ * Creates an admission check for the store that refuses a write which would give an App a domain of another App, or
+ * make it depend on itself. It throws ConflictError `conflict`.
  */
-export function createDomainAdmission(context: ApiContext): Admission<"App"> {
+export function createAppAdmission(context: ApiContext): Admission<"App"> {
   const { store } = context;
-  return (app) => assertDomainsFree(context, app, () => store.list("App"));
+  return (app) => {
+    assertDomainsFree(context, app, () => store.list("App"));
+    assertNoDependencyCycle(store, app, (name) => store.get("App", name));
+  };
 }
 
 /** Checks all Apps of a request that writes several at once, each as it would be afterwards. */
-export function assertAllDomainsFree(
+export function assertAppsAdmissible(
   context: ApiContext,
   planned: readonly PlannedResource[],
 ): void {
   const written = planned.map(({ resource }) => resource).filter(isApp);
   const names = new Set(written.map(({ metadata }) => metadata.name));
   const others = context.store.list("App").filter(({ metadata }) => !names.has(metadata.name));
-  for (const app of written) assertDomainsFree(context, app, () => [...others, ...written]);
+  const all = [...others, ...written];
+  for (const app of written) {
+    assertDomainsFree(context, app, () => all);
+    assertNoDependencyCycle(context.store, app, (name) =>
+      all.find(({ metadata }) => metadata.name === name),
+    );
+  }
+}
+
+/** A cycle that the App already had may stay, so that one made by files does not block other changes. */
+function assertNoDependencyCycle(
+  store: Store,
+  { metadata: { name }, spec }: Resource<"App">,
+  get: (app: string) => Resource<"App"> | undefined,
+): void {
+  const { dependsOn = [] } = spec;
+  const cycle = findDependencyCycle(name, dependsOn, (app) => get(app)?.spec.dependsOn ?? []);
+  const before = store.get("App", name)?.spec.dependsOn ?? [];
+  if (cycle && !dependsOn.every((app) => before.includes(app)))
+    throw new ConflictError("conflict", `dependsOn has a cycle: ${cycle.join(" -> ")}`, {
+      hint: `each of them would wait for the next one; remove ${cycle[1]} from dependsOn of ${name}`,
+    });
 }
 
 function isApp(resource: Resource): resource is Resource<"App"> {

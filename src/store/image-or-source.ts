@@ -1,0 +1,33 @@
+import { InvalidSpecError } from "../base/errors.ts";
+import type { Leaves } from "./field-leaves.ts";
+import type { Ownership } from "./field-managers.ts";
+
+const IMAGE = "/spec/image";
+const SOURCE = "/spec/source";
+
+/**
+ * Refuses a write that gives an App an image while another manager gave it a source, or the other way round. The
+ * message names that manager, since the document itself has only one of them. `set` are the fields of the document.
+ * Throws InvalidSpecError.
+ */
+export function assertImageOrSource(
+  app: string,
+  set: Leaves,
+  after: Pick<Ownership, "leaves" | "owners">,
+  describeManager: (manager: string) => string,
+): void {
+  const image = find(after.leaves, IMAGE);
+  const source = find(after.leaves, SOURCE);
+  if (image === undefined || source === undefined) return;
+  const setsImage = find(set, IMAGE) !== undefined;
+  if (setsImage === (find(set, SOURCE) !== undefined)) return;
+  const owner = describeManager(after.owners[setsImage ? source : image] ?? "api");
+  const message = setsImage
+    ? `app "${app}" has a source, which ${owner} has set, and cannot have an image too; replace the source first: berth deploy ${app} --image IMAGE`
+    : `app "${app}" has an image, which ${owner} has set, and cannot have a source too; set image to null, or deploy the source with berth deploy`;
+  throw new InvalidSpecError(message, [{ path: setsImage ? IMAGE : SOURCE, message }]);
+}
+
+function find(leaves: Leaves, field: string): string | undefined {
+  return [...leaves.keys()].find((pointer) => pointer === field || pointer.startsWith(`${field}/`));
+}
