@@ -4,7 +4,7 @@
  */
 export class AssistantError extends Error {
   readonly code: AssistantErrorCode;
-  /** The request parameter that caused the error, in the client's spelling: `messages[2].content`. */
+  /** The request parameter that caused the error, as the client spelled it, such as `messages[2].content`. */
   readonly param: string | undefined;
   /** Whole seconds after which a retry may succeed; undefined if a retry would not help or the time is unknown. */
   readonly retryAfterSeconds: number | undefined;
@@ -26,7 +26,7 @@ export class AssistantError extends Error {
 export const assistantErrorCodes = [
   /** The request is invalid; `param` names the field. */
   "invalid_request",
-  /** A known parameter that the assistant does not support. */
+  /** The parameter is known, but the assistant does not support it. */
   "unsupported_parameter",
   /** A schema uses a keyword that cannot be enforced; the message contains the keyword and its JSON Pointer. */
   "unsupported_schema",
@@ -36,26 +36,26 @@ export const assistantErrorCodes = [
   "no_model",
   /** A model exists but cannot be loaded: its file is damaged or too large, or its architecture is unknown. */
   "model_unusable",
-  /** Loading the model needs more memory than is available. */
+  /** Loading the model needs more memory than the machine has available. */
   "insufficient_memory",
-  /** The model cannot do this kind of work, such as a chat with an embedding model. */
+  /** The model does not support this kind of request, such as a chat with an embedding model. */
   "model_unsuitable",
   "queue_full",
-  /** Another operation of the same caller must end first. */
+  /** Another operation of the same caller must end before this request can be accepted. */
   "busy",
   /** The caller exceeds one of its limits; the message says which one, and its value. */
   "limits_exceeded",
   "timeout",
   /** The caller ended the operation with Cancel or Close. */
   "cancelled",
-  /** Two answers in a row did not match the schema. */
+  /** The model's answer did not match the schema, twice in a row. */
   "invalid_output",
-  /** The engine exited during the request. */
+  /** The inference engine exited during the request. */
   "engine_failed",
   "ledger_unavailable",
   /** The assistant's own files cannot be read or written: a full disk, damaged or missing files. */
   "storage_failed",
-  /** Something with this name exists already. */
+  /** A resource with this name exists already. */
   "exists",
   /** The request contains data that the user has not allowed to leave the machine; nothing was sent. */
   "consent_required",
@@ -69,7 +69,7 @@ export const assistantErrorCodes = [
   "provider_failed",
   /** A provider's answer ended before it was complete. */
   "cut_off",
-  /** A provider's answer does not follow the convention, or is a redirect. */
+  /** A provider's answer does not follow the provider's protocol, or is a redirect. */
   "bad_response",
   "not_found",
   "method_not_allowed",

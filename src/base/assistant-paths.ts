@@ -5,9 +5,9 @@ import type { Environment } from "./process-environment.ts";
 export const ASSISTANT_DATA_DIR_VARIABLE = "BERTH_ASSISTANT_DATA_DIR";
 
 /**
- * Returns the absolute data directory of an assistant: the flag, else BERTH_ASSISTANT_DATA_DIR, else
- * /var/lib/berth/assistant for root and a folder below $XDG_DATA_HOME for other users. It is data and not state
- * in terms of XDG, because models, memory and the ledger are worth a backup.
+ * Returns the absolute data directory of an assistant: the value of the flag, or of BERTH_ASSISTANT_DATA_DIR, or the
+ * default: /var/lib/berth/assistant for root, and a folder below $XDG_DATA_HOME for other users. The folder counts as
+ * data, not as state, in the terms of XDG, because models, memory and the ledger are worth a backup.
  */
 export function resolveAssistantDataDir(
   input: StateDirectoryOptions & { readonly userId?: number | undefined },
@@ -17,7 +17,7 @@ export function resolveAssistantDataDir(
   return resolveStateDirectory(input, "assistant");
 }
 
-/** Returns the absolute data directory of a companion. Its default is always in the home of the user. */
+/** Returns the absolute data directory of a companion. Its default is always in the user's home directory. */
 export function resolveCompanionDataDir(input: StateDirectoryOptions): string {
   return resolveStateDirectory(input, "companion");
 }
@@ -48,7 +48,7 @@ function resolveStateDirectory(input: StateDirectoryOptions, name: string): stri
   );
 }
 
-/** The XDG specification says that a relative value is invalid and to be ignored. */
+/** Returns an absolute path from an XDG variable. Relative values are ignored, as the XDG specification requires. */
 export function parseXdgDirectory(value: string | undefined): string | undefined {
   return value && isAbsolute(value) ? value : undefined;
 }

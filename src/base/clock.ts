@@ -3,16 +3,16 @@
  * runs hours of back-off in milliseconds.
  */
 export interface Clock {
-  /** Milliseconds since the Unix epoch. */
+  /** Returns milliseconds since the Unix epoch. */
   now(): number;
   /**
-   * Runs `callback` once after `delayMs` (0 or more). Returns a function that cancels the timer, and that does
-   * nothing after the callback ran.
+   * Runs `callback` once after `delayMs` (0 or more). Returns a function that cancels the timer; it has no effect
+   * after the callback ran.
    */
   setTimer(delayMs: number, callback: () => void): () => void;
 }
 
-/** setTimeout stores its delay in 31 bits; a longer timer would fire immediately. */
+/** Longest delay of setTimeout, which stores it in 31 bits; a longer timer would fire immediately. */
 const TIMER_MAX_MS = 2 ** 31 - 1;
 
 export const systemClock: Clock = {
@@ -24,7 +24,7 @@ export const systemClock: Clock = {
   },
 };
 
-/** Resolves after `delayMs`. Rejects with the reason of the signal as soon as it is aborted. */
+/** Resolves after `delayMs` milliseconds. Rejects with the signal's reason as soon as the signal aborts. */
 export function delay(clock: Clock, delayMs: number, signal: AbortSignal): Promise<void> {
   return new Promise((resolve, reject) => {
     if (signal.aborted) {

@@ -1,5 +1,5 @@
 /**
- * The names of the companion on the session bus, in the order in which it claims them. When the last one has an
+ * The names of the companion on the session bus, in the order in which it claims them. When the last name has an
  * owner, all of them have.
  */
 export const companionBusNames = [

@@ -1,13 +1,16 @@
 import type { Clock } from "./clock.ts";
 
-/** Long enough for an editor to finish saving, and too short for a user to notice. */
+/**
+ * Delay in milliseconds without a further hint: long enough for an editor to finish saving, and too short for a user
+ * to notice.
+ */
 const QUIET_MS = 50;
-/** Upper limit of the delay while hints keep arriving. */
+/** Longest delay in milliseconds while hints keep arriving. */
 const QUIET_MAX_MS = 500;
 
 /**
- * Turns many hints into few calls: one after QUIET_MS without a further hint, and at the latest QUIET_MAX_MS after
- * the first one.
+ * Combines many hints into few calls: one call after QUIET_MS without a further hint, and at the latest QUIET_MAX_MS
+ * after the first hint.
  */
 export class Debouncer {
   readonly #clock: Clock;

@@ -1,9 +1,9 @@
 import { Ajv, type ErrorObject, type ValidateFunction } from "ajv";
 
 /**
- * Validates values by one of Berth's own schemas (JSON Schema, draft 07). The schema is compiled with the first
- * value, because a process uses few of its schemas. It is not validated by the meta-schema, which takes longer to
- * compile than any of them.
+ * Validates values by one of Berth's own schemas (JSON Schema, draft 07). The schema is compiled when the first value
+ * is validated, because a process uses few of its schemas. It is not validated against the meta-schema, which would
+ * take longer to compile than any of these schemas.
  */
 export class LazyValidator<Value> {
   readonly #schema: object;
@@ -20,14 +20,14 @@ export class LazyValidator<Value> {
     return this.#validate(value);
   }
 
-  /** The errors of the last value; only the first one, unless the option `allErrors` is set. */
+  /** The errors of the value that was validated last. Only the first error, unless the option `allErrors` is set. */
   get errors(): readonly ErrorObject[] {
     return this.#validate?.errors ?? [];
   }
 
   #compile(): ValidateFunction<Value> {
     const ajv = new Ajv({ allErrors: this.#allErrors, meta: false, validateSchema: false });
-    // A copy through JSON drops the markers that TypeBox keeps on schemas.
+    // The copy through JSON drops the markers that TypeBox keeps on schemas.
     const plain: object = JSON.parse(JSON.stringify(this.#schema));
     return ajv.compile<Value>(plain);
   }

@@ -13,7 +13,7 @@ export interface Logger {
 
 export type LogFormat = "json" | "pretty";
 
-/** Writes to standard error, because standard output is for the ready line and for results. */
+/** Creates a logger that writes to standard error, because standard output is for the ready line and for results. */
 export function createLogger(options: { format: LogFormat; level?: string }): Logger {
   const level = options.level ?? "info";
   if (options.format === "json") {

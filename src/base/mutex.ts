@@ -2,7 +2,7 @@
 export class Mutex {
   #last: Promise<unknown> = Promise.resolve();
 
-  /** Resolves or rejects as `work` does, which starts when all earlier work has ended. */
+  /** Runs `work` when all earlier work has ended. Resolves or rejects as `work` does. */
   runExclusive<T>(work: () => Promise<T>): Promise<T> {
     const result = this.#last.then(work, work);
     this.#last = result.catch(() => {});
@@ -19,7 +19,7 @@ export class Mutex {
 export class KeyedMutex {
   readonly #queues = new Map<string, { mutex: Mutex; pending: number }>();
 
-  /** Resolves or rejects as `work` does, which starts when all earlier work of the key has ended. */
+  /** Runs `work` when all earlier work of the key has ended. Resolves or rejects as `work` does. */
   async runExclusive<T>(key: string, work: () => Promise<T>): Promise<T> {
     const queue = this.#queues.get(key) ?? { mutex: new Mutex(), pending: 0 };
     this.#queues.set(key, queue);
@@ -32,7 +32,7 @@ export class KeyedMutex {
     }
   }
 
-  /** The calls of a key that run or wait. */
+  /** The number of calls of a key that run or wait. */
   pending(key: string): number {
     return this.#queues.get(key)?.pending ?? 0;
   }
@@ -42,13 +42,13 @@ export class KeyedMutex {
     while (this.#queues.size > 0) {
       const mutexes = [...this.#queues.values()].map(({ mutex }) => mutex.waitUntilIdle());
       await Promise.all(mutexes);
-      // The last `finally` above runs after the mutex has settled.
+      // The entry is removed by a `finally` that runs after the mutex has settled, so the loop checks again.
       await Promise.resolve();
     }
   }
 }
 
-/** Runs at most `max` pieces of work at a time; the others start in the order of the calls. */
+/** Runs at most `max` pieces of work at a time; further work starts in the order of the calls. */
 export class Semaphore {
   readonly #waiting: (() => void)[] = [];
   #free: number;
@@ -57,7 +57,7 @@ export class Semaphore {
     this.#free = max;
   }
 
-  /** Resolves or rejects as `work` does. */
+  /** Runs `work` when a place is free. Resolves or rejects as `work` does. */
   async run<T>(work: () => Promise<T>): Promise<T> {
     if (this.#free > 0) this.#free -= 1;
     else await new Promise<void>((resolve) => this.#waiting.push(resolve));

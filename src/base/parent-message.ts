@@ -1,9 +1,9 @@
 import { type Static, Type } from "typebox";
 import { LazyValidator } from "./json-validator.ts";
 
-/** Messages of a daemon to the supervisor that started it. */
+/** Messages that a daemon sends to the supervisor that started it. */
 const ParentMessage = Type.Union([
-  /** The daemon accepts requests at this URL. */
+  /** The daemon is ready and accepts requests at this URL. */
   Type.Object({ type: Type.Literal("ready"), url: Type.String() }),
   /** The daemon exits for a reason that the user can fix. */
   Type.Object({

@@ -1,6 +1,6 @@
 /**
- * Settles like `waited`, or rejects with the reason of the signal if that is aborted first. The awaited work
- * continues then, and a failure of it is ignored.
+ * Settles like `waited`, or rejects with the signal's reason if the signal aborts first. The awaited work then
+ * continues, and its errors are ignored.
  */
 export function raceWithAbort<T>(
   promise: Promise<T>,

@@ -5,13 +5,16 @@ export interface RankedItem {
 }
 
 export interface WeightedRanking {
-  /** Best first. */
+  /** The items of the ranking, best first. */
   readonly items: readonly RankedItem[];
   readonly weight: number;
 }
 
 export interface FusedItem extends RankedItem {
-  /** The item's rank in each ranking, from 1, in the order of the arguments. Null: the ranking does not have it. */
+  /**
+   * The item's rank in each ranking, counted from 1, in the order of the arguments; null for a ranking without this
+   * item.
+   */
   readonly ranks: readonly (number | null)[];
 }
 

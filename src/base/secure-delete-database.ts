@@ -8,8 +8,8 @@ import {
 
 /**
  * Opens a database that erases deleted content: SQLite overwrites its pages with zeros and keeps no temporary files.
- * Calls do not wait for locks of other programs, but throw `SQLITE_BUSY`, so that the caller can wait without blocking
- * the daemon. Errors of SQLite are thrown unchanged.
+ * If another program has locked the database, calls do not wait but throw `SQLITE_BUSY`, so that the caller can wait
+ * without blocking the daemon. Errors of SQLite are thrown unchanged.
  */
 export function openSecureDeleteDatabase(
   options: { readonly file: string; readonly durability: Durability },

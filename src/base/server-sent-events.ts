@@ -5,7 +5,7 @@ export class ServerSentEventDecoder {
   readonly #limits: { readonly charactersMax: number; readonly tooLong: () => Error };
   readonly #events: EventSourceMessage[] = [];
   readonly #parser = createParser({ onEvent: (event) => this.#events.push(event) });
-  /** Removes a byte order mark, too. */
+  /** Decodes UTF-8 and removes a byte order mark. */
   readonly #decoder = new TextDecoder();
   #pendingCharacters = 0;
 
@@ -14,7 +14,7 @@ export class ServerSentEventDecoder {
     this.#limits = limits;
   }
 
-  /** Returns the events that this chunk completes. Throws the error of `tooLong`. */
+  /** Returns the events that are complete with this chunk. Throws the error of `tooLong` if an event is too long. */
   push(chunk: Uint8Array): EventSourceMessage[] {
     const text = this.#decoder.decode(chunk, { stream: true });
     this.#pendingCharacters += text.length;

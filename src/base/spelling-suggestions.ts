@@ -5,13 +5,13 @@ import { distance } from "fastest-levenshtein";
  * or a third of the letters of a long word. Differences in case and hyphens do not count.
  */
 export function findNearest(word: string, candidates: Iterable<string>): string | undefined {
-  // The comparison is quadratic, and no key of Berth is that long.
+  // Longer names are not compared, because the comparison takes quadratic time, and no key of Berth is that long.
   if (word.length > 100) return undefined;
   let best: string | undefined;
   let bestDistance = Math.max(2, Math.floor(word.length / 3)) + 1;
   for (const candidate of candidates) {
     const slips = countTypos(normalizeWord(word), normalizeWord(candidate));
-    // A word of three letters with two typos is a different word.
+    // In a word of three letters, two typos would give an entirely different word.
     if (slips < bestDistance && slips < Math.max(2, candidate.length - 1)) {
       best = candidate;
       bestDistance = slips;
@@ -20,7 +20,7 @@ export function findNearest(word: string, candidates: Iterable<string>): string 
   return best;
 }
 
-/** Counts two swapped letters as one typo. */
+/** Returns the number of typos between two words. Two swapped letters count as one typo. */
 function countTypos(a: string, b: string): number {
   const slips = distance(a, b);
   return slips === 2 && sortLetters(a) === sortLetters(b) ? 1 : slips;
@@ -34,7 +34,7 @@ function normalizeWord(text: string): string {
   return text.toLowerCase().replaceAll(/[-_\s]/g, "");
 }
 
-/** Returns `; did you mean "image"?`, or an empty text if no candidate is near. */
+/** Returns `; did you mean "image"?` for the nearest candidate, or an empty text if no candidate is near. */
 export function formatSuggestion(word: string, candidates: Iterable<string>): string {
   const near = findNearest(word, candidates);
   return near === undefined ? "" : `; did you mean "${near}"?`;

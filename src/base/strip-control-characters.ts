@@ -1,5 +1,5 @@
 /**
- * Makes text of a model safe for a terminal. It keeps line breaks and tabs and removes all other control characters,
+ * Makes text from a model safe for a terminal: keeps line breaks and tabs and removes all other control characters,
  * so that an answer cannot move the cursor, change colours or the window title, or fill the clipboard.
  */
 export function stripControlCharacters(text: string): string {

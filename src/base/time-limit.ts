@@ -1,14 +1,17 @@
-/** Its `signal` is aborted when the time is over or the parent is aborted. The owner disposes of it when the work is done. */
+/**
+ * A time limit. Its `signal` aborts when the time is over or the parent's signal aborts. The owner disposes of the
+ * limit when the work is done.
+ */
 export interface TimeLimit extends Disposable {
   readonly signal: AbortSignal;
 }
 
-/** setTimeout stores its delay in 31 bits (24 days); a longer timer would fire immediately. */
+/** Longest delay of setTimeout, which stores it in 31 bits (24 days); a longer timer would fire immediately. */
 const TIMER_MAX_MS = 2 ** 31 - 1;
 
 /**
- * Creates a time limit with a timer of its own. Node 22.14 may collect an AbortSignal.any over an otherwise
- * unreferenced AbortSignal.timeout as garbage, and then it is never aborted.
+ * Creates a time limit with a timer of its own. AbortSignal.timeout is not used, because Node.js 22.14 may
+ * garbage-collect an AbortSignal.any that contains it, and that signal then never aborts.
  */
 export function createTimeLimit(parent: AbortSignal, limitMs: number): TimeLimit {
   const bound = new AbortController();

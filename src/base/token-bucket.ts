@@ -1,6 +1,6 @@
 import type { Clock } from "./clock.ts";
 
-/** A burst size, and a sustained rate per second. */
+/** A rate limit: the size of a burst, and the sustained rate per second. */
 export interface RateLimit {
   readonly burst: number;
   readonly perSecond: number;
@@ -20,10 +20,13 @@ export class TokenBucket {
     this.#countedAtMs = clock.now();
   }
 
-  /** Returns false above the rate. A refusal consumes no token, so that a caller who slows down succeeds again. */
+  /**
+   * Consumes one token; returns false if none is left. A refusal consumes no token, so that a caller that slows down
+   * succeeds again.
+   */
   tryConsume(): boolean {
     const now = this.#clock.now();
-    // A clock that was set back neither adds nor removes tokens.
+    // If the clock was set back, tokens are neither added nor removed.
     const gained = (Math.max(0, now - this.#countedAtMs) / 1_000) * this.#rate.perSecond;
     this.#tokens = Math.min(this.#rate.burst, this.#tokens + gained);
     this.#countedAtMs = now;

@@ -1,8 +1,8 @@
 import type { Clock } from "./clock.ts";
 
 /**
- * Resolves when the promise has resolved or `limitMs` are over, whichever is first. Rejects with the promise's error
- * if it fails in time; a later failure does not count as unhandled.
+ * Resolves when the promise has resolved or `limitMs` milliseconds are over, whichever comes first. Rejects with the
+ * promise's error if it fails within that time; a later failure does not count as unhandled.
  */
 export function waitAtMost(
   promise: Promise<unknown>,

@@ -1,6 +1,6 @@
-/** A file of the project. Its relative paths start at `folder`, even after a merge into another file. */
+/** A file of the project. Its relative paths refer to `folder`, even after the file was merged into another one. */
 export interface ComposeSource {
-  /** The path that messages show. */
+  /** The path of the file, as messages show it. */
   readonly file: string;
   readonly folder: string;
 }
@@ -12,7 +12,7 @@ export interface SourceLocation {
   readonly column: number;
 }
 
-/** `!reset` removes the value of earlier files, `!override` replaces it. */
+/** The YAML tags of Compose: `!reset` removes the value of earlier files, `!override` replaces it. */
 export type Tag = "reset" | "override";
 
 interface LocatedNode {
@@ -23,19 +23,19 @@ interface LocatedNode {
 }
 
 /**
- * A value of a Compose file with its location. The location survives anchors and the merging of files and
- * services, so that findings can name lines.
+ * A value of a Compose file with its location. The location is kept when anchors are resolved and when files and
+ * services are merged, so that findings can name lines.
  */
 export type ComposeNode = Scalar | List | Mapping;
 
 export interface Scalar extends LocatedNode {
   readonly kind: "scalar";
   readonly value: string | number | boolean | null;
-  /** The text as written: `1.10` stays `1.10`. Empty for null. */
+  /** The text as written, so that `1.10` stays `1.10`. Empty for null. */
   readonly text: string;
-  /** The variables in it that are not set. */
+  /** The names of variables in the text that are not set. */
   readonly unsetVariables?: readonly string[];
-  /** The reason why its variables cannot be expanded, as in `${NAME:?reason}`. */
+  /** The reason why variables in the text cannot be expanded, as in `${NAME:?reason}`; undefined if they can. */
   readonly failure?: string;
 }
 
@@ -51,7 +51,7 @@ export interface Mapping extends LocatedNode {
 
 export interface Entry {
   readonly key: string;
-  /** The location of the key. */
+  /** The location of the entry's key. */
   readonly place: SourceLocation;
   readonly value: ComposeNode;
 }
@@ -89,7 +89,7 @@ export function listChildren(node: ComposeNode): readonly ComposeNode[] {
   return node.kind === "list" ? node.items : [...node.entries.values()].map(({ value }) => value);
 }
 
-/** Returns all scalars of a tree in their order. */
+/** Returns all scalars of a tree in the order of the file. */
 export function collectScalars(node: ComposeNode | undefined): Scalar[] {
   if (node === undefined) return [];
   return node.kind === "scalar" ? [node] : listChildren(node).flatMap(collectScalars);

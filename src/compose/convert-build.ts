@@ -4,7 +4,7 @@ import { type ComposeNode, getValue, isNull, listEntries, type Scalar } from "./
 import { asMapping } from "./merge-services.ts";
 import type { ServiceConversion } from "./service-conversion.ts";
 
-/** Keys that do not change the content of the image: caching and names. */
+/** Keys that are ignored, because they concern only caching and names and do not change the content of the image. */
 const ignoredBuildKeys: readonly string[] = [
   "cache_from",
   "cache_to",

@@ -7,7 +7,7 @@ import {
 } from "./quantities.ts";
 import type { ServiceConversion } from "./service-conversion.ts";
 
-/** Converts memory, CPUs, replicas and the rest of `deploy`; `readRoutes` reads `deploy.labels`. */
+/** Converts memory, CPUs, replicas and the other keys of `deploy`, except `deploy.labels`, which `readRoutes` reads. */
 export function convertResources(conversion: ServiceConversion): void {
   const deploy = conversion.getNode("deploy");
   const limits = getValue(getValue(deploy, "resources"), "limits");
@@ -16,7 +16,7 @@ export function convertResources(conversion: ServiceConversion): void {
   const resources: NonNullable<typeof conversion.spec.resources> = {};
   if (memory) convertMemory(conversion, memory, resources);
   if (cpus) convertCpus(conversion, cpus, resources);
-  // A service may have both forms; Compose requires equal values.
+  // A service may have both forms of a limit; Compose requires them to be equal.
   for (const [other, used] of [
     [conversion.getNode("mem_limit"), memory],
     [conversion.getNode("cpus"), cpus],

@@ -3,10 +3,13 @@ import type { HttpHints } from "./http-hints.ts";
 import type { ServiceConversion } from "./service-conversion.ts";
 import { parseTraefikRule } from "./traefik-rule.ts";
 
-/** Router options that Berth's ingress applies to every app, or that have no meaning without Traefik. */
+/**
+ * Router options that are ignored, because Berth's ingress applies them to every app or because they have no meaning
+ * without Traefik.
+ */
 const ignoredRouterOptions = /^(entrypoints|tls|tls\.certresolver|tls\.domains.*|service)$/i;
 
-/** Converts the hosts, the path prefix and the port of Traefik's labels, and reports the rest. */
+/** Converts the hosts, the path prefix and the port in Traefik's labels, and reports all other labels. */
 export function convertTraefikLabels(
   conversion: ServiceConversion,
   labels: readonly Entry[],

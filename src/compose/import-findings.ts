@@ -10,12 +10,12 @@ export type FindingLevel = "note" | "lost" | "failed";
 
 export interface ImportFinding {
   readonly level: FindingLevel;
-  /** Undefined for a finding outside the services. */
+  /** The service of the finding; undefined for a finding outside the services. */
   readonly service: string | undefined;
   /** The path of the key, such as `services.web.ports[0]`; empty for a whole file. */
   readonly key: string;
   readonly file: string;
-  /** Counted from 1. */
+  /** The line number, counted from 1. */
   readonly line: number;
   readonly column: number;
   readonly message: string;
@@ -47,7 +47,7 @@ function createFinding(
 
 type FindingTarget = ComposeNode | Entry;
 
-/** Collects findings, and tracks the values that are handled: converted or reported. */
+/** Collects findings, and tracks which values of a file were handled, which means converted or reported. */
 export class FindingList {
   readonly #findings: ImportFinding[] = [];
   readonly #identities = new Set<string>();
@@ -68,7 +68,7 @@ export class FindingList {
     this.addWithoutHandling(level, service, target, message, hint);
   }
 
-  /** Adds a finding without marking its value as handled, for a value that another conversion also handles. */
+  /** Adds a finding without marking its value as handled, for a value that another conversion also reads. */
   addWithoutHandling(
     level: FindingLevel,
     service: string | undefined,
@@ -95,7 +95,7 @@ export class FindingList {
     for (const child of listChildren(node)) this.markHandled(child);
   }
 
-  /** Returns the topmost values of the tree that are not handled. */
+  /** Returns the topmost values of the tree that were not handled. */
   findUnhandled(node: ComposeNode): ComposeNode[] {
     if (this.#handled.has(node)) {
       return listChildren(node).flatMap((child) => this.findUnhandled(child));

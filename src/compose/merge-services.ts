@@ -12,14 +12,14 @@ import {
 /** The path of a key within a service, such as `ports` or `deploy.labels`. */
 type ServicePath = string;
 
-/** Lists that later files replace as a whole: parts of two command lines make no command. */
+/** Lists that later files replace as a whole, because two partly merged command lines would not be a valid command. */
 const replacedLists: ReadonlySet<ServicePath> = new Set([
   "command",
   "entrypoint",
   "healthcheck.test",
 ]);
 
-/** Lists of `NAME=value` or of names: a short form of mappings, and merged by name. */
+/** Lists of `NAME=value` or of names. They are short forms of mappings, so they are merged by name. */
 const keyedLists: ReadonlySet<ServicePath> = new Set([
   "environment",
   "labels",
@@ -70,7 +70,7 @@ function mergeValues(base: ComposeNode, over: ComposeNode, place: ServicePath): 
   return over;
 }
 
-/** Joins both lists; an item of the later list replaces one of the earlier list with the same identity. */
+/** Joins both lists. An item of the later list replaces the item of the earlier list that has the same identity. */
 function joinLists(base: List, over: List, identityOf: (item: ComposeNode) => string): List {
   const items = new Map<string, ComposeNode>();
   for (const item of [...base.items, ...over.items]) items.set(identityOf(item), item);
@@ -87,7 +87,7 @@ function getIdentity(item: ComposeNode): string {
   );
 }
 
-/** Returns the target path of a mount, by which volumes are merged. */
+/** Returns the target path of a mount; volumes with the same target are merged. */
 function getMountTarget(item: ComposeNode): string {
   if (item.kind === "map") {
     const target = item.entries.get("target")?.value;

@@ -5,15 +5,15 @@ import type { ServiceConversion } from "./service-conversion.ts";
 /** A parsed entry of `volumes`. */
 export interface Mount {
   readonly type: "bind" | "volume" | "tmpfs" | "other";
-  /** The name of a volume, or a path as written; undefined for an anonymous volume. */
+  /** The name of a volume, or a path exactly as written; undefined for an anonymous volume. */
   readonly source: string | undefined;
   readonly target: string;
   readonly readOnly: boolean;
-  /** The options of the short form, except `ro` and `rw`. */
+  /** The options of the short form other than `ro` and `rw`. */
   readonly modes: readonly string[];
 }
 
-/** Parses `[source:]target[:modes]` or a mapping; undefined for any other value. */
+/** Parses `[source:]target[:modes]` or a mapping; returns undefined for any other value. */
 export function readMount(conversion: ServiceConversion, item: ComposeNode): Mount | undefined {
   if (item.kind === "list") return undefined;
   if (item.kind === "scalar") return parseShortMount(item.text);
@@ -49,7 +49,7 @@ export function parseShortMount(text: string): Mount | undefined {
   };
 }
 
-/** Resolves the source of a bind mount to a folder of the machine; undefined if that is impossible. */
+/** Resolves the source of a bind mount to a folder of the machine; returns undefined if that is impossible. */
 export function resolveHostPath(
   conversion: ServiceConversion,
   node: ComposeNode,

@@ -12,12 +12,12 @@ import {
 import { createFailedFinding, type FailedFinding } from "./import-findings.ts";
 
 export interface ParsedComposeFile {
-  /** Undefined if the file has problems. */
+  /** The root of the tree; undefined if the file has problems. */
   readonly root: Mapping | undefined;
   readonly problems: readonly FailedFinding[];
 }
 
-/** Far more than a project has; nested aliases could reach it with a few lines. */
+/** Most values of a file, far more than a project has. Nested aliases could exceed it with a few lines. */
 const NODES_MAX = 100_000;
 
 /** Parses a Compose file into a tree, with anchors, aliases and `<<` resolved. Never throws. */

@@ -2,7 +2,7 @@ import { type ComposeNode, getValue, listEntries, type Mapping } from "./compose
 import { createFailedFinding, type FailedFinding } from "./import-findings.ts";
 import { mergeServices } from "./merge-services.ts";
 
-/** Opens the services of the file that a node names; undefined if it cannot be read. */
+/** Reads the services of the file that a node names; undefined if the file cannot be read. */
 export type OpenServices = (file: ComposeNode & { kind: "scalar" }) => Mapping | undefined;
 
 /** The maximum length of a chain of services that extend each other. */
@@ -11,13 +11,13 @@ const CHAIN_MAX = 20;
 export interface ExtendedServices {
   readonly services: Mapping;
   readonly problems: readonly FailedFinding[];
-  /** Services that lack a part, because it could not be read. */
+  /** Names of services of which a part could not be read. */
   readonly failed: ReadonlySet<string>;
 }
 
 /**
- * Merges every service over the one that it extends, in this file or in another local one. A service without
- * a readable base stays unchanged, with a problem.
+ * Merges every service over the service that it extends, in this file or in another local file. A service whose base
+ * cannot be read is not changed, and gets a problem.
  */
 export function resolveExtends(services: Mapping, open: OpenServices): ExtendedServices {
   const problems: FailedFinding[] = [];

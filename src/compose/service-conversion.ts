@@ -15,15 +15,15 @@ import type { ComposeFileReader, ComposeProject } from "./load-project.ts";
 
 export interface ConversionOptions {
   readonly files: ComposeFileReader;
-  /** The folder of the spec files, to which the folder of a build is relative. */
+  /** The folder of the spec files, to which the source folder of a build is relative. */
   readonly specFolder: string;
   /** The folder that replaces `~`; undefined if it is unknown. */
   readonly home: string | undefined;
-  /** `secret`: values that look like passwords become references to Secrets. */
+  /** `secret`: values that look like passwords are replaced by references to Secrets. */
   readonly secrets: "env" | "secret";
 }
 
-/** A value of an app's Secret that the user has to set. */
+/** A value of an app's Secret that the user must set. */
 export interface SecretValue {
   readonly secret: string;
   readonly key: string;
@@ -50,7 +50,7 @@ export class ServiceConversion {
   readonly apps: ReadonlyMap<string, string>;
   readonly spec: AppSpec = {};
   readonly env = new Map<string, EnvVariable>();
-  /** Variables with values from Secrets. */
+  /** Variables whose values come from Secrets. */
   readonly secretReferences = new Map<string, SecretReference>();
   readonly secretValues: SecretValue[] = [];
   isFailed = false;
@@ -103,14 +103,14 @@ export class ServiceConversion {
     this.#findings.addWithoutHandling(level, this.service, target, message, hint);
   }
 
-  /** Adds a finding about the whole service. */
+  /** Adds a finding that concerns the whole service. */
   addServiceFinding(level: "note" | "lost" | "failed", message: string, hint?: string): void {
     if (level === "failed") this.isFailed = true;
     const key = { ...this.body, place: this.place };
     this.#findings.addWithoutHandling(level, this.service, key, message, hint);
   }
 
-  /** Adds a finding that makes the conversion fail; the remaining findings are still collected. */
+  /** Adds a finding that makes the conversion fail. The conversion continues, to collect all findings. */
   addFailure(target: ComposeNode | Entry, message: string, hint?: string): void {
     this.isFailed = true;
     this.#findings.add("failed", this.service, target, message, hint);
@@ -146,7 +146,7 @@ export class ServiceConversion {
     return found;
   }
 
-  /** Returns the entries of a mapping, except those with null. */
+  /** Returns the entries of a mapping, except those whose value is null. */
   listEntries(node: ComposeNode | undefined): readonly Entry[] {
     return listEntries(node).filter(({ value }) => !isNull(value));
   }

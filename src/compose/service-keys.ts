@@ -1,6 +1,6 @@
 import { formatSuggestion } from "../base/spelling-suggestions.ts";
 
-/** Keys of a service that are supported, for "did you mean". */
+/** Supported keys of a service, among which suggestions for unknown keys are searched. */
 const supportedKeys: readonly string[] = [
   "build",
   "command",
@@ -36,7 +36,7 @@ const supportedKeys: readonly string[] = [
   "working_dir",
 ];
 
-/** Suggests the supported key that an unknown one probably means. */
+/** Suggests the supported key that the user probably meant by an unknown key. */
 export function suggestServiceKey(key: string): string {
   return supportedKeys.includes(key) ? "" : formatSuggestion(key, supportedKeys);
 }

@@ -1,6 +1,6 @@
 /**
- * Splits a command line into words as Compose does: at blanks, except in quotes or after backslashes. No shell
- * is involved: `$NAME`, `|` and `&&` are plain text. Undefined if a quote is not closed.
+ * Splits a command line into words as Compose does: at blanks, except in quotes or after backslashes. No shell is
+ * involved: `$NAME`, `|` and `&&` are plain text. Returns undefined if a quote is not closed.
  */
 export function splitShellWords(text: string): string[] | undefined {
   const words: string[] = [];
@@ -15,7 +15,7 @@ export function splitShellWords(text: string): string[] | undefined {
       at += 1;
       const next = text[at];
       if (next === undefined) return undefined;
-      // Within double quotes a backslash is literal before most characters.
+      // Inside double quotes, a backslash is kept before most characters.
       const isKept = quote === '"' && !/["\\$`\n]/.test(next);
       word = (word ?? "") + (isKept ? letter : "") + (next === "\n" ? "" : next);
     } else if (quote === '"') {

@@ -2,7 +2,7 @@
 export interface RuleClause {
   readonly hosts: readonly string[];
   readonly prefixes: readonly string[];
-  /** Matchers without an equivalent in an App. */
+  /** Matchers of the rule that have no equivalent in an App. */
   readonly others: readonly string[];
 }
 
@@ -14,12 +14,12 @@ interface Matcher {
   readonly values: readonly string[];
 }
 
-/** More alternatives than a reasonable rule has; parentheses multiply them. */
+/** Most alternatives of a rule: more than a reasonable rule has, but parentheses can multiply them. */
 const CLAUSES_MAX = 100;
 
 /**
- * Parses a rule such as ``Host(`a.example`) && PathPrefix(`/api`)`` into a list of alternatives. Undefined for
- * an invalid rule.
+ * Parses a rule such as ``Host(`a.example`) && PathPrefix(`/api`)`` into a list of alternatives. Returns undefined
+ * for an invalid rule.
  */
 export function parseTraefikRule(rule: string): RuleClause[] | undefined {
   const tokens = tokenize(rule.slice(0, 10_000));

@@ -67,7 +67,7 @@ const lostKeys: Readonly<Record<string, Explanation>> = {
   label_file: ["containers have only the labels of Berth"],
 };
 
-/** Keys that have no effect that matters under Berth. */
+/** Keys without an equivalent in an App that the user need not care about. */
 const harmlessKeys: Readonly<Record<string, Explanation>> = {
   init: ["every container of Berth has an init process"],
   tty: ["a container of Berth has no terminal"],

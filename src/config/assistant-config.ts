@@ -11,33 +11,39 @@ import { ConfigError } from "./config-error.ts";
 import type { ConfiguredModel } from "./configured-model.ts";
 import { type Default, resolveDefault } from "./setting.ts";
 
-/** The settings of `berth assistant`: flags override the environment, and both override defaults. Frozen; paths are absolute. */
+/**
+ * The settings of `berth assistant`. Flags override the environment, which overrides the defaults. The object is
+ * frozen, and all paths are absolute.
+ */
 export interface AssistantConfig {
-  /** system: local models on port 7777. user: the companion of one user, on port 7778. */
+  /** system: the daemon with local models, on port 7777. user: the companion of one user, on port 7778. */
   readonly instance: "system" | "user";
   /** The name of the program that started the daemon; undefined if the user started it. */
   readonly startedBy: string | undefined;
   readonly dataDir: string;
-  /** The port on 127.0.0.1. With 0 the system picks a free one. */
+  /** The port on 127.0.0.1. With 0 the system chooses a free port. */
   readonly port: number;
   readonly engine: "auto" | "llama" | "stub";
   /** Models that are loaded at start and stay in memory. */
   readonly models: readonly ConfiguredModel[];
-  /** Ids of models by their aliases. */
+  /** Maps each alias to the id of its model. */
   readonly aliases: ReadonlyMap<string, string>;
   /** The memory budget of all models together. */
   readonly memoryBytesMax: number;
-  /** An idle model that was loaded on demand is unloaded after this time; Infinity: never. */
+  /** An idle model that was loaded on demand is unloaded after this time; with Infinity, it is never unloaded. */
   readonly keepAliveMs: number;
-  /** The context of one sequence in tokens; undefined: the length the model was trained with, at most 8,192. */
+  /**
+   * The context of one sequence in tokens; undefined means the length with which the model was trained, at most
+   * 8,192.
+   */
   readonly contextTokens: number | undefined;
-  /** The number of requests that a model answers concurrently; undefined: 8, or fewer if memory is short. */
+  /** The number of requests that a model answers concurrently; undefined means 8, or fewer if memory is short. */
   readonly sequences: number | undefined;
-  /** Undefined: calibration finds the number. */
+  /** The number of threads; if undefined, calibration determines it. */
   readonly threads: number | undefined;
-  /** The number of requests that may wait for each model; further ones are refused with 429. */
+  /** The number of requests that may wait for each model; further requests are refused with status 429. */
   readonly queueMax: number;
-  /** The time from the arrival of a request to its end. */
+  /** The time limit of a request, from its arrival to its end. */
   readonly requestTimeoutMs: number;
   readonly logFormat: LogFormat;
   readonly logLevel: "debug" | "info" | "warn" | "error";
@@ -50,7 +56,7 @@ export interface AssistantFlags extends AssistantSettingFlags {
   readonly dataDir?: string | undefined;
 }
 
-/** Throws ConfigError, which names the flag or the variable. */
+/** Reads the settings. Throws ConfigError, which names the wrong flag or variable. */
 export function loadAssistantConfig(input: {
   readonly flags: AssistantFlags;
   readonly environment: Environment;

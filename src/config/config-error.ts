@@ -1,6 +1,6 @@
 import { BerthError } from "../base/errors.ts";
 
-/** A setting is wrong, or a config file cannot be read. The command line treats it as a usage error. */
+/** Thrown if a setting is wrong or a config file cannot be read. The command line treats it as a usage error. */
 export class ConfigError extends BerthError {
   constructor(message: string, hint?: string) {
     super("invalid_request", message, { hint });

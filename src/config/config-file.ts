@@ -6,15 +6,15 @@ import { ConfigError } from "./config-error.ts";
 import { readConfigYaml } from "./config-yaml.ts";
 import { type ConfigKey, secretSettings, serverSettingList } from "./server-settings.ts";
 
-/** The settings of one file as written. */
+/** The settings of one file, with values as written. */
 export type ConfigFile = { readonly [Key in ConfigKey]?: string };
 
-/** No config file is near this size; a larger file was named by mistake. */
+/** Largest size of a config file, far above any real one; a larger file was probably named by mistake. */
 const FILE_BYTES_MAX = 1_048_576;
 
 /**
- * Returns the settings of one file as written, or undefined if there is no such file; an empty file holds
- * no settings. Throws ConfigError, which names file, line and column of everything that is wrong in it.
+ * Returns the settings of one file with values as written, or undefined if the file does not exist; an empty file has
+ * no settings. Throws ConfigError, which names file, line and column of each mistake.
  */
 export function readConfigFile(file: string): ConfigFile | undefined {
   let text: string;
@@ -22,7 +22,7 @@ export function readConfigFile(file: string): ConfigFile | undefined {
     text = readFileSync(file, "utf8");
   } catch (error) {
     if (getErrorCode(error) === "ENOENT" || getErrorCode(error) === "ENOTDIR") return undefined;
-    // In this case Berth cannot see if the file exists.
+    // Without access to the folder, Berth cannot determine if the file exists.
     const folder = path.dirname(file);
     if (getErrorCode(error) === "EACCES" && !canEnter(folder)) {
       throw new ConfigError(

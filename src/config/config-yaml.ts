@@ -3,19 +3,22 @@ import { ConfigError } from "./config-error.ts";
 
 /** A parsed YAML settings file with the positions of its keys. */
 export interface ConfigYaml {
-  /** An empty file has an empty mapping. */
+  /** The mapping in the file; empty for an empty file. */
   readonly value: unknown;
-  /** Returns `file:line:column` of a top-level key, or the file alone if it lacks the key. */
+  /** Returns `file:line:column` of a top-level key, or only the file if it lacks the key. */
   readonly at: (key: string) => string;
 }
 
-/** Throws ConfigError, which names the file and the position, for invalid YAML and for duplicate keys. */
+/**
+ * Reads a YAML file. Throws ConfigError, which names the file and the position, for invalid YAML and for duplicate
+ * keys.
+ */
 export function readConfigYaml(text: string, file: string): ConfigYaml {
   const lines = new LineCounter();
   const document = parseDocument(text, {
     lineCounter: lines,
     uniqueKeys: true,
-    // With pretty errors, messages end with a position of their own.
+    // Pretty errors are off, because their messages would end with a second position.
     prettyErrors: false,
   });
   const broken = document.errors[0];

@@ -2,34 +2,34 @@
 export interface Setting<Value> {
   /** Name on the command line, such as `--data-dir`. */
   readonly flag: string;
-  /** Name in the environment. */
+  /** Name of the environment variable. */
   readonly variable: string;
   /** Placeholder of the value in the help, such as `<dir>`. */
   readonly argument: string;
   readonly help: string;
-  /** Text that is parsed like a given one; undefined if the setting has no default. */
+  /** The default, as a text that is parsed like a given value; undefined if the setting has no default. */
   readonly default: Value;
-  /** The flag can be given several times; the variable separates the values by commas. */
+  /** True if the flag can be given several times. The environment variable separates the values by commas. */
   readonly isList?: boolean;
   /** The only values that the flag accepts, if the command line checks them itself. */
   readonly choices?: readonly string[];
 }
 
-/** A default, or a function that computes it from what is known at the start. */
+/** A default value, or a function that computes it from the facts that are known at the start. */
 export type Default<Context> = string | ((context: Context) => string);
 
 export function resolveDefault<Context>(value: Default<Context>, context: Context): string {
   return typeof value === "string" ? value : value(context);
 }
 
-/** The flags of a table as the command line parses them: `keepAlive` for `--keep-alive`. */
+/** The values of a table's flags as the command line parses them, by names such as `keepAlive` for `--keep-alive`. */
 export type SettingFlags<Settings> = {
   readonly [Name in keyof Settings]?:
     | (Settings[Name] extends { readonly isList: true } ? readonly string[] : string)
     | undefined;
 };
 
-/** Returns `--data-dir` for `data_dir`. */
+/** Returns the flag of a setting, such as `--data-dir` for `data_dir`. */
 export function createFlagName(key: string): string {
   return `--${key.replaceAll("_", "-")}`;
 }

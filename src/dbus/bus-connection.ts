@@ -17,14 +17,14 @@ import { BusCallError, type BusMethodCall, type BusValue } from "./port.ts";
 import { DESCRIPTORS_MAX } from "./socket-calls.ts";
 import { writeMessage } from "./wire-format.ts";
 
-/** A bus that lets this much data wait is treated as lost. */
+/** If this number of bytes waits to be written, the bus counts as unresponsive and the connection is closed. */
 const UNWRITTEN_BYTES_MAX = 256 * 2 ** 20;
-/** While this much data waits, no other large message should be added. */
+/** If this number of bytes waits to be written, senders should wait before they add another large message. */
 const FULL_BYTES = 16 * 2 ** 20;
-/** The D-Bus limit for one array; a bus disconnects a sender that exceeds it. */
+/** Longest message that is sent: the D-Bus limit for one array. A bus disconnects a sender that exceeds it. */
 const SENT_BYTES_MAX = 64 * 2 ** 20;
 const SERIAL_MAX = 0xffff_ffff;
-/** Time to write waiting messages when the connection is closed. */
+/** Time to write the waiting messages when the connection is closed. */
 const FLUSH_MS = 1_000;
 
 const helloCall: BusMethodCall = {
@@ -36,7 +36,7 @@ const helloCall: BusMethodCall = {
   args: [],
 };
 
-/** The message exceeds a limit for which the bus would disconnect the sender. */
+/** Thrown for a message that exceeds a limit, because the bus would disconnect its sender. */
 export class MessageTooLongError extends Error {}
 
 /** A received method call. Its file descriptors belong to the receiver, which must close them. */
@@ -45,7 +45,7 @@ export interface IncomingCall {
   readonly fds: readonly number[];
 }
 
-/** Receives messages in their order, from the first one on, even before `open` resolves. Neither method may throw. */
+/** Receives all messages in order, from the first message on, even before `open` resolves. Neither method may throw. */
 export interface BusReceiver {
   onCall(call: IncomingCall, connection: BusConnection): void;
   onSignal(frame: Frame, connection: BusConnection): void;
@@ -59,24 +59,24 @@ export interface BusCallOptions {
 export interface BusConnectionOptions {
   readonly transport: BusTransport;
   readonly receiver: BusReceiver;
-  /** The user that this process runs as. */
+  /** User id of this process. */
   readonly uid: number;
-  /** Limit for received bodies; a frame with a longer one has no body. */
+  /** Longest body that is received; a message with a longer body is delivered without it. */
   readonly bodyBytesMax: number;
-  /** Limit on the number of values in a received body. */
+  /** Largest number of values in a received body. */
   readonly valuesMax: number;
 }
 
 /**
- * A connection to a bus. Its states are authenticating, open and closed, in this order only. Unexpected input
- * closes the connection or rejects a call; it never throws in an event handler.
+ * A connection to a bus. Its states are authenticating, open and closed, in this order only. Unexpected input closes
+ * the connection or rejects a call, but never throws in an event handler.
  */
 export class BusConnection implements AsyncDisposable {
   /** Resolves when the connection is lost or was closed. */
   readonly closed: Promise<void>;
   readonly #options: BusConnectionOptions;
   readonly #pending = new PendingCalls();
-  /** Received descriptors whose message is not complete yet. */
+  /** Received descriptors that belong to a message that is not complete yet. */
   readonly #fds: number[] = [];
   #uniqueName = "";
   #lossError: Error | undefined;
@@ -84,12 +84,15 @@ export class BusConnection implements AsyncDisposable {
   #unwrittenMessages = 0;
   #isClosed = false;
   #onFlushed: () => void = () => {};
-  /** Callbacks of `waitForDrain`. */
+  /** Callbacks that resolve the promises of `waitForDrain`. */
   #drainWaiters: (() => void)[] = [];
   #onData: (chunk: Buffer) => void = () => {};
   #onLost: () => void = () => {};
 
-  /** Takes ownership of the transport even if it rejects: with BusCallError or the signal's reason. */
+  /**
+   * Opens a connection over the transport, which it owns from now on, even if it rejects. Rejects with BusCallError
+   * or the signal's reason.
+   */
   static async open(options: BusConnectionOptions & BusCallOptions): Promise<BusConnection> {
     const connection = new BusConnection(options);
     try {
@@ -128,7 +131,10 @@ export class BusConnection implements AsyncDisposable {
     return this.#uniqueName;
   }
 
-  /** After `closed`: the error that ended the connection; undefined if the bus or this side closed it. */
+  /**
+   * The error that ended the connection, after `closed` has resolved; undefined if the bus or this side closed it
+   * without an error.
+   */
   get lossError(): Error | undefined {
     return this.#lossError;
   }
@@ -145,14 +151,16 @@ export class BusConnection implements AsyncDisposable {
     return !this.#isClosed && this.#options.transport.pendingBytes > FULL_BYTES;
   }
 
-  /** Resolves when a message has been written or the connection is lost. Call it only while `isFull`. */
+  /**
+   * Resolves when a waiting message has been written or the connection is lost. Call this method only while `isFull`.
+   */
   waitForDrain(): Promise<void> {
     return new Promise((resolve) => this.#drainWaiters.push(resolve));
   }
 
   /**
-   * Like `SessionBus.call`. `onAnswer` runs before the next message is processed; a promise callback would run
-   * later.
+   * Calls a method like `SessionBus.call`. `onAnswer` runs before the next message is processed, whereas a promise
+   * callback would run later.
    */
   async call(
     method: BusMethodCall,
@@ -205,7 +213,7 @@ export class BusConnection implements AsyncDisposable {
     await this.closed;
   }
 
-  /** Resolves when messages may be sent. */
+  /** Resolves when the handshake is complete and messages may be sent. */
   #authenticate(uid: number): Promise<void> {
     return new Promise((resolve, reject) => {
       this.#onLost = () => reject(disconnectedError(this.#lossError));
@@ -228,7 +236,7 @@ export class BusConnection implements AsyncDisposable {
     try {
       frames.push(chunk);
     } catch {
-      // The start of the next message is unknown.
+      // The connection is closed, because the start of the next message cannot be found.
       this.#options.transport.destroy();
     }
   }
@@ -267,7 +275,10 @@ export class BusConnection implements AsyncDisposable {
     }
   }
 
-  /** Returns the arguments of a message. Throws like `readValues`, and TooManyValuesError if the body was left out. */
+  /**
+   * Returns the arguments of a message. Throws like `readValues`, and TooManyValuesError if the message was delivered
+   * without its body.
+   */
   read(frame: Frame, fds: readonly number[]): BusValue[] {
     if (!frame.body) throw new TooManyValuesError("the body is too long");
     return readValues(frame.body, { ...frame, fds, valuesMax: this.#options.valuesMax });

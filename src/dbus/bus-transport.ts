@@ -1,28 +1,31 @@
-/** Carries bytes to and from a bus, and file descriptors if it can. */
+/** Carries bytes to and from a bus, and also file descriptors if the transport supports them. */
 export interface BusTransport {
   readonly canPassFds: boolean;
 
-  /** Starts reading. Call it once; no data is read before, so none is lost. */
+  /** Starts reading. Call this method once. Data that arrives earlier is not lost, because it is not read before. */
   start(receiver: TransportReceiver): void;
 
   /**
-   * Calls `done` exactly once, when all data was handed to the system or never will be. The descriptors are no
-   * longer needed then.
+   * Writes the data and calls `done` exactly once, when all data was handed to the system or will never be written.
+   * The caller may close the descriptors then.
    */
   write(data: Buffer, fds: readonly number[], done: () => void): void;
 
-  /** Bytes that the system has not accepted yet. */
+  /** Number of bytes that wait to be written because the system has not accepted them yet. */
   readonly pendingBytes: number;
 
   /**
-   * Closes the connection. No data is received after this; `done` of unwritten data and `onClosed` follow soon.
-   * Safe to repeat.
+   * Closes the connection. No data is received after this call; `done` of unwritten data and `onClosed` are called
+   * soon. Repeated calls have no effect.
    */
   destroy(): void;
 }
 
 export interface TransportReceiver {
-  /** Called before the `onData` with the first byte of the message that the descriptors belong to. */
+  /**
+   * Called with received descriptors, before the `onData` that has the first byte of the message to which they
+   * belong.
+   */
   onFds(fds: readonly number[]): void;
   onData(chunk: Buffer): void;
   /** Called once when the connection has ended, with an error unless the peer closed it or this side destroyed it. */

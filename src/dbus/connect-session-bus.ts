@@ -9,21 +9,23 @@ import { BusCallError, type SessionBus } from "./port.ts";
 import { parseSocketPaths } from "./session-bus-address.ts";
 import { SignalSubscriptions } from "./signal-subscriptions.ts";
 
-/** The D-Bus limit for one message; this side has chosen the peer and trusts it. */
+/**
+ * Longest body that is received: the D-Bus limit for one message, because a client trusts the services that it calls.
+ */
 const BODY_BYTES_MAX = 128 * 2 ** 20;
 const VALUES_MAX = 16 * 2 ** 20;
-/** A local bus answers within a millisecond. */
+/** Time limit for the connection. A local bus normally answers within a millisecond. */
 const CONNECT_TIMEOUT_MS = 10_000;
 
 export interface ConnectOptions {
   /** The result of `sessionBusAddress`. */
   readonly address: string;
   /**
-   * If true, descriptors can be sent and received. This needs the package koffi, which is loaded only then; rejects
-   * with BusCallError `NotSupported` without it, and if the bus does not pass descriptors.
+   * If true, descriptors can be sent and received. This needs the package koffi, which is loaded only in this case.
+   * Rejects with BusCallError `NotSupported` if koffi is missing or the bus does not pass descriptors.
    */
   readonly negotiateFds: boolean;
-  /** User id of the process; defaults to its real one. */
+  /** User id of the process; defaults to its real user id. */
   readonly uid?: number;
   readonly signal?: AbortSignal;
 }
@@ -63,7 +65,7 @@ export async function connectSessionBus(options: ConnectOptions): Promise<Sessio
   };
 }
 
-/** Opens a connection that also receives calls. Rejects like `connectSessionBus`. */
+/** Opens a connection that also receives method calls. Rejects like `connectSessionBus`. */
 export async function openConnection(
   options: ConnectOptions & {
     readonly receiver: BusReceiver;

@@ -6,13 +6,13 @@ import type { SocketCalls } from "./socket-calls.ts";
 import { systemError } from "./system-error.ts";
 
 const EAGAIN = os.constants.errno.EAGAIN;
-/** A listener with a full backlog accepts again within a few milliseconds, or is overloaded. */
+/** Back-off while the listener's backlog is full: usually it accepts connections again within a few milliseconds. */
 const retryBackoff = { firstMs: 1, maxMs: 100 };
 
 /**
- * Connects to a path and resolves to the descriptor, which the caller must close. While the backlog of the listener
- * is full, it tries again until the signal aborts; no event reports free space. Rejects with the system's error or
- * the signal's reason.
+ * Connects to a path and resolves to the descriptor, which the caller must close. While the listener's backlog is
+ * full, the function tries again until the signal aborts, because no event reports free space. Rejects with the
+ * system's error or the signal's reason.
  */
 export async function connectSocket(
   calls: SocketCalls,

@@ -15,16 +15,25 @@ import { systemError } from "./system-error.ts";
 import { WriteQueue } from "./write-queue.ts";
 
 const { EAGAIN, ENOBUFS, ENOMEM } = os.constants.errno;
-/** Node has no name for this error: too many descriptors of this user are in transit between processes. */
+/**
+ * The error ETOOMANYREFS, for which Node.js has no name: too many descriptors of this user are in transit between
+ * processes.
+ */
 const ETOOMANYREFS = 109;
-/** After these errors nothing of the message was sent, and no event reports when it can be. */
+/** Errors after which the message is sent again later: none of it was sent, and no event reports when it can be. */
 const TRANSIENT = new Set([-ENOBUFS, -ENOMEM, -ETOOMANYREFS]);
 const TRANSIENT_RETRY_MS = 10;
-/** Descriptors in transit are received within milliseconds, or their receiver does not read at all. */
+/**
+ * Retries after a transient error. Descriptors in transit are usually received within milliseconds, unless their
+ * receiver does not read at all.
+ */
 const TRANSIENT_RETRIES_MAX = 500;
-/** Reads per event before other work runs: each reads at most 64 KiB, which can be hundreds of messages. */
+/** Most reads per event before other work runs. Each reads at most 64 KiB, which can hold hundreds of messages. */
 const READS_MAX = 4;
-/** A socket buffers about 200 KiB, so a peer that writes without reading cannot extend the final reads for long. */
+/**
+ * Most rounds of reading after a failure. A socket buffers about 200 KiB, so a few rounds empty it, and a peer that
+ * keeps writing cannot prolong the reading.
+ */
 const REST_TURNS_MAX = 64;
 
 /**
@@ -41,8 +50,8 @@ export async function openFdTransport(
 }
 
 /**
- * A connected socket. Its states are open; possibly failing, in which nothing can be written but received data is
- * still read; then closed.
+ * A connected socket. It is first open; after a write error it may be failing, when nothing can be written but
+ * received data is still read; then it is closed.
  */
 export class FdTransport implements BusTransport {
   readonly canPassFds = true;
@@ -130,7 +139,7 @@ export class FdTransport implements BusTransport {
 
   #retryLater(): void {
     this.#retries += 1;
-    // Until then, write events are off, because the socket would be reported as writable at once.
+    // Write events are off until the retry, because the socket would be reported as writable at once.
     this.#retryTimer = setTimeout(() => {
       this.#retryTimer = undefined;
       this.#flush();
@@ -138,7 +147,10 @@ export class FdTransport implements BusTransport {
     this.#updateWatch();
   }
 
-  /** Reads what has arrived before closing, because the peer may have sent the reason why it closed. */
+  /**
+   * Handles a write error: reads what has already arrived before it closes the socket, because the peer may have sent
+   * the reason why it closed.
+   */
   #failWriting(error: Error): void {
     this.#writeError = error;
     this.#queue.clear();
@@ -163,8 +175,8 @@ export class FdTransport implements BusTransport {
         return;
       }
       this.#deliver(receiver, received);
-      // A short read probably emptied the socket; if not, the next event follows. A message with descriptors is
-      // always received alone.
+      // A read of less data than requested has probably emptied the socket; if not, another event follows. The system
+      // never merges a message that has descriptors with the next one.
       if (received.data.length < RECEIVED_BYTES_MAX && received.fds.length === 0) return;
     }
   }

@@ -1,13 +1,18 @@
 import { BoundedReader, NoSuchDescriptorError, TooManyValuesError } from "./bus-values.ts";
 import type { TypeTree } from "./wire-format.ts";
 
-/** Header before the fields: byte order, type, flags, version, body length, serial, length of the fields. */
+/**
+ * Size of the fixed part of the header: byte order, type, flags, version, body length, serial, length of the fields.
+ */
 const FIXED_BYTES = 16;
-/** The fields are an array, for which this is the D-Bus limit. */
+/** Largest size of the header fields, which are an array: the D-Bus limit for arrays. */
 const FIELDS_BYTES_MAX = 64 * 2 ** 20;
-/** D-Bus has nine fields of a few values each; a message with more is ignored. */
+/**
+ * Most values in the header fields. D-Bus has nine fields of a few values each; a message with more values is
+ * ignored.
+ */
 const FIELD_VALUES_MAX = 4096;
-/** D-Bus does not limit paths, but no real object has a longer one. */
+/** Longest object path that is accepted. D-Bus does not limit paths, but no real object has a longer path. */
 const PATH_LENGTH_MAX = 64 * 1024;
 const LITTLE_ENDIAN = "l".charCodeAt(0);
 const BIG_ENDIAN = "B".charCodeAt(0);
@@ -25,7 +30,7 @@ export interface Frame {
   readonly type: number;
   readonly flags: number;
   readonly serial: number;
-  /** Also undefined if the path was longer than the limit. */
+  /** Undefined if the message has no path, or the path was longer than the limit. */
   readonly path: string | undefined;
   readonly interface: string | undefined;
   readonly member: string | undefined;
@@ -34,14 +39,14 @@ export interface Frame {
   readonly destination: string | undefined;
   readonly sender: string | undefined;
   readonly signature: string;
-  /** Number of descriptors that belong to the message. */
+  /** Number of file descriptors that were sent with the message. */
   readonly fdCount: number;
   readonly endian: number;
-  /** Undefined if the body was longer than the limit; it was discarded while it arrived. */
+  /** Undefined if the body was longer than the limit; such a body is discarded while it arrives. */
   readonly body: Buffer | undefined;
 }
 
-/** The received data is not D-Bus, so the connection cannot continue. */
+/** Thrown if the received data is not D-Bus, so that the connection cannot continue. */
 export class BrokenStreamError extends Error {}
 
 /** Splits received data into messages. A body above the limit is never held in memory. */
@@ -59,7 +64,10 @@ export class FrameReader {
     this.#onFrame = onFrame;
   }
 
-  /** Throws BrokenStreamError. */
+  /**
+   * Adds received data and delivers the messages that are complete with it. Throws BrokenStreamError if the data is
+   * not D-Bus.
+   */
   push(chunk: Buffer): void {
     const skipped = Math.min(this.#bytesToSkip, chunk.length);
     this.#bytesToSkip -= skipped;
@@ -140,7 +148,7 @@ function parseFixedHeader(bytes: Buffer): FixedHeader {
   };
 }
 
-/** Throws like BoundedReader. */
+/** Parses the header fields of a message. Throws the errors of BoundedReader. */
 function parseFrame(fixed: FixedHeader, bytes: Buffer, body: Buffer | undefined): Frame {
   const fields = new Map<unknown, unknown>();
   const reader = new BoundedReader(bytes, {
@@ -180,7 +188,7 @@ function parseFrame(fixed: FixedHeader, bytes: Buffer, body: Buffer | undefined)
   };
 }
 
-/** The fields are padded to a multiple of eight bytes. */
+/** Returns the length of the header fields with their padding to a multiple of eight bytes. */
 function padLength(length: number): number {
   return Math.ceil(length / 8) * 8;
 }

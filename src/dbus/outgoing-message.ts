@@ -2,7 +2,7 @@ import type { BusValue } from "./port.ts";
 
 export const messageTypes = { call: 1, answer: 2, error: 3, signal: 4 } as const;
 
-/** The flag of a call whose caller expects neither an answer nor an error. */
+/** The flag of a method call whose caller expects no reply. */
 export const NO_REPLY_EXPECTED = 1;
 
 /** A message to send. Its type determines which of the names it needs. */
@@ -14,7 +14,7 @@ export interface OutgoingMessage {
   readonly member?: string | undefined;
   readonly errorName?: string | undefined;
   readonly replySerial?: number | undefined;
-  /** Undefined: all subscribers. */
+  /** The bus name of the receiver; undefined for a signal to all subscribers. */
   readonly destination?: string | undefined;
   readonly signature: string;
   readonly args: readonly BusValue[];

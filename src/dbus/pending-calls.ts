@@ -5,7 +5,7 @@ interface PendingCall {
   reject(error: unknown): void;
 }
 
-/** Pending calls by serial number. Each is settled once. */
+/** The pending calls of a connection by serial number. Each call is settled exactly once. */
 export class PendingCalls {
   readonly #calls = new Map<number, PendingCall & { readonly stop: () => void }>();
 

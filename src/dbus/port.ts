@@ -37,7 +37,7 @@ export interface BusSignalRule {
   readonly path: string;
   readonly interface: string;
   readonly member: string;
-  /** With a well-known name, only signals of its owner match. */
+  /** Only signals of this sender match; for a well-known name, signals of the connection that owns the name. */
   readonly sender: string;
 }
 

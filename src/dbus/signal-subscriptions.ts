@@ -68,7 +68,7 @@ export class SignalSubscriptions {
     try {
       args = connection.read(frame, []);
     } catch {
-      return; // The signal is too long or has descriptors; no signal of Berth's does.
+      return; // The signal was too long or had descriptors, unlike all signals of Berth.
     }
     const [name, , owner] = args;
     if (isOwnerChange && typeof name === "string" && this.#owners.has(name)) {
@@ -90,8 +90,7 @@ export class SignalSubscriptions {
   async #fetchOwner(name: string): Promise<void> {
     if (!this.#owners.has(name)) this.#owners.set(name, "");
     try {
-      // The callback runs at once instead of in a later turn, because the very next message may be a signal of the
-      // owner.
+      // The callback runs before the next message is processed, because that message may be a signal of the owner.
       await this.#callBus("GetNameOwner", "s", [name], ([owner]) => {
         this.#owners.set(name, toText(owner));
       });
@@ -142,7 +141,7 @@ function buildOwnerMatchRule(name: string): string {
   });
 }
 
-/** Names and paths contain no characters that must be quoted in a rule. */
+/** Formats a match rule. Its names and paths need no quoting, because their characters are restricted. */
 function formatMatchRule(keys: Readonly<Record<string, string>>): string {
   const pairs = Object.entries(keys).map(([key, value]) => `${key}='${value.replaceAll("'", "")}'`);
   return ["type='signal'", ...pairs].join(",");

@@ -22,7 +22,7 @@ const MSG_CTRUNC = 0x8;
 
 /** A message header for one data buffer and one control buffer at fixed addresses. */
 export class SocketMessage {
-  /** Begins with the `struct msghdr`. */
+  /** A buffer that begins with the `struct msghdr`. */
   readonly header = Buffer.alloc(HEADER_BYTES);
   readonly data: Buffer;
   readonly control: Buffer;
@@ -50,7 +50,7 @@ export class SocketMessage {
     return this.control.subarray(0, this.header.readUInt32LE(40));
   }
 
-  /** True if control data of the last call was truncated. */
+  /** True if the system truncated the control data of the last call. */
   get isControlTruncated(): boolean {
     return (this.header.readUInt32LE(48) & MSG_CTRUNC) !== 0;
   }
@@ -61,7 +61,10 @@ export function getControlBytes(count: number): number {
   return CONTROL_HEADER_BYTES + aligned(count * DESCRIPTOR_BYTES);
 }
 
-/** Writes one control message that passes the descriptors. Returns its length; the buffer must be large enough. */
+/**
+ * Writes one control message that passes the descriptors into the buffer, which must be large enough. Returns the
+ * length of the message.
+ */
 export function writeDescriptors(control: Buffer, fds: readonly number[]): number {
   const bytes = getControlBytes(fds.length);
   control.fill(0, 0, bytes);

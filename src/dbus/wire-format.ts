@@ -1,9 +1,9 @@
 import { createRequire } from "node:module";
 
 /**
- * Value reading and writing of dbus-next. Its MessageBus and connection are not used: they assign the descriptors
- * of messages that arrive together to the first of them, throw from stream events if a body is unreadable, and
- * leave an unhandled rejection if the bus refuses the connection.
+ * Value reading and writing of dbus-next. Its MessageBus and connection are not used: they assign all descriptors of
+ * messages that arrive together to the first message, throw from stream events if a body is unreadable, and leave an
+ * unhandled rejection if the bus refuses the connection.
  */
 
 /** A parsed signature: `a{sv}` is a tree of type a with a child {, whose children are s and v. */
@@ -30,7 +30,10 @@ export interface WireMessage {
 interface ValueReader {
   pos: number;
   align(power: number): void;
-  /** Returns values in the form of WireMessage, except variants, which are [[tree], [value]]. */
+  /**
+   * Reads one value of the given type. The result has the form of WireMessage, except that a variant is [[tree],
+   * [value]].
+   */
   readTree(tree: TypeTree): unknown;
   readArray(element: TypeTree, byteLength: number): unknown[];
   readStruct(trees: readonly TypeTree[]): unknown[];
@@ -46,14 +49,14 @@ type ValueReaderClass = new (
 
 const require = createRequire(import.meta.url);
 
-/** Returns the bytes of a message and its descriptors in order. Throws if a value does not fit its type. */
+/** Returns the bytes of a message, and its descriptors in order. Throws if a value does not fit its type. */
 export const { marshall: writeMessage } =
   // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- a file that the library's types leave out, at a fixed version
   require("dbus-next/lib/message.js") as {
     readonly marshall: (message: WireMessage) => [Buffer, number[]];
   };
 
-/** Throws if the text is not a signature. */
+/** Parses a D-Bus signature. Throws if the text is not a signature. */
 export const { parseSignature } =
   // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- as above
   require("dbus-next/lib/signature.js") as {

@@ -6,8 +6,8 @@ interface WriteEntry {
 }
 
 /**
- * Calls in a row, of at most 64 KiB each, before other work runs: a peer that reads as fast as this side writes
- * would otherwise block the event loop.
+ * Most calls of `send` in a row, each with at most 64 KiB, before other work runs: a peer that reads as fast as this
+ * side writes would otherwise block the event loop.
  */
 const SENDS_MAX = 64;
 
@@ -24,7 +24,7 @@ export class WriteQueue {
     return this.#first === undefined;
   }
 
-  /** Bytes that the system has not accepted yet. */
+  /** Number of bytes that the system has not accepted yet. */
   get pendingBytes(): number {
     return this.#pendingBytes;
   }
@@ -38,8 +38,8 @@ export class WriteQueue {
   }
 
   /**
-   * Writes until the queue is empty, `send` returns an error, or other work must run. Returns the error, else 0.
-   * The descriptors of an entry are passed to `send` until it has accepted a byte, and not again.
+   * Writes until the queue is empty, `send` returns an error, or other work must run. Returns the error, or 0. An
+   * entry's descriptors are passed to `send` until it has accepted a byte of the entry, and not again.
    */
   flush(send: (data: Buffer, fds: readonly number[]) => number): number {
     for (let sends = 0; this.#first && sends < SENDS_MAX; sends++) {
@@ -54,7 +54,7 @@ export class WriteQueue {
     return 0;
   }
 
-  /** Empties the queue and calls each `done`; nothing more is written. */
+  /** Empties the queue without writing its entries, and calls `done` of each entry. */
   clear(): void {
     this.#pendingBytes = 0;
     while (this.#first) this.#settle(this.#first);

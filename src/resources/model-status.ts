@@ -3,7 +3,8 @@ import type { Condition } from "./app-status.ts";
 /**
  * absent: nothing is on disk yet. downloading: bytes are being fetched. ready: complete and verified on disk, but not
  * loaded, because it is not to run or memory is short. starting: being loaded. running: answers requests. stopping:
- * being unloaded. failed: Stalled until something changes. deleting: has a deletion timestamp.
+ * being unloaded. failed: Stalled until something changes, or its source failed and
+ * is tried again at nextRetryAt. deleting: has a deletion timestamp.
  */
 export const modelPhases = [
   "absent",

@@ -3,14 +3,15 @@ import type { SourceTree } from "./list-source.ts";
 import { readContent } from "./pack-source.ts";
 
 /**
- * Computes the sha256 (64 hexadecimal digits) of the paths, modes and contents of a listed folder. It is equal if
- * packSource produces equal bytes. Throws as that stream does.
+ * Computes the sha256 (64 hexadecimal digits) of the paths, modes and contents of a listed folder. Two folders have
+ * equal digests exactly if packSource packs them into equal bytes. Throws the errors of packSource's stream.
  */
 export async function digestSource(tree: SourceTree, signal: AbortSignal): Promise<string> {
   const hash = createHash("sha256");
   for (const entry of tree.entries) {
     signal.throwIfAborted();
-    // JSON separates the fields: no name can look like the end of one field and the start of the next.
+    // The fields are written as JSON, so that no file name can look like the end of one field and the start of the
+    // next.
     const { path, type, mode, size, target = "" } = entry;
     hash.update(`${JSON.stringify([path, type, mode, size, target])}\n`);
     if (type !== "file") continue;

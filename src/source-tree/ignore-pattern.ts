@@ -2,12 +2,12 @@ import { posix } from "node:path";
 import { BerthError } from "../base/errors.ts";
 
 /**
- * One pattern of a `.dockerignore`, with Docker's semantics: `*`, `?` and `[a-z]` as in Go's filepath.Match, `**`
- * for any number of folders, `\` before a literal character.
+ * One pattern of a `.dockerignore`, with Docker's semantics: `*`, `?` and `[a-z]` as in Go's filepath.Match, `**` for
+ * any number of folders, `\` before a literal character.
  *
- * Patterns come from untrusted sources, so they are not converted to regular expressions, in which a few `**`
- * take minutes. The matcher follows all alternatives at once, in a time of at most the length of the pattern
- * times that of the path.
+ * Patterns come from untrusted sources, so they are not converted to regular expressions, which can take minutes for
+ * a few `**`. The matcher follows all alternatives at once; its time is bounded by the length of the pattern times
+ * the length of the path.
  */
 export interface IgnorePattern {
   /** The characters before the first wildcard. */
@@ -33,7 +33,7 @@ type Range = readonly [low: string, high: string];
 /** The maximum length of a path on Linux. */
 const LENGTH_MAX = 4096;
 
-/** Compiles a pattern without its `!`. Throws `invalid_request` for a pattern that Docker refuses. */
+/** Compiles a pattern without its leading `!`. Throws `invalid_request` for a pattern that Docker refuses. */
 export function compilePattern(text: string): IgnorePattern {
   if (text.length > LENGTH_MAX)
     throw new BerthError("invalid_request", `a pattern of ${text.length} characters is too long`);
@@ -72,7 +72,7 @@ function tokenize(pattern: string): readonly Token[] {
       const hasSlash = characters[at + 1] === "/";
       if (hasSlash) at += 1;
       const rest = characters.slice(at + 1);
-      // Docker reads `**name`, without other special characters, as "ends in name".
+      // Docker reads `**name`, without other special characters, as "any path that ends in name".
       const isSuffix = isLeading && !hasSlash && !rest.some((it) => "*?[]\\".includes(it));
       tokens.push({ type: rest.length === 0 || isSuffix ? "rest" : "folders" });
     } else if (character === "*") {

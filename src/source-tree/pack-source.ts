@@ -11,24 +11,25 @@ import { type SourceEntry, type SourceTree, unreadableError } from "./list-sourc
 export interface PackOptions {
   /** Compresses the archive, for transfers over the network. Default: false. */
   readonly gzip?: boolean;
-  /** Additional files, such as a generated Dockerfile, by path; they replace files of the folder. */
+  /** Additional files by path, such as a generated Dockerfile; they replace files of the folder with the same path. */
   readonly added?: ReadonlyMap<string, string>;
   /**
-   * The modification time of every file, in milliseconds since the epoch; default: 0. For an image it should be
-   * the time of the build, because web servers derive from it, and from the length, whether a file has changed.
+   * The modification time of every file, in milliseconds since the epoch; default: 0. An image needs the time of the
+   * build, because web servers use this time and the length of a file to tell browsers if it has changed.
    */
   readonly mtimeMs?: number;
-  /** Called with the number of content bytes read so far, of `tree.bytes`. */
+  /** Called with the number of content bytes read so far; the total is `tree.bytes`. */
   readonly onBytes?: (bytes: number) => void;
 }
 
-/** The size of one read, so that the use of memory does not depend on the size of the files. */
+/** The size of one read, which keeps the use of memory independent of the size of the files. */
 const CHUNK_BYTES = 64 * 1024;
 const BLOCK_BYTES = 512;
 
 /**
- * Packs a listed folder into a tar archive; equal content gives equal bytes. The stream fails if a file cannot be
- * read (`invalid_request`), if its size has changed since it was listed (`conflict`), and if `signal` aborts.
+ * Packs a listed folder into a tar archive; folders with equal content give equal bytes. The stream fails if a file
+ * cannot be read (`invalid_request`), if its size has changed since it was listed (`conflict`), and if `signal`
+ * aborts.
  */
 export function packSource(tree: SourceTree, options: PackOptions, signal: AbortSignal): Readable {
   const archive = Readable.from(createArchive(tree, options, signal), {
@@ -50,7 +51,7 @@ async function* createArchive(
   signal: AbortSignal,
 ): AsyncGenerator<Buffer> {
   const added = options.added ?? new Map<string, string>();
-  // A fixed owner and time make the bytes independent of the machine.
+  // A fixed owner and a fixed time make the archive's bytes independent of the machine.
   const common = { uid: 0, gid: 0, mtime: new Date(options.mtimeMs ?? 0) };
   let bytes = 0;
   for (const entry of tree.entries) {

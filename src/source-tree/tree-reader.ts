@@ -2,10 +2,10 @@ import { posix } from "node:path";
 import type { SourceTree } from "./list-source.ts";
 import { readInside } from "./read-inside.ts";
 
-/** Far larger than the files that determine how an app is built. */
+/** Largest file that is read, far above the size of the files that determine how an app is built. */
 const READ_BYTES_MAX = 1024 * 1024;
 
-/** Reads files of a listed folder; ignored files do not exist for it. */
+/** Reads files of a listed folder. Ignored files count as missing. */
 export class TreeReader {
   readonly #tree: SourceTree;
   readonly #folders = new Map<string, string[]>();
@@ -20,7 +20,10 @@ export class TreeReader {
     }
   }
 
-  /** Lists the names in a folder of the source, `""` for the source itself; none if it does not exist. */
+  /**
+   * Lists the names in a folder of the source; `""` is the source folder itself. Returns an empty list if the folder
+   * does not exist.
+   */
   list(folder: string): readonly string[] {
     return this.#folders.get(folder) ?? [];
   }
@@ -31,7 +34,10 @@ export class TreeReader {
     return this.list(folder === "." ? "" : folder).includes(posix.basename(path));
   }
 
-  /** Undefined if the path is no file, or is outside the source. Throws `invalid_request` over 1 MiB. */
+  /**
+   * Reads a text file; undefined if the path is not a file or is outside the source. Throws `invalid_request` if the
+   * file is larger than 1 MiB.
+   */
   async read(path: string): Promise<string | undefined> {
     return this.has(path) ? readInside(this.#tree.dir, path, READ_BYTES_MAX) : undefined;
   }

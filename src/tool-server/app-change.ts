@@ -54,13 +54,14 @@ export async function changeApp(
     await context.records.update(undoId, { ...record, after: takeSnapshot(app), created });
     return { undoId, app };
   } catch (error) {
-    // The server refused the write, so nothing changed. After any other error the outcome is unknown.
+    // The server refused the write, so nothing changed and the undo record is deleted. After any other error the
+    // outcome is unknown.
     if (error instanceof ApiError) await context.records.remove(undoId);
     throw error;
   }
 }
 
-/** Waits until the app has the written state, has failed, or the time has run out. */
+/** Waits until the app has the written state, has failed, or the time is over. */
 export async function waitForProgress(
   written: AppDetails,
   context: ToolContext,
@@ -76,7 +77,7 @@ export async function waitForProgress(
     if (timedOut) return { state: "waiting", message, url: app.url };
     return { state: app.spec.running === false ? "stopped" : "ready", message, url: app.url };
   } catch (error) {
-    // The write itself has succeeded.
+    // A failure of the app is no error of this call, because the write itself has succeeded.
     const isFailed = error instanceof ApiError && error.status === 409;
     const message = sanitizeText(getErrorMessage(error), MESSAGE_CHARS_MAX);
     return { state: isFailed ? "failed" : "waiting", message, url: null };

@@ -2,7 +2,7 @@ import type { AppDetails } from "../resources/wire/apps.ts";
 import { takeSnapshot } from "./app-change.ts";
 import type { ToolArguments, ToolContext, ToolOutput } from "./tool-context.ts";
 
-/** Deletes an app, and waits until it is gone. Named volumes stay, because no tool deletes data. */
+/** Deletes an app and waits until it no longer exists. Named volumes are kept, because no tool deletes data. */
 export async function deleteAppTool(
   args: ToolArguments,
   context: ToolContext,

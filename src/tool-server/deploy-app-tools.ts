@@ -61,7 +61,10 @@ export async function rollBackAppTool(
   });
 }
 
-/** Throws BerthError for combinations that the schema cannot exclude, and for settings of an existing app. */
+/**
+ * Throws BerthError for arguments that the schema cannot exclude: wrong combinations, and settings of an app that
+ * already exists.
+ */
 function assertDeployArguments(deployArguments: DeployArguments, before: AppDetails | null): void {
   const { name, image, git, template, port, domain, env } = deployArguments;
   const sources = [image, git, template].filter((source) => source !== undefined).length;

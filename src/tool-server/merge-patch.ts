@@ -2,7 +2,7 @@ import { deepEqual } from "../base/canonical-json.ts";
 
 type Mapping = Readonly<Record<string, unknown>>;
 
-/** Creates the merge patch (RFC 7396) that turns `from` into `to`. Pure. */
+/** Creates the merge patch (RFC 7396) that turns `from` into `to`. */
 export function createMergePatch(from: Mapping, to: Mapping): Record<string, unknown> {
   const patch: Record<string, unknown> = {};
   for (const key of new Set([...Object.keys(from), ...Object.keys(to)])) {
@@ -19,7 +19,7 @@ export function createMergePatch(from: Mapping, to: Mapping): Record<string, unk
   return patch;
 }
 
-/** Applies a merge patch to a copy of the value. Pure. */
+/** Applies a merge patch (RFC 7396) to a copy of the value. */
 export function applyMergePatch(value: Mapping, patch: Mapping): Record<string, unknown> {
   const result: Record<string, unknown> = { ...value };
   for (const [key, change] of Object.entries(patch)) {

@@ -7,7 +7,7 @@ const APPS_MAX = 500;
 const EVENTS_MAX = 10;
 const REVISIONS_MAX = 10;
 const LINE_CHARS_MAX = 2_000;
-/** The reader of the log is a model with a small context. */
+/** Longest log in a result, because a model with a small context reads it. */
 const LOG_CHARS_MAX = 64 * 1024;
 
 export async function listAppsTool(
@@ -81,7 +81,7 @@ export async function appLogsTool(args: ToolArguments, context: ToolContext): Pr
     stream,
     message: sanitizeText(message, LINE_CHARS_MAX),
   }));
-  // The newest lines matter most, so older ones are dropped.
+  // The newest lines matter most, so the oldest lines are dropped if the log is too long.
   let chars = 0;
   const newest = shown
     .toReversed()

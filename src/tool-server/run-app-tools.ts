@@ -38,7 +38,7 @@ async function runAction(
   });
 }
 
-/** Returns the written app; the tools never request a dry run. */
+/** Returns the app from the result of a write, which is never a dry run in these tools. */
 export function requireWrittenApp(write: AppWriteResult): AppDetails {
   if (write.dryRun) throw new Error("a write was a dry run");
   return write.app;

@@ -3,21 +3,24 @@ import type { UndoRecords } from "./undo-records.ts";
 
 /** The context of a tool call. */
 export interface ToolContext {
-  /** Authenticates with the assistant's own token. */
+  /** The client of the REST API, which authenticates with the assistant's own token. */
   readonly client: Client;
   readonly records: UndoRecords;
-  /** The time that the call may still wait for an app; 0 if none is left. */
+  /** Returns how long the call may still wait for an app, in milliseconds; 0 if no time is left. */
   remainingMs(): number;
   /** Aborts when the caller stops waiting. */
   readonly signal: AbortSignal;
 }
 
-/** The result of a tool. A failure of the app after a write is a result, not an error, so that it can be undone. */
+/**
+ * The result of a tool. If an app fails after a write, that is a result and not an error, so that the write can be
+ * undone.
+ */
 export interface ToolOutput {
   /** The result for clients that read only text. */
   readonly text: string;
   readonly structured: Readonly<Record<string, unknown>>;
 }
 
-/** Arguments that are valid by the tool's schema. */
+/** Arguments that the tool's schema has accepted. */
 export type ToolArguments = Readonly<Record<string, unknown>>;

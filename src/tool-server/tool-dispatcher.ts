@@ -30,7 +30,7 @@ const handlers: Readonly<Record<BerthToolName, Handler>> = {
 
 const ERROR_CHARS_MAX = 2_000;
 
-/** The part of an MCP result that these tools use. */
+/** The members of an MCP result that these tools use. */
 export interface CallResult {
   readonly content: { readonly type: "text"; readonly text: string }[];
   readonly structuredContent: Record<string, unknown>;
@@ -42,11 +42,11 @@ interface ToolDispatcherOptions {
   readonly records: UndoRecords;
   /** The time that a call may wait for an app. */
   readonly waitMs: number;
-  /** Receives internal errors, whose details callers do not get. */
+  /** Receives internal errors. Callers do not get their details. */
   readonly onUnexpected: (error: unknown) => void;
 }
 
-/** Calls tools by their names. An error becomes a result with a message and a hint. */
+/** Calls tools by name. Converts an error to a result with a message and a hint. */
 export class ToolDispatcher {
   readonly #options: ToolDispatcherOptions;
   readonly #validators: ReadonlyMap<BerthToolName, ValidateFunction>;

@@ -6,7 +6,7 @@ import { readPackageVersion } from "../base/package-version.ts";
 import type { ToolDispatcher } from "./tool-dispatcher.ts";
 import { listenOnSocket } from "./tool-socket.ts";
 
-/** All messages of a client are far smaller. */
+/** Longest message from a client, far above the length of any valid message. */
 const FRAME_BYTES_MAX = 1024 * 1024;
 const CONNECTIONS_MAX = 16;
 
@@ -20,13 +20,13 @@ export class ToolServer implements AsyncDisposable {
     this.#dispatcher = options.calls;
   }
 
-  /** Throws as `listenOnSocket`. */
+  /** Listens on the socket. Throws like `listenOnSocket`. */
   async listen(path: string): Promise<void> {
     this.#listener = await listenOnSocket(path, (socket) => this.#serve(socket));
     this.#listener.maxConnections = CONNECTIONS_MAX;
   }
 
-  /** Closes all connections and aborts their calls. Completed writes to the server stay. */
+  /** Closes all connections and aborts their calls. Writes that the server has already completed are not reverted. */
   async [Symbol.asyncDispose](): Promise<void> {
     const listener = this.#listener;
     this.#listener = undefined;
@@ -40,7 +40,7 @@ export class ToolServer implements AsyncDisposable {
     const transport = new StdioServerTransport(socket, socket, { maxBufferSize: FRAME_BYTES_MAX });
     const handle = serveStdio(() => this.#createSession(), {
       transport,
-      // After any error of the protocol the connection cannot be used.
+      // After any protocol error the connection cannot be used, so it is closed.
       onerror: () => socket.destroy(),
     });
     socket.once("close", () => void handle.close().catch(() => {}));

@@ -23,7 +23,7 @@ type Step =
   | "none"
   | "fails";
 
-/** The result of a question. */
+/** The answer to a question about a call. */
 type Answer =
   | "yes"
   | "no"
@@ -45,7 +45,7 @@ export interface SimulatedTurn {
   readonly isSandboxed: boolean;
   /** If true, the app dies during calls. */
   readonly isAppGone: boolean;
-  /** Number of ledger appends after which the turn is aborted; undefined: never. */
+  /** The number of ledger appends after which the turn is aborted; undefined if it is never aborted. */
   readonly leavesAfter: number | undefined;
 }
 
@@ -88,12 +88,12 @@ export const simulatedTurns: fc.Arbitrary<SimulatedTurn> = fc.record({
   leavesAfter: fc.option(fc.nat(12), { nil: undefined, freq: 3 }),
 });
 
-/** Runs turns on one companion, and checks after each that no call ran without permission. */
+/** Runs turns on one companion, and checks after each turn that no call ran without permission. */
 export class AgentPassSimulation {
   readonly #harness: AgentPassHarness;
-  /** Calls that a caller has approved, in any way. */
+  /** The calls that a caller has approved, in any way. */
   readonly #approved = new Set<number>();
-  /** Makes choices differ from each other. */
+  /** A counter that makes the simulated choices distinct. */
   #mark = 0;
   #lastText = "";
   readonly dispatched = { reads: 0, effects: 0 };
@@ -181,7 +181,7 @@ export class AgentPassSimulation {
       dispatched += 1;
       const story = ledger.entryNamesOfCall(call);
       const tier = this.#tierOf(fields["tool"]);
-      // Every call with a question was approved; a read with trusted provenance needs no question.
+      // Every call with a question was approved; a read with a trusted provenance needs no question.
       if (story.includes("call.parked")) assert.ok(this.#approved.has(call), story.join(" "));
       else assert.deepEqual([tier, assessTrust(chain)], ["read", "trusted"]);
       if (tier === "read") this.dispatched.reads += 1;

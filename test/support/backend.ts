@@ -11,15 +11,15 @@ export interface SeenRequest {
 }
 
 /**
- * An app behind the ingress. It answers a request with its name; `/slow` after `slowMs`; `/upload` with the
- * number of bytes received; `/events` with an event stream that stays open; `/trickle` with the first part of a
- * JSON response that does not end. It echoes the bytes of a WebSocket.
+ * An app behind the ingress. It answers a request with the app's name; `/slow` after `slowMs`; `/upload` with the
+ * number of bytes received; `/events` with an event stream that stays open; `/trickle` with the first part of a JSON
+ * response that does not end. It echoes the bytes of a WebSocket.
  */
 export interface Backend extends AsyncDisposable {
   readonly name: string;
-  /** host:port. */
+  /** The address as host:port. */
   readonly target: string;
-  /** The requests received, in order; upgrades are not among them. */
+  /** The received requests, in order, without upgrades. */
   readonly seen: readonly SeenRequest[];
 }
 

@@ -15,7 +15,7 @@ export interface LogLine extends LogFields {
   readonly message: string;
 }
 
-/** A private bus, and on it the daemon's bus connection with objects of the test. */
+/** A private bus, with a connection of the daemon that exports objects of the test. */
 export class BusHarness implements AsyncDisposable {
   readonly bus: TestSessionBus;
   readonly daemon: OpenBus;
@@ -39,7 +39,7 @@ export class BusHarness implements AsyncDisposable {
     this.logged = logged;
   }
 
-  /** Serves Context1 with the test's methods; the others answer "". Also requests the name. */
+  /** Serves Context1 with the test's methods; the other methods return "". Also requests the bus name. */
   async serveContext(methods: Readonly<Record<string, BusMethod>>): Promise<void> {
     this.daemon.serve(CONTEXT_PATH, createContextInterface(methods));
     await this.daemon.requestName(DAEMON_NAME);
@@ -77,7 +77,7 @@ function failUnexpectedCall(): never {
   throw new Error("the test did not expect this call");
 }
 
-/** An agent without data, except for the test's methods. `tell` sends events to its subscribers. */
+/** An agent without data, except for the test's methods. `tell` emits events to its subscribers. */
 export function createFakeAgent(methods: Partial<AgentService>): AgentService & {
   readonly tell: AgentListener;
 } {
@@ -110,7 +110,7 @@ export function createFakeAgent(methods: Partial<AgentService>): AgentService & 
   };
 }
 
-/** A context service whose memory is a Map, and which finds nothing. */
+/** Creates a context service whose memory is a Map, and whose searches find nothing. */
 export function createFakeContextService(methods: Partial<ContextService> = {}): ContextService {
   const values = new Map<string, string>();
   return {

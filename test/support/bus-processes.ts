@@ -1,7 +1,7 @@
 import { isProcessAlive } from "./processes.ts";
 import { BusClientError, type TestSessionBus } from "./test-session-bus.ts";
 
-/** Returns the process id of the owner of a name; undefined if it has no owner. */
+/** Returns the process id of the owner of a bus name; undefined if the name has no owner. */
 export async function ownerOf(bus: TestSessionBus, name: string): Promise<number | undefined> {
   try {
     const answer = await bus.gdbusCall(
@@ -18,7 +18,7 @@ export async function ownerOf(bus: TestSessionBus, name: string): Promise<number
   }
 }
 
-/** Kills the owner of a name, and waits until it has exited. */
+/** Kills the owner of a bus name, and waits until the process has exited. */
 export async function endProcessOf(bus: TestSessionBus, name: string): Promise<void> {
   const pid = await ownerOf(bus, name);
   if (pid === undefined) throw new Error(`${name} has no owner`);

@@ -2,7 +2,10 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import type { TestSessionBus } from "./test-session-bus.ts";
 
-/** Records all messages on a bus as bytes, from when this resolves, like any client that may monitor it. */
+/**
+ * Records all messages on a bus as bytes from the moment when `open` resolves, as any client that may monitor the bus
+ * can.
+ */
 export class BusTap implements AsyncDisposable {
   readonly #child: ChildProcess;
   readonly #chunks: Buffer[] = [];
@@ -12,7 +15,7 @@ export class BusTap implements AsyncDisposable {
       stdio: ["ignore", "pipe", "inherit"],
     });
     const tap = new BusTap(child);
-    // The first message is the monitor's own.
+    // The first message belongs to the monitor itself.
     await once(child.stdout, "data");
     return tap;
   }

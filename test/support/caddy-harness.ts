@@ -33,7 +33,7 @@ export class CaddyHarness implements AsyncDisposable {
   readonly httpsPort: number | undefined;
   readonly store: Store;
   readonly agent = new Agent({ keepAlive: true });
-  /** The arguments of onChanged, in order. */
+  /** The arguments of the calls of onChanged, in order. */
   readonly changed: string[] = [];
   ingress!: ManagedIngress;
   readonly #options: Partial<OpenIngressOptions & OpenIngressOptions["config"]>;
@@ -74,7 +74,7 @@ export class CaddyHarness implements AsyncDisposable {
     return harness;
   }
 
-  /** Starts a Berth on the existing data, with other settings if given. */
+  /** Starts Berth on the existing data, with other settings if they are given. */
   async boot(config: Partial<OpenIngressOptions["config"]> = {}): Promise<void> {
     this.#ending = new AbortController();
     this.ingress = await openIngress(
@@ -143,7 +143,7 @@ export class CaddyHarness implements AsyncDisposable {
     for (const finalizer of finalizers) this.store.removeFinalizer("App", app, finalizer);
   }
 
-  /** Waits for the ingress's verdict on the App. */
+  /** Waits until the ingress reports a verdict for the App. */
   async waitForVerdict(
     app: string,
     wanted: boolean | string = true,

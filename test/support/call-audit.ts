@@ -5,13 +5,13 @@ export interface AuditInput {
   /** All entries of the ledger, in order. */
   readonly entries: readonly TailEntry[];
   readonly effects: readonly Effect[];
-  /** Leaf hash of each entry that an answer acknowledged, by entry number. */
+  /** The leaf hash of each entry that an answer acknowledged, by entry number. */
   readonly acknowledged: ReadonlyMap<number, string>;
   /** False while calls are in progress, so that dispatches without a result are allowed. */
   readonly isAtRest: boolean;
 }
 
-/** Maps the mark in a call's arguments to the call's number, from the ledger entries. */
+/** Maps the mark in a call's arguments to the number of the call, from the ledger entries. */
 export function mapCallsByMark(entries: readonly TailEntry[]): Map<string, number> {
   const calls = new Map<string, number>();
   for (const { body, plain } of entries) {

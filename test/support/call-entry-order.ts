@@ -1,4 +1,4 @@
-/** The ledger entries of one call that may follow each entry; see src/assistant/agent/calls/call-entries.ts. */
+/** For each ledger entry of a call, the entries that may follow it; see src/assistant/agent/calls/call-entries.ts. */
 const allowedNext: Readonly<Record<string, readonly string[]>> = {
   "": ["call.requested"],
   "call.requested": ["call.result", "call.dispatch", "call.parked", "call.expired"],
@@ -12,8 +12,8 @@ const allowedNext: Readonly<Record<string, readonly string[]>> = {
     "call.expired",
   ],
   "call.dispatch": ["call.result", "call.confirmed", "call.declined", "call.expired"],
-  // After a kill between ledger and journal, or a torn write, the end is in the ledger twice, and the last one
-  // counts.
+  // After a kill between ledger and journal, or a torn write, the end of a call is in the ledger twice, and the last
+  // one counts.
   "call.declined": ["call.declined", "call.expired"],
   "call.expired": ["call.expired"],
   "call.result": ["call.result", "undo.dispatch", "undo.result"],

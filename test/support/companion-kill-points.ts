@@ -10,7 +10,7 @@ export interface KillPoint {
 const FILE_CALLS = "fcntl,pwrite64,pread64,fsync,fdatasync,ftruncate";
 const SOCKET_CALLS = "write,writev,sendmsg,sendto,recvmsg,connect,socket";
 
-/** The results of a fixed sequence: a call that runs immediately, a call that the user confirms, and an undo. */
+/** The results of a fixed sequence of calls: one that runs immediately, one that the user confirms, and an undo. */
 export interface CallSequenceResult {
   readonly star: ObservedAnswer | undefined;
   readonly parked: ObservedAnswer | undefined;

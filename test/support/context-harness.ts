@@ -14,7 +14,7 @@ import { systemClock } from "../../src/base/clock.ts";
 import { silentLogger } from "../../src/base/logger.ts";
 import { WAIT_OPTIONS } from "./wait-limits.ts";
 
-/** Callers: a program without a sandbox, and a Flatpak app. */
+/** A caller without a sandbox; the other caller is a Flatpak app. */
 export const unconfinedCaller: Caller = { connection: ":1.1", pid: 100, app: undefined };
 export const sandboxedCaller = (id: string): Caller => ({
   connection: ":1.2",
@@ -61,7 +61,7 @@ const noMemory: Memory = {
 export interface ContextHarness {
   readonly context: IndexedContextService;
   readonly ledger: RecordingLedger;
-  /** The state directory. */
+  /** The state directory of the service. */
   readonly dir: string;
   find(
     query: string,

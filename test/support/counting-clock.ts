@@ -1,8 +1,8 @@
 import { type Clock, systemClock } from "../../src/base/clock.ts";
 
-/** The real time, which knows how many timers are set and how many ever were. */
+/** A clock with the real time that counts the pending timers and all timers ever set. */
 export class CountingClock implements Clock {
-  /** Neither ran nor were taken back. */
+  /** The number of timers that have neither run nor been cancelled. */
   pending = 0;
   everSet = 0;
 

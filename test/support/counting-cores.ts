@@ -1,6 +1,6 @@
 import type { CoreLease } from "../../src/assistant/inference/inference-engine.ts";
 
-/** Cores that another model requests when the test sets so; records if they were released. */
+/** Simulates cores that another model may request, and records whether they were released. */
 export class CountingCores implements CoreLease {
   holdCount = 0;
   isHeld = false;

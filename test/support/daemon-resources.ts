@@ -2,11 +2,11 @@ import { expect } from "vitest";
 import { openedBy } from "./open-descriptors.ts";
 import type { RemoteCompanionHarness } from "./remote-companion-harness.ts";
 
-/** Resources of a daemon that clients must release. */
+/** The resources of a daemon that clients must release. */
 export interface DaemonResources {
-  /** Descriptors of files, pipes and others that are not sockets. */
+  /** The descriptors of files, pipes and others that are not sockets. */
   readonly files: number;
-  /** Sockets except connections to the system instance and the providers, which may be kept open. */
+  /** The sockets except connections to the system instance and to providers, which may be kept open. */
   readonly sockets: number;
   readonly timers: number;
   readonly runningRequests: number;
@@ -14,9 +14,12 @@ export interface DaemonResources {
   readonly pending: unknown;
 }
 
-/** Most connections that the daemon keeps open to one provider. */
+/** The maximum number of connections that the daemon keeps open to one provider. */
 const KEPT_CONNECTIONS_MAX = 8;
-/** Shorter than the interval of keep-alive data for waiting clients, which would also reveal closed connections. */
+/**
+ * The wait is shorter than the interval of keep-alive data for waiting clients, because that data would also reveal
+ * closed connections.
+ */
 const WAIT_MS_MAX = 8_000;
 
 export async function readDaemonResources(
@@ -35,7 +38,7 @@ export async function readDaemonResources(
   };
 }
 
-/** Waits until the daemon holds no more than before and no request is pending. */
+/** Waits until the daemon holds no more resources than before and no request is pending. */
 export async function waitForResources(
   before: DaemonResources,
   harness: RemoteCompanionHarness,
@@ -43,7 +46,7 @@ export async function waitForResources(
   const { timers, ...others } = before;
   const now = async () => {
     const { timers: timersNow, ...rest } = await readDaemonResources(harness);
-    // Allows for the timers of kept connections, of which there were fewer before.
+    // Kept connections have timers, and there were fewer such connections before.
     return { ...rest, extraTimers: Math.max(0, timersNow - timers - KEPT_CONNECTIONS_MAX) };
   };
   await expect

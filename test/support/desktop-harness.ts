@@ -21,7 +21,7 @@ export class DesktopHarness implements AsyncDisposable {
   readonly companion: CompanionProcess;
   readonly #apps: ExampleApp[] = [];
 
-  /** `flags` of the companion, as in CompanionProcess. */
+  /** Starts the desktop; `flags` are the flags of the companion, as in CompanionProcess. */
   static async start(
     environment: Readonly<Record<string, string>> = {},
     flags?: readonly string[],

@@ -1,7 +1,7 @@
 import Docker from "dockerode";
 import { parseDockerHost } from "../../src/controller/runtime/docker-address.ts";
 
-/** On everything that a test makes by hand; what Berth makes carries its own instance label. */
+/** The label of everything that a test creates itself; objects that Berth creates have an instance label. */
 export const TEST_LABEL = "dev.berth.test";
 
 export function connectTo(host: string): Docker {

@@ -6,14 +6,17 @@ import { parseDockerHost } from "../../src/controller/runtime/docker-address.ts"
 
 export interface EngineProxy extends AsyncDisposable {
   readonly host: string;
-  /** Ends every connection and takes no new one. */
+  /** Ends every connection, and accepts no new ones. */
   cut(): void;
   restore(): void;
-  /** Resolves when a request with this text has gone through. */
+  /** Resolves when a request that contains this text has been forwarded. */
   requested(text: string): Promise<void>;
 }
 
-/** A socket in front of an engine's, which can be cut as if the engine had gone, without harm to other tests. */
+/**
+ * Starts a socket in front of an engine's socket. The socket can be cut as if the engine had exited, without effect on
+ * other tests.
+ */
 export async function startEngineProxy(engineHost: string): Promise<EngineProxy> {
   const address = parseDockerHost(engineHost);
   const target =

@@ -10,8 +10,8 @@ import type { Socket } from "node:net";
 import { finished } from "node:stream/promises";
 
 /**
- * A relay between Berth and the engine on a Unix socket, which forwards everything and sets a trap at one request that
- * changes the engine:
+ * A relay between Berth and the engine on a Unix socket, which forwards everything and can interfere with one request
+ * that changes the engine:
  * - before: calls `act` before the engine gets the request, which never arrives
  * - unanswered: calls `act` when the engine has executed the request, before Berth gets the response
  * - lost: the engine executes the request, and the response is cut off; Berth keeps running
@@ -19,7 +19,7 @@ import { finished } from "node:stream/promises";
 export type RelayMoment = "before" | "unanswered" | "lost";
 
 export interface RelayTrap {
-  /** The number of the request, from 1, counted from the moment at which the trap is set. */
+  /** The number of the changing request, counted from 1 since the trap was set. */
   readonly at: number;
   readonly moment: RelayMoment;
   readonly act: () => void;
@@ -34,7 +34,7 @@ export class EngineRelay implements AsyncDisposable {
   #seen: string[] = [];
   #hasFired = false;
 
-  /** Both have the form of DOCKER_HOST, and have to be Unix sockets. */
+  /** Opens the relay; both addresses have the form of DOCKER_HOST and must be Unix sockets. */
   static async open(host: string, engineHost: string): Promise<EngineRelay> {
     const relay = new EngineRelay(socketPathOf(host), socketPathOf(engineHost));
     await new Promise<void>((resolve) => relay.#server.listen(relay.#socketPath, resolve));
@@ -53,7 +53,7 @@ export class EngineRelay implements AsyncDisposable {
     });
   }
 
-  /** Resets the count. */
+  /** Sets or removes the trap, and resets the count of requests. */
   setTrap(trap: RelayTrap | undefined): void {
     this.#trap = trap;
     this.#seen = [];
@@ -94,7 +94,7 @@ export class EngineRelay implements AsyncDisposable {
       const outgoing = request(options, resolve);
       outgoing.once("error", reject);
       incoming.pipe(outgoing);
-      // A client that closes a stream (of events, of a log) closes it at the engine too.
+      // When a client closes a stream (of events or of a log), the relay closes it at the engine too.
       answer.once("close", () => outgoing.destroy());
     });
     if (trap) {
@@ -115,7 +115,7 @@ export class EngineRelay implements AsyncDisposable {
       incoming.method !== "GET" &&
       incoming.method !== "HEAD" &&
       !path.includes("/exec") &&
-      // Images of earlier versions may be removed at any time, or not at all.
+      // Images of earlier versions may be removed at any time, or not at all, so these requests do not count.
       !(incoming.method === "DELETE" && path.startsWith("/images/"));
     if (!isChange) return undefined;
     this.#seen.push(`${incoming.method} ${path}`);

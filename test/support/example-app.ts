@@ -11,7 +11,7 @@ export class ExampleApp implements AsyncDisposable {
   readonly #child: ChildProcess;
   readonly #closed: Promise<unknown>;
 
-  /** Resolves when the program reports that it listens; rejects with its output if it exits before. */
+  /** Starts the program. Resolves when it reports that it listens; rejects with its output if it exits before. */
   static async start(
     program: string,
     options: {
@@ -43,7 +43,7 @@ export class ExampleApp implements AsyncDisposable {
     return this.#child.exitCode;
   }
 
-  /** Kills the program like a crash. */
+  /** Kills the program with SIGKILL, as a crash would end it. */
   async kill(): Promise<void> {
     this.#child.kill("SIGKILL");
     await this.#closed;

@@ -3,18 +3,18 @@ import { BerthError } from "../../src/base/errors.ts";
 import type { BuildControl, UploadedArchive } from "../../src/controller/builds/port.ts";
 import type { Store } from "../../src/store/store.ts";
 
-/** Scripted builds; their records are in the store. */
+/** Scripted builds, whose records are in the store. */
 export class FakeBuildControl implements BuildControl {
   /** Uploaded archives by digest. */
   readonly archives = new Map<string, Buffer>();
-  /** The lines that `log` returns, by build. */
+  /** The lines that `log` returns, by the number of the build. */
   readonly logs = new Map<number, string[]>();
   readonly pushes: { readonly urls: readonly string[]; readonly ref: string | undefined }[] = [];
-  /** The results of `refreshFollowers`. */
+  /** The names of apps that `refreshFollowers` returns. */
   pushedApps: string[] = [];
-  /** The error of the next uploads, thrown at their end. */
+  /** The error of the next uploads, which is thrown at their end. */
   uploadError: BerthError | undefined;
-  /** Bytes that uploads have read, including failed ones. */
+  /** The number of bytes that uploads have read, including failed uploads. */
   bytesRead = 0;
   readonly #store: Store;
   readonly #following = new Map<number, { push: (line: string | null) => void }>();
@@ -54,7 +54,7 @@ export class FakeBuildControl implements BuildControl {
     }
   }
 
-  /** Adds a line to the log of a build, or ends it with null. Returns false if no reader follows it. */
+  /** Adds a line to the log of a build, or ends the log with null. Returns false if no reader follows the log. */
   emitLine(id: number, line: string | null): boolean {
     this.#following.get(id)?.push(line);
     return this.#following.has(id);

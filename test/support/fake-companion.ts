@@ -14,7 +14,7 @@ export type BusAnswer = (
 export class FakeCompanion {
   /** The received calls, except those of the bus's own methods. */
   readonly calls: { readonly member: string; readonly args: readonly BusValue[] }[] = [];
-  /** Answers by member; a member without one is an unknown method. */
+  /** The answers by method name; a method without an answer is unknown. */
   methods: Readonly<Record<string, BusAnswer>>;
   isRunning = true;
   openConnections = 0;

@@ -11,38 +11,38 @@ import type {
 import type { FakeEngine, FakeImage } from "./fake-engine.ts";
 
 /**
- * The behaviour of a build. By default it has two steps, ends at once, and its image behaves like the default
- * FakeImage.
+ * The behaviour of a build. By default, the build has two steps and ends at once, and its image behaves like the
+ * default FakeImage.
  */
 export interface FakeImageBuild {
   /** The time from the end of the context to the end of the build; default 0. */
   readonly buildMs?: number;
-  /** The instructions; by default a FROM and a COPY. */
+  /** The instructions of the Dockerfile; by default a FROM and a COPY. */
   readonly steps?: readonly string[];
-  /** Lines that the last step prints. */
+  /** The lines that the last step prints. */
   readonly lines?: readonly string[];
   /** The behaviour of containers of the built image. */
   readonly image?: FakeImage;
-  /** This step exits with a code after these lines; steps count from 1. */
+  /** The step that fails (counted from 1), with its exit code, after these lines. */
   readonly fails?: {
     readonly step: number;
     readonly exitCode?: number;
     readonly lines?: readonly string[];
   };
-  /** Thrown instead of a result, before any step. */
+  /** The error that is thrown before any step. */
   readonly error?: BerthError;
-  /** The last step never ends, except after an abort. */
+  /** If true, the last step never ends, unless the build is aborted. */
   readonly hangs?: boolean;
-  /** The connection breaks during the last step, and the engine cancels the build. */
+  /** If true, the connection breaks during the last step, and the engine cancels the build. */
   readonly cut?: boolean;
   readonly bytes?: number;
 }
 
-/** A build of the engine; `ended` is its result. */
+/** A build on the engine; `ended` resolves to its result. */
 export interface FakeBuildRun {
   readonly options: BuildImageOptions;
   readonly contextBytes: number;
-  /** sha256 of the context, 64 hexadecimal digits. */
+  /** The sha256 of the build context, as 64 hexadecimal digits. */
   readonly contextDigest: string;
   ended: "running" | "succeeded" | "failed" | "cancelled" | "cut";
 }
@@ -56,15 +56,15 @@ interface BuiltImage {
 const DEFAULT_STEPS = ["FROM scratch", "COPY . /app"];
 
 /**
- * The image builder of a FakeEngine. The same context, Dockerfile, target, args and labels result in the same
- * image, as with a build cache.
+ * The image builder of a FakeEngine. The same context, Dockerfile, target, args and labels produce the same image, as
+ * with a build cache.
  */
 export class FakeImageBuilder {
-  /** The behaviour of builds; a function returns it for each. */
+  /** The behaviour of builds, or a function that returns the behaviour of each build. */
   script: FakeImageBuild | ((run: FakeBuildRun) => FakeImageBuild) = {};
   /** All builds, oldest first. */
   readonly runs: FakeBuildRun[] = [];
-  /** The result of `freeBytes`. */
+  /** The free disk space in bytes that `freeBytes()` returns. */
   freeBytes: number | undefined = 100 * 2 ** 30;
   readonly #engine: FakeEngine;
   readonly #images = new Map<string, BuiltImage>();

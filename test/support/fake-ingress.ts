@@ -9,8 +9,8 @@ import type {
 import type { Resource } from "../../src/resources/resource.ts";
 
 /**
- * Hooks around each change of the table. An error thrown in `before` is a change that never happened; one in `after` is
- * a lost reply after the change. A promise delays the change.
+ * Hooks around each change of the route table. An error thrown in `before` is a change that never happened; one in
+ * `after` is a lost reply after the change. A promise delays the change.
  */
 export interface FakeIngressFaults {
   before?(change: FakeIngressChange): void | Promise<void>;
@@ -21,7 +21,7 @@ export interface FakeIngressChange {
   readonly type: "write" | "remove";
   readonly app: string;
   readonly targets: readonly string[];
-  /** The number of the change, from 1 over all changes of this ingress. */
+  /** The number of the change, counted from 1 over all changes of this ingress. */
   readonly number: number;
 }
 
@@ -29,21 +29,21 @@ export interface FakeIngressOptions {
   readonly clock: Clock;
   readonly mode?: Ingress["mode"];
   readonly reach?: Ingress["reachability"];
-  /** The table of an ingress that has died: it survives Berth, as the real one on the disk does. */
+  /** The route table of an earlier ingress: it survives Berth, as the real table on the disk does. */
   readonly routes?: Map<string, AppRoute>;
   readonly faults?: FakeIngressFaults;
-  /** The verdict without `setVerdict`; default: every App is served over HTTP. */
+  /** The verdict on Apps without `setVerdict`; default: every App is served over HTTP. */
   readonly verdict?: SiteVerdict;
 }
 
-/** The ingress port in memory. Berth gets what a test sets with `current` and `setVerdict`. */
+/** The ingress port in memory. Berth receives what a test sets with `current` and `setVerdict`. */
 export class FakeIngress implements Ingress {
   readonly mode: Ingress["mode"];
   readonly reachability: Ingress["reachability"];
-  /** The route of each App; an App without one has no target. */
+  /** The route of each App; an App without a route has no targets. */
   readonly routes: Map<string, AppRoute>;
   faults: FakeIngressFaults;
-  /** The process that uses this ingress is dead: its changes never settle. The table survives. */
+  /** True if the process that uses this ingress is dead: its changes never settle. The route table survives. */
   dead = false;
   current: IngressState = { ready: true, version: "fake", message: "the fake ingress runs" };
   readonly table: AppRouteTable;
@@ -85,12 +85,12 @@ export class FakeIngress implements Ingress {
     return this.current;
   }
 
-  /** A verdict set by the test holds for the App with any spec. */
+  /** A verdict that the test has set applies to the App with any spec. */
   verdict({ metadata: { name } }: Resource<"App">): SiteVerdict | undefined {
     return this.#verdicts.has(name) ? this.#verdicts.get(name) : this.#default;
   }
 
-  /** Sets the verdict; undefined: not known yet. */
+  /** Sets the verdict on an App; undefined if it is not known yet. */
   setVerdict(app: string, verdict: SiteVerdict | undefined): void {
     this.#verdicts.set(app, verdict);
   }

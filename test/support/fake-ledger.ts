@@ -5,18 +5,18 @@ import type { Ledger, NewEntry, Receipt } from "../../src/assistant/ledger/port.
 
 export interface WrittenEntry extends NewEntry {
   readonly seq: number;
-  /** Entries of one commit have the same number. */
+  /** The number of the commit; the entries of a commit have the same number. */
   readonly commit: number;
 }
 
 /**
- * A ledger in memory that commits like the real one: entries of one event loop turn are one commit. down: rejects
- * entries. torn: writes them, and reports a failure.
+ * A ledger in memory that commits like the real one: entries of one event loop turn are one commit. In the mode `down`,
+ * it rejects entries; in the mode `torn`, it writes them and reports a failure.
  */
 export class FakeLedger implements Ledger {
   readonly entries: WrittenEntry[] = [];
   mode: "ok" | "down" | "torn" = "ok";
-  /** Called before an entry is accepted; an exception is the result of the append. */
+  /** Called before an entry is accepted; an exception makes the append fail with that error. */
   onAppend: (entry: NewEntry) => void = () => {};
   /** Called after a commit, before the appends resolve. */
   onCommit: () => void = () => {};
@@ -29,7 +29,7 @@ export class FakeLedger implements Ledger {
 
   async append(entry: NewEntry): Promise<Receipt> {
     this.onAppend(entry);
-    // Rejects what the real ledger would reject.
+    // The real ledger would reject this entry too.
     draftEntry(entry, "2030-01-01T00:00:00.000Z");
     if (this.#waiting.length === 0) queueMicrotask(() => setImmediate(() => this.#commit()));
     return new Promise((resolve, reject) => {
@@ -37,7 +37,7 @@ export class FakeLedger implements Ledger {
     });
   }
 
-  /** Adds the entries of a restart: each dispatch without a result becomes indeterminate. */
+  /** Adds the entries of a restart: each dispatch without a result gets the result "indeterminate". */
   restart(): void {
     const ended = new Set(this.entries.map(({ fields }) => fields["dispatch"]));
     this.#write({ name: "ledger.opened", fields: {} });
@@ -47,7 +47,10 @@ export class FakeLedger implements Ledger {
     }
   }
 
-  /** Returns the names of the entries of this call without `agent.`, with the code if they have one. */
+  /**
+   * Returns the names of the ledger entries of this call without the prefix `agent.`, with the error code if there is
+   * one.
+   */
   entryNamesOfCall(call: number): string[] {
     return this.entries
       .filter(({ fields }) => fields["call"] === call)

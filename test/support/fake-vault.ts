@@ -4,7 +4,7 @@ import type { Credential, CredentialOwner, Vault } from "../../src/assistant/rem
 /** A vault in memory that binds credentials to origins, like the real one. */
 export class FakeVault implements Vault {
   readonly kept = new Map<string, { readonly origin: string; readonly credential: Credential }>();
-  /** The error of every write and read. */
+  /** The error with which every write and read fails. */
   failure: Error | undefined;
   readonly #now: () => number;
 

@@ -1,6 +1,6 @@
 import { writeFileSync } from "node:fs";
 
-/** Takes all space that is left on a small file system. */
+/** Fills all free space of a small file system. */
 export function fillDisk(file: string): void {
   const piece = Buffer.alloc(64 * 1024);
   for (const size of [piece.length, 4_096]) {

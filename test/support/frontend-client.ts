@@ -7,7 +7,7 @@ const ANSWER_MS_MAX = 30_000;
 /** The signals of one query as a frontend received them, in order. */
 export interface RecordedTurn {
   readonly queryId: bigint;
-  /** `Started`, `Token`, ... */
+  /** The names of the signals, such as `Started` and `Token`. */
   readonly names: string[];
   meta: Record<string, unknown> | undefined;
   text: string;
@@ -15,12 +15,12 @@ export interface RecordedTurn {
   end: { readonly status: string; readonly detail: Record<string, unknown> } | undefined;
 }
 
-/** A frontend's client: asks, answers, and records its signals. */
+/** A client of a frontend that sends queries and answers, and records the signals it receives. */
 export class FrontendClient implements AsyncDisposable {
   readonly bus: SessionBus;
   readonly #turns = new Map<bigint, RecordedTurn>();
   readonly logins: string[] = [];
-  /** Waiters that check their condition after each signal. */
+  /** The waiting calls, whose conditions are checked after each signal. */
   readonly #waiting = new Set<() => void>();
 
   static async connect(address: string): Promise<FrontendClient> {

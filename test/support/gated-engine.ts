@@ -10,9 +10,9 @@ import type {
 /** Wraps an engine so that a test can delay, fail and count loads, and crash models. */
 export class GatedEngine implements InferenceEngine {
   readonly name: string;
-  /** All started loads, in order. */
+  /** All loads that have started, in order. */
   readonly loads: LoadRequest[] = [];
-  /** The memory of models by id; 1 for others. */
+  /** The memory of models by id; other models use 1 byte. */
   readonly memoryBytes = new Map<string, number>();
   readonly kinds = new Map<string, ModelFacts["kind"]>();
   readonly failures = new Map<string, Error>();

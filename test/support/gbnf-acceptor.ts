@@ -9,7 +9,7 @@ interface Frame {
 }
 
 /**
- * Parses a text with all possible stacks of a grammar, like llama.cpp during sampling. Equal stacks are one
+ * Parses a text with all possible stacks of a grammar, as llama.cpp does during sampling. Equal stacks share one
  * object, so that the maximum number of stacks can be counted.
  */
 export class GbnfAcceptor {
@@ -17,7 +17,7 @@ export class GbnfAcceptor {
   readonly #frames = new Map<string, Frame>();
   readonly #alternatives = new Map<readonly GbnfElement[], number>();
   readonly #closures = new Map<Frame | undefined, ReadonlySet<Frame | undefined>>();
-  /** The maximum number of stacks at one position of the texts so far. */
+  /** The maximum number of stacks at one position of all texts so far. */
   stacksMax = 0;
 
   constructor(grammar: GbnfGrammar) {
@@ -53,7 +53,7 @@ export class GbnfAcceptor {
     return found;
   }
 
-  /** Undefined after the last element: a text may end there. */
+  /** Returns the frame for the next element; undefined after the last element, where a text may end. */
   #frame(
     alternative: readonly GbnfElement[],
     index: number,

@@ -65,7 +65,7 @@ function computeFewestCharacters(grammar: GbnfGrammar): number[] {
   return fewest;
 }
 
-/** Chooses plain text mostly, and unusual characters sometimes. */
+/** Returns plain characters mostly, and unusual characters sometimes. */
 function sampleCharacter(
   element: Extract<GbnfElement, { kind: "class" }>,
   random: RandomNumbers,

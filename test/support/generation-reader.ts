@@ -1,18 +1,18 @@
 import type { GenerateEvent } from "../../src/assistant/inference/inference-engine.ts";
 import type { TokenLogprob } from "../../src/assistant/inference/runner.ts";
 
-/** Reads a generation's events at once, and can pause. */
+/** Reads the events of a generation at once, and can pause. */
 export class GenerationReader {
   text = "";
   readonly logprobs: TokenLogprob[] = [];
   started: Extract<GenerateEvent, { type: "started" }> | undefined;
   end: Extract<GenerateEvent, { type: "end" }> | undefined;
   error: unknown;
-  /** True when the iteration has ended or failed. */
+  /** True if the iteration has ended or failed. */
   isOver = false;
   /** Resolves when the iteration has ended or failed; never rejects. */
   readonly done: Promise<void>;
-  /** Resolves at the first text, or at the end. */
+  /** Resolves at the first text, or at the end of the generation. */
   readonly firstOutput: Promise<void>;
   #onFirstOutput: () => void = () => {};
   readonly #iterator: AsyncIterator<GenerateEvent>;
@@ -35,7 +35,7 @@ export class GenerationReader {
     return () => goOn?.();
   }
 
-  /** Stops reading for good, like leaving a for-await loop. */
+  /** Stops reading permanently, as leaving a for-await loop does. */
   async cancel(): Promise<void> {
     await this.#iterator.return?.();
   }

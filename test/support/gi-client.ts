@@ -3,7 +3,10 @@ import type { TestSessionBus } from "./test-session-bus.ts";
 
 const script = fileURLToPath(new URL("./bus-client.py", import.meta.url));
 
-/** Runs bus-client.py, a GLib D-Bus client that needs Debian's python3-gi. Returns its last line, parsed. */
+/**
+ * Runs bus-client.py, a GLib D-Bus client that needs Debian's python3-gi. Returns the last line of its output, parsed
+ * as JSON.
+ */
 export async function runGiClient(
   bus: TestSessionBus,
   ...args: readonly string[]

@@ -5,7 +5,7 @@ import { BerthError } from "../../src/base/errors.ts";
 import { Git, type GitOptions } from "../../src/controller/git/git.ts";
 import type { GitCheckout, GitRepository, SourceLimits } from "../../src/controller/git/port.ts";
 
-/** An adapter with folders of its own, and helpers for a test. */
+/** A git adapter with folders of its own, and helpers for a test. */
 export class GitHarness implements AsyncDisposable {
   readonly root: string;
   readonly git: Git;
@@ -46,7 +46,7 @@ export class GitHarness implements AsyncDisposable {
     return { ...done, tree: await readTree(this.target) };
   }
 
-  /** Lists what completed calls have left behind, which should be nothing. */
+  /** Lists files that completed calls have left behind; the list should be empty. */
   async leftovers(): Promise<string[]> {
     const work = await readdir(path.join(this.root, "state", "work")).catch(() => []);
     return [...work, ...Object.keys(await readTree(this.target))];

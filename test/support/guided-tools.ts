@@ -8,7 +8,7 @@ import { notesManifest } from "./tool-manifests.ts";
 
 const examples = join(import.meta.dirname, "../../examples");
 
-/** Apps with carefully written schemas: the examples, Berth's own tools, and the tests' notes app. */
+/** Apps whose schemas were written by hand: the examples, Berth's own tools, and the notes app of the tests. */
 export function writtenApps(): readonly AppManifest[] {
   const files = ["notes-app/org.example.Notes.json", "mcp-bridge/org.example.Memory.json"];
   const written = files.map((file): object =>

@@ -1,13 +1,13 @@
 import { consequence } from "./schema-cases.ts";
 
-/** Schemas designed to be expensive: each must be refused, or compiled within the limits. */
+/** A schema that is designed to be expensive: it must be refused, or compiled within the limits. */
 export interface HostileSchema {
   readonly name: string;
   readonly schema: unknown;
   readonly outcome: "refused" | "compiled" | "refused or compiled";
 }
 
-/** Returns `levels` definitions, each of which consists of the next. */
+/** Returns `levels` definitions, each of which refers to the next. */
 function chainDefinitions(
   levels: number,
   level: (next: string) => unknown,

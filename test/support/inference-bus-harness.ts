@@ -54,10 +54,10 @@ export class InferenceBusHarness {
   }
 }
 
-/** A session and its read end for a client. */
+/** A session and the read end of its pipe for a client. */
 export class TestSession {
   readonly path: string;
-  /** The received descriptor; `closeReader` closes it. */
+  /** The received file descriptor; `closeReader` closes it. */
   readonly pipe: number;
   readonly #bus: FakeBus;
   readonly #connection: string;
@@ -83,7 +83,7 @@ export class TestSession {
     return this.#bus.property(this.path, "State");
   }
 
-  /** Waits for bytes like a reader of a pipe; empty at EOF. */
+  /** Waits for bytes as a reader of a pipe does; returns an empty buffer at EOF. */
   async readSome(bytesMax = 65_536): Promise<Buffer> {
     const { buffer, bytesRead } = await readFrom(
       this.pipe,

@@ -9,7 +9,7 @@ export function readLoadedConfig(dataDir: string): Promise<unknown> {
   return createAdmin(dataDir).readConfig(signal);
 }
 
-/** Loads a configuration as another program would. */
+/** Loads a configuration into Caddy as another program would. */
 export async function loadConfigByHand(dataDir: string, config: CaddyConfig): Promise<void> {
   const problem = await createAdmin(dataDir).load(config, signal);
   if (problem !== undefined) throw new Error(problem);

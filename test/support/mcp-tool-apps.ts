@@ -19,13 +19,16 @@ import type {
   ToolAppsHarness,
 } from "../contract/assistant/tool-apps-contract.ts";
 
-/** modern: `server/discover` of 2026. legacy: only the `initialize` handshake of earlier SDKs. */
+/**
+ * The protocol revision: `modern` is `server/discover` of 2026, and `legacy` is only the `initialize` handshake of
+ * earlier SDKs.
+ */
 export type Era = "modern" | "legacy";
 
-/** Two tests wait for this limit; all other calls must end earlier, even on a busy machine. */
+/** The time limit of a call: two tests wait for it, and all other calls must end earlier, even on a busy machine. */
 const CALL_LIMIT_MS = 1_000;
 
-/** Real sockets, with servers of the official SDK. */
+/** Apps on real sockets, with servers of the official SDK. */
 export async function mcpToolAppsHarness(
   era: Era,
   limits: Partial<McpLimits> = {},

@@ -7,13 +7,15 @@ import { type Judged, type Relevance, relevanceOf } from "./tool-relevance.ts";
 
 export interface DiscoveryFigures {
   readonly all: Relevance;
-  /** The half of the queries that no weight was chosen by. */
+  /** The half of the queries that was not used to choose the weights. */
   readonly heldOut: Relevance;
-  /** Milliseconds that a query takes, the index being there; the median. */
+  /** The median duration of a query in milliseconds, when the index already exists. */
   readonly queryMs: number;
 }
 
-/** Every labelled query, put to the tools of test/fixtures/discover; for tests and the bench. */
+/**
+ * Measures the ranking of every labelled query over the tools of test/fixtures/discover, for tests and the benchmark.
+ */
 export async function measureDiscovery(embedder?: ContextEmbedder): Promise<DiscoveryFigures> {
   const apps = corpusApps();
   const registry = { version: 1, apps: () => apps, find: () => undefined };

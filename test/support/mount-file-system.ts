@@ -23,7 +23,7 @@ export function mountFileSystem(
         runAsRoot("umount", [...flags, target]);
         isMounted = false;
       } catch (error) {
-        // The writer opens its files from time to time, so the folder can be busy.
+        // The writer opens files from time to time, so the folder can be busy.
         if (Date.now() > deadline) throw error;
         await pause(20);
       }

@@ -2,14 +2,14 @@ import { createHash } from "node:crypto";
 import { once } from "node:events";
 import { createServer, type Server, type ServerResponse } from "node:http";
 
-/** What the registry does with a request for the archive. */
+/** The reaction of the registry to a request for the archive. */
 export type Delivery = "whole" | "cut" | "stalled";
 
-/** An npm registry on loopback that offers one package. */
+/** An npm registry on the loopback address that offers one package. */
 export class NodeRegistry implements AsyncDisposable {
   readonly #server: Server;
   readonly #archive: Buffer;
-  /** Requests for the archive so far. */
+  /** The number of requests for the archive so far. */
   downloads = 0;
   delivery: Delivery = "whole";
 

@@ -1,4 +1,4 @@
-/** Numbers from 0 to 1 that follow from a seed alone (mulberry32). */
+/** A generator of numbers from 0 to 1 that depend only on a seed (mulberry32). */
 export function seededRandom(seed: number): () => number {
   let state = seed >>> 0;
   return () => {
@@ -21,7 +21,7 @@ export class Dice {
     return this.random() < probability;
   }
 
-  /** A whole number from `min` to `max`, both included. */
+  /** Returns a whole number from `min` to `max`, both included. */
   between(min: number, max: number): number {
     return min + Math.floor(this.random() * (max - min + 1));
   }

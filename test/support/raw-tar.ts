@@ -1,8 +1,11 @@
-/** Tar archives as no well-meant program writes them: every field as the test wants it. */
+/** Creates tar archives that no normal program writes: the test sets every field. */
 
 export interface RawEntry {
   readonly name: string | Uint8Array;
-  /** 0 file, 1 hard link, 2 symlink, 3 and 4 devices, 5 folder, 6 pipe, x pax header, L long name. */
+  /**
+   * The type of the entry: 0 file, 1 hard link, 2 symlink, 3 and 4 devices, 5 folder, 6 pipe, x pax header, L long
+   * name.
+   */
   readonly type?: string;
   readonly content?: string | Uint8Array;
   readonly target?: string;

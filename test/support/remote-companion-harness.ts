@@ -17,10 +17,10 @@ export const REMOTE_MODEL = "remote:cloud:test-model";
 export const LOCAL_MODEL = "tiny";
 
 export interface RemoteCompanionHarnessOptions {
-  /** The reply of both sides to a chat request; undefined: they repeat the prompt. */
+  /** Returns the reply to a chat request, for local and remote models; undefined: the reply repeats the prompt. */
   readonly script?: (request: ProviderRequest) => ScriptedResponse | undefined;
   readonly environment?: Readonly<Record<string, string>>;
-  /** False: the companion starts without the provider. */
+  /** If false, the companion starts without the provider. */
   readonly isStarted?: boolean;
   /** If true, the provider accepts and records any key. */
   readonly acceptsAnyKey?: boolean;
@@ -91,7 +91,7 @@ export class RemoteCompanionHarness implements AsyncDisposable {
     this.#cleanup = cleanup;
   }
 
-  /** Adds the provider with its key and gives consent to send prompts. */
+  /** Adds the provider with its key, and gives consent to send prompts. */
   async configureProvider(): Promise<void> {
     await this.frontend.call(
       "Remote1",
@@ -109,7 +109,7 @@ export class RemoteCompanionHarness implements AsyncDisposable {
     await this.frontend.call("Remote1", "SetKey", "ss", "cloud", PROVIDER_KEY);
   }
 
-  /** Runs a step before everything else is closed. */
+  /** Adds a clean-up step, which runs before everything else is closed. */
   defer(step: () => unknown): void {
     this.#cleanup.defer(step);
   }
@@ -137,13 +137,13 @@ export class RemoteCompanionHarness implements AsyncDisposable {
     return new HttpChat(this.companion.ready.url, undefined, path);
   }
 
-  /** Entries of the companion's ledger, which may be in use; of this name, or all. */
+  /** Returns the entries of the companion's ledger that have this name, or all entries. The ledger may be in use. */
   entries(name?: string): readonly TailEntry[] {
     using ledger = OfflineLedger.open(this.dataDir);
     return ledger.tail(1_000_000).filter(({ body }) => body.name === (name ?? body.name));
   }
 
-  /** Chat requests that the provider received. */
+  /** Returns the chat requests that the provider has received. */
   listChatRequests(): readonly ProviderRequest[] {
     return this.cloudProvider.requests.filter(({ path }) => path.endsWith("/chat/completions"));
   }
@@ -157,7 +157,7 @@ export class RemoteCompanionHarness implements AsyncDisposable {
     return getCallOutcome(this.frontend.call("Remote1", member, signature, ...args));
   }
 
-  /** Returns numbers from GetStatus: queries that run, and queries that wait for the user. */
+  /** Returns numbers from GetStatus: the queries that run, and the queries that wait for the user. */
   async countQueries(): Promise<{ readonly active: unknown; readonly pending: unknown }> {
     const [status] = await this.frontend.call("Overlay1", "GetStatus");
     if (!(status instanceof Map)) throw new Error("no status");
@@ -185,19 +185,19 @@ export class RemoteCompanionHarness implements AsyncDisposable {
 }
 
 export interface HttpChatResult {
-  /** 0 if there was no answer. */
+  /** The HTTP status; 0 if there was no answer. */
   readonly status: number;
   readonly headers: IncomingMessage["headers"];
   readonly text: string;
-  /** Error code from the answer's body or from an event of the stream; undefined if there was no error. */
+  /** The error code from the body of the answer or from an event of the stream; undefined if there was no error. */
   readonly code: string | undefined;
 }
 
-/** A request on its own connection, which its client can close at any time. Without a body it is a GET. */
+/** A request on its own connection, which the test can close at any time. Without a body, it is a GET request. */
 export class HttpChat {
   /** Resolves when part of the body has arrived. Never rejects. */
   readonly begun: Promise<void>;
-  /** The result, even of an incomplete answer. Never rejects. */
+  /** Resolves to the result, even if the answer is incomplete. Never rejects. */
   readonly result: Promise<HttpChatResult>;
   readonly #request;
 
@@ -238,7 +238,7 @@ export class HttpChat {
     this.#request.destroy();
   }
 
-  /** Returns the text of all events. */
+  /** Returns the concatenated text of all events. */
   async readAnswer(): Promise<string> {
     const { text } = await this.result;
     const pieces = text.matchAll(/"content":("(?:[^"\\]|\\.)*")/g);

@@ -12,9 +12,9 @@ export interface CliResult {
 export interface CliOptions {
   readonly environment?: Environment;
   readonly workingDirectory?: string;
-  /** Content of standard input; default: empty. */
+  /** The content of standard input; default: empty. */
   readonly input?: string | Uint8Array;
-  /** Width of the terminal; undefined: the output is a pipe. */
+  /** The width of the terminal; undefined if the output is a pipe. */
   readonly columns?: number;
   /** True if standard error is a terminal, which shows progress. */
   readonly errorIsTerminal?: boolean;
@@ -27,7 +27,7 @@ export interface CliOptions {
   readonly onOutput?: (soFar: string) => void;
 }
 
-/** Runs one command line in this process, like bin/berth, with streams that the test reads. */
+/** Runs one command line in this process, as bin/berth does, with streams that the test reads. */
 export async function runCommandLine(
   commandLine: readonly string[],
   options: CliOptions = {},

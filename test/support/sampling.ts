@@ -1,15 +1,15 @@
 import { createHash } from "node:crypto";
 import { Dice } from "./random.ts";
 
-/** Decides what a run of the tests tries; BERTH_SEED replays one. */
+/** The seed of all random choices in a run of the tests; BERTH_SEED sets it to repeat a run. */
 export const SEED = Number(process.env["BERTH_SEED"] ?? Date.now() % 1_000_000);
 
-/** A long time for the whole of a matrix, and the usual one for a sample. */
+/** The time limit of a whole matrix is long, and that of a sample is the usual one. */
 export const MATRIX_LIMIT_MS = process.env["BERTH_KILLS"] === "all" ? 60 * 60_000 : 300_000;
 
 /**
- * Returns the places of a kill or fault matrix that this run tries, in their order, and prints the seed that
- * chose them. BERTH_KILLS sets how many of each matrix, or `all`; otherwise it is `countByDefault`.
+ * Returns the points of a kill or fault matrix that this run tries, in their order, and prints the seed of the choice.
+ * BERTH_KILLS sets the number of points of each matrix, or `all`; the default is `countByDefault`.
  */
 export function sampleOf<T>(name: string, places: readonly T[], countByDefault: number): T[] {
   const wanted = process.env["BERTH_KILLS"] ?? String(countByDefault);

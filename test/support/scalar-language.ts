@@ -11,18 +11,18 @@ import { parseGbnf } from "./gbnf-grammar.ts";
 import { GbnfSampler } from "./gbnf-sampler.ts";
 import { seededRandom } from "./random.ts";
 
-/** A grammar of strings or numbers, parsed and sampled like in llama.cpp. */
+/** A grammar of strings or numbers, which is parsed and sampled as in llama.cpp. */
 export interface ScalarLanguage {
   readonly gbnf: string;
   /** Returns true if the grammar accepts the JSON text. */
   accepts(text: string): boolean;
-  /** Returns JSON texts, the same for the same seed. */
+  /** Returns JSON texts that the grammar generates; the same seed gives the same texts. */
   samples(count: number, seed: number): string[];
-  /** The maximum number of parse stacks so far. */
+  /** Returns the maximum number of parse stacks so far. */
   stacksMax(): number;
 }
 
-/** Undefined if no value meets the constraints. */
+/** Returns the language of strings with these constraints; undefined if no value meets them. */
 export function stringLanguage(
   constraints: Partial<StringConstraints>,
 ): ScalarLanguage | undefined {
@@ -41,7 +41,7 @@ export function numberLanguage(
   return toScalarLanguage(scalarGrammar.compileNumber(all, table), table);
 }
 
-/** Creates a pattern or a format for constraints. */
+/** Creates a constraint from a pattern or a format. */
 export function toStringPattern(keyword: string, source: string) {
   return { source, keyword, pointer: `#/${keyword}` };
 }

@@ -65,7 +65,7 @@ export class SchedulerHarness {
     return this.runner.calls.filter(({ kind }) => kind === "step").map(({ prompts }) => prompts);
   }
 
-  /** Disposes the scheduler and returns its violations of the runner's contract and its remaining state. */
+  /** Disposes the scheduler. Returns its violations of the runner's contract, and the state that remains. */
   async findLeftovers(): Promise<Record<string, unknown>> {
     // Lets the current runner call end.
     await this.clock.advance(30);
@@ -83,7 +83,7 @@ export class SchedulerHarness {
     };
   }
 
-  /** Throws if state is left or a runner call was wrong; for hooks. */
+  /** Throws if state remains or if a runner call violated the contract; for test hooks. */
   async assertNoLeftovers(): Promise<void> {
     assert.deepEqual(await this.findLeftovers(), noLeftovers);
   }

@@ -8,7 +8,7 @@ export interface SchemaCase {
   readonly outside?: readonly unknown[];
 }
 
-/** Sets the property `then`, because an object literal with it would be a thenable. */
+/** Sets the property `then`, because an object literal with that property would be a thenable. */
 export function consequence(schema: unknown): object {
   // oxlint-disable-next-line unicorn/no-thenable -- a keyword of JSON Schema
   return { then: schema };

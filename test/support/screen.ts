@@ -4,7 +4,7 @@ import { join } from "node:path";
 const program = join(import.meta.dirname, "../../bin/berth");
 const LIMIT_MS = 30_000;
 
-/** A Node program, by default `bin/berth`, in a pseudo-terminal of script(1). */
+/** A Node.js program, by default `bin/berth`, in a pseudo-terminal of script(1). */
 export class Screen implements Disposable {
   readonly #child: ChildProcess;
   readonly ended: Promise<number | null>;
@@ -33,7 +33,7 @@ export class Screen implements Disposable {
     this.#child.stdin?.write(text);
   }
 
-  /** Resolves to the text up to a match; the next call continues after it. */
+  /** Resolves to the text up to a match; the next call continues after the match. */
   async until(wanted: RegExp): Promise<string> {
     const deadline = AbortSignal.timeout(LIMIT_MS);
     for (;;) {

@@ -23,13 +23,13 @@ import { ScriptedRunner, type ScriptedRunnerOptions } from "./scripted-runner.ts
 export interface ScriptedEngineOptions extends ScriptedRunnerOptions {
   readonly clock: Clock;
   readonly facts?: Partial<ModelFacts>;
-  /** The duration of `load` on the clock. */
+  /** The duration of `load`, as time of the clock. */
   readonly loadMs?: number;
-  /** Returns the error of `inspect` and `load` for a file; undefined if it can be loaded. */
+  /** Returns the error of `inspect` and `load` for a file; undefined if the file can be loaded. */
   readonly refuse?: (file: ModelFile) => Error | undefined;
 }
 
-/** An engine whose models answer, wait and crash as the test sets. */
+/** An engine whose models answer, wait and crash as the test defines. */
 export class ScriptedEngine implements InferenceEngine {
   readonly name = "scripted";
   /** All loaded models, the newest last. */
@@ -141,7 +141,7 @@ export const uncontestedCores: CoreLease = {
   onContest: () => () => {},
 };
 
-/** Sampling parameters for free text with the likeliest tokens. */
+/** Sampling parameters for free text that choose the likeliest tokens. */
 export const plainSampling: Sampling = {
   temperature: 0,
   topP: 1,

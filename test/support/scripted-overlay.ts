@@ -52,7 +52,7 @@ export class ScriptedTurn {
     this.#emit("Token", "ts", [this.id, text]);
   }
 
-  /** Resolves to the user's answer. */
+  /** Asks the user for confirmation, and resolves to the answer. */
   confirm(spec: object): Promise<boolean> {
     return new Promise((resolve) => {
       this.#respond = resolve;
@@ -72,7 +72,7 @@ export class ScriptedTurn {
     });
   }
 
-  /** Handles Respond; tests also call it as another frontend. False: there is no open question. */
+  /** Handles the method Respond; tests also call it as another frontend. Returns false if no question is open. */
   respond(isApproved: boolean): boolean {
     const respond = this.#respond;
     this.#respond = undefined;
@@ -90,9 +90,9 @@ export class ScriptedTurn {
 export class ScriptedOverlay {
   readonly turns: ScriptedTurn[] = [];
   readonly responses: boolean[] = [];
-  /** Answers with a question number. */
+  /** The answers that contained a question number. */
   readonly questions: unknown[] = [];
-  /** The behaviour of a query; it begins after the caller has the id. */
+  /** The behaviour of a query; it begins after the caller has received the id. */
   script: (turn: ScriptedTurn) => void | Promise<void> = (turn) => {
     turn.started();
     turn.token("Hello ");
@@ -143,7 +143,7 @@ export class ScriptedOverlay {
   }
 }
 
-/** A spec for consent. */
+/** Returns a spec for a consent question. */
 export function consentSpec(more: object = {}): object {
   return {
     v: 1,
@@ -157,7 +157,7 @@ export function consentSpec(more: object = {}): object {
   };
 }
 
-/** A spec for a tool call. */
+/** Returns a spec for a question about a tool call. */
 export function callSpec(more: object = {}): object {
   return {
     v: 1,

@@ -14,7 +14,7 @@ interface ScriptedProvider {
   status: string;
 }
 
-/** Implements Remote1's service without rules, vault or network. */
+/** Implements the service behind Remote1 without rules, vault or network. */
 export class ScriptedRemote {
   readonly providers: ScriptedProvider[] = [
     {
@@ -36,7 +36,7 @@ export class ScriptedRemote {
     screen: false,
     memory: false,
   };
-  /** In the order of their addition. */
+  /** The changes of consent, in their order. */
   readonly consentWrites: (readonly [string, boolean])[] = [];
   models: readonly unknown[] = ["openai/gpt-4o", "meta/llama-3"];
   authorizeUrl = "https://openrouter.ai/auth?code_challenge=abc&state=xyz";

@@ -19,9 +19,9 @@ export type Script = (
 export class ScriptedService implements InferenceService {
   readonly requests: GenerateRequest[] = [];
   readonly embeds: EmbedRequest[] = [];
-  /** Generations in progress. */
+  /** The number of generations in progress. */
   running = 0;
-  /** Events that were pulled, over all generations. */
+  /** The number of events that were pulled, over all generations. */
   pulled = 0;
   aborted = 0;
   script: Script = (request) => says(request, ["Hello", " ", "there"]);
@@ -97,7 +97,7 @@ export function started(prompt = 0): AnswerEvent {
   return { type: "started", prompt, promptTokens: 5, cachedTokens: 2 };
 }
 
-/** Yields the same words for each choice of a request, one per token. */
+/** Yields the same words for each choice of a request, one word per token. */
 export function* says(
   request: GenerateRequest,
   words: readonly string[],

@@ -14,7 +14,7 @@ import { silentLogger } from "../../src/base/logger.ts";
 import { ScriptedEngine, type ScriptedEngineOptions } from "./scripted-engine.ts";
 import { VirtualClock } from "./virtual-clock.ts";
 
-/** A ledger that keeps its entries in a list, and refuses if `refuses` is set. */
+/** A ledger that stores its entries in a list, and refuses entries if `refuses` is set. */
 export class ListLedger implements Ledger {
   readonly entries: NewEntry[] = [];
   refuses = false;
@@ -37,12 +37,12 @@ export interface ServiceHarnessOptions extends Omit<ScriptedEngineOptions, "cloc
   readonly models?: readonly string[];
 }
 
-/** The service over a scripted engine, on a virtual clock. */
+/** Creates the service over a scripted engine and a virtual clock. */
 export async function createServiceHarness(options: ServiceHarnessOptions = {}) {
   const clock = new VirtualClock();
   const engine = new ScriptedEngine({ ...options, clock });
   const known = new KnownModels({ folder: undefined, aliases: new Map([["other", "m"]]) });
-  // Models without a file, because the disk does not follow the virtual clock.
+  // The models have no file, because the disk does not follow the virtual clock.
   for (const id of options.models ?? ["m"]) await known.register({ id, path: "", isPinned: false });
   const facts = new ModelFactsCache({ engine });
   const residency = new Residency({

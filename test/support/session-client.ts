@@ -6,7 +6,7 @@ import type { TestSessionBus } from "./test-session-bus.ts";
 
 const script = fileURLToPath(new URL("./session-client.py", import.meta.url));
 
-/** session-client.py: a separate process with its own connection that reads its pipes like any program. */
+/** A separate process (session-client.py) with its own connection, which reads its pipes as any program does. */
 export class SessionClient implements AsyncDisposable {
   readonly uniqueName: string;
   readonly #child: ChildProcess;
@@ -17,7 +17,7 @@ export class SessionClient implements AsyncDisposable {
       stdio: ["pipe", "pipe", "inherit"],
       env: { PATH: process.env["PATH"], LC_ALL: "C.UTF-8", ...bus.environment },
     });
-    child.stdin.on("error", () => {}); // the process was killed
+    child.stdin.on("error", () => {}); // The process was killed.
     const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
     const first = await lines.next();
     if (first.done === true) throw new Error("session-client.py did not start");
@@ -30,7 +30,7 @@ export class SessionClient implements AsyncDisposable {
     this.uniqueName = uniqueName;
   }
 
-  /** Returns the result of a command of the script. Rejects with the D-Bus name of an error as the message. */
+  /** Sends a command to the script, and returns the result. Rejects with the D-Bus name of an error as the message. */
   async ask(command: string, ...args: readonly unknown[]): Promise<unknown> {
     this.#child.stdin?.write(`${JSON.stringify([command, ...args])}\n`);
     const line = await this.#lines.next();

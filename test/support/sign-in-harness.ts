@@ -13,7 +13,7 @@ export interface SignInHarnessOptions {
   readonly requestMs?: number;
 }
 
-/** A browser without a user. */
+/** A browser that opens no page, because there is no user. */
 const NOWHERE = "http://127.0.0.1:9";
 
 /** Sign-ins, with everything that they reported. */
@@ -22,7 +22,7 @@ export class SignInHarness implements AsyncDisposable {
   readonly kept: Credential[] = [];
   /** The whole log as text. */
   log = "";
-  /** Called by the sink before it stores a session. */
+  /** Called before a session is stored. */
   beforeKeeping: () => Promise<void> = () => Promise.resolve();
   readonly signIns: OAuthSignIns;
 

@@ -36,7 +36,7 @@ export class SocketPeer implements Disposable {
     return Buffer.concat(this.#chunks).toString("latin1");
   }
 
-  /** Resolves when the system has accepted all data, or never will. */
+  /** Writes data; resolves when the system has accepted all data, or will never accept it. */
   write(data: Buffer | string, fds: readonly number[] = []): Promise<void> {
     const bytes = typeof data === "string" ? Buffer.from(data, "latin1") : data;
     return new Promise((resolve) => this.transport.write(bytes, fds, resolve));

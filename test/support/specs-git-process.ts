@@ -5,7 +5,7 @@ import { Git } from "../../src/controller/git/git.ts";
 import { SpecsGitFollower } from "../../src/controller/specs/specs-git-follower.ts";
 import { openStore } from "../../src/store/sqlite-store.ts";
 
-/** A process that follows the repository at URL into `DIR/specs`, for tests that kill it. */
+/** A separate process that follows the repository at URL into `DIR/specs`, for tests that kill it. */
 const [dir, url] = process.argv.slice(2);
 if (dir === undefined || url === undefined) throw new Error("usage: specs-git-process.ts DIR URL");
 

@@ -6,8 +6,8 @@ import { AssistantSupervisor } from "../../src/controller/models/assistant/assis
 import { ControlTransport } from "../../src/controller/models/assistant/control-transport.ts";
 
 /**
- * A process that supervises the real assistant, for tests that kill it: `DIR PORT`. Prints each report as a line of
- * JSON, and ends at SIGTERM.
+ * A separate process that supervises the real assistant, for tests that kill it: `DIR PORT`. Prints each report as a
+ * line of JSON, and exits at SIGTERM.
  */
 const [dataDir, port] = process.argv.slice(2);
 if (dataDir === undefined) throw new Error("usage: supervisor-process.ts DIR PORT");

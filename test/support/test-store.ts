@@ -5,17 +5,17 @@ import { openStore, type StoreOptions } from "../../src/store/sqlite-store.ts";
 import type { Store } from "../../src/store/store.ts";
 import { VirtualClock } from "./virtual-clock.ts";
 
-/** A store in its own data directory, with a clock that the test advances. Disposing of it removes the directory. */
+/** A store in its own data directory, with a clock that the test advances. Its disposal removes the directory. */
 export interface TestStore extends AsyncDisposable {
-  /** The open store; another one after `reopen`. */
+  /** The open store; `reopen` replaces it. */
   readonly store: Store;
   readonly dataDir: string;
   readonly clock: VirtualClock;
-  /** Closes the store and opens it again, like a restart. */
+  /** Closes the store and opens it again, as a restart does. */
   reopen(): Promise<Store>;
 }
 
-/** Writes are not flushed to the disk (`durability: "off"`) by default. */
+/** Opens a store. By default, writes are not flushed to the disk (`durability: "off"`). */
 export function openTestStore(
   options: Partial<Omit<StoreOptions, "clock">> & { readonly clock?: VirtualClock } = {},
 ): TestStore {

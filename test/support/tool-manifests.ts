@@ -1,4 +1,4 @@
-/** Manifests for tests, as JSON documents. */
+/** Tool manifests for tests, as JSON documents. */
 
 export type Document = Record<string, unknown>;
 
@@ -11,7 +11,7 @@ export function objectSchema(
   return { type: "object", required, additionalProperties: false, properties };
 }
 
-/** A notes app with the limits of the specification and a valid undo. */
+/** A manifest of a notes app that reaches the limits of the specification and has a valid undo. */
 export function notesManifest(changes: Document = {}): Document {
   return {
     svc_manifest: 1,
@@ -44,7 +44,7 @@ export function notesManifest(changes: Document = {}): Document {
   };
 }
 
-/** A manifest with one tool that has this schema. */
+/** Returns a manifest with one tool that has this input schema. */
 export function withSchema(schema: unknown): Document {
   const tool = { name: "do", tier: "read", description: "Does it.", input_schema: schema };
   return notesManifest({ tools: [tool] });

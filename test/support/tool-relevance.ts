@@ -1,17 +1,17 @@
-/** How well rankings meet labelled queries: the mean over all of them, from 0 to 1. */
+/** Measures how well rankings match labelled queries: the means over all queries, from 0 to 1. */
 export interface Relevance {
-  /** Gains of 3 for the first wanted one and 1 for others, discounted by rank. */
+  /** The gain is 3 for the best name and 1 for other wanted names, discounted by rank. */
   readonly ndcgAt10: number;
-  /** How often the first one is the one that is wanted most. */
+  /** The share of queries whose first result is the best name. */
   readonly recallAt1: number;
-  /** How often it is among the first five. */
+  /** The share of queries whose best name is among the first five results. */
   readonly recallAt5: number;
 }
 
 export interface Judged {
-  /** Names, the best first. */
+  /** The wanted names, the best first. */
   readonly wanted: readonly string[];
-  /** Names as they were ranked. */
+  /** The names in the order of the ranking. */
   readonly ranked: readonly string[];
 }
 

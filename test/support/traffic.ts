@@ -9,7 +9,7 @@ export interface VisitTarget {
   readonly path?: string;
 }
 
-/** Sends one request; fails if there is no response at all. */
+/** Sends one request; fails if no response arrives. */
 export function visit(
   { port, host, path = "/" }: VisitTarget,
   options: { readonly agent?: Agent; readonly limitMs?: number } = {},
@@ -32,7 +32,7 @@ export function visit(
   });
 }
 
-/** Visitors who send one request after the other until they are stopped. */
+/** Simulated visitors, each of which sends one request after another until `stop`. */
 export class TrafficLoad implements AsyncDisposable {
   readonly #visitors: Promise<void>[];
   readonly #agent = new Agent({ keepAlive: true });
@@ -43,7 +43,7 @@ export class TrafficLoad implements AsyncDisposable {
   /** The number of responses with each body, in the order in which the bodies first occurred. */
   readonly bodies = new Map<string, number>();
 
-  /** Each visitor waits `restMs` after a response. */
+  /** Creates visitors, each of which waits `restMs` after a response. */
   constructor(where: VisitTarget, { visitors = 8, restMs = 0 } = {}) {
     this.#visitors = Array.from({ length: visitors }, () => this.#sendRequests(where, restMs));
   }

@@ -3,13 +3,13 @@ import type { ContextEmbedder } from "../../src/assistant/context/port.ts";
 const DIMENSIONS = 512;
 
 /**
- * A stand-in for an embedding model: the hashed three-letter pieces of a text's words. Near are texts that are
- * spelt alike, so it shows how rankings are blended, and nothing of what a real model is worth.
+ * A substitute for an embedding model: it hashes the three-letter pieces of a text's words, so that texts with similar
+ * spelling have similar vectors. It shows how rankings are combined, but not the quality of a real model.
  */
 export class TrigramEmbedder implements ContextEmbedder {
   id = "letters-1";
   readonly dimensions = DIMENSIONS;
-  /** Texts that were asked for. */
+  /** The texts for which vectors were requested. */
   readonly embeddedTexts: string[] = [];
 
   async embed(texts: readonly string[]): Promise<readonly Float32Array[]> {

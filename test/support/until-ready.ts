@@ -1,7 +1,10 @@
 import type { ChildProcess } from "node:child_process";
 import { createInterface } from "node:readline";
 
-/** A start takes about a second, but many times that on a machine that runs all tests concurrently. */
+/**
+ * The time limit of a start, which takes about a second, but many times that on a machine that runs all tests
+ * concurrently.
+ */
 const START_LIMIT_MS = 60_000;
 
 /**

@@ -4,7 +4,8 @@ import { silentLogger } from "../../src/base/logger.ts";
 
 /**
  * A separate process that stores and removes credentials one after the other in the vault of `DIR`, for tests that kill
- * it. Prints `put ID NUMBER` before and `has ID NUMBER` after each write, and likewise `remove` and `gone`.
+ * it. Prints `put ID NUMBER` before and `has ID NUMBER` after each write, and `remove` before and `gone` after each
+ * removal.
  */
 const [dir] = process.argv.slice(2);
 if (dir === undefined) throw new Error("usage: vault-process.ts DIR");

@@ -1,8 +1,10 @@
 /**
  * The timeout of `vi.waitFor` for events that are certain, in milliseconds; `expect.poll` gets the same from
- * `vitest.config.ts`. On a machine that runs other test files too, immediate events may take seconds.
+ * `vitest.config.ts`. On a machine that runs other test files concurrently, even immediate events may take seconds.
  */
 export const WAIT_OPTIONS = { timeout: 15_000 } as const;
 
-/** A limit in milliseconds that bounded work stays far below on any machine, whereas unbounded work takes minutes. */
+/**
+ * A limit in milliseconds that bounded work does not reach on any machine, and that unbounded work exceeds by minutes.
+ */
 export const UNBOUNDED_AFTER_MS = 30_000;

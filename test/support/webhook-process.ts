@@ -4,8 +4,8 @@ import { WebhookSender } from "../../src/controller/notifications/webhook-sender
 import { openStore } from "../../src/store/sqlite-store.ts";
 
 /**
- * A process that sends webhooks, for tests that kill it: `DIR` opens the store and sends pending deliveries; `DIR URL`
- * first creates a webhook and queues one delivery.
+ * A separate process that sends webhooks, for tests that kill it: `DIR` opens the store and sends pending deliveries;
+ * `DIR URL` first creates a webhook and queues one delivery.
  */
 const [dataDir, url] = process.argv.slice(2);
 if (dataDir === undefined) throw new Error("usage: webhook-process.ts DIR [URL]");

@@ -1,10 +1,10 @@
-/** The user's settings for the agent bus from the companion's configuration, read again for each call. */
+/** The user's settings for tool calls, from the companion's configuration file. They are read again for each call. */
 export interface AgentRules {
-  /** If true, every call is `denied` with `paused`. */
+  /** If true, every call is denied with the code `paused`. */
   readonly isPaused: boolean;
-  /** App ids; their calls are `denied` with `app_disabled`. */
+  /** Ids of disabled apps; calls of their tools are denied with the code `app_disabled`. */
   readonly disabledApps: ReadonlySet<string>;
-  /** `app_id/tool`; calls are `denied` with `tool_disabled`. */
+  /** Disabled tools as `app_id/tool`; their calls are denied with the code `tool_disabled`. */
   readonly disabledTools: ReadonlySet<string>;
   /** strict: the process that requested a call may not confirm it, on any of its connections. */
   readonly confirm: "any" | "strict";

@@ -14,11 +14,11 @@ const callOptions = { actor: "s", provenance: "as" } as const;
 export interface ServeAgentOptions {
   readonly bus: Bus;
   readonly service: AgentService;
-  /** The answer to Ping, such as `berth 0.1.0`. */
+  /** The text that the method Ping returns, such as `berth 0.1.0`. */
   readonly daemon: string;
 }
 
-/** Exports the agent on the bus. The returned function removes it. */
+/** Exports the agent on the session bus and returns a function that removes it again. */
 export function serveAgent(options: ServeAgentOptions): () => void {
   const { bus, service } = options;
   const remove = bus.serve(PATH, buildAgentInterface(options));
@@ -35,8 +35,8 @@ export function serveAgent(options: ServeAgentOptions): () => void {
 }
 
 /**
- * Emits a signal to all listeners: every frontend may show a prompt, and must close it when another one answered
- * first.
+ * Emits a signal to all listeners, not only to one: every frontend may show a prompt for the call, and must close the
+ * prompt when another frontend has answered.
  */
 function emit(bus: Bus, name: string, args: readonly BusValue[]): void {
   bus.emit({ path: PATH, interface: INTERFACE, name, args }, undefined);
@@ -120,7 +120,7 @@ function noSuchCallError(): AssistantError {
   return new AssistantError("not_found", unknownCallDetail.message);
 }
 
-/** The bus has already checked the types. */
+/** Reads an argument of type `s`; the bus has already rejected arguments of other types. */
 function toText(value: BusValue | undefined): string {
   return typeof value === "string" ? value : "";
 }

@@ -1,8 +1,8 @@
 import type { Caller } from "../caller.ts";
 
 /**
- * The agent bus for its transports: tools that apps declare, calls decided by tier and provenance, confirmation and
- * undo. The ledger records each step before it has an effect.
+ * The agent bus as its transports see it: it lists the tools of apps, decides about calls by tier and provenance,
+ * asks for confirmation, and undoes calls. The ledger records each step before it has an effect.
  *
  * A failed or refused call is not an error but a disposition, `failed` or `denied`, with a code in the detail.
  * AssistantErrors are for requests that are not calls: `forbidden`, `not_found`, `busy`.
@@ -21,8 +21,8 @@ export interface AgentService {
   requestCall(request: CallRequest, caller: Caller, signal: AbortSignal): Promise<CallAnswer>;
 
   /**
-   * Returns the calls that wait for confirmation, oldest first, with the specs that `confirmationRequested`
-   * reported; a sandboxed app gets only its own. If the arguments are large, only the oldest calls up to 4 MiB.
+   * Returns the calls that wait for confirmation, oldest first, with the specs that `confirmationRequested` reported;
+   * a sandboxed app gets only its own. If the arguments are large, returns only the oldest calls, up to 4 MiB.
    */
   listParked(caller: Caller): readonly ConfirmationSpec[];
 
@@ -34,8 +34,8 @@ export interface AgentService {
   confirm(callId: number, approve: boolean, caller: Caller): Promise<CallResult>;
 
   /**
-   * Declines a parked call for its requester, who needs no right to confirm for that. If another caller is already
-   * answering, waits for that result. Resolves to the result of the call. Rejects with `forbidden` if another
+   * Declines a parked call for its requester, which needs no permission to confirm calls. If another caller is
+   * already answering, waits for that result. Resolves to the result of the call. Rejects with `forbidden` if another
    * caller requested the call.
    */
   withdraw(callId: number, requester: Caller): Promise<CallResult>;
@@ -43,21 +43,24 @@ export interface AgentService {
   /** Reverts the last call that can be undone; a sandboxed app reverts only its own calls. */
   undo(caller: Caller): Promise<UndoReport>;
 
-  /** Leaves that call as it is for good, so that the next Undo reverts the one before it. */
+  /** Marks the call as not to be undone, for good, so that the next Undo reverts the call before it. */
   undoSkip(callId: number, caller: Caller): Promise<UndoReport>;
 
   /**
-   * From now on only this connection may confirm, until `handleDisconnect`. Throws `busy` if another connection has
-   * registered.
+   * Makes this connection the only one that may confirm calls, until `handleDisconnect`. Throws `busy` if another
+   * connection has registered.
    */
   registerConfirmer(caller: Caller): void;
 
-  /** Accepts the changed definition of a tool. Rejects with `not_found` if `digest` is not its current one. */
+  /**
+   * Approves the changed definition of a tool. Rejects with `not_found` if `digest` is not that of the current
+   * definition.
+   */
   approveTool(appId: string, tool: string, digest: string, caller: Caller): Promise<void>;
 
   handleDisconnect(connection: string): void;
 
-  /** Returns a function that ends the subscription. */
+  /** Subscribes to the events of calls. Returns a function that ends the subscription. */
   subscribe(listener: AgentListener): () => void;
 }
 
@@ -75,16 +78,16 @@ export interface ToolRecord {
   readonly tier: Tier;
   readonly description: string;
   readonly undoable: boolean;
-  /** Only in Discover: relevance, larger is better; comparable within one answer only. */
+  /** The relevance, only in answers of Discover: larger is better. Scores are comparable only within one answer. */
   readonly score?: number;
 }
 
 export interface CallRequest {
   readonly appId: string;
   readonly tool: string;
-  /** JSON text as received. */
+  /** The arguments as JSON text, as the requester sent it. */
   readonly argsJson: string;
-  /** The requester's description of who wants the call. It is displayed and never trusted. */
+  /** A text by which the requester describes who wants the call. It is displayed and never trusted. */
   readonly actor: string | undefined;
   /** The provenance chain that the requester claims; undefined if it claims none. */
   readonly provenance: readonly string[] | undefined;
@@ -136,7 +139,10 @@ export const deniedCodes = [
 ] as const;
 export type DeniedCode = (typeof deniedCodes)[number];
 
-/** The JSON document detail_json. Members without a value are left out; `null` is a result that is null. */
+/**
+ * The JSON document detail_json. Members without a value are left out; a `result` of null means that the tool
+ * returned null.
+ */
 export interface CallDetail {
   readonly v: 1;
   /** `ok` for an executed call, `confirm` for a parked one. */
@@ -155,9 +161,9 @@ export interface CallDetail {
   /** With `invalid_args`: JSON Pointers into the arguments, each with its error. */
   readonly errors?: readonly ArgumentError[];
   readonly undoable?: boolean;
-  /** The compensation that Undo would call. */
+  /** The compensation that the method Undo would call. */
   readonly undo?: { readonly tool: string; readonly args: JsonObject };
-  /** RFC 3339; only for a parked call. */
+  /** Time at which a parked call expires, in RFC 3339; only for a parked call. */
   readonly expires_at?: string;
   /** With `manifest_changed`: the digest that ApproveTool accepts. */
   readonly digest?: string;
@@ -165,7 +171,7 @@ export interface CallDetail {
   readonly ledger?: LedgerReference;
   /** Milliseconds from the dispatch to the result. */
   readonly ms?: number;
-  /** The same answer was given before. */
+  /** True if the same answer was already given before. */
   readonly replayed?: true;
 }
 
@@ -188,7 +194,7 @@ export interface ConfirmationSpec {
   readonly app_id: string;
   readonly app_name: string;
   readonly tool: string;
-  /** The tool's title from its manifest, else its name. */
+  /** The tool's title from its manifest, or its name if it has none. */
   readonly title: string;
   readonly description: string;
   readonly args: JsonObject;
@@ -204,16 +210,16 @@ export interface ConfirmationSpec {
     readonly actor: string | null;
   };
   readonly expires_at: string;
-  /** Milliseconds that the user must hold the button; 0: a click. */
+  /** Milliseconds that the user must hold the button; 0 means that a click is enough. */
   readonly hold_ms: number;
-  /** sha256 of the tool's declaration. The call is refused if the declaration changes. */
+  /** sha256 of the tool's declaration. The call is refused if the declaration has changed. */
   readonly digest: string;
 }
 
 export interface DiffRow {
-  /** JSON Pointer into the arguments. */
+  /** JSON Pointer of the argument. */
   readonly path: string;
-  /** The title from the schema, else the property's name. */
+  /** The title from the schema, or the property's name if it has none. */
   readonly label: string;
   readonly type: "string" | "number" | "boolean" | "null" | "array" | "object";
   readonly value: unknown;
@@ -229,7 +235,7 @@ export interface UndoReport {
   readonly compensation: { readonly tool: string; readonly args: JsonObject } | null;
   readonly result: unknown;
   readonly error: { readonly code: FailedCode | DeniedCode; readonly message: string } | null;
-  /** Number of times that this compensation was tried. */
+  /** Number of attempts to run this compensation. */
   readonly attempts: number;
   /** Number of calls that can still be undone. */
   readonly remaining: number;

@@ -6,10 +6,10 @@ import type { FailedCode, JsonObject } from "./port.ts";
  */
 export interface ToolApps {
   /**
-   * Connects, starts the app if it is not running and `isActivatable`, and resolves to its current tool `name`;
-   * undefined if it has no such tool. The tool list is cached per connection and read again when the app reports a
-   * change. Rejects with ToolAppError: `app_unavailable`, `activation_timeout`, `transport_closed`, `timeout`,
-   * `bad_result`.
+   * Connects to the app and resolves to its current definition of the tool `name`; undefined if the app has no such
+   * tool. Starts an app that is not running if `isActivatable`. The tool list is cached per connection and read again
+   * when the app reports a change. Rejects with ToolAppError: `app_unavailable`, `activation_timeout`,
+   * `transport_closed`, `timeout`, `bad_result`.
    */
   getDefinition(app: AppAddress, name: string, signal: AbortSignal): Promise<LiveTool | undefined>;
 
@@ -20,12 +20,12 @@ export interface ToolApps {
    */
   call(app: AppAddress, name: string, args: JsonObject, signal: AbortSignal): Promise<ToolResult>;
 
-  /** True if there is a connection now; does not connect. */
+  /** Returns true if the app is connected now; does not connect. */
   isConnected(appId: string): boolean;
 
   /**
-   * True if the app is connected, has a socket, or can be started. Does not connect or start anything; it prevents
-   * a confirmation prompt for a call that cannot run.
+   * Returns true if the app is connected, has a socket, or can be started. Does not connect or start anything. It is
+   * used to avoid a confirmation prompt for a call that cannot run.
    */
   isReachable(app: AppAddress): Promise<boolean>;
 }
@@ -44,11 +44,11 @@ export interface ToolResult {
   /** The structuredContent of the result; undefined if the tool returned none. */
   readonly structured: JsonObject | undefined;
   readonly content: readonly unknown[];
-  /** The tool reports that it failed; the content gives the reason. */
+  /** True if the tool reports that it failed; the content gives the reason. */
   readonly isError: boolean;
 }
 
-/** `message` is one line without paths; text from the app is cut to 500 characters. */
+/** An error of an app. `message` is one line without paths; text from the app is cut to 500 characters. */
 export class ToolAppError extends Error {
   readonly code: Extract<
     FailedCode,

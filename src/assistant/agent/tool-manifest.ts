@@ -1,9 +1,9 @@
 import type { JsonObject, Tier } from "./port.ts";
 
-/** A valid manifest with its defaults filled in. */
+/** A valid manifest with default values for missing members. */
 export interface AppManifest {
   readonly appId: string;
-  /** Display name: the manifest's `name`, else the id. */
+  /** Display name: the manifest's `name`, or the app id if it has none. */
   readonly name: string;
   /** Displayed to users and used by tool discovery. */
   readonly description?: string;
@@ -13,14 +13,16 @@ export interface AppManifest {
 
 export interface ToolDeclaration {
   readonly name: string;
-  /** Display name: the declaration's `title`, else its name. */
+  /** Display name: the declaration's `title`, or the tool's name if it has none. */
   readonly title: string;
   /** Defaults to `destructive`. */
   readonly tier: Tier;
   readonly description: string;
   readonly inputSchema: JsonObject;
   readonly undo: UndoDeclaration | undefined;
-  /** sha256 of the declaration's canonical JSON, 64 hex digits. A call is refused if it changes. */
+  /**
+   * sha256 of the declaration's canonical JSON, as 64 hex digits. A parked call is refused if the digest has changed.
+   */
   readonly digest: string;
 }
 
@@ -31,13 +33,13 @@ export interface UndoDeclaration {
   readonly map: ReadonlyMap<string, UndoExpression>;
 }
 
-/** `$input.title`, `$result.note.id`: a source and a path of one or more fields. */
+/** An expression such as `$input.title` or `$result.note.id`: a source, and a path of one or more fields. */
 export interface UndoExpression {
   readonly from: "input" | "result";
   readonly fields: readonly string[];
 }
 
-/** A fault in a manifest. `pointer` is a JSON Pointer into it, "" for the whole document. */
+/** A fault in a manifest. `pointer` is a JSON Pointer into the manifest, "" for the whole document. */
 export interface ManifestFault {
   readonly pointer: string;
   readonly message: string;
@@ -45,11 +47,11 @@ export interface ManifestFault {
   readonly severity: "error" | "warning";
 }
 
-/** The declared tools, kept up to date with the manifests on the disk. */
+/** The declared tools, kept up to date with the manifest files. */
 export interface ToolRegistry {
   /** Ordered by app id. */
   apps(): readonly AppManifest[];
   find(appId: string): AppManifest | undefined;
-  /** Increases with every change. */
+  /** A counter that increases with every change. */
   readonly version: number;
 }

@@ -1,4 +1,4 @@
-/** An error that is sent to the caller unchanged: its D-Bus name and one line of text. */
+/** An error that is sent to the caller unchanged, with its D-Bus name and one line of text. */
 export class BusReplyError extends Error {
   readonly busName: string;
 

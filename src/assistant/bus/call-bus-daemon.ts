@@ -4,7 +4,7 @@ import type { BusValue } from "../../dbus/port.ts";
 export const BUS_NAME = "org.freedesktop.DBus";
 export const BUS_PATH = "/org/freedesktop/DBus";
 
-/** The bus daemon answers within a millisecond; one that takes this long is not responding. */
+/** Time limit of a call to the bus daemon, which normally answers within a millisecond. */
 const TIMEOUT_MS = 10_000;
 
 /**

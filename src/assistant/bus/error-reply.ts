@@ -2,7 +2,7 @@ import { AssistantError } from "../assistant-error.ts";
 import { busErrorTable, FAILED } from "./bus-error-table.ts";
 import { BusReplyError } from "./bus-reply-error.ts";
 
-/** Enough for a sentence that callers show to people. */
+/** Longest text of an error reply: enough for a sentence that callers show to people. */
 const TEXT_LENGTH_MAX = 1_000;
 
 export interface ErrorReply {

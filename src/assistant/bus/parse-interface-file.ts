@@ -1,8 +1,8 @@
-/** A bus interface, read from the file that Introspect also returns. */
+/** A D-Bus interface, read from the XML file whose text Introspect also returns. */
 export interface InterfaceDescription {
   readonly name: string;
   readonly methods: ReadonlyMap<string, MethodDescription>;
-  /** Signature of the arguments by signal name. */
+  /** For each signal name, the D-Bus signature of its arguments. */
   readonly signals: ReadonlyMap<string, string>;
   readonly properties: ReadonlyMap<string, PropertyDescription>;
   /** The text `<interface …>…</interface>` from the file. */

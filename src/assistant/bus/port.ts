@@ -3,13 +3,13 @@ import type { Caller } from "../caller.ts";
 
 /**
  * The session bus for the adapters of the modules: objects with methods, properties and signals. The files in
- * `dbus/interfaces/` define the interfaces with their signatures; before a method is called here, its arguments
- * were checked against them and the caller was identified.
+ * `dbus/interfaces/` define the interfaces with their signatures. Before the bus calls a method, it checks the
+ * arguments against these files and identifies the caller.
  */
 export interface Bus {
   /**
-   * Exports an object. Throws TypeError if a method or property of the interface's file is not implemented, or an
-   * implemented one is not in the file. The returned function removes the object.
+   * Exports an object and returns a function that removes it. Throws TypeError if the object lacks a method or
+   * property of the interface's file, or has one that is not in the file.
    */
   serve(path: string, served: ServedInterface): () => void;
 
@@ -19,23 +19,23 @@ export interface Bus {
    */
   emit(signal: BusSignal, to: string | undefined): void;
 
-  /** Calls back once, when this connection has left the bus; soon if it has already left. */
+  /** Calls back once when this connection has left the bus, or soon if it has already left. */
   onDisconnect(connection: string, callback: () => void): () => void;
 }
 
 export interface ServedInterface {
-  /** A name from `dbus/interfaces/`. */
+  /** The name of an interface that a file in `dbus/interfaces/` describes. */
   readonly name: string;
   readonly methods: { readonly [name: string]: BusMethod };
-  /** Read again at each access. `Version` must be included. */
+  /** Functions that return the properties' values; called at each access. `Version` must be included. */
   readonly properties: { readonly [name: string]: () => BusValue };
 }
 
 /**
  * Resolves to the out arguments in their order. An AssistantError is sent to the caller under the name in the error
  * table; any other error becomes `dev.assistant.Error.Failed` without its text. A file descriptor (`h`) among the
- * results belongs to the bus, which closes it after sending it or if it cannot be sent; one among the arguments
- * belongs to the method.
+ * results belongs to the bus, which closes it after sending it or if it cannot be sent. A descriptor among the
+ * arguments belongs to the method, which must close it.
  */
 export type BusMethod = (call: BusCall) => Promise<readonly BusValue[]> | readonly BusValue[];
 
@@ -45,8 +45,8 @@ export interface BusCall {
   /** Aborts when the caller's connection closes or the daemon shuts down. */
   readonly signal: AbortSignal;
   /**
-   * Calls back once, after the answer was handed to the bus or will not be sent. Signals that are emitted from then
-   * on reach the caller after the answer.
+   * Calls back once, when the answer was handed to the bus or will never be sent. Signals that are emitted after this
+   * callback reach the caller after the answer.
    */
   readonly whenAnswered: (callback: () => void) => void;
 }

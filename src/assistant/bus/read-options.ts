@@ -1,7 +1,7 @@
 import type { BusDictionary, BusValue } from "../../dbus/port.ts";
 import { AssistantError } from "../assistant-error.ts";
 
-/** The options (`a{sv}`) that a method accepts: the D-Bus type of each name. */
+/** The options (an argument of type `a{sv}`) that a method accepts, as a map of names to D-Bus types. */
 export type OptionTypes = Readonly<Record<string, keyof OptionValues>>;
 
 interface OptionValues {

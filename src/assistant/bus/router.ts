@@ -59,7 +59,7 @@ export class Router {
       this.#replyError(call, error);
       return;
     }
-    // Descriptors that the method does not expect would never be closed.
+    // Descriptors that the method does not expect would never be closed, so they are refused.
     const acceptedFds = target.description.inSignature.includes("h") ? fds : [];
     if (acceptedFds.length === 0) closeFds(fds);
     const running = this.#run(call, acceptedFds, target).finally(() => {
@@ -74,7 +74,7 @@ export class Router {
     while (this.#running.size > 0) await Promise.all(this.#running);
   }
 
-  /** Never rejects. */
+  /** Reads the arguments, runs the method and sends its answer. Never rejects. */
   async #run(call: RoutedCall, fds: readonly number[], target: CallTarget): Promise<void> {
     const { peer } = call;
     let unreadFds = fds;
@@ -82,8 +82,8 @@ export class Router {
     const onAnswered: (() => void)[] = [];
     try {
       const caller = await peer.caller();
-      // A caller with many calls at once must not make the daemon lose its connection, so a full connection drains
-      // first. This also comes before the method runs, because otherwise its answers would wait in memory.
+      // The method runs only after a full connection has drained, so that its answer does not wait in memory, and so
+      // that a caller with many concurrent calls cannot make the daemon lose its connection.
       while (call.connection.isFull && !peer.signal.aborted) await call.connection.waitForDrain();
       runningSlot = peer.startCall();
       peer.signal.throwIfAborted();
@@ -91,7 +91,8 @@ export class Router {
       unreadFds = [];
       const whenAnswered = (callback: () => void) => void onAnswered.push(callback);
       const outcome = target.run({ caller, args, signal: peer.signal, whenAnswered });
-      // A method that returns its values directly is not awaited, so such calls never count as concurrent.
+      // A method that returns its values directly is not awaited, so calls of such methods never run at the same
+      // time.
       const values = outcome instanceof Promise ? await outcome : outcome;
       while (call.connection.isFull && !peer.signal.aborted) await call.connection.waitForDrain();
       sendAnswer(call, target.description.outSignature, values);
@@ -162,7 +163,7 @@ function sendAnswer(
   signature: string,
   args: readonly BusValue[],
 ): void {
-  // If the connection is still full, the caller has disconnected or the daemon is shutting down.
+  // If the connection is still full after the wait, the caller has disconnected or the daemon is shutting down.
   if (frame.flags & NO_REPLY_EXPECTED || connection.isFull) {
     closeFds(findDescriptors(signature, args));
     return;

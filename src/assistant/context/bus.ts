@@ -5,7 +5,7 @@ import type { ContextService } from "./port.ts";
 
 const PATH = "/dev/assistant/Context1";
 const INTERFACE_VERSION = 1;
-/** The default of the runtime's contract. */
+/** The default number of hits, as the interface Context1 documents it. */
 const LIMIT_DEFAULT = 3;
 
 const searchOptions = { limit: "u", hybrid: "b", scopes: "as" } as const;
@@ -13,11 +13,11 @@ const searchOptions = { limit: "u", hybrid: "b", scopes: "as" } as const;
 export interface ContextBusDependencies {
   readonly bus: Bus;
   readonly service: ContextService;
-  /** The answer of Ping, such as `berth 0.1.0`. */
+  /** The text that the method Ping returns, such as `berth 0.1.0`. */
   readonly daemon: string;
 }
 
-/** Exports search and memory on the bus. The returned function removes them. */
+/** Exports search and memory on the session bus and returns a function that removes them again. */
 export function serveContext({ bus, service, daemon }: ContextBusDependencies): () => void {
   return bus.serve(PATH, createContextInterface(service, daemon));
 }
@@ -53,7 +53,7 @@ function createContextInterface(service: ContextService, daemon: string): Served
   };
 }
 
-/** Narrows the type; the bus has already checked it. */
+/** Reads an argument of type `s`; the bus has already rejected arguments of other types. */
 function text(value: BusValue | undefined): string {
   return typeof value === "string" ? value : "";
 }

@@ -23,10 +23,10 @@ import type { LiveSettings } from "./live-settings.ts";
 
 export interface CompanionAgentDependencies {
   readonly bus: Bus;
-  /** The answer to Ping: `berth 0.1.0`. */
+  /** The daemon's name and version, for example `berth 0.1.0`, which the bus method Ping returns. */
   readonly daemon: string;
   readonly ledger: Ledger;
-  /** Used to start the D-Bus services of apps. */
+  /** The connection that starts the D-Bus services of apps. */
   readonly sessionBus: SessionBus;
   /** Finds tools for a query that has no word in common with their descriptions. */
   readonly embedder: ContextEmbedder;
@@ -87,7 +87,8 @@ export async function openCompanionAgent(
     clock,
     logger,
   });
-  // Closed after the agent, so that callers still receive how their calls end.
+  // The bus object is removed only after the agent has closed, so that callers still receive the results of their
+  // calls.
   cleanup.defer(serveAgent({ bus, service: agent, daemon }));
   cleanup.use(agent);
   return { agent, registry };
@@ -117,8 +118,8 @@ function createBerthToolsCommand(config: CompanionConfig): [string, AppCommand] 
 }
 
 /**
- * Returns the daemon's environment with XDG_RUNTIME_DIR added, which the tools need for their socket and to find the
- * server.
+ * Returns the daemon's environment with XDG_RUNTIME_DIR added. The tools need this variable for their socket and to
+ * find the server.
  */
 function buildToolServerEnvironment(config: CompanionConfig): Record<string, string> {
   const set = Object.entries(config.environment).filter(

@@ -21,7 +21,7 @@ import type { CompanionRemote } from "./companion-remote.ts";
 
 export interface CompanionOverlayDependencies {
   readonly bus: OpenBus;
-  /** The answer to Ping: `berth 0.1.0`. */
+  /** The daemon's name and version, for example `berth 0.1.0`, which the bus method Ping returns. */
   readonly daemon: string;
   readonly local: InferenceService;
   readonly routed: RoutedInference;
@@ -30,7 +30,7 @@ export interface CompanionOverlayDependencies {
   readonly registry: ToolRegistry;
   readonly context: ContextService;
   readonly ledger: OpenLedger;
-  /** Used to call the frontend. */
+  /** The connection on which the overlay calls the frontend. */
   readonly sessionBus: SessionBus;
   readonly httpPort: () => number;
   readonly clock: Clock;
@@ -64,7 +64,8 @@ export function openCompanionOverlay(
     clock,
     logger,
   });
-  // Closed after the overlay, so that callers still receive how their queries end.
+  // The bus object is removed only after the overlay has closed, so that callers still receive the results of their
+  // queries.
   cleanup.defer(serveOverlay({ bus, service: overlay, daemon: dependencies.daemon }));
   cleanup.use(agentPass);
   return cleanup.use(overlay);
@@ -90,7 +91,7 @@ function createOverlayFacts({
   };
 }
 
-/** Undefined if there is no model or no system instance that could have one. */
+/** Returns the id of the first local model that generates text. Returns undefined if there is no such model. */
 async function findDefaultModel(local: InferenceService): Promise<string | undefined> {
   try {
     return (await local.models()).find(({ kind }) => kind !== "embedding")?.id;

@@ -20,7 +20,7 @@ import { EncryptedVault } from "../remote/vault/encrypted-vault.ts";
 
 export interface CompanionRemoteDependencies {
   readonly ledger: OpenLedger;
-  /** Used to request the vault's key from the Secret Service. */
+  /** The connection that requests the vault's key from the Secret Service. */
   readonly sessionBus: SessionBus;
   /** Ports of this machine that Berth itself listens on; no provider can be on one of them. */
   readonly ownPorts: () => ReadonlySet<number>;
@@ -28,7 +28,7 @@ export interface CompanionRemoteDependencies {
   readonly logger: Logger;
 }
 
-/** The egress broker: the providers, the user's consent, and the only component that sends requests to providers. */
+/** The egress broker: it manages the providers and the user's consent, and only it sends requests to providers. */
 export interface CompanionRemote {
   readonly service: RemoteManager;
   readonly inference: RemoteInference;

@@ -8,7 +8,7 @@ export interface RunningDaemon<Ready> {
   readonly ready: Ready;
   /** Resolves when the daemon has shut down. */
   readonly closed: Promise<void>;
-  /** Shuts the daemon down. Streams in progress receive an error event. Safe to call twice. */
+  /** Shuts the daemon down; requests that are being streamed receive an error event. May be called more than once. */
   close(): Promise<void>;
 }
 
@@ -35,7 +35,10 @@ export function createRunningDaemon<Ready>(
   };
 }
 
-/** Listens on loopback only. Resolves to the URL. Rejects with `conflict` if the port is in use. */
+/**
+ * Starts the HTTP server on the loopback interface only, and resolves to its URL. Rejects with `conflict` if the port
+ * is in use.
+ */
 export async function listenOnLoopback(
   http: { listen(address: { host: string; port: number }): Promise<string> },
   port: number,

@@ -12,14 +12,17 @@ interface LiveSettingsOptions {
 }
 
 /**
- * The companion's settings as they are in the file now. A tool that a person disables must be disabled from the next
- * call on, so the file is checked at each use, which costs one stat call. While the file is invalid or empty, the last
- * valid settings apply; without a file, the defaults do.
+ * The companion's settings as they are in the settings file now. A tool that the user disables must be disabled from
+ * the next call on, so the file is checked at each use, which costs one stat call. While the file is invalid or empty,
+ * the last valid settings apply; without a file, the defaults do.
  */
 export class LiveSettings {
   readonly #options: LiveSettingsOptions;
   #settings: CompanionFile;
-  /** Differs from every stamp, because the file may have changed since the daemon read it. */
+  /**
+   * The stamp of the file when it was last read. The initial value equals no stamp, so the first use reads the file
+   * again: it may have changed since the daemon read it.
+   */
   #lastStamp = "";
 
   constructor(options: LiveSettingsOptions) {
@@ -42,11 +45,15 @@ export class LiveSettings {
     return this.#settings;
   }
 
-  /** Identifies a version of the file. If stat fails, the attempt to read the file reports why. */
+  /**
+   * Returns a stamp that identifies the file's version. An error of stat is ignored here, because reading the file
+   * reports it.
+   */
   #readStamp(): string {
     try {
       const found = statSync(this.#options.file, { bigint: true, throwIfNoEntry: false });
-      // Many editors empty a file before they write it; the defaults must not apply in that moment.
+      // Many editors empty a file before they write it. An empty file therefore counts as unchanged, so that the
+      // defaults do not apply in that moment.
       if (found?.size === 0n) return this.#lastStamp;
       return found ? `${found.ino} ${found.size} ${found.mtimeNs} ${found.ctimeNs}` : "absent";
     } catch {

@@ -17,7 +17,10 @@ import { ModelCapacity } from "../inference/service/model-capacity.ts";
 import { StubEngine } from "../inference/stub/stub-engine.ts";
 import type { OpenLedger } from "../ledger/ledger.ts";
 
-/** An engine that runs in this daemon, and everything between it and a transport. */
+/**
+ * An inference engine that runs in this daemon, with the registry, caches and service that the HTTP and bus interfaces
+ * use.
+ */
 export interface LocalInference {
   readonly service: LocalInferenceService;
   readonly engine: InferenceEngine;
@@ -27,7 +30,7 @@ export interface LocalInference {
 }
 
 /**
- * Builds the local inference stack and registers its dependencies with `starting` for disposal. Throws `model_unusable` if a
+ * Builds the local inference stack and registers its parts with `cleanup` for disposal. Throws `model_unusable` if a
  * configured model cannot be loaded, and `engine_failed` if the configured engine does not run on this system.
  */
 export async function openLocalInference(
@@ -86,8 +89,8 @@ function createEngine(config: AssistantConfig, clock: Clock, logger: Logger): In
 }
 
 /**
- * Throws `model_unusable` if a configured model cannot be loaded. Models that are merely in the folder are not checked
- * here.
+ * Registers the models that the configuration names. Throws `model_unusable` if one of them cannot be loaded. Models
+ * that are only in the models folder are not checked here.
  */
 async function registerConfiguredModels(
   config: AssistantConfig,

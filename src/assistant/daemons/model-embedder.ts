@@ -3,21 +3,23 @@ import type { Logger } from "../../base/logger.ts";
 import type { ContextEmbedder } from "../context/port.ts";
 import type { InferenceService } from "../inference/service-port.ts";
 
-/** Long enough for a model that must be loaded first. */
+/** The time limit of the request that tests the model. It is long enough for a model that must be loaded first. */
 const PROBE_MS_MAX = 60_000;
-/** The system instance may start after the companion, or lack the model for a while. */
+/**
+ * The time between two attempts. The system instance may start later than the companion, or lack the model for a while.
+ */
 const RETRY_MS = 30_000;
 
 interface EmbedderOptions {
   readonly service: InferenceService;
-  /** Id or alias. */
+  /** The id or an alias of the embedding model. */
   readonly model: string;
   readonly logger: Logger;
 }
 
 /**
  * Polls until the embedding model is available and then calls `onFound` once. The companion starts without waiting for
- * it. Disposal does not wait for a request in progress.
+ * the model. Disposal does not wait for a request in progress.
  */
 export class AwaitedEmbedder implements Disposable {
   readonly #ending = new AbortController();
@@ -35,7 +37,7 @@ export class AwaitedEmbedder implements Disposable {
     this.#ending.abort();
   }
 
-  /** Never rejects. */
+  /** Retries until the model is found or this object is disposed. Never rejects. */
   async #poll({
     clock,
     onFound,

@@ -17,7 +17,7 @@ import { openLocalInference } from "./local-inference.ts";
 
 /** The content of the ready line and of `run/assistant.json`. */
 export interface AssistantReady {
-  /** http://127.0.0.1:port, with the port that is in use. */
+  /** The URL of the HTTP API: `http://127.0.0.1:PORT`, with the port that the daemon listens on. */
   readonly url: string;
   readonly instance: "system";
   readonly data_dir: string;

@@ -3,13 +3,13 @@ import { AssistantError } from "../assistant-error.ts";
 
 export interface EngineChoice {
   readonly engine: "llama" | "stub";
-  /** Explains an engine that the user may not expect; undefined if there is nothing to explain. */
+  /** A notice for the user about the chosen engine; undefined if the choice needs no explanation. */
   readonly notice?: string;
 }
 
 /**
  * `auto` selects llama.cpp, except on musl, where it selects the stub. Throws `engine_failed` if llama.cpp was
- * requested by name and does not run on this system: nothing is compiled or downloaded to replace it.
+ * requested by name and does not run on this system. Berth neither compiles nor downloads a replacement.
  */
 export function chooseEngine(
   requested: "auto" | "llama" | "stub",

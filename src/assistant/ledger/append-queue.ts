@@ -1,10 +1,10 @@
 import type { DraftEntry } from "./ledger-entry.ts";
 import type { Receipt } from "./port.ts";
 
-/** Limits of one commit: entries of a larger one would wait longer. */
+/** Limits of one commit. With larger commits, each entry would wait longer for its receipt. */
 const BATCH_ENTRIES_MAX = 1_024;
 const BATCH_BYTES_MAX = 4 * 1024 * 1024;
-/** Limits of the whole queue. Further appends are refused. */
+/** Limits of the whole queue. Appends that exceed them are refused. */
 const QUEUE_ENTRIES_MAX = 16_384;
 const QUEUE_BYTES_MAX = 64 * 1024 * 1024;
 
@@ -17,7 +17,7 @@ interface QueuedEntry {
 
 export interface Batch {
   readonly drafts: readonly DraftEntry[];
-  /** The receipts must be in the order of the drafts. */
+  /** Resolves the appends of this batch. The receipts must be in the order of `drafts`. */
   resolve(receipts: readonly Receipt[]): void;
   reject(error: Error): void;
 }
@@ -31,7 +31,7 @@ export class AppendQueue {
     return this.#entries.length;
   }
 
-  /** Returns undefined if the queue is full. */
+  /** Adds an entry; the promise settles when its batch does. Returns undefined if the queue is full. */
   add(draft: DraftEntry): Promise<Receipt> | undefined {
     const bytes = draft.fields.length + (draft.sealed?.length ?? 0);
     if (this.#entries.length >= QUEUE_ENTRIES_MAX) return undefined;
@@ -42,7 +42,10 @@ export class AppendQueue {
     });
   }
 
-  /** Removes the entries of the next commit: at least one, and as many as fit. Returns undefined if the queue is empty. */
+  /**
+   * Removes and returns the entries of the next commit: at least one, and at most as many as the limits of a commit
+   * allow. Returns undefined if the queue is empty.
+   */
   takeBatch(): Batch | undefined {
     let [count, bytes] = [0, 0];
     for (const item of this.#entries) {

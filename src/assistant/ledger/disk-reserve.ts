@@ -3,18 +3,21 @@ import { dirname } from "node:path";
 import { LedgerFailure } from "./ledger-failure.ts";
 
 /**
- * More than the write-ahead log holds between two of SQLite's checkpoints (8 MiB). On a full disk, the space that the
- * reserve releases must suffice to copy that log into the database and to record that the disk is full.
+ * The size of the reserve file. It is larger than the write-ahead log grows between two of SQLite's checkpoints (8
+ * MiB). On a full disk, the space that the reserve releases must suffice to copy that log into the database and to
+ * record that the disk is full.
  */
 const RESERVE_BYTES = 10 * 1024 * 1024;
-/** The space that must be free in addition to the reserve. With less, the next commit would fill the disk again. */
+/**
+ * The space that must be free in addition to the reserve. With less space, the next commit would fill the disk again.
+ */
 const SPACE_BYTES_MIN = 4 * 1024 * 1024;
 const PIECE_BYTES = 1024 * 1024;
 
-/** Creates the reserve file and allocates its blocks. If there is no space, it throws and leaves no file. */
+/** Creates the reserve file and allocates its blocks. If there is not enough space, it throws and leaves no file. */
 export function allocateReserve(file: string): void {
   if (statSync(file, { throwIfNoEntry: false })?.size === RESERVE_BYTES) return;
-  // Checked first: an attempt that fills the disk would make other programs fail at each retry.
+  // The free space is checked first. Otherwise each retry would fill the disk, and other programs would fail.
   const { bavail, bsize } = statfsSync(dirname(file));
   if (bavail * bsize < RESERVE_BYTES + SPACE_BYTES_MIN)
     throw new LedgerFailure("full", "the disk is full");

@@ -16,7 +16,7 @@ export type LedgerFailureKind = "locked" | "key" | "tampered" | "rolled_back" | 
 /** An error inside the ledger; callers receive an AssistantError. The message names no path. */
 export class LedgerFailure extends Error {
   readonly kind: LedgerFailureKind;
-  /** The next step for the user. Undefined if the message already says it. */
+  /** The next step for the user. Undefined if the message already contains it. */
   readonly hint: string | undefined;
 
   constructor(
@@ -31,7 +31,10 @@ export class LedgerFailure extends Error {
   }
 }
 
-/** Converts a thrown value. Messages of the system may name paths, so they stay in `cause`. */
+/**
+ * Converts a thrown value to a LedgerFailure. Messages of the operating system may contain paths, so they are only in
+ * `cause`.
+ */
 export function toLedgerFailure(thrown: unknown): LedgerFailure {
   if (thrown instanceof LedgerFailure) return thrown;
   const error = mapSqliteError(thrown);

@@ -2,17 +2,22 @@ import { join } from "node:path";
 
 /** The files of a ledger, below the assistant's state directory. */
 export interface LedgerPaths {
-  /** The folder of all files except the key. Mode 0700. */
+  /** The folder of all these files except the private key. Its mode is 0700. */
   readonly dir: string;
   readonly db: string;
-  /** A checkpoint that is at most one second old. It reveals that the database was replaced by an older copy. */
+  /**
+   * The file with a checkpoint that is at most one second old. A checkpoint outside the database reveals that the
+   * database was replaced by an older copy.
+   */
   readonly checkpoint: string;
-  /** The public key, for verification. */
+  /** The file with the public key, for verification. */
   readonly verifierKey: string;
-  /** Allocated blocks that are released when the disk is full, so that the ledger can record this. */
+  /** The reserve file. Its disk space is released when the disk is full, so that the ledger can record this. */
   readonly reserve: string;
   readonly lock: string;
-  /** The private key, mode 0600. It is outside the folder, so that copies of the ledger do not contain it. */
+  /**
+   * The file with the private key, mode 0600. It is outside the folder, so that copies of the ledger do not contain it.
+   */
   readonly signerKey: string;
 }
 

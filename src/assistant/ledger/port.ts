@@ -39,9 +39,9 @@ export interface NewEntry {
 }
 
 export interface Receipt {
-  /** Counts from 0 without gaps. */
+  /** The position of the entry in the ledger, counted from 0 without gaps. */
   readonly seq: number;
-  /** RFC 6962 leaf hash, 64 hex digits. */
+  /** The entry's leaf hash (RFC 6962) as 64 hex digits. */
   readonly leaf: string;
 }
 
@@ -70,7 +70,9 @@ export const entryNames = [
   "remote.key.clear",
   "remote.consent",
   "remote.login",
-  /** Entries of the ledger itself. `ledger.indeterminate`: the result of a dispatch is unknown. */
+  /**
+   * These entries are about the ledger itself. `ledger.indeterminate` records that the result of a dispatch is unknown.
+   */
   "ledger.opened",
   "ledger.disk_full",
   "ledger.indeterminate",

@@ -12,8 +12,8 @@ import {
 } from "./signed-note.ts";
 
 /**
- * Loads the ledger's key, or creates it for a new ledger. An existing ledger never gets a new key: otherwise a person who
- * can delete the key could start a second history. Throws LedgerFailure `key`.
+ * Loads the ledger's key, or creates it for a new ledger. An existing ledger never gets a new key: otherwise, anyone
+ * who can delete the key could start a second history. Throws LedgerFailure `key`.
  */
 export function loadOrCreateSigner(files: LedgerPaths, isNew: boolean): NoteSigner {
   const text = readFileIfExists(files.signerKey);

@@ -8,8 +8,8 @@ export interface TileFile {
 }
 
 /**
- * Returns the path of a tile. Each folder has three digits, all but the last with the prefix `x`. A tile that is not full
- * has the suffix `.p/WIDTH`.
+ * Returns the path of a tile. The index is split into groups of three digits, one per folder, all but the last with the
+ * prefix `x`. A partial tile has the suffix `.p/WIDTH`.
  */
 export function tilePath(level: number | "entries", index: number, width: number): string {
   const digits = String(index);
@@ -19,7 +19,7 @@ export function tilePath(level: number | "entries", index: number, width: number
   return `tile/${level}/${name}${width === TILE_WIDTH ? "" : `.p/${width}`}`;
 }
 
-/** Yields all tiles of hashes of a tree of this size, including partial ones. */
+/** Yields all tiles with hashes of a tree of this size, including the partial tiles. */
 export function* hashTiles(hashes: TreeHashes, size: number): Generator<TileFile> {
   for (let level = 0, width = size; width > 0; level += 1, width = Math.floor(width / TILE_WIDTH)) {
     for (const { index, from, to } of tileRanges(width)) {
@@ -29,7 +29,7 @@ export function* hashTiles(hashes: TreeHashes, size: number): Generator<TileFile
   }
 }
 
-/** Yields all bundles of entries. Each entry follows its length in two bytes. */
+/** Yields all bundles of entries. In a bundle, the length of each entry precedes the entry as two bytes. */
 export function* entryTiles(
   bodies: (from: number, to: number) => readonly string[],
   size: number,

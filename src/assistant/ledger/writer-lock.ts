@@ -6,8 +6,8 @@ export interface WriterLock {
 }
 
 /**
- * Excludes other writers, in this process too, with an open exclusive transaction on a small database. The system
- * releases the lock when the process ends, even after a crash. Throws LedgerFailure `locked`.
+ * Excludes all other writers, also those in this process, with an open exclusive transaction on a small database. The
+ * system releases the lock when the process ends, even after a crash. Throws LedgerFailure `locked`.
  */
 export function acquireWriterLock(file: string): WriterLock {
   let db: Database.Database | undefined;
@@ -16,7 +16,8 @@ export function acquireWriterLock(file: string): WriterLock {
     db.pragma("locking_mode = EXCLUSIVE");
     db.pragma("journal_mode = MEMORY");
     db.exec("BEGIN EXCLUSIVE");
-    // On a read-only file system the transaction begins, but excludes no other process. A write fails there.
+    // On a read-only file system the transaction begins, although it excludes no other process. This write makes that
+    // case fail.
     db.pragma("user_version = 1");
   } catch (error) {
     db?.close();

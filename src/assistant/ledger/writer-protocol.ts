@@ -2,9 +2,14 @@ import type { DraftEntry } from "./ledger-entry.ts";
 import type { LedgerFailureKind } from "./ledger-failure.ts";
 import type { Receipt } from "./port.ts";
 
-/** A message to the writer's thread. Each has one answer, and the next is sent after that answer. */
+/**
+ * A message to the writer's thread. Each message gets one answer, and the next message is sent only after that answer.
+ */
 export type WriterRequest =
-  /** Opens the ledger, or opens it again. `isFull`: the reserve must be released and the full disk recorded. */
+  /**
+   * Opens the ledger, also again after a failure. With `isFull`, the writer must release the disk reserve and record
+   * that the disk is full.
+   */
   | { readonly type: "open"; readonly time: string; readonly isFull: boolean }
   | { readonly type: "append"; readonly drafts: readonly DraftEntry[] }
   | { readonly type: "erase"; readonly seq: number; readonly draft: DraftEntry }
@@ -30,7 +35,7 @@ export interface FailedAnswer {
   readonly detail: string;
 }
 
-/** The writer's maintenance after an answer has failed. */
+/** Sent when the maintenance that follows an answer has failed. */
 export interface WriterFailedEvent {
   readonly type: "writer_failed";
   readonly failure: FailedAnswer;

@@ -1,7 +1,7 @@
 import type Database from "better-sqlite3";
 import type { SqliteDatabase } from "../../base/sqlite.ts";
 
-/** The statements of a writer, prepared once for each connection. */
+/** The prepared SQL statements of one writer connection. */
 export interface WriterStatements {
   readonly begin: Database.Statement<[]>;
   readonly commit: Database.Statement<[]>;
@@ -26,7 +26,8 @@ export interface WriterStatements {
 
 export function prepareWriterStatements(db: SqliteDatabase): WriterStatements {
   return {
-    // Takes the write lock at once: another writer must fail the whole batch, not an insert in it.
+    // BEGIN IMMEDIATE takes the write lock at once, so that a conflict with another writer fails the whole batch
+    // instead of one insert.
     begin: db.prepare("BEGIN IMMEDIATE"),
     commit: db.prepare("COMMIT"),
     rollback: db.prepare("ROLLBACK"),

@@ -1,4 +1,4 @@
-/** Longest text of one signal: a longer one would delay the signals of other clients. */
+/** Most characters of text in one signal: a longer signal would delay the signals of other clients. */
 const PIECE_LENGTH_MAX = 32 * 1_024;
 
 /**
@@ -8,7 +8,7 @@ const PIECE_LENGTH_MAX = 32 * 1_024;
 export class BusTextSplitter {
   #held = "";
 
-  /** Yields non-empty pieces. */
+  /** Adds a chunk of text and yields the non-empty pieces that can be sent. */
   *push(text: string): Generator<string> {
     const whole = this.#held + text;
     const isCut = isHighSurrogate(whole.charCodeAt(whole.length - 1));
@@ -16,7 +16,7 @@ export class BusTextSplitter {
     yield* splitPieces(isCut ? whole.slice(0, -1) : whole);
   }
 
-  /** Yields the text that was held; a lone surrogate becomes U+FFFD. */
+  /** Yields the text that was held back; a lone surrogate becomes U+FFFD. */
   *flush(): Generator<string> {
     const rest = this.#held;
     this.#held = "";

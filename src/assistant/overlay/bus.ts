@@ -11,11 +11,11 @@ const INTERFACE_VERSION = 1;
 export interface ServeOverlayOptions {
   readonly bus: Bus;
   readonly service: OverlayService;
-  /** The answer to Ping, such as `berth 0.1.0`. */
+  /** The text that the method Ping returns, such as `berth 0.1.0`. */
   readonly daemon: string;
 }
 
-/** Exports the overlay on the bus. The returned function removes it. */
+/** Exports the overlay on the session bus and returns a function that removes it again. */
 export function serveOverlay(options: ServeOverlayOptions): () => void {
   const { bus, service } = options;
   const held = new HeldSignals();
@@ -42,7 +42,7 @@ function buildOverlayInterface(
   { bus, service, daemon }: ServeOverlayOptions,
   held: HeldSignals,
 ): ServedInterface {
-  /** Connections that have asked a query and whose disconnection is watched. */
+  /** Connections that have asked a query and whose disconnection is therefore watched. */
   const askers = new Set<string>();
   const watch = (connection: string) => {
     if (askers.has(connection)) return;
@@ -89,20 +89,20 @@ function buildOverlayInterface(
   };
 }
 
-/** Ids are safe integers; a larger number was never assigned. */
+/** Parses a query id. Ids are safe integers; a larger number was never assigned. */
 function parseQueryId(value: BusValue | undefined): number {
   if (typeof value === "bigint" && value <= BigInt(Number.MAX_SAFE_INTEGER)) return Number(value);
   throw new AssistantError("not_found", "there is no query with this number");
 }
 
-/** The bus has already checked the types. */
+/** Reads an argument of type `s`; the bus has already rejected arguments of other types. */
 function toText(value: BusValue | undefined): string {
   return typeof value === "string" ? value : "";
 }
 
 /**
- * Holds the signals of a query until the answer to its Ask was handed to the bus, so that the caller knows the id
- * first; then sends them in order.
+ * Holds back the signals of a query until the answer to its call of Ask was handed to the bus, so that the caller
+ * knows the id first. Then sends them in order.
  */
 class HeldSignals {
   readonly #held = new Map<number, (() => void)[]>();
@@ -130,7 +130,7 @@ const t = (value: number): BusVariant => ({ signature: "t", value: BigInt(Math.t
 const b = (value: boolean): BusVariant => ({ signature: "b", value });
 const as = (value: readonly string[]): BusVariant => ({ signature: "as", value });
 
-/** The answer to GetStatus: each value with the type that the interface's file documents. */
+/** Returns the answer to GetStatus: each value with the type that the interface's file documents. */
 function toStatusVariants(status: OverlayStatus): ReadonlyMap<string, BusVariant> {
   const variants: { readonly [Name in keyof OverlayStatus]: BusVariant } = {
     version: s(status.version),

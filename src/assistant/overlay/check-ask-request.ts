@@ -2,11 +2,11 @@ import { AssistantError } from "../assistant-error.ts";
 import type { AskRequest } from "./port.ts";
 import { checkModelHint } from "./turn-route.ts";
 
-/** The same limit as for the history; more than any local model reads. */
+/** Longest prompt, which is also the limit for the history: more than any local model reads. */
 const PROMPT_BYTES_MAX = 1_024 * 1_024;
 const MODEL_LENGTH_MAX = 256;
 
-/** Throws `invalid_request` or `payload_too_large`, with `param`. */
+/** Checks a request. Throws `invalid_request` or `payload_too_large`, with the invalid field in `param`. */
 export function checkAskRequest({ prompt, lane, modelHint, history }: AskRequest): void {
   if (prompt.trim() === "") throw invalidParameter("prompt", "is empty");
   const bytes = Buffer.byteLength(prompt);

@@ -2,10 +2,13 @@ import { raceWithAbort } from "../../base/race-with-abort.ts";
 import { createTimeLimit } from "../../base/time-limit.ts";
 import type { OverlayFacts } from "./overlay-dependencies.ts";
 
-/** Local models are listed in milliseconds; a list that hangs must not delay a query. */
+/**
+ * Time limit for the list of local models. It normally takes milliseconds, and a list that hangs must not delay a
+ * query.
+ */
 const TIMEOUT_MS = 2_000;
 
-/** Returns the default local model; undefined if there is none. Rejects if that takes too long. */
+/** Returns the default local model; undefined if there is none. Rejects if the list of models takes too long. */
 export async function findLocalModel(
   facts: OverlayFacts,
   signal: AbortSignal,

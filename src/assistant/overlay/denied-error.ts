@@ -1,6 +1,9 @@
-/** The turn ends because the user did not allow what it needs. */
+/** Thrown to end the turn, because the user did not allow something that it needs. */
 export class DeniedError extends Error {
-  /** declined: the user declined. expired: there was no answer in time. Otherwise the code of a denied call. */
+  /**
+   * declined: the user declined. expired: the user did not answer in time. Any other value is the code of a denied
+   * call.
+   */
   readonly code: string;
 
   constructor(code: string, message: string) {

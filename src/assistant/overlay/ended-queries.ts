@@ -1,7 +1,10 @@
-/** A frontend that cancels late is at most this many queries behind. */
+/** Number of ended queries that are remembered; no frontend cancels a query that ended earlier than these. */
 const QUERIES_MAX = 1_024;
 
-/** The connections of the last ended queries. Cancelling an ended query of one's own is not an error. */
+/**
+ * Remembers which connections asked the last ended queries: cancelling a query that has ended is not an error for the
+ * connection that asked it.
+ */
 export class EndedQueries {
   readonly #owners = new Map<number, string>();
 
@@ -15,7 +18,7 @@ export class EndedQueries {
     return this.#owners.get(queryId);
   }
 
-  /** The bus never reuses a connection name. */
+  /** Forgets the queries of a connection that has closed. The bus never reuses a connection name. */
   forget(connection: string): void {
     for (const [queryId, owner] of this.#owners)
       if (owner === connection) this.#owners.delete(queryId);

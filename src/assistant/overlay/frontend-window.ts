@@ -11,9 +11,9 @@ export class FrontendWindow {
   readonly #tasks: TaskGroup;
   readonly #logger: Logger;
   readonly #waiting = new Set<number>();
-  /** The frontend whose window was shown only for a question. */
+  /** The frontend whose window the companion has shown for a question, and hides again afterwards. */
   #summoned: string | undefined;
-  /** Steps run one after the other, so that hiding follows showing. */
+  /** Steps run one after the other, so that the window is never hidden before it is shown. */
   #queue: Promise<void> = Promise.resolve();
 
   constructor(options: {
@@ -26,7 +26,7 @@ export class FrontendWindow {
     this.#logger = options.logger;
   }
 
-  /** Called when a query asks the user. */
+  /** Shows the window if necessary. Called when a query asks the user. */
   requireVisible(queryId: number): void {
     this.#waiting.add(queryId);
     this.#enqueue((signal) => this.#show(queryId, signal));
@@ -37,7 +37,7 @@ export class FrontendWindow {
     this.#enqueue((signal) => this.#hide(signal));
   }
 
-  /** Another caller has shown or hidden the window, so the companion will not hide it. */
+  /** Leaves the window as it is from now on, because another program has shown or hidden it. */
   relinquish(): void {
     this.#summoned = undefined;
   }

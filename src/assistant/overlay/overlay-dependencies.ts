@@ -9,7 +9,7 @@ import type { AgentPass } from "./agent-pass/port.ts";
 import type { OverlayUi } from "./ui/port.ts";
 
 export interface OverlayDependencies {
-  /** Local and remote models by name. */
+  /** Inference with local and remote models, chosen by name. */
   readonly inference: InferenceService;
   readonly routes: ModelRoutes;
   readonly context: ContextService;
@@ -23,20 +23,22 @@ export interface OverlayDependencies {
   readonly limits?: OverlayLimits | undefined;
 }
 
-/** The rules that a turn checks before it uses a provider. */
+/** The rules for remote models that a turn checks before it uses a provider. */
 export interface RemoteRules {
-  /** Returns those of the classes that the user has not allowed to leave the machine. */
+  /** Returns those of the given data classes that the user has not allowed to leave the machine. */
   missing(classes: readonly DataClass[]): readonly DataClass[];
-  /** Returns the address of a provider, with or without a credential; undefined if there is no such provider. */
+  /**
+   * Returns the address of a provider, whether or not it has a credential; undefined if the provider does not exist.
+   */
   addressOf(providerId: string): string | undefined;
 }
 
-/** Facts that only the assembled daemon knows. */
+/** Facts for the answer to GetStatus, which come from other parts of the daemon. */
 export interface OverlayFacts {
   readonly version: string;
   httpPort(): number;
   ledger(): { readonly ok: boolean; readonly size: number };
-  /** The allowed scopes. */
+  /** The scopes that the user has allowed to leave the machine. */
   consent(): readonly DataClass[];
   /** Ids of the providers that have a credential. */
   providers(): readonly string[];
@@ -47,9 +49,11 @@ export interface OverlayFacts {
 export interface OverlayLimits {
   readonly running: number;
   readonly waiting: number;
-  /** Further queries for connections that have none yet, so that one client cannot use up all capacity. */
+  /**
+   * Additional queries that only connections without a query may ask, so that one client cannot use up all capacity.
+   */
   readonly reservedForNew: number;
-  /** Milliseconds to wait for the user's answer. */
+  /** Milliseconds to wait for the user's answer to a question. */
   readonly answerTimeoutMs: number;
 }
 
@@ -57,6 +61,6 @@ export const defaultOverlayLimits: OverlayLimits = {
   running: 4,
   waiting: 16,
   reservedForNew: 4,
-  // The same time as for a parked call of Agent1.
+  // The same time as Agent1 waits for the confirmation of a parked call.
   answerTimeoutMs: 300_000,
 };

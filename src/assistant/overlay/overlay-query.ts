@@ -19,7 +19,7 @@ export class OverlayQuery {
   hasBegun = false;
   isEnded = false;
   question: UserQuestion | undefined;
-  /** Number of questions so far, including an open one. */
+  /** Number of questions of this query so far, including an open question. */
   questionCount = 0;
   progress: QueryProgress = { usage: null, finishReason: null, model: null, calls: [], note: "" };
 

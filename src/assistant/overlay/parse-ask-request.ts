@@ -15,10 +15,10 @@ const askOptions = {
 
 const HISTORY_BYTES_MAX = 1_024 * 1_024;
 const HISTORY_TURNS_MAX = 256;
-/** The depth of an array of objects with strings. */
+/** Depth of a valid history: an array of objects whose members are strings. */
 const HISTORY_DEPTH_MAX = 2;
 
-/** Parses the arguments of Ask. Throws `invalid_request` with the option's name in `param` and in the message. */
+/** Parses the arguments of Ask. Throws `invalid_request` with the option's name both in `param` and in the message. */
 export function parseAskRequest(prompt: string, options: BusValue | undefined): AskRequest {
   const given = readOptions(askOptions, options);
   const lane = parseLane(given.lane);

@@ -11,37 +11,40 @@ export interface OverlayService {
   /** Starts a query and returns its id. No event of the query is sent before the caller has the id. */
   ask(request: AskRequest, caller: Caller): number;
 
-  /** Ends a query; if it waits for the user, the answer is no. Has no effect on a query that has ended. */
+  /**
+   * Ends a query. If the query waits for the user, its question is declined. Has no effect on a query that has ended.
+   */
   cancel(queryId: number, caller: Caller): void;
 
   /**
-   * Answers the open question of a query; with `question`, only that one: `invalid_request` if it is closed, even
-   * if the query has asked another one since. `forbidden` for a sandboxed app, which may not consent for the user.
+   * Answers the open question of a query. With `question`, answers only the question with this number:
+   * `invalid_request` if that question is closed, even if the query has asked another one since. `forbidden` for a
+   * sandboxed app, which may not consent for the user.
    */
   respond(queryId: number, isApproved: boolean, caller: Caller, question?: number): void;
 
   status(): Promise<OverlayStatus>;
 
-  /** Shows the frontend's window. `not_found` if there is no frontend. */
+  /** Shows the frontend's window. Rejects with `not_found` if there is no frontend. */
   summon(prompt: string): Promise<void>;
   hide(): Promise<void>;
 
   handleDisconnect(connection: string): void;
 
-  /** Returns a function that ends the subscription. */
+  /** Subscribes to the events of queries. Returns a function that ends the subscription. */
   subscribe(listener: OverlayListener): () => void;
 }
 
 export interface AskRequest {
-  /** Must not be empty. */
+  /** The user's question or request; must not be empty. */
   readonly prompt: string;
   readonly lane: Lane;
   readonly myStuff: boolean;
   readonly window: boolean;
   readonly selection: boolean;
-  /** A local model, or `remote:<provider>:<model>`; undefined: the default. */
+  /** The model that should answer: a local model, or `remote:<provider>:<model>`; undefined means the default model. */
   readonly modelHint: string | undefined;
-  /** The turns before this one; only in the chat lane. */
+  /** The earlier turns of the conversation; allowed only in the chat lane. */
   readonly history: readonly HistoryTurn[];
 }
 
@@ -54,12 +57,12 @@ export interface HistoryTurn {
 }
 
 /**
- * Receives the events of queries: `started` once, unless the query ends before; any number of tokens; `finished`
+ * Receives the events of queries: `started` once, unless the query ends earlier; any number of `token`; `finished`
  * exactly once, as the last event. `to` is the connection that asked.
  */
 export interface OverlayListener {
   started(queryId: number, meta: TurnMeta, to: string): void;
-  /** Non-empty text of whole code points. */
+  /** Receives a part of the answer: non-empty text of whole code points. */
   token(queryId: number, text: string, to: string): void;
   confirmationNeeded(queryId: number, spec: OverlaySpec, to: string): void;
   finished(queryId: number, status: FinishedStatus, detail: FinishedDetail, to: string): void;
@@ -69,12 +72,15 @@ export interface OverlayListener {
 export interface TurnMeta {
   readonly v: 1;
   readonly lane: Lane;
-  /** The requested model, null for the default; the model that answered is in the detail of Finished. */
+  /** The requested model, null for the default model. The model that answered is in the detail of Finished. */
   readonly model: string | null;
   readonly route: "local" | "remote";
-  /** Requested options that are used: `my_stuff`. */
+  /** The requested options that are used: `my_stuff`. */
   readonly options: readonly string[];
-  /** Requested options that are not available: `window`, `selection`; `tools` if no local model can choose any. */
+  /**
+   * The requested options that are not available: `window` and `selection`; also `tools` if no local model can choose
+   * tools.
+   */
   readonly unavailable: readonly string[];
   readonly sources: readonly SourceMeta[];
 }
@@ -87,26 +93,29 @@ export interface SourceMeta {
   readonly score: number;
 }
 
-/** The JSON document spec_json of ConfirmationNeeded, with the number of the question in its query, from 1 on. */
+/**
+ * The JSON document spec_json of ConfirmationNeeded. It contains the number of the question in its query, counted
+ * from 1.
+ */
 export type OverlaySpec = ConfirmationRequest & { readonly question: number };
 
-/** A tool call with the spec of Agent1, or data that would leave the machine. */
+/** A tool call, described by the spec of Agent1, or data that would leave the machine. */
 export type ConfirmationRequest = (ConfirmationSpec & { readonly kind: "call" }) | ConsentRequest;
 
 export interface ConsentRequest {
   readonly v: 1;
   readonly kind: "consent";
   readonly provider: string;
-  /** The provider's address: `https://openrouter.ai/api/v1`. Consent is valid only for this address. */
+  /** The provider's address, such as `https://openrouter.ai/api/v1`. Consent is valid only for this address. */
   readonly address: string;
   readonly model: string;
   /** The data classes that are not allowed yet and would be sent for this turn only. */
   readonly scopes: readonly DataClass[];
-  /** The search results of the turn. */
+  /** The search results of the turn that would be sent. */
   readonly sources: readonly SourceMeta[];
-  /** Tool calls of the turn whose results would be sent. */
+  /** The tool calls of the turn whose results would be sent. */
   readonly calls: readonly TurnCall[];
-  /** The beginning of the prompt in one line, for a user who is asked on behalf of another program. */
+  /** The beginning of the prompt in one line. The user needs it if another program asks for consent. */
   readonly prompt: string;
   /** The program that asked the query, as in the spec of a call. */
   readonly caller: { readonly app: string | null; readonly verified: boolean };
@@ -118,9 +127,9 @@ export type FinishedStatus = "completed" | "failed" | "cancelled" | "denied";
 /** The JSON document `Finished.detail`. */
 export interface FinishedDetail {
   readonly v: 1;
-  /** `ok`, or the reason for the end: `cancelled`, `declined`, `expired`, or the code of an AssistantError. */
+  /** `ok`, or the reason why the query ended: `cancelled`, `declined`, `expired`, or the code of an AssistantError. */
   readonly code: string;
-  /** For a completed query: describes what the answer lacks, mostly "". */
+  /** For a completed query: a description of what the answer lacks, usually "". */
   readonly message: string;
   readonly usage: {
     readonly prompt_tokens: number;
@@ -128,9 +137,9 @@ export interface FinishedDetail {
     readonly total_tokens: number;
   } | null;
   readonly finish_reason: "stop" | "length" | null;
-  /** Name of the model that answered; null if none did. */
+  /** Name of the model that answered; null if no model answered. */
   readonly model: string | null;
-  /** Tool calls of the turn, in their order. */
+  /** Tool calls of the turn, in the order of the calls. */
   readonly calls: readonly TurnCall[];
 }
 
@@ -158,9 +167,9 @@ export interface OverlayStatus {
   readonly index_state: string;
   readonly window_available: false;
   readonly selection_available: false;
-  /** The allowed scopes. */
+  /** The scopes that the user has allowed to leave the machine. */
   readonly consent: readonly DataClass[];
-  /** Providers that have a credential. */
+  /** The ids of the providers that have a credential. */
   readonly providers: readonly string[];
   readonly uptime_ms: number;
 }

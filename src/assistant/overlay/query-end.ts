@@ -2,19 +2,19 @@ import { AssistantError } from "../assistant-error.ts";
 import { DeniedError } from "./denied-error.ts";
 import type { FinishedDetail, FinishedStatus, TurnCall } from "./port.ts";
 
-/** The status and the detail of Finished. */
+/** The way in which a query ended: the status and the detail of Finished. */
 export interface QueryEnd {
   readonly status: FinishedStatus;
   readonly detail: FinishedDetail;
 }
 
-/** The state of a query's answer so far; also reported for a query that fails or is cancelled. */
+/** The state of a query's answer so far. It is also reported for a query that fails or is cancelled. */
 export interface QueryProgress {
   readonly usage: FinishedDetail["usage"];
   readonly finishReason: FinishedDetail["finish_reason"];
   readonly model: string | null;
   readonly calls: readonly TurnCall[];
-  /** Describes what the answer lacks; "" if nothing. */
+  /** Describes what the answer lacks; "" if it lacks nothing. */
   readonly note: string;
 }
 
@@ -30,7 +30,7 @@ export function cancelledEnd(
   return buildQueryEnd("cancelled", code, message, progress);
 }
 
-/** Converts the error that ended a query. */
+/** Builds the end of a query from the error that ended it. */
 export function failedEnd(error: unknown, progress: QueryProgress): QueryEnd {
   if (error instanceof DeniedError)
     return buildQueryEnd("denied", error.code, error.message, progress);

@@ -1,11 +1,11 @@
 /**
- * A fair concurrency limit for queries. The next waiting query is one of the connection with the fewest running
- * queries, so that a program with many queries cannot delay the single query of another.
+ * A fair concurrency limit for queries. The next slot goes to a query of the connection with the fewest running
+ * queries, so that a program with many queries cannot delay the single query of another program.
  */
 export class QuerySlots {
   readonly #capacity: number;
   readonly #running = new Map<string, number>();
-  /** In the order of arrival. */
+  /** The waiting queries in the order of their arrival. */
   readonly #waiting: WaitingQuery[] = [];
   #used = 0;
 
@@ -76,7 +76,10 @@ export class QuerySlots {
     return best;
   }
 
-  /** A query that resumes after a question has priority over new queries. */
+  /**
+   * Returns true if `one` gets a slot before `other`. A query that resumes after a question has priority over new
+   * queries.
+   */
   #isBefore(one: WaitingQuery, other: WaitingQuery): boolean {
     if (one.hasBegun !== other.hasBegun) return one.hasBegun;
     return this.#countRunning(one.connection) < this.#countRunning(other.connection);
@@ -110,7 +113,7 @@ export class QuerySlot implements Disposable {
     this.#release();
   }
 
-  /** Rejects with the reason of the query's signal. */
+  /** Acquires the slot again after a question. Rejects with the reason of the query's signal. */
   async resume(): Promise<void> {
     if (this.#isHeld) return;
     await this.#reacquire();

@@ -1,9 +1,12 @@
 import type { Caller } from "../caller.ts";
 import { DeniedError } from "./denied-error.ts";
 
-/** A question of a query to the user. Only the first answer counts. */
+/** A question that a query asks the user. Only the first answer counts. */
 export class UserQuestion {
-  /** The number of the question in its query, from 1 on, because another one may be open when an answer arrives. */
+  /**
+   * The number of the question in its query, counted from 1. It is needed because the query may have asked another
+   * question before an answer arrives.
+   */
   readonly number: number;
   /** Resolves to the caller that approved; rejects with DeniedError. */
   readonly answer: Promise<Caller>;
@@ -17,7 +20,8 @@ export class UserQuestion {
       this.#resolve = resolve;
       this.#reject = reject;
     });
-    // The asker handles the rejection; this prevents an unhandled one if it does not wait any more.
+    // The code that asks handles the rejection; this handler prevents an unhandled rejection if that code no longer
+    // waits.
     this.answer.catch(() => {});
   }
 

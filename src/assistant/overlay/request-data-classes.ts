@@ -10,9 +10,9 @@ const classByKind: Readonly<Record<string, DataClass>> = {
 };
 
 /**
- * Returns the data classes that a request contains: always `prompt`, which includes the turns before; the classes
- * of the search results, with `files` for unknown kinds; and `files` for tool results, because an app may have read
- * its data anywhere.
+ * Returns the data classes that a request contains: always `prompt`, which includes earlier turns; the classes of the
+ * search results, with `files` for unknown kinds; and `files` for tool results, because an app may have read its data
+ * anywhere.
  */
 export function getDataClasses(
   provenance: readonly string[],

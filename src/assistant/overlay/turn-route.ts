@@ -12,7 +12,7 @@ export interface TurnRoute {
   readonly kind: "local" | "remote";
   /** The first remote model that may be tried. */
   readonly remote: RemoteModelName | undefined;
-  /** The first local model, which also chooses tools; undefined: the default. */
+  /** The first local model, which also chooses tools; undefined means the default model. */
   readonly localModel: string | undefined;
 }
 
@@ -26,7 +26,10 @@ export function resolveTurnRoute(routes: ModelRoutes, modelHint: string | undefi
   };
 }
 
-/** Throws `invalid_request` for a hint with the prefix of a remote model that is not a valid remote model name. */
+/**
+ * Checks the requested model. Throws `invalid_request` if it begins like the name of a remote model but is not a
+ * valid one.
+ */
 export function checkModelHint(modelHint: string | undefined): void {
   if (modelHint === undefined || !isRemoteModel(modelHint)) return;
   if (parseRemoteModelName(modelHint) !== undefined) return;

@@ -25,7 +25,10 @@ export function findBuiltInId(id: string): BuiltInProvider | undefined {
   return builtInIds.find((known) => known === id);
 }
 
-/** A built-in provider is on the web, unless the configuration sets an endpoint on this machine. */
+/**
+ * Returns the address class of a built-in provider: on the web, unless the configuration sets an endpoint on this
+ * machine.
+ */
 function classifyBaseUrl(baseUrl: string): AddressClass {
   const { hostname } = new URL(baseUrl);
   const host = hostname.replaceAll(/[[\]]/g, "");

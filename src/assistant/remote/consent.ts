@@ -1,7 +1,7 @@
 import type { DataClass } from "../data-class.ts";
 import type { ConsentRules } from "./egress/port.ts";
 
-/** The data classes that the user allows to leave the machine, at this moment. At first there are none. */
+/** The data classes that the user currently allows to leave the machine. Initially, none are allowed. */
 export class Consent implements ConsentRules {
   readonly #allowed: Set<DataClass>;
   readonly #watchers = new Set<{

@@ -11,17 +11,17 @@ import type { SignInSink, SignIns } from "./sign-in/port.ts";
 import type { OAuthSession } from "./vault/port.ts";
 
 export interface LoginsOptions {
-  /** Called with this object, which receives the results of sign-ins. */
+  /** Creates the sign-ins. Called once with this object, which receives the results of sign-ins. */
   readonly open: (sink: SignInSink) => SignIns;
   readonly ledger: Ledger;
 }
 
-/** Runs sign-ins: it records them in the ledger, stores the sessions in the vault and notifies the subscribers. */
+/** Runs sign-ins: records them in the ledger, stores the sessions in the vault and notifies the subscribers. */
 export class Logins {
   readonly signIns: SignIns;
   readonly #ledger: Ledger;
   readonly #listeners = new Set<RemoteListener>();
-  /** The last operation per provider that stores a session. */
+  /** For each provider, the last operation that stores a session. */
   readonly #keeping = new Map<BuiltInProvider, Promise<void>>();
   #destination:
     | { readonly credentials: ProviderCredentials; find(id: string): Provider | undefined }
@@ -40,8 +40,8 @@ export class Logins {
   }
 
   /**
-   * Sets where sessions are stored; must be called before the first sign-in. Needed because credentials in turn use the
-   * sign-ins for renewal.
+   * Sets where sessions are stored. Must be called before the first sign-in. The destination cannot be passed to the
+   * constructor, because the credentials need the sign-ins for renewing sessions.
    */
   setDestination(into: {
     readonly credentials: ProviderCredentials;
@@ -56,12 +56,12 @@ export class Logins {
   }
 
   /**
-   * Cancels a sign-in. Resolves when it can no longer store a session; one whose session is already being stored is not
-   * cancelled.
+   * Cancels a sign-in. Resolves when the sign-in can no longer store a session. A sign-in whose session is already
+   * being stored is not cancelled.
    */
   async cancel(provider: BuiltInProvider): Promise<void> {
     this.signIns.cancel(provider);
-    await this.#keeping.get(provider)?.catch(() => {}); // the sign-in reports it
+    await this.#keeping.get(provider)?.catch(() => {}); // The sign-in itself reports this failure.
   }
 
   pending(): readonly PendingLogin[] {

@@ -10,33 +10,40 @@ export interface RemoteService {
   state(): RemoteState;
 
   /**
-   * Adds a provider and resolves its address once. `invalid_request` for an invalid id or address (`param`: `id`,
-   * `display_name`, `base_url`), `exists` for an id that is in use, by a built-in provider, too; `forbidden` for an
-   * address that no provider may have.
+   * Adds a provider and resolves its address once. Rejects with `invalid_request` for an invalid id or address
+   * (`param`: `id`, `display_name`, `base_url`), with `exists` for an id that an added or a built-in provider has, and
+   * with `forbidden` for an address that no provider may have.
    */
   addProvider(provider: NewProvider, caller: Caller): Promise<void>;
 
   /**
-   * Removes a provider with its key and ends the requests to it. `not_found`; `invalid_request` for a built-in
-   * provider, which cannot be removed.
+   * Removes a provider with its key and ends the requests to it. Rejects with `not_found` for an unknown provider, and
+   * with `invalid_request` for a built-in provider, which cannot be removed.
    */
   removeProvider(id: string, caller: Caller): Promise<void>;
 
   /**
-   * Replaces the credential. A key in a descriptor is read only if the caller may set it. `not_found`,
-   * `invalid_request` for text that cannot be a key, `storage_failed`.
+   * Replaces the provider's credential with a key. A key in a descriptor is read only if the caller may set it. Rejects
+   * with `not_found`, with `invalid_request` for text that cannot be a key, and with `storage_failed`.
    */
   setKey(id: string, key: string | (() => Promise<string>), caller: Caller): Promise<void>;
 
   /**
-   * Removes the credential, if there is one, and ends the requests that use it. `not_found` for an unknown provider.
+   * Removes the provider's credential, if there is one, and ends the requests that use it. Rejects with `not_found` for
+   * an unknown provider.
    */
   clearKey(id: string, caller: Caller): Promise<void>;
 
-  /** `invalid_request` for an unknown scope. Revoking consent aborts the requests that need it. */
+  /**
+   * Allows or forbids a data class to leave the machine. Revoking consent aborts the requests that need it. Rejects
+   * with `invalid_request` for an unknown scope.
+   */
   setConsent(scope: string, isAllowed: boolean, caller: Caller): Promise<void>;
 
-  /** Resolves to the URL at which the user signs in. `invalid_request` for a provider without sign-in. */
+  /**
+   * Starts a sign-in and resolves to the URL at which the user signs in. Rejects with `invalid_request` for a provider
+   * without sign-in.
+   */
   beginLogin(id: string, caller: Caller): Promise<string>;
 
   /**
@@ -45,10 +52,10 @@ export interface RemoteService {
    */
   logout(id: string, caller: Caller): Promise<void>;
 
-  /** Requests the ids of the provider's models now. Errors are those of a request to the provider. */
+  /** Requests the ids of the provider's models now. Rejects with the errors of a request to the provider. */
   listModels(id: string, signal: AbortSignal): Promise<readonly string[]>;
 
-  /** Returns a function that ends the subscription. */
+  /** Registers a listener for the results of sign-ins. Returns a function that ends the subscription. */
   subscribe(listener: RemoteListener): () => void;
 }
 
@@ -56,7 +63,7 @@ export interface RemoteListener {
   loginCompleted(providerId: string, isOk: boolean, detail: LoginDetail): void;
 }
 
-/** `LoginCompleted.detail`. */
+/** The possible values of `LoginCompleted.detail`. */
 export const loginDetails = [
   "ok",
   "denied_by_user",
@@ -76,27 +83,30 @@ export interface NewProvider {
   readonly baseUrl: string;
 }
 
-/** Providers that Berth knows and can sign in at. */
+/** The ids of the providers that Berth knows and can sign in at. */
 export type BuiltInProvider = "openrouter" | "huggingface";
 
 /** The location of an address: on the web, on this machine, or in a private network. */
 export type AddressClass = "public" | "loopback" | "private";
 
-/** A provider, as it is stored. */
+/** A provider, in the form in which it is stored. */
 export interface Provider {
   /** `^[a-z0-9][a-z0-9_-]{0,31}$`. */
   readonly id: string;
   readonly displayName: string;
-  /** Without a slash at the end: `https://openrouter.ai/api/v1`. */
+  /** The base URL without a slash at the end, for example `https://openrouter.ai/api/v1`. */
   readonly baseUrl: string;
-  /** The class of the address when it was added; connections to an address of another class are refused. */
+  /**
+   * The class of the provider's address when the provider was added. Connections to an address of another class are
+   * refused.
+   */
   readonly addressClass: AddressClass;
   readonly builtin: boolean;
   /** How the user gets a credential: by entering a key, or by signing in (entering a key is possible as well). */
   readonly auth: "key" | "sign_in";
 }
 
-/** The JSON of State. It contains no secret, nor anything derived from one. */
+/** The JSON document that the bus method State returns. It contains no secret, nor anything derived from a secret. */
 export interface RemoteState {
   readonly v: 1;
   readonly providers: readonly ProviderState[];
@@ -113,9 +123,11 @@ export interface ProviderState {
   readonly auth: "key" | "sign_in";
   readonly credential: CredentialState;
   readonly address_class: AddressClass;
-  /** The result of the last answer; `unknown` after a start and after a change of the credential. */
+  /**
+   * The provider's status after its last answer. It is `unknown` after a start and after a change of the credential.
+   */
   readonly status: ProviderStatus;
-  /** RFC 3339. */
+  /** The time of the last use in RFC 3339 format. */
   readonly last_used: string | null;
 }
 
@@ -130,23 +142,23 @@ export type ProviderStatus =
 export interface CredentialState {
   readonly present: boolean;
   readonly kind: "key" | "oauth" | null;
-  /** RFC 3339. */
+  /** The time when the credential was set, in RFC 3339 format. */
   readonly set_at: string | null;
   readonly expires_at: string | null;
 }
 
 export interface PendingLogin {
   readonly provider_id: string;
-  /** RFC 3339. */
+  /** The time until which the user can complete the sign-in, in RFC 3339 format. */
   readonly expires_at: string;
 }
 
-/** The protection of the credentials. */
+/** How the stored credentials are protected. */
 export interface Protection {
-  /** The location of the master key. */
+  /** The location of the master key that encrypts the credentials. */
   readonly source: "systemd-credential" | "secret-service" | "file";
   /** locked: the source does not provide the key now, so credentials can neither be read nor stored. */
   readonly state: "ready" | "locked";
-  /** The reason why it is locked, and what to do. */
+  /** The reason why the credentials are locked, and what the user can do about it. */
   readonly message: string | null;
 }

@@ -3,7 +3,10 @@ import { AssistantError } from "../assistant-error.ts";
 const ID = /^[a-z0-9][a-z0-9_-]{0,31}$/;
 const NAME_CHARACTERS_MAX = 100;
 
-/** Throws `invalid_request`. The id is part of `remote:<provider>:<model>`, so it must not contain a colon. */
+/**
+ * Throws `invalid_request` if the text cannot be a provider's id. The id is part of `remote:<provider>:<model>`, so it
+ * must not contain a colon.
+ */
 export function validateProviderId(id: string): string {
   if (ID.test(id)) return id;
   throw new AssistantError(
@@ -13,7 +16,7 @@ export function validateProviderId(id: string): string {
   );
 }
 
-/** Throws `invalid_request`. The name is shown to people. */
+/** Throws `invalid_request` if the name cannot be displayed on one line. */
 export function validateDisplayName(name: string): string {
   const trimmed = name.trim();
   if (

@@ -2,12 +2,12 @@ import type { Clock } from "../../base/clock.ts";
 import type { CredentialState, Provider, ProviderStatus } from "./port.ts";
 import type { RemoteStore } from "./store/remote-store.ts";
 
-/** The built-in and the added providers, with the last known status of each. */
+/** The built-in providers and those that the user added, with the last known status of each. */
 export class Providers {
   readonly #store: RemoteStore;
   readonly #describe: (id: string) => CredentialState;
   readonly #clock: Clock;
-  /** All providers by id, built-in ones first. Kept in memory, because every request reads it. */
+  /** All providers by id, built-in ones first. They are kept in memory, because every request reads them. */
   readonly #known: Map<string, Provider>;
   readonly #status = new Map<string, ProviderStatus>();
 
@@ -20,7 +20,8 @@ export class Providers {
     this.#store = options.store;
     this.#describe = options.describe;
     this.#clock = options.clock;
-    // An added provider takes precedence over a built-in one of the same id, which a later version of Berth may bring.
+    // An added provider replaces a built-in provider of the same id. This can happen when a later version of Berth adds
+    // that built-in provider.
     const all = [...options.builtIn, ...options.store.providers()];
     this.#known = new Map(all.map((provider) => [provider.id, provider]));
   }
@@ -33,7 +34,10 @@ export class Providers {
     return this.#known.get(id);
   }
 
-  /** A provider in a private network may work without a key, one on the web does not. */
+  /**
+   * Returns the providers that can be used. A provider in a private network may work without a key, but a provider on
+   * the web does not.
+   */
   usable(): readonly Provider[] {
     return this.all().filter(
       ({ id, addressClass }) => addressClass !== "public" || this.#describe(id).present,
@@ -56,13 +60,13 @@ export class Providers {
   }
 
   noteStatus(id: string, status: ProviderStatus): void {
-    // The last answers of a provider may arrive after it was removed.
+    // The provider may have been removed before its last answers arrived.
     if (!this.#known.has(id)) return;
     this.#status.set(id, status);
     this.#store.noteUsed(id, this.#clock.now());
   }
 
-  /** Resets the status, which a changed credential makes obsolete. */
+  /** Resets the provider's status to `unknown`, because its credential has changed. */
   forgetStatus(id: string): void {
     this.#status.delete(id);
   }

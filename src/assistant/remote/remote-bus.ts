@@ -10,17 +10,17 @@ const INTERFACE_VERSION = 1;
 export interface RemoteBusOptions {
   readonly bus: Bus;
   readonly service: RemoteService;
-  /** The answer to Ping: `berth 0.1.0`. */
+  /** The daemon's name and version, for example `berth 0.1.0`, which the bus method Ping returns. */
   readonly daemon: string;
 }
 
-/** Exports the broker on the bus. Returns a function that removes it. */
+/** Exports the egress broker on the bus. Returns a function that removes it. */
 export function serveRemote(options: RemoteBusOptions): () => void {
   const { bus, service } = options;
   const remove = bus.serve(PATH, remoteInterface(options));
   const unsubscribe = service.subscribe({
-    // Emitted to all subscribers, because the window that started the sign-in may be closed and the settings open. It
-    // contains no token.
+    // The signal is sent to all subscribers, because the window that started the sign-in may be closed while the
+    // settings are open. The signal contains no token.
     loginCompleted: (...end) =>
       bus.emit({ path: PATH, interface: INTERFACE, name: "LoginCompleted", args: end }, undefined),
   });
@@ -79,7 +79,7 @@ function remoteInterface({ service, daemon }: RemoteBusOptions): ServedInterface
   };
 }
 
-/** The bus has checked the types already. */
+/** Converts an argument to text. The bus has already checked the types of all arguments. */
 function asText(value: BusValue | undefined): string {
   return typeof value === "string" ? value : "";
 }

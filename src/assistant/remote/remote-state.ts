@@ -11,7 +11,7 @@ interface RemoteStateDependencies {
   readonly logins: Pick<Logins, "pending">;
 }
 
-/** Builds the document of State. Its inputs contain no secret. */
+/** Builds the JSON document that the bus method State returns. The inputs contain no secret. */
 export function buildRemoteState({
   providers,
   vault,

@@ -3,7 +3,7 @@ import { parseLogprobs, type TokenLogprob } from "./parse-logprobs.ts";
 import { SurrogateJoiner } from "./surrogate-joiner.ts";
 import { type ToolCallDelta, ToolCallReader } from "./tool-call-reader.ts";
 
-/** A part of what a model answers. `choice` is the position of the answer among those of one request. */
+/** A part of a model's answer. `choice` is the position of the answer among the answers to one request. */
 export type AnswerDelta =
   | { readonly type: "reasoning"; readonly choice: number; readonly text: string }
   | {
@@ -14,7 +14,10 @@ export type AnswerDelta =
     }
   | ToolCallDelta;
 
-/** Reads one choice, either delta by delta or as one message. Every text that it yields has whole code points. */
+/**
+ * Reads one choice of an answer, either delta by delta or as one message. Every text that it yields consists of whole
+ * code points.
+ */
 export class ChoiceReader {
   readonly #choice: number;
   readonly #text = new SurrogateJoiner();
@@ -30,7 +33,7 @@ export class ChoiceReader {
     return this.#calls.count > 0;
   }
 
-  /** `value` is one item of `choices`, of a chunk or of a whole answer. */
+  /** Reads `value`, which is one item of the list `choices` of a chunk or of a whole answer. */
   *read(value: unknown): Generator<AnswerDelta, void, void> {
     const choice = this.#choice;
     const message = getMember(value, "delta") ?? getMember(value, "message");
@@ -45,7 +48,7 @@ export class ChoiceReader {
     for (const call of getArrayMember(message, "tool_calls") ?? []) yield* this.#calls.read(call);
   }
 
-  /** Yields what was held back of a code point that was never completed. */
+  /** Yields the text that was held back because its last code point was not complete. */
   *end(): Generator<AnswerDelta, void, void> {
     const [reasoning, text] = [this.#reasoning.end(), this.#text.end()];
     if (reasoning !== "") yield { type: "reasoning", choice: this.#choice, text: reasoning };
@@ -53,7 +56,7 @@ export class ChoiceReader {
   }
 }
 
-/** Content is a text or a list of parts. A refusal counts as text. */
+/** Reads the content of a message, which is a text or a list of parts. A refusal counts as text. */
 function readContent(message: unknown): string | undefined {
   const parts = getArrayMember(message, "content");
   if (!parts) return getStringMember(message, "content") ?? getStringMember(message, "refusal");

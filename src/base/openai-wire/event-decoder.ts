@@ -1,7 +1,10 @@
 import { ServerSentEventDecoder } from "../server-sent-events.ts";
 import type { ResponseErrors } from "./response-errors.ts";
 
-/** A single event has a few hundred bytes; one with a whole answer in it, as many as a context holds. */
+/**
+ * Longest event. A streamed event has a few hundred bytes, but an event with a whole answer can be as long as a
+ * model's context.
+ */
 const EVENT_CHARACTERS_MAX = 4 * 2 ** 20;
 
 /** Returns a decoder for a streamed answer. It throws `malformedResponse` for an event that is too long. */

@@ -1,4 +1,4 @@
-/** Returns an own member of JSON from another process; undefined if `value` is no object or lacks the member. */
+/** Returns an own member of JSON from another process; undefined if `value` is not an object or lacks the member. */
 export function getMember(value: unknown, name: string): unknown {
   return typeof value === "object" && value !== null && Object.hasOwn(value, name)
     ? Object.getOwnPropertyDescriptor(value, name)?.value
@@ -15,7 +15,7 @@ export function getArrayMember(value: unknown, name: string): readonly unknown[]
   return Array.isArray(found) ? found : undefined;
 }
 
-/** Undefined for anything but an integer of 0 or more. */
+/** Returns a member that is an integer of 0 or more; undefined for any other value. */
 export function getCountMember(value: unknown, name: string): number | undefined {
   const found = getMember(value, name);
   return typeof found === "number" && Number.isSafeInteger(found) && found >= 0 ? found : undefined;

@@ -7,20 +7,23 @@ export interface WireModel {
   readonly createdSeconds: number | undefined;
   readonly contextTokens: number | undefined;
   readonly embeddingLength: number | undefined;
-  /** This and the following members are Berth's additions to the convention. */
+  /** This member and the following ones are Berth's additions to the OpenAI API. */
   readonly kind: string | undefined;
   readonly state: string | undefined;
   readonly error: string | undefined;
 }
 
-/** Reads the answer of `GET /models`; undefined if it is no list. Some servers answer with the bare list. */
+/**
+ * Reads the answer of `GET /models`; undefined if it is not a list of models. Some servers answer with the list
+ * itself instead of an object that contains it.
+ */
 export function parseModelList(body: unknown): readonly unknown[] | undefined {
   return Array.isArray(body)
     ? body
     : (getArrayMember(body, "data") ?? getArrayMember(body, "models"));
 }
 
-/** `item` is one item of the list. */
+/** Reads one item of the list of models. */
 export function parseWireModel(item: unknown): WireModel {
   return {
     id: getStringMember(item, "id") ?? getStringMember(item, "name"),

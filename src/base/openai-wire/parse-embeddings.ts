@@ -2,7 +2,7 @@ import { endianness } from "node:os";
 import { getArrayMember, getCountMember, getMember } from "./json-members.ts";
 import type { ResponseErrors } from "./response-errors.ts";
 
-/** One item of an answer of `/embeddings`, with its vector unchanged. */
+/** One item of an answer of `/embeddings`, with its vector exactly as the server sent it. */
 export interface WireEmbedding {
   readonly item: unknown;
   readonly vector: Float32Array;
@@ -42,7 +42,7 @@ function parseVector(value: unknown, errors: ResponseErrors): Float32Array {
 function decodeVector(value: unknown, errors: ResponseErrors): Float32Array {
   if (typeof value !== "string")
     throw errors.malformedResponse("an embedding that is neither a list nor base64");
-  // Copied, because a pooled buffer may begin at an offset that is no multiple of 4.
+  // The bytes are copied, because a pooled buffer may begin at an offset that is not a multiple of 4.
   const bytes = Uint8Array.from(Buffer.from(value, "base64"));
   if (bytes.length % 4 !== 0)
     throw errors.malformedResponse("an embedding whose bytes are no whole number of floats");

@@ -2,16 +2,16 @@ import { getArrayMember, getMember, getStringMember } from "./json-members.ts";
 
 export interface TokenLogprob {
   readonly text: string;
-  /** UTF-8 bytes of this token alone, which may be part of a code point. */
+  /** The UTF-8 bytes of this token alone, which may be only a part of a code point. */
   readonly bytes: readonly number[];
-  /** Natural logarithm, 0 or less. */
+  /** The natural logarithm of the token's probability, 0 or less. */
   readonly logprob: number;
   readonly top: readonly Omit<TokenLogprob, "top">[];
 }
 
 /**
- * Reads `logprobs` of a chat answer or of a plain completion. The latter has no bytes; those of the token's text are
- * returned instead.
+ * Reads `logprobs` of a chat answer or of a plain completion. A plain completion has no bytes, so the bytes of the
+ * token's text are returned.
  */
 export function parseLogprobs(value: unknown): TokenLogprob[] | undefined {
   const content = getArrayMember(value, "content");

@@ -1,6 +1,6 @@
 /**
- * Joins pieces of a text that may have been cut between the two halves of a surrogate pair: it holds back a first
- * half until the piece with the second half arrives.
+ * Joins pieces of a text that may have been cut inside a surrogate pair. It holds back a first half until the piece
+ * with the second half arrives.
  */
 export class SurrogateJoiner {
   #held = "";
@@ -12,7 +12,7 @@ export class SurrogateJoiner {
     return toWellFormed(text.slice(0, cut));
   }
 
-  /** Returns what is still held back. */
+  /** Returns the text that is still held back. */
   end(): string {
     const rest = toWellFormed(this.#held);
     this.#held = "";

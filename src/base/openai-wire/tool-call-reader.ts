@@ -4,9 +4,9 @@ import { getCountMember, getMember, getStringMember } from "./json-members.ts";
 export interface ToolCallDelta {
   readonly type: "tool_call";
   readonly choice: number;
-  /** Position of the call within its choice, from 0. */
+  /** Position of the call within its choice, counted from 0. */
   readonly index: number;
-  /** Present only in the first delta of a call. */
+  /** The id and name of the call; present only in its first delta. */
   readonly start?: { readonly id: string; readonly name: string } | undefined;
   /** Next part of the arguments' JSON text; may be "". */
   readonly arguments: string;
@@ -14,14 +14,14 @@ export interface ToolCallDelta {
 
 interface KnownCall {
   readonly index: number;
-  /** The server's own id; undefined if it gave none and one was generated here. */
+  /** The id that the server sent; undefined if the server sent none and Berth generated one. */
   readonly id: string | undefined;
 }
 
 /**
  * Reads the tool calls of one choice and numbers them in the order in which they begin. By the convention each delta
- * has an index, and the first delta of a call has its id and name; some servers repeat those, others leave out the
- * index or the id.
+ * has an index, and the first delta of a call has its id and name; some servers repeat the id and the name, and
+ * others leave out the index or the id.
  */
 export class ToolCallReader {
   readonly #choice: number;
@@ -33,12 +33,12 @@ export class ToolCallReader {
     this.#choice = choice;
   }
 
-  /** Calls that have begun. */
+  /** Number of calls that have begun. */
   get count(): number {
     return this.#count;
   }
 
-  /** `value` is one item of `tool_calls`. */
+  /** Reads `value`, which is one item of `tool_calls`. */
   read(value: unknown): ToolCallDelta[] {
     const called = getMember(value, "function");
     const wireIndex = getCountMember(value, "index");
@@ -57,7 +57,10 @@ export class ToolCallReader {
     return [{ ...this.#delta(call.index, text), start }];
   }
 
-  /** A delta with another id begins another call, and so does a name if neither the delta nor `known` has an id. */
+  /**
+   * Returns true if a delta begins another call: it has another id, or it has a name while neither the delta nor
+   * `known` has an id.
+   */
   #beginsAnother(
     known: KnownCall,
     wireIndex: number | undefined,
@@ -74,7 +77,7 @@ export class ToolCallReader {
   }
 }
 
-/** Some servers send the arguments as an object in place of its JSON text. */
+/** Returns the arguments as JSON text. Some servers send them as an object instead. */
 function argumentsText(value: unknown): string {
   if (typeof value === "string") return value;
   return typeof value === "object" && value !== null ? JSON.stringify(value) : "";

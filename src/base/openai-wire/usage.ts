@@ -1,6 +1,6 @@
 import { getCountMember, getMember } from "./json-members.ts";
 
-/** The token counts of a whole answer, from its `usage`. A count that the server left out is undefined. */
+/** The token counts of a whole answer, from its member `usage`. A count that the server left out is undefined. */
 export interface Usage {
   readonly promptTokens: number | undefined;
   readonly cachedTokens: number | undefined;

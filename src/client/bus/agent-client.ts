@@ -5,10 +5,10 @@ import { parseAnswer, unexpectedAnswer } from "./json-fields.ts";
 export interface CallRequest {
   readonly appId: string;
   readonly tool: string;
-  /** JSON text that the user wrote. */
+  /** The arguments as JSON text, exactly as the user wrote it. */
   readonly argsJson: string;
   readonly actor: string | undefined;
-  /** Undefined: the option is not sent. */
+  /** The provenance chain; if undefined, the option is not sent. */
   readonly provenance: readonly string[] | undefined;
 }
 
@@ -22,7 +22,7 @@ export const dispositions = [
 export type Disposition = (typeof dispositions)[number];
 export type CallStatus = "executed" | "failed" | "denied";
 
-/** The answer of RequestCall. `detail` is unvalidated JSON. */
+/** The answer of the method RequestCall. `detail` is unvalidated JSON. */
 export interface CallAnswer {
   readonly callId: bigint;
   readonly disposition: Disposition;
@@ -41,10 +41,16 @@ export interface AgentListener {
 }
 
 const ANSWER_MS_MAX = 30_000;
-/** A tool has 60 s, and its app 10 s to start. With a shorter limit the client could miss the result. */
+/**
+ * Time limit of a call: a tool has 60 s, and its app 10 s to start. With a shorter limit the client could miss the
+ * result.
+ */
 const CALL_MS_MAX = 90_000;
 
-/** A client of Agent1. Rejects with BerthErrors (see `toBerthError`). Returns unvalidated JSON for `agent-wire.ts`. */
+/**
+ * A client of the interface Agent1. Its methods reject with BerthErrors (see `toBerthError`) and return unvalidated
+ * JSON, which `agent-wire.ts` parses.
+ */
 export class AgentClient {
   readonly #agent: BusInterface;
 
@@ -78,7 +84,7 @@ export class AgentClient {
     return { callId, disposition: known, detail: parseAnswer(detail) };
   }
 
-  /** Returns the calls that wait for a confirmation, the oldest first. */
+  /** Returns the calls that wait for confirmation, oldest first. */
   listParked(signal: AbortSignal): Promise<unknown> {
     return this.#agent.callJson("ListParked", "", [], { signal, timeoutMs: ANSWER_MS_MAX });
   }
@@ -115,7 +121,10 @@ export class AgentClient {
     await this.#agent.call("RegisterConfirmer", "", [], { signal, timeoutMs: ANSWER_MS_MAX });
   }
 
-  /** Resolves once all further signals are received. A signal whose spec is not JSON is ignored. */
+  /**
+   * Subscribes to the signals of Agent1. Resolves when all further signals will be received. A signal whose spec is
+   * not JSON is ignored.
+   */
   async subscribe(listener: AgentListener): Promise<() => void> {
     const requested = await this.#agent.onSignal("ConfirmationRequested", ([callId, spec]) => {
       if (typeof callId !== "bigint" || typeof spec !== "string") return;

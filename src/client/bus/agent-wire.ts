@@ -8,9 +8,9 @@ import {
   unexpectedAnswer,
 } from "./json-fields.ts";
 
-/** The parts of the JSON of Agent1 that the command line shows. All texts in it are untrusted. */
+/** This module parses the parts of Agent1's JSON that the command line shows. All texts in that JSON are untrusted. */
 
-/** The maximum delay before a confirmation is accepted. */
+/** Longest time that the user must wait before a confirmation is accepted; larger values are reduced to it. */
 const HOLD_MS_MAX = 30_000;
 
 export interface ToolRow {
@@ -28,19 +28,19 @@ export interface CallDetail {
   readonly message: string;
   readonly appId: string;
   readonly tool: string;
-  /** Undefined: there is no result. Null is a result. */
+  /** The result of the tool; undefined if it returned none, whereas null is a result. */
   readonly result: unknown;
   readonly content: readonly unknown[];
   readonly errors: readonly { readonly path: string; readonly message: string }[];
   readonly isUndoable: boolean;
   readonly expiresAt: string | undefined;
-  /** The digest for ApproveTool. */
+  /** The digest that the method ApproveTool expects. */
   readonly digest: string | undefined;
-  /** True if another client has already decided. */
+  /** True if another client has already decided about the call. */
   readonly isReplayed: boolean;
 }
 
-/** The information with which the user decides about a call. */
+/** The information from which the user decides about a call. */
 export interface ConfirmationSpec {
   readonly appId: string;
   readonly appName: string;
@@ -142,7 +142,10 @@ export function parseParkedCalls(document: unknown): readonly ParkedCall[] {
   });
 }
 
-/** Adds a row for each argument without one, so that the user sees all arguments of the call. */
+/**
+ * Parses the rows of arguments and adds a row for each argument that has none, so that the user sees all arguments of
+ * the call.
+ */
 function parseDiffRows(document: unknown): readonly DiffRow[] {
   const rows = toItems(getField(document, "diff")).map((row) => ({
     path: getText(row, "path"),

@@ -3,7 +3,7 @@ import { BusCallError } from "../../dbus/port.ts";
 
 interface ErrorMapping {
   readonly code: ErrorCode;
-  /** Replaces the message of the bus, which names an unfamiliar service. */
+  /** Replaces the message of the bus, which mentions services that users do not know. */
   readonly message?: string;
   readonly hint?: string;
 }
@@ -74,7 +74,7 @@ const errorMappings: Readonly<Record<string, ErrorMapping>> = {
   "dev.assistant.Error.Failed": { code: "internal", hint: "see the companion's log" },
 };
 
-/** The prefix of errors for a companion that the bus started, and that ended or never acquired its name. */
+/** The prefix of error names for a companion that the bus started, but that exited or never acquired its bus name. */
 const SPAWN_ERROR_PREFIX = "org.freedesktop.DBus.Error.Spawn.";
 const startFailed: ErrorMapping = {
   code: "assistant_unreachable",
@@ -87,7 +87,7 @@ export function toBerthError(error: unknown): unknown {
   if (!(error instanceof BusCallError)) return error;
   const { busName } = error;
   const mapping = busName.startsWith(SPAWN_ERROR_PREFIX) ? startFailed : errorMappings[busName];
-  // Another process wrote this text. In one line, it cannot imitate further output of Berth.
+  // Another process wrote this text. As a single line, it cannot imitate further output of Berth.
   const text = error.message.replace(/\s+/g, " ").trim();
   const message = mapping?.message ?? (text === "" ? busName : text);
   return new BerthError(mapping?.code ?? "internal", message, {

@@ -4,16 +4,19 @@ import { unexpectedAnswer } from "./json-fields.ts";
 
 export interface SearchRequest {
   readonly query: string;
-  /** Undefined: the default of the companion, 3. */
+  /** Number of hits; undefined means the companion's default, 3. */
   readonly limit: number | undefined;
   readonly isHybrid: boolean;
-  /** Undefined: all sources that the caller may see. */
+  /** The scopes to search; undefined means all sources that the caller may see. */
   readonly scopes: readonly string[] | undefined;
 }
 
 const ANSWER_MS_MAX = 30_000;
 
-/** A client of Context1. Rejects with BerthErrors (see `toBerthError`). Returns unvalidated JSON for `context-wire.ts`. */
+/**
+ * A client of the interface Context1. Its methods reject with BerthErrors (see `toBerthError`) and return unvalidated
+ * JSON, which `context-wire.ts` parses.
+ */
 export class ContextClient {
   readonly #context: BusInterface;
 
@@ -35,7 +38,7 @@ export class ContextClient {
     return this.#context.callJson("IndexState", "", [], { signal, timeoutMs: ANSWER_MS_MAX });
   }
 
-  /** Rejects with `not_found` if there is no such key. */
+  /** Returns the value of a key. Rejects with `not_found` if the app has no such key. */
   async memoryGet(app: string, key: string, signal: AbortSignal): Promise<string> {
     const limits = { signal, timeoutMs: ANSWER_MS_MAX };
     const [value] = await this.#context.call("MemoryGet", "ss", [app, key], limits);

@@ -7,7 +7,9 @@ import {
   unexpectedAnswer,
 } from "./json-fields.ts";
 
-/** The parts of the JSON of Context1 that the command line shows. All texts in it are untrusted. */
+/**
+ * This module parses the parts of Context1's JSON that the command line shows. All texts in that JSON are untrusted.
+ */
 
 export interface HitRow {
   readonly source: string;

@@ -1,6 +1,6 @@
 import { BerthError } from "../../base/errors.ts";
 
-/** Parses the JSON answer of a method. Throws `assistant_unreachable` if it is not JSON. */
+/** Parses the JSON that a method returned. Throws `assistant_unreachable` if it is not JSON. */
 export function parseAnswer(text: unknown): unknown {
   if (typeof text !== "string") throw unexpectedAnswer(undefined);
   try {
@@ -21,7 +21,7 @@ export function unexpectedAnswer(cause: unknown): BerthError {
   );
 }
 
-/** Returns an own property of an object, or undefined. */
+/** Returns an own property of an object; undefined if the object lacks it. */
 export function getField(value: unknown, name: string): unknown {
   return typeof value === "object" && value !== null
     ? Object.getOwnPropertyDescriptor(value, name)?.value

@@ -8,10 +8,10 @@ import { finishedStatuses } from "./overlay-wire.ts";
 
 export interface OverlayRequest {
   readonly prompt: string;
-  /** agent: one turn with tools and context. chat: a conversation. */
+  /** agent: one turn with tools and context. chat: a conversation without them. */
   readonly lane: "agent" | "chat";
   readonly myStuff: boolean;
-  /** Undefined: the companion's default. */
+  /** The model to use; undefined means the companion's default. */
   readonly model: string | undefined;
   /** The earlier messages of a chat. */
   readonly history: readonly { readonly role: string; readonly content: string }[];
@@ -19,7 +19,10 @@ export interface OverlayRequest {
 
 const ANSWER_MS_MAX = 30_000;
 
-/** A client of Overlay1. Rejects with BerthErrors (see `toBerthError`). Returns unvalidated JSON for `overlay-wire.ts`. */
+/**
+ * A client of the interface Overlay1. Its methods reject with BerthErrors (see `toBerthError`) and return unvalidated
+ * JSON, which `overlay-wire.ts` parses.
+ */
 export class OverlayClient {
   readonly #overlay: BusInterface;
 
@@ -43,7 +46,7 @@ export class OverlayClient {
       try {
         turn.begin(await raceWithAbort(asked, signal));
       } catch (error) {
-        // The caller has aborted before the id of the query was known, so the query is cancelled here.
+        // The caller aborted before the query's id was known, so the query is cancelled now.
         if (signal.aborted)
           asked.then((queryId) => this.cancel(queryId, createNeverAbortedSignal())).catch(() => {});
         throw error;
@@ -55,12 +58,15 @@ export class OverlayClient {
     }
   }
 
-  /** For a query that waits for consent, this declines it. */
+  /** Cancels a query; if the query waits for consent, consent is declined. */
   async cancel(queryId: bigint, signal: AbortSignal): Promise<void> {
     await this.#overlay.call("Cancel", "t", [queryId], { signal, timeoutMs: ANSWER_MS_MAX });
   }
 
-  /** `question` selects one question of the query. Undefined if the companion does not number questions. */
+  /**
+   * Answers a question. `question` is the number of the question in its query; undefined if the companion does not
+   * number questions.
+   */
   async respond(
     queryId: bigint,
     question: number | undefined,
@@ -89,7 +95,7 @@ export class OverlayClient {
   }
 }
 
-/** A signal for calls that must not be aborted. */
+/** Creates a signal for calls that must not be aborted. */
 function createNeverAbortedSignal(): AbortSignal {
   return new AbortController().signal;
 }
@@ -104,7 +110,7 @@ function toBusOptions(request: OverlayRequest): Map<string, BusVariant> {
   return found;
 }
 
-/** Parses the arguments of each signal after the id of the query. Returns undefined for invalid arguments. */
+/** Parsers for the arguments that follow the query's id in each signal. They return undefined for invalid arguments. */
 const signalReaders: Readonly<
   Record<string, (args: readonly BusValue[]) => OverlayEvent | undefined>
 > = {
@@ -117,7 +123,7 @@ const signalReaders: Readonly<
   },
 };
 
-/** Returns null for invalid JSON: a question that cannot be parsed must still be answered, with no. */
+/** Parses JSON and returns null if it is invalid: a question that cannot be parsed must still be declined. */
 function parseJsonOrNull(text: BusValue | undefined): unknown {
   try {
     return typeof text === "string" ? JSON.parse(text) : null;

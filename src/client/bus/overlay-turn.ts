@@ -1,13 +1,13 @@
 import type { FinishedStatus } from "./overlay-wire.ts";
 
-/** An event of a query. JSON is unvalidated, and null if it is invalid. `finished` is the last event. */
+/** An event of a query. JSON in it is unvalidated, and is null if it was invalid. `finished` is the last event. */
 export type OverlayEvent =
   | { readonly type: "started"; readonly meta: unknown }
   | { readonly type: "token"; readonly text: string }
   | { readonly type: "confirmation"; readonly spec: unknown }
   | { readonly type: "finished"; readonly status: FinishedStatus; readonly detail: unknown };
 
-/** The events of one query. Events that arrive before the answer to Ask, which has the id of the query, are kept. */
+/** The events of one query. Events that arrive before the query's id is known, which is the answer of Ask, are kept. */
 export class OverlayTurn implements Disposable {
   #queryId: bigint | undefined;
   readonly #earlyEvents: { readonly queryId: bigint; readonly event: OverlayEvent }[] = [];
@@ -37,13 +37,13 @@ export class OverlayTurn implements Disposable {
     this.#notify();
   }
 
-  /** Ends the turn: `next` rejects with this error after the last event. */
+  /** Ends the turn with an error: `next` rejects with it after the last event. */
   fail(error: unknown): void {
     this.#failure ??= error;
     this.#notify();
   }
 
-  /** Returns the next event. Rejects with the signal's reason, or if the companion has ended. */
+  /** Returns the next event. Rejects with the signal's reason, or with an error if the companion has exited. */
   async next(signal: AbortSignal): Promise<OverlayEvent> {
     const wake = () => this.#wake?.();
     signal.addEventListener("abort", wake);
@@ -63,7 +63,7 @@ export class OverlayTurn implements Disposable {
     }
   }
 
-  /** Calls the listener when there is an unread event. The returned function removes the listener. */
+  /** Calls the listener when an event has arrived that was not read yet. The returned function removes the listener. */
   onArrival(listener: () => void): () => void {
     this.#onArrival = listener;
     if (this.#events.length > 0 || this.#failure !== undefined) listener();

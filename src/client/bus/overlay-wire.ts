@@ -10,7 +10,9 @@ import {
   unexpectedAnswer,
 } from "./json-fields.ts";
 
-/** The parts of the JSON of Overlay1 that the command line shows. All texts in it are untrusted. */
+/**
+ * This module parses the parts of Overlay1's JSON that the command line shows. All texts in that JSON are untrusted.
+ */
 
 export const finishedStatuses = ["completed", "failed", "cancelled", "denied"] as const;
 export type FinishedStatus = (typeof finishedStatuses)[number];
@@ -22,14 +24,14 @@ export interface SourceRow {
 }
 
 export interface TurnMeta {
-  /** `local` or `remote`. */
+  /** `local` or `remote`, the kind of model that answers. */
   readonly route: string;
   /** Requested features that are not available. */
   readonly unavailable: readonly string[];
   readonly sources: readonly SourceRow[];
 }
 
-/** A question to the user: to allow the call of a tool, or to allow sending data to a provider. */
+/** A question to the user: whether a tool may be called, or whether data may be sent to a provider. */
 export type OverlayQuestion = (
   | { readonly kind: "call"; readonly callId: bigint; readonly spec: ConfirmationSpec }
   | ConsentQuestion
@@ -40,18 +42,18 @@ export type OverlayQuestion = (
 export interface ConsentQuestion {
   readonly kind: "consent";
   readonly provider: string;
-  /** Empty if the companion does not send it. */
+  /** The provider's address; empty if the companion did not send it. */
   readonly address: string;
   readonly model: string;
   readonly scopes: readonly string[];
   readonly sources: readonly SourceRow[];
-  /** The tools whose results the request contains. */
+  /** The tools whose results would be sent to the provider. */
   readonly calls: readonly CallRow[];
   readonly expiresAt: string | undefined;
 }
 
 export interface TurnResult {
-  /** `ok`, or an error code. */
+  /** `ok`, or the code of the error that ended the query. */
   readonly code: string;
   readonly message: string;
   readonly usage:
@@ -122,9 +124,9 @@ export function parseTurnEnd(document: unknown): TurnResult {
 
 /** Parses the models in the result of GetStatus. Throws `assistant_unreachable` if it is invalid. */
 export function parseOverlayModels(status: ReadonlyMap<string, BusVariant>): {
-  /** Empty if there is none. */
+  /** The default local model; empty if there is none. */
   readonly standard: string;
-  /** Providers that have a credential. */
+  /** The providers that have a credential. */
   readonly providers: readonly string[];
 } {
   const standard = status.get("model")?.value;
@@ -132,7 +134,7 @@ export function parseOverlayModels(status: ReadonlyMap<string, BusVariant>): {
   return { standard, providers: filterTexts(status.get("providers")?.value) };
 }
 
-/** Returns the number only if it is valid as the D-Bus type `u`. */
+/** Returns the number of a question, or undefined if it is not valid as the D-Bus type `u`. */
 function parseQuestionNumber(document: unknown): number | undefined {
   const number = getNumberOrUndefined(document, "question");
   return Number.isInteger(number) && (number ?? -1) >= 0 && (number ?? 0) < 2 ** 32

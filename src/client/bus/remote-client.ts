@@ -9,10 +9,16 @@ export interface LoginCompletedEvent {
   readonly detail: string;
 }
 
-/** Longer than the limits of the companion for resolving names and for ending sessions at a provider. */
+/**
+ * Time limit of a call, which exceeds the companion's own limits for resolving names and for ending sessions at a
+ * provider.
+ */
 const ANSWER_MS_MAX = 60_000;
 
-/** A client of Remote1. Rejects with BerthErrors (see `toBerthError`). Returns unvalidated JSON for `remote-wire.ts`. */
+/**
+ * A client of the interface Remote1. Its methods reject with BerthErrors (see `toBerthError`) and return unvalidated
+ * JSON, which `remote-wire.ts` parses.
+ */
 export class RemoteClient {
   readonly #remote: BusInterface;
 
@@ -39,7 +45,8 @@ export class RemoteClient {
   }
 
   /**
-   * Sets the key to the text that is read from `keyFd`. The connection must support passing descriptors, and closes it.
+   * Sets a provider's key to the text that the companion reads from `keyFd`. The connection must support passing
+   * descriptors; it closes `keyFd`.
    */
   async setKeyFd(id: string, keyFd: number, signal: AbortSignal): Promise<void> {
     await this.#remote.call("SetKeyFd", "sh", [id, keyFd], { signal, timeoutMs: ANSWER_MS_MAX });
@@ -54,7 +61,7 @@ export class RemoteClient {
     await this.#remote.call("SetConsent", "sb", [scope, isAllowed], limits);
   }
 
-  /** Returns the URL at which the user signs in. */
+  /** Starts a sign-in and returns the URL at which the user signs in. */
   async beginLogin(id: string, signal: AbortSignal): Promise<string> {
     const limits = { signal, timeoutMs: ANSWER_MS_MAX };
     const [url] = await this.#remote.call("BeginLogin", "s", [id], limits);
@@ -66,12 +73,12 @@ export class RemoteClient {
     await this.#remote.call("Logout", "s", [id], { signal, timeoutMs: ANSWER_MS_MAX });
   }
 
-  /** Requests the current list of models from the provider. */
+  /** Makes the companion request the provider's current list of models. */
   listModels(id: string, signal: AbortSignal): Promise<unknown> {
     return this.#remote.callJson("ListModels", "s", [id], { signal, timeoutMs: ANSWER_MS_MAX });
   }
 
-  /** Resolves once all further signals are received. */
+  /** Subscribes to the signal LoginCompleted. Resolves when all further signals will be received. */
   onLoginCompleted(listener: (end: LoginCompletedEvent) => void): Promise<() => void> {
     return this.#remote.onSignal("LoginCompleted", ([providerId, isOk, detail]) => {
       if (typeof providerId === "string" && typeof isOk === "boolean" && typeof detail === "string")
@@ -79,7 +86,7 @@ export class RemoteClient {
     });
   }
 
-  /** Calls the listener when the companion or the connection ends. */
+  /** Calls the listener when the companion has exited or the connection has ended. */
   onDisconnected(listener: () => void): Promise<() => void> {
     return this.#remote.onDisconnected(listener);
   }

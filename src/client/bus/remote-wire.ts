@@ -7,7 +7,10 @@ import {
   unexpectedAnswer,
 } from "./json-fields.ts";
 
-/** The parts of the JSON of Remote1 that the command line shows. Texts in it are from the user or a provider. */
+/**
+ * This module parses the parts of Remote1's JSON that the command line shows. Texts in that JSON come from the user
+ * or a provider.
+ */
 
 /** The kinds of data that can be sent to a provider, in the order in which they are shown. */
 export const consentScopes = ["prompt", "files", "mail", "calendar", "screen", "memory"] as const;
@@ -35,16 +38,16 @@ export interface ProviderRow {
   readonly hasSignIn: boolean;
   readonly credential: {
     readonly kind: "none" | "key" | "oauth";
-    /** RFC 3339. */
+    /** The time when the credential was stored, in RFC 3339. */
     readonly setAt: string | undefined;
     readonly expiresAt: string | undefined;
   };
   readonly status: string;
-  /** RFC 3339. */
+  /** The time of the last request to the provider, in RFC 3339. */
   readonly lastUsed: string | undefined;
 }
 
-/** Parses the result of State. Throws `assistant_unreachable` if it is invalid. */
+/** Parses the result of the method State. Throws `assistant_unreachable` if it is invalid. */
 export function parseRemoteReport(document: unknown): RemoteReport {
   const providers = getField(document, "providers");
   const consent = getField(document, "consent");

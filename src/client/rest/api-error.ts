@@ -1,17 +1,17 @@
 import { BerthError, type ErrorCode, errorCodes } from "../../base/errors.ts";
 
-/** An error of the server. `status` is the HTTP status; the server's log contains `requestId`. */
+/** An error response of the server. `status` is the HTTP status; the server's log has an entry with `requestId`. */
 export class ApiError extends BerthError {
   readonly status: number;
   readonly requestId: string | undefined;
-  /** The number of seconds after which the server accepts a retry (429). */
+  /** The number of seconds after which the server accepts a retry, for status 429. */
   readonly retryAfterSeconds: number | undefined;
 
   constructor(
     status: number,
     message: string,
     options: {
-      /** The code that the server sent. Undefined: the code is derived from the status. */
+      /** The code that the server sent; if undefined, the code is derived from the status. */
       code?: string | undefined;
       requestId?: string | undefined;
       retryAfterSeconds?: number | undefined;

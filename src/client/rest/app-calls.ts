@@ -25,7 +25,7 @@ import {
 } from "./transport.ts";
 
 export interface WriteOptions {
-  /** Wait until the app is Ready for this write. If it fails, the call throws ApiError 409. */
+  /** Wait until the app is Ready with this write. If the app fails, the call throws ApiError 409. */
   readonly wait?: boolean;
   /** The longest time that the server waits, such as 60s (the default); at most 4m. */
   readonly timeout?: string;
@@ -36,7 +36,7 @@ export interface WriteOptions {
   readonly signal?: AbortSignal;
 }
 
-/** The result of a write of an app. */
+/** The result of creating, changing or deleting an app. */
 export type AppWriteResult =
   | {
       readonly dryRun: false;
@@ -51,7 +51,7 @@ export type AppWriteResult =
 export interface LogQuery {
   /** The number of lines from the end, 1 to 10000. Default: 100. */
   readonly tail?: number;
-  /** A duration before now (10m), an RFC 3339 time or Unix seconds. */
+  /** Only lines since this time: a duration before now (10m), an RFC 3339 time, or Unix seconds. */
   readonly since?: string;
   readonly signal?: AbortSignal;
 }
@@ -123,7 +123,7 @@ export function appCalls(transport: Transport) {
     ): Promise<{ app: AppDetails; timedOut: boolean }> {
       const deadlineMs = Date.now() + options.timeoutMs;
       for (;;) {
-        // fetch aborts after five minutes, so a longer wait consists of several requests.
+        // fetch aborts after five minutes, so a longer wait is split into several requests.
         const leftMs = Math.max(0, Math.min(deadlineMs - Date.now(), 120_000));
         const response = await transport.send("GET", appPath(name), {
           query: { wait: true, timeout: `${leftMs}ms`, generation: options.generation },

@@ -10,7 +10,7 @@ import { decodeJson, encodeSegment, type Transport } from "./transport.ts";
 
 export function buildCalls(transport: Transport) {
   return {
-    /** Returns builds, the newest first. */
+    /** Returns builds, newest first. */
     list: (app: string, query: { limit?: number; signal?: AbortSignal } = {}): Promise<BuildList> =>
       transport.json("GET", buildPath(app), {
         query: { limit: query.limit },
@@ -20,7 +20,10 @@ export function buildCalls(transport: Transport) {
       transport.json("GET", buildPath(app, id), { signal }),
     log: (app: string, id: number, signal?: AbortSignal): Promise<BuildLogView> =>
       transport.json("GET", buildPath(app, id, "/log"), { signal }),
-    /** Yields all lines so far, then each new line. Returns the build when it has ended, or undefined if the server ended first. */
+    /**
+     * Yields all log lines so far, then each new line. Returns the build when it has ended, or undefined if the
+     * server ended the stream first.
+     */
     async *followLog(
       app: string,
       id: number,
@@ -42,7 +45,7 @@ export function buildCalls(transport: Transport) {
     },
     cancel: (app: string, id: number): Promise<BuildView> =>
       transport.json("POST", buildPath(app, id, "/cancel")),
-    /** Uploads a gzipped tar archive, to which `source.archive` can refer. */
+    /** Uploads a gzipped tar archive, to which `source.archive` of an app can refer. */
     upload: (
       archive: AsyncIterable<Uint8Array>,
       signal?: AbortSignal,

@@ -10,14 +10,17 @@ export interface EventFilter {
   readonly signal?: AbortSignal;
 }
 
-/** `reset`: changes were lost; the client must list the resources again, then continue. */
+/**
+ * A change or an event. `reset` means that changes were lost: the client must list the resources again and then
+ * continue.
+ */
 export type WatchEvent =
   | ({ readonly reset: false } & ChangeView)
   | { readonly reset: true; readonly sequence: number };
 
 export function eventCalls(transport: Transport) {
   return {
-    /** Returns events, the newest first. */
+    /** Returns events, newest first. */
     list: (filter: EventFilter = {}): Promise<EventList> =>
       transport.json("GET", "/api/events", {
         query: { format: "list", kind: filter.kind, name: filter.name, limit: filter.limit },
@@ -25,8 +28,8 @@ export function eventCalls(transport: Transport) {
       }),
 
     /**
-     * Yields changes and events from now on, or after `lastEventId` (a sequence number), until the server ends. A call with
-     * the last sequence number continues without a gap.
+     * Yields changes and events from now on, or after `lastEventId` (a sequence number), until the server ends the
+     * stream. A call with the last sequence number continues without a gap.
      */
     async *watch(
       options: { kind?: Kind; name?: string; lastEventId?: number; signal?: AbortSignal } = {},

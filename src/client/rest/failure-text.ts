@@ -1,12 +1,12 @@
 import { BerthError, getErrorMessage } from "../../base/errors.ts";
 import { ApiError } from "./api-error.ts";
 
-/** Returns the message of an error, and the next command to try if there is one. */
+/** Returns an error's message, and the next command to try if there is one. */
 export function describeFailure(error: unknown): { message: string; hint: string | undefined } {
   return { message: getMessage(error), hint: getHint(error) };
 }
 
-/** Replaces routes and parameters in hints of the API with commands. */
+/** Replaces routes and parameters in the API's hints by commands. */
 const commandLineWording: readonly (readonly [pattern: RegExp, words: string])[] = [
   [/send \?force=true/g, "use --force"],
   [/ Get one with POST \/api\/auth\/login.*$/s, ""],
@@ -29,7 +29,7 @@ function getHint(error: unknown): string | undefined {
   if (!(error instanceof ApiError)) return undefined;
   switch (error.code) {
     case "not_found":
-      // A message that lists the existing names needs no list of kinds.
+      // A message that already lists the existing names needs no hint that lists kinds.
       return /did you mean|`berth |The newest is/i.test(getMessage(error))
         ? undefined
         : "`berth get KIND` lists the existing names; kinds: apps, models, templates, secrets";

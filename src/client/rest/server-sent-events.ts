@@ -2,7 +2,7 @@ import type { EventSourceMessage } from "eventsource-parser";
 import { BerthError } from "../../base/errors.ts";
 import { ServerSentEventDecoder } from "../../base/server-sent-events.ts";
 
-/** Bounds the memory that a server which never ends an event can take. */
+/** Limit on one event, which bounds the memory that a server can use by never ending an event. */
 const EVENT_CHARACTERS_MAX = 8 * 2 ** 20;
 
 /** Yields the events of a response until the server ends it or the signal of its request aborts. */
@@ -21,7 +21,7 @@ export async function* readEvents(response: Response): AsyncGenerator<EventSourc
       yield* decoder.push(value);
     }
   } finally {
-    // A caller that ends the loop early closes the connection, which must not throw the abort error that follows.
+    // A caller that leaves the loop early closes the connection. The abort error that follows must not be thrown.
     await reader.cancel().catch(() => {});
   }
 }

@@ -1,10 +1,10 @@
-/** A server with the token for it. */
+/** A server and the token for it. */
 export interface ServerTarget {
   readonly url: string;
   readonly token: string | undefined;
-  /** The source of the URL, for messages. */
+  /** The setting that determined the URL, for messages. */
   readonly origin: "--url" | "BERTH_URL" | "local" | "login";
-  /** The id of the server, if it is the server of this machine's data directory. */
+  /** The instance id of the server, if it is the server of this machine's data directory. */
   readonly instance?: string;
 }
 

@@ -17,7 +17,7 @@ export const NETWORK_LIMIT_MS = 60_000;
 export const VOLUME_LIMIT_MS = 60_000;
 /** Deletes layers, like the removal of a container. */
 export const REMOVE_IMAGE_LIMIT_MS = 120_000;
-/** A registry that takes longer for a manifest is unreachable. */
+/** A registry that takes longer for a manifest is unreachable; docs/errors.md names this limit and the next one. */
 export const PULL_OPEN_LIMIT_MS = 120_000;
 /** A pull reports progress at least every second, except while one huge file is extracted. */
 export const PULL_IDLE_LIMIT_MS = 300_000;

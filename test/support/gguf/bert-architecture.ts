@@ -13,13 +13,13 @@ export interface BertShape {
   readonly contextTokens: number;
 }
 
-/** llama.cpp's number of a pooling type. */
+/** The number that llama.cpp uses for mean pooling. */
 const POOLING_MEAN = 1;
 
 /** The small weight of each layer's output, so that texts with common words have similar vectors. */
 const LAYER_GAIN = 0.3;
 
-/** An embedding model with BERT's layers, random weights and mean pooling. */
+/** Returns an embedding model with BERT's layers, random weights and mean pooling. */
 export function buildBertModel(shape: BertShape): GgufFile {
   const { embeddingLength, layers, feedForwardLength, type } = shape;
   const tokens = createWordPieceVocabulary();

@@ -81,7 +81,8 @@ async function damageFile(path: string, damage: BytesDamage, headerBytes: number
     case "offset-out-of-range": {
       const name = "output.weight";
       const at = bytes.subarray(0, headerBytes).lastIndexOf(name) + name.length;
-      // The name is followed by the number of dimensions, two dimensions, the type and the offset.
+      // The file contains, after the name of the tensor: the number of dimensions, two dimensions, the type and the
+      // offset.
       bytes.writeBigUInt64LE(2n ** 40n, at + 4 + 16 + 4);
     }
   }

@@ -1,4 +1,4 @@
-/** A chat template in ChatML format, with tools in Hermes format. */
+/** A chat template in the ChatML format, with tools in the Hermes format. */
 export const chatTemplate = `{%- if tools %}
 {{- '<|im_start|>system\\n' }}
 {%- if messages[0].role == 'system' %}{{- messages[0].content + '\\n\\n' }}{%- endif %}

@@ -4,8 +4,8 @@ import { buildPresetModel, type ModelOptions, type Preset } from "./preset-model
 import { type TypedMetadataValue, writeGguf } from "./write-gguf.ts";
 
 /**
- * Writes a model in several files like llama.cpp's gguf-split: each file has some of the tensors, and the
- * first also has all metadata. Returns the names of the files in order.
+ * Writes a model in several files, as llama.cpp's gguf-split does: each file has some of the tensors, and the first
+ * also has all metadata. Returns the names of the files in order.
  */
 export async function writeSplitModel(
   dir: string,
@@ -18,7 +18,7 @@ export async function writeSplitModel(
   const { metadata, tensors } = buildPresetModel(preset, options);
   const size = Math.ceil(tensors.length / parts);
   const names: string[] = [];
-  // Sequential, because the weights come from one stream of random numbers.
+  // The tensors are written sequentially, because the weights come from one stream of random numbers.
   for (let part = 0; part < parts; part += 1) {
     const split: readonly (readonly [string, TypedMetadataValue])[] = [
       ["split.no", { type: "uint16", value: part }],

@@ -1,6 +1,6 @@
 import { tokenKinds, type VocabularyToken } from "./spm-vocabulary.ts";
 
-/** The prefix of a word's first piece in files for llama.cpp; later pieces have none. */
+/** The prefix of a word's first piece in files for llama.cpp; later pieces have no prefix. */
 const WORD_START = "\u2581";
 
 const CHARACTERS = [
@@ -18,10 +18,10 @@ const WORDS = (
 
 const ENDINGS = "s es ed ing er est ly ness ful less tion ment able".split(" ");
 
-/** [CLS] begins every text, and [SEP] ends it. */
+/** The ids of the special pieces: [CLS] begins every text, and [SEP] ends it. */
 export const wordPieceIds = { padding: 0, unknown: 1, begin: 2, separator: 3, mask: 4 } as const;
 
-/** A lower-case WordPiece vocabulary; characters of other scripts become [UNK]. */
+/** Creates a lower-case WordPiece vocabulary; characters of other scripts become [UNK]. */
 export function createWordPieceVocabulary(): readonly VocabularyToken[] {
   const texts = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"];
   const control = texts.length;

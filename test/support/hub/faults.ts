@@ -1,6 +1,6 @@
 import type { Content } from "./content.ts";
 
-/** A fault of a server. */
+/** The fault with which a server answers a request. */
 export type Misbehaviour =
   /** The connection ends after `afterBytes` of the body. */
   | { readonly type: "cut"; readonly afterBytes: number }
@@ -33,25 +33,28 @@ export type Misbehaviour =
       readonly body?: string;
     };
 
-/** The kind of request: api (listings), resolve (redirects to files), cdn (their bytes), files (plain URLs). */
+/**
+ * The kind of request: api (lists of files), resolve (redirects to files), cdn (the bytes of files), files (plain
+ * URLs).
+ */
 export type Endpoint = "api" | "resolve" | "cdn" | "files";
 
 export type Fault = Misbehaviour & {
   readonly on: Endpoint;
-  /** Applies to files (for `api`, repositories) with this name, or with a matching one. */
+  /** The names of the files (for `api`, of the repositories) to which the fault applies, as a text or a pattern. */
   readonly path?: string | RegExp;
   readonly method?: "GET" | "HEAD";
-  /** The number of matching requests that are answered correctly first; default 0. */
+  /** The number of matching requests that are answered correctly before the fault; default 0. */
   readonly after?: number;
-  /** The number of requests with the fault after that; default all. */
+  /** The number of requests with the fault after that; default: all. */
   readonly times?: number;
 };
 
-/** The active faults. */
+/** The list of active faults. */
 export class Faults {
   readonly #faults = new Set<{ readonly fault: Fault; seen: number }>();
 
-  /** Returns a function that removes the fault. */
+  /** Adds a fault, and returns a function that removes it. */
   add(fault: Fault): () => void {
     const entry = { fault, seen: 0 };
     this.#faults.add(entry);

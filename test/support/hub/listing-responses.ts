@@ -1,6 +1,9 @@
 import type { Repository, RepositoryFile } from "./repository.ts";
 
-/** What `/api/models/...` answers: as the hub does, file sizes and digests only with `blobs`. */
+/**
+ * Returns the response for `/api/models/...`; as on the real hub, file sizes and digests are included only with
+ * `blobs`.
+ */
 export function modelInfo(
   repository: Repository,
   sha: string,

@@ -3,17 +3,17 @@ import type { Served } from "./send-content.ts";
 
 /** The features of a plain web server; by default it has all of them. */
 export interface PlainFileOptions {
-  /** Default strong. */
+  /** The kind of entity tag; default: strong. */
   readonly etag?: "strong" | "weak" | false;
   readonly lastModified?: string;
-  /** Default true. */
+  /** False if the server ignores range requests. Default true. */
   readonly ranges?: boolean;
   /** False omits Content-Length. Default true. */
   readonly length?: boolean;
-  /** False: HEAD is answered with 405. Default true. */
+  /** False if HEAD is answered with 405. Default true. */
   readonly head?: boolean;
   readonly contentDisposition?: string;
-  /** True requires the hub's token. Default false. */
+  /** True if a request needs the hub's token. Default false. */
   readonly needsToken?: boolean;
 }
 

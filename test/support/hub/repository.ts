@@ -3,24 +3,24 @@ import { bufferContent, type Content, type GivenContent, loadContent } from "./c
 
 export interface GivenFile {
   readonly content: GivenContent;
-  /** True if it is in LFS; the default depends on the name, as with a hub's .gitattributes. */
+  /** True if the file is in LFS; the default depends on the name, as with a hub's .gitattributes. */
   readonly lfs?: boolean;
 }
 
 export type GivenFiles = Readonly<Record<string, GivenContent | GivenFile>>;
 
 export interface RepositoryOptions {
-  /** `org/name` */
+  /** The id of the repository: `org/name`. */
   readonly id: string;
   /** The files of the first commit on main. */
   readonly files: GivenFiles;
   /** The tags of the first commit. */
   readonly tags?: readonly string[];
-  /** The listing is public; the files require that the user's request was granted. */
+  /** If set, the list of files is public, but the files require that the user's request for access was granted. */
   readonly gated?: "auto" | "manual";
-  /** Without access, the responses are the same as for a missing repository. */
+  /** If true, a request without access gets the same response as for a missing repository. */
   readonly private?: boolean;
-  /** True if the hub's token has access; by default to private ones, and not to gated ones. */
+  /** True if the hub's token has access; by default it has access to private repositories, but not to gated ones. */
   readonly authorised?: boolean;
 }
 

@@ -12,7 +12,7 @@ export interface ResolverHarness {
   readonly refusal: (request: Partial<SourceRequest>) => Promise<BerthError>;
 }
 
-/** Creates the adapter as main.ts does, with defaults for requests. */
+/** Creates the adapter as the server does, with defaults for its requests. */
 export function createResolverHarness(
   endpoint: string,
   options: { readonly token?: string; readonly limitMs?: number } = {},

@@ -8,7 +8,7 @@ export interface KeyPair {
 }
 
 export interface CertificateOptions {
-  /** Names and addresses in the certificate. */
+  /** The host names and addresses in the certificate. */
   readonly names?: readonly string[];
   readonly validFrom?: Date;
   readonly validUntil?: Date;
@@ -18,11 +18,11 @@ const DAY_MS = 86_400_000;
 
 /** A certificate authority that only its test trusts. */
 export class TestAuthority {
-  /** PEM for clients that trust it. */
+  /** The certificate as PEM, for clients that trust this authority. */
   readonly ca: string;
   readonly #pair: KeyPair;
 
-  /** Two authorities that one program trusts need different names. */
+  /** Creates an authority; two authorities that one program trusts need different names. */
   static async create(name = "Berth test authority"): Promise<TestAuthority> {
     const made = await generate([{ name: "commonName", value: name }], {
       keyType: "ec",

@@ -21,14 +21,14 @@ export interface ProviderCallOptions {
 }
 
 export interface ProviderHarnessOptions extends TestProviderOptions {
-  /** Resolves names; by default every name is 127.0.0.1. */
+  /** Resolves host names; by default, every name resolves to 127.0.0.1. */
   readonly resolve?: (host: string) => Promise<readonly string[]>;
   readonly ownPorts?: () => ReadonlySet<number>;
-  /** In addition to the provider's own port. */
+  /** The certificates that clients trust, in addition to that of the provider. */
   readonly trusted?: readonly string[];
 }
 
-/** No test takes longer, unless it hangs. */
+/** A time limit in milliseconds that only a test that hangs exceeds. */
 const PATIENT: ProviderLimits = { headMs: 60_000, silentMs: 60_000, bytesMax: 2 ** 20 };
 
 export const KEY = "sk-canary-9f8e7d6c5b4a39281706f5e4d3c2b1a0";
@@ -83,7 +83,7 @@ export class ProviderHarness implements AsyncDisposable {
     );
   }
 
-  /** The whole answer. */
+  /** Returns the text of the whole answer. */
   async text(asking: ProviderCallOptions = {}): Promise<string> {
     return await readText(await this.open(asking));
   }
@@ -91,7 +91,7 @@ export class ProviderHarness implements AsyncDisposable {
   /** Checks that a request has left no connection, timer or listener. Idle connections may remain. */
   async untilQuiet(): Promise<void> {
     await this.provider.until(({ requests }) => requests.every(({ state }) => state !== "open"));
-    // The last events of a closed socket.
+    // The last events of a closed socket happen in this turn of the event loop.
     await new Promise((resolve) => systemClock.setTimer(0, () => resolve(undefined)));
   }
 

@@ -4,7 +4,7 @@ import { Revocations } from "../../../src/assistant/remote/revocations.ts";
 
 /** A fixed list of providers, each with its key. */
 export class ScriptedProviderDirectory implements ProviderDirectory {
-  /** The last status of each provider only, because a benchmark reports ten thousand. */
+  /** Only the last status of each provider is stored, because a benchmark reports ten thousand of them. */
   readonly statuses = new Map<string, ProviderStatus>();
   readonly revocations = new Revocations();
   readonly #known = new Map<string, { provider: Provider; key: string | undefined }>();

@@ -1,25 +1,28 @@
-/** A provider's response to one request. Members that are left out have the values of the well-behaved provider. */
+/** The response of a provider to one request. Omitted fields have the values of the well-behaved provider. */
 export type ScriptedResponse =
-  /** The answer to a chat, streamed if the request asks for it. */
+  /** The answer to a chat request, streamed if the request asks for a stream. */
   | {
       readonly type: "chat";
-      /** Each piece is an event of a stream. */
+      /** The text of the answer; each piece is an event of the stream. */
       readonly text?: readonly string[];
       readonly toolCalls?: readonly ToolCall[];
       readonly finishReason?: string;
       readonly usage?: Usage;
-      /** Awaited before the piece with this number (from 0) is sent; the last one is the finish. */
+      /**
+       * Returns a promise that is awaited before the piece with this number (from 0) is sent; the last piece is the
+       * finish.
+       */
       readonly before?: (piece: number) => Promise<unknown> | undefined;
-      /** After this number of pieces the connection is cut, or stays open silently. */
+      /** The number of pieces after which the connection is cut, or stays open silently. */
       readonly afterwards?: { readonly after: number; readonly do: "cut" | "hang" };
-      /** Sends an event with this error after the text, in place of the finish. */
+      /** An error that is sent as an event after the text, instead of the finish. */
       readonly error?: { readonly message: string; readonly code?: string };
     }
   | {
       readonly type: "status";
       readonly status: number;
       readonly headers?: Readonly<Record<string, string>>;
-      /** Anything but a text or bytes is sent as JSON. */
+      /** The body of the response; a value that is neither text nor bytes is sent as JSON. */
       readonly body?: unknown;
     }
   /** Writes these bytes to the connection unchanged. */
@@ -46,7 +49,7 @@ export interface Usage {
   readonly total_tokens: number;
 }
 
-/** A refusal in the format of the convention. */
+/** Returns a refusal in the format of the chat-completions API. */
 export function refusal(
   status: number,
   message: string,

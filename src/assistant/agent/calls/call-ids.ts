@@ -1,7 +1,10 @@
 import type { Logger } from "../../../base/logger.ts";
 import type { CallJournal } from "./call-journal.ts";
 
-/** Ids reserved at a time: one flush to disk per block, and up to one block of unused ids when the daemon dies. */
+/**
+ * Number of ids reserved at a time. Each reservation is one flush to disk, and a daemon that dies wastes at most one
+ * block of ids.
+ */
 const BLOCK_SIZE = 1_024;
 
 /**
@@ -23,7 +26,10 @@ export class CallIds {
     this.#reserve();
   }
 
-  /** Throws the journal's error if the block is used up and no other block can be reserved. */
+  /**
+   * Returns the next unused id. Throws the journal's error if the block is used up and no other block can be
+   * reserved.
+   */
   next(): number {
     if (this.#next === this.#blockEnd) this.#reserve();
     const id = this.#next;

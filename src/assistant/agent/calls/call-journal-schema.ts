@@ -2,7 +2,7 @@ import type { Migration } from "../../../base/sqlite.ts";
 
 /**
  * calls: the calls that were parked and the calls that can be undone. A call that runs at once and cannot be undone
- * is only in the ledger, and so needs no flush here.
+ * is recorded only in the ledger, which saves a flush of this database.
  *
  *   parked -> dispatching -> ended      confirmed
  *   parked -> ended                     declined, expired, restarted, or no longer allowed

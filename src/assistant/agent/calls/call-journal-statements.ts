@@ -52,7 +52,10 @@ export interface CallJournalStatements {
   readonly expireOldUndos: Database.Statement<[number]>;
   readonly prune: Database.Statement<[{ readonly before: number; readonly kept: number }]>;
 
-  /** Returns only ids, the last executed call first, because arguments can have a megabyte each. */
+  /**
+   * Returns the ids of the calls that can be undone, the last executed call first. Returns no arguments, because
+   * those of one call can have a megabyte.
+   */
   readonly undoables: Database.Statement<[{ readonly requester: string | null }], number>;
   readonly undoable: Database.Statement<[number], UndoRow>;
   readonly undoStarted: Database.Statement<[number]>;

@@ -14,14 +14,20 @@ import { callJournalMigrations } from "./call-journal-schema.ts";
 import { type CallJournalStatements, prepareStatements } from "./call-journal-statements.ts";
 import type { Compensation } from "./compensation.ts";
 
-/** Ended calls are kept this long, and at most this many, so that a repeated confirmation gets the same answer. */
+/**
+ * Ended calls are kept this long, and at most RETAINED_CALLS_MAX of them, so that a repeated confirmation gets the
+ * same answer.
+ */
 const RETENTION_MS = 24 * 60 * 60 * 1_000;
 const RETAINED_CALLS_MAX = 10_000;
-/** Calls that can be undone are kept without a time limit, but at most this many. */
+/** Calls that can be undone are kept without a time limit, but at most this number of them. */
 const RETAINED_UNDOS_MAX = 1_000;
-/** Old calls are pruned each time this many calls have ended. */
+/** Old calls are deleted each time this number of calls has ended. */
 const PRUNE_EVERY = 100;
-/** Longer details are stored without the result, which the requester has already received. */
+/**
+ * If the detail of a result is longer than this, the result is stored without the tool's output, which the requester
+ * has already received.
+ */
 const DETAIL_CHARS_MAX = 1024 * 1024;
 
 export interface JournaledCall extends CallReference {
@@ -75,24 +81,24 @@ export class CallJournal implements Disposable {
     this.#transact(() => this.#sql.add.run(id, state, app, tool, requester ?? null, argsText));
   }
 
-  /** parked -> dispatching. Returns false if the call is no longer parked. */
+  /** Moves a call from parked to dispatching. Returns false if the call is no longer parked. */
   claim(callId: number): boolean {
     return this.#transact(() => this.#sql.move.run("dispatching", callId, "parked").changes === 1);
   }
 
-  /** dispatching -> parked, for a call whose app was not called. */
+  /** Moves a call whose app was not called from dispatching back to parked. */
   release(callId: number): boolean {
     return this.#transact(() => this.#sql.move.run("parked", callId, "dispatching").changes === 1);
   }
 
-  /** Deletes a call that was meant to run at once and did not reach its app. */
+  /** Deletes the row of a call that should run at once but did not reach its app. */
   forget(callId: number): void {
     this.#transact(() => this.#sql.forget.run(callId));
   }
 
   /**
-   * `from` -> ended, together with the compensation and the entries for the outbox. Returns false and writes
-   * nothing if the call is not in state `from`.
+   * Moves a call from state `from` to ended, and stores its compensation and the entries for the outbox. Returns
+   * false and writes nothing if the call is not in state `from`.
    */
   recordResult(
     callId: number,
@@ -146,7 +152,10 @@ export class CallJournal implements Disposable {
     });
   }
 
-  /** Returns the last executed call that can be undone, of all calls or only of those that `requester` requested. */
+  /**
+   * Returns the last executed call that can be undone; with `requester`, the last one that this sandboxed app
+   * requested.
+   */
   findLastUndoable(
     requester: string | undefined,
     except: ReadonlySet<number>,
@@ -167,12 +176,12 @@ export class CallJournal implements Disposable {
     return { call, app, tool, attempts, requester: row.requester ?? undefined, compensation };
   }
 
-  /** ready -> running, and counts one more attempt. */
+  /** Moves the undo of a call from ready to running and counts one more attempt. */
   markUndoStarted(callId: number): void {
     this.#transact(() => this.#sql.undoStarted.run(callId));
   }
 
-  /** running -> ready, without counting the attempt. */
+  /** Moves the undo of a call from running back to ready, without counting the attempt. */
   revertUndoStarted(callId: number): void {
     this.#transact(() => this.#sql.undoNotStarted.run(callId));
   }
@@ -188,7 +197,10 @@ export class CallJournal implements Disposable {
     });
   }
 
-  /** Returns the compensations that were running when a daemon died; `tool` is the compensation. */
+  /**
+   * Returns the compensations that were running when a daemon died. The field `tool` names the compensation, not the
+   * reverted tool.
+   */
   listRunningUndos(): readonly (CallReference & { readonly attempts: number })[] {
     return this.#transact(() => this.#sql.runningUndos.all());
   }
@@ -223,7 +235,7 @@ export class CallJournal implements Disposable {
     this.#db.close();
   }
 
-  /** Ids, the last executed call first. */
+  /** Returns the ids of the calls that can be undone, the last executed call first. */
   #listUndoableIds(requester: string | undefined, except: ReadonlySet<number>): number[] {
     const ids = this.#transact(() => this.#sql.undoables.all({ requester: requester ?? null }));
     return ids.filter((id) => !except.has(id));
@@ -247,7 +259,7 @@ export class CallJournal implements Disposable {
 export interface ChangedTool {
   /** Digest of the declaration in the manifest. */
   readonly declared: string;
-  /** Digest of the definition that the app reported instead. */
+  /** Digest of the definition that the running app reported for the tool. */
   readonly live: string;
   readonly isApproved: boolean;
 }

@@ -20,7 +20,7 @@ import type { LiveDefinitions } from "./live-definitions.ts";
 import type { PendingConfirmations } from "./pending-confirmations.ts";
 import { type CallRefusal, type PlannedCall, toRefusedResult } from "./planned-call.ts";
 
-/** Longer names in an answer are cut. */
+/** Names in an answer are cut to this length. */
 const NAME_CHARS_MAX = 256;
 
 interface CallRequestDependencies {
@@ -115,7 +115,7 @@ export class CallRequestHandler {
     try {
       journal.forget(callId);
     } catch (err) {
-      // The next start reports it as interrupted, although it did not run.
+      // If the row stays, the next start reports the call as interrupted, although it did not run.
       logger.warn({ err, call: callId }, "the journal could not delete a call that did not run");
     }
   }

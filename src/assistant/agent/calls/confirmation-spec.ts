@@ -5,7 +5,10 @@ import type { ConfirmationSpec, DiffRow, JsonObject } from "../port.ts";
 import { isJsonObject } from "./parse-arguments.ts";
 import type { PlannedCall } from "./planned-call.ts";
 
-/** Builds the description of a call that the user confirms. `args` are exactly the arguments that would be sent. */
+/**
+ * Builds the description of a call that is shown to the user for confirmation. `args` are exactly the arguments that
+ * would be sent to the app.
+ */
 export function buildConfirmationSpec(call: PlannedCall, expiresAtMs: number): ConfirmationSpec {
   return {
     v: 1,
@@ -31,7 +34,7 @@ export function buildConfirmationSpec(call: PlannedCall, expiresAtMs: number): C
   };
 }
 
-/** One row for each argument: first those that the schema names, in its order, then the others. */
+/** Builds one row for each argument: first the arguments that the schema names, in its order, then all others. */
 export function buildDiffRows(schema: JsonObject, args: JsonObject): DiffRow[] {
   const properties = isJsonObject(schema["properties"]) ? schema["properties"] : {};
   const named = Object.keys(properties).filter((name) => Object.hasOwn(args, name));

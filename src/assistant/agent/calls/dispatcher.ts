@@ -43,8 +43,8 @@ export class Dispatcher {
   }
 
   /**
-   * Appends `before` and then `dispatch` in one commit, and calls the tool. Returns a refusal if the ledger
-   * rejected the entries; the tool was not called then. Never rejects.
+   * Appends the entries `before` and `dispatch` in one commit and then calls the tool. Returns a refusal without
+   * calling the tool if the ledger rejects the entries. Never rejects.
    */
   async dispatch(
     call: ToolInvocation,
@@ -72,7 +72,7 @@ export class Dispatcher {
       if (err instanceof ToolAppError) return toFailedOutcome(err);
       if (lifetime.aborted)
         return failedRefusal("interrupted", "the assistant was shut down before the app answered");
-      // A bug in Berth. The code says that it is unknown whether the tool ran.
+      // Only a bug in Berth leads here. The code of the refusal says that it is unknown whether the tool ran.
       logger.error({ err, app: app.appId, tool: tool.name }, "a tool call failed unexpectedly");
       return failedRefusal(
         "transport_closed",

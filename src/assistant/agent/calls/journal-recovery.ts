@@ -8,8 +8,8 @@ import { type CallRefusal, deniedRefusal, failedRefusal } from "./planned-call.t
 
 /**
  * Ends the calls that a dead daemon left open. No app is called: a parked call is denied, because its prompts may
- * be gone; for a call that was running, the result says that it is unknown whether it ran. If the ledger rejects
- * the entries, they go to the journal's outbox. Throws if the journal cannot be written.
+ * have disappeared; the result of a call that was running says that it is unknown whether the tool ran. If the ledger
+ * rejects the entries, they go to the journal's outbox. Throws if the journal cannot be written.
  */
 export async function recoverJournal(options: {
   readonly journal: CallJournal;

@@ -19,12 +19,12 @@ interface LedgerOutboxDependencies {
 /**
  * The outbox for ledger entries about events that have already happened, or about cancelled calls. Entries that the
  * ledger rejected wait in the journal until it accepts them. An entry that must precede an effect never waits here:
- * without it, the effect does not happen. If the daemon dies between the ledger's commit and the journal's, the
- * ledger has an entry twice.
+ * while the ledger rejects it, the effect does not happen. If the daemon dies after the ledger's commit and before
+ * the journal's commit, the ledger holds the entry twice.
  */
 export class LedgerOutbox {
   readonly #dependencies: LedgerOutboxDependencies;
-  /** Flushes scheduled since the outbox was last empty. */
+  /** Number of flushes scheduled since the outbox was last empty. */
   #retries = 0;
   #isFlushing = false;
   #cancelTimer: (() => void) | undefined;
@@ -33,7 +33,7 @@ export class LedgerOutbox {
     this.#dependencies = dependencies;
   }
 
-  /** Adds an entry that is not part of another transaction of the journal. */
+  /** Queues one entry in a transaction of its own. */
   enqueue(entry: NewEntry): void {
     const { journal, logger } = this.#dependencies;
     try {
@@ -55,7 +55,7 @@ export class LedgerOutbox {
     this.#retries += 1;
   }
 
-  /** Appends the entries in order and stops at the first that the ledger rejects. */
+  /** Appends the queued entries in order and stops at the first entry that the ledger rejects. */
   async flush(): Promise<void> {
     const { journal, logger } = this.#dependencies;
     if (this.#isFlushing) return;
@@ -87,7 +87,8 @@ export class LedgerOutbox {
       return true;
     } catch (err) {
       if (err instanceof AssistantError && err.code === "ledger_unavailable") return false;
-      // The ledger would always reject it, and the entries behind it would never be appended.
+      // The entry is dropped: the ledger would reject it at every retry, and the entries behind it would never be
+      // appended.
       logger.error({ err, entry: entry.name }, "a ledger entry is lost");
       return true;
     }

@@ -11,14 +11,14 @@ import type {
 } from "../port.ts";
 import type { AppManifest, ToolDeclaration } from "../tool-manifest.ts";
 
-/** A validated call that can run. It does not change from here on. */
+/** A validated call that can run. The object is never changed after its creation. */
 export interface PlannedCall {
   readonly callId: number;
   readonly app: AppManifest;
-  /** The declaration at the time of the request; the call is refused if it changes. */
+  /** The declaration when the call was requested; the call is refused if the declaration has changed since. */
   readonly tool: ToolDeclaration;
   readonly args: JsonObject;
-  /** `args` as canonical JSON. */
+  /** `args` as canonical JSON text. */
   readonly argsText: string;
   readonly chain: readonly string[];
   readonly decision: PolicyDecision;
@@ -30,10 +30,10 @@ export interface PlannedCall {
 export interface CallRefusal {
   readonly status: "failed" | "denied";
   readonly code: FailedCode | DeniedCode;
-  /** One line for the user. */
+  /** A message for the user in one line. */
   readonly message: string;
   readonly errors?: readonly ArgumentError[];
-  /** The digest that ApproveTool accepts. */
+  /** With the code `manifest_changed`: the digest that ApproveTool accepts. */
   readonly digest?: string;
 }
 
@@ -53,7 +53,7 @@ export function deniedRefusal(
   return { status: "denied", code, message, ...more };
 }
 
-/** The members of a detail that are known from the start of a call. */
+/** Builds the members of a call's detail that are known before the call has a result. */
 export function buildDetailBase(call: PlannedCall) {
   return {
     v: 1,
@@ -66,7 +66,7 @@ export function buildDetailBase(call: PlannedCall) {
   } as const;
 }
 
-/** Builds the result of a refused or failed call. `ledger` is missing if no entry could be written. */
+/** Builds the result of a refused or failed call. `ledger` is left out if no ledger entry could be written. */
 export function toRefusedResult(
   call: PlannedCall,
   refusal: CallRefusal,

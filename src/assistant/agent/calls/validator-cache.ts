@@ -5,7 +5,7 @@ import {
 import type { ArgumentError, JsonObject } from "../port.ts";
 import type { ToolDeclaration } from "../tool-manifest.ts";
 
-/** Each entry is a few functions that Ajv has compiled. */
+/** Number of cached validators. Each one holds a few functions that Ajv has compiled. */
 const VALIDATORS_MAX = 256;
 
 /**
@@ -16,7 +16,7 @@ const VALIDATORS_MAX = 256;
 export class ValidatorCache {
   readonly #validators = new Map<string, ArgumentValidator>();
 
-  /** Returns what is wrong with the arguments; an empty list if they are valid. */
+  /** Returns the errors in the arguments; an empty list if the arguments are valid. */
   validate(tool: ToolDeclaration, args: JsonObject): readonly ArgumentError[] {
     const validator =
       this.#validators.get(tool.digest) ?? createArgumentValidator(tool.inputSchema);

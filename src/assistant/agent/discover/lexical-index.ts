@@ -4,7 +4,7 @@ import { tokenize } from "../../../base/tokenize.ts";
 import type { SearchableTool } from "./searchable-tool.ts";
 import { findSynonyms } from "./synonyms.ts";
 
-/** The rest of a longer query is ignored. */
+/** Characters of a query beyond this number are ignored. */
 export const QUERY_CHARS_MAX = 1000;
 
 /** Common words that say nothing about the wanted tool. */
@@ -19,8 +19,9 @@ const stopTerms = new Set(
 const fields = ["name", "title", "description", "properties", "appName"] as const;
 
 /**
- * The weight of a word in each field. Arguments have a low one, because tools name them alike. These weights and the synonym
- * weight were chosen on every second query of test/fixtures/discover and tested on the others.
+ * The weight of a word in each field. Words in argument names weigh little, because many tools name their arguments
+ * alike. These weights and the synonym weight were chosen on every second query of test/fixtures/discover and tested
+ * on the others.
  */
 const weights = { name: 1, title: 1.5, description: 1.5, properties: 0.5, appName: 1 };
 
@@ -50,8 +51,8 @@ export class LexicalIndex {
   }
 
   /**
-   * Returns the tools that have a term of the query, or a synonym of one, best first. The ids are indexes into the list
-   * of tools.
+   * Returns the tools that contain a term of the query or a synonym of such a term, best first. The ids are indexes
+   * into the list of tools.
    */
   rank(query: string): readonly RankedItem[] {
     const queryTerms = tokenizeQuery(query);

@@ -5,17 +5,17 @@ import type { AppManifest, ToolDeclaration } from "../tool-manifest.ts";
 export interface SearchableTool {
   readonly app: AppManifest;
   readonly tool: ToolDeclaration;
-  /** The ids of the app and the tool. Unlike a digest, it is unique. */
+  /** The ids of the app and the tool in one text. Unlike the declaration's digest, it is unique. */
   readonly id: string;
   readonly name: string;
   readonly title: string;
   readonly description: string;
-  /** The names of the arguments, with the titles and descriptions of the schema. */
+  /** The names, titles and descriptions of the arguments in the tool's schema. */
   readonly properties: string;
   readonly appName: string;
 }
 
-/** Nested arguments at a greater depth are ignored. */
+/** Arguments nested deeper than this are ignored. */
 const DEPTH_MAX = 3;
 const PROPERTIES_MAX = 100;
 

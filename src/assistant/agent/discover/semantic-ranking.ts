@@ -1,12 +1,15 @@
 import type { RankedItem } from "../../../base/rank-fusion.ts";
 
-/** The minimum number of standard deviations above the mean. The size of cosines differs between models. */
+/**
+ * A tool is returned if its cosine is this number of standard deviations above the mean, because the range of cosines
+ * differs between models.
+ */
 const DEVIATIONS_MIN = 1.5;
 const RESULTS_MAX = 10;
 
 /**
- * Returns the tools with the highest cosines, best first. Only outliers are returned, because every tool has some cosine to
- * any query.
+ * Returns the tools whose cosines are outliers, best first. The others are left out, because every tool has some
+ * cosine to any query.
  */
 export function rankByCosine(
   query: Float32Array,
@@ -24,7 +27,7 @@ export function rankByCosine(
     .slice(0, RESULTS_MAX);
 }
 
-/** The cosine of two unit vectors. */
+/** Returns the dot product, which is the cosine of two unit vectors. */
 function dotProduct(a: Float32Array, b: Float32Array): number {
   let sum = 0;
   for (let index = 0; index < a.length; index += 1) sum += (a[index] ?? 0) * (b[index] ?? 0);

@@ -12,21 +12,27 @@ import { rankByCosine } from "./semantic-ranking.ts";
 import { ToolVectors } from "./tool-vectors.ts";
 
 const RESULTS_MAX = 20;
-/** A low constant for reciprocal rank fusion: with a handful of tools, one first rank is worth more than two third ranks. */
+/**
+ * The constant k of reciprocal rank fusion. It is low because lists of tools are short: one first rank is worth more
+ * than two third ranks.
+ */
 const FUSION_K = 3;
 /**
- * The weight of the ranking by cosine, where the lexical ranking has 1. The quality of the embedder is unknown: with
- * this weight a bad one, which compares letters only, costs 0.01 of nDCG@10; with 0.6 it costs 0.04.
+ * The weight of the semantic ranking relative to the lexical ranking, which has 1. The quality of the embedder is
+ * unknown: with this weight an embedder that only compares letters costs 0.01 of nDCG@10; with 0.6 it costs 0.04.
  */
 const SEMANTIC_WEIGHT = 0.3;
-/** The longest wait for the embedder. The caller waits, and the lexical ranking is good without it. */
+/**
+ * The longest wait for the embedder in milliseconds. A program waits for the answer, and the lexical ranking alone is
+ * already good.
+ */
 const EMBEDDER_DEADLINE_MS = 400;
-/** The number of significant decimals of a score. */
+/** The number of decimals to which a score is rounded. */
 const SCORE_DIGITS = 4;
 
 export interface ToolDiscoveryOptions {
   readonly registry: ToolRegistry;
-  /** Undefined: the ranking is lexical. */
+  /** The embedder for the semantic ranking; undefined if tools are ranked lexically only. */
   readonly embedder?: ContextEmbedder | undefined;
   readonly clock: Clock;
   readonly logger: Logger;
@@ -111,7 +117,7 @@ export class ToolDiscovery implements AsyncDisposable {
       const [vector] = await raceWithAbort(embedded, limit.signal);
       return vector ? rankByCosine(vector, vectors) : [];
     } catch {
-      // The lexical ranking remains. ToolVectors has logged the error.
+      // The lexical ranking is returned alone. ToolVectors has logged the error.
       return [];
     }
   }

@@ -9,12 +9,12 @@ import { buildEmbeddingText, type SearchableTool } from "./searchable-tool.ts";
 /** The number of texts in one request to the embedder. */
 const BATCH_SIZE = 32;
 const BATCH_TIMEOUT_MS = 30_000;
-/** The delay after a failure, so that a missing embedder is not called with each keystroke. */
+/** The delay after a failure in milliseconds, so that a missing embedder is not called with each keystroke. */
 const RETRY_AFTER_MS = 30_000;
 
 /**
- * The embeddings of tools. They are computed in the background and kept while the texts and the embedder do not change. A
- * request that arrives earlier gets none.
+ * The embeddings of tools. They are computed in the background and kept until the texts or the embedder change. A
+ * request for vectors that are not yet computed gets none.
  */
 export class ToolVectors implements AsyncDisposable {
   readonly #embedder: ContextEmbedder;
@@ -37,8 +37,8 @@ export class ToolVectors implements AsyncDisposable {
   }
 
   /**
-   * Returns a vector for each tool, in the order of the tools, or undefined while one is missing. Waits until `signal`
-   * aborts at most, and never rejects.
+   * Returns a vector for each tool, in the order of the tools, or undefined if one is missing. Waits for the embedder
+   * until `signal` aborts. Never rejects.
    */
   async getVectors(
     tools: readonly SearchableTool[],
@@ -50,7 +50,7 @@ export class ToolVectors implements AsyncDisposable {
     try {
       if (this.#running && !this.#isSlow) await raceWithAbort(this.#running, signal);
     } catch {
-      // The embedder is slow: further requests do not wait for this run.
+      // The embedder is slow: further requests do not wait for the embedding that is now running.
       this.#isSlow = true;
     }
     return this.#getReady(tools);
@@ -100,7 +100,7 @@ export class ToolVectors implements AsyncDisposable {
           if (vector) next.set(text, vector);
         }
       }
-      // If the embedder has changed meanwhile, these vectors cannot be compared with new ones.
+      // If the embedder has changed during the request, these vectors cannot be compared with new ones.
       if (this.#embedder.id !== id) return;
       this.#embedderId = id;
       this.#vectors = next;

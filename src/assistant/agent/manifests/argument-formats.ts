@@ -1,10 +1,13 @@
 import type { Format } from "ajv";
 import { fullFormats } from "ajv-formats/dist/formats.js";
 
-/** Some of these regular expressions take quadratic time; no real value of a format is longer than this. */
+/**
+ * Longer values are rejected, because some of the formats' regular expressions take quadratic time. No valid value is
+ * longer in practice.
+ */
 const FORMATTED_CHARS_MAX = 4096;
 
-/** These formats either accept everything or scan the text once. */
+/** The formats whose values may have any length: their checks either accept everything or scan the text once. */
 const unboundedFormats = new Set([
   "int32",
   "int64",
@@ -15,7 +18,7 @@ const unboundedFormats = new Set([
   "byte",
 ]);
 
-/** `regex` would compile the argument as a regular expression. */
+/** Formats that a schema may not use: `regex` would compile the argument as a regular expression. */
 const excludedFormats = new Set(["regex"]);
 
 /** The formats that a schema may use, each of which is checked in bounded time. */

@@ -5,7 +5,7 @@ import { pointerBelow, resolvePointer } from "./json-pointer.ts";
 import { getOwn, isObject, quoteValue } from "./manifest-faults.ts";
 import { compileInputSchema } from "./schema-compiler.ts";
 
-/** Returns what is wrong with the arguments, at most 20 errors; an empty list if they are valid. */
+/** Returns at most 20 errors in the arguments; an empty list if the arguments are valid. */
 export type ArgumentValidator = (args: JsonObject) => readonly ArgumentError[];
 
 const ERRORS_MAX = 20;
@@ -13,9 +13,9 @@ const ERRORS_MAX = 20;
 const DESCRIBED_MAX = 10 * ERRORS_MAX;
 
 /**
- * Compiles a tool's input schema to a validator: strict, without coercion, defaults or remote references, and
- * linear in the size of the arguments. Compiling takes about a millisecond, so callers cache the validator by the
- * declaration's digest. `schema` must have passed `checkInputSchema`; for others it throws Error.
+ * Compiles a tool's input schema to a validator: strict, without coercion, defaults or remote references, and linear
+ * in the size of the arguments. Compiling takes about a millisecond, so callers cache the validator by the
+ * declaration's digest. `schema` must have passed `checkInputSchema`; otherwise the function may throw Error.
  */
 export function createArgumentValidator(schema: JsonObject): ArgumentValidator {
   const validate = compileInputSchema(schema);
@@ -23,7 +23,8 @@ export function createArgumentValidator(schema: JsonObject): ArgumentValidator {
     try {
       if (validate(args)) return [];
     } catch {
-      // fast-deep-equal calls the member `valueOf` of a value that it compares with an enum or a const.
+      // The error comes from fast-deep-equal, which calls the member `valueOf` of a value that it compares with an
+      // enum or a const.
       return [
         { path: "", message: 'holds a member "valueOf" or "toString", which is not allowed' },
       ];
@@ -31,7 +32,7 @@ export function createArgumentValidator(schema: JsonObject): ArgumentValidator {
     const errors = (validate.errors ?? [])
       .slice(0, DESCRIBED_MAX)
       .map((error) => toArgumentError(error, schema));
-    // Ajv would keep all errors until the next validation.
+    // Ajv would otherwise keep all errors in memory until the next validation.
     validate.errors = null;
     // The branches of an anyOf often report the same error at the same place.
     const unique = new Map(errors.map((error) => [`${error.path}\n${error.message}`, error]));

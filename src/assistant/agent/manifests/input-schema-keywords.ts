@@ -2,7 +2,7 @@ import type { JsonObject } from "../port.ts";
 import { pointerBelow } from "./json-pointer.ts";
 import { getOwn, isObject } from "./manifest-faults.ts";
 
-/** The two drafts that published tools use. Without `$schema` it is 2020-12, as MCP defines. */
+/** The two JSON Schema drafts that published tools use. A schema without `$schema` uses 2020-12, as MCP defines. */
 export type Dialect = "2020-12" | "draft-07";
 
 export function getDialect(schema: JsonObject): Dialect | undefined {
@@ -29,7 +29,7 @@ const shared: Readonly<Record<string, KeywordValueKind>> = {
   patternProperties: "map",
   $defs: "map",
   definitions: "map",
-  // Built from a list, because an object literal with a member `then` looks like a promise to linters.
+  // The map is built from a list, because linters mistake an object literal with a member `then` for a promise.
   ...Object.fromEntries(["if", "then", "else"].map((keyword) => [keyword, "schema"] as const)),
   ...Object.fromEntries(
     [
@@ -79,7 +79,7 @@ export interface Subschema {
   readonly keyword: string;
 }
 
-/** Returns the direct subschemas of a schema, for all its keywords. */
+/** Returns the direct subschemas of a schema, for all of its keywords. */
 export function subschemas(schema: JsonObject, pointer: string, dialect: Dialect): Subschema[] {
   return Object.entries(schema).flatMap(([keyword, value]) => {
     const holds = isKnownKeyword(dialect, keyword) ? keywords[dialect][keyword] : undefined;

@@ -1,6 +1,6 @@
 import { pointerBelow } from "./json-pointer.ts";
 
-/** A position in a text, both parts counted from 1, in UTF-16 code units as editors count them. */
+/** A position in a text: line and column, both counted from 1, columns in UTF-16 code units as editors count them. */
 export interface TextPosition {
   readonly line: number;
   readonly column: number;
@@ -9,13 +9,16 @@ export interface TextPosition {
 export interface JsonPositions {
   /** Offset of each key or list item by JSON Pointer, up to the first syntax error. */
   readonly offsets: ReadonlyMap<string, number>;
-  /** Offset of the first syntax error or duplicate key; undefined if there is none. */
+  /** Offset of the first syntax error or duplicate key; undefined if the text has no such error. */
   readonly errorOffset: number | undefined;
 }
 
 const DEPTH_MAX = 200;
 
-/** Finds positions for error messages; `parseStrictJson` decides if the text is valid. Never throws. */
+/**
+ * Finds the positions of values for error messages. `parseStrictJson`, not this function, decides if the text is
+ * valid. Never throws.
+ */
 export function scanJsonPositions(text: string): JsonPositions {
   const scanner = new JsonPositionScanner(text);
   scanner.scanDocument();
@@ -81,7 +84,7 @@ class JsonPositionScanner {
     });
   }
 
-  /** Scans from the opening to the closing bracket, with commas between the members. */
+  /** Scans the members from the opening to the closing bracket, with commas between them. */
   #scanMembers(closing: string, member: () => void): void {
     this.#offset += 1;
     this.#skipSpace();

@@ -4,17 +4,17 @@ import { getErrorMessage } from "../../../base/errors.ts";
 /** Longer patterns are rejected. */
 const PATTERN_CHARS_MAX = 1000;
 
-/** The parts of RegExp that Ajv uses. */
+/** The members of RegExp that Ajv uses. */
 export interface LinearPattern {
   test(text: string): boolean;
-  /** Ajv uses this text as the cache key of a pattern. */
+  /** Returns the text that Ajv uses as the cache key of a pattern. */
   toString(): string;
 }
 
 /**
- * Compiles a pattern with RE2, whose matching time is linear in the text for every pattern: both come from
- * untrusted apps. RE2 has no lookaround, no back references and no more than 1,000 repetitions. Throws an Error
- * whose message is one line about the pattern.
+ * Compiles a pattern with RE2, which matches every pattern in time linear in the text: pattern and text come from
+ * untrusted apps. RE2 has no lookaround, no back references and no more than 1,000 repetitions. Throws an Error whose
+ * message is one line about the pattern.
  */
 export function compileLinearPattern(source: string): LinearPattern {
   if (source.length > PATTERN_CHARS_MAX) {

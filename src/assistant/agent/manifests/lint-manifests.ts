@@ -15,7 +15,7 @@ import {
 import type { ParsedManifest } from "./parse-manifest.ts";
 import { compileInputSchema } from "./schema-compiler.ts";
 
-/** A fault with its position in the text, if that is known. */
+/** A fault with its position in the text, if the position is known. */
 export interface LocatedFault extends ManifestFault {
   readonly place: TextPosition | undefined;
 }
@@ -29,7 +29,7 @@ export interface LintResult {
   /** The folders that were searched, highest priority first. */
   readonly directories: readonly string[];
   readonly manifests: readonly LintedManifest[];
-  /** Folders that could not be read, or only in part. */
+  /** Folders that could not be read completely, each with the reason. */
   readonly problems: readonly { readonly directory: string; readonly message: string }[];
 }
 
@@ -92,8 +92,8 @@ const absentFile: ParsedManifest = {
 };
 
 /**
- * Compiles the schemas, which the registry leaves to the first call: a checked schema compiles, and each takes a
- * millisecond.
+ * Compiles the schemas, as the registry does at the first call of a tool. A schema that passed the checks should
+ * compile; each compilation takes a millisecond.
  */
 function findCompileFaults(tools: ParsedManifest["tools"]): readonly ManifestFault[] {
   const faults = new FaultCollector();
@@ -124,8 +124,8 @@ function locateFaults(
 }
 
 /**
- * Returns the offset of the pointer or of its nearest ancestor in the text, because a missing member has none
- * itself.
+ * Returns the offset of the value at `pointer`; if the value is missing, the offset of its nearest ancestor in the
+ * text.
  */
 function findOffset(
   pointer: string,

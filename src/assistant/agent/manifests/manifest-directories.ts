@@ -3,8 +3,8 @@ import type { Environment } from "../../../base/process-environment.ts";
 
 /**
  * Returns the manifest folders, highest priority first. ASSISTANT_MANIFEST_PATH lists them, separated by colons; by
- * default they are below XDG's data directories, the user's own first. Relative paths are ignored, as the XDG
- * specification requires.
+ * default they are below the XDG data directories, and the user's own data directory comes first. Relative paths are
+ * ignored, as the XDG specification requires.
  */
 export function manifestDirectories(
   environment: Environment,

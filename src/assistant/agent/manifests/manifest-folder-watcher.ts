@@ -11,13 +11,13 @@ import { isManifestName } from "./manifest-file.ts";
 export interface ManifestFolderWatcherCallbacks {
   /** Reports a possible change. `name` is the file name of a manifest, if it is known. */
   readonly onChange: (name: string | undefined) => void;
-  /** Reports that events may be missing from now on, for example because the system has no more watches. */
+  /** Reports that changes may be missed from now on, for example because the system has no more file watches. */
   readonly onError: (error: unknown) => void;
 }
 
 /**
  * Watches a folder of manifests for changes. If the folder does not exist yet, its nearest existing parent is
- * watched. Events are only hints; the receiver must scan the folder itself.
+ * watched. Events are only hints; the receiver must scan the folder to find the changes.
  */
 export class ManifestFolderWatcher implements AsyncDisposable {
   readonly #directory: string;
@@ -77,13 +77,14 @@ export class ManifestFolderWatcher implements AsyncDisposable {
       else if (isManifestName(basename(name))) hint(basename(name));
     });
     watcher.on("all", (event, path) => {
-      // The watch ended with the folder, even if a new folder has replaced it; the next scan opens another watch.
+      // The watch ends when the folder is deleted, even if a new folder has replaced it; the next scan opens another
+      // watch.
       if (event === "unlinkDir" && resolve(path) === this.#directory && isCurrent()) {
         this.#identity = undefined;
       }
       hint(isManifestName(basename(path)) ? basename(path) : undefined);
     });
-    // Changes during the setup of the watches were missed.
+    // The folder may have changed while the watches were being set up.
     watcher.on("ready", () => hint(undefined));
     watcher.on("error", (error) => {
       if (isCurrent()) this.#callbacks.onError(error);
@@ -91,7 +92,7 @@ export class ManifestFolderWatcher implements AsyncDisposable {
     this.#watcher = watcher;
   }
 
-  /** Watches the nearest existing parent for the entry on the path to the folder. */
+  /** Watches the nearest existing parent for the creation of the next folder on the path. */
   #watchParent(): void {
     let entry = this.#directory;
     while (readIdentity(dirname(entry)) === undefined && dirname(entry) !== entry) {
@@ -114,7 +115,7 @@ export class ManifestFolderWatcher implements AsyncDisposable {
         if (!this.#isClosed) this.#callbacks.onError(error);
       });
       this.#parent = { path, identity, watcher };
-      // The entry may have appeared between the check and the watch.
+      // The next folder on the path may have appeared after the check and before the watch.
       if (readIdentity(entry) !== undefined) this.#callbacks.onChange(undefined);
     } catch (error) {
       this.#callbacks.onError(error);
@@ -130,7 +131,10 @@ function readIdentity(path: string): string | undefined {
   }
 }
 
-/** Inode numbers of deleted folders are reused at once; the birth time tells them apart. */
+/**
+ * Identifies a folder by its inode number and birth time, because inode numbers of deleted folders are reused at
+ * once.
+ */
 function toIdentity({ dev, ino, birthtimeNs }: BigIntStats): string {
   return `${dev}:${ino}:${birthtimeNs}`;
 }

@@ -12,18 +12,18 @@ import type { ParsedManifest } from "./parse-manifest.ts";
 const HOLD_LAST_GOOD_MS = 1000;
 const CONCURRENT_READS = 16;
 
-/** The state of one manifest file. */
+/** The state of one manifest file after a scan. */
 export interface ManifestFileState {
   readonly name: string;
-  /** The file name without its extension, which names the app of both valid and rejected manifests. */
+  /** The file name without its extension. It names the app, whether the manifest is valid or rejected. */
   readonly stem: string;
   readonly parsed: ParsedManifest;
   /** The manifest in use, which may be the last valid one. */
   readonly manifest: AppManifest | undefined;
-  /** Equal for manifests with the same content. */
+  /** Digest of the manifest's content; equal contents have equal signatures. */
   readonly signature: string;
   readonly stamp: string;
-  /** Epoch milliseconds until which the last valid text stays in use; undefined if it is not. */
+  /** Epoch milliseconds until which the last valid text stays in use; undefined if the current text is in use. */
   readonly heldUntil: number | undefined;
 }
 
@@ -99,7 +99,10 @@ export class ManifestFolder {
     return held ?? { ...fresh, heldUntil: undefined };
   }
 
-  /** Returns `next` with the manifest of `known` while that may stay in use, undefined afterwards. */
+  /**
+   * Returns `next` with the last valid manifest, which `known` holds; undefined when that manifest may no longer stay
+   * in use.
+   */
   #hold(
     known: ManifestFileState,
     next: Omit<ManifestFileState, "heldUntil">,

@@ -2,7 +2,7 @@
 
 export const MANIFEST_VERSION = 1;
 
-/** Far larger than a set of tools that a person could choose from. */
+/** Largest size of a manifest, far above any set of tools that a person could choose from. */
 export const MANIFEST_BYTES_MAX = 1024 * 1024;
 export const TOOLS_MAX = 500;
 export const NAME_CHARS_MAX = 100;
@@ -10,13 +10,13 @@ export const DESCRIPTION_CHARS_MAX = 8000;
 
 /** A reverse-domain name that is also a valid bus name: two or more elements, none of which begins with a digit. */
 export const appIdPattern = /^[A-Za-z_][A-Za-z0-9_-]*(\.[A-Za-z_][A-Za-z0-9_-]*)+$/;
-/** With `.json` it must fit into a file name, which has at most 255 bytes. */
+/** The file name, which is the id followed by `.json`, may have at most 255 bytes. */
 export const APP_ID_CHARS_MAX = 250;
 
-/** The rule of MCP. */
+/** The pattern that MCP specifies for tool names. */
 export const toolNamePattern = /^[A-Za-z0-9_.-]{1,128}$/;
 
-/** Examples: `$input.title`, `$result.note.id`. */
+/** Matches expressions such as `$input.title` and `$result.note.id`. */
 export const undoExpressionPattern = /^\$(input|result)((?:\.[A-Za-z0-9_-]+)+)$/;
 
 export const tiers = ["read", "write", "destructive"] as const;

@@ -17,15 +17,21 @@ import {
 } from "./manifest-report.ts";
 import { parseBuiltInManifest } from "./parse-manifest.ts";
 
-/** Finds changes that no watch reports: link targets, network folders, systems without free watches. */
+/**
+ * All folders are scanned this often, to find changes that no file watch reports: in targets of links, on network
+ * file systems, and when the system has no free watches.
+ */
 const SCAN_INTERVAL_MS = 60_000;
 
 export interface ManifestRegistryOptions {
-  /** Absolute paths, highest priority first; the first is the user's own. They may be missing. */
+  /**
+   * Absolute paths of folders, highest priority first; the first one is the user's own folder. Folders may be
+   * missing.
+   */
   readonly directories: readonly string[];
   /**
-   * Manifests that ship with Berth, as JSON documents. Only the user's own directory has a higher priority. The
-   * constructor throws BerthError (`internal`) if one is invalid.
+   * Manifests that ship with Berth, as JSON documents. Only the user's own folder has a higher priority. The
+   * constructor throws BerthError (`internal`) if one of them is invalid.
    */
   readonly builtIn?: readonly object[];
   readonly clock: Clock;
@@ -34,7 +40,10 @@ export interface ManifestRegistryOptions {
   readonly userId?: number;
 }
 
-/** The tools that manifests declare, kept up to date with the folders. Built-in manifests are available at once. */
+/**
+ * The tools that manifests declare, updated when the manifest folders change. Built-in manifests are available at
+ * once.
+ */
 export class ManifestRegistry implements ToolRegistry, AsyncDisposable {
   readonly #folders: readonly ManifestFolder[];
   readonly #builtIn: readonly AppManifest[];
@@ -68,7 +77,7 @@ export class ManifestRegistry implements ToolRegistry, AsyncDisposable {
     this.#apps = this.#selectManifests();
   }
 
-  /** Resolves when every manifest has been read and changes are watched. Call it once. */
+  /** Resolves when every manifest has been read and all folders are watched. Call this method only once. */
   async start(): Promise<void> {
     await this.rescan();
   }
@@ -76,7 +85,7 @@ export class ManifestRegistry implements ToolRegistry, AsyncDisposable {
   /** Scans all folders now and resolves afterwards. Never rejects. */
   async rescan(): Promise<void> {
     this.#requestScan();
-    // A running scan may have read a file before its last change, so another one follows.
+    // A running scan may have read a file before its last change, so another scan follows.
     while (this.#scanning) await this.#scanning;
   }
 
@@ -185,7 +194,7 @@ export class ManifestRegistry implements ToolRegistry, AsyncDisposable {
     );
   }
 
-  /** All manifests by priority: the user's own, Berth's, the others. */
+  /** Returns all manifests by priority: the user's own, the built-in ones, then all others. */
   #entries(): readonly (ManifestCandidate & { readonly signature: string })[] {
     const [own = [], ...others] = this.#folders.map(({ directory, files }) =>
       [...files.values()].map((state) => toCandidate(directory, state)),

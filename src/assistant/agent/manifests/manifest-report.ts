@@ -5,9 +5,9 @@ import type { AppManifest, ManifestFault, ToolDeclaration } from "../tool-manife
 export interface ManifestReport {
   /** Path of the file, shown only to the user of this machine. Undefined for a built-in manifest. */
   readonly file: string | undefined;
-  /** App id, taken from the file name. */
+  /** App id, derived from the file name. */
   readonly appId: string;
-  /** shadowed: a manifest with a higher priority declares the same app. */
+  /** shadowed: another manifest of the same app has a higher priority. */
   readonly status: "taken" | "rejected" | "shadowed";
   /** The manifest that shadows this one. */
   readonly shadowedBy: string | undefined;
@@ -18,11 +18,11 @@ export interface ManifestReport {
 export interface ReportedTool {
   readonly name: string;
   readonly tier: Tier;
-  /** The tool that reverts it; undefined if there is none. */
+  /** Name of the tool that reverts this tool; undefined if it cannot be undone. */
   readonly undo: string | undefined;
 }
 
-/** A possible manifest of an app; lists of these are ordered by priority. */
+/** A file or built-in manifest that may define an app; lists of candidates are ordered by priority. */
 export interface ManifestCandidate {
   readonly appId: string;
   readonly file: string | undefined;
@@ -32,8 +32,8 @@ export interface ManifestCandidate {
 }
 
 /**
- * Reports on all candidates. The first candidate of each app is in use even if it is rejected: if the user's own
- * file is broken, the manifest that it replaces does not come back unasked.
+ * Reports on all candidates. The first candidate of each app is in use even if it is rejected: a broken file of the
+ * user must not silently bring back the manifest that it replaces.
  */
 export function buildManifestReports(
   candidates: readonly ManifestCandidate[],

@@ -7,8 +7,9 @@ export interface DisplayTextRules {
 }
 
 /**
- * Reads a text that people base decisions on. Control characters and invisible or reordering characters could make
- * one tool look like another. Returns undefined and adds a fault if the text is not acceptable.
+ * Reads a text that people rely on to decide about a tool. Rejects control characters and characters that are
+ * invisible or reorder text, which could make one tool look like another. Returns undefined and adds a fault if the
+ * text is rejected.
  */
 export function readDisplayText(
   value: unknown,

@@ -9,7 +9,7 @@ import {
 } from "./manifest-faults.ts";
 import { toolNamePattern, undoExpressionPattern, undoFields } from "./manifest-format.ts";
 
-/** Reads the `undo` of a declaration; undefined if there is none or it is invalid. */
+/** Reads the `undo` of a declaration; undefined if it is missing or invalid. */
 export function readUndo(
   value: unknown,
   pointer: string,

@@ -2,7 +2,10 @@ import type { JsonObject } from "../port.ts";
 import { resolvePointer } from "./json-pointer.ts";
 import { getOwn, isObject } from "./manifest-faults.ts";
 
-/** Limits the search for one field: references may branch, and the schema may be malformed. */
+/**
+ * Limit on the subschemas visited in the search for one field: references may branch, and the schema may be
+ * malformed.
+ */
 const VISITS_MAX = 1000;
 
 /** The result of following an expression through a schema. */
@@ -29,7 +32,7 @@ export function findField(root: JsonObject, fields: readonly string[]): FieldLoo
   return { state: "present", schema, isRequired };
 }
 
-/** Returns the properties that a schema or any of its parts names. */
+/** Returns the properties named by a schema or by any of its subschemas in allOf, anyOf and oneOf. */
 export function collectProperties(schema: unknown, root: JsonObject): ReadonlyMap<string, unknown> {
   const fields = new Map<string, unknown>();
   const queue: unknown[] = [schema];

@@ -1,12 +1,12 @@
-/** A line exceeded the limit, so the rest of the stream cannot be split. */
+/** Thrown for a line that exceeds the limit. The rest of the stream cannot be split into lines. */
 export class FrameTooLargeError extends Error {}
 
 const LINE_END = 0x0a;
 
 /**
- * Splits a byte stream into lines and buffers at most one line's limit. The SDK's ReadBuffer has a similar purpose,
- * but counts a whole chunk against the limit, copies its buffer for each chunk, and accepts bytes that are not
- * UTF-8.
+ * Splits a byte stream into lines and buffers at most one line of the longest allowed length. The SDK's ReadBuffer
+ * has a similar purpose, but counts a whole chunk against the limit, copies its buffer for each chunk, and accepts
+ * bytes that are not UTF-8.
  */
 export class FrameSplitter {
   readonly #bytesMax: number;
@@ -19,8 +19,8 @@ export class FrameSplitter {
   }
 
   /**
-   * Yields the lines that `chunk` completes, one at a time, so that the reader can stop early; empty lines are
-   * skipped. Throws FrameTooLargeError, or TypeError for a line that is not UTF-8.
+   * Yields the lines that are complete with `chunk`, without empty lines. The lines come one at a time, so that the
+   * reader can stop early. Throws FrameTooLargeError, or TypeError for a line that is not UTF-8.
    */
   *split(chunk: Buffer): Generator<string> {
     let from = 0;

@@ -32,7 +32,7 @@ export class McpApps implements ToolApps, AsyncDisposable {
   readonly #disposal = new AbortController();
 
   constructor(options: {
-    /** `$XDG_RUNTIME_DIR/assistant/apps`; created on first use. */
+    /** Path of the sockets' folder, `$XDG_RUNTIME_DIR/assistant/apps`. The folder is created on first use. */
     readonly socketsDir: string;
     readonly activator: Activator;
     readonly clock: Clock;
@@ -68,7 +68,7 @@ export class McpApps implements ToolApps, AsyncDisposable {
     const result = await this.#withConnection(app, signal, (connection) =>
       connection.call(name, args, signal),
     );
-    // Listing tools does not count as success, because an app that crashes at each call can still list them.
+    // Only a completed call counts as a success, because an app that crashes at each call can still list its tools.
     this.#getConnector(app.appId).recordSuccess();
     return result;
   }
@@ -83,7 +83,7 @@ export class McpApps implements ToolApps, AsyncDisposable {
     return found?.isThere ?? false;
   }
 
-  /** Running calls reject with `transport_closed`. */
+  /** Closes all connections; running calls reject with `transport_closed`. */
   async [Symbol.asyncDispose](): Promise<void> {
     this.#disposal.abort(new ToolAppError("transport_closed", "the assistant is shutting down"));
     await Promise.all([...this.#connectors.values()].map((connector) => connector.close()));
@@ -100,7 +100,7 @@ export class McpApps implements ToolApps, AsyncDisposable {
     try {
       return await use(connection);
     } catch (error) {
-      // A tool that fails or is slow does not mean that the app failed.
+      // A tool that fails or takes long does not count as a failure of the app.
       if (connection.isClosed) connector.recordFailure(error, connection);
       throw error;
     }

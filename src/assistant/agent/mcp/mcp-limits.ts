@@ -1,29 +1,38 @@
 /** Limits on the daemon's resources per app, in bytes, milliseconds and counts. */
 export interface McpLimits {
-  /** Length of one line without its line end. A longer line closes the connection. */
+  /** Longest line, without its line end. A longer line closes the connection. */
   readonly frameBytesMax: number;
   /** Outgoing data that may be buffered for an app that does not read. */
   readonly outgoingBytesMax: number;
   readonly callTimeoutMs: number;
   /** Time limit of `tools/list` with all its pages. */
   readonly listTimeoutMs: number;
-  /** Time limit for the answer to `server/discover`; an app that does not answer is treated as older. */
+  /**
+   * Time limit for the answer to `server/discover`; an app that does not answer is assumed to speak an older
+   * revision.
+   */
   readonly probeTimeoutMs: number;
   /** Time limit for the answer to `initialize`, and for the subscription to changes. */
   readonly handshakeTimeoutMs: number;
   /** Time from the start request until the socket accepts connections. */
   readonly activationTimeoutMs: number;
-  /** An idle connection is closed after this time, and opened again on demand. */
+  /** A connection that is idle for this time is closed, and opened again on demand. */
   readonly idleTimeoutMs: number;
   readonly callsMax: number;
   readonly pagesMax: number;
   readonly toolsMax: number;
-  /** Content blocks in one result. */
+  /** Most content blocks in one result. */
   readonly blocksMax: number;
-  /** Rate limit for notifications, requests and unexpected answers: messages per second, and at once. */
+  /**
+   * Rate limit for notifications, requests and unexpected answers from the app: messages per second, with bursts of
+   * up to `unsolicitedBurst`.
+   */
   readonly unsolicitedPerSecond: number;
   readonly unsolicitedBurst: number;
-  /** After this many failures in a row an app is not called for `backoffMs`, doubled with each further failure. */
+  /**
+   * After this number of failures in a row, the app is not called for `backoffMs`, which doubles with each further
+   * failure.
+   */
   readonly failuresBeforeBackoff: number;
   readonly backoffMs: number;
   readonly backoffMsMax: number;
@@ -33,15 +42,15 @@ const MIB = 1024 * 1024;
 
 export const defaultMcpLimits: McpLimits = {
   frameBytesMax: 4 * MIB,
-  // Enough for a few of the largest calls: arguments are far smaller than results.
+  // Enough for a few of the largest calls, because arguments are far smaller than results.
   outgoingBytesMax: 8 * MIB,
   callTimeoutMs: 60_000,
   listTimeoutMs: 10_000,
-  // An app that was just started on a busy machine answers within one second.
+  // Usually an app that was just started answers within one second, even on a busy machine.
   probeTimeoutMs: 3_000,
   handshakeTimeoutMs: 10_000,
   activationTimeoutMs: 10_000,
-  // Longer than the pauses of a conversation, short enough that an idle app can exit.
+  // Longer than the pauses in a chat, and short enough that an idle app can exit.
   idleTimeoutMs: 5 * 60_000,
   callsMax: 32,
   pagesMax: 64,

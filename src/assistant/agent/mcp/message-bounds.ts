@@ -1,21 +1,26 @@
-/** A JSON-RPC message that would take too long to process. */
+/** Thrown for a JSON-RPC message that would take too long to process. */
 export class MessageBoundsError extends Error {}
 
-/** Deeper than any useful result, and far below the stack limit of recursive code. */
+/**
+ * Largest nesting depth of a message: deeper than any useful result, and far below the stack limit of recursive code.
+ */
 const DEPTH_MAX = 100;
 
 /**
- * Limit on values outside structuredContent, whose content is not validated. The SDK's schemas take about 10 µs per
- * invalid value, so 4 MiB of zeros in place of content blocks would take half a minute.
+ * Limit on values outside structuredContent, which is not validated. The SDK's schemas take about 10 µs per invalid
+ * value, so 4 MiB of zeros in place of content blocks would take half a minute.
  */
 const CHECKED_VALUES_MAX = 50_000;
 
-/** JSON.parse reads a shorter line within a few milliseconds, however nested it is. */
+/**
+ * Lines shorter than this are not checked for nesting, because JSON.parse reads them within a few milliseconds at any
+ * depth.
+ */
 const HARMLESS_CHARS = 64 * 1024;
 
 /**
  * Throws MessageBoundsError for a line that is nested too deeply, before it is parsed: JSON.parse takes most of a
- * second for four megabytes of brackets, this check a millisecond.
+ * second for four megabytes of brackets, but this check takes a millisecond.
  */
 export function checkNesting(line: string): void {
   if (line.length <= HARMLESS_CHARS) return;
@@ -42,7 +47,7 @@ function findStringEnd(line: string, start: number): number {
   return line.length;
 }
 
-/** Throws MessageBoundsError at the first excess. Does not use recursion. */
+/** Throws MessageBoundsError if a parsed message exceeds a limit. Does not use recursion. */
 export function checkBounds(message: object, blocksMax: number): void {
   const result = "result" in message ? message.result : undefined;
   const free =

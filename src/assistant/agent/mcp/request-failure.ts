@@ -2,7 +2,7 @@ import { ProtocolError, SdkError, SdkErrorCode } from "@modelcontextprotocol/cli
 import { ToolAppError } from "../tool-apps.ts";
 import { sanitizeMessage } from "./sanitize-message.ts";
 
-/** Converts an SDK error of a request to an app into a ToolAppError. */
+/** Converts an SDK error from a request to an app into a ToolAppError. */
 export function toRequestFailure(appId: string, error: unknown): ToolAppError {
   if (error instanceof ToolAppError) return error;
   if (error instanceof ProtocolError) {

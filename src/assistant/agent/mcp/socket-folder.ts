@@ -3,15 +3,15 @@ import { lstat, mkdir } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { ToolAppError } from "../tool-apps.ts";
 
-/** sockaddr_un.sun_path of Linux, without its terminating zero. */
+/** The size of sockaddr_un.sun_path on Linux, without its terminating zero byte. */
 const SOCKET_PATH_BYTES_MAX = 107;
 
-/** Letters, digits, `_`, `-` in parts between dots; this excludes paths out of the folder. */
+/** Matches letters, digits, `_` and `-` in parts between dots, so that an id cannot be a path out of the folder. */
 const appIdPattern = /^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$/;
 
 /**
  * The folder of the apps' sockets. A user who can write there can answer in an app's name, so the folder and each
- * socket must belong to this user alone: Node cannot report the peer of a connection.
+ * socket must belong to this user alone; Node.js cannot report which user is at the other end of a connection.
  */
 export class SocketFolder {
   readonly path: string;
@@ -25,7 +25,7 @@ export class SocketFolder {
   /** Creates the folder and its parent if they are missing. Rejects with ToolAppError `app_unavailable`. */
   async ensure(): Promise<void> {
     try {
-      // The folders above belong to the session and are not created here.
+      // Folders above these two belong to the user's session and are not created.
       for (const folder of [dirname(this.path), this.path]) await makeFolder(folder);
     } catch (error) {
       throw unavailableError("the folder of the apps' sockets cannot be created", error);
@@ -34,8 +34,8 @@ export class SocketFolder {
   }
 
   /**
-   * Returns the path of the app's socket, and if it exists. Rejects with ToolAppError `app_unavailable` if the
-   * folder or the socket does not belong to this user alone, or the id cannot be a socket name.
+   * Returns the path of the app's socket and whether the socket exists. Rejects with ToolAppError `app_unavailable`
+   * if the folder or the socket does not belong to this user alone, or the id cannot be a socket name.
    */
   async find(appId: string): Promise<{ readonly path: string; readonly isThere: boolean }> {
     const path = join(this.path, `${appId}.sock`);

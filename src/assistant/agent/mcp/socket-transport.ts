@@ -20,7 +20,7 @@ interface SocketTransportOptions {
   readonly socket: Socket;
   readonly clock: Clock;
   readonly limits: McpLimits;
-  /** Called once, whichever side closed the connection. */
+  /** Called once when the connection has ended, whichever side closed it. */
   readonly onEnded: () => void;
 }
 
@@ -37,7 +37,7 @@ export class SocketTransport implements Transport {
   readonly #splitter: FrameSplitter;
   /** Limits messages that are not answers to pending requests. */
   readonly #unsolicited: TokenBucket;
-  /** Requests that were sent and neither answered nor cancelled. */
+  /** Ids of requests that were sent and neither answered nor cancelled. */
   readonly #pendingRequests = new Set<RequestId>();
   #isClosed = false;
   #closeReason: ToolAppError | undefined;
@@ -52,7 +52,10 @@ export class SocketTransport implements Transport {
     this.#options.socket.once("close", () => this.#finishClose());
   }
 
-  /** The reason why this side closed; undefined while it is open, or if the app or `close` closed it. */
+  /**
+   * The reason why this side closed the connection; undefined while the connection is open, or if the app or a call
+   * of `close` closed it.
+   */
   get closeReason(): ToolAppError | undefined {
     return this.#closeReason;
   }
@@ -67,7 +70,7 @@ export class SocketTransport implements Transport {
     this.#options.socket.on("data", (chunk: Buffer) => this.#read(chunk));
   }
 
-  /** Resolves when the message was written, or is in a bounded queue. */
+  /** Resolves when the message was written, or was added to a bounded queue. */
   async send(message: JSONRPCMessage): Promise<void> {
     if (this.isClosed)
       throw new SdkError(SdkErrorCode.NotConnected, "the app has closed the connection");

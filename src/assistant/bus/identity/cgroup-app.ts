@@ -31,7 +31,7 @@ export function parseSnapName(label: string): string | undefined {
   return /^snap\.([a-z0-9][a-z0-9-]*(?:_[a-z0-9]+)?)\.[A-Za-z0-9]/.exec(label)?.[1];
 }
 
-/** The path in the unified hierarchy, or in systemd's own hierarchy of cgroup v1. */
+/** Returns the path in the unified hierarchy, or in systemd's own hierarchy of cgroup v1. */
 function getSystemdPath(text: string): string {
   const lines = text.split("\n");
   const line =
@@ -45,7 +45,7 @@ function parseUnitAppId(unit: string): string | undefined {
   if (ending === undefined || !unit.startsWith("app-")) return undefined;
   const name = unit.slice("app-".length, -(ending.length + 1));
   const parts = name.replace(/@.*$/, "").split("-");
-  if (ending === "scope") parts.pop(); // the random part
+  if (ending === "scope") parts.pop(); // the part of the unit's name that makes it unique
   const id = parts.at(-1);
   return id === undefined || id === "" ? undefined : unescapeUnitName(id);
 }

@@ -1,16 +1,16 @@
 import { uptime } from "node:os";
 import type { ProcessFiles } from "./process-files.ts";
 
-/** USER_HZ, the unit of start times in /proc, independent of the kernel's own ticks. */
+/** Length of one tick: USER_HZ, the unit of start times in /proc, does not depend on the kernel's own ticks. */
 const TICK_MS = 10;
-/** Both times are rounded down to a tick. */
+/** Tolerance in comparisons of two times, each of which is rounded down to a tick. */
 const SLACK_MS = 50;
-/** A larger difference means that start times use another clock than os.uptime(). */
+/** If the clocks differ by more than this, the start times of processes use another clock than os.uptime(). */
 const AGREEMENT_MS = 2_000;
 
 /**
- * The latest time at which each connection was made. A child can keep a connection open after its process has
- * ended, and the process id that the bus reports can then be reused. Such a new process started after the
+ * Records the latest time at which each connection can have been made. A child can keep a connection open after its
+ * process has ended, and the process id that the bus reports can then be reused. Such a new process started after the
  * connection was made.
  */
 export class ConnectionTimes {
@@ -23,7 +23,7 @@ export class ConnectionTimes {
     this.#nowMs = nowMs;
   }
 
-  /** From now on every connect and disconnect is recorded. */
+  /** Starts to record every connection and disconnection on the bus. */
   startRecording(): void {
     this.#watchedFromMs = this.#nowMs();
   }
@@ -43,7 +43,7 @@ export class ConnectionTimes {
     return await this.#isClockConsistent(files);
   }
 
-  /** False in a container that reports another uptime than the kernel uses for start times. */
+  /** Returns false in a container whose reported uptime differs from the clock that the kernel uses for start times. */
   async #isClockConsistent(files: ProcessFiles): Promise<boolean> {
     const own = await files.startTime(process.pid);
     if (own === undefined) return true;

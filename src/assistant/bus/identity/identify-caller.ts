@@ -12,7 +12,7 @@ import type { ProcessFiles } from "./process-files.ts";
 interface ConnectionCredentials {
   readonly uid: number | undefined;
   readonly pid: number | undefined;
-  /** An open pidfd, which newer buses send. It refers to that one process even if its id is reused. */
+  /** An open pidfd, which newer buses send. It refers to the connection's process even if the process id is reused. */
   readonly pidfd: number | undefined;
   readonly label: string;
 }
@@ -43,7 +43,7 @@ export async function identifyCaller(
     const before = await readProcessIdentity(files, pid, pidfd);
     const app = await identifyProcessApp(files, pid, label);
     const after = await readProcessIdentity(files, pid, pidfd);
-    // Without a pidfd, the connection must still exist and must be younger than the process.
+    // Without a pidfd, the connection must still exist, and must be younger than the process that has its process id.
     const isThere =
       pidfd !== undefined ||
       (before !== undefined &&
@@ -61,7 +61,10 @@ export async function identifyCaller(
   }
 }
 
-/** The same value before and after means that it was the same process. Undefined: the process has ended. */
+/**
+ * Returns the start time of the process. Equal results before and after another query mean that the process id was
+ * not reused in between. Undefined if the process has ended.
+ */
 async function readProcessIdentity(
   files: ProcessFiles,
   pid: number,
@@ -88,7 +91,7 @@ function getNumber(given: BusDictionary, name: string): number | undefined {
   return typeof value === "number" ? value : undefined;
 }
 
-/** The bytes end with a NUL. */
+/** Decodes text that ends with a NUL byte. */
 function decodeBytes(bytes: readonly BusValue[]): string {
   const numbers = bytes.filter((byte) => typeof byte === "number");
   return Buffer.from(numbers).toString("utf8").replace(/\0$/, "");

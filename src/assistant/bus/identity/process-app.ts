@@ -2,7 +2,7 @@ import type { CallerApp } from "../../caller.ts";
 import { parseCgroupApp, parseCgroupFlatpak, parseSnapName } from "./cgroup-app.ts";
 import type { ProcessFiles } from "./process-files.ts";
 
-/** App id for a sandbox that does not name its app. */
+/** App id for a sandboxed app whose sandbox does not name it. */
 const UNNAMED_FLATPAK = "flatpak";
 
 /**
@@ -21,7 +21,8 @@ export async function identifyProcessApp(
   if (flatpak.kind === "odd")
     return { id: parseCgroupFlatpak(cgroup) ?? UNNAMED_FLATPAK, kind: "flatpak" };
   if (flatpak.kind === "hidden") {
-    // A process can hide its root directory from others. If flatpak started it, its unit still shows that.
+    // A process can hide its root directory from other processes. If flatpak started it, its systemd unit still shows
+    // that.
     const id = parseCgroupFlatpak(cgroup);
     if (id !== undefined) return { id, kind: "flatpak" };
   }
@@ -29,7 +30,7 @@ export async function identifyProcessApp(
   return snap === undefined ? parseCgroupApp(cgroup) : { id: snap, kind: "snap" };
 }
 
-/** Reads `name=` of `[Application]`. A sandbox without a name still counts as one. */
+/** Reads the key `name` of the group `[Application]`. A sandbox without a name still counts as a sandbox. */
 function parseFlatpakName(text: string): string {
   const section = /^\[Application\]$([\s\S]*?)(?=^\[|(?![\s\S]))/m.exec(text)?.[1] ?? "";
   const name = /^name=(.+)$/m.exec(section)?.[1]?.trim();

@@ -15,7 +15,7 @@ export class BackgroundTasks {
   #isScheduled = false;
   #hasEnded = false;
 
-  /** Calls `onEnd` with the error of the task, or with undefined. */
+  /** Queues a task. Calls `onEnd` with the task's error, or with undefined if the task succeeds. */
   add(queue: "work" | "idle", steps: Generator<void>, onEnd: (error: unknown) => void): void {
     if (this.#hasEnded) return;
     this.#queues[queue].push({ steps, onEnd });
@@ -26,7 +26,7 @@ export class BackgroundTasks {
     return this.#queues.work.length > 0;
   }
 
-  /** Drops all tasks. Each step of a task leaves consistent data. */
+  /** Drops all tasks. A task can be dropped between any two steps, because each step leaves consistent data. */
   stop(): void {
     this.#hasEnded = true;
     this.#queues.work.length = 0;

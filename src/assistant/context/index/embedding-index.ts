@@ -7,7 +7,7 @@ import { readSetting, writeSetting } from "./store/open-index.ts";
 import { VectorSpace } from "./store/vector-space.ts";
 
 const DELETED_PER_STEP = 1_000;
-/** Texts in one request to the embedder. */
+/** Most texts in one request to the embedder. */
 const REQUEST_TEXTS_MAX = 16;
 
 interface SpaceSetting extends VectorSpaceState {
@@ -21,20 +21,20 @@ interface ActiveSpace extends VectorSpaceState {
 export interface EmbeddingIndexDependencies {
   readonly db: SqliteDatabase;
   readonly background: BackgroundTasks;
-  /** `awaited`: stored vectors are kept, and no new ones are requested, until `setEmbedder` is called. */
+  /** The embedder. `awaited`: until `setEmbedder` is called, stored vectors are kept and no new ones are requested. */
   readonly embedder: VectorSpaceState | "awaited" | undefined;
-  /** Sends texts to the embedder. Its vectors are passed to `storeVectors`. */
+  /** Sends texts to the embedder, whose vectors the receiver passes to `storeVectors`. */
   readonly requestEmbeddings: (texts: readonly string[]) => void;
   readonly onChange: () => void;
   readonly onError: (error: unknown) => void;
 }
 
-/** The embeddings of all passages: requests missing ones, stores them, and deletes those of a former embedder. */
+/** The embeddings of all passages. Requests missing embeddings, stores them, and deletes those of former embedders. */
 export class EmbeddingIndex {
   readonly #dependencies: EmbeddingIndexDependencies;
   #embedder: VectorSpaceState | "awaited" | undefined;
   #active: ActiveSpace | undefined;
-  /** The space that is being read from the database. */
+  /** The vector space that is being read from the database. */
   #loading: VectorSpace | undefined;
   #passages = 0;
   #isLoading = false;
@@ -47,18 +47,24 @@ export class EmbeddingIndex {
     this.#passages = count.get() ?? 0;
   }
 
-  /** Returns undefined if there is no vector for the query, or if more than half of the passages have none. */
+  /**
+   * Returns the query's vector and the index to search with it; undefined if the query has no vector, or if more than
+   * half of the passages have none.
+   */
   resolveQueryVector(
     vector: Float32Array | undefined,
   ): { vector: Float32Array; index: VectorIndex } | undefined {
     const active = this.#active;
-    // With few vectors, a ranking by them would mostly say which passages have one.
+    // With few vectors, a ranking by similarity would mostly reflect which passages already have a vector.
     if (!active || active.space.index.size * 2 < this.#passages) return undefined;
     if (vector?.length !== active.dimensions) return undefined;
     return { vector, index: active.space.index };
   }
 
-  /** Must be called after the transaction that changed the passages. */
+  /**
+   * Removes the vectors of deleted passages and looks for passages without a vector again. Call this after the
+   * transaction that changed the passages.
+   */
   onChunksChanged({ added, removed }: ChunkChange): void {
     this.#passages += added.length - removed.length;
     for (const space of [this.#active?.space, this.#loading])
@@ -80,10 +86,10 @@ export class EmbeddingIndex {
     });
   }
 
-  /** Announces the embedder that was awaited. */
+  /** Sets the embedder if it was `awaited` so far. */
   setEmbedder(embedder: VectorSpaceState): void {
     this.#embedder = embedder;
-    // A load that is queued reads the new value when it begins.
+    // A queued load needs no restart, because it reads the new embedder when it begins.
     if (!this.#isLoading) this.start();
   }
 
@@ -99,7 +105,10 @@ export class EmbeddingIndex {
     this.#dependencies.requestEmbeddings(step.value.map(({ text }) => text));
   }
 
-  /** Stores the vectors of the pending request, in its order, and requests more. Undefined: the embedder failed. */
+  /**
+   * Stores the vectors of the pending request, in the order of its texts, and requests more. `vectors` is undefined
+   * if the embedder failed.
+   */
   storeVectors(vectors: readonly Float32Array[] | undefined): void {
     const [active, requested] = [this.#active, this.#requested];
     this.#requested = undefined;

@@ -1,10 +1,13 @@
 import type { IndexState, SearchHit } from "../port.ts";
 
-/** The start data of the index's thread. */
+/** The data with which the index's thread is started. */
 export interface IndexWorkerData {
   readonly dir: string;
   readonly sources: readonly IndexedSource[];
-  /** The embedding model, which the main thread calls. `awaited`: it will be announced. Undefined: there is none. */
+  /**
+   * The embedding model, which the main thread calls. `awaited`: the main thread will announce the model later.
+   * Undefined: there is none.
+   */
   readonly embedder: VectorSpaceState | "awaited" | undefined;
   readonly timing: IndexTiming;
 }
@@ -15,15 +18,15 @@ export interface IndexedSource {
   readonly scope: string;
 }
 
-/** All in milliseconds. */
+/** Delays and intervals of indexing, all in milliseconds. */
 export interface IndexTiming {
-  /** The delay after the last change of a burst. */
+  /** The delay after the last change of a burst of file changes. */
   readonly debounceMs: number;
-  /** The longest delay after the first change of a burst. */
+  /** The longest delay after the first change of a burst of file changes. */
   readonly debounceMaxMs: number;
-  /** The interval of full scans, which find changes that no watch reported. */
+  /** The interval of full scans, which find changes that no file watch reported. */
   readonly rescanMs: number;
-  /** The interval of full scans while watches are missing or the folder does not exist. */
+  /** The interval of full scans while file watches are missing or the folder does not exist. */
   readonly degradedRescanMs: number;
 }
 
@@ -35,7 +38,7 @@ export type IndexWorkerRequest =
       readonly limit: number;
       readonly scopes: readonly string[] | undefined;
       readonly isHybrid: boolean;
-      /** The query's embedding. Undefined if there is no embedder or it failed. */
+      /** The query's embedding; undefined if there is no embedder or it failed. */
       readonly vector: Float32Array | undefined;
     }
   /** Cancels a search that has not begun. */
@@ -60,7 +63,7 @@ export type IndexWorkerMessage =
     }
   | { readonly type: "closed" };
 
-/** The vector space of an embedder. */
+/** The state of a vector space, which belongs to one embedder. */
 export interface VectorSpaceState {
   /** Vectors of spaces with different ids cannot be compared. */
   readonly id: string;

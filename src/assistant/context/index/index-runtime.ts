@@ -10,12 +10,12 @@ import { SourceFollower } from "./sources/source-follower.ts";
 import { isDamaged, openIndex } from "./store/open-index.ts";
 import { countDocuments, syncSourceRows } from "./store/source-rows.ts";
 
-/** The shortest interval between two reports of the state. */
+/** The shortest interval between two reports of the index's state. */
 const STATE_INTERVAL_MS = 200;
-/** The delay after a failure of the embedder. */
+/** The delay after a failure of the embedder, in milliseconds. */
 const EMBEDDER_RETRY_MS = 30_000;
 
-/** The index in its thread: answers requests and indexes the sources in the background. */
+/** The part of the index that runs in the worker thread: answers requests and indexes the sources in the background. */
 export class IndexRuntime {
   readonly #db: SqliteDatabase;
   readonly #post: (message: IndexWorkerMessage) => void;
@@ -92,7 +92,7 @@ export class IndexRuntime {
     }
   }
 
-  /** Deferred, so that a cancellation that has already been sent is handled first. */
+  /** Runs a search in a later event loop turn, so that a cancellation that was already sent is handled first. */
   #scheduleSearch(): void {
     if (this.#isSearchScheduled) return;
     this.#isSearchScheduled = true;
@@ -190,7 +190,10 @@ export class IndexRuntime {
   }
 }
 
-/** Ends the thread after the current step. The next thread builds the index from scratch. */
+/**
+ * Ends the thread after the current step if the error says that the index is damaged. The next thread builds the
+ * index from scratch.
+ */
 function exitIfDamaged(error: unknown): void {
   if (isDamaged(error))
     setImmediate(() => {

@@ -5,14 +5,14 @@ import type { IndexWorkerData, IndexWorkerMessage, IndexWorkerRequest } from "./
 import { IndexRuntime } from "./index-runtime.ts";
 import { isDamaged, removeIndex } from "./store/open-index.ts";
 
-/** The entry point of the index's thread. */
+/** The channel to the main thread. This file is the entry point of the index's worker thread. */
 const port = parentPort;
 assert(port, "the index runs in a thread of its own");
 const data: IndexWorkerData = workerData;
 // oxlint-disable-next-line unicorn/require-post-message-target-origin -- a thread, not a window
 const sendMessage = (message: IndexWorkerMessage) => port.postMessage(message);
 
-// An error that ends a thread reaches the main thread without its message, so the message is sent first.
+// An error that ends a worker thread reaches the main thread without its message, so the message is sent first.
 process.on("uncaughtException", (error) => exitWithError(error));
 try {
   const runtime = new IndexRuntime(data, sendMessage);
@@ -25,7 +25,7 @@ try {
   exitWithError(error);
 }
 
-/** Deletes a damaged index. The main thread starts the thread again. */
+/** Reports the error and ends the thread. A damaged index is deleted first; the main thread starts the thread again. */
 function exitWithError(error: unknown): void {
   const message = "the index cannot be used";
   sendMessage({ type: "log", level: "error", message, fields: { err: getErrorMessage(error) } });

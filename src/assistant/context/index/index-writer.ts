@@ -3,11 +3,11 @@ import type { EmbeddingIndex } from "./embedding-index.ts";
 import type { IndexChange } from "./sources/sync-source.ts";
 import { type ChunkChange, DocumentStore } from "./store/document-store.ts";
 
-/** Limits of one commit, which takes some ten milliseconds. Searches wait for it. */
+/** Limits of one commit, which takes about ten milliseconds. Searches wait for it. */
 const PASSAGES_PER_COMMIT = 120;
 const CHANGES_PER_COMMIT = 64;
 
-/** Collects changes and writes them in transactions, so that the index is consistent after a crash. */
+/** Collects changes of the index and writes them in transactions, so that the index is consistent after a crash. */
 export class IndexWriter {
   readonly documents: DocumentStore;
   readonly #db: SqliteDatabase;
@@ -34,7 +34,7 @@ export class IndexWriter {
     this.#commit();
     if (!this.#hasRemoved) return;
     this.#hasRemoved = false;
-    // The write-ahead log still contains the old pages.
+    // Truncate the write-ahead log, because it still contains the old pages with the removed texts.
     this.#db.pragma("wal_checkpoint(TRUNCATE)");
   }
 

@@ -16,18 +16,18 @@ import { join } from "node:path";
 import { fsyncDirectorySync } from "../../../base/sqlite.ts";
 import { KEY_BYTES } from "./app-key.ts";
 
-/** The name of an unfinished key file. The id of an app never begins with a dot. */
+/** The name of a key file that is being written. It cannot be the id of an app, because no id begins with a dot. */
 const UNFINISHED = ".new";
 
 /**
- * Stores the secret of each app, 32 bytes, in a file with the app's id. The database cannot be decrypted without it. It is
- * outside the database, because a file can be overwritten in place and deleted even while another program reads the
- * database.
+ * Stores the secret of each app, 32 bytes, in a file named after the app's id. The app's values cannot be decrypted
+ * without it. The file is not part of the database, because a file can be overwritten in place and deleted even while
+ * another program reads the database.
  */
 export class KeyFolder {
   readonly #dir: string;
 
-  /** Creates the folder with mode 0700. Throws the errors of the system. */
+  /** Creates the folder with mode 0700. Throws the system's errors. */
   constructor(dir: string) {
     this.#dir = dir;
     mkdirSync(dir, { recursive: true, mode: 0o700 });
@@ -38,7 +38,7 @@ export class KeyFolder {
     return readdirSync(this.#dir).filter((name) => name !== UNFINISHED);
   }
 
-  /** Returns undefined if there is no secret, or if it has been overwritten. */
+  /** Reads the secret of an app; undefined if it has none, or if the secret has been overwritten. */
   read(app: string): Buffer | undefined {
     try {
       const secret = readFileSync(join(this.#dir, app));
@@ -69,8 +69,8 @@ export class KeyFolder {
   }
 
   /**
-   * Overwrites the secret in place, flushes it and deletes the file, if there is one. Copies of old blocks that a file system
-   * keeps (copy on write, snapshots) are out of reach.
+   * Overwrites the secret in place, flushes it and deletes the file, if it exists. Copies of old blocks that a file
+   * system keeps (copy on write, snapshots) cannot be overwritten.
    */
   destroy(app: string): void {
     const file = join(this.#dir, app);

@@ -3,22 +3,25 @@ import { type Caller, sandboxedApp } from "../../caller.ts";
 
 const loneSurrogate = /\p{Surrogate}/u;
 
-/** Limits for one app; see `Memory`. */
+/** Limits for the memory of one app; the interface `Memory` describes them. */
 export const KEY_BYTES_MAX = 256;
 export const VALUE_BYTES_MAX = 64 * 1024;
 export const KEYS_MAX = 10_000;
 export const APP_BYTES_MAX = 16 * 1024 * 1024;
 /** The maximum number of apps. Programs outside a sandbox may name any app, so the number must be limited. */
 export const APPS_MAX = 1_024;
-/** The maximum length of a bus name and of a file name. */
+/** The maximum length of an app id: the longest bus name, and the longest file name. */
 const APP_ID_BYTES_MAX = 255;
 
-/** A reverse domain name of characters that are valid in file names and bus names. */
+/** Matches a reverse domain name whose characters are valid in file names and bus names. */
 const reverseDomain = /^[A-Za-z0-9_][A-Za-z0-9_-]*(?:\.[A-Za-z0-9_][A-Za-z0-9_-]*)+$/;
-/** An app name of a sandbox. The name of a snap has no dot. */
+/** Matches the name that a sandbox gives to an app. Names of snaps have no dot. */
 const sandboxName = /^[A-Za-z0-9_][A-Za-z0-9_-]*(?:\.[A-Za-z0-9_][A-Za-z0-9_-]*)*$/;
 
-/** Throws `invalid_request` if the id is invalid, and `forbidden` if the caller may not name this app. */
+/**
+ * Checks an app id. Throws `invalid_request` if it is invalid, and `forbidden` if the caller may not use the memory
+ * of this app.
+ */
 export function checkApp(app: string, caller: Caller): void {
   const own = sandboxedApp(caller);
   if (own !== undefined && own !== app)

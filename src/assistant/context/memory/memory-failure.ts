@@ -10,8 +10,8 @@ export function isSqliteBusy(error: unknown): boolean {
 }
 
 /**
- * Converts an error to `busy` if another program has locked the database, else to `storage_failed`. Messages of the system
- * may name paths, so they stay in `cause`.
+ * Converts an error to `busy` if another program has locked the database, otherwise to `storage_failed`. Messages of
+ * the system may contain paths, so they are only kept in `cause`.
  */
 export function toMemoryError(thrown: unknown): AssistantError {
   if (thrown instanceof AssistantError) return thrown;

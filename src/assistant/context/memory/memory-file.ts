@@ -30,7 +30,7 @@ export interface StoredItem {
   readonly sealed: Buffer;
 }
 
-/** The database `memory.db` with the encrypted values of apps. All methods throw the errors of SQLite. */
+/** The database `memory.db` with the encrypted values of apps. All methods throw SQLite's errors. */
 export class MemoryFile {
   readonly #db: SqliteDatabase;
 
@@ -47,14 +47,14 @@ export class MemoryFile {
     return this.#db.prepare<[], number>("SELECT count(*) FROM app").pluck().get() ?? 0;
   }
 
-  /** Returns undefined if the app has no values. */
+  /** Returns the number of keys and bytes of an app; undefined if the app has no values. */
   readUsage(app: string): MemoryUsage | undefined {
     return this.#db
       .prepare<[string], MemoryUsage>("SELECT keys, bytes FROM app WHERE name = ?")
       .get(app);
   }
 
-  /** Returns the bytes that count for the limit, or undefined if there is no such item. */
+  /** Returns the bytes of an item that count for the app's limit; undefined if the app has no such item. */
   readItemBytes(app: string, name: Buffer): number | undefined {
     return this.#db
       .prepare<[string, Buffer], number>(
@@ -82,7 +82,10 @@ export class MemoryFile {
       .all(app);
   }
 
-  /** Writes an item in one transaction, flushed when it returns. `kept` is the usage of the app with this item. */
+  /**
+   * Writes an item in one transaction, which is flushed to the disk when the method returns. `kept` is the app's
+   * usage including this item.
+   */
   set(app: string, item: StoredItem & { readonly bytes: number }, kept: MemoryUsage): void {
     this.#db
       .transaction(() => {

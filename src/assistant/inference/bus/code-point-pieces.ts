@@ -1,4 +1,4 @@
-/** Splits the text's UTF-8 into pieces of at most `bytesMax` bytes (4 or more), never within a code point. */
+/** Splits a text into UTF-8 pieces of at most `bytesMax` bytes (4 or more), never within a code point. */
 export function* codePointPieces(text: string, bytesMax: number): Generator<Buffer> {
   const bytes = Buffer.from(text);
   for (let start = 0; start < bytes.length; ) {

@@ -7,14 +7,17 @@ import { type OpenedPipe, SessionPipe } from "./session-pipe.ts";
 
 const execFileAsync = promisify(execFile);
 
-/** FIFOs per run of mkfifo. The next batch is made in the background when half of them are used. */
+/**
+ * The number of FIFOs that one run of mkfifo creates. The next batch is created in the background when half of them are
+ * used.
+ */
 const BATCH = 32;
-/** A run of mkfifo takes milliseconds. */
+/** The time limit for one run of mkfifo, which normally takes milliseconds. */
 const MKFIFO_MS_MAX = 10_000;
 
 /**
- * A pool of FIFOs, made in advance. Node has no pipe(), but a FIFO whose name is removed as soon as it is open is
- * equivalent to a pipe, and every system has the program mkfifo.
+ * A pool of FIFOs, made in advance. Node has no pipe(), but a FIFO whose name is removed as soon as it has been opened
+ * is equivalent to a pipe, and every system has the program mkfifo.
  */
 export class FifoPool implements AsyncDisposable {
   readonly #dir: string;
@@ -23,12 +26,12 @@ export class FifoPool implements AsyncDisposable {
   #refill: Promise<void> | undefined;
   #isEnded = false;
 
-  /** `dir` becomes the pool's own directory: its content is removed. */
+  /** `dir` becomes the pool's own directory, and existing files in it are removed. */
   constructor(dir: string) {
     this.#dir = dir;
   }
 
-  /** Rejects with `storage_failed` if no FIFO can be made. */
+  /** Opens a FIFO from the pool. Rejects with `storage_failed` if no FIFO can be created. */
   async open(): Promise<OpenedPipe> {
     for (let tries = 2; ; tries -= 1) {
       const path = join(this.#dir, await this.#takeName());
@@ -37,7 +40,7 @@ export class FifoPool implements AsyncDisposable {
       } catch (error) {
         const isGone = error instanceof Error && "code" in error && error.code === "ENOENT";
         if (!isGone || tries === 0) throw pipeUnavailableError(error);
-        // Another program has removed files from the directory.
+        // Another program has removed files from the directory, so the other names are no longer valid either.
         this.#names.length = 0;
       }
     }
@@ -54,7 +57,7 @@ export class FifoPool implements AsyncDisposable {
       const name = this.#names.pop();
       if (this.#names.length < BATCH / 2) {
         const refill = this.#ensureRefill();
-        // The caller has a FIFO already; if this batch fails, the next caller without one gets the error.
+        // This caller has a FIFO already. If the batch fails, the next caller without a FIFO gets the error.
         if (name !== undefined) refill.catch(() => {});
         else await refill;
       }

@@ -1,10 +1,10 @@
 import { AssistantError } from "../../assistant-error.ts";
 import type { AnswerEvent } from "../service-port.ts";
 
-/** The result of a message, which the signal Finished reports. */
+/** The arguments of the bus signal Finished, which reports the result of a message. */
 export interface FinishedSignal {
   readonly status: "completed" | "cancelled" | "failed";
-  /** `v, code, message, usage, finish_reason`; members without a value are null. */
+  /** A JSON object with the members `v, code, message, usage, finish_reason`. Members without a value are null. */
   readonly detailJson: string;
 }
 

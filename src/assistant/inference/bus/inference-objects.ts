@@ -15,11 +15,14 @@ import { parseEmbedCall, parseGenerateCall } from "./session-requests.ts";
 export interface InferenceObjectsOptions {
   readonly bus: Bus;
   readonly service: InferenceService;
-  /** An absolute path that only this user can access, on a file system with FIFOs. Gets the folder `pipes`. */
+  /**
+   * The absolute path of a directory that only this user can access, on a file system that supports FIFOs. The folder
+   * `pipes` is created in it.
+   */
   readonly runtimeDir: string;
   readonly clock: Clock;
   readonly logger?: Logger | undefined;
-  /** The answer to Ping: `berth 0.1.0`. */
+  /** The daemon's name and version, for example `berth 0.1.0`, which the bus method Ping returns. */
   readonly daemon: string;
 }
 
@@ -28,15 +31,18 @@ const INTERFACE = "dev.assistant.Inference1";
 const SESSION_INTERFACE = "dev.assistant.Inference1.Session";
 const INTERFACE_VERSION = 1;
 
-/** A client needs one session for each conversation; one with more than this does not close them. */
+/**
+ * The largest number of sessions of one client. A client needs one session for each conversation; a client with more
+ * sessions does not close them.
+ */
 const SESSIONS_PER_OWNER_MAX = 64;
 /**
- * Each session takes two descriptors and, while it holds a message, the memory of a pipe. The kernel gives a user 1,024
- * pipes of full size.
+ * The largest number of sessions. Each session uses two descriptors and, during a message, the memory of a pipe. The
+ * kernel allows a user 1,024 pipes of full size.
  */
 const SESSIONS_MAX = 1_024;
 
-/** A session, as its owner uses it. */
+/** A session and the bus connection that owns it. */
 interface OwnedSession {
   readonly session: InferenceSession;
   readonly owner: string;
@@ -54,7 +60,7 @@ export class InferenceObjects implements AsyncDisposable {
   readonly #pool: FifoPool;
   readonly #background = new Set<Promise<void>>();
   readonly #sessions = new Map<string, OwnedSession>();
-  /** Sessions per owner, including those that are being opened. */
+  /** The number of sessions of each owner, including sessions that are being opened. */
   readonly #counts = new Map<string, number>();
   #count = 0;
   #isEnding = false;
@@ -74,7 +80,7 @@ export class InferenceObjects implements AsyncDisposable {
     });
   }
 
-  /** Number of open sessions, for /metrics. */
+  /** The number of open sessions, for /metrics. */
   get sessionCount(): number {
     return this.#sessions.size;
   }

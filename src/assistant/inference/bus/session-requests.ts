@@ -4,15 +4,15 @@ import { AssistantError } from "../../assistant-error.ts";
 import { readOptions } from "../../bus/read-options.ts";
 import type { EmbedRequest, GenerateRequest, Guide } from "../service-port.ts";
 
-/** The size limit of a request over HTTP applies here, too. */
+/** The size limit of a prompt or text. It is the same as for a request over HTTP. */
 const BYTES_MAX = 4 * 1024 * 1024;
 const TEXTS_MAX = 2_048;
 
 const params = { schema: "s", max_tokens: "u", priority: "s" } as const;
 
 /**
- * Reads the arguments of Generate. The prompt is passed to the model unchanged, without a chat template; chats use
- * HTTP. Throws `invalid_request` or `payload_too_large`, with `param`.
+ * Parses the arguments of the bus method Generate. The prompt is passed to the model unchanged, without a chat
+ * template; chats use HTTP. Throws `invalid_request` or `payload_too_large`, with `param`.
  */
 export function parseGenerateCall(
   model: string | undefined,
@@ -41,7 +41,7 @@ export function parseGenerateCall(
   };
 }
 
-/** Throws `invalid_request` or `payload_too_large`. */
+/** Parses the arguments of the bus method Embed. Throws `invalid_request` or `payload_too_large`. */
 export function parseEmbedCall(model: string | undefined, args: readonly BusValue[]): EmbedRequest {
   const given = args[0];
   const texts = (Array.isArray(given) ? given : []).map((text, index) =>

@@ -16,7 +16,7 @@ import { type ModelInspectionView, type StateView, toControlModelView } from "./
 const id = Type.String({ pattern: modelIdPattern, maxLength: MODEL_ID_LENGTH_MAX });
 const path = Type.String({ minLength: 1, maxLength: 4_096 });
 const size = {
-  /** The context of one sequence. */
+  /** The context of one sequence in tokens. */
   context_tokens: Type.Optional(Type.Integer({ minimum: 16, maximum: 100_000_000 })),
   sequences: Type.Optional(Type.Integer({ minimum: 1, maximum: 256 })),
 };
@@ -24,14 +24,17 @@ const size = {
 const LoadBody = Type.Object(
   {
     id,
-    /** The absolute path of the file. Without it the model must be known, and only its id may be given. */
+    /**
+     * The absolute path of the model file. Without a path the model must be registered already, and no other setting
+     * may be given.
+     */
     path: Type.Optional(path),
     ...size,
-    /** The model's own memory limit; a resident model that uses more is reloaded. */
+    /** The model's own memory limit in bytes. A resident model that uses more memory is reloaded. */
     memory_bytes_max: Type.Optional(Type.Integer({ minimum: 1 })),
-    /** Alternative names for clients. */
+    /** Alternative names that clients may use for the model. */
     aliases: Type.Optional(Type.Array(id, { maxItems: 16 })),
-    /** True, the default, keeps the model in memory and reloads it after a crash until it is unloaded. */
+    /** True (the default): the model stays in memory until it is unloaded, and is reloaded after a crash. */
     pinned: Type.Optional(Type.Boolean()),
     gpu: Type.Optional(Type.Union([Type.Boolean(), Type.Literal("auto")])),
   },
@@ -81,7 +84,7 @@ export function controlModelRoutes(
       try {
         await residency.load(body.id, disconnected.signal);
       } finally {
-        // A connection serves many calls.
+        // The listener is removed, because one connection serves many calls.
         raw.socket.off("close", onClose);
       }
       return stateNow();
@@ -122,7 +125,7 @@ export function controlModelRoutes(
   );
 }
 
-/** Throws for settings that would have no effect, instead of ignoring them. */
+/** Throws `invalid_request` for settings that would have no effect, instead of ignoring them. */
 function assertLoadable(body: LoadBody): void {
   if (body.gpu === true)
     throw new AssistantError(

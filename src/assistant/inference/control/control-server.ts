@@ -11,7 +11,10 @@ export interface ControlServerOptions extends ControlModelRoutesOptions {
   readonly logger: Logger;
 }
 
-/** `sun_path` has 108 bytes on Linux, including the terminator, and 104 on macOS, the smallest size. */
+/**
+ * The longest path of a socket. `sun_path` has 108 bytes on Linux, including the terminator, and 104 on macOS, which is
+ * the smallest size.
+ */
 const SOCKET_PATH_BYTES_MAX = 103;
 
 /**
@@ -24,7 +27,8 @@ export class ControlServer implements AsyncDisposable {
   constructor(options: ControlServerOptions) {
     this.#http = Fastify({
       forceCloseConnections: true,
-      // Unknown members and wrong types are refused, not removed or converted.
+      // Requests with unknown members or wrong types are refused, because Fastify would otherwise remove or convert
+      // such values.
       ajv: { customOptions: { removeAdditional: false, coerceTypes: false } },
     });
     this.#http.setErrorHandler((error, _request, reply) => {
@@ -43,9 +47,12 @@ export class ControlServer implements AsyncDisposable {
     listenerRoutes(this.#http, options.openListeners);
   }
 
-  /** Replaces a `file` that an earlier daemon left behind; the data directory has one daemon at a time. */
+  /**
+   * Starts listening. A socket file that an earlier daemon left behind is replaced, because the data directory has only
+   * one daemon at a time.
+   */
   async listen(file: string): Promise<void> {
-    // A longer path would be truncated silently, and the socket created elsewhere.
+    // The system would truncate a longer path silently and create the socket at another place.
     if (Buffer.byteLength(file) > SOCKET_PATH_BYTES_MAX)
       throw new ConfigError(
         "the path of the data directory is too long for its control socket",

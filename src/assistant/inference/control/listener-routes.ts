@@ -6,10 +6,10 @@ const ListenersBody = Type.Object(
     listeners: Type.Array(
       Type.Object(
         {
-          /** An address of this machine, on the loopback interface or on a bridge. */
+          /** An IP address of this machine, on the loopback interface or on a bridge. */
           address: Type.String({ minLength: 1, maxLength: 64 }),
           port: Type.Integer({ minimum: 1, maximum: 65_535 }),
-          /** The host name that the Host header must contain. */
+          /** The host name that requests must have in their Host header. */
           host: Type.String({
             pattern: "^[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?$",
             maxLength: 253,
@@ -25,10 +25,13 @@ const ListenersBody = Type.Object(
 );
 type ListenersBody = Static<typeof ListenersBody>;
 
-/** Opens these listeners and closes all others. Rejects with AssistantError `invalid_request`. */
+/** Opens the given listeners and closes all others. Rejects with AssistantError `invalid_request`. */
 export type OpenListeners = (listeners: ListenersBody["listeners"]) => Promise<void>;
 
-/** Serves PUT /listeners, which sets the addresses for containers. Answers when they are open. */
+/**
+ * Serves PUT /listeners, which sets the addresses at which containers reach the endpoint. Responds when the listeners
+ * are open.
+ */
 export function listenerRoutes(http: FastifyInstance, openListeners: OpenListeners): void {
   http.put<{ Body: ListenersBody }>(
     "/listeners",

@@ -2,7 +2,7 @@ import { timestamp } from "../../../base/clock.ts";
 import type { KnownModel } from "../models/known-models.ts";
 import type { ResidencyState } from "../models/residency.ts";
 
-/** The response of GET /state on the control socket. Times are in RFC 3339, sizes in bytes. */
+/** The response of GET /state on the control socket. Times are in RFC 3339 format, sizes in bytes. */
 export interface StateView {
   readonly version: string;
   readonly pid: number;
@@ -10,7 +10,7 @@ export interface StateView {
   /** The URL of the HTTP endpoint. */
   readonly url: string;
   readonly memory_bytes_max: number;
-  /** The name of the program that started the daemon; null if a person did. */
+  /** The name of the program that started the daemon; null if a user started it. */
   readonly started_by: string | null;
   readonly ledger: { readonly ok: boolean; readonly size: number };
   readonly models: readonly ControlModelView[];
@@ -19,13 +19,13 @@ export interface StateView {
 export interface ControlModelView {
   readonly id: string;
   readonly aliases: readonly string[];
-  /** The file; null for the stub's model. */
+  /** The path of the model file; null for the model of the stub engine. */
   readonly path: string | null;
   readonly size_bytes: number | null;
   readonly state: ResidencyState["state"];
   readonly pinned: boolean;
   readonly memory_bytes: number | null;
-  /** The registered values; null if the daemon and the engine decide. */
+  /** The registered context and sequences; null for values that the daemon and the engine choose. */
   readonly wanted: { readonly context_tokens: number | null; readonly sequences: number | null };
   readonly context_tokens: number | null;
   readonly sequences: number | null;
@@ -35,7 +35,9 @@ export interface ControlModelView {
   readonly loaded_at: string | null;
   readonly expires_at: string | null;
   readonly error: { readonly code: string; readonly message: string } | null;
-  /** True while the model is reloaded, now or after a back-off, without a request for it. */
+  /**
+   * True while the daemon reloads the model on its own after a crash, including the back-off before the next attempt.
+   */
   readonly recovering: boolean;
 }
 
@@ -45,10 +47,12 @@ export interface ModelInspectionView {
   readonly name: string | null;
   readonly parameters: number | null;
   readonly quantization: string | null;
-  /** The context that the model was trained with, which is the maximum. */
+  /** The context that the model was trained with, in tokens. It is the largest possible context. */
   readonly context_tokens: number;
   readonly kind: "chat" | "completion" | "embedding";
-  /** `wanted`: with the preferred context and sequences; `least`: with the smallest useful ones. */
+  /**
+   * The model's memory need: `wanted` with the preferred context and sequences, `least` with the smallest useful ones.
+   */
   readonly memory_bytes: { readonly wanted: number; readonly least: number };
 }
 

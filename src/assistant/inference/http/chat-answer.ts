@@ -10,7 +10,7 @@ interface Choice {
   finishReason: string | null;
 }
 
-/** A chat answer as one document. */
+/** Builds a chat answer that is sent as one document. */
 export class ChatAnswer implements AnswerBuilder {
   readonly #choices: readonly Choice[];
   readonly #hasLogprobs: boolean;

@@ -14,7 +14,8 @@ export interface ChatChunksOptions {
   readonly includeUsage: boolean;
   readonly includeCounts: boolean;
   /**
-   * True if the answer can only be a tool call: then no empty content is sent, because the AI SDK would begin a text.
+   * True if the answer can only be a tool call. The first chunk then has no empty content, because the AI SDK would
+   * take that for the start of a text.
    */
   readonly isCall: boolean;
 }
@@ -24,7 +25,7 @@ export interface ChatChunksOptions {
  * formatted only once.
  */
 export class ChatChunks implements ChunkFormat {
-  /** The text before each choice's delta. */
+  /** The start of a chunk for each choice, up to its delta. */
   readonly #heads: readonly string[];
   readonly #tail: string;
   readonly #preamble: string;

@@ -17,7 +17,7 @@ import {
   unsupportedParamError,
 } from "./unknown-parameters.ts";
 
-/** Far more than fit into any context. */
+/** The largest number of messages. It is far more than any context can hold. */
 const MESSAGES_MAX = 10_000;
 
 const fields = {
@@ -42,13 +42,16 @@ const chatBody = createValidator(Type.Object(fields));
 export interface ChatRequest extends UnknownParameters {
   readonly generate: GenerateRequest;
   readonly stream: StreamOptions;
-  /** True if the answer contains logprobs. */
+  /** True if the client requested logprobs. */
   readonly logprobs: boolean;
-  /** The position of the schema in the body, if there is one. */
+  /** The position of the schema in the body, for error messages; undefined if there is no schema. */
   readonly schemaParam: string;
 }
 
-/** Throws AssistantError `invalid_request` or `unsupported_parameter`, both with `param`. */
+/**
+ * Parses the body of a chat request. Throws AssistantError `invalid_request` or `unsupported_parameter`, both with
+ * `param`.
+ */
 export function parseChatRequest(body: unknown): ChatRequest {
   const raw = parseObject(body);
   const stray = findUnknownParameters(raw, chatParameters, "chat");
@@ -86,7 +89,7 @@ export function parseChatRequest(body: unknown): ChatRequest {
   };
 }
 
-/** Variables that the request itself passes to every template. */
+/** The template variables that Berth itself sets from the request. A client must not set them. */
 const reservedVariables: ReadonlySet<string> = new Set([
   "messages",
   "tools",

@@ -5,7 +5,10 @@ import { createValidator, describeValueType, invalidParamError } from "./body-va
 
 export const TOOLS_MAX = 128;
 
-/** The function is optional here, because a tool of another type has none; its type is the error then. */
+/**
+ * The function is optional in this schema, because a tool of another type has no function. The error should then name
+ * the type.
+ */
 const tool = createValidator(
   Type.Object({ type: Type.Literal("function"), function: Type.Optional(Type.Unknown()) }),
 );
@@ -13,7 +16,7 @@ const definition = createValidator(
   Type.Object({
     name: Type.String({ pattern: "^[a-zA-Z0-9_-]{1,64}$" }),
     description: Type.Optional(Type.Union([Type.String(), Type.Null()])),
-    // `strict` is ignored, because arguments always follow the schema.
+    // The member `strict` is ignored, because the arguments of a tool call always follow the schema.
     strict: Type.Optional(Type.Union([Type.Boolean(), Type.Null()])),
     parameters: Type.Optional(Type.Unknown()),
   }),

@@ -3,27 +3,27 @@ import type { Socket } from "node:net";
 import type { Clock } from "../../../base/clock.ts";
 import { getEndpoints, readPeerStates, type SocketEndpoints } from "./peer-state.ts";
 
-/** Interval for detecting that a client which had closed only its sending half has exited. */
+/** The interval for checking if a client that had closed only its sending half has exited. */
 const RECHECK_MS = 50;
 
-/** Work in progress on a connection. */
+/** A request in progress on a connection. */
 export interface ActiveRequest {
-  /** Called when the connection is lost; the client can no longer receive the answer. */
+  /** Called when the connection is lost, so that the client can no longer receive the answer. */
   onDisconnect(): void;
 }
 
 /**
- * The connections of a server, with the work in progress on each. When a client disconnects, its work ends immediately;
- * a client that has closed only its sending half still gets its answer. Closing waits only for connections with work in
- * progress, which Node's closeIdleConnections does not do: it leaves connections open that have not sent a request yet,
- * and those that become idle after the call.
+ * Tracks the connections of a server and the requests in progress on each. When a client disconnects, its requests end
+ * immediately; a client that has closed only its sending half still gets its answer. Closing the server waits only for
+ * connections with requests in progress. Node's closeIdleConnections would leave two kinds of connections open: those
+ * that have not sent a request yet, and those that become idle after the call.
  */
 export class ClientConnections {
   readonly #clock: Clock;
   readonly #activeRequests = new Map<Socket, Set<ActiveRequest>>();
-  /** Half-closed connections that still have work in progress. */
+  /** Half-closed connections that still have requests in progress. */
   readonly #halfClosed = new Map<Socket, SocketEndpoints | undefined>();
-  /** Half-closed connections of which neither end was listed at the last check. */
+  /** Half-closed connections that were missing in the kernel's table at the last check. */
   readonly #missing = new Set<Socket>();
   #cancelRecheck: (() => void) | undefined;
   #isChecking = false;
@@ -32,7 +32,7 @@ export class ClientConnections {
 
   constructor(server: Server, clock: Clock) {
     this.#clock = clock;
-    // Otherwise Node closes a connection after its answer as soon as the client has closed its sending half. Node's
+    // Without this setting, Node closes a connection after the answer if the client has closed its sending half. Node's
     // types lack this property.
     Object.assign(server, { httpAllowHalfOpen: true });
     server.on("connection", (socket: Socket) => {
@@ -67,14 +67,14 @@ export class ClientConnections {
     else if (socket.destroyed) item.onDisconnect();
   }
 
-  /** Marks the work as finished; safe to call twice. */
+  /** Marks a request as finished. May be called more than once. */
   end(socket: Socket, item: ActiveRequest): void {
     const underway = this.#activeRequests.get(socket);
     underway?.delete(item);
     if (this.#isClosing && underway?.size === 0) socket.destroySoon();
   }
 
-  /** Closes each connection as soon as no work is in progress on it. */
+  /** Closes each connection as soon as it has no requests in progress. */
   close(): void {
     this.#isClosing = true;
     for (const [socket, underway] of this.#activeRequests) {
@@ -82,13 +82,16 @@ export class ClientConnections {
     }
   }
 
-  /** Closes the remaining connections, even with work in progress. */
+  /** Closes the remaining connections, even if they have requests in progress. */
   destroyAll(): void {
     this.#cancelRecheck?.();
     for (const socket of this.#activeRequests.keys()) socket.destroy();
   }
 
-  /** Checks all connections at once, so that the table is read only once, however many clients disconnected. */
+  /**
+   * Checks all half-closed connections at once, so that the kernel's table is read only once, however many clients
+   * disconnected.
+   */
   #checkPeers(): void {
     this.#cancelRecheck?.();
     this.#cancelRecheck = undefined;

@@ -9,7 +9,7 @@ interface Choice {
   finishReason: string | null;
 }
 
-/** A plain completion as one document. `echoes` has the text that each choice begins with. */
+/** Builds a plain completion that is sent as one document. `echoes` contains the text with which each choice begins. */
 export class CompletionAnswer implements AnswerBuilder {
   readonly #choices: readonly Choice[];
   readonly #hasLogprobs: boolean;

@@ -8,16 +8,16 @@ import {
 } from "./answer-format.ts";
 import { formatCompletionLogprobs } from "./format-logprobs.ts";
 
-/** Chunks and whole answers have the same object name in this API. */
+/** The `object` member of plain completions. In OpenAI's API, chunks and whole answers have the same value. */
 export const completionObject = "text_completion";
 
-/** Formats the chunks of a plain completion. `echoes` has the text that each choice begins with. */
+/** Formats the chunks of a plain completion. `echoes` contains the text with which each choice begins. */
 export class CompletionChunks implements ChunkFormat {
   readonly #head: string;
   readonly #tail: string;
   readonly #echoes: readonly string[];
   readonly #includeCounts: boolean;
-  /** Characters of each choice so far, which the offsets of logprobs need. */
+  /** The number of characters of each choice so far, which is needed for the text offsets of logprobs. */
   readonly #lengths: number[];
 
   constructor(

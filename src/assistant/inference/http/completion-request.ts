@@ -17,9 +17,9 @@ import {
 } from "./unknown-parameters.ts";
 
 const PROMPTS_MAX = 64;
-/** Per request: each prompt takes a slot in the queue. */
+/** The largest number of choices per request, because each prompt needs a slot in the queue. */
 const CHOICES_MAX = 64;
-/** No vocabulary is nearly as large. */
+/** The largest token id that is accepted. No vocabulary is nearly as large. */
 const TOKEN_MAX = 2 ** 31 - 1;
 
 const fields = {
@@ -37,12 +37,15 @@ export interface CompletionRequest extends UnknownParameters {
   readonly generate: GenerateRequest;
   readonly stream: StreamOptions;
   readonly logprobs: boolean;
-  /** The text that each choice begins with: its prompt if `echo` is set, else "". */
+  /** The text with which each choice begins: its prompt if `echo` is set, else "". */
   readonly echoes: readonly string[];
   readonly schemaParam: string;
 }
 
-/** Throws AssistantError `invalid_request` or `unsupported_parameter`, both with `param`. */
+/**
+ * Parses the body of a completion request. Throws AssistantError `invalid_request` or `unsupported_parameter`, both
+ * with `param`.
+ */
 export function parseCompletionRequest(body: unknown): CompletionRequest {
   const raw = parseObject(body);
   const { unknown: names, passthrough: further } = findUnknownParameters(

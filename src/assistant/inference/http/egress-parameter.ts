@@ -1,15 +1,15 @@
 import { Type } from "typebox";
 import { dataClasses, type Egress } from "../../data-class.ts";
 
-/** Data classes that a client may declare in addition to `prompt`, which every request contains. */
+/** The data classes that a client may declare in addition to `prompt`, which every request contains. */
 const scopes = dataClasses.filter((scope) => scope !== "prompt");
 
-/** `svc_scopes`, on every route with texts. */
+/** The parameter `svc_scopes`, which every route with texts accepts. */
 export const egressField = Type.Optional(Type.Array(Type.Enum(scopes), { maxItems: 16 }));
 
 /**
- * Undefined if the client declares none. One-time consent is not available over HTTP, because only a person can give
- * it.
+ * Parses the declared data classes. Returns undefined if the client declares none. One-time consent is not available
+ * over HTTP, because only the user can give it.
  */
 export function parseEgress(
   given: readonly (typeof scopes)[number][] | undefined,

@@ -1,6 +1,6 @@
 import { AssistantError } from "../../assistant-error.ts";
 
-/** Parameter names of the service and their names in the HTTP API, longest first. */
+/** Parameter names of the service and the corresponding names in the HTTP API, longest first. */
 const wireNames: readonly (readonly [RegExp, string])[] = [
   [/^guide/, "response_format"],
   [/^texts/, "input"],
@@ -13,13 +13,13 @@ const wireNames: readonly (readonly [RegExp, string])[] = [
   [/^keepAliveMs/, "keep_alive"],
 ];
 
-/** The names that a client used for the prompt of a generation and for its schema. */
+/** The names that a client used for the prompt and for the schema of a request. */
 export interface ClientParamNames {
   readonly prompt: "messages" | "prompt";
   readonly schema?: string;
 }
 
-/** Returns the service's error with its `param` in the client's spelling. */
+/** Returns the service's error with the client's name of the parameter in `param`. */
 export function renameErrorParam(error: unknown, client: ClientParamNames): unknown {
   if (!(error instanceof AssistantError) || error.param === undefined) return error;
   const wire = snakeCase(toWireName(error.param, client));
@@ -44,7 +44,10 @@ function toWireName(param: string, client: ClientParamNames): string {
   return found ? param.replace(found[0], found[1]) : param;
 }
 
-/** Replaces only the first name; the text after it may be a key of the client's own. */
+/**
+ * Converts the first name of a path to snake case. The rest of the path is unchanged, because it may contain the
+ * client's own keys.
+ */
 function snakeCase(param: string): string {
   return param.replace(/^[a-zA-Z]+/, (name) =>
     name.replaceAll(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`),

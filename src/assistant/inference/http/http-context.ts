@@ -11,21 +11,22 @@ import type { SseLimits } from "./sse-stream.ts";
 import { formatIgnoredHeader } from "./unknown-parameters.ts";
 
 export interface InferenceHttpLimits extends SseLimits {
-  /** Maximum size of a body. */
+  /** The largest size of a request body. */
   readonly bodyBytesMax: number;
-  /** Time after acceptance until a stream must begin, even without a delta. */
+  /** The longest time between acceptance and the start of a stream, even if there is no delta yet. */
   readonly openAfterMs: number;
-  /** Time until a request's headers, and the whole request, must have arrived. */
+  /** The time limit for receiving a request's headers, and for receiving the whole request. */
   readonly headersMs: number;
   readonly requestMs: number;
-  /** Time for answers in progress to end when the server closes. */
+  /** The time that answers in progress have to end when the server closes. */
   readonly closeGraceMs: number;
   readonly connectionsMax: number;
 }
 
 /**
- * A reader receives something at least every 15 s: acceptance takes 5 s at most, the start of the stream 5 s more, and
- * then there is a gap of two heartbeats at most. 4 MiB in a minute are 70 kB/s, which is little on one machine.
+ * The default limits. A reader receives data at least every 15 s: acceptance takes at most 5 s, the start of the stream
+ * 5 s more, and after that a gap lasts at most two heartbeats. 4 MiB in a minute are 70 kB/s, which is slow for two
+ * programs on one machine.
  */
 export const defaultHttpLimits: InferenceHttpLimits = {
   bodyBytesMax: 4 * 2 ** 20,
@@ -42,12 +43,12 @@ export interface InferenceHttpOptions {
   readonly service: InferenceService;
   readonly clock: Clock;
   readonly logger: Logger;
-  /** The registry of the metrics, which /metrics shows. */
+  /** The metrics registry whose content /metrics returns. */
   readonly metrics: Registry;
   readonly version: string;
-  /** Resolves names to remote models; undefined if there are none. */
+  /** Resolves model names to remote models; undefined if there are none. */
   readonly routes?: ModelRoutes;
-  /** Listeners for containers; undefined if the server has none. */
+  /** The listeners for containers; undefined if the server has none. */
   readonly listeners?: ContainerListeners;
   /** Overrides of `defaultHttpLimits`. */
   readonly limits?: Partial<InferenceHttpLimits>;
@@ -62,7 +63,7 @@ export interface InferenceHttpContext {
   readonly metrics: Registry;
   readonly version: string;
   readonly limits: InferenceHttpLimits;
-  /** Logs errors that are the server's own fault; others concern the caller only. */
+  /** Logs an error if it is the server's own fault. Other errors concern only the caller and are not logged. */
   reportUnexpected(error: AssistantError, exchange: HttpExchange): void;
 }
 
@@ -72,7 +73,10 @@ export function attachExchange(request: FastifyRequest, exchange: HttpExchange):
   exchanges.set(request, exchange);
 }
 
-/** Undefined for a request that failed before the first hook, such as one whose path cannot be decoded. */
+/**
+ * Returns the exchange of a request. Returns undefined if the request failed before the first hook, for example because
+ * its path cannot be decoded.
+ */
 export function findExchange(request: FastifyRequest): HttpExchange | undefined {
   return exchanges.get(request);
 }
@@ -84,7 +88,7 @@ export function getExchange(request: FastifyRequest): HttpExchange {
   return exchange;
 }
 
-/** Names the ignored parameters in the answer's header and in the debug log. */
+/** Reports the ignored parameters in a response header and in the debug log. */
 export function reportIgnored(
   context: InferenceHttpContext,
   request: FastifyRequest,

@@ -4,9 +4,12 @@ import type { AnswerEvent } from "../service-port.ts";
 /** One request, from its arrival to its end. */
 export class HttpExchange {
   readonly id: string;
-  /** Milliseconds since the Unix epoch. */
+  /** The time of the request's arrival in milliseconds since the Unix epoch. */
   readonly startedAtMs: number;
-  /** Filled in as the facts become known; for the log and the metrics. It never contains a part of the prompt. */
+  /**
+   * Facts about the request for the log and the metrics. They are added when they become known, and never contain a
+   * part of the prompt.
+   */
   readonly facts: ExchangeFacts = {};
   readonly #abort = new AbortController();
   #isClientGone = false;
@@ -21,12 +24,12 @@ export class HttpExchange {
     return this.#abort.signal;
   }
 
-  /** The client has disconnected, so no answer can be sent. */
+  /** True if the client has disconnected, so that no answer can be sent. */
   get isClientGone(): boolean {
     return this.#isClientGone;
   }
 
-  /** Returns the reason why the server ended the work early, in place of the error that followed from it. */
+  /** Returns the reason why the server ended the request early. If there is none, returns `error`. */
   resolveError(error: unknown): unknown {
     return this.#abort.signal.aborted ? this.#abort.signal.reason : error;
   }
@@ -45,7 +48,7 @@ export class HttpExchange {
     );
   }
 
-  /** Records the facts about the whole request that an event carries. */
+  /** Records the facts that an event contains. */
   recordEvent(event: AnswerEvent, nowMs: number): void {
     const { facts } = this;
     if (event.type === "accepted") {
@@ -70,14 +73,17 @@ export interface ExchangeFacts {
   cachedTokens?: number;
   completionTokens?: number;
   reasoningTokens?: number;
-  /** Milliseconds from the request's arrival to the first delta. */
+  /** The time from the request's arrival to the first delta in milliseconds. */
   firstTokenMs?: number;
   isStream?: boolean;
   /** The error code, if the request failed. */
   errorCode?: string;
 }
 
-/** Formats the token counts of a request for `usage`. A prompt counts once, even with several choices. */
+/**
+ * Formats the token counts of a request for the member `usage`. A prompt is counted once, even if it has several
+ * choices.
+ */
 export function formatUsage(facts: ExchangeFacts) {
   const prompt = facts.promptTokens ?? 0;
   const completion = facts.completionTokens ?? 0;

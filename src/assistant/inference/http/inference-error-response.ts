@@ -2,12 +2,12 @@ import type { FastifyReply, FastifyRequest } from "fastify";
 import { AssistantError } from "../../assistant-error.ts";
 import { inferenceErrorTable } from "./inference-error-table.ts";
 
-/** The server still reads and discards this much of a body that it refuses. */
+/** The largest body that the server still reads and discards when it refuses a request. */
 const REFUSED_BYTES_MAX = 64 * 2 ** 20;
-/** Sent if there is no better value, because clients without one retry immediately. */
+/** The Retry-After that is sent if no better value is known. Clients without one would retry immediately. */
 const QUEUE_FULL_RETRY_SECONDS = 1;
 
-/** Formats an error, either as an answer's body or as an event of a stream. */
+/** An error in OpenAI's format, as the body of a response or as an event of a stream. */
 export interface ErrorEnvelope {
   readonly error: {
     readonly message: string;
@@ -28,7 +28,7 @@ export function createErrorEnvelope(error: AssistantError): ErrorEnvelope {
   };
 }
 
-/** Turns anything thrown into the error for the caller. Details of unexpected errors are not revealed. */
+/** Converts a thrown value to the error for the client. Details of unexpected errors are not revealed. */
 export function toAssistantError(error: unknown): AssistantError {
   if (error instanceof AssistantError) return error;
   const { code, statusCode } = readErrorProperties(error);
@@ -58,9 +58,9 @@ export function sendError(error: unknown, request: FastifyRequest, reply: Fastif
 }
 
 /**
- * If the connection were closed while the body is still arriving, the sender would see a network error in place of the
- * answer. A body of moderate length is therefore read to its end; one of unknown length gets the time limit of a
- * request.
+ * Returns true if the connection should stay open until the request body has been read. If the connection were closed
+ * earlier, the client would see a network error instead of the response. Bodies of moderate length are read to their
+ * end; the time limit of a request applies to bodies of unknown length.
  */
 function isBodyDrained(request: FastifyRequest): boolean {
   const { "content-length": length, "transfer-encoding": encoding } = request.headers;

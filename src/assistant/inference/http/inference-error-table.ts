@@ -1,13 +1,13 @@
 import type { AssistantErrorCode } from "../../assistant-error.ts";
 
-/** The HTTP form of an error, except for its message. */
+/** The HTTP status and the headers for an error code. */
 export interface ErrorRow {
   readonly status: number;
-  /** OpenAI's error type. The documented API fixes those of schema and ledger errors. */
+  /** OpenAI's error type. The API documentation specifies the types of schema and ledger errors. */
   readonly type: string;
   /**
-   * Tells OpenAI's clients whether to repeat the request by themselves. Undefined: they repeat 429 and all statuses
-   * from 500 on.
+   * Tells OpenAI's client libraries whether to repeat the request automatically. If undefined, they repeat 429 and all
+   * statuses from 500 on.
    */
   readonly retry?: false;
 }
@@ -17,8 +17,8 @@ const broken = "server_error";
 const unavailable = "service_unavailable";
 
 /**
- * Every error code of the assistant. 503 is for conditions outside the request; if a person must fix them (a disk, a
- * file, a setting), clients are told not to repeat the request at once.
+ * The HTTP form of every error code of the assistant. 503 is for conditions outside the request. If the user must fix
+ * such a condition (a disk, a file, a setting), clients are told not to repeat the request at once.
  */
 export const inferenceErrorTable: Readonly<Record<AssistantErrorCode, ErrorRow>> = {
   invalid_request: { status: 400, type: wrong },

@@ -4,9 +4,9 @@ import type { ExchangeFacts } from "./http-exchange.ts";
 /** A finished request. */
 export interface CompletedRequest {
   readonly method: string;
-  /** The route's pattern; a client's path never becomes a label. */
+  /** The pattern of the route. A path from a client must never become a label. */
   readonly route: string;
-  /** `gone` if the client disconnected before the answer. */
+  /** The HTTP status, or `gone` if the client disconnected before the answer. */
   readonly status: string;
   readonly seconds: number;
   readonly facts: ExchangeFacts;

@@ -2,12 +2,15 @@ import type { FastifyInstance } from "fastify";
 import { InvalidJsonError, parseStrictJson } from "../../../base/strict-json.ts";
 import { AssistantError } from "../../assistant-error.ts";
 
-/** Far deeper than any body needs. Schemas in a body have a limit of their own, with a better message. */
+/**
+ * The largest depth of a JSON body. It is far deeper than any body needs. Schemas in a body have their own limit, with
+ * a better message.
+ */
 const DEPTH_MAX = 256;
-/** A schema may have a property with the name `constructor`. */
+/** Property names that are refused. `constructor` is allowed, because a schema may have a property with that name. */
 const forbiddenKeys: ReadonlySet<string> = new Set(["__proto__"]);
 
-/** Accepts JSON bodies only; other content types are refused. */
+/** Makes the server accept only JSON bodies. Other content types are refused. */
 export function acceptJsonBodies(server: FastifyInstance): void {
   server.removeAllContentTypeParsers();
   server.addContentTypeParser(
@@ -37,7 +40,10 @@ function parseBody(body: Buffer): unknown {
   }
 }
 
-/** Returns the body as an object without its null parameters, which clients send for absent ones. */
+/**
+ * Returns the body as an object. Parameters with the value null are removed, because clients send null for parameters
+ * that are not set.
+ */
 export function parseObject(body: unknown): Readonly<Record<string, unknown>> {
   if (typeof body !== "object" || body === null || Array.isArray(body)) {
     throw new AssistantError(

@@ -1,4 +1,7 @@
-/** Knows the methods of each path, for 405 and OPTIONS: plain paths, and those that end in `/*`. */
+/**
+ * Stores the methods of each path, for 405 errors and OPTIONS responses. A path may end in `/*`, which matches all
+ * longer paths.
+ */
 export class KnownPaths {
   readonly #methods = new Map<string, Set<string>>();
 
@@ -8,12 +11,15 @@ export class KnownPaths {
     this.#methods.set(path, known);
   }
 
-  /** All plain paths, sorted. */
+  /** Returns all paths without a wildcard, sorted. */
   listPlain(): readonly string[] {
     return [...this.#methods.keys()].filter((path) => !path.endsWith("/*")).toSorted();
   }
 
-  /** Sorted, with OPTIONS; empty for an unknown path. `*` stands for the whole server. */
+  /**
+   * Returns the methods of a path, sorted and including OPTIONS. Returns an empty list for an unknown path. The path
+   * `*` means the whole server.
+   */
   getMethods(path: string): readonly string[] {
     const found = new Set<string>();
     const plain = normalizePath(path);
@@ -27,7 +33,7 @@ export class KnownPaths {
   }
 }
 
-/** Returns the path as the router sees it: without query, doubled slashes and trailing slash. */
+/** Normalises a path in the same way as the router: removes the query, doubled slashes and the trailing slash. */
 function normalizePath(path: string): string {
   const plain = (path.split("?", 1)[0] ?? "").replaceAll(/\/{2,}/g, "/");
   return plain.length > 1 ? plain.replace(/\/$/, "") : plain;

@@ -11,7 +11,7 @@ const responsesByCode: Readonly<Record<string, readonly [number, string, string]
   ERR_HTTP_REQUEST_TIMEOUT: [408, "Request Timeout", "the request took too long to arrive"],
 };
 
-/** Answers a request that is not valid HTTP in the usual error format; it never reaches a route. */
+/** Responds to data that is not valid HTTP, in the usual error format. Such a request never reaches a route. */
 export function answerMalformedRequest(error: Error & { code?: string }, socket: Socket): void {
   if (error.code === "ECONNRESET" || socket.destroyed) return;
   const [status, title, message] = responsesByCode[error.code ?? ""] ?? [

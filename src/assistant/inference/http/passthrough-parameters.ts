@@ -1,15 +1,15 @@
 import { isRemoteModel, type ModelRoutes } from "../routing/port.ts";
 import type { PassthroughParameters, UnknownParameters } from "./unknown-parameters.ts";
 
-/** The request for the service, and the names of the parameters that are ignored. */
+/** The request for the service, and the names of the ignored parameters. */
 export interface PassthroughRequest<Request> {
   readonly request: Request & { readonly passthrough?: PassthroughParameters };
   readonly unknown: readonly string[];
 }
 
 /**
- * Adds the parameters that only a provider may understand, if any model behind the name is remote; they do not count as
- * ignored then.
+ * Adds the parameters that only a provider may understand if the name may stand for a remote model. Such parameters do
+ * not count as ignored.
  */
 export function addPassthrough<Request extends { readonly model: string | undefined }>(
   routes: ModelRoutes | undefined,

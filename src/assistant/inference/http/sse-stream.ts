@@ -1,19 +1,22 @@
 import type { ServerResponse } from "node:http";
 import type { Clock } from "../../../base/clock.ts";
 
-/** Beyond this size, text is written without waiting for the end of the turn: one chunk of the socket. */
+/**
+ * The amount of text above which it is written at once instead of at the end of the turn. It equals one chunk of the
+ * socket.
+ */
 const COALESCED_CHARACTERS_MAX = 16_384;
 
 export interface SseLimits {
-  /** A comment is sent if nothing else was sent for one to two of these intervals. */
+  /** The heartbeat interval. A comment is sent if nothing else was sent for one to two of these intervals. */
   readonly heartbeatMs: number;
-  /** Time that a reader may stop reading before its connection is closed. */
+  /** The longest time that a reader may stop reading before its connection is closed. */
   readonly stalledMs: number;
 }
 
 /**
- * Server-sent events on the raw response. Writes of one turn of the event loop are sent together. Writers check
- * `isBehind` and await `drained`, so that a slow reader costs no memory.
+ * Server-sent events on the raw response. Text that is written in one turn of the event loop is sent together. Writers
+ * check `isBehind` and await `drained`, so that a slow reader costs no memory.
  */
 export class SseStream {
   readonly #raw: ServerResponse;
@@ -33,7 +36,7 @@ export class SseStream {
   #wake: (() => void) | undefined;
   #stopHeartbeat: () => void;
 
-  /** `headers` are added to those of a stream; they are sent with the first text. */
+  /** `headers` are sent in addition to the headers of every stream, together with the first text. */
   constructor(
     raw: ServerResponse,
     headers: Readonly<Record<string, number | string | string[] | undefined>>,
@@ -55,7 +58,7 @@ export class SseStream {
     this.#stopHeartbeat = this.#scheduleHeartbeat();
   }
 
-  /** Writes whole events or comments, each with its empty line. Does nothing after `end`. */
+  /** Writes whole events or comments, each of which ends with an empty line. Does nothing after `end`. */
   write(text: string): void {
     if (this.#isEnded) return;
     this.#hasWritten = true;
@@ -64,7 +67,7 @@ export class SseStream {
     else this.#turn ??= setImmediate(this.#onTurn);
   }
 
-  /** True if the reader has not yet received what was written; `drained` waits until it has. */
+  /** True if the reader has not yet received all written text. Writers should then await `drained`. */
   get isBehind(): boolean {
     return this.#isBehind;
   }

@@ -1,8 +1,8 @@
 import type { AgentService, ConfirmationSpec } from "../../agent/port.ts";
 
 /**
- * Records the agent's events for calls of one tool. It is created before the call is requested, because the call's
- * id is known only afterwards, and by then listeners may have been notified and another frontend may have answered.
+ * Records the agent's events for calls of one tool. It is created before the call is requested, because the call's id
+ * is known only after the request, when another frontend may already have answered the call.
  */
 export class CallWatcher implements Disposable {
   readonly #tool: { readonly appId: string; readonly tool: string };
@@ -23,7 +23,7 @@ export class CallWatcher implements Disposable {
     });
   }
 
-  /** The spec that the listeners received; undefined if the call does not wait for confirmation. */
+  /** The specification that the listeners received; undefined if the call does not wait for confirmation. */
   spec(callId: number): ConfirmationSpec | undefined {
     return this.#specs.get(callId);
   }

@@ -2,12 +2,13 @@ import type { JsonObject } from "../../agent/port.ts";
 import type { Guide } from "../../inference/service-port.ts";
 import type { ToolCandidate } from "./tool-candidates.ts";
 
-/** The model's answer if it needs no further tool. */
+/** The name that the model answers if no further tool is needed. */
 export const NO_TOOL = "none";
 
 /**
- * Builds the guide for one object: a tool's name and its arguments, or `none`. For tools in `enforced` the
- * arguments follow the schema; for the others they are any object, which the agent validates.
+ * Builds the guide, a schema for the model's output: one object with a tool's name and its arguments, or `none`. For
+ * tools in `enforced` the arguments follow the tool's schema; for others they are any object, which the agent
+ * validates later.
  */
 export function buildChoiceGuide(
   candidates: readonly ToolCandidate[],
@@ -34,7 +35,10 @@ export function buildChoiceGuide(
   return { kind: "json_schema", name: "next_call", schema, strict: true };
 }
 
-/** The `$id` keeps internal references valid inside the larger schema; schemas of tools have no `$id` of their own. */
+/**
+ * Prepares a tool's schema for embedding in a larger schema. The `$id` keeps its internal references valid; schemas
+ * of tools have no `$id` of their own.
+ */
 function embedSchema(schema: JsonObject, index: number): JsonObject {
   const { $schema: _, ...rest } = schema;
   return { $id: `https://tools.invalid/${index}`, ...rest };

@@ -3,7 +3,7 @@ import { describeArguments } from "./describe-arguments.ts";
 import { escapeLine, escapeText, truncateText } from "./escape-text.ts";
 import type { ToolCandidate } from "./tool-candidates.ts";
 
-/** A completed step as it is shown to the model. */
+/** A completed step of the turn, as it is shown to the model. */
 export interface PastStep {
   /** The model's choice as JSON; undefined if its output was not a valid choice. */
   readonly choice: string | undefined;
@@ -16,11 +16,11 @@ export interface ChoicePrompt {
   readonly context: string;
   readonly candidates: readonly ToolCandidate[];
   readonly past: readonly PastStep[];
-  /** A random code for this turn, which no text from outside can contain. */
+  /** A random code for this turn. Texts from outside cannot contain it, because they cannot know it. */
   readonly boundary: string;
 }
 
-/** The most characters of each part that are shown. */
+/** The largest number of characters that is shown of each part of the prompt. */
 export interface PromptSizes {
   readonly tools: number;
   readonly userPrompt: number;
@@ -28,7 +28,7 @@ export interface PromptSizes {
   readonly outcome: number;
 }
 
-/** Tried from the first to the last until the prompt fits the model's context. */
+/** Sizes that are tried in this order until the prompt fits the model's context. */
 export const promptSizes: readonly PromptSizes[] = [
   { tools: 8, userPrompt: 8_000, context: 6_000, outcome: 4_000 },
   { tools: 4, userPrompt: 2_000, context: 1_000, outcome: 800 },
@@ -37,9 +37,9 @@ export const promptSizes: readonly PromptSizes[] = [
 const DESCRIPTION_CHARS_MAX = 300;
 
 /**
- * Builds the messages for the model. Each text from outside is in a block between two lines with the turn's
- * boundary, and the instructions call all blocks data, except the user's request. The parts that are equal in all
- * steps of a turn come first, so that the engine can reuse its prompt cache.
+ * Builds the messages for the model. Each text from outside is in a block between two lines with the turn's boundary,
+ * and the instructions call all blocks data, except the user's request. Parts that do not change between the steps of
+ * a turn come first, so that the engine can reuse its prompt cache.
  */
 export function buildChoiceMessages(
   prompt: ChoicePrompt,

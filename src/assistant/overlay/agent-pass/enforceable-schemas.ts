@@ -1,9 +1,9 @@
 import { AssistantError } from "../../assistant-error.ts";
 import type { ToolCandidate } from "./tool-candidates.ts";
 
-/** After this many refusals a step runs without any schemas; a refusal costs only the compilation. */
+/** After this number of refusals, a step runs without any schemas. A refusal costs only the time of the compilation. */
 const REFUSALS_MAX = 6;
-/** The newest declarations whose result is cached. */
+/** Number of declarations whose result is cached; the oldest results are dropped. */
 const KNOWN_MAX = 1_024;
 
 /**
@@ -13,7 +13,7 @@ const KNOWN_MAX = 1_024;
  * unchanged.
  */
 export class EnforceableSchemas {
-  /** True if the schema can be enforced, by the declaration's digest. */
+  /** For the digest of each declaration, true if its schema can be enforced. */
   readonly #known = new Map<string, boolean>();
 
   /**
@@ -46,7 +46,7 @@ export class EnforceableSchemas {
     }
   }
 
-  /** Returns the candidates whose schemas were not tried yet. */
+  /** Returns the candidates whose schemas have not been tried yet. */
   #listUnknown(candidates: readonly ToolCandidate[]): readonly ToolCandidate[] {
     return candidates.filter(({ digest }) => !this.#known.has(digest));
   }

@@ -17,28 +17,28 @@ export interface AgentPass {
 
 export interface PassTurn {
   readonly prompt: string;
-  /** The passages from the user's data, as the answer will contain them; "" if there are none. */
+  /** The passages from the user's data, as the answer's prompt will contain them; "" if there are none. */
   readonly context: string;
-  /** The initial provenance chain: `user`, and the labels of what is in `context`. */
+  /** The initial provenance chain: `user`, and the labels of the passages in `context`. */
   readonly provenance: readonly string[];
   /** The caller that asked the question. */
   readonly caller: Caller;
-  /** The model that chooses, always a local one; undefined: the default. */
+  /** The local model that chooses tools; undefined means the default model. */
   readonly model: string | undefined;
   /**
-   * Shows a parked call to the user and waits. Resolves to the caller that approved it, with which the pass
-   * confirms the call; rejects with DeniedError. `signal` aborts if the call was resolved elsewhere meanwhile; the
+   * Shows a parked call to the user and waits. Resolves to the caller that approved it, with which the pass confirms
+   * the call; rejects with DeniedError. `signal` aborts if the call was resolved elsewhere in the meantime; the
    * question is then withdrawn.
    */
   readonly ask: (spec: ConfirmationSpec, signal: AbortSignal) => Promise<Caller>;
-  /** Called when a call ends. If the pass rejects, its calls are reported only here. */
+  /** Called when a call ends. If the pass rejects, this callback is the only report of its calls. */
   readonly onCall?: ((call: TurnCall) => void) | undefined;
 }
 
 export interface PassOutcome {
   readonly isAvailable: boolean;
   readonly calls: readonly TurnCall[];
-  /** One result for each call, in their order, for the answer. */
+  /** One result for each call, in the order of the calls, for the prompt of the answer. */
   readonly results: readonly PassResult[];
 }
 

@@ -1,4 +1,4 @@
-/** The limits of `Agent1`, which refuses longer chains and never cuts them. */
+/** The limits of `Agent1` for provenance chains. The agent refuses longer chains and never cuts them. */
 const LABELS_MAX = 32;
 const LABEL_BYTES_MAX = 128;
 
@@ -25,9 +25,9 @@ export class ProvenanceChain {
     );
   }
 
-  /** Adds an app whose output the model has seen. The label's kind is untrusted, like that of a sandboxed caller. */
+  /** Adds an app whose output the model has seen. The label is untrusted, like that of a sandboxed caller. */
   addApp(appId: string): void {
-    // Ids are ASCII and may be longer than a label; the beginning still identifies the app.
+    // An app id is ASCII and may be longer than a label may be; its beginning still identifies the app.
     this.#labels.add(`app:${appId}`.slice(0, LABEL_BYTES_MAX));
   }
 }

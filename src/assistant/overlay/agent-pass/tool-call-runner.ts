@@ -8,14 +8,14 @@ import { DeniedError } from "../denied-error.ts";
 import { CallWatcher } from "./call-watcher.ts";
 import type { PassTurn } from "./port.ts";
 
-/** The end of a call. `denied` only if the call was refused without asking the user. */
+/** The result of a call that has ended. It is `denied` only if the call was refused without asking the user. */
 export interface ToolCallResult extends CallResult {
   readonly callId: number;
 }
 
 type CallTurn = Pick<PassTurn, "caller" | "ask" | "onCall">;
 
-/** `error` is set if the turn must end. */
+/** A call that has ended. `error` is set if the turn must end too. */
 interface SettledCall {
   readonly end: CallResult;
   readonly error: unknown;
@@ -39,7 +39,7 @@ export class ToolCallRunner {
 
   constructor(options: {
     readonly agent: AgentService;
-    /** Runs withdrawals that the turn does not wait for. */
+    /** Runs the withdrawals of calls, for which the turn does not wait. */
     readonly tasks: TaskGroup;
     readonly logger: Logger;
   }) {
@@ -49,9 +49,9 @@ export class ToolCallRunner {
   }
 
   /**
-   * Rejects with DeniedError if the user declined or did not answer, here or in another frontend; with
-   * `ledger_unavailable`; with `forbidden` if the approving caller may not confirm; with the error of `ask`; with
-   * the signal's reason. After a rejection the call is no longer parked.
+   * Runs one call to its end. Rejects with DeniedError if the user declined or did not answer, here or in another
+   * frontend; with `ledger_unavailable`; with `forbidden` if the approving caller may not confirm; with the error of
+   * `ask`; with the signal's reason. After a rejection the call is no longer parked.
    */
   async call(request: CallRequest, turn: CallTurn, signal: AbortSignal): Promise<ToolCallResult> {
     const { appId, tool } = request;
@@ -81,7 +81,7 @@ export class ToolCallRunner {
     const { caller } = turn;
     try {
       const approver = await this.#ask(callId, watch, turn, signal);
-      // For a call that has already ended, withdraw only returns its result.
+      // If the call has already ended, withdraw only returns its result.
       const ending = approver
         ? this.#agent.confirm(callId, true, approver)
         : this.#agent.withdraw(callId, caller);
@@ -98,7 +98,7 @@ export class ToolCallRunner {
     }
   }
 
-  /** Returns the caller that approved; undefined if the call was resolved elsewhere or expired. */
+  /** Asks the user. Returns the caller that approved; undefined if the call was resolved elsewhere or expired. */
   async #ask(
     callId: number,
     watch: CallWatcher,
@@ -122,7 +122,10 @@ export class ToolCallRunner {
     }
   }
 
-  /** If another frontend is answering at that moment, this task waits for its result; the turn does not. */
+  /**
+   * Withdraws a call in the background. If another frontend is answering at that moment, this task waits for its
+   * result, but the turn does not.
+   */
   #scheduleWithdrawal(parked: Promise<number | undefined>, caller: Caller): void {
     this.#tasks.run("withdraw a call", async () => {
       const callId = await parked.catch(() => undefined);

@@ -3,18 +3,18 @@ import type { AppManifest, ToolRegistry } from "../../agent/tool-manifest.ts";
 
 /** A tool that the model may choose in this turn. */
 export interface ToolCandidate {
-  /** A unique name: `org.example.Notes/create_note`. */
+  /** A unique name made of the app id and the tool's name, such as `org.example.Notes/create_note`. */
   readonly name: string;
   readonly appId: string;
   readonly tool: string;
   readonly tier: Tier;
   readonly description: string;
   readonly inputSchema: JsonObject;
-  /** Digest of the declaration; results about a schema stay valid while it is unchanged. */
+  /** Digest of the declaration. What is known about a tool's schema stays valid while its digest is unchanged. */
   readonly digest: string;
 }
 
-/** The manifests of apps by id. */
+/** The manifests of apps, by app id. */
 export type ToolDeclarations = Pick<ToolRegistry, "find">;
 
 /** Returns the tools that match the user's request, best first. */
@@ -29,7 +29,7 @@ export async function findCandidates(
     .flatMap((record) => toCandidate(record, sources.declarations.find(record.app_id)) ?? []);
 }
 
-/** Returns undefined if the app was removed since it was found. */
+/** Converts a found tool to a candidate; undefined if its app has been removed since the search. */
 function toCandidate(record: ToolRecord, app: AppManifest | undefined): ToolCandidate | undefined {
   const declared = app?.tools.find(({ name }) => name === record.name);
   if (!app || !declared) return undefined;

@@ -11,7 +11,7 @@ import {
 import { EnforceableSchemas } from "./enforceable-schemas.ts";
 import type { ToolCandidate } from "./tool-candidates.ts";
 
-/** Token limit for a choice, which may include an argument with a long text. */
+/** Token limit for a choice, whose arguments may include a long text. */
 const CHOICE_TOKENS_MAX = 1_024;
 
 export type Choice =
@@ -20,7 +20,7 @@ export type Choice =
   /** The model's output is not a valid choice; `why` is shown to the model. */
   | { readonly kind: "unreadable"; readonly why: string };
 
-/** Lets a local model choose the next call. */
+/** Lets a local model choose the next tool call. */
 export class ToolChooser {
   readonly #inference: InferenceService;
   readonly #schemas = new EnforceableSchemas();
@@ -91,14 +91,14 @@ export class ToolChooser {
       if (!(error instanceof AssistantError) || error.code !== "invalid_output") throw error;
       return { kind: "unreadable", why: "the answer was none of the objects that were asked for" };
     }
-    // After an abort the event stream only ends, without an error.
+    // After an abort the event stream ends without an error, so the signal must be checked.
     signal.throwIfAborted();
     if (isCut) return { kind: "unreadable", why: "the answer was too long; use shorter arguments" };
     return readChoice(text, candidates);
   }
 }
 
-/** Validates the answer again, because an engine may enforce a guide only in part. */
+/** Reads and validates the answer, because an engine may enforce a guide only in part. */
 function readChoice(text: string, candidates: readonly ToolCandidate[]): Choice {
   const answer = tryParseJson(text);
   const [tool, args] = isObject(answer) ? [answer["tool"], answer["args"]] : [];

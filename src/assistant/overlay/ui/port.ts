@@ -1,7 +1,7 @@
 /**
  * The frontend's window, as far as the companion can control it. There is at most one frontend, which may start and
- * exit at any time. Rejects with AssistantErrors: `not_found` if there is none; `timeout` or `bad_response` if it
- * does not work correctly.
+ * exit at any time. The methods reject with AssistantErrors: `not_found` if there is none; `timeout` or
+ * `bad_response` if it does not work correctly.
  */
 export interface OverlayUi {
   /**
@@ -15,6 +15,6 @@ export interface OverlayUi {
 }
 
 export interface SummonOptions {
-  /** A query that waits for the user; undefined if the user wants to ask a question. */
+  /** The query that waits for the user; undefined if the window is shown because the user wants to ask a question. */
   readonly queryId?: number | undefined;
 }

@@ -12,12 +12,12 @@ const NAME = "dev.assistant.Overlay1.UI";
 const PATH = "/dev/assistant/Overlay1/UI";
 const BUS = "org.freedesktop.DBus";
 
-/** A responsive frontend answers at once. */
+/** Time limit for an answer of the frontend. A responsive frontend answers at once. */
 const TIMEOUT_MS = 2_000;
 
 /**
- * The frontend that owns the name `dev.assistant.Overlay1.UI`. It is called by its unique connection name, so that
- * the bus does not start a program through activation files.
+ * The frontend that owns the name `dev.assistant.Overlay1.UI`. Its methods are called by its unique connection name,
+ * so that the bus does not start a program through activation files.
  */
 export class SessionBusUi implements OverlayUi {
   readonly #bus: SessionBus;
@@ -47,7 +47,10 @@ export class SessionBusUi implements OverlayUi {
     }
   }
 
-  /** A frontend sees all questions and the data found for them, so a sandboxed app cannot be one. */
+  /**
+   * Returns true if the connection may be the frontend. A frontend sees all questions and the data found for them, so
+   * a sandboxed app is refused.
+   */
   async #isTrusted(connection: string): Promise<boolean> {
     return sandboxedApp(await this.#identifyConnection(connection)) === undefined;
   }
@@ -89,7 +92,10 @@ export class SessionBusUi implements OverlayUi {
   }
 }
 
-/** A frontend's own error text is not forwarded, because it may contain anything. */
+/**
+ * Converts an error of a call to the frontend. The frontend's own error text is not forwarded, because it may contain
+ * anything.
+ */
 function toFrontendError(cause: BusCallError, member: string): AssistantError {
   if (cause.busName === `${BUS}.Error.ServiceUnknown`) return noFrontendError();
   if (cause.busName === `${BUS}.Error.NoReply`) {

@@ -11,7 +11,7 @@ export interface AddressRules {
 }
 
 export interface CheckedAddress {
-  /** The stored and displayed form: normal form without a slash at the end. */
+  /** The URL in the form that is stored and displayed: normal form without a slash at the end. */
   readonly baseUrl: string;
   readonly addressClass: AddressClass;
 }

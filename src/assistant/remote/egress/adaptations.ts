@@ -3,9 +3,9 @@ import { AssistantError } from "../../assistant-error.ts";
 type Body = Readonly<Record<string, unknown>>;
 
 interface Adaptation {
-  /** The body's member that is refused. */
+  /** The member of the request body that the provider refuses. */
   readonly name: string;
-  /** Matches the provider's message. */
+  /** Matches the error message with which a provider refuses the member. */
   readonly refusal: RegExp;
   readonly adapt: (body: Body) => Body;
 }
@@ -32,7 +32,10 @@ export class AdaptedBody {
   #body: Body;
   #text: string | undefined;
 
-  /** `model` is the key under which adaptations are remembered. */
+  /**
+   * `model` is the key under which adaptations are remembered. Adaptations that are already known for it are applied at
+   * once.
+   */
   constructor(body: Body, learned: LearnedAdaptations, model: string) {
     this.#learned = learned;
     this.#model = model;
@@ -40,7 +43,7 @@ export class AdaptedBody {
     for (const adaptation of learned.get(model)) this.#apply(adaptation);
   }
 
-  /** The body, with all adaptations so far. */
+  /** The body with all adaptations applied so far. */
   get value(): Body {
     return this.#body;
   }
@@ -50,7 +53,7 @@ export class AdaptedBody {
     return Buffer.byteLength(this.#text);
   }
 
-  /** Returns true if the body has changed because of this error, so that a retry may succeed. */
+  /** Adapts the body to a provider's error. Returns true if the body has changed, so that a retry may succeed. */
   tryAdapt(error: unknown): boolean {
     if (!(error instanceof AssistantError) || error.code !== "invalid_request") return false;
     const found = adaptations.find(
@@ -59,7 +62,10 @@ export class AdaptedBody {
     return found !== undefined && this.#apply(found);
   }
 
-  /** Remembers the adaptations of an accepted body, so that the next request to this model starts with them. */
+  /**
+   * Remembers the adaptations of a body that the provider has accepted, so that the next request to this model starts
+   * with them.
+   */
   remember(): void {
     if (this.#applied.size > 0) this.#learned.set(this.#model, [...this.#applied]);
   }
@@ -73,10 +79,10 @@ export class AdaptedBody {
   }
 }
 
-/** A bound on memory; more models are not in use at the same time. */
+/** The largest number of models whose adaptations are kept in memory. Users do not use more models at the same time. */
 const LEARNED_MAX = 256;
 
-/** The adaptations per model, for the lifetime of this process. */
+/** The adaptations that each model needs, remembered for the lifetime of this process. */
 export class LearnedAdaptations {
   readonly #known = new Map<string, readonly Adaptation[]>();
 

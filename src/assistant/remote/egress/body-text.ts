@@ -1,9 +1,9 @@
 export interface PeekedBody {
-  /** The first character that is not white space; "" if there is none. */
+  /** The first character of the body that is not white space; "" if there is none. */
   readonly first: string;
-  /** The rest of the body, from that character on. */
+  /** The body from the first character on, without the leading white space. */
   readonly body: AsyncGenerator<Uint8Array, void, void>;
-  /** Ends a body without reading it. */
+  /** Ends the stream without reading the rest of the body. */
   readonly abandon: () => Promise<void>;
 }
 
@@ -23,10 +23,15 @@ export async function peekBody(body: AsyncIterable<Uint8Array>): Promise<PeekedB
   return { first: head.toString("latin1", 0, 1), body: prependHead(head, iterator), abandon };
 }
 
-/** Pieces of one byte are joined in batches, because each stored piece costs a hundred times its size. */
+/**
+ * The number of received pieces that are joined into one. Storing a piece of one byte costs a hundred times its size.
+ */
 const PIECES_MAX = 1_024;
 
-/** Reads a whole body; undefined if it has more than `bytesMax` bytes. Without `bytesMax` the source must limit it. */
+/**
+ * Reads a whole body as text. Returns undefined if the body has more than `bytesMax` bytes. Without `bytesMax` the
+ * source of the body must limit its size.
+ */
 export async function readWholeText(body: AsyncIterable<Uint8Array>): Promise<string>;
 export async function readWholeText(
   body: AsyncIterable<Uint8Array>,
@@ -61,7 +66,7 @@ async function* prependHead(
   }
 }
 
-/** Also removes a byte order mark. */
+/** Removes leading white space and a byte order mark. */
 function withoutBlanks(bytes: Buffer): Buffer {
   const blanks = /^(?:\xEF\xBB\xBF)?[\t\n\v\f\r ]*/.exec(bytes.toString("latin1"));
   return bytes.subarray(blanks?.[0].length ?? 0);

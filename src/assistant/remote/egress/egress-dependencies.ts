@@ -11,6 +11,6 @@ export interface EgressDependencies {
   readonly ledger: Ledger;
   readonly clock: Clock;
   readonly logger: Logger;
-  /** Returns a number from 0 to 1, for the jitter of retries. */
+  /** Returns a random number from 0 to 1, for the jitter of retries. */
   readonly random: () => number;
 }

@@ -10,7 +10,7 @@ interface EgressPermitOptions {
   readonly egress: Egress | undefined;
   readonly consent: ConsentRules;
   readonly providers: Pick<ProviderDirectory, "onRevoked">;
-  /** The caller's signal. */
+  /** The signal with which the caller aborts the request. */
   readonly signal: AbortSignal;
 }
 
@@ -20,19 +20,22 @@ interface EgressPermitOptions {
  */
 export class EgressPermit implements EgressAuthorization, Disposable {
   readonly provider: Provider;
-  /** Every data class in the request. */
+  /** Every data class that the request contains. */
   readonly classes: readonly DataClass[];
-  /** Those of `classes` that are allowed for this one request only. */
+  /** Those of `classes` that the user allows for this request only. */
   readonly once: readonly DataClass[];
   readonly #controller = new AbortController();
   readonly #unsubscribe: () => void;
   #abortReason: { readonly reason: unknown } | undefined;
 
-  /** Throws `consent_required` if the request contains data that may not leave the machine, and the signal's reason. */
+  /**
+   * Throws `consent_required` if the request contains data that may not leave the machine, and the signal's reason if
+   * the caller has aborted already.
+   */
   constructor({ provider, egress = promptOnly, consent, providers, signal }: EgressPermitOptions) {
     signal.throwIfAborted();
     this.provider = provider;
-    // Every request contains text that a person or a program wrote.
+    // Every request contains a prompt, that is, text which a person or a program wrote.
     this.classes = [...new Set<DataClass>(["prompt", ...egress.classes])];
     const missing = consent.missing(this.classes);
     this.once = missing.filter((scope) => egress.allowedOnce.includes(scope));
@@ -56,12 +59,12 @@ export class EgressPermit implements EgressAuthorization, Disposable {
     return this.#controller.signal;
   }
 
-  /** Ends the request, because it has completed or its caller stopped reading. */
+  /** Aborts the request, because it has completed or its caller stopped reading the answer. */
   abort(): void {
     this.#controller.abort(ENDED);
   }
 
-  /** Returns the cause of `error`: the caller's abort, the revocation, or `error` itself. */
+  /** Returns the reason why the request failed: the caller's abort, the revocation, or otherwise `error` itself. */
   resolveError(error: unknown): unknown {
     return this.#abortReason ? this.#abortReason.reason : error;
   }

@@ -1,15 +1,15 @@
 import { AssistantError } from "../../assistant-error.ts";
 import type { AnswerEvent, GenerateRequest, Guide } from "../../inference/service-port.ts";
 
-/** The API documents one second attempt for an answer with a schema. */
+/** The number of attempts for an answer with a schema. The API documents one second attempt. */
 const ATTEMPTS = 2;
-/** The 32-bit golden ratio keeps the seeds of both attempts far apart. */
+/** The difference between the seeds of the two attempts. The 32-bit golden ratio keeps them far apart. */
 const SEED_STEP = 0x9e3779b9;
 
 /**
- * Yields the events of a request. If its answers must be JSON and it is not streamed, each answer is held back until
- * it has proved to be JSON, and those that are not are requested a second time without the others. A streamed answer
- * that is not JSON ends with `invalid_output`. Only the syntax is checked here: providers enforce the schema.
+ * Requests an answer and yields its events. If the answer must be JSON and is not streamed, each choice is held back
+ * until it has proved to be JSON, and only the choices that are not JSON are requested a second time. A streamed answer
+ * that is not JSON ends with `invalid_output`. Only the syntax is checked here, because providers enforce the schema.
  */
 export function generateGuided(
   request: GenerateRequest,
@@ -31,7 +31,7 @@ async function* generateChecked(
     let problem = "";
     for await (const event of ask(tried === 0 ? request : selectChoices(request, asked, tried))) {
       if (event.type === "accepted" || event.type === "started") {
-        // A second attempt reads the same prompt.
+        // These events are passed on only once, because the second attempt reads the same prompt.
         if (tried === 0) yield event;
         continue;
       }
@@ -57,14 +57,14 @@ async function* generateChecked(
   }
 }
 
-/** The output of one choice so far. */
+/** The output of one choice that has been received so far. */
 interface ChoiceTranscript {
   readonly events: AnswerEvent[];
   text: string;
   calledTools: boolean;
 }
 
-/** Returns a request for only these choices, which are numbered from 0 again. */
+/** Returns a request for only these choices, renumbered from 0. */
 function selectChoices(
   request: GenerateRequest,
   choices: readonly number[],

@@ -4,7 +4,10 @@
  */
 export const ENDED = new DOMException("the request has ended", "AbortError");
 
-/** An AbortController for a part of a longer operation: it aborts with its parent, or alone. */
+/**
+ * An AbortController for a part of a longer operation. It aborts when its parent aborts, or when `abort` is called on
+ * it alone.
+ */
 export class LinkedAbort implements Disposable {
   readonly #controller = new AbortController();
   readonly #parent: AbortSignal;

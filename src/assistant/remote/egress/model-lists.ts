@@ -14,18 +14,23 @@ import { getStatusAfter } from "./provider-status.ts";
 import { requireBearer } from "./require-bearer.ts";
 
 const LIST_TTL_MS = 10 * 60_000;
-/** Time until a provider that failed is asked again. */
+/** The time until a list is requested again from a provider that failed. */
 const FAILURE_TTL_MS = 30_000;
-/** For all providers together, because a person waits for the list. */
+/**
+ * The longest time that a caller waits for the lists of all providers together, because a user waits for the result.
+ */
 const WAIT_MS_MAX = 2_000;
 
-/** Limit for one list, even if its bytes arrive slowly; the provider is not asked again meanwhile. */
+/**
+ * The time limit for requesting one list, even if its bytes arrive slowly. The list is not requested again before this
+ * request has ended.
+ */
 const LIST_MS_MAX = 30_000;
 
 /** The last list of one provider. */
 interface KnownList {
   readonly baseUrl: string;
-  /** Undefined if the provider has not answered yet, or failed the last time. */
+  /** The models in the list. Undefined if the provider has not answered yet, or if the last request failed. */
   models: readonly ModelInfo[] | undefined;
   /** The earliest time of the next request, in milliseconds since the Unix epoch. */
   nextMs: number;
@@ -33,8 +38,8 @@ interface KnownList {
 }
 
 /**
- * The model lists of all providers. A list is kept for ten minutes; after that it is refreshed in the background while
- * the old one is returned.
+ * The model lists of all providers. A list is fresh for ten minutes. After that, the old list is returned while it is
+ * refreshed in the background.
  */
 export class ModelLists implements AsyncDisposable {
   readonly #dependencies: EgressDependencies;
@@ -49,8 +54,8 @@ export class ModelLists implements AsyncDisposable {
   }
 
   /**
-   * Resolves to the models of all usable providers. Waits briefly for providers whose list is unknown, and not at all
-   * for the others.
+   * Resolves to the models of all usable providers. Waits briefly for providers whose list is unknown, and returns the
+   * known lists of the others at once.
    */
   async all(): Promise<readonly ModelInfo[]> {
     const providers = this.#dependencies.providers.usable();
@@ -63,13 +68,13 @@ export class ModelLists implements AsyncDisposable {
     return lists.flatMap(({ models }) => models ?? []);
   }
 
-  /** Returns the list's description of a model; a model that is in no list is assumed to exist. */
+  /** Returns a model as its provider's list describes it. A model that is in no list is assumed to exist. */
   model(provider: Provider, model: string): ModelInfo {
     const assumed = toModelInfo(provider.id, { id: model });
     return this.#getOrCreate(provider).models?.find(({ id }) => id === assumed.id) ?? assumed;
   }
 
-  /** Requests the list now; see RemoteInference.listModels. */
+  /** Requests a provider's list now. See RemoteInference.listModels for the errors. */
   async fetchIds(providerId: string, signal: AbortSignal): Promise<readonly string[]> {
     const provider = this.#dependencies.providers.find(providerId);
     if (!provider)
@@ -95,7 +100,7 @@ export class ModelLists implements AsyncDisposable {
     return none;
   }
 
-  /** Starts a refresh if the list is old enough. */
+  /** Starts a refresh if the provider's list is old enough. */
   #refreshIfDue(provider: Provider): KnownList {
     const list = this.#getOrCreate(provider);
     const isDue = this.#dependencies.clock.now() >= list.nextMs;

@@ -14,7 +14,7 @@ import type { ProviderErrors } from "./provider-errors.ts";
 /**
  * Turns a provider's stream or document into AnswerEvents. The convention sends token counts at the end or not at all,
  * so each prompt's `started` and each choice's `end` come last, with the totals on the first prompt and the last
- * choice. Additions and omissions of providers are ignored as long as the answer can be read.
+ * choice. Deviations of providers from the convention are ignored as long as the answer can be read.
  */
 export class ProviderAnswerReader {
   readonly #choices: readonly ChoiceReader[];
@@ -39,14 +39,14 @@ export class ProviderAnswerReader {
     return this.#isDone || this.#reasons.size === this.#choices.length;
   }
 
-  /** True if the last events have been returned. */
+  /** True after the reader has returned its last events. */
   get isDone(): boolean {
     return this.#isDone;
   }
 
   /**
-   * Reads the data of one event. Throws the error that it reports, and `bad_response` for data that breaks the
-   * convention.
+   * Reads the data of one server-sent event. Throws the error that the event reports, and `bad_response` for data that
+   * does not follow the convention.
    */
   read(data: string): AnswerEvent[] {
     if (this.#isDone || data === "") return [];
@@ -57,17 +57,19 @@ export class ProviderAnswerReader {
     return this.#chunk(parseJson(data, "an event that is not JSON", this.#errors));
   }
 
-  /** Reads a whole answer, which some providers send in place of a stream. */
+  /** Reads a whole answer from one JSON document, which some providers send instead of a stream. */
   document(text: string): AnswerEvent[] {
     const document = parseJson(text, "a document that is not JSON", this.#errors);
-    // Some providers send errors as a list with one item.
+    // Some providers send an error as a list with one item.
     const events = this.#chunk(Array.isArray(document) ? document[0] : document);
     if (!this.#hasSaidAnything)
       throw this.#errors.malformedResponse("a document without an answer");
     return [...events, ...this.#done()];
   }
 
-  /** Call when the body has ended. Throws `cut_off` if the answer had not. */
+  /**
+   * Must be called when the body has ended. Returns the last events. Throws `cut_off` if the answer is not complete.
+   */
   finish(): AnswerEvent[] {
     if (this.#isDone) return [];
     if (!this.hasEnded) throw this.#errors.cutOff();
@@ -78,7 +80,7 @@ export class ProviderAnswerReader {
     const error = getMember(chunk, "error");
     if (error !== undefined && error !== null) throw this.#errors.fromEnvelope(error);
     const usage = getMember(chunk, "usage") ?? getMember(getMember(chunk, "x_groq"), "usage");
-    // Some providers send growing counts with every chunk.
+    // Some providers send growing token counts with every chunk, so the last counts apply.
     if (usage !== undefined && usage !== null) this.#usage = parseUsage(usage);
     const choices = getArrayMember(chunk, "choices");
     if (choices) return choices.flatMap((choice, place) => this.#choice(choice, place));
@@ -128,12 +130,18 @@ export class ProviderAnswerReader {
 
 const lengthReasons: ReadonlySet<string> = new Set(["length", "max_tokens", "model_length"]);
 
-/** All other reasons (end_turn, eos, content_filter, ...) mean that the model has finished. */
+/**
+ * Reasons other than those for reaching the length limit (end_turn, eos, content_filter, ...) mean that the model has
+ * finished.
+ */
 function parseFinishReason(reason: string): EndEvent["reason"] {
   return lengthReasons.has(reason) ? "length" : "stop";
 }
 
-/** Decides by the calls themselves, because some providers report `stop` with calls, or `tool_calls` without any. */
+/**
+ * Determines by the tool calls themselves if the answer ended with tool calls, because some providers report `stop`
+ * with tool calls, or `tool_calls` without any.
+ */
 function correctFinishReason(reason: EndEvent["reason"], calledTools: boolean): EndEvent["reason"] {
   return reason === "stop" && calledTools ? "tool_calls" : reason;
 }

@@ -6,8 +6,8 @@ import type { EmbedAnswer, EmbedRequest } from "../../inference/service-port.ts"
 import type { ProviderErrors } from "./provider-errors.ts";
 
 /**
- * Reads the answer of `/embeddings` and normalises the vectors to length 1. Throws the error that it reports, and
- * `bad_response`.
+ * Reads the answer of `/embeddings` and normalises the vectors to length 1. Throws the error that the answer reports,
+ * and `bad_response` for an invalid answer.
  */
 export function parseProviderEmbeddings(
   text: string,
@@ -32,8 +32,8 @@ function normalizeVector(vector: Float32Array, errors: ProviderErrors): Float32A
 }
 
 /**
- * Providers report only the total, so it is distributed in proportion to the lengths of the texts. The parts add up to
- * the total.
+ * Distributes the total of tokens over the texts in proportion to their lengths, because providers report only the
+ * total. The parts add up to the total.
  */
 function distributeTokens(total: number, texts: readonly string[]): number[] {
   const characters = texts.reduce((sum, text) => sum + text.length, 0);

@@ -4,9 +4,12 @@ import { formatRemoteModelName } from "../../inference/routing/port.ts";
 import type { ModelInfo } from "../../inference/service-port.ts";
 import type { ProviderErrors } from "./provider-errors.ts";
 
-/** With the provider's name in front, such an id still fits into the `model` of a request. */
+/**
+ * The largest length of a model's id. With the provider's name in front, such an id still fits into the `model` of a
+ * request.
+ */
 const ID_CHARACTERS_MAX = 200;
-/** The longest list of a provider has a few thousand models. */
+/** The largest number of models in a list. The longest known list has a few thousand models. */
 const MODELS_MAX = 20_000;
 
 export interface ListedModel {
@@ -16,8 +19,8 @@ export interface ListedModel {
 }
 
 /**
- * Reads the answer of `GET /models`, without duplicates. Throws `bad_response` if it is no list. Ids that cannot be
- * printed, are too long or contain `bearer` are left out.
+ * Reads the answer of `GET /models`, without duplicates. Throws `bad_response` if the answer contains no list. Ids that
+ * have unprintable characters, are too long or contain `bearer` are left out.
  */
 export function parseProviderModels(
   text: string,
@@ -35,8 +38,8 @@ export function parseProviderModels(
 }
 
 /**
- * Returns a model as clients see it. Providers do not say what a model is for, but the ids of embedding models mostly
- * do.
+ * Converts a listed model to the form that clients receive. Providers do not say what a model is for, so a model with
+ * "embed" in its id counts as an embedding model.
  */
 export function toModelInfo(providerId: string, model: ListedModel): ModelInfo {
   return {
@@ -52,7 +55,7 @@ export function toModelInfo(providerId: string, model: ListedModel): ModelInfo {
 
 function parseListedModel(item: unknown): ListedModel | undefined {
   const { id, createdSeconds, contextTokens } = parseWireModel(item);
-  // Control characters and spaces would spoil a line of a terminal or of a log.
+  // An id with control characters or spaces is left out, because it would garble a line of a terminal or of a log.
   if (id === undefined || id.length > ID_CHARACTERS_MAX || !/^[^\s\p{C}]+$/u.test(id))
     return undefined;
   return { id, createdSeconds, contextTokens };

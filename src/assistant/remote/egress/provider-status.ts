@@ -2,8 +2,8 @@ import { AssistantError } from "../../assistant-error.ts";
 import type { ProviderStatus } from "../port.ts";
 
 /**
- * Derives a provider's status from the result of a request. If only the request itself was refused, the provider is
- * well.
+ * Derives a provider's status from the result of a request. If the provider only refused this request, its status is
+ * `ok`.
  */
 export function getStatusAfter(error: unknown): ProviderStatus {
   if (error === undefined) return "ok";

@@ -8,9 +8,11 @@ import type { ProviderAnswerReader } from "./provider-answer-reader.ts";
 import type { ProviderErrors } from "./provider-errors.ts";
 import { DOCUMENT_BYTES_MAX } from "./provider-limits.ts";
 
-/** Time for the counts and for `[DONE]` to arrive once every choice has ended. */
+/** The longest time to wait for the token counts and for `[DONE]` after every choice has ended. */
 const COUNTS_MS_MAX = 2_000;
-/** Time for the body to end after `[DONE]`: only then can the connection be reused. */
+/**
+ * The longest time to wait for the end of the body after `[DONE]`. The connection can be reused only if the body ends.
+ */
 const END_MS_MAX = 250;
 
 interface ProviderAnswerOptions {
@@ -63,7 +65,10 @@ export async function* readProviderAnswer(
   yield* reader.finish();
 }
 
-/** Returns undefined if nothing arrives in time or the connection is lost meanwhile. */
+/**
+ * Resolves to the next piece of the body, or to undefined if nothing arrives in time or the connection is lost
+ * meanwhile.
+ */
 async function pullWithin<T>(
   pull: Promise<T>,
   limitMs: number,

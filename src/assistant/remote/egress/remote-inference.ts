@@ -29,20 +29,21 @@ import { readProviderAnswer } from "./read-provider-answer.ts";
 import { buildEmbedBody, buildGenerateBody } from "./request-body.ts";
 import { requireBearer } from "./require-bearer.ts";
 
-/** After this time the client receives `accepted`, so that it does not assume a lost connection. */
+/** The time after which the client receives `accepted`, so that it does not assume a lost connection. */
 const ACCEPTED_MS_MAX = 5_000;
 
 export interface RemoteInferenceOptions extends Omit<EgressDependencies, "random"> {
   readonly consent: ConsentRules;
-  /** Returns a number from 0 to 1; Math.random by default. */
+  /** Returns a random number from 0 to 1. Default: Math.random. */
   readonly random?: () => number;
-  /** Returns false while the ledger cannot be written; if absent, true is assumed. */
+  /** Returns false while the ledger cannot be written. If the option is absent, the ledger is assumed to work. */
   readonly ledgerOk?: () => boolean;
 }
 
 /**
- * The models of providers, named `remote:<provider>:<model>`. Before a byte of a request is sent, everything in it must
- * be covered by consent and the request must be in the ledger. Revoking consent ends requests in progress.
+ * The models of providers, named `remote:<provider>:<model>`. Before a byte of a request is sent, the user must have
+ * allowed every data class in the request, and the request must be in the ledger. Revoking consent ends requests in
+ * progress.
  */
 export class RemoteInference implements InferenceService, AsyncDisposable {
   readonly #dependencies: EgressDependencies;
@@ -69,7 +70,7 @@ export class RemoteInference implements InferenceService, AsyncDisposable {
     try {
       const wire = buildGenerateBody(request, model);
       const egressRequest = await this.#createRequest(permit, name, wire, generateLimits);
-      // A request without a limit is sent without one.
+      // A request without a token limit is sent without a limit, and the ledger records none.
       const limited = { ...request, maxTokens: request.maxTokens ?? Number.POSITIVE_INFINITY };
       const ledgerSeq = await egressRequest.appendToLedger(createGenerateEntry(limited, name));
       const events = generateGuided(request, (asked) => {
@@ -109,12 +110,15 @@ export class RemoteInference implements InferenceService, AsyncDisposable {
     }
   }
 
-  /** Resolves to the models of all usable providers. A provider that does not answer soon is left out until it has. */
+  /**
+   * Resolves to the models of all usable providers. A provider that does not answer soon is left out until its list has
+   * arrived.
+   */
   models(): Promise<readonly ModelInfo[]> {
     return this.#lists.all();
   }
 
-  /** Sends no request: a model that is in no list may exist all the same. */
+  /** Describes a model without sending a request. A model that is in no list may exist nevertheless. */
   model(name: string): Promise<ModelInfo | undefined> {
     const parsed = parseRemoteModelName(name);
     const provider = parsed && this.#dependencies.providers.find(parsed.provider);
@@ -123,7 +127,7 @@ export class RemoteInference implements InferenceService, AsyncDisposable {
 
   /**
    * Requests the ids of a provider's models now. Rejects with `not_found` for an unknown provider, and with the errors
-   * of a request to it.
+   * of the request.
    */
   listModels(providerId: string, signal: AbortSignal): Promise<readonly string[]> {
     return this.#lists.fetchIds(providerId, signal);
@@ -133,12 +137,12 @@ export class RemoteInference implements InferenceService, AsyncDisposable {
     return { engine: "remote", ledgerOk: this.#ledgerOk() };
   }
 
-  /** Waits for requests for lists of models to end. */
+  /** Waits until the requests for lists of models have ended. */
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#lists[Symbol.asyncDispose]();
   }
 
-  /** Throws `model_not_found`. */
+  /** Parses the name of a remote model. Throws `model_not_found` if it is no such name or its provider is unknown. */
   #parseDestination(name: string | undefined): Destination {
     const parsed = parseRemoteModelName(name ?? "");
     if (!parsed)
@@ -201,7 +205,7 @@ export class RemoteInference implements InferenceService, AsyncDisposable {
       failure = error;
       throw error;
     } finally {
-      // A caller that stopped reading early has received an answer.
+      // If the caller stopped reading early, the provider did answer, so no failure is reported.
       egressRequest.reportOutcome(permit.signal.aborted ? undefined : failure);
     }
   }
@@ -211,9 +215,9 @@ type WithEgress = Pick<GenerateRequest, "egress">;
 
 interface Destination {
   readonly provider: Provider;
-  /** The provider's name of the model. */
+  /** The model's name at the provider. */
   readonly model: string;
-  /** The name in requests. */
+  /** The full name of the model, as clients write it in requests. */
   readonly name: string;
 }
 

@@ -14,14 +14,14 @@ import {
   type WireRequest,
 } from "../../inference/wire/request-fields.ts";
 
-/** OpenAI and some other providers refuse a schema without a name. */
+/** The name of the JSON schema in a request. OpenAI and some other providers refuse a schema without a name. */
 const SCHEMA_NAME = "answer";
 
 /**
  * Builds a request in the form that providers accept; undefined members are omitted from the JSON. Members are set only
- * if the client asked for them, because many providers refuse unknown ones: no `n` of 1, no tool choice of `auto`.
- * Without a limit none is sent, unlike for local models, because the documented default of 1,024 tokens would cut off
- * models that reason before they answer.
+ * if the client asked for them, because many providers refuse unknown ones: no `n` of 1, no tool choice of `auto`. If
+ * the client sets no token limit, none is sent. The default of 1,024 tokens for local models would cut off models that
+ * reason before they answer.
  *
  * Throws AssistantError `unsupported_parameter` for a prompt of token ids, which have a meaning for one local model
  * only, and `invalid_request`.
@@ -34,7 +34,7 @@ export function buildGenerateBody(request: GenerateRequest, model: string): Wire
     stream: true,
     stream_options: { include_usage: true },
     ...samplingFields(request),
-    // The name of repeat_penalty at most providers.
+    // Most providers call the penalty `repetition_penalty` instead of `repeat_penalty`.
     repetition_penalty: request.sampling.repeatPenalty,
     max_tokens: request.maxTokens === Number.POSITIVE_INFINITY ? undefined : request.maxTokens,
     stop: stopField(request),
@@ -70,7 +70,10 @@ function chatFields(request: GenerateRequest, chat: ChatPrompt) {
   };
 }
 
-/** A message of tool calls only has null as its content, because some providers refuse an empty text. */
+/**
+ * Converts a message. The content of a message with only tool calls is null, because some providers refuse an empty
+ * text.
+ */
 function formatMessage(message: ChatMessage) {
   const isCalls = message.content === "" && (message.toolCalls?.length ?? 0) > 0;
   return { ...messageFields(message), ...(isCalls ? { content: null } : {}) };
@@ -89,7 +92,7 @@ function getPromptText(prompt: Prompt): string {
   );
 }
 
-/** Members that pass-through parameters must not set, in addition to those that the request has. */
+/** Body members that pass-through parameters must not set, in addition to those that the request sets. */
 const reservedNames: ReadonlySet<string> = new Set([
   "max_completion_tokens",
   "keep_alive",

@@ -11,11 +11,11 @@ export interface RefusedResponse {
   readonly status: number;
   readonly retryAfter: string | undefined;
   readonly location: string | undefined;
-  /** The body as far as it arrived. */
+  /** The body of the answer, as far as it arrived. */
   readonly body: string;
 }
 
-/** A longer Retry-After is not plausible. */
+/** The longest plausible Retry-After. Larger values are reduced to it. */
 const RETRY_AFTER_SECONDS_MAX = 86_400;
 
 export function createRefusal(refused: RefusedResponse, nowMs: number): ProviderRefusal {
@@ -58,7 +58,7 @@ const keyRejected = "does not accept the key; set another one, or sign in again"
 
 const meanings: Readonly<Record<number, Meaning>> = {
   401: { code: "unauthorized", means: keyRejected },
-  // Not `unauthorized`, because another key of the same account would not help.
+  // The code is not `unauthorized`, because another key of the same account would not help.
   402: { code: "rate_limited", means: "requires payment before it answers" },
   403: { code: "unauthorized", means: "does not allow this with the key that was sent" },
   404: { code: "model_not_found", means: "has no such model, or nothing at its base_url" },
@@ -68,10 +68,12 @@ const meanings: Readonly<Record<number, Meaning>> = {
   529: { code: "provider_failed", means: "is overloaded; try again later" },
 };
 
-/** Returns only the origin of the target, because the rest of an address may contain anything. */
+/**
+ * Describes a redirect. Only the origin of the target is included, because the rest of the URL may contain anything.
+ */
 function describeRedirect({ location, bearer }: RefusedResponse): string {
   const to = (location !== undefined && URL.parse(location)?.origin) || "null";
-  // A host name is in lower case, so the key could be in it in lower case.
+  // The key is also searched in lower case, because `URL` converts host names to lower case.
   const clean = redactKey(redactKey(to, bearer), bearer?.toLowerCase());
   const where = to === "null" ? "elsewhere" : `to ${clean.slice(0, 200)}`;
   return (

@@ -8,10 +8,10 @@ import type { AddressClass } from "../port.ts";
 /** The destination of a connection. */
 export interface DialTarget {
   readonly isEncrypted: boolean;
-  /** A name, or an address without brackets. */
+  /** The host: a name, or an IP address without brackets. */
   readonly host: string;
   readonly port: number;
-  /** The class of the addresses when the provider was added. */
+  /** The class of the provider's addresses when the provider was added. */
   readonly pinned: AddressClass;
 }
 
@@ -21,15 +21,15 @@ export interface DialDependencies {
   readonly trust: SecureContext;
 }
 
-/** Limit for resolving the name, trying all addresses, and TLS. */
+/** The time limit for resolving the name, trying all addresses, and the TLS handshake. */
 const CONNECT_MS_MAX = 10_000;
-/** Node's default of 250 ms is too short for distant servers. */
+/** The time until the next address of a name is tried. Node's default of 250 ms is too short for distant servers. */
 const NEXT_ADDRESS_MS = 1_000;
 
 /**
- * Connects to `target`, ready for the first request. Uses one of the addresses that were just checked, never the result
- * of another lookup. Rejects with AssistantError `unreachable`, errors of the connection and of TLS, and the signal's
- * reason.
+ * Connects to `target`, so that the socket is ready for the first request. Uses one of the addresses that were just
+ * checked, never the result of another lookup. Rejects with AssistantError `unreachable`, with errors of the connection
+ * and of TLS, and with the signal's reason.
  */
 export async function dial(
   target: DialTarget,
@@ -61,7 +61,7 @@ function connectSocket(
   const options = {
     host,
     port,
-    // Not called if the host is an address.
+    // Node does not call `lookup` if the host is an IP address.
     lookup: createLookup(checked),
     autoSelectFamily: true,
     autoSelectFamilyAttemptTimeout: NEXT_ADDRESS_MS,
@@ -72,9 +72,9 @@ function connectSocket(
     ? connectTls({
         ...options,
         secureContext: trust,
-        // Only a name is sent (SNI); for an address, the certificate is checked without it.
+        // SNI can only contain a name. For an IP address, the certificate is checked without SNI.
         servername: isIP(host) === 0 ? host : "",
-        // Set explicitly, because NODE_TLS_REJECT_UNAUTHORIZED would change the default.
+        // This is set explicitly, because NODE_TLS_REJECT_UNAUTHORIZED would change the default.
         rejectUnauthorized: true,
         ALPNProtocols: ["http/1.1"],
       })

@@ -1,13 +1,19 @@
 import type { ProviderConnection } from "./provider-connection.ts";
 
-/** Per provider; a user and their programs rarely send more requests at the same time. */
+/**
+ * The largest number of idle connections per provider. A user and their programs rarely send more requests at the same
+ * time.
+ */
 const IDLE_PER_PROVIDER_MAX = 8;
 
 /** Connections without a request, for reuse by the next request to the same destination. */
 export class IdleConnections {
   readonly #idle = new Map<string, ProviderConnection[]>();
 
-  /** Returns the most recently used one, which the server is least likely to have closed. */
+  /**
+   * Removes and returns the most recently used connection to a destination, because the server is least likely to have
+   * closed that one.
+   */
   take(poolKey: string): ProviderConnection | undefined {
     const connections = this.#idle.get(poolKey);
     const taken = connections?.pop();
@@ -22,7 +28,7 @@ export class IdleConnections {
     if (connections.length > IDLE_PER_PROVIDER_MAX) void connections.shift()?.destroy();
   }
 
-  /** Forgets a connection that has closed. */
+  /** Forgets a connection that has been closed. */
   drop(poolKey: string, connection: ProviderConnection): void {
     const connections = this.#idle.get(poolKey);
     const at = connections?.indexOf(connection) ?? -1;
@@ -32,7 +38,7 @@ export class IdleConnections {
     void connection.destroy();
   }
 
-  /** Closes those of every destination that matches. */
+  /** Closes the connections to every destination that matches. */
   async end(fits: (place: string) => boolean): Promise<void> {
     const places = [...this.#idle].filter(([place]) => fits(place));
     for (const [place] of places) this.#idle.delete(place);

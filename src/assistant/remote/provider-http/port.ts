@@ -6,11 +6,11 @@ import type { Provider } from "../port.ts";
  */
 export interface ProviderHttp {
   /**
-   * Resolves to an answer with status 2xx whose body is not read yet. Rejects with a ProviderRefusal for other answers:
-   * 401 and 403 `unauthorized`, 404 `model_not_found`, 408 and silence `timeout`, 429 `rate_limited` with its
-   * Retry-After, 5xx `provider_failed`, 400, 413 and 422 `invalid_request`, a redirect or an invalid answer
-   * `bad_response`. A failed connection is `unreachable`. Rejects with the signal's reason. Messages never contain a
-   * key, and quote at most 300 characters of the provider's message, on one line.
+   * Resolves to an answer with status 2xx whose body is not read yet. For all other answers it rejects with a
+   * ProviderRefusal of these codes: 401 and 403 `unauthorized`, 404 `model_not_found`, 408 and silence `timeout`, 429
+   * `rate_limited` with its Retry-After, 5xx `provider_failed`, 400, 413 and 422 `invalid_request`, a redirect or an
+   * invalid answer `bad_response`. A failed connection is `unreachable`. An abort rejects with the signal's reason.
+   * Messages never contain a key, and quote at most 300 characters of the provider's message, on one line.
    */
   open(call: ProviderCall, signal: AbortSignal): Promise<ProviderAnswer>;
 }
@@ -18,31 +18,32 @@ export interface ProviderHttp {
 export interface ProviderCall {
   readonly provider: Pick<Provider, "id" | "baseUrl" | "addressClass">;
   readonly method: "GET" | "POST";
-  /** Appended to the base URL: `/chat/completions`. */
+  /** The path that is appended to the base URL, for example `/chat/completions`. */
   readonly path: string;
-  /** Sent as JSON. */
+  /** The body of the request, which is sent as JSON. */
   readonly body: unknown;
-  /** The credential; undefined for none. */
+  /** The token for the Authorization header; undefined if the provider needs none. */
   readonly bearer: string | undefined;
   readonly limits: ProviderLimits;
 }
 
 export interface ProviderLimits {
-  /** Time until the head of the answer arrives. */
+  /** The longest time until the head of the answer arrives. */
   readonly headMs: number;
-  /** Time between two pieces of the body. */
+  /** The longest time between two pieces of the body. */
   readonly silentMs: number;
-  /** Size of the body. */
+  /** The largest size of the body. */
   readonly bytesMax: number;
 }
 
 export interface ProviderAnswer {
   readonly status: number;
-  /** Lower-case, without parameters: `text/event-stream`. */
+  /** The media type in lower case without parameters, for example `text/event-stream`. */
   readonly contentType: string;
   /**
-   * The body; may be read once. Rejects with the AssistantError `cut_off` if the connection ends, `timeout` after
-   * silence, `bad_response` above the size limit, and the signal's reason. Ending the loop early frees the connection.
+   * Returns the body, which may be read only once. Rejects with AssistantError `cut_off` if the connection ends,
+   * `timeout` after silence, `bad_response` above the size limit, and with the signal's reason. Ending the loop early
+   * frees the connection.
    */
   body(): AsyncIterable<Uint8Array>;
 }

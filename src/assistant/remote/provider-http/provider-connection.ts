@@ -3,16 +3,16 @@ import { type buildConnector, Client, type Dispatcher } from "undici";
 import { type DialDependencies, type DialTarget, dial } from "./dial.ts";
 
 /**
- * An idle connection saves a handshake; most proxies keep theirs for a minute or more. If the server has closed it
- * meanwhile, ProviderHttpClient makes one more attempt.
+ * The time that an idle connection is kept. Reusing it saves a handshake; most proxies keep theirs for a minute or
+ * more. If the server has closed the connection meanwhile, ProviderHttpClient makes one more attempt.
  */
 const KEPT_MS = 50_000;
-/** Cookies and the headers of content delivery networks take up about 4 KiB. */
+/** The largest size of an answer's head. Cookies and the headers of content delivery networks take up about 4 KiB. */
 const HEAD_BYTES_MAX = 32_768;
 
 /**
  * One connection with one request at a time, so that it is always clear to which request a socket and its failure
- * belong; undici's pool does not expose that. The first request connects it.
+ * belong; undici's pool does not expose that. The connection is established by its first request.
  */
 export class ProviderConnection {
   readonly #client: Client;
@@ -32,7 +32,7 @@ export class ProviderConnection {
       pipelining: 1,
       keepAliveTimeout: KEPT_MS,
       keepAliveMaxTimeout: KEPT_MS,
-      // The exchange has more precise timers of its own.
+      // undici's timeouts are off, because ProviderExchange has more precise timers.
       headersTimeout: 0,
       bodyTimeout: 0,
       maxHeaderSize: HEAD_BYTES_MAX,
@@ -49,22 +49,22 @@ export class ProviderConnection {
     this.#client.dispatch(options, handler);
   }
 
-  /** Call when the request has received its whole answer. */
+  /** Must be called when a request has received its whole answer. */
   markProven(): void {
     this.#isProven = true;
   }
 
-  /** True if the connection was established, so that later failures are not connection errors. */
+  /** True if the connection was established. Later failures are then not errors of connecting. */
   get isConnected(): boolean {
     return this.#socket !== undefined;
   }
 
-  /** Bytes of the answer to the last request, including its head. */
+  /** The number of received bytes of the answer to the last request, including its head. */
   get answerBytes(): number {
     return (this.#socket?.bytesRead ?? 0) - this.#bytesBefore;
   }
 
-  /** True if the connection served an earlier request and then received no byte of an answer. */
+  /** True if the connection served an earlier request, and no byte of the answer to the current request has arrived. */
   get isLost(): boolean {
     return this.#isProven && this.answerBytes === 0;
   }
@@ -84,7 +84,7 @@ export class ProviderConnection {
     }
   }
 
-  /** Closes it at once, even during a request. Resolves when the socket is closed. */
+  /** Closes the connection at once, even during a request. Resolves when the socket is closed. */
   async destroy(): Promise<void> {
     this.#ended.abort(new Error("the connection is not needed any more"));
     await this.#client.destroy();

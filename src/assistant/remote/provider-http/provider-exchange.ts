@@ -9,21 +9,21 @@ export interface ResponseHead {
 
 export interface ProviderExchangeOptions {
   readonly clock: Clock;
-  /** Limit of the body; beyond it the exchange fails with the error of `tooLong`. */
+  /** The largest size of the body. If the body is larger, the exchange fails with the error of `tooLong`. */
   readonly bytesMax: number;
   readonly tooLong: () => unknown;
-  /** Creates the error for the end of the connection, before or after the head of the answer. */
+  /** Creates the error for a connection that ended before (`hasHead` is false) or after the head of the answer. */
   readonly failureOf: (error: Error, hasHead: boolean) => unknown;
-  /** Called once. */
+  /** Called once when the exchange has ended. `isWhole` is true if the whole answer was received. */
   readonly onEnd: (isWhole: boolean) => void;
 }
 
-/** Bytes that are read ahead of the caller. */
+/** The number of bytes that are received before the caller asks for them. */
 const READ_AHEAD_BYTES = 65_536;
 
 /**
- * A request and its answer on a connection. It reads only as fast as the caller pulls the body. It ends in one of three
- * ways: the answer is complete, `fail` was called, or the connection failed.
+ * A request and its answer on a connection. The answer is read only as fast as the caller pulls the body. The exchange
+ * ends in one of three ways: the answer is complete, `fail` was called, or the connection failed.
  */
 export class ProviderExchange implements Dispatcher.DispatchHandler {
   readonly #options: ProviderExchangeOptions;
@@ -34,14 +34,17 @@ export class ProviderExchange implements Dispatcher.DispatchHandler {
   #bytesWaiting = 0;
   #state: "open" | "whole" | "failed" = "open";
   #failure: unknown;
-  /** The caller that waits for the head or the next piece. */
+  /** Wakes the caller that waits for the head or for the next piece. */
   #wake: (() => void) | undefined;
 
   constructor(options: ProviderExchangeOptions) {
     this.#options = options;
   }
 
-  /** Rejects with the error of `tooLate` after the time limit, and with the error of the exchange. */
+  /**
+   * Resolves to the head of the answer. Rejects with the error of `tooLate` after the time limit, and with the error of
+   * a failed exchange.
+   */
   async head(limitMs: number, tooLate: () => unknown): Promise<ResponseHead> {
     const stop = this.#options.clock.setTimer(limitMs, () => this.fail(tooLate()));
     try {
@@ -55,7 +58,10 @@ export class ProviderExchange implements Dispatcher.DispatchHandler {
     }
   }
 
-  /** Resolves to the next piece, or undefined at the end. Rejects like `head`; the limit applies to this call only. */
+  /**
+   * Resolves to the next piece of the body, or to undefined at its end. Rejects like `head`. The time limit applies to
+   * this call only.
+   */
   async next(limitMs: number, tooLate: () => unknown): Promise<Buffer | undefined> {
     if (this.#pieces.length === 0 && this.#state === "open") {
       const stop = this.#options.clock.setTimer(limitMs, () => this.fail(tooLate()));
@@ -88,7 +94,7 @@ export class ProviderExchange implements Dispatcher.DispatchHandler {
   }
 
   onResponseStart(_: unknown, status: number, headers: IncomingHttpHeaders): void {
-    // 102 and 103 are sent before the answer.
+    // Informational responses such as 102 and 103 come before the answer and are ignored.
     if (status < 200) return;
     this.#head = { status, headers };
     this.#notify();
@@ -111,7 +117,7 @@ export class ProviderExchange implements Dispatcher.DispatchHandler {
     this.#end("whole", undefined);
   }
 
-  /** Data that arrived before the connection failed is still returned. */
+  /** The connection has failed, but data that arrived earlier is still returned to the caller. */
   onResponseError(_: unknown, error: Error): void {
     if (this.#state !== "open") return;
     this.#end("failed", this.#options.failureOf(error, this.#head !== undefined));

@@ -1,6 +1,6 @@
 import { AssistantError, type AssistantErrorCode } from "../../assistant-error.ts";
 
-/** An answer whose status is not 2xx, as an error. The status decides about a retry. */
+/** The error for an answer whose status is not 2xx. The status determines if the request is retried. */
 export class ProviderRefusal extends AssistantError {
   readonly status: number;
 

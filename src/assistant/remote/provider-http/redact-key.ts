@@ -1,10 +1,13 @@
-/** Shorter parts of a key occur in ordinary text, and do not help to guess the rest. */
+/**
+ * The shortest part of a key that is removed. Shorter parts occur in ordinary text, and do not help to guess the rest
+ * of the key.
+ */
 const PART_CHARACTERS = 8;
 const MARK = "[key]";
 
 /**
- * Removes the key from a text, because providers echo it in their errors. No part of it of 8 characters or more
- * remains, whether plain or in the encodings of URLs, Base64 and JSON.
+ * Removes the key from a text, because providers quote keys in their error messages. No part of the key with 8 or more
+ * characters remains, whether plain or in the encodings of URLs, Base64 and JSON.
  */
 export function redactKey(text: string, key: string | undefined): string {
   if (key === undefined || key === "") return text;
@@ -29,7 +32,7 @@ function listEncodings(key: string): readonly string[] {
   ];
 }
 
-/** Returns every part of eight characters; a shorter key as a whole. */
+/** Returns every part of the key with eight characters. A shorter key is returned as a whole. */
 function listParts(form: string): readonly string[] {
   const length = Math.min(PART_CHARACTERS, form.length);
   return Array.from({ length: form.length - length + 1 }, (_, at) => form.slice(at, at + length));

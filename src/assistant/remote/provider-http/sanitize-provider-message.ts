@@ -1,9 +1,12 @@
 import { redactKey } from "./redact-key.ts";
 
-/** Only this many characters of the message are processed. */
+/** The number of characters of the message that are processed. The rest is ignored. */
 const TEXT_CHARACTERS_MAX = 8_192;
 
-/** Returns the error message of an answer's body, on one line and without the key; undefined if it has none. */
+/**
+ * Returns the error message in the body of an answer, on one line and without the key. Returns undefined if the body
+ * has no message.
+ */
 export function sanitizeProviderMessage(body: string, key: string | undefined): string | undefined {
   const message = envelopeMessage(body) ?? (looksLikePage(body) ? "" : body);
   const line = oneLine(message.slice(0, TEXT_CHARACTERS_MAX));
@@ -11,7 +14,9 @@ export function sanitizeProviderMessage(body: string, key: string | undefined): 
   return said === "" ? undefined : said;
 }
 
-/** The convention's `{"error":{"message"}}`, and variants of other providers. */
+/**
+ * Finds the error message in the form of the convention, `{"error":{"message"}}`, or in variants of other providers.
+ */
 function envelopeMessage(body: string): string | undefined {
   const value = tryParseJson(body);
   if (value === undefined) return undefined;
@@ -36,7 +41,7 @@ function oneLine(text: string): string {
   return text.replaceAll(/[\s\p{Cc}\p{Cf}\p{Co}\p{Cs}]+/gu, " ");
 }
 
-/** 300 characters, including the ellipsis; the provider's own log has the rest. */
+/** Shortens the text to 300 characters, including the ellipsis. The provider's own log has the whole message. */
 function truncate(text: string): string {
   const first = /^.{0,299}/su.exec(text)?.[0] ?? "";
   return first.length === text.length ? text : `${first}…`;

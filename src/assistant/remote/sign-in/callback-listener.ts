@@ -12,26 +12,29 @@ import {
   wrongMethodPage,
 } from "./callback-page.ts";
 
-/** A browser opens one or two connections; more come from a program that blocks the port. */
+/**
+ * The largest number of connections. A browser opens one or two; more connections come from a program that blocks the
+ * port.
+ */
 const CONNECTIONS_MAX = 32;
-/** Time for a request's head; a browser on this machine needs almost none. */
+/** The time limit for receiving a request's head. A browser on this machine needs almost no time. */
 const HEAD_MS = 10_000;
 
 /** Handles the callbacks of one sign-in. */
 export interface CallbackReceiver {
   isCallback(pathname: string): boolean;
   /**
-   * Handles a callback with the right path and host. Resolves to the result of the sign-in; undefined if the callback
-   * was used before.
+   * Handles a callback with the right path and host. Resolves to the result of the sign-in, or to undefined if a
+   * callback was received before.
    */
   receive(callback: URL): Promise<LoginDetail | undefined>;
-  /** Called for a callback with another Host header than that of the callback URL. */
+  /** Called for a callback whose Host header differs from the host of the callback URL. */
   receiveByOtherHost(): void;
 }
 
 /**
- * The HTTP server for the browser's callback: one port of 127.0.0.1 for one sign-in. It only accepts a GET to the
- * callback's path at exactly the callback URL's address.
+ * The HTTP server that receives the browser's callback of one sign-in, on its own port of 127.0.0.1. It accepts only a
+ * GET to the callback's path at exactly the callback URL's address.
  */
 export class CallbackListener implements AsyncDisposable {
   readonly origin: string;
@@ -46,7 +49,7 @@ export class CallbackListener implements AsyncDisposable {
     this.origin = `http://${this.#host}`;
   }
 
-  /** Resolves when it listens. Throws AssistantError `internal` if no port is free. */
+  /** Resolves when the server listens. Throws AssistantError `internal` if no port is free. */
   static async open(receiver: CallbackReceiver): Promise<CallbackListener> {
     const server = createServer({
       headersTimeout: HEAD_MS,
@@ -66,7 +69,7 @@ export class CallbackListener implements AsyncDisposable {
       });
     });
     const listener = new CallbackListener(server, port);
-    // Later errors concern a single connection; its browser reports them.
+    // Errors after this point concern a single connection, and its browser reports them.
     server.on("error", () => {});
     server.on("request", (request, response) => {
       const answered = listener.#answer(receiver, request, response).finally(() => {
@@ -77,7 +80,7 @@ export class CallbackListener implements AsyncDisposable {
     return listener;
   }
 
-  /** Stops accepting connections and closes idle ones. Answers in progress wait for the receiver. */
+  /** Stops accepting connections and closes idle ones. Waits until answers in progress have been sent. */
   [Symbol.asyncDispose](): Promise<void> {
     this.#closed ??= this.#close();
     return this.#closed;

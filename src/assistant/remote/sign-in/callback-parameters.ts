@@ -1,6 +1,8 @@
 import { SignInFailure, toLoggableCode } from "./sign-in-failure.ts";
 
-/** Returns the code of a callback whose state is right. Throws SignInFailure. */
+/**
+ * Returns the authorization code of a callback whose state has been verified. Throws SignInFailure if there is no code.
+ */
 export function readCode(parameters: URLSearchParams): string {
   const error = parameters.getAll("error");
   if (error.length > 0)
@@ -12,7 +14,7 @@ export function readCode(parameters: URLSearchParams): string {
   return code;
 }
 
-/** Returns the parameter if it occurs exactly once and is not empty. */
+/** Returns a query parameter if it occurs exactly once and is not empty. */
 export function getSingle(parameters: URLSearchParams, name: string): string | undefined {
   const values = parameters.getAll(name);
   return values.length === 1 && values[0] !== "" ? values[0] : undefined;

@@ -3,8 +3,8 @@ import { AssistantError } from "../../assistant-error.ts";
 import { SignInFailure, toLoggableCode } from "./sign-in-failure.ts";
 
 /**
- * Turns an error of the code exchange into a SignInFailure. The library's error is never its cause, because it contains
- * the provider's answer, which may contain tokens.
+ * Turns an error of exchanging the code into a SignInFailure. The library's error is never set as the cause, because it
+ * contains the provider's answer, which may contain tokens.
  */
 export function toSignInError(error: unknown, signal: AbortSignal): unknown {
   if (signal.aborted) return signal.reason;
@@ -14,7 +14,7 @@ export function toSignInError(error: unknown, signal: AbortSignal): unknown {
     : new SignInFailure("exchange_failed", getReason(error));
 }
 
-/** Turns an error of a session's renewal into an AssistantError. */
+/** Turns an error of renewing a session into an AssistantError. */
 export function toRefreshError(error: unknown, signal: AbortSignal): unknown {
   if (signal.aborted) return signal.reason;
   if (error instanceof AssistantError) return error;

@@ -4,12 +4,16 @@ import type { OAuthSession } from "../vault/port.ts";
 /** Sign-in at the built-in providers by OAuth, with a listener on this machine. */
 export interface SignIns {
   /**
-   * Opens the listener and resolves to the URL for the user's browser. Each provider has at most one sign-in: an
-   * earlier one ends as `superseded`. `unreachable` and `bad_response` if the provider's metadata is not available;
-   * `cancelled` if it was ended before there was a URL, without a call of `completed`.
+   * Opens the listener and resolves to the URL for the user's browser. Each provider has at most one sign-in, so an
+   * earlier one ends as `superseded`. Rejects with `unreachable` or `bad_response` if the provider's metadata is not
+   * available, and with `cancelled` if the sign-in was ended before there was a URL. After a rejection, `completed` is
+   * not called.
    */
   begin(provider: BuiltInProvider): Promise<string>;
-  /** Ends a sign-in in progress as `cancelled`. If its session is already being stored, the sink's result applies. */
+  /**
+   * Ends a sign-in in progress as `cancelled`. If its session is already being stored, the result of storing it applies
+   * instead.
+   */
   cancel(provider: BuiltInProvider): void;
   pending(): readonly PendingLogin[];
   /** Renews a session that is about to expire. Rejects with `unauthorized` if the provider refuses. */
@@ -22,10 +26,10 @@ export interface SignIns {
   revoke(provider: BuiltInProvider, session: OAuthSession): Promise<void>;
 }
 
-/** Receives the results of sign-ins. */
+/** Receives the sessions and the results of sign-ins. */
 export interface SignInSink {
   /** Records the session in the ledger, then stores it in the vault. Rejects with `storage_failed` if that fails. */
   keep(provider: BuiltInProvider, session: OAuthSession): Promise<void>;
-  /** Called exactly once for each `begin` that resolved. */
+  /** Called exactly once for each `begin` that has resolved to a URL. */
   completed(provider: BuiltInProvider, isOk: boolean, detail: LoginDetail): void;
 }

@@ -1,15 +1,17 @@
 import { createHash, randomBytes, timingSafeEqual } from "node:crypto";
 import { SignInFailure } from "./sign-in-failure.ts";
 
-/** Longer than any provider's tokens, and shorter than the limit of headers. */
+/**
+ * The largest length of a token. It is longer than any provider's tokens, and shorter than the limit of HTTP headers.
+ */
 const TOKEN_CHARACTERS_MAX = 8192;
 
-/** Returns a random text of 128 bits that is safe in a URL. */
+/** Returns 128 random bits as text that is safe in a URL. */
 export function randomPathSegment(): string {
   return randomBytes(16).toString("base64url");
 }
 
-/** Compares in constant time, so that timing does not reveal where two texts differ. */
+/** Compares two texts in constant time, so that timing does not reveal where they differ. */
 export function isEqualConstantTime(given: string, expected: string): boolean {
   return timingSafeEqual(computeDigest(given), computeDigest(expected));
 }
@@ -18,7 +20,7 @@ function computeDigest(text: string): Buffer {
   return createHash("sha256").update(text).digest();
 }
 
-/** Returns a token that is valid in a header. Throws SignInFailure. */
+/** Returns the value if it is a token that an HTTP header can contain. Throws SignInFailure otherwise. */
 export function parseToken(value: unknown): string {
   if (
     typeof value !== "string" ||

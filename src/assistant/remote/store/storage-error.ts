@@ -2,7 +2,10 @@ import { BerthError } from "../../../base/errors.ts";
 import { mapSqliteError } from "../../../base/sqlite.ts";
 import { AssistantError } from "../../assistant-error.ts";
 
-/** The names of the data and its file for messages: `the list of remote providers`, `remote.db`. */
+/**
+ * The name of the stored data and the name of its file, for messages: for example `the list of remote providers` and
+ * `remote.db`.
+ */
 export interface StoreFile {
   readonly what: string;
   readonly file: string;
@@ -11,7 +14,7 @@ export interface StoreFile {
 /**
  * Turns an error of the file system or of SQLite into an AssistantError: `busy` while another program locks the
  * database, else `storage_failed`. An AssistantError is returned unchanged. The system's messages contain paths, so
- * they are only the cause.
+ * they are only in the cause.
  */
 export function toStorageError(thrown: unknown, { what, file }: StoreFile): AssistantError {
   if (thrown instanceof AssistantError) return thrown;

@@ -1,12 +1,14 @@
 import { AssistantError } from "../../assistant-error.ts";
 import type { Credential } from "./port.ts";
 
-/** Longer than the keys and tokens of all providers. */
+/** The largest size of a secret. It is larger than the keys and tokens of all providers. */
 const SECRET_BYTES_MAX = 16 * 1024;
-/** The range of dates in JavaScript. */
+/** The latest time that a JavaScript Date can represent, in milliseconds. */
 const TIME_MS_MAX = 8.64e15;
 
-/** Throws `invalid_request` for text that no provider would issue. The message does not quote it. */
+/**
+ * Throws `invalid_request` for a credential that no provider would issue. The message does not quote the credential.
+ */
 export function checkCredential(credential: Credential): void {
   if (credential.kind === "key") {
     checkSecret("key", credential.key);
@@ -14,14 +16,14 @@ export function checkCredential(credential: Credential): void {
   }
   checkSecret("access_token", credential.accessToken);
   if (credential.refreshToken !== undefined) checkSecret("refresh_token", credential.refreshToken);
-  // Providers that issue keys at sign-in have no client ids.
+  // The client id may be absent, because providers that issue keys at sign-in have no client ids.
   if (credential.clientId !== "") checkSecret("client_id", credential.clientId);
   const { expiresAtMs = 0 } = credential;
   if (!(Math.abs(expiresAtMs) <= TIME_MS_MAX) || !Number.isInteger(expiresAtMs))
     throw invalidCredentialError("expires_at", "is not a valid time");
 }
 
-/** Formats a credential for encryption. */
+/** Converts a credential to the text that is encrypted. */
 export function serializeCredential(credential: Credential): string {
   return JSON.stringify(
     credential.kind === "key"
@@ -35,7 +37,7 @@ export function serializeCredential(credential: Credential): string {
   );
 }
 
-/** Parses decrypted text, which therefore was written by `formatCredential`. */
+/** Parses the decrypted text of a credential. Only `serializeCredential` can have written this text. */
 export function parseCredential(kind: Credential["kind"], text: string): Credential {
   if (kind === "key") {
     const [key]: [string] = JSON.parse(text);

@@ -1,13 +1,13 @@
 import type { Protection } from "../port.ts";
 
-/** A possible location of the master key. */
+/** A place where the master key may be stored. */
 export interface KeySource {
   readonly name: Protection["source"];
-  /** Reads the current state. Rejects only with the signal's reason; never prompts the user. */
+  /** Reads the key from this source, without prompting the user. Rejects only with the signal's reason. */
   probe(signal: AbortSignal): Promise<FoundKey>;
   /**
-   * Stores a key after `probe` has returned `empty`. The key is durable when this resolves. Rejects with KeyNotStoredError
-   * if the source refuses it. Undefined for sources whose keys come from outside.
+   * Stores a key after `probe` has returned `empty`. The key is durable when this resolves. Rejects with
+   * KeyNotStoredError if the source refuses it. Undefined if Berth cannot store keys in this source.
    */
   readonly store?: (key: Buffer, signal: AbortSignal) => Promise<void>;
 }
@@ -22,7 +22,7 @@ export type FoundKey =
   | { readonly state: "empty" }
   | { readonly state: "locked"; readonly why: string };
 
-/** `message` says why, and what to do; it contains no path. */
+/** The source refused to store a key. `message` contains the reason and what the user can do; it contains no path. */
 export class KeyNotStoredError extends Error {
   constructor(message: string, cause: unknown) {
     super(message, { cause });

@@ -1,18 +1,24 @@
 import type { CredentialState, Protection } from "../port.ts";
 
 /**
- * Stores the encrypted credentials of providers. Only the egress and the sign-in read them; no transport does. A
- * credential is bound to its provider's origin and cannot be decrypted for another one.
+ * Stores the encrypted credentials of providers. Only the egress and the sign-in read credentials; the D-Bus and HTTP
+ * interfaces never do. A credential is bound to its provider's origin and cannot be decrypted for another one.
  */
 export interface Vault {
-  /** Replaces the stored credential; it is on the disk when this resolves. Rejects with `storage_failed`. */
+  /**
+   * Stores a credential and replaces the previous one. When this resolves, the credential is on the disk. Rejects with
+   * `storage_failed`.
+   */
   put(provider: CredentialOwner, credential: Credential): Promise<void>;
   /**
-   * Undefined if there is none, or only one for another origin. Rejects with `storage_failed` while the master key is
-   * locked.
+   * Resolves to the stored credential; undefined if there is none, or only one for another origin. Rejects with
+   * `storage_failed` while the master key is locked.
    */
   get(provider: CredentialOwner): Promise<Credential | undefined>;
-  /** No byte of the credential remains in any file when this resolves. Resolves to false if there was none. */
+  /**
+   * Removes a credential. When this resolves, no byte of the credential remains in any file. Resolves to false if there
+   * was none.
+   */
   remove(providerId: string): Promise<boolean>;
   /** Returns the facts about a credential that are not secret. */
   describe(providerId: string): CredentialState;
@@ -21,7 +27,7 @@ export interface Vault {
 
 export interface CredentialOwner {
   readonly id: string;
-  /** `https://openrouter.ai`. */
+  /** The origin of the provider, for example `https://openrouter.ai`. */
   readonly origin: string;
 }
 
@@ -31,7 +37,10 @@ export interface OAuthSession {
   readonly kind: "oauth";
   readonly accessToken: string;
   readonly refreshToken: string | undefined;
-  /** Milliseconds since the Unix epoch; undefined if the provider does not say. */
+  /**
+   * The end of the session's lifetime in milliseconds since the Unix epoch; undefined if the provider does not state
+   * it.
+   */
   readonly expiresAtMs: number | undefined;
   /** The client id for which the tokens were issued. */
   readonly clientId: string;

@@ -6,10 +6,7 @@ import {
   overlaySteps,
 } from "../../../support/overlay-simulation.ts";
 
-/**
- * `BERTH_OVERLAY_RUNS=20000` runs more sequences; a failure prints its seed and path, which `fc.assert` accepts
- * again.
- */
+/** `BERTH_OVERLAY_RUNS=20000` runs more sequences; a failure prints the seed and path that repeat it in `fc.assert`. */
 const RUNS = Number(process.env["BERTH_OVERLAY_RUNS"] ?? 150);
 
 test("in random sequences, the signals of each query are in order, and no state is left", async () => {

@@ -7,7 +7,7 @@ import { MODELS_PORT } from "../../../../src/controller/models/container-listene
 import { resolveAppDefaults } from "../../../../src/resources/app-defaults.ts";
 import { AppSpec } from "../../../../src/resources/app-spec.ts";
 
-/** Computes the hash as earlier versions of Berth stored it: of all fields but these. */
+/** Computes the hash as earlier versions of Berth stored it: over all fields except these. */
 function hashOfEarlierVersions(spec: AppSpec, image: string | null): string {
   const {
     replicas: _replicas,
@@ -70,7 +70,7 @@ const values: Record<keyof AppSpec, fc.Arbitrary<unknown>> = {
   pullPolicy: fc.constantFrom("IfNotPresent", "Always"),
   pullSecret: name,
 };
-// Each value is one of the field's own type, which fast-check cannot express.
+// Each value has the type of its field, which fast-check cannot express.
 // oxlint-disable-next-line typescript/no-unsafe-type-assertion
 const specs = fc.record(values, { requiredKeys: [] }).map((spec) => spec as AppSpec);
 

@@ -1,7 +1,7 @@
 import { posix } from "node:path";
 import type { SourceReader } from "../../../../src/resources/recipe/source-reader.ts";
 
-/** Creates a source in memory from paths and texts. An object is converted to JSON. */
+/** Creates a source in memory from paths and texts. An object is converted to JSON text. */
 export function createMemorySource(files: Readonly<Record<string, unknown>>): SourceReader {
   const texts = new Map(
     Object.entries(files).map(([path, content]) => [

@@ -10,18 +10,19 @@ import type { AppStarter } from "./port.ts";
 export interface AppCommand {
   /** The program and its arguments. */
   readonly argv: readonly [string, ...string[]];
-  /** Undefined: the daemon's own environment. */
+  /** Environment of the app; if undefined, the app inherits the daemon's environment. */
   readonly environment?: Readonly<Record<string, string>>;
 }
 
 /** Time between SIGTERM and SIGKILL. */
 const TERMINATION_GRACE_MS = 2_000;
-/** The last characters of an app's standard error that are kept for the log. */
+/** Only this number of characters at the end of an app's standard error is kept, for the log. */
 const STDERR_TAIL_CHARS = 4_000;
 
 /**
- * Starts the apps that ship with Berth as child processes of this daemon, on demand, and ends them with it. An app
- * that dies is started again at the next call. Its standard input closes when the daemon ends, even by SIGKILL.
+ * Starts the apps that ship with Berth as child processes of this daemon, on demand, and ends them when the daemon
+ * ends. An app that dies is started again at the next call. Its standard input closes when the daemon ends, even by
+ * SIGKILL.
  */
 export class CommandStarter implements AppStarter, AsyncDisposable {
   readonly #commands: ReadonlyMap<string, AppCommand>;
@@ -40,7 +41,10 @@ export class CommandStarter implements AppStarter, AsyncDisposable {
     this.#logger = options.logger;
   }
 
-  /** Stays pending while the app runs, because it may still end before it listens. */
+  /**
+   * Starts the app and stays pending while it runs, because the process may still end before it listens on its
+   * socket.
+   */
   async start(appId: string, signal: AbortSignal): Promise<"asked" | "unknown"> {
     const command = this.#commands.get(appId);
     if (!command || this.#isDisposed) return "unknown";
@@ -76,7 +80,8 @@ export class CommandStarter implements AppStarter, AsyncDisposable {
     const running: RunningCommand = { child, ended };
     this.#running.set(appId, running);
     void ended.then(() => this.#running.delete(appId));
-    // "close" comes later than "exit" if a child process of the app still holds its standard error.
+    // The log waits for "close", which comes later than "exit" if a child process of the app still holds its standard
+    // error.
     child.once("close", (code, signal) => {
       const fields = { app: appId, code, signal, stderr: sanitizeMessage(stderrTail) };
       if (this.#isDisposed || code === 0) this.#logger.info(fields, "app ended");

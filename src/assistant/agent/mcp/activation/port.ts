@@ -1,15 +1,18 @@
-/** Starts apps that are not running. Callers watch the app's socket to see if it is up. */
+/** Starts apps that are not running. Callers watch the app's socket to learn when the app listens. */
 export interface Activator {
   /**
    * Starts the app. Rejects with ToolAppError `app_unavailable` as soon as it is known that the app will not start,
-   * and with the signal's reason when the caller aborts because the socket has appeared. Resolves when this method
-   * can find out nothing more. An app that is already starting is not started again.
+   * and with the signal's reason when the caller aborts because the socket has appeared. Resolves when the start was
+   * requested and a failure can no longer be noticed. An app that is already starting is not started again.
    */
   activate(appId: string, signal: AbortSignal): Promise<void>;
 }
 
 /** A mechanism that starts apps. */
 export interface AppStarter {
-  /** Like `Activator.activate`. `unknown`: this mechanism does not know the app and has done nothing. */
+  /**
+   * Like `Activator.activate`, but resolves to `unknown`, without any effect, if this mechanism does not know the
+   * app.
+   */
   start(appId: string, signal: AbortSignal): Promise<"asked" | "unknown">;
 }

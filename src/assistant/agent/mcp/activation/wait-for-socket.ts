@@ -6,14 +6,20 @@ import { type Clock, delay } from "../../../../base/clock.ts";
 import { openSocket } from "../open-socket.ts";
 import type { SocketFolder } from "../socket-folder.ts";
 
-/** Polling covers folders that cannot be watched, missed events, and sockets that a crash left behind. */
+/**
+ * The socket is also polled, because a folder may not be watchable, events may be missed, and a crash may leave a
+ * dead socket behind.
+ */
 const POLL_INTERVAL_MS = 200;
-/** The socket file appears with bind(2), mostly microseconds before listen(2), which causes no event. */
+/**
+ * Back-off after a refused connection. The socket file appears with bind(2), mostly microseconds before listen(2),
+ * which causes no file event.
+ */
 const refusedBackoff = { firstMs: 5, maxMs: POLL_INTERVAL_MS };
 
 /**
- * Resolves to a connection when the app listens. Rejects with the signal's reason, or with the errors of
- * `folder.find`.
+ * Resolves to a connection as soon as the app listens on its socket. Rejects with the signal's reason, or with the
+ * errors of `folder.find`.
  */
 export async function waitForSocket(options: {
   readonly appId: string;
@@ -50,7 +56,7 @@ export async function waitForSocket(options: {
   }
 }
 
-/** Returns undefined if the system has no free watches. */
+/** Watches the folder; returns undefined if the system has no free file watches. */
 function watchFolder(folder: string, name: string, onEvent: () => void): FSWatcher | undefined {
   try {
     const watcher = watch(folder, { persistent: false }, (_, changed) => {

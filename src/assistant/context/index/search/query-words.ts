@@ -1,29 +1,30 @@
 import { isUnspaced, normalizeWord, splitUnspaced, splitWords } from "../../../../base/tokenize.ts";
 
-/** More words change the ranking little, and each needs its own lookup in the index. */
+/** Only this number of words is used: more words change the ranking little, and each needs a lookup in the index. */
 const WORDS_MAX = 48;
-/** Longer words do not occur in texts, but FTS5 would look them up. */
+/** Words longer than this are ignored: they do not occur in texts, but FTS5 would look them up. */
 const WORD_CHARACTERS_MAX = 200;
 
 export interface QueryWord {
-  /** A quoted string of FTS5's query language. */
+  /** The word as a quoted string of FTS5's query language. */
   readonly match: string;
   /** The word as the index stores it. */
   readonly term: string;
 }
 
 /**
- * Splits a query into words, each once. Words have only letters, digits and marks, so a query cannot contain quotes,
- * operators or column names of FTS5's query language. The quotes protect words such as AND and NEAR.
+ * Splits a query into words without repetitions. Words have only letters, digits and marks, so a query cannot contain
+ * quotes, operators or column names of FTS5's query language. The quotes protect words such as AND and NEAR.
  */
 export function parseQueryWords(query: string): QueryWord[] {
   const found = new Map<string, QueryWord>();
-  // FTS5 stores a sentence of a script without spaces as one word, and its pairs as hidden words.
+  // FTS5 stores a sentence of a script without spaces as one word; the index also has its pairs of characters as
+  // hidden words.
   for (const word of splitWords(query))
     for (const part of isUnspaced(word) ? splitUnspaced(word) : [word]) {
       const term = normalizeWord(part);
       if (part.length > WORD_CHARACTERS_MAX || found.has(term)) continue;
-      // A single character occurs in the index as the first of a pair.
+      // A single character is searched as a prefix, because the index contains it only as the first of a pair.
       const isPrefix = isUnspaced(part) && Array.from(part).length === 1;
       found.set(term, { match: `"${part}"${isPrefix ? "*" : ""}`, term });
     }

@@ -5,7 +5,8 @@ const SNIPPET_CHARACTERS = 300;
 const wordPattern = /[\p{L}\p{N}\p{M}\p{Co}]+/gu;
 
 /**
- * Returns the part of a passage that contains the most words of the query, unchanged. `terms` are normalized words.
+ * Returns an unchanged part of the passage, chosen so that it contains the most words of the query. `terms` are the
+ * normalised words of the query.
  */
 export function extractSnippet(
   text: string,
@@ -40,7 +41,7 @@ function bestStart(
     if (score > bestScore) {
       bestScore = score;
       const span = (hits[last - 1]?.end ?? at) - at;
-      // The words are centred in the window.
+      // The window is placed so that the words are in its middle.
       best = Math.max(0, at - Math.floor((size - span) / 2));
     }
   }
@@ -52,7 +53,7 @@ function cutOut(text: string, wantedStart: number, size: number): string {
   let [from, to] = [start, start + size];
   if (from > 0) from = afterGap(text, from);
   if (to < text.length) to = beforeGap(text, to);
-  // A long word, or a script without spaces, has no gap nearby.
+  // In a long word, or a script without spaces, there is no gap nearby, so the text is cut inside a word.
   if (to - from < size / 2) [from, to] = [start, start + size];
   if (/[\udc00-\udfff]/.test(text[from] ?? "")) from += 1;
   if (/[\ud800-\udbff]/.test(text[to - 1] ?? "")) to -= 1;

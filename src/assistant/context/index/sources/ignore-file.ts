@@ -1,6 +1,6 @@
 import { compilePattern, type IgnorePattern } from "../../../../source-tree/ignore-pattern.ts";
 
-/** The ignore files that are read in each folder. The second overrides the first. */
+/** The names of the ignore files that are read in each folder. Rules of the second file override those of the first. */
 export const ignoreFileNames: readonly string[] = [".gitignore", ".berthignore"];
 
 interface IgnoreRule {
@@ -10,7 +10,7 @@ interface IgnoreRule {
   readonly isForFolders: boolean;
 }
 
-/** The maximum number of lines that are read. */
+/** Lines of an ignore file after this number are not read. */
 const LINES_MAX = 2_000;
 
 /**
@@ -36,7 +36,7 @@ export class IgnoreFile {
 }
 
 function parseRule(folder: string, line: string): IgnoreRule | undefined {
-  // Trailing spaces are part of the pattern only after a backslash.
+  // Trailing spaces belong to the pattern only if a backslash precedes them.
   let written = line.replace(/(?<!\\)[ \t]+$/, "");
   if (written === "" || written.startsWith("#")) return undefined;
   const isException = written.startsWith("!");
@@ -44,7 +44,7 @@ function parseRule(folder: string, line: string): IgnoreRule | undefined {
   const isForFolders = written.endsWith("/");
   if (isForFolders) written = written.slice(0, -1);
   const isHere = written.includes("/");
-  // Docker's patterns, which are used for matching, negate a set only with ^.
+  // Git also accepts ! to negate a set, but Docker's patterns, which are used for matching, accept only ^.
   const pattern = written.replace(/^\//, "").replaceAll("[!", "[^");
   if (pattern === "") return undefined;
   const above = folder === "" ? "" : `${escapePattern(folder)}/`;

@@ -3,7 +3,10 @@ import { closeSync, constants, fstatSync, openSync, readlinkSync, readSync } fro
 import { sep } from "node:path";
 import type { FileStat } from "../store/document-store.ts";
 
-/** A larger file is a log or a dump, whose passages would displace those of other files. */
+/**
+ * Files larger than this are not indexed: they are usually logs or dumps, whose passages would displace those of
+ * other files.
+ */
 export const INDEXED_FILE_BYTES_MAX = 2 * 1024 * 1024;
 
 export type FileReadResult =
@@ -20,8 +23,8 @@ export type FileReadResult =
   | { readonly type: "denied" };
 
 /**
- * Reads a regular file inside `root`. It does not follow links and does not block on a pipe. If a parent folder has been
- * replaced by a link since it was listed, the result is `gone`.
+ * Reads a regular file inside `root`. The function does not follow links and does not block on a pipe. If a parent
+ * folder has been replaced by a link since it was listed, the result is `gone`.
  */
 export function readInRoot(root: string, file: string): FileReadResult {
   let fd: number | undefined;
@@ -45,7 +48,7 @@ export function readInRoot(root: string, file: string): FileReadResult {
   }
 }
 
-/** Returns undefined if the file grows past the limit while it is read. */
+/** Reads an open file to its end. Returns undefined if the file grows past the size limit during that. */
 function readAll(fd: number, size: number): Buffer | undefined {
   const buffer = Buffer.alloc(Math.min(size + 1, INDEXED_FILE_BYTES_MAX + 1));
   let length = 0;
@@ -53,12 +56,12 @@ function readAll(fd: number, size: number): Buffer | undefined {
     const read = readSync(fd, buffer, length, buffer.length - length, null);
     length += read;
     if (read === 0) return buffer.subarray(0, length);
-    // The file has grown since fstat; the next event reports the rest.
+    // If the file has grown since fstat, the additional bytes are left out; another event will report that change.
     if (length === buffer.length) return length > INDEXED_FILE_BYTES_MAX ? undefined : buffer;
   }
 }
 
-/** Compares the real path of an open file with the root. Returns true if the system does not provide the path. */
+/** Returns true if an open file is inside the root, by its real path, or if the system does not provide that path. */
 function isInside(root: string, fd: number): boolean {
   try {
     const real = readlinkSync(`/proc/self/fd/${fd}`);

@@ -8,7 +8,7 @@ const secretFolderNames = new Set(
   ),
 );
 
-/** Names of files with secrets, compared in lower case. */
+/** Patterns for names of files that contain secrets. The names are matched in lower case. */
 const secretNamePatterns: readonly RegExp[] = [
   /^\.env(?:\.|$)/,
   /(?:^|\.)env$/,
@@ -25,14 +25,17 @@ const secretNamePatterns: readonly RegExp[] = [
   /^(?:shadow|gshadow|sudoers|master\.key)$/,
 ];
 
-/** Suffixes that editors and users append to the name of a copy. */
+/** Matches suffixes that editors and users append to the name of a copy. */
 const copySuffix = /(?:~|[._-](?:bak|backup|old|orig|save|copy|sw[op]|\d{1,8}))$/;
 
-/** Text that only a private key or a key ring contains. The last alternatives match the first one in base64. */
+/**
+ * Matches text that only a private key or a key ring contains. The last alternatives match the first alternative in
+ * base64.
+ */
 const privateKeyPattern =
   /-----BEGIN (?:[A-Z0-9]+ ){0,4}PRIVATE KEY(?: BLOCK)?-----|^PuTTY-User-Key-File-\d|AGE-SECRET-KEY-1[A-Z0-9]{20}|^\$ANSIBLE_VAULT;|LS0tLS1CRUdJTi[A-Za-z0-9+/]{0,40}(?:UFJJVkFURSBLRV|BSSVZBVEUgS0VZ|QUklWQVRFIEtFW)/m;
 
-/** Tokens of services whose tokens have a known prefix. */
+/** Matches access tokens of services whose tokens begin with a known prefix. */
 const tokenPattern =
   /(?<![A-Za-z0-9])(?:gh[pousr]_[A-Za-z0-9]{36}|github_pat_[A-Za-z0-9_]{50}|glpat-[A-Za-z0-9_-]{20}|A[KS]IA[A-Z2-7]{16}(?![A-Z0-9])|AIza[A-Za-z0-9_-]{35}|xox[abprs]-\d[A-Za-z0-9-]{20}|[rs]k_live_[A-Za-z0-9]{20}|sk-(?:ant-|proj-|or-v1-)[A-Za-z0-9_-]{30}|hf_[A-Za-z0-9]{34}|npm_[A-Za-z0-9]{36}|pypi-AgEIcHlwaS5vcmc)/;
 
@@ -47,7 +50,7 @@ export function isSecretName(name: string): boolean {
 
 /** Returns true if the text contains a private key, or a token with the prefix of a known service. */
 export function containsSecret(text: string): boolean {
-  // The sources of manual pages escape hyphens.
+  // The sources of manual pages write hyphens as `\-`, so the backslashes are removed before the check.
   const plain = text.replaceAll("\\-", "-");
   return privateKeyPattern.test(plain) || tokenPattern.test(plain);
 }

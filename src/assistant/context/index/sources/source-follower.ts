@@ -9,7 +9,7 @@ import { isSecretName } from "./secret-detection.ts";
 import { SourceRules } from "./source-rules.ts";
 import { type IndexChange, syncSource } from "./sync-source.ts";
 
-/** After more changes in one burst, a full scan is faster than a scan of each path. */
+/** If a burst has more changes than this, a full scan is faster than a scan of each path. */
 const CHANGES_MAX = 5_000;
 
 export interface FollowedSource {
@@ -30,7 +30,7 @@ export interface SourceFollowerDependencies {
   readonly timing: IndexTiming;
   readonly apply: (change: IndexChange) => void;
   readonly flush: () => void;
-  /** Called when the state has changed, with the error of a failed scan. */
+  /** Called when the state has changed. If a scan failed, `error` is its error. */
   readonly onChange: (error?: unknown) => void;
 }
 
@@ -46,7 +46,7 @@ export class SourceFollower {
   readonly #dirty = new Set<string>();
   #state: "indexing" | "ready" | "degraded" = "indexing";
   #message: string | null = null;
-  /** The real path of the source, with its rules and watches. */
+  /** The source with its real path, its rules and its watches; undefined if it cannot be indexed. */
   #resolved: ResolvedSource | undefined;
   #debounce: { readonly timer: NodeJS.Timeout; readonly since: number } | undefined;
   #rescan: NodeJS.Timeout | undefined;
@@ -129,7 +129,7 @@ export class SourceFollower {
       resolved.rules.clearCache();
       resolved.watches.resetIncomplete();
     }
-    // If the real path has changed, single paths do not suffice.
+    // If the source's real path has changed, a scan of single paths is not enough.
     const needsFullScan = isWhole || resolved !== this.#resolved;
     this.#resolved = resolved;
     const { documents, apply, flush } = this.#dependencies;

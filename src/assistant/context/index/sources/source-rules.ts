@@ -3,14 +3,14 @@ import { join, posix } from "node:path";
 import { IgnoreFile, ignoreFileNames } from "./ignore-file.ts";
 import { isSecretName } from "./secret-detection.ts";
 
-/** Folders that tools generate. */
+/** Names of folders that tools generate, such as `node_modules`. */
 const generatedFolders = new Set(["node_modules", "bower_components", "__pycache__", "lost+found"]);
-/** A larger ignore file is not read. */
+/** An ignore file larger than this is not read. */
 const IGNORE_BYTES_MAX = 64 * 1024;
 
 /**
- * The rules for the files of a source that are not indexed: hidden files and folders, secrets, generated folders, and the
- * rules of ignore files. No rule can include secrets again.
+ * Decides which files of a source are not indexed: hidden files and folders, secrets, generated folders, and files
+ * that an ignore file excludes. No rule of an ignore file can include secrets again.
  */
 export class SourceRules {
   readonly #root: string;
@@ -20,12 +20,15 @@ export class SourceRules {
     this.#root = root;
   }
 
-  /** The folder of `path` must not be excluded itself. `path` is relative to the source and contains `/`. */
+  /**
+   * Returns true if a rule excludes the path itself. `path` is relative to the source and uses `/`; its folder must
+   * not be excluded.
+   */
   isExcluded(path: string, isFolder: boolean): boolean {
     const name = posix.basename(path);
     if (name.startsWith(".") || isSecretName(name)) return true;
     if (isFolder && generatedFolders.has(name)) return true;
-    // The nearest ignore file with a matching rule decides.
+    // Among the ignore files that have a matching rule, the one in the nearest folder decides.
     for (let folder = posix.dirname(path); ; folder = posix.dirname(folder)) {
       for (const file of this.#filesIn(folder === "." ? "" : folder).toReversed()) {
         const isIgnored = file.isIgnored(path, isFolder);
@@ -35,7 +38,7 @@ export class SourceRules {
     }
   }
 
-  /** Returns true also if a folder above is excluded. */
+  /** Returns true if a rule excludes the path or one of its parent folders. */
   isPathExcluded(path: string, isFolder: boolean): boolean {
     const parts = path.split("/");
     return parts.some((_, at) =>

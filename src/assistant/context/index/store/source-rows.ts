@@ -9,8 +9,8 @@ interface SourceRow {
 }
 
 /**
- * Updates the rows to the configured sources and returns them. Deletes the documents of a source that is no longer
- * configured, or whose path has changed.
+ * Updates the table of sources to the configured sources and returns its rows. Deletes the documents of a source that
+ * is no longer configured, or whose path has changed.
  */
 export function syncSourceRows(
   db: SqliteDatabase,

@@ -1,7 +1,7 @@
 import type { SqliteDatabase } from "../../../../base/sqlite.ts";
 import { type PackedVector, packVector, VectorIndex } from "../search/vector-index.ts";
 
-/** The number of passages that one step scans for missing vectors, in about a millisecond. */
+/** The number of passages that one step scans for missing vectors, which takes about a millisecond. */
 const SCANNED_PER_STEP = 4_096;
 
 export interface UnembeddedChunk {
@@ -19,7 +19,7 @@ interface VectorRow {
 
 /** The vectors of one embedder, in the database and in memory. */
 export class VectorSpace {
-  /** The number of the space in the database. */
+  /** The number of the vector space in the database. */
   readonly number: number;
   readonly index: VectorIndex;
   readonly #statements: ReturnType<typeof prepareStatements>;
@@ -45,7 +45,7 @@ export class VectorSpace {
     }
   }
 
-  /** Returns some passages without a vector, or none once all passages have been scanned. */
+  /** Returns some passages that have no vector, or an empty list when all passages have been scanned. */
   *findUnembedded(limit: number): Generator<void, readonly UnembeddedChunk[]> {
     const found: UnembeddedChunk[] = [];
     for (;;) {
@@ -70,7 +70,9 @@ export class VectorSpace {
     this.#scannedTo = 0;
   }
 
-  /** Must be called in a transaction. A passage that was deleted meanwhile is ignored. */
+  /**
+   * Adds vectors to the database; call this in a transaction. Vectors of passages that have been deleted are ignored.
+   */
   add(id: number, source: number, vector: Float32Array): void {
     const packed: PackedVector = packVector(vector);
     const { buffer, byteOffset, byteLength } = packed.value;

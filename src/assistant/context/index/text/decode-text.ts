@@ -1,17 +1,20 @@
 /** Control characters that occur in texts: backspace, tab, line feed, vertical tab, form feed, return, escape. */
 const textControls = new Set([8, 9, 10, 11, 12, 13, 27]);
-/** A file with more than one other control character per 200 bytes is not a text. */
+/** A file counts as text only if at most one byte in 200 is another control character. */
 const CONTROL_SHARE = 200;
-/** The number of bytes that are examined to detect a text. */
+/** The number of bytes at the start of a file that are examined to detect if it is text. */
 const SNIFFED_BYTES = 64 * 1024;
-/** In UTF-16 without a byte order mark, at least this share of every second byte is 0 in Latin scripts, and no other byte. */
+/**
+ * A file without a byte order mark is read as UTF-16 if at least this share of every second byte is 0, as in Latin
+ * scripts, and no other byte is.
+ */
 const UTF16_ZERO_SHARE = 0.7;
 
-/** Decodes a file and removes its byte order mark. Returns undefined if it is not a text. */
+/** Decodes a file to text and removes its byte order mark. Returns undefined if the file is not text. */
 export function decodeText(bytes: Uint8Array): string | undefined {
   if (startsWith(bytes, [0xff, 0xfe])) return decodeUtf16("utf-16le", bytes);
   if (startsWith(bytes, [0xfe, 0xff])) return decodeUtf16("utf-16be", bytes);
-  // A PDF begins like a text.
+  // A PDF begins like a text file, so it is recognised by its first characters.
   if (startsWith(bytes, [0x25, 0x50, 0x44, 0x46, 0x2d])) return undefined;
   const sample = bytes.subarray(0, SNIFFED_BYTES);
   if (sample.includes(0)) {
@@ -60,7 +63,7 @@ function hasTooManyControls(sample: Uint8Array): boolean {
   return count * CONTROL_SHARE > sample.length;
 }
 
-/** Replaces lone surrogates, as at the end of a truncated file: they cannot be stored as UTF-8. */
+/** Replaces lone surrogates, such as one at the end of a truncated file, because UTF-8 cannot encode them. */
 function normalizeText(text: string): string {
   return text
     .replaceAll("\r\n", "\n")

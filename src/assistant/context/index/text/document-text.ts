@@ -1,12 +1,12 @@
 /** The text of a file without its markup. */
 export interface DocumentText {
-  /** The title of the text, or else the name of the file. */
+  /** The title that the text contains, or else the name of the file. */
   readonly title: string;
   readonly sections: readonly Section[];
 }
 
 export interface Section {
-  /** The headings above the text, such as `Setup > Network`. Empty: there are none. */
+  /** The headings above the text, such as `Setup > Network`; empty if there are none. */
   readonly heading: string;
   readonly text: string;
 }

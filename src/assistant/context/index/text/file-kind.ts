@@ -1,4 +1,4 @@
-/** The way in which a file is read. `skipped` files are not read. */
+/** The kind of a file, which determines how its text is extracted. `skipped` files are not read. */
 export type FileKind = "plain" | "markdown" | "html" | "code" | "skipped";
 
 const skippedExtensions = parseWordSet(`
@@ -20,10 +20,10 @@ const markdownExtensions = parseWordSet("md markdown mdx mdown");
 const htmlExtensions = parseWordSet("html htm xhtml");
 /** Names of source files without an extension. */
 const codeNames = new Set(["makefile", "dockerfile", "containerfile", "caddyfile", "justfile"]);
-/** Generated files, which contain no text of their authors. */
+/** Matches names of generated files, which contain no text written by people. */
 const generated = /(?:^package-lock\.json|\.min\.(?:js|css)|-lock\.ya?ml)$/;
 
-/** Classifies a file by its name, without its content. */
+/** Classifies a file by its name only, without reading it. */
 export function classifyFile(name: string): FileKind {
   const lower = name.toLowerCase();
   if (generated.test(lower)) return "skipped";

@@ -1,7 +1,7 @@
 import { Tokenizer } from "htmlparser2";
 import { type DocumentText, HEADING_SEPARATOR, type Section } from "./document-text.ts";
 
-/** Elements without text for readers. */
+/** Elements whose text is not shown to readers. */
 const ignoredElements = new Set(
   "script style noscript template svg math iframe noembed noframes".split(" "),
 );
@@ -54,7 +54,7 @@ class HtmlTextBuilder {
   #title: string | undefined;
   #isTitle = false;
   #isHead = false;
-  /** The element whose text is ignored, and how many elements of this name are open. */
+  /** The element whose text is ignored, and the number of open elements with its name. */
   #ignored: { name: string; depth: number } | undefined;
   #lastOpened = "";
 
@@ -92,7 +92,7 @@ class HtmlTextBuilder {
     else this.#addSeparator(name, "\n");
   }
 
-  /** Closes an element such as `<svg/>`, whose text would be ignored until its end tag. */
+  /** Closes an element such as `<svg/>`; otherwise all text up to an end tag would be ignored. */
   closeSelfClosingTag(): void {
     if (this.#ignored?.name === this.#lastOpened) this.closeTag(this.#lastOpened);
   }
@@ -136,7 +136,7 @@ function collapseWhitespace(text: string): string {
   return removeSoftHyphens(text).replaceAll(/\s+/g, " ").trim();
 }
 
-/** A soft hyphen in the middle of a word would hide the word from searches. */
+/** Removes soft hyphens, because one in the middle of a word would hide the word from searches. */
 function removeSoftHyphens(text: string): string {
   return text.replaceAll("\u00ad", "");
 }

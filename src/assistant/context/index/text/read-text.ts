@@ -13,8 +13,8 @@ export interface ExtractedText {
 }
 
 /**
- * Extracts the passages of a file. `name` is the last part of its path. Returns undefined for a file without text, or of
- * a kind that is not indexed. No content makes it throw.
+ * Extracts the passages of a file. `name` is the last part of its path. Returns undefined for a file without text, or
+ * of a kind that is not indexed. Never throws, whatever the content.
  */
 export function readText(
   bytes: Uint8Array,
@@ -35,7 +35,7 @@ function parseDocument(text: string, name: string, kind: FileKind): DocumentText
   return { title: kind === "code" ? name : title, sections: [{ heading: "", text }] };
 }
 
-/** Returns `meeting notes 2026` for `meeting-notes_2026.txt`. */
+/** Derives a title from a file name: `meeting notes 2026` from `meeting-notes_2026.txt`. */
 function titleFromName(name: string): string {
   const bare = name.replace(/(?<=.)\.[A-Za-z0-9]{1,8}$/, "");
   return bare.replaceAll(/[_-]+/g, " ").trim() || name;

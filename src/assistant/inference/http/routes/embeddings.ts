@@ -13,7 +13,7 @@ export function embeddingRoutes(server: FastifyInstance, context: InferenceHttpC
     reportIgnored(context, request, reply, sent.unknown);
     const { dimensions, embed, encoding, includeCounts } = asked;
     if (dimensions !== undefined && embed.model !== undefined) {
-      // If the model's dimensions are known, an invalid request is refused before the work.
+      // If the dimensions of the model are known, an invalid `dimensions` is refused before the texts are embedded.
       checkDimensions(dimensions, (await context.service.model(embed.model))?.embeddingLength);
     }
     const { model, ledgerSeq, vectors, tokens } = await context.service

@@ -24,7 +24,10 @@ export class SecretSession {
   readonly path: string;
   readonly #key: Buffer;
 
-  /** Rejects like SessionBus.call, with SecretProtocolError, and for an invalid public key. */
+  /**
+   * Opens a session with the Secret Service. Rejects like SessionBus.call, with SecretProtocolError, and for an invalid
+   * public key.
+   */
   static async open(call: SecretsCall): Promise<SecretSession> {
     const ours = getDiffieHellman("modp2");
     ours.generateKeys();
@@ -37,7 +40,8 @@ export class SecretSession {
     );
     if (output === undefined || !isVariant(output) || output.signature !== "ay")
       throw new SecretProtocolError("the Secret Service sent no public key");
-    // Padded to the length of the prime, like other implementations; no salt, no info.
+    // The shared secret is padded to the length of the prime, as in other implementations. The key derivation uses no
+    // salt and no info.
     const shared = ours.computeSecret(toBytes(output.value));
     const key = Buffer.from(hkdfSync("sha256", shared, "", "", 16));
     shared.fill(0);
@@ -49,7 +53,7 @@ export class SecretSession {
     this.#key = key;
   }
 
-  /** Returns the struct `(oayays)` of the API. */
+  /** Encrypts a secret. Returns the struct `(oayays)` of the Secret Service API. */
   encrypt(text: string): BusValue {
     const iv = randomBytes(IV_BYTES);
     const cipher = createCipheriv("aes-128-cbc", this.#key, iv);
@@ -57,7 +61,7 @@ export class SecretSession {
     return [this.path, [...iv], [...sealed], "text/plain"];
   }
 
-  /** Reads a struct `(oayays)`. Throws SecretProtocolError. */
+  /** Decrypts the secret in a struct `(oayays)` of the Secret Service API. Throws SecretProtocolError. */
   decrypt(secret: BusValue | undefined): string {
     if (secret === undefined || !isList(secret))
       throw new SecretProtocolError("the Secret Service sent no secret");
@@ -70,7 +74,7 @@ export class SecretSession {
     }
   }
 
-  /** The service ends the session anyway when the connection closes, so a failure does not matter. */
+  /** Closes the session. Errors are ignored, because the service ends the session anyway when the connection closes. */
   async close(call: SecretsCall): Promise<void> {
     this.#key.fill(0);
     await call(this.path, "org.freedesktop.Secret.Session.Close", "").catch(() => undefined);

@@ -1,6 +1,6 @@
 import type { BusMethodCall, BusValue, SessionBus } from "../../../../dbus/port.ts";
 
-/** Calls the Secret Service, or the bus itself. Rejects like SessionBus.call. */
+/** Calls a method of the Secret Service, or of the bus itself. Rejects like SessionBus.call. */
 export type SecretsCall = (
   path: string,
   member: string,
@@ -10,10 +10,13 @@ export type SecretsCall = (
 
 export const SECRETS_NAME = "org.freedesktop.secrets";
 const BUS_NAME = "org.freedesktop.DBus";
-/** Includes starting the keyring; the caller's signal limits all calls together. */
+/** The time limit of one call, which may have to start the keyring. The caller's signal limits all calls together. */
 const CALL_MS = 5_000;
 
-/** The member with its interface: `org.freedesktop.Secret.Service.OpenSession`. */
+/**
+ * Creates a function that calls a method by its interface and name, for example
+ * `org.freedesktop.Secret.Service.OpenSession`.
+ */
 export function createSecretsCall(bus: SessionBus, signal: AbortSignal): SecretsCall {
   return createCall(bus, SECRETS_NAME, signal);
 }

@@ -27,7 +27,7 @@ describe("a call that is known to be impossible", () => {
 
   it("causes no prompt if the connected app has another definition of the tool", async () => {
     const harness = await AgentHarness.open();
-    // A first call opens the connection.
+    // A first call opens the connection to the app.
     expect((await harness.request("list", {})).disposition).toBe("executed");
     const create = harness.app.tools.find(({ name }) => name === "create");
     if (!create) throw new Error("the notes app has no such tool");

@@ -15,7 +15,7 @@ export interface ReadAnswer {
   readonly logprobs: readonly TokenLogprob[];
 }
 
-/** Assembles an answer from its deltas like a client. */
+/** Assembles an answer from its deltas as a client does. */
 export function readAnswer(
   plan: { createParser(): AnswerStreamParser },
   pieces: readonly string[],

@@ -6,14 +6,14 @@ export interface TemplateFamily {
   readonly vocabulary: ChatVocabulary;
 }
 
-/** Chat templates like those of common model families, each with their peculiarities. */
+/** Chat templates like those of common model families, with the peculiarities of each. */
 export const families: Readonly<Record<string, TemplateFamily>> = {
-  /** Supports tools; refuses only a system message that is not the first. */
+  /** Supports tools, and refuses only a system message that is not the first message. */
   chatMl: {
     template: chatTemplate,
     vocabulary: vocabulary("<s>", "</s>", ["<unk>", "<s>", "</s>", "<|im_start|>", "<|im_end|>"]),
   },
-  /** Reasons first, and removes the reasoning from earlier answers. */
+  /** Begins answers with reasoning, and removes the reasoning from earlier answers. */
   qwen: {
     template: `{%- if tools %}<|im_start|>system
 {%- if messages[0].role == 'system' %}{{ '\\n' + messages[0].content + '\\n' }}{%- endif %}
@@ -50,7 +50,7 @@ Write {"name": ..., "arguments": ...} within <tool_call></tool_call>.<|im_end|>
 {% endif %}{%- endif %}`,
     vocabulary: vocabulary("", "<|im_end|>", ["<|im_start|>", "<|im_end|>", "<|endoftext|>"]),
   },
-  /** Trims text, renders the date, and has one call at a time as bare JSON. */
+  /** Trims text, renders the date, and writes one tool call at a time as plain JSON. */
   llama3: {
     template: `{{- bos_token }}
 {%- if messages[0]['role'] == 'system' %}
@@ -128,7 +128,7 @@ Write {"name": ..., "arguments": ...} within <tool_call></tool_call>.<|im_end|>
       "[/TOOL_RESULTS]",
     ]),
   },
-  /** Puts a marker before each call, and the name outside the JSON. */
+  /** Puts a marker before each tool call, and the tool's name outside the JSON. */
   devstral: {
     template: `{{ bos_token }}{% for message in messages %}
 {%- if message.role == 'system' %}{{- '[SYSTEM_PROMPT]' + message.content + '[/SYSTEM_PROMPT]' }}
@@ -170,7 +170,7 @@ Write {"name": ..., "arguments": ...} within <tool_call></tool_call>.<|im_end|>
       "<end_of_turn>",
     ]),
   },
-  /** Builds the names of its control tokens from the names of roles. */
+  /** Builds the names of its control tokens from the names of the roles. */
   phi: {
     template: `{% for message in messages %}{{ '<|' + message['role'] + '|>\\n' + message['content'] + '<|end|>\\n' }}{% endfor %}{% if add_generation_prompt %}{{ '<|assistant|>\\n' }}{% else %}{{ eos_token }}{% endif %}`,
     vocabulary: vocabulary("<s>", "<|endoftext|>", [
@@ -182,7 +182,7 @@ Write {"name": ..., "arguments": ...} within <tool_call></tool_call>.<|im_end|>
       "<|placeholder1|>",
     ]),
   },
-  /** Writes the opening tag of the reasoning itself. */
+  /** Writes the opening tag of the reasoning into the prompt. */
   r1: {
     template: `{{ bos_token }}{% for message in messages %}{% if message.role == 'system' %}{{ message.content }}{% elif message.role == 'user' %}{{ '<｜User｜>' + message.content }}{% elif message.role == 'assistant' %}{{ '<｜Assistant｜>' + message.content.split('</think>')[-1] + '<｜end▁of▁sentence｜>' }}{% endif %}{% endfor %}{% if add_generation_prompt %}{{ '<｜Assistant｜><think>\\n' }}{% endif %}`,
     vocabulary: vocabulary("<｜begin▁of▁sentence｜>", "<｜end▁of▁sentence｜>", [
