@@ -8,6 +8,7 @@ import { ModelDisk } from "../dist/controller/models/files/model-disk.js";
 const [warm, url, size, sha256, dir, parts] = process.argv.slice(2);
 const diskAt = (folder) =>
   new ModelDisk({
+    assertUsable: () => Promise.resolve(),
     dir: folder,
     clock: systemClock,
     logger: silentLogger,

@@ -11,11 +11,13 @@ const START_LIMIT_MS = 15_000;
 /** A Caddy that only forwards all requests to one address: the floor for any ingress with Caddy. */
 export class PlainCaddy implements AsyncDisposable {
   readonly port: number;
+  readonly pid: number;
   readonly #process: ChildProcess;
   readonly #dir: string;
 
   private constructor(port: number, process: ChildProcess, dir: string) {
     this.port = port;
+    this.pid = process.pid ?? 0;
     this.#process = process;
     this.#dir = dir;
   }
@@ -34,6 +36,8 @@ export class PlainCaddy implements AsyncDisposable {
     await writeFile(file, JSON.stringify(config));
     const child = spawn("caddy", ["run", "--config", file], {
       stdio: "ignore",
+      // In a session of its own, like the Caddy of Berth: the scheduler shares cores by sessions.
+      detached: true,
       env: { ...process.env, HOME: dir, XDG_DATA_HOME: dir, XDG_CONFIG_HOME: dir },
     });
     const caddy = new PlainCaddy(port, child, dir);

@@ -180,10 +180,15 @@ export class BenchServer implements AsyncDisposable {
     await rm(this.#root, { recursive: true, force: true });
   }
 
+  /** Returns the process id of the ingress's Caddy; 0 if there is none. */
+  async readCaddyPid(): Promise<number> {
+    const file = join(this.#root, "data", "ingress", "caddy.pid");
+    return Number(await readFile(file, "utf8").catch(() => ""));
+  }
+
   /** Stops Caddy, which keeps running without Berth. */
   async #endCaddy(): Promise<void> {
-    const file = join(this.#root, "data", "ingress", "caddy.pid");
-    const pid = Number(await readFile(file, "utf8").catch(() => ""));
+    const pid = await this.readCaddyPid();
     if (Number.isSafeInteger(pid) && pid > 1) process.kill(pid, "SIGKILL");
   }
 }

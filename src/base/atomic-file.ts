@@ -1,7 +1,7 @@
 import { open, rename } from "node:fs/promises";
 import { dirname } from "node:path";
 
-/** Writes the file whole or not at all, with mode 0600. */
+/** Writes a file with mode 0600. Other processes see either its old content or all of the new content. */
 export async function writeAtomically(file: string, text: string): Promise<void> {
   const made = `${file}.new`;
   const handle = await open(made, "w", 0o600);
@@ -14,13 +14,13 @@ export async function writeAtomically(file: string, text: string): Promise<void>
   await rename(made, file);
 }
 
-/** Writes like `writeAtomically`; when it returns, content and name have been flushed to the disk. */
+/** Writes like `writeAtomically`. When the function returns, content and name have been flushed to the disk. */
 export async function writeDurably(file: string, text: string): Promise<void> {
   await writeAtomically(file, text);
   await fsyncDirectory(dirname(file));
 }
 
-/** Flushes a folder, so that added and removed names survive a power cut. */
+/** Flushes a folder to the disk, so that added and removed names survive a power cut. */
 export async function fsyncDirectory(dir: string): Promise<void> {
   const handle = await open(dir, "r");
   try {

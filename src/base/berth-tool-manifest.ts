@@ -1,7 +1,7 @@
 /**
- * The manifest by which Berth offers itself as an app on the agent bus, with tools for the apps of a server. The
- * companion reads the manifest here, and the tool server reads its definitions here, so that they cannot differ.
- * A test validates it with the rules for manifests of other apps.
+ * The manifest with which Berth offers itself as an app on the agent bus, with tools for the apps of a server. Both
+ * the companion and the tool server read it here, so that the manifest and the definitions that the server reports
+ * cannot differ. A test validates it with the rules for manifests of other apps.
  */
 export const BERTH_APPS_ID = "dev.berth.apps";
 
@@ -50,11 +50,11 @@ const name = {
 } as const;
 
 const undoId = {
-  title: "What was there before",
+  title: "Saved state",
   type: "string",
   pattern: "^[0-9a-f]{32}$",
   maxLength: 32,
-  description: "undo_id in the result of the call that is taken back",
+  description: "undo_id from the result of the call to undo",
 } as const;
 
 const nameOnlySchema = {
@@ -64,7 +64,7 @@ const nameOnlySchema = {
   additionalProperties: false,
 } as const;
 
-/** The tool server keeps the state from before the call; the result of the call holds its id. */
+/** Undo by restoring the state that the tool server saved before the call; the result of the call holds its id. */
 const undoByRestoring = {
   tool: "restore_app",
   map: { name: "$input.name", undo_id: "$result.undo_id" },
@@ -94,7 +94,7 @@ export const berthTools: Readonly<Record<BerthToolName, BerthToolDeclaration>> =
     title: "Read an app's log",
     tier: "read",
     description:
-      "Reads the newest log lines of an app, oldest first. What is in them was written by the app and whoever uses it.",
+      "Reads the newest log lines of an app, oldest first. The app and its users wrote their content.",
     input_schema: {
       type: "object",
       properties: {
@@ -121,7 +121,7 @@ export const berthTools: Readonly<Record<BerthToolName, BerthToolDeclaration>> =
     title: "Deploy an app",
     tier: "write",
     description:
-      "Deploys a container image, a git repository or a template. An app that is there gets the new version, and keeps its settings; else it is created. For an app with a source, none of image, git and template deploys the newest of that source. Waits up to 45 seconds for the app to be ready, and says how far it is.",
+      "Deploys a container image, a git repository or a template. An existing app gets the new version and keeps its settings; otherwise the app is created. For an app with a source, none of image, git and template deploys the newest version of that source. Waits up to 45 seconds for the app to be ready, and reports its progress.",
     input_schema: {
       type: "object",
       properties: {
@@ -210,7 +210,7 @@ export const berthTools: Readonly<Record<BerthToolName, BerthToolDeclaration>> =
     title: "Restart an app",
     tier: "write",
     description:
-      "Makes the containers of a running app anew, and waits up to 45 seconds for it to be ready.",
+      "Recreates the containers of a running app, and waits up to 45 seconds for it to be ready.",
     input_schema: nameOnlySchema,
     undo: undoByRunning,
   },
@@ -218,7 +218,7 @@ export const berthTools: Readonly<Record<BerthToolName, BerthToolDeclaration>> =
     title: "Go back to an earlier version of an app",
     tier: "write",
     description:
-      "Goes back to an earlier revision of an app; without a number to the last stable one before what runs. describe_app lists revisions.",
+      "Goes back to an earlier revision of an app; without a number, to the last stable revision before the current one. describe_app lists revisions.",
     input_schema: {
       type: "object",
       properties: {
@@ -245,10 +245,10 @@ export const berthTools: Readonly<Record<BerthToolName, BerthToolDeclaration>> =
     undo: undoByRestoring,
   },
   set_app_running: {
-    title: "Have an app run, or not",
+    title: "Set if an app runs",
     tier: "write",
     description:
-      "Puts an app back to running or stopped. Takes start_app, stop_app and restart_app back.",
+      "Sets an app back to running or stopped. Undoes start_app, stop_app and restart_app.",
     input_schema: {
       type: "object",
       properties: {
@@ -260,10 +260,10 @@ export const berthTools: Readonly<Record<BerthToolName, BerthToolDeclaration>> =
     },
   },
   restore_app: {
-    title: "Put an app back to what it was",
+    title: "Restore an app's earlier state",
     tier: "destructive",
     description:
-      "Takes a deploy_app, rollback_app or delete_app back: what the call changed is as it was before. An app that the call created is deleted.",
+      "Undoes a call of deploy_app, rollback_app or delete_app: restores everything that the call changed. An app that the call created is deleted.",
     input_schema: {
       type: "object",
       properties: { name, undo_id: undoId },
@@ -273,7 +273,7 @@ export const berthTools: Readonly<Record<BerthToolName, BerthToolDeclaration>> =
   },
 };
 
-/** The content that other apps have in `<app id>.json`. */
+/** The tool manifest of Berth. Other apps have such a document in the file `<app id>.json`. */
 export const berthAppsManifest = {
   svc_manifest: 1,
   app_id: BERTH_APPS_ID,

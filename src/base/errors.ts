@@ -40,10 +40,12 @@ export const errorCodes = [
   "too_many_requests",
   "timeout",
   "engine_unreachable",
+  "engine_leased",
   "server_unreachable",
   "engine_error",
   "image_not_found",
   "registry_denied",
+  "registry_unreachable",
   "git_unreachable",
   "git_denied",
   "git_not_found",
@@ -77,7 +79,7 @@ export class NotFoundError extends BerthError {
   }
 }
 
-/** The write conflicts with the current state; to repeat it unchanged does not help. */
+/** The write conflicts with the current state. Repeating it unchanged does not help. */
 export class ConflictError extends BerthError {
   constructor(
     code: "conflict" | "name_taken" | "field_owned" | "wrong_state",
@@ -88,7 +90,7 @@ export class ConflictError extends BerthError {
   }
 }
 
-/** One problem of a document. `path` is a JSON Pointer into the document. */
+/** One problem in a document. `path` is a JSON Pointer into the document. */
 export interface SpecIssue {
   readonly path: string;
   readonly message: string;

@@ -14,12 +14,12 @@ export type Durability = "full" | "off";
 
 /** Milliseconds that a call waits for the lock of another process, such as the `sqlite3` of a user. */
 const BUSY_TIMEOUT_MS = 5_000;
-/** The next checkpoint truncates a larger write-ahead log to this size. */
+/** A checkpoint truncates the write-ahead log to this size if it is larger. */
 const JOURNAL_SIZE_LIMIT_BYTES = 64 * 1024 * 1024;
 
 /**
- * Opens a database in WAL mode, or creates it with mode 0600. Throws the BerthErrors of `mapSqliteError`.
- * It asserts `synchronous = FULL`, because NORMAL, which is usual with WAL, may lose the last commits in a power cut.
+ * Opens a database in WAL mode, or creates it with mode 0600. Throws the BerthErrors of `mapSqliteError`. Asserts
+ * `synchronous = FULL`, because NORMAL, which is usual with WAL, may lose the last commits in a power cut.
  */
 export function openDatabase(options: {
   readonly file: string;
@@ -34,7 +34,7 @@ export function openDatabase(options: {
       if (options.durability === "full") fsyncDirectorySync(dirname(options.file));
     }
     db = new Database(options.file, { timeout: BUSY_TIMEOUT_MS });
-    // This precedes the first write, which is the switch to a write-ahead log.
+    // This pragma must precede the first write, which is the switch to a write-ahead log.
     db.pragma(`synchronous = ${options.durability === "full" ? "FULL" : "OFF"}`);
     assert.equal(db.pragma("journal_mode = WAL", { simple: true }), "wal");
     assert.equal(
@@ -101,8 +101,8 @@ function diskFullError(cause: Error): BerthError {
 export type Migration = string;
 
 /**
- * Applies the missing migrations, each in its own transaction. Throws `wrong_state` if a newer program has written
- * the database, because migrations cannot be reverted.
+ * Applies the migrations that the database does not have yet, each in its own transaction. Throws `wrong_state` if a
+ * newer program has written the database, because migrations cannot be reverted.
  */
 export function migrate(db: SqliteDatabase, migrations: readonly Migration[]): void {
   const current = readSchemaVersion(db);

@@ -1,5 +1,5 @@
 /**
- * A text is not the JSON that was expected. The message explains why without quoting the text, which may hold a
+ * Thrown if a text is not the expected JSON. The message explains why without quoting the text, which may contain a
  * secret or a prompt.
  */
 export class InvalidJsonError extends Error {
@@ -48,7 +48,10 @@ function decode(body: Uint8Array, subject: string): string {
   }
 }
 
-/** Returns where `JSON.parse` failed, without the text around the fault, which V8 quotes. */
+/**
+ * Returns the position where `JSON.parse` failed. Unlike V8's message, the result does not quote the text at that
+ * position.
+ */
 export function describeJsonError(error: unknown): string {
   const message = error instanceof Error ? error.message : "";
   const place = /\(line (\d+) column (\d+)\)/.exec(message);
@@ -56,9 +59,11 @@ export function describeJsonError(error: unknown): string {
   return "it is incomplete or has invalid syntax";
 }
 
-/** Scans a text that JSON.parse has accepted, so that only strings and brackets matter. */
+/**
+ * Checks keys and nesting in a text that JSON.parse has accepted, so that a scan for strings and brackets is enough.
+ */
 function checkKeys(text: string, rules: StrictJsonOptions): void {
-  /** One set of keys for each open object, null for each open array. */
+  /** The open objects and arrays, outermost first: a set of keys for each object, null for each array. */
   const open: (Set<string> | null)[] = [];
   let expectsKey = false;
   for (let index = 0; index < text.length; index += 1) {
@@ -115,7 +120,10 @@ function checkDepth(depth: number, rules: StrictJsonOptions): void {
   }
 }
 
-/** Returns the index of the closing quotation mark. Searching is fast, and large bodies are mostly strings. */
+/**
+ * Returns the index of the closing quotation mark. It uses a fast search, because large bodies consist mostly of
+ * strings.
+ */
 function findStringEnd(text: string, start: number): number {
   let index = text.indexOf('"', start + 1);
   while (index !== -1) {

@@ -1,11 +1,14 @@
 import { stemmer } from "stemmer";
 
-/** FTS5's `porter` tokenizer does not stem longer words. */
+/** Words longer than this are not stemmed, as in FTS5's `porter` tokenizer. */
 const STEMMED_CHARACTERS_MAX = 64;
 
-/** The characters of a word for FTS5's `unicode61`: letters, digits, marks and private use. All others separate words. */
+/**
+ * Matches a word as FTS5's tokenizer `unicode61` defines it: letters, digits, marks and private-use characters. All
+ * others separate words.
+ */
 const wordPattern = /[\p{L}\p{N}\p{M}\p{Co}]+/gu;
-/** Scripts without spaces between words, and Hangul, which attaches particles to words. */
+/** Matches characters of scripts without spaces between words, and of Hangul, which attaches particles to words. */
 const unspacedScripts =
   "[\\p{Script=Han}\\p{Script=Hiragana}\\p{Script=Katakana}\\p{Script=Hangul}" +
   "\\p{Script=Thai}\\p{Script=Lao}\\p{Script=Khmer}\\p{Script=Myanmar}ー々]+";
@@ -14,8 +17,8 @@ const hasUnspaced = new RegExp(unspacedScripts, "u");
 const camelCaseBoundary = /\p{Ll}\p{Lu}|\p{Lu}\p{Lu}\p{Ll}/u;
 
 /**
- * Splits a text into normalized terms: identifiers such as `createEvent` and `task_add` at their parts, scripts
- * without spaces into pairs of characters. A term that occurs twice is returned twice.
+ * Splits a text into normalized terms: identifiers such as `createEvent` and `task_add` are split into their parts,
+ * and scripts without spaces into pairs of characters. A term that occurs twice is returned twice.
  */
 export function tokenize(text: string): string[] {
   return splitWords(text).flatMap((word) => {
@@ -41,7 +44,7 @@ export function isUnspaced(word: string): boolean {
   return hasUnspaced.test(word);
 }
 
-/** Splits a word of a script without spaces into pairs of characters, followed by the Latin words in it. */
+/** Splits a word of a script without spaces into pairs of characters, followed by the Latin words that it contains. */
 export function splitUnspaced(word: string): string[] {
   return [...extractBigrams(word), ...(word.match(/[a-z0-9]+/gi) ?? [])];
 }
@@ -61,7 +64,10 @@ export function extractBigrams(text: string): string[] {
   return found;
 }
 
-/** Splits `parseHttpHeader` into `parse`, `Http` and `Header`. Returns no parts for a word of one part. */
+/**
+ * Splits `parseHttpHeader` into `parse`, `Http` and `Header`. Returns an empty list for a word that has only one
+ * part.
+ */
 export function splitCamelCase(word: string): string[] {
   if (!camelCaseBoundary.test(word)) return [];
   return word

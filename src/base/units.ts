@@ -52,7 +52,7 @@ export function parseBytes(text: string): number {
 /** The pattern of a CPU quantity, as in Kubernetes: `2`, `0.5`, `500m`. */
 export const cpuPattern = "^([0-9]+(\\.[0-9]+)?|[0-9]+m)$";
 
-/** Returns billionths of a CPU, the unit of the engine. */
+/** Parses a CPU quantity and returns billionths of a CPU, the unit of the Docker API. */
 export function parseCpu(text: string): number {
   if (!new RegExp(cpuPattern).test(text)) {
     throw new BerthError("invalid_request", `"${text}" is not an amount of CPU`, {
@@ -62,7 +62,7 @@ export function parseCpu(text: string): number {
   return Math.round(text.endsWith("m") ? Number(text.slice(0, -1)) * 1e6 : Number(text) * 1e9);
 }
 
-/** Formats 1536 as "1.5 KiB". */
+/** Formats a number of bytes for people, such as 1536 as "1.5 KiB". */
 export function formatBytes(bytes: number): string {
   const units = ["B", "KiB", "MiB", "GiB", "TiB"];
   let value = bytes;
@@ -74,7 +74,7 @@ export function formatBytes(bytes: number): string {
   return `${unit === 0 ? value : value.toFixed(1).replace(/\.0$/, "")} ${units[unit]}`;
 }
 
-/** Parses "1.5 KiB" as 1536. Returns undefined for texts that formatBytes does not write. */
+/** Parses a text that formatBytes has written, such as "1.5 KiB" as 1536. Returns undefined for any other text. */
 export function parseFormattedBytes(text: string): number | undefined {
   const match = /^(\d+(?:\.\d)?) (B|KiB|MiB|GiB|TiB)$/.exec(text);
   const power = ["B", "KiB", "MiB", "GiB", "TiB"].indexOf(match?.[2] ?? "");

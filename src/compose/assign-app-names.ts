@@ -1,6 +1,8 @@
 import { NAME_LENGTH_MAX } from "../resources/field-schemas.ts";
 
-/** Returns a DNS label derived from `text` that is not in `taken`; undefined if no character of it is usable. */
+/**
+ * Returns a DNS label that is derived from `text` and is not in `taken`; undefined if `text` has no usable character.
+ */
 export function toDnsLabel(text: string, taken: readonly string[]): string | undefined {
   const plain = text
     .toLowerCase()
@@ -15,7 +17,10 @@ export function toDnsLabel(text: string, taken: readonly string[]): string | und
   }
 }
 
-/** Assigns a name to the App of each service. Services whose names are valid labels come first, and keep them. */
+/**
+ * Assigns a name to the App of each service. Services whose names are valid labels are handled first, so that they
+ * keep their names.
+ */
 export function assignAppNames(services: readonly string[], prefix: string): Map<string, string> {
   const names = new Map<string, string>();
   const isKept = (service: string) =>

@@ -2,7 +2,7 @@ import { type ComposeNode, type Entry, getValue, isNull, listEntries } from "./c
 import { asMapping } from "./merge-services.ts";
 import type { ServiceConversion } from "./service-conversion.ts";
 
-/** Converts `depends_on` and `links` to the apps that must be Ready first. */
+/** Converts `depends_on` and `links` to the list of apps that must be Ready first. */
 export function convertDependencies(conversion: ServiceConversion): void {
   const node = conversion.getNode("depends_on");
   if (node) {
@@ -66,7 +66,7 @@ function addDependency(conversion: ServiceConversion, node: ComposeNode, service
   conversion.spec.dependsOn = [...(conversion.spec.dependsOn ?? []), app];
 }
 
-/** Returns true if another service waits for this one to exit, which makes it a job rather than an app. */
+/** Returns true if another service waits for this service to exit, which makes it a job rather than an app. */
 export function isJob(service: string, services: ComposeNode): boolean {
   return listEntries(services).some(({ value }) => {
     const condition = getValue(getValue(getValue(value, "depends_on"), service), "condition");
@@ -76,7 +76,7 @@ export function isJob(service: string, services: ComposeNode): boolean {
 
 const ONE_NETWORK_MESSAGE = "all apps share one network, and reach each other by name";
 
-/** Converts `networks`, `network_mode` and the names of a container on them. */
+/** Converts `networks`, `network_mode`, and the names that a container has on its networks. */
 export function convertNetworks(conversion: ServiceConversion): void {
   const node = conversion.getNode("networks");
   if (node) {

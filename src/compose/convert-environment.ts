@@ -18,7 +18,9 @@ export function convertEnvironment(conversion: ServiceConversion): void {
   if (environment) readVariables(conversion, environment);
 }
 
-/** Fills `env` of the spec, after the other conversions have read and changed the variables. */
+/**
+ * Writes the variables to `env` of the spec. Called after all other conversions, which read and change the variables.
+ */
 export function writeEnvironment(conversion: ServiceConversion): void {
   const env: NonNullable<typeof conversion.spec.env> = {};
   for (const { name, value, node } of conversion.env.values()) {
@@ -147,11 +149,11 @@ function setVariable(
 
 const secretNamePattern =
   /(^|_)(PASSWORD|PASSWD|PASSPHRASE|PASS|PWD|PW|SECRET|SECRETS|TOKEN|TOKENS|CREDENTIAL|CREDENTIALS|APIKEY|SALT)(_|\d*$)|PASSWORD|SECRET|TOKEN|(^|_)KEY(_BASE)?\d*$/i;
-/** Names of properties of a secret, such as its file or its lifetime, rather than of the secret itself. */
+/** Matches names of properties of a secret, such as its file or its lifetime, which are not secret themselves. */
 const nonSecretNamePattern =
   /(_FILE|_PATH|_DIR|_TTL|_EXPIRY|_EXPIRATION|_EXPIRES(_IN)?|_LIFETIME|_LENGTH|_TIMEOUT|_ENABLED?|_ALGORITHM|_URL|_HEADER|_NAME|_HOST|_ID)$|PUBLIC_KEY|^PWD$|^OLDPWD$/i;
 
-/** A URL that contains a password is a secret under any name. */
+/** Returns true if a variable probably holds a secret. A URL with a password counts as a secret under any name. */
 function looksLikeSecret(name: string, value: string): boolean {
   if (value === "") return false;
   if (/^[a-z][a-z0-9+.-]*:\/\/[^/\s@]*:[^/\s@]+@/i.test(value)) return true;

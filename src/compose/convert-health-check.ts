@@ -2,7 +2,7 @@ import { type ComposeNode, getValue } from "./compose-tree.ts";
 import { convertDuration, isLongerThan } from "./quantities.ts";
 import type { ServiceConversion } from "./service-conversion.ts";
 
-/** The defaults of Compose; those of Berth are shorter. */
+/** Compose's defaults, which are written to the spec because those of Berth are shorter. */
 const COMPOSE_INTERVAL = "30s";
 const COMPOSE_TIMEOUT = "30s";
 
@@ -40,7 +40,7 @@ export function convertHealthCheck(conversion: ServiceConversion): void {
   ] as const) {
     const value = getValue(node, key);
     const duration = value && convertDuration(conversion, value);
-    // Zero means the default.
+    // Zero means the default, so the field is left out.
     if (duration !== undefined && isLongerThan(duration, 0)) health[field] = duration;
   }
   if (command) {
@@ -72,7 +72,7 @@ function convertRetries(
   }
 }
 
-/** Returns the command line of a check; "none" for a disabled check. */
+/** Returns the command line of a check, or "none" if the check is disabled. */
 function readTestCommand(
   conversion: ServiceConversion,
   test: ComposeNode,

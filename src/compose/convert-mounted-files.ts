@@ -3,7 +3,7 @@ import { type ComposeNode, getValue, isNull } from "./compose-tree.ts";
 import { getSecretName } from "./convert-environment.ts";
 import type { ServiceConversion } from "./service-conversion.ts";
 
-/** Converts `secrets` and `configs`: mounts files of the machine, and reports all others. */
+/** Converts `secrets` and `configs`: those that are files of the machine become mounts, and all others are reported. */
 export function convertMountedFiles(conversion: ServiceConversion): void {
   for (const section of ["secrets", "configs"] as const) {
     const node = conversion.getNode(section);
@@ -60,7 +60,7 @@ function convertMountedFile(
 }
 
 /**
- * Replaces variables that name the missing file by variables with the value from a Secret: by convention,
+ * Replaces variables that name the missing file by variables that get their value from a Secret: by convention,
  * images that read `NAME_FILE` also read `NAME`. Returns false if no variable names the file.
  */
 function replaceFileVariables(
@@ -79,7 +79,7 @@ function replaceFileVariables(
     conversion.secretValues.push({ secret, key: plain });
     conversion.addNote(
       node,
-      `${name} has become ${plain}, with the value from the Secret "${secret}": images that read the one usually read the other`,
+      `${name} has become ${plain}, with the value from the Secret "${secret}": images that read ${name} usually also read ${plain}`,
       `berth secrets set ${secret} ${plain}=VALUE`,
     );
   }

@@ -4,7 +4,7 @@ import type { HttpHints } from "./http-hints.ts";
 import { expandPortMappings, type PortMapping, parseShortPort } from "./published-port.ts";
 import type { ServiceConversion } from "./service-conversion.ts";
 
-/** Well-known ports of protocols other than HTTP: mail, databases, queues, SSH, DNS. */
+/** Well-known ports of protocols other than HTTP, such as mail, databases, queues, SSH and DNS. */
 const nonHttpPorts: ReadonlySet<number> = new Set([
   21, 22, 25, 53, 110, 123, 143, 161, 389, 445, 465, 587, 636, 853, 993, 995, 1433, 1521, 1883,
   1935, 2222, 3306, 3389, 4222, 5222, 5269, 5353, 5432, 5433, 5671, 5672, 6379, 6380, 8554, 8883,
@@ -57,13 +57,13 @@ export function convertPorts(conversion: ServiceConversion, hints: HttpHints): v
   }));
 }
 
-/** Returns the first port that probably serves HTTP; a usual HTTPS port only if there is no other. */
+/** Returns the first port that probably serves HTTP. A usual HTTPS port is returned only if there is no other port. */
 function findLikelyHttpPort(ports: readonly number[]): number | undefined {
   const likely = ports.filter((port) => !nonHttpPorts.has(port));
   return likely.find((port) => !httpsPorts.includes(port)) ?? likely[0];
 }
 
-/** Returns true if the port belongs in `ports`, and reports otherwise why it does not. */
+/** Returns true if the port should be added to `ports`. Otherwise reports why it is not. */
 function shouldPublish(
   conversion: ServiceConversion,
   item: PublishedMapping,

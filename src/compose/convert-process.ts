@@ -54,7 +54,7 @@ export function convertImage(conversion: ServiceConversion): void {
   else conversion.addFailure(node, `the image "${image}" ${problem}`);
 }
 
-/** Reads the words of a command line, or of a list. */
+/** Reads the words of a command, which is a list or one command line. */
 function readCommandWords(conversion: ServiceConversion, node: ComposeNode): string[] | undefined {
   if (node.kind === "list") return conversion.readTexts(node).map(({ text }) => text);
   const text = conversion.readText(node);

@@ -7,7 +7,7 @@ import type { HttpHints } from "./http-hints.ts";
 import { asMapping } from "./merge-services.ts";
 import type { ServiceConversion } from "./service-conversion.ts";
 
-/** Reads `labels`, `deploy.labels` and the variables of nginx-proxy. */
+/** Reads the routes of an app from `labels`, `deploy.labels` and the variables of nginx-proxy. */
 export function readRoutes(
   conversion: ServiceConversion,
   deployLabels: ComposeNode | undefined,
@@ -17,7 +17,7 @@ export function readRoutes(
   for (const labels of [conversion.getNode("labels"), deployLabels]) {
     if (!labels || isNull(labels)) continue;
     for (const entry of listEntries(asMapping(labels))) {
-      // The label of a list is a copy of the list's item; mark the item itself as handled.
+      // An entry of a list is a copy, so the list's item itself must be marked as handled.
       const item = labels.kind === "list" ? findLabelItem(labels, entry) : entry.value;
       conversion.markHandled(item);
       if (entry.key.startsWith("traefik.")) traefik.push(entry);
@@ -40,7 +40,7 @@ function findLabelItem(labels: ComposeNode & { kind: "list" }, entry: Entry): Co
   return labels.items.find((item) => item.place === entry.place) ?? labels;
 }
 
-/** Sets `domain` and `ingress`, which need `port`. */
+/** Sets `domain` and `ingress` of the spec. Both need the field `port`. */
 export function writeRoutes(conversion: ServiceConversion, hints: HttpHints): void {
   const { spec } = conversion;
   const domains: string[] = [];
@@ -64,7 +64,7 @@ export function writeRoutes(conversion: ServiceConversion, hints: HttpHints): vo
     }
     return;
   }
-  // A wildcard domain cannot be the app's address, only an additional domain.
+  // A wildcard domain is only added to the additional domains, because it cannot be the app's address.
   const own = domains.find((domain) => !domain.startsWith("*."));
   if (own !== undefined) spec.domain = own;
   const further = domains.filter((domain) => domain !== own);
@@ -93,7 +93,7 @@ function findRouteDomainProblem(domain: string): string | undefined {
   return findDomainProblem(domain);
 }
 
-/** Reads the variables of nginx-proxy. They stay in `env`, where they have no effect. */
+/** Reads the variables of nginx-proxy. They are kept in `env`, where they have no effect. */
 function readNginxProxy(conversion: ServiceConversion, hints: HttpHints): void {
   const host = conversion.env.get("VIRTUAL_HOST");
   if (!host) return;

@@ -57,7 +57,7 @@ export function convertService(
   return conversion.isFailed ? undefined : validateConversion(conversion);
 }
 
-/** Validates the App by Berth's own rules, so that the server accepts the spec file. */
+/** Validates the App by Berth's own rules, so that the server will accept the spec file. */
 function validateConversion(conversion: ServiceConversion): Manifest<"App"> | undefined {
   const manifest: Manifest<"App"> = {
     apiVersion: API_VERSION,
@@ -77,7 +77,7 @@ function validateConversion(conversion: ServiceConversion): Manifest<"App"> | un
   return undefined;
 }
 
-/** The Compose key of a field of an App, if the names differ. */
+/** For fields of an App that Compose calls differently, the name of the Compose key. */
 const composeKeys: Readonly<Record<string, string>> = {
   source: "build",
   env: "environment",

@@ -5,7 +5,7 @@ import { type ComposeNode, getValue, isFalse, isNull, listItems } from "./compos
 import { listNamedVolumes, type Mount, readMount, resolveHostPath } from "./mount.ts";
 import type { ServiceConversion } from "./service-conversion.ts";
 
-/** Options of mounts that have no effect on Linux, or that Berth applies anyway. */
+/** Mount options that are ignored, because they have no effect on Linux or Berth applies them anyway. */
 const ignoredMountOptions: readonly string[] = [
   "cached",
   "delegated",
@@ -14,7 +14,10 @@ const ignoredMountOptions: readonly string[] = [
   "nocopy",
 ];
 
-/** Converts named volumes and bind mounts, and reports the rest. `getVolumeUsers` returns a volume's services. */
+/**
+ * Converts named volumes and bind mounts, and reports all other mounts. `getVolumeUsers` returns the services that
+ * use a volume.
+ */
 export function convertVolumes(
   conversion: ServiceConversion,
   getVolumeUsers: (volume: string) => readonly string[],
@@ -170,7 +173,7 @@ function isExternalVolume(declared: ComposeNode | undefined): boolean {
   return external !== undefined && !isNull(external) && !isFalse(external);
 }
 
-/** Returns a command line that copies the data of the old volume, to run while both apps are stopped. */
+/** Returns a command line that copies the data of the old volume. It must run while both apps are stopped. */
 function createCopyHint(
   conversion: ServiceConversion,
   source: string,
@@ -195,7 +198,7 @@ function getProjectName({ project }: ServiceConversion): string {
     .replace(/^[_-]+/, "");
 }
 
-/** Returns the folder of a volume of the driver "local" that is a bind mount; undefined for any other. */
+/** Returns the folder of a volume that is a bind mount of the driver "local"; undefined for any other volume. */
 function findBoundFolder(declared: ComposeNode | undefined): string | undefined {
   const options = getValue(declared, "driver_opts");
   const text = (key: string) => {

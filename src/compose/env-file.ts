@@ -2,9 +2,9 @@ import { interpolate, type Variables } from "./interpolate-variables.ts";
 
 export interface EnvFileEntry {
   readonly key: string;
-  /** Undefined for a name alone, whose value comes from the environment. */
+  /** The value; undefined for a line with only a name, whose value comes from the environment. */
   readonly value: string | undefined;
-  /** Counted from 1. */
+  /** The line number, counted from 1. */
   readonly line: number;
   readonly unsetVariables: readonly string[];
 }
@@ -17,9 +17,9 @@ export interface EnvFile {
 const escapes: Readonly<Record<string, string>> = { n: "\n", r: "\r", t: "\t" };
 
 /**
- * Parses an env file: `KEY=value`, `export KEY=value`, quoted values (also of several lines) and comments.
- * Expands variables, except in single quotes; earlier lines take precedence over `outerVariables`. With `isRaw`,
- * for `format: raw`, everything after the equals sign is the value.
+ * Parses an env file: `KEY=value`, `export KEY=value`, quoted values (also of several lines) and comments. Expands
+ * variables, except in single quotes; variables of earlier lines take precedence over `outerVariables`. With `isRaw`,
+ * which stands for `format: raw`, everything after the equals sign is the value.
  */
 export function parseEnvFile(text: string, outerVariables: Variables, isRaw = false): EnvFile {
   const entries: EnvFileEntry[] = [];
@@ -69,7 +69,7 @@ export function parseEnvFile(text: string, outerVariables: Variables, isRaw = fa
 
   function add(key: string, value: string, line: number, shouldExpand: boolean): void {
     const expanded = shouldExpand ? interpolate(value, known) : { text: value, unsetVariables: [] };
-    // Compose fails on a lone dollar sign; in an env file it is nearly always part of a password.
+    // A lone dollar sign is kept, although Compose refuses it: in an env file it is nearly always part of a password.
     const result = expanded.failure === undefined ? expanded.text : value;
     if (expanded.failure !== undefined)
       problems.push({ line, message: `${key}: ${expanded.failure}` });
@@ -90,7 +90,9 @@ function findQuoteEnd(text: string, quote: string): number {
   return -1;
 }
 
-/** Resolves escapes. `\$` becomes `$$`, which the expansion of variables turns into one dollar sign. */
+/**
+ * Resolves escapes in a value. `\$` becomes `$$`, which the later expansion of variables turns into one dollar sign.
+ */
 function resolveEscapes(text: string): string {
   return text.replaceAll(/\\(.)/gs, (all, letter: string) => {
     if (letter === "$") return "$$";

@@ -25,7 +25,7 @@ export interface ImportOptions extends LoadProjectOptions {
   /** The profiles whose services are included; `*` includes all. */
   readonly profiles?: readonly string[];
   readonly namePrefix?: string;
-  /** `env` keeps values that look secret in the spec, `secret` replaces them by references to Secrets. */
+  /** `env` keeps values that look secret in the spec; `secret` replaces them by references to Secrets. */
   readonly secrets?: "env" | "secret";
   /** The folder in which the spec files will be; sources are written relative to it. */
   readonly specFolder: string;
@@ -40,9 +40,9 @@ export interface ImportedApp {
 
 export interface ComposeImport {
   readonly apps: readonly ImportedApp[];
-  /** Sorted by file and line. */
+  /** The findings, sorted by file and line. */
   readonly findings: readonly ImportFinding[];
-  /** Values of Secrets that the apps need, and that the user has to set. */
+  /** Values of Secrets that the apps need and that the user must set. */
   readonly secretValues: readonly SecretValue[];
 }
 
@@ -147,7 +147,7 @@ function mapVolumeUsers(conversions: readonly ServiceConversion[]): Map<string, 
   return users;
 }
 
-/** Sorts findings by file, in the order of first findings, then by line and column. */
+/** Sorts findings by file, in the order in which the files first appear, then by line and column. */
 function sortFindings(findings: readonly ImportFinding[]): ImportFinding[] {
   const order = new Map<string, number>();
   for (const { file } of findings) if (!order.has(file)) order.set(file, order.size);

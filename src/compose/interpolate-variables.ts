@@ -4,13 +4,13 @@ export type Variables = ReadonlyMap<string, string>;
 
 export interface Interpolated {
   readonly text: string;
-  /** Names that are not set and have no default: they are replaced by nothing. */
+  /** Names of variables that are not set and have no default. They are replaced by an empty text. */
   readonly unsetVariables: readonly string[];
-  /** The reason for a missing text, such as an unset `${NAME:?message}`. It never contains a value. */
+  /** The reason why there is no text, such as an unset `${NAME:?message}`. The reason never contains a value. */
   readonly failure?: string;
 }
 
-/** Deeper than any reasonable nesting of defaults. */
+/** Largest nesting of defaults, deeper than any reasonable one. */
 const DEPTH_MAX = 20;
 
 /**
@@ -26,7 +26,7 @@ export function interpolate(text: string, variables: Variables): Interpolated {
     : { text: "", unsetVariables: [...unset], failure: result.failure };
 }
 
-/** Expands the variables of a scalar, and records unset variables and failures in it. */
+/** Expands the variables of a scalar, and records its unset variables and its failure. */
 export function interpolateScalar(scalar: Scalar, variables: Variables): Scalar {
   if (typeof scalar.value !== "string" || !scalar.text.includes("$")) return scalar;
   const { text, unsetVariables: unset, failure } = interpolate(scalar.text, variables);
@@ -75,7 +75,7 @@ function interpolateText(
     const end = next === "{" ? findClosingBrace(text, dollar + 2) : -1;
     if (end === -1) {
       return {
-        failure: 'a "$" begins no variable here; write "$$" for a literal dollar sign',
+        failure: 'a "$" does not begin a variable here; write "$$" for a literal dollar sign',
       };
     }
     const value = expandVariable(text.slice(dollar + 2, end), variables, unset, depth);

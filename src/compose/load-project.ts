@@ -22,10 +22,13 @@ import { resolveExtends } from "./resolve-extends.ts";
 
 export type FileText = { readonly text: string } | { readonly problem: string };
 
-/** Reads the files of a project. Paths are absolute. A file that is too large or not text is a problem. */
+/**
+ * Reads the files of a project. Paths are absolute. For a file that is too large or not text, the result is a
+ * problem.
+ */
 export interface ComposeFileReader {
   read(path: string): FileText;
-  /** Returns the path that messages show. */
+  /** Returns the path as messages show it. */
   displayPath(path: string): string;
 }
 
@@ -38,26 +41,26 @@ export interface ComposeProject {
   readonly networks: Mapping;
   readonly secrets: Mapping;
   readonly configs: Mapping;
-  /** The other top-level keys. */
+  /** The other top-level keys of the files. */
   readonly others: readonly Entry[];
   readonly variables: Variables;
-  /** Services that lack a part, because it could not be read. */
+  /** Names of services of which a part could not be read. */
   readonly failed: ReadonlySet<string>;
   readonly problems: readonly ImportFinding[];
 }
 
 export interface LoadProjectOptions {
-  /** The files to merge, in this order; the project's folder is that of the first. */
+  /** The files to merge, in this order. The project's folder is the folder of the first file. */
   readonly files: readonly string[];
-  /** Replace the `.env` in the folder of the first file. */
+  /** Env files that replace the `.env` in the folder of the first file. */
   readonly envFiles?: readonly string[] | undefined;
-  /** Takes precedence over the env files. */
+  /** The environment, which takes precedence over the env files. */
   readonly environment?: Variables | undefined;
 }
 
 const sections = ["services", "volumes", "networks", "secrets", "configs"] as const;
 type Section = (typeof sections)[number];
-/** More files than a reasonable project has; only nested includes reach it. */
+/** Most files of a project: more than a reasonable project has, and reached only by nested includes. */
 const FILES_MAX = 100;
 const DEPTH_MAX = 10;
 
@@ -160,7 +163,7 @@ class ProjectLoader {
     return { ...before, entries };
   }
 
-  /** Reads the services of the file that an `extends` names. Its relative paths start at its own folder. */
+  /** Reads the services of the file that an `extends` names. Relative paths in that file refer to its own folder. */
   #readServices(file: Scalar, variables: Variables): Mapping | undefined {
     const path = resolve(file.place.source.folder, file.text);
     const root = this.#parseFile(path, dirname(path), file);
@@ -253,7 +256,10 @@ class ProjectLoader {
     return read.root;
   }
 
-  /** Reads the variables of the env files. `above` takes precedence over them, and a later file over an earlier one. */
+  /**
+   * Reads the variables of the env files. Variables in `above` take precedence over them, and those of a later file
+   * over those of an earlier one.
+   */
   #readVariables(
     paths: readonly string[],
     folder: string,
@@ -283,7 +289,7 @@ class ProjectLoader {
   }
 }
 
-/** Expands variables, except in extension fields: their used parts are already copied through aliases. */
+/** Expands the variables in a mapping, except in extension fields, whose used parts were already copied by aliases. */
 function interpolateMapping(root: Mapping, variables: Variables): Mapping {
   const entries = [...root.entries].map(([key, entry]) => {
     const value = key.startsWith("x-")

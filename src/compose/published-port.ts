@@ -1,16 +1,19 @@
-/** A parsed entry of `ports`; a range becomes several mappings. */
+/** A parsed entry of `ports`; an entry with a range becomes several mappings. */
 export interface PortMapping {
   readonly container: number;
-  /** Undefined if the engine chooses the port. */
+  /** The port of the machine; undefined if the engine chooses it. */
   readonly host: number | undefined;
   readonly address: string | undefined;
   readonly protocol: string;
 }
 
-/** More ports than an App may have. */
+/** Most ports of a range, which is more than an App may have. */
 const RANGE_MAX = 100;
 
-/** Parses `[[address:]host:]container[/protocol]`, with ranges. Returns the problem as text for an invalid entry. */
+/**
+ * Parses `[[address:]host:]container[/protocol]`, with ranges. Returns a text with the problem if the entry is
+ * invalid.
+ */
 export function parseShortPort(text: string): PortMapping[] | string {
   const [mapping = "", protocol = "tcp", ...more] = text.trim().split("/");
   if (more.length > 0) return "has more than one /";
@@ -32,7 +35,8 @@ export function expandPortMappings(parts: {
     parts.host === undefined || parts.host === "" ? undefined : parsePortRange(parts.host);
   if (!containers || (parts.host && !hosts)) return "is not a port from 1 to 65535";
   if (containers.length > RANGE_MAX) return `has more than ${RANGE_MAX} ports`;
-  // A host range for one container port means the first free port of the range.
+  // With a host range for one container port, Compose uses the first free port of the range; here it is the first
+  // port.
   if (hosts && hosts.length !== containers.length && containers.length !== 1) {
     return "has ranges of different lengths";
   }

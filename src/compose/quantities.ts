@@ -14,7 +14,7 @@ const unitDurationsMs: Readonly<Record<string, number>> = {
   ns: 0.000_001,
 };
 
-/** Converts a duration of Compose to one of Berth. Reports an invalid one, and returns undefined. */
+/** Converts a duration of Compose to a duration of Berth. Reports an invalid duration and returns undefined. */
 export function convertDuration(
   conversion: ServiceConversion,
   node: ComposeNode,
@@ -56,7 +56,7 @@ export function parseComposeBytes(text: string): number | undefined {
     : undefined;
 }
 
-/** Formats bytes in the largest unit that gives a whole number. */
+/** Formats a number of bytes in the largest unit that gives a whole number. */
 export function formatBerthBytes(bytes: number): string {
   for (const [unit, size] of [
     ["Gi", 2 ** 30],

@@ -7,13 +7,13 @@ import {
 } from "./compose-tree.ts";
 import type { ServiceConversion } from "./service-conversion.ts";
 
-/** Names of variables that usually contain hosts, rather than users or names of databases. */
+/** Matches names of variables that usually contain hosts, rather than users or names of databases. */
 const hostVariablePattern =
   /HOST|SERVER|ADDR|URL|URI|ENDPOINT|UPSTREAM|BROKER|BACKEND|PROXY|NODES?|PEERS?|DSN|REDIS|DBHOST/i;
 
 /**
- * Reports host names in variables and commands that no longer resolve, and leaves them unchanged. A word that
- * could also be the name of a user or a database is only a note.
+ * Reports host names in variables and commands that no longer resolve, without changing them. For a word that could
+ * also be the name of a user or a database, the finding is only a note.
  */
 export function reportReferences(
   conversion: ServiceConversion,
@@ -62,8 +62,8 @@ function collectNamedTexts(conversion: ServiceConversion): NamedText[] {
 }
 
 /**
- * Finds a host name in a text, as a whole word: `address` for a part of an address (`//db`, `user@db`, `db:5432`),
- * `word` for a word that may mean something else. Neither `db-2` nor `mydb` contains `db`.
+ * Finds a host name in a text, as a whole word: Returns `address` for a part of an address (`//db`, `user@db`,
+ * `db:5432`), and `word` for a word that may mean something else. Neither `db-2` nor `mydb` contains `db`.
  */
 export function findHostReference(text: string, host: string): "address" | "word" | undefined {
   let found: "word" | undefined;
@@ -77,7 +77,7 @@ export function findHostReference(text: string, host: string): "address" | "word
   return found;
 }
 
-/** Lists the names of a service other than the app's own, which do not resolve under Berth. */
+/** Lists the names of a service that do not resolve under Berth: all names except the app's own. */
 function listOtherNames({ service, app, body }: ServiceConversion): string[] {
   const written = [
     getValue(body, "container_name"),

@@ -6,7 +6,7 @@ import { ConfigError } from "./config-error.ts";
 import { type ConfiguredModel, parseConfiguredModel } from "./configured-model.ts";
 import { createFlagName, type Default, type Setting, type SettingFlags } from "./setting.ts";
 
-/** Facts that defaults depend on. */
+/** Facts about the process and the machine that defaults depend on. */
 export interface AssistantContext {
   readonly instance: "system" | "user";
   readonly isTerminal: boolean;
@@ -15,13 +15,13 @@ export interface AssistantContext {
 type AssistantDefault = Default<AssistantContext> | undefined;
 
 interface AssistantSettingRow<Value, D extends AssistantDefault> {
-  /** Name in the environment after BERTH_ASSISTANT_. The flag is derived from it. */
+  /** Name of the environment variable without the prefix BERTH_ASSISTANT_. The flag is derived from it. */
   readonly name: string;
   readonly argument: string;
   readonly help: string;
   readonly default: D;
   readonly choices?: readonly string[];
-  /** Throws ConfigError, whose message begins with `origin`: the flag or the variable. */
+  /** Parses the value. Throws ConfigError, whose message begins with `origin`, which is the flag or the variable. */
   readonly parse: (text: string, origin: string, workingDirectory: string) => Value;
 }
 
@@ -46,12 +46,15 @@ function list<Value>(
   return { ...setting(row), isList: true };
 }
 
-/** The share that models may use; the rest is for the system, the apps and llama.cpp's unreported buffers. */
+/**
+ * The share of the machine's memory that models may use. The rest is for the system, the apps, and the buffers that
+ * llama.cpp does not report.
+ */
 const DEFAULT_MEMORY_SHARE = 0.75;
 
 const DEFAULT_UPSTREAM = `http://127.0.0.1:${defaultPorts.system}`;
 
-/** The settings of `berth assistant`, in the order of its help. `upstream` is a companion's only. */
+/** The settings of `berth assistant`, in the order of its help. Only a companion has `upstream`. */
 export const assistantSettings = {
   upstream: setting({
     name: "UPSTREAM",
@@ -178,7 +181,7 @@ function choice<const Choice extends string>(
   };
 }
 
-/** Puts the flag or the variable before the message of a parser that does not know it. */
+/** Adds the flag or the variable to the message of a parser that does not know it. */
 function withOrigin<Value>(
   parse: (text: string) => Value,
 ): (text: string, origin: string) => Value {
@@ -193,7 +196,7 @@ function withOrigin<Value>(
   };
 }
 
-/** Returns milliseconds, and Infinity for `-1` and `forever`: the model is never unloaded. */
+/** Parses a duration to milliseconds. `-1` and `forever` become Infinity, with which the model is never unloaded. */
 function parseKeepAlive(text: string): number {
   return text === "-1" || text === "forever" ? Number.POSITIVE_INFINITY : parseDuration(text);
 }
@@ -215,12 +218,12 @@ function parseUpstream(text: string): string {
   if (!url || !isLocal || url.username !== "" || url.search !== "")
     throw new ConfigError(
       "--upstream must be the address of the system instance on this machine",
-      `such as ${DEFAULT_UPSTREAM}; models elsewhere are another matter`,
+      `such as ${DEFAULT_UPSTREAM}; models of a provider are added with \`berth remote add\``,
     );
   return url.origin;
 }
 
-/** The memory of the machine, or the limit of the control group if that is lower. */
+/** Returns the memory of the machine, or the limit of the control group if that is lower. */
 function getMemoryBytes(): number {
   const limit = process.constrainedMemory();
   return limit > 0 && limit < totalmem() ? limit : totalmem();

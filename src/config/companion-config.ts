@@ -13,19 +13,19 @@ import { type CompanionFile, readCompanionFile } from "./companion-settings-file
 import { ConfigError } from "./config-error.ts";
 import { readSignInConfig, type SignInConfig } from "./sign-in-config.ts";
 
-/** The settings of `berth assistant --user`: those of an assistant, and those of the user's session. */
+/** The settings of `berth assistant --user`: the settings of an assistant, and those of the user's session. */
 export interface CompanionConfig extends AssistantConfig {
-  /** URL of the system instance that runs the models; undefined if this daemon runs them itself. */
+  /** URL of the system instance that runs the models; undefined if the companion runs them itself. */
   readonly upstream: string | undefined;
-  /** $XDG_RUNTIME_DIR/assistant, for the sockets of apps and for pipes. Absolute. */
+  /** The folder $XDG_RUNTIME_DIR/assistant, for the sockets of apps and for pipes. Absolute. */
   readonly runtimeDir: string;
-  /** Absolute path of companion.yaml, which need not exist. */
+  /** Absolute path of the settings file companion.yaml, which need not exist. */
   readonly settingsFile: string;
-  /** Content of the settings file at the start. */
+  /** Content of the settings file when the companion started. */
   readonly settings: CompanionFile;
   /** Addresses for signing in at the built-in providers. */
   readonly signIn: SignInConfig;
-  /** Determines the places to search for manifests, the bus and apps. */
+  /** The environment, which determines where manifests, the session bus and apps are searched. */
   readonly environment: Environment;
   readonly homeDirectory: string;
 }
@@ -34,7 +34,7 @@ export interface CompanionFlags extends AssistantFlags {
   readonly config?: string | undefined;
 }
 
-/** Throws ConfigError, which names the flag, the variable or the file. */
+/** Reads the settings. Throws ConfigError, which names the wrong flag, variable or file. */
 export function loadCompanionConfig(input: {
   readonly flags: CompanionFlags;
   readonly environment: Environment;
@@ -62,7 +62,10 @@ export function loadCompanionConfig(input: {
   });
 }
 
-/** A companion with an engine or a model of its own computes itself; any other one uses the system instance. */
+/**
+ * Returns the URL of the system instance; undefined for a companion that is configured with an engine or a model,
+ * because it then runs models itself.
+ */
 function resolveUpstream(
   flags: CompanionFlags,
   environment: Environment,
@@ -74,7 +77,7 @@ function resolveUpstream(
   if (given !== undefined && isOwn)
     throw new ConfigError(
       "--upstream and an engine of its own (--engine, --model) exclude each other",
-      "leave --upstream out to compute here, or the others to have the system instance compute",
+      "omit --upstream to run models in the companion, or omit --engine and --model to run them in the system instance",
     );
   return isOwn ? undefined : parse(given ?? defaultUrl, flag, "");
 }

@@ -11,17 +11,19 @@ import { readConfigYaml } from "./config-yaml.ts";
 /** A name that is allowed in a provenance label such as `file:notes`. */
 const FOLDER_NAME_PATTERN = "^[a-z0-9][a-z0-9_.-]{0,63}$";
 const FILE_BYTES_MAX = 1_048_576;
-/** A local model by id or alias, or `remote:<provider>:<model>`. */
+/** Matches the id or alias of a local model, or `remote:<provider>:<model>`. */
 const MODEL_PATTERN = "^(?!remote:)\\S{1,256}$|^remote:[a-z0-9][a-z0-9_-]{0,31}:\\S{1,216}$";
-/** Names are as long as those of models. The prefix `remote:` is reserved for providers. */
+/** Matches an alias, which can be as long as a model's name. The prefix `remote:` is reserved for providers. */
 const ALIAS_PATTERN = "^(?!remote:)\\S{1,256}$";
-/** Each model of a chain may cost a request while the user waits. */
+/** Most models of one alias, because each of them may cost a request while the user waits. */
 const CHAIN_MAX = 8;
 
 const strict = { additionalProperties: false };
 
-/** The user's settings of the companion in `companion.yaml`. Changes of `index` and `embedding_model` take effect at
- * the next start, all others immediately. */
+/**
+ * The user's settings of the companion in `companion.yaml`. Changes of `index` and `embedding_model` take effect at
+ * the next start, all other changes immediately.
+ */
 const CompanionDocument = Type.Object(
   {
     paused: Type.Optional(Type.Boolean()),
@@ -63,7 +65,7 @@ const validator = new LazyValidator<Static<typeof CompanionDocument>>(CompanionD
   allErrors: true,
 });
 
-/** Completes "KEY must be ..." in messages. */
+/** For each key, the text that completes "KEY must be ..." in messages. */
 const expectations: { readonly [key: string]: string } = {
   paused: "true or false",
   disabled_apps: "a list of app ids",
@@ -75,16 +77,16 @@ const expectations: { readonly [key: string]: string } = {
 };
 
 export interface CompanionFile {
-  /** While it is true, no tool is called. */
+  /** If true, no tool is called. */
   readonly isPaused: boolean;
   readonly disabledApps: ReadonlySet<string>;
-  /** `app_id/tool`. */
+  /** The ids of tools that are never called, as `app_id/tool`. */
   readonly disabledTools: ReadonlySet<string>;
-  /** With strict, the program that requested a call may not confirm it. */
+  /** strict: the program that requested a call may not confirm it. */
   readonly confirm: "any" | "strict";
-  /** The model whose embeddings rank hybrid searches. Undefined: hybrid searches are answered lexically. */
+  /** The model whose embeddings rank hybrid searches; undefined if hybrid searches are answered lexically. */
   readonly embeddingModel: string | undefined;
-  /** The user's own names for models, each with the 1 to 8 models to try, in order. */
+  /** The user's own names for models. Each name has 1 to 8 models, which are tried in order. */
   readonly models: ReadonlyMap<string, readonly string[]>;
   readonly index: readonly IndexedFolder[];
 }
@@ -92,9 +94,9 @@ export interface CompanionFile {
 /** A folder whose texts are indexed for search. */
 export interface IndexedFolder {
   readonly name: string;
-  /** Absolute. */
+  /** The absolute path of the folder. */
   readonly path: string;
-  /** The scope that confines a search to this folder; default: the name. */
+  /** The scope to which a search can be restricted to search only this folder; default: the name. */
   readonly scope: string;
 }
 
@@ -109,7 +111,7 @@ const emptyCompanionFile: CompanionFile = Object.freeze({
 });
 
 /**
- * Returns the settings of this file, or the defaults if there is no such file. Throws ConfigError, which names the
+ * Reads the settings file, or returns the defaults if the file does not exist. Throws ConfigError, which names the
  * file and the problem.
  */
 export function readCompanionFile(file: string, homeDirectory = homedir()): CompanionFile {
@@ -141,7 +143,7 @@ export function readCompanionFile(file: string, homeDirectory = homedir()): Comp
     const other = chain.find((model) => models.has(model));
     if (other === undefined) continue;
     throw new ConfigError(
-      `${at("models")}: models: "${name}" stands for "${other}", which is one of these names itself; write down its models instead`,
+      `${at("models")}: models: "${name}" stands for "${other}", which is one of these names itself; list the models of "${other}" instead`,
     );
   }
   return {
@@ -176,7 +178,7 @@ function createConfigError(
   );
 }
 
-/** Resolves `~` to the home of the user, and relative paths against the folder of the settings file. */
+/** Resolves `~` to the user's home directory, and relative paths against the folder of the settings file. */
 function resolveConfiguredPath(text: string, file: string, home: string): string {
   if (text === "~" || text.startsWith("~/")) return join(home, text.slice(1));
   return isAbsolute(text) ? resolve(text) : resolve(dirname(file), text);

@@ -18,10 +18,13 @@ import {
 } from "./server-settings.ts";
 import { type Default, resolveDefault } from "./setting.ts";
 
-/** Variables that are not settings of the server: those of the command line, and of the assistant that it starts. */
+/**
+ * Names of variables that are not settings of the server: those of the command line, and those of the assistant that
+ * the server starts.
+ */
 const otherEnvironmentVariables: readonly string[] = [
   "BERTH_CONFIG",
-  // bin/berth keeps a Node.js of its own in this folder (scripts/pinned-node.cjs).
+  // bin/berth stores its own copy of Node.js in this folder (scripts/pinned-node.cjs).
   "BERTH_NODE_DIR",
   "BERTH_URL",
   "BERTH_TOKEN",
@@ -37,11 +40,14 @@ export interface Config {
   readonly specsDir: string;
   /** Folder of templates in addition to the built-in ones; undefined if none is configured. */
   readonly templatesDir: string | undefined;
-  /** With port 0 the system picks a free one. An IPv6 address has no brackets. */
+  /** The address of the API. With port 0 the system chooses a free port. An IPv6 address has no brackets. */
   readonly listen: { readonly host: string; readonly port: number };
-  /** In the form of DOCKER_HOST: `unix:///var/run/docker.sock`, `tcp://10.0.0.2:2375`. */
+  /**
+   * The address of the container engine in the form of DOCKER_HOST: `unix:///var/run/docker.sock`,
+   * `tcp://10.0.0.2:2375`.
+   */
   readonly dockerHost: string;
-  /** auto: a Caddy process on this machine, else a Caddy container, else off. */
+  /** auto: a Caddy process on this machine, otherwise a Caddy container, otherwise no ingress. */
   readonly ingress: "auto" | "process" | "container" | "off";
   /** Image for running Caddy in a container. */
   readonly ingressImage: string;
@@ -52,7 +58,7 @@ export interface Config {
   readonly acmeEmail: string | undefined;
   readonly build: BuildLimits;
   readonly uploadBytesMax: number;
-  /** The repository that is synchronised into the watched folder; undefined if none is configured. */
+  /** The repository that is synchronised into the specs folder; undefined if none is configured. */
   readonly specsGit: SpecsGitSettings | undefined;
   /** The assistant that the server supervises; undefined if it is off. */
   readonly assistant: AssistantSettings | undefined;
@@ -62,9 +68,9 @@ export interface Config {
   readonly baseDomain: string;
   readonly logFormat: LogFormat;
   readonly logLevel: "debug" | "info" | "warn" | "error";
-  /** Comes from BERTH_PASSWORD only. This secret is in no log, no response and no listing. */
+  /** The password, which comes from the variable BERTH_PASSWORD only. It is in no log, no response and no listing. */
   readonly password: string | undefined;
-  /** Config files that were read; later ones override earlier ones. */
+  /** Config files that were read; settings of later files override those of earlier files. */
   readonly files: readonly string[];
   /** Warnings about probable mistakes, such as BERTH_DATADIR in the environment. */
   readonly warnings: readonly string[];
@@ -75,13 +81,13 @@ export interface Config {
 export interface BuildLimits {
   /** Number of concurrent builds. */
   readonly concurrency: number;
-  /** Memory of one build; undefined: no limit. */
+  /** Memory limit of one build in bytes; undefined means no limit. */
   readonly memoryBytes: number | undefined;
   readonly nanoCpus: number | undefined;
   readonly timeoutMs: number;
-  /** Number of images and archives to keep of each app, in addition to those in use. */
+  /** Number of unused images and archives to keep of each app, in addition to those in use. */
   readonly keep: number;
-  /** Limit of the images and archives of all apps. Above it the oldest unused ones are removed. */
+  /** Limit on the size of the images and archives of all apps. Above it, the oldest unused ones are removed. */
   readonly diskBytesMax: number;
 }
 
@@ -90,32 +96,32 @@ export interface SpecsGitSettings {
   readonly ref: string | undefined;
   readonly path: string;
   readonly intervalMs: number;
-  /** Name of the Secret with the credentials. */
+  /** Name of the Secret with the repository's credentials. */
   readonly credential: string | undefined;
 }
 
 export interface AssistantSettings {
-  /** Port on 127.0.0.1. With 0 the system picks a free one. */
+  /** Port on 127.0.0.1. With 0 the system chooses a free port. */
   readonly port: number;
   /** Folder of the models, the ledger and the sockets of the assistant. */
   readonly dataDir: string;
-  /** Memory budget of all models together; undefined: the default of the assistant. */
+  /** Memory budget of all models together; undefined means the default of the assistant. */
   readonly memoryBytesMax: number | undefined;
 }
 
 export interface CompanionSettings {
-  /** Port on 127.0.0.1. With 0 the system picks a free one. */
+  /** Port on 127.0.0.1. With 0 the system chooses a free port. */
   readonly port: number;
 }
 
 export interface ModelSettings {
-  /** Disk budget of model files without a Model. Above it the least recently used ones are removed. */
+  /** Disk budget of model files that belong to no Model. Above it, the least recently used files are removed. */
   readonly diskBytesMax: number;
   /** Bandwidth of all downloads together, in bytes per second; undefined: no limit. */
   readonly bandwidthBytesMax: number | undefined;
   /** Base URL of the model hub, without a trailing slash. */
   readonly hubUrl: string;
-  /** Comes from HF_TOKEN only. It is kept secret like the password. */
+  /** The hub's token, which comes from the variable HF_TOKEN only and is kept secret like the password. */
   readonly hubToken: string | undefined;
 }
 
@@ -124,34 +130,36 @@ export interface ConfigValue {
   /** The text that a config file would contain; null if the setting is not set. */
   readonly value: string | null;
   readonly source: "flag" | "environment" | "file" | "default";
-  /** The flag, the variable or the file; null for a default. */
+  /** The flag, the variable or the file that set the value; null for a default. */
   readonly origin: string | null;
 }
 
 export interface ConfigInput {
-  /** Values of flags by config key; `config` is the file of --config. */
+  /** Values of flags by config key; `config` is the path given with --config. */
   readonly flags?: Readonly<Partial<Record<ConfigKey | "config", string | undefined>>>;
   readonly environment?: Environment;
   readonly workingDirectory?: string;
   readonly userId?: number;
   readonly homeDirectory?: string;
   readonly isTerminal?: boolean;
-  /** System-wide config file; only tests set another path. */
+  /** Path of the system-wide config file; only tests set another path. */
   readonly systemFile?: string;
 }
 
-/** The only place that reads the environment of this process. */
+/** Returns the environment of this process. No other code reads it. */
 function getProcessEnvironment(): Environment {
   return process.env;
 }
 
-/** Returns the search path for programs: PATH, and folders that the PATH of a service may lack. */
+/**
+ * Returns the folders in which programs are searched: those of PATH, and folders that the PATH of a service may lack.
+ */
 export function getProgramSearchPath(environment: Environment = getProcessEnvironment()): string {
   const usual = ["/usr/local/bin", "/usr/bin", "/opt/homebrew/bin"];
   return [environment["PATH"] ?? "", ...usual].join(delimiter);
 }
 
-/** Returns the environment for programs that Berth starts, which is its own without the secrets. */
+/** Returns the environment for programs that Berth starts: its own environment without the secrets. */
 export function createChildEnvironment(
   environment: Environment = getProcessEnvironment(),
 ): Environment {
@@ -162,7 +170,7 @@ export function createChildEnvironment(
   return Object.fromEntries(Object.entries(environment).filter(([name]) => !ours.includes(name)));
 }
 
-/** Throws ConfigError, which names the wrong value, its source and the allowed values. */
+/** Loads the configuration. Throws ConfigError, which names the wrong value, its source and the allowed values. */
 export function loadConfig(input: ConfigInput = {}): Config {
   const environment = input.environment ?? getProcessEnvironment();
   const workingDirectory = input.workingDirectory ?? process.cwd();
@@ -301,7 +309,7 @@ export function loadConfig(input: ConfigInput = {}): Config {
           memoryBytesMax: readOptional(settings.assistantMemory),
         })
       : undefined,
-    // A companion needs an assistant that computes for it.
+    // A companion needs an assistant that runs models for it.
     companion:
       read(settings.companion) === "auto" && hasAssistant
         ? Object.freeze({ port: read(settings.companionPort) })
@@ -357,7 +365,10 @@ function getUserId(): number {
   return process.getuid?.() ?? 1;
 }
 
-/** Warns only of names that are near a known one, because other programs may have variables of that prefix. */
+/**
+ * Returns warnings about variables that Berth does not know. Only names that resemble a known name are reported,
+ * because other programs may have variables with the same prefix.
+ */
 function warnOfMisspelledVariables(environment: Environment): string[] {
   const known: readonly string[] = [
     ...serverSettingList.map((setting) => setting.variable),
@@ -365,7 +376,7 @@ function warnOfMisspelledVariables(environment: Environment): string[] {
     ...otherEnvironmentVariables,
   ];
   const prefix = "BERTH_";
-  // The common prefix would make any two names look near each other.
+  // Names are compared without the common prefix, which would make any two names similar.
   const endings = known.flatMap((name) =>
     name.startsWith(prefix) ? [name.slice(prefix.length)] : [],
   );
@@ -373,6 +384,6 @@ function warnOfMisspelledVariables(environment: Environment): string[] {
     .filter((name) => name.startsWith(prefix) && !known.includes(name))
     .flatMap((name) => {
       const meant = findNearest(name.slice(prefix.length), endings);
-      return meant ? [`${name} means nothing to Berth; did you mean ${prefix}${meant}?`] : [];
+      return meant ? [`${name} is not a variable of Berth; did you mean ${prefix}${meant}?`] : [];
     });
 }

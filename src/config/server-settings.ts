@@ -17,7 +17,7 @@ import {
   type ValueType,
 } from "./setting-values.ts";
 
-/** Facts that defaults depend on. Paths are absolute. */
+/** Facts about the process that defaults depend on. Paths are absolute. */
 export interface ConfigContext {
   readonly dataDir: string;
   readonly environment: Environment;
@@ -33,12 +33,18 @@ interface ServerSettingRow<Key extends string, Value, D extends ServerDefault>
   extends ValueType<Value> {
   /** Name in a config file. The flag and the variable are derived from it. */
   readonly key: Key;
-  /** Name in the environment if other programs have established it. */
+  /**
+   * Name of the environment variable, if other programs have already established one; otherwise it is derived from
+   * the key.
+   */
   readonly variable?: string;
   readonly argument: string;
   readonly help: string;
   readonly default: D;
-  /** Relative values are resolved against the folder of the config file, or the working directory. */
+  /**
+   * True for a path. Relative paths are resolved against the folder of the config file, or against the working
+   * directory.
+   */
   readonly isPath?: boolean;
 }
 
@@ -55,7 +61,7 @@ function setting<const Key extends string, Value, D extends ServerDefault>(
   return { flag: createFlagName(key), variable: `BERTH_${key.toUpperCase()}`, ...row };
 }
 
-/** Every setting but the secrets, in the order in which `berth config` and the help show them. */
+/** Every setting except the secrets, in the order in which `berth config` and the help show them. */
 export const serverSettings = {
   dataDir: setting({
     key: "data_dir",
@@ -283,7 +289,7 @@ export const serverSettings = {
     argument: "<url>",
     help: "hub of models (HF_ENDPOINT; a token in HF_TOKEN)",
     default: "https://huggingface.co",
-    // HTTP without TLS on this machine only, where no other machine can read along.
+    // HTTP without TLS is allowed only for this machine, because no other machine can read that traffic.
     ...text(
       /^(?=.{1,2048}$)(https:\/\/[^\s/@?#]+|http:\/\/(localhost|127\.[0-9.]+|\[::1\])(:[0-9]{1,5})?)(\/[^\s?#]*)?$/u,
       "an https:// URL without credentials (http:// for this machine only)",
@@ -318,10 +324,10 @@ export const serverSettings = {
 export type ServerFlags = SettingFlags<Omit<typeof serverSettings, "dataDir">>;
 export type ConfigKey = (typeof serverSettings)[keyof typeof serverSettings]["key"];
 
-/** All rows of the table, for code that treats every setting alike. */
+/** All settings as a list, for code that treats every setting alike. */
 export const serverSettingList: readonly ServerSetting<ConfigKey>[] = Object.values(serverSettings);
 
-/** Secrets are accepted in the environment only, and no output contains their values. */
+/** The secret settings. They are accepted in the environment only, and no output contains their values. */
 export const secretSettings = [
   { key: "password", variable: "BERTH_PASSWORD", what: "a password" },
   { key: "hf_token", variable: "HF_TOKEN", what: "a token" },
@@ -334,11 +340,14 @@ export function getDefaultDataDir({
 }: Pick<ConfigContext, "environment" | "home" | "userId">): string {
   if (userId === 0) return "/var/lib/berth";
   const state = environment["XDG_STATE_HOME"];
-  // The XDG specification says that a relative value is invalid and to be ignored.
+  // A relative value is ignored, as the XDG specification requires.
   return join(state && isAbsolute(state) ? state : join(home, ".local/state"), "berth");
 }
 
-/** The default data directory shares the folder of `berth assistant`, with its models and its ledger. */
+/**
+ * Returns the default data directory of the assistant: the folder that `berth assistant` uses too, with its models
+ * and its ledger.
+ */
 function findAssistantDataDir(context: ConfigContext): string {
   const { dataDir, environment, workingDirectory, home, userId } = context;
   return dataDir === getDefaultDataDir(context)
@@ -346,7 +355,10 @@ function findAssistantDataDir(context: ConfigContext): string {
     : join(dataDir, "assistant");
 }
 
-/** Returns the first engine socket that exists, or the usual path, so that error messages name it. */
+/**
+ * Returns the first engine socket that exists. If none exists, returns the usual path, so that error messages name
+ * it.
+ */
 function findDockerHost(environment: Environment, home: string): string {
   const usual = "/var/run/docker.sock";
   const runtime = environment["XDG_RUNTIME_DIR"];

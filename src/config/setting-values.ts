@@ -9,9 +9,9 @@ import {
 
 /** The type of a setting: its description for messages, and its parser. */
 export interface ValueType<Value> {
-  /** Completes "KEY must be ...". */
+  /** The text that completes "KEY must be ..." in messages. */
   readonly expects: string;
-  /** Returns undefined for an invalid text. */
+  /** Parses a text to the value; returns undefined if it is invalid. */
   readonly parse: (text: string) => Value | undefined;
 }
 
@@ -54,7 +54,7 @@ export function port(zero: string): ValueType<number> {
   };
 }
 
-/** Refuses leading zeros, which could be meant as octal. */
+/** Parses a decimal number. Refuses leading zeros, which could be meant as octal. */
 function parseDecimal(value: string, min: number, max: number): number | undefined {
   const number = Number(value);
   return /^(0|[1-9][0-9]*)$/.test(value) && number >= min && number <= max ? number : undefined;
@@ -72,7 +72,7 @@ export function bytes(expects: string): ValueType<number> {
   return matching(new RegExp(bytesPattern), expects, parseBytes);
 }
 
-/** More than zero, though an accepted fraction such as 0.1 may be less than a byte. */
+/** Parses a size greater than zero. An accepted fraction such as 0.1 may be less than a byte. */
 export function positiveBytes(expects: string): ValueType<number> {
   const pattern = bytesPattern.replace("^", "^(?!0*(\\.0*)?[A-Za-z]*$)");
   return matching(new RegExp(pattern), expects, (value) => Math.max(1, parseBytes(value)));

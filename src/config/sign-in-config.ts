@@ -9,7 +9,10 @@ import { ConfigError } from "./config-error.ts";
 const CONFIG_VARIABLE = "ASSISTANT_OAUTH_CONFIG";
 const FILE_BYTES_MAX = 65_536;
 
-/** HTTP without TLS is allowed on this machine only, where no other machine can read along. */
+/**
+ * Matches the address of a provider. HTTP without TLS is allowed only for this machine, because no other machine can
+ * read that traffic.
+ */
 const ADDRESS_PATTERN =
   "^(https://[^\\s/@?#]+|http://(localhost|127\\.[0-9.]+|\\[::1\\])(:[0-9]{1,5})?)(/[^\\s?#]*)?$";
 
@@ -42,7 +45,7 @@ const validator = new LazyValidator<Static<typeof SignInDocument>>(SignInDocumen
   allErrors: true,
 });
 
-/** Allowed keys by section. */
+/** The allowed keys of each section; "" is the top level. */
 const knownKeys: { readonly [place: string]: readonly string[] } = {
   "": ["openrouter", "huggingface"],
   openrouter: ["authorizeUrl", "exchangeUrl", "baseUrl"],
@@ -57,9 +60,9 @@ export interface SignInConfig {
     readonly baseUrl: string;
   };
   readonly huggingface: {
-    /** Issuer for OpenID Connect discovery. */
+    /** The URL of the issuer, at which OpenID Connect discovery begins. */
     readonly issuer: string;
-    /** Undefined: Berth registers itself as a client. */
+    /** The OAuth client id; if undefined, Berth registers itself as a client. */
     readonly clientId: string | undefined;
     readonly baseUrl: string;
   };
@@ -80,8 +83,8 @@ export const signInDefaults: SignInConfig = Object.freeze({
 });
 
 /**
- * Returns the defaults with the values of the file in their place. Without a file (undefined or empty) the defaults
- * apply. Throws ConfigError, which names the file and the key, also if the named file does not exist.
+ * Reads the sign-in addresses: the defaults, overridden by the values in the file, if one is named. Throws
+ * ConfigError, which names the file and the key, also if the named file does not exist.
  */
 export function readSignInConfig(file: string | undefined): SignInConfig {
   if (!file) return signInDefaults;
@@ -89,7 +92,7 @@ export function readSignInConfig(file: string | undefined): SignInConfig {
   const { openrouter, huggingface } = document;
   for (const [section, keys] of Object.entries(document)) {
     for (const [key, value] of Object.entries(keys)) {
-      // The pattern does not check ports and hosts.
+      // The pattern does not check ports and hosts, so the URL is parsed too.
       if (key !== "clientId" && URL.parse(value) === null)
         throw new ConfigError(`${file}: ${section}.${key} is not a valid address`);
     }
@@ -108,7 +111,7 @@ function readSignInDocument(file: string): Static<typeof SignInDocument> {
     const code = error instanceof Error && "code" in error ? String(error.code) : "unknown";
     throw new ConfigError(
       `${CONFIG_VARIABLE}: the file ${file} cannot be read (${code})`,
-      "name a JSON file that is there, or unset the variable",
+      "name an existing JSON file, or unset the variable",
     );
   }
   if (bytes.length > FILE_BYTES_MAX)

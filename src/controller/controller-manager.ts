@@ -40,6 +40,7 @@ export class ControllerManager implements AsyncDisposable {
   /** Starts the controllers. Queues every resource for its first reconcile before it returns. */
   start(): void {
     this.#unwatch = this.#options.store.watch((change) => this.#onChange(change));
+    this.#tasks.run("lease on the engine", (signal) => this.#options.lease.run(signal));
     this.apps.start();
     this.models.start();
   }

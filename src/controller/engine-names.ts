@@ -15,3 +15,8 @@ export function containerName(
 ): string {
   return `berth-${instance}-${app}-${hash.slice(0, 8)}-${replica}`;
 }
+
+/** The underscore keeps it apart from the volumes of apps. */
+export function leasePrefix(instance: string): string {
+  return `berth-${instance}_lease-`;
+}

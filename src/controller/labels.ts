@@ -12,6 +12,8 @@ export const VOLUME = "dev.berth.volume";
 export const LOOPBACK_PORT = "dev.berth.loopback-port";
 /** The label of containers that Berth runs for itself, such as "ingress"; they have no APP. */
 export const COMPONENT = "dev.berth.component";
+/** The prefix of the labels of the records of the lease: holder, session, host, data-dir, since. */
+export const LEASE_PREFIX = "dev.berth.lease.";
 /**
  * The prefix of the label of built images, followed by the instance's id. Used instead of INSTANCE and APP, because a
  * container inherits the labels of its image, and neither a build container of the engine nor one that the user starts

@@ -4,6 +4,7 @@ import type { ModelSpec } from "../resources/model-spec.ts";
 import type { Resource } from "../resources/resource.ts";
 import type { FieldChange } from "../store/store.ts";
 import type { CompanionReport } from "./daemons/companion/port.ts";
+import type { EngineWriter } from "./lease/port.ts";
 import type { AssistantModel, AssistantReport } from "./models/assistant/port.ts";
 import type { EngineInfo } from "./runtime/port.ts";
 
@@ -68,7 +69,12 @@ export interface PlannedResource {
 }
 
 export type EngineState =
-  | { readonly connected: true; readonly info: EngineInfo }
+  | {
+      readonly connected: true;
+      readonly info: EngineInfo;
+      /** Another process that holds the lease on the engine; this one does not write to it. */
+      readonly otherWriter: EngineWriter | null;
+    }
   | { readonly connected: false; readonly message: string };
 
 export interface PlanReport {

@@ -4,7 +4,7 @@ import type { Logger } from "../base/logger.ts";
 import type { TaskGroup } from "../base/task-group.ts";
 import type { Kind } from "../resources/kinds.ts";
 import type { ControllerMetrics } from "./metrics/controller-metrics.ts";
-import { reconcileBackoffMs } from "./reconcile-backoff.ts";
+import { BACKOFF_MAX_MS, reconcileBackoffMs } from "./reconcile-backoff.ts";
 import { RetryLaterError } from "./retry-later-error.ts";
 import { type ReconcilePriority, WorkQueue } from "./workqueue.ts";
 
@@ -138,7 +138,9 @@ export class ReconcileLoop {
       if (isAbortError(error) && signal.aborted) return;
       const isTimed = error instanceof RetryLaterError;
       if (!isTimed) this.#failures.set(key, failures + 1);
-      const delayMs = isTimed ? Math.max(1, error.retryAtMs - clock.now()) : backoffMs;
+      const nowMs = clock.now();
+      const timedMs = isTimed ? error.nextRunAtMs(nowMs) - nowMs : backoffMs;
+      const delayMs = Math.min(Math.max(1, timedMs), BACKOFF_MAX_MS);
       metrics.reconcileTotal.inc({ ...controller, result: "error" });
       metrics.queueRetries.inc({ name });
       const code = error instanceof BerthError ? error.code : "internal";

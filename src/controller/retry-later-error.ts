@@ -4,10 +4,18 @@ import { BerthError } from "../base/errors.ts";
 export class RetryLaterError extends BerthError {
   /** Epoch milliseconds. */
   readonly retryAtMs: number;
+  /** When the failure has lasted too long to be passed over in silence, in epoch milliseconds. */
+  readonly outageAtMs: number;
 
-  constructor(failure: BerthError, retryAtMs: number) {
+  constructor(failure: BerthError, retryAtMs: number, outageAtMs: number) {
     const { code, message, hint, details } = failure;
     super(code, message, { hint, details, cause: failure });
     this.retryAtMs = retryAtMs;
+    this.outageAtMs = outageAtMs;
+  }
+
+  /** Returns when to reconcile again: to try, or before that to report the outage. In epoch milliseconds. */
+  nextRunAtMs(nowMs: number): number {
+    return this.outageAtMs > nowMs ? Math.min(this.outageAtMs, this.retryAtMs) : this.retryAtMs;
   }
 }

@@ -1,7 +1,7 @@
 import type { BusTransport } from "./bus-transport.ts";
 import { BusCallError } from "./port.ts";
 
-/** Lines of the SASL handshake are short; a peer that sends a longer one is not a bus. */
+/** Longest line of the SASL handshake. Its lines are short; a peer that sends a longer one is not a bus. */
 const LINE_BYTES_MAX = 16 * 1024;
 
 /**
@@ -20,8 +20,8 @@ export class Authentication {
   }
 
   /**
-   * Processes received bytes. Returns true when messages may be sent. Throws BusCallError `AuthFailed`, or
-   * `NotSupported` if the bus does not pass descriptors.
+   * Processes received bytes. Returns true when the handshake is complete and messages may be sent. Throws
+   * BusCallError `AuthFailed`, or `NotSupported` if the bus does not pass descriptors.
    */
   feed(chunk: Buffer): boolean {
     this.#text += chunk.toString("latin1");

@@ -1,14 +1,14 @@
 import type { BusDictionary, BusValue, BusVariant } from "./port.ts";
 import { formatSignature, parseSignature, type TypeTree, ValueReader } from "./wire-format.ts";
 
-/** The body has more values than allowed; reading them would block the event loop for too long. */
+/** Thrown if a body has more values than allowed, because reading them would block the event loop for too long. */
 export class TooManyValuesError extends Error {}
-/** The body refers to a descriptor that was not sent with it, or that its method does not accept. */
+/** Thrown if a body refers to a descriptor that was not sent with it, or that its method does not accept. */
 export class NoSuchDescriptorError extends Error {}
 
 /**
- * Reads the arguments of a body. Throws TooManyValuesError past `valuesMax`, and NoSuchDescriptorError. Other
- * unreadable bodies cannot come from a bus, which validates them.
+ * Reads the arguments of a body. Throws TooManyValuesError if there are more than `valuesMax` values, and
+ * NoSuchDescriptorError. A bus validates bodies, so other errors cannot come from a message that a bus forwarded.
  */
 export function readValues(
   body: Buffer,
@@ -55,7 +55,7 @@ export class BoundedReader extends ValueReader {
   }
 }
 
-/** Converts a value that dbus-next has read into a BusValue. */
+/** Converts a value as dbus-next has read it into a BusValue. */
 function toBusValue(tree: TypeTree, read: unknown): BusValue {
   if (tree.type === "v") return toVariant(read);
   if (Array.isArray(read)) {
@@ -105,8 +105,8 @@ function toDictionary(entry: TypeTree, read: readonly unknown[]): BusDictionary 
 }
 
 /**
- * Converts values into the form that dbus-next writes. Throws TypeError if a value does not fit the signature and
- * dbus-next would not notice: a bus disconnects the sender of a malformed message.
+ * Converts values into the form that dbus-next writes. Throws TypeError if a value does not fit the signature even if
+ * dbus-next would accept it, because a bus disconnects the sender of a malformed message.
  */
 export function toWireValues(signature: string, values: readonly BusValue[]): unknown[] {
   const trees = parseSignature(signature);
@@ -171,7 +171,7 @@ export function findDescriptors(signature: string, values: readonly BusValue[]):
   return [...found];
 }
 
-/** Returns "" for a value that is not a string. */
+/** Returns the value if it is a string, otherwise "". */
 export function toText(value: BusValue | undefined): string {
   return typeof value === "string" ? value : "";
 }

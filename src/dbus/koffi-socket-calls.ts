@@ -17,7 +17,7 @@ import {
 
 type Koffi = Pick<typeof import("koffi"), "load" | "address" | "errno" | "node" | "sizeof">;
 
-// These values are the same on every 64-bit little-endian Linux that Node supports, with glibc and with musl.
+// These values are the same on every 64-bit little-endian Linux that Node.js supports, with glibc and with musl.
 const AF_UNIX = 1;
 const SOCK_STREAM = 1;
 const SOCK_NONBLOCK = 0o4000;
@@ -27,20 +27,26 @@ const MSG_NOSIGNAL = 0x4000;
 const MSG_CMSG_CLOEXEC = 0x4000_0000;
 const EINTR = os.constants.errno.EINTR;
 
-/** Limit for one call. */
+/** Most bytes that one call of send or sendmsg gets. */
 const SENT_BYTES_MAX = 64 * 1024;
-/** The kernel passes at most 1,032 bytes of descriptors; the rest is reserve for other control data. */
+/**
+ * Size of the control buffer. The kernel uses at most 1,032 bytes of it for descriptors; the rest is reserve for
+ * other control data.
+ */
 const CONTROL_BYTES = 64 * 1024;
 
 let loaded: Promise<SocketCalls> | undefined;
 
-/** Returns the `socketCallsFrom` koffi, which is imported on the first call. */
+/** Imports koffi at the first call, and returns the `socketCallsFrom` it. */
 export function loadSocketCalls(): Promise<SocketCalls> {
   loaded ??= socketCallsFrom(() => import("koffi"));
   return loaded;
 }
 
-/** Rejects with BusCallError `NotSupported` if koffi cannot be imported or lacks a needed function. */
+/**
+ * Returns the system calls through the imported koffi. Rejects with BusCallError `NotSupported` if koffi cannot be
+ * imported or lacks a needed function.
+ */
 export async function socketCallsFrom(importKoffi: () => Promise<Koffi>): Promise<SocketCalls> {
   try {
     const koffi = await importKoffi();
@@ -84,7 +90,7 @@ export function socketCalls(koffi: Koffi, controlBytes: number): SocketCalls {
   const outgoing = new SocketMessage(SENT_BYTES_MAX, getControlBytes(DESCRIPTORS_MAX), addressOf);
   const incoming = new SocketMessage(RECEIVED_BYTES_MAX, controlBytes, addressOf);
 
-  /** Repeats an interrupted call. Returns its result, or its error as a negative number. */
+  /** Repeats a call that a signal interrupted. Returns the call's result, or its error as a negative number. */
   const repeated = (call: () => number): number => {
     for (;;) {
       const result = call();
@@ -122,7 +128,7 @@ export function socketCalls(koffi: Koffi, controlBytes: number): SocketCalls {
     },
 
     close: (fd) => {
-      // Not repeated, because Linux releases the descriptor whatever the result is.
+      // close(2) is not repeated after an interruption, because Linux releases the descriptor whatever the result is.
       close(fd);
     },
 
@@ -132,9 +138,9 @@ export function socketCalls(koffi: Koffi, controlBytes: number): SocketCalls {
 
 /**
  * Watches a descriptor with a poll handle of libuv on Node's own event loop. koffi ends the process if a handle is
- * used after it was closed. It calls back outside of Node's callback scopes: promises that a callback resolves wait
- * for another event (on Node 26), and an exception surfaces in the next native call. So the callback only schedules
- * an immediate, which runs after the events of this loop iteration have been reported.
+ * used after it was closed. koffi calls back outside of the callback scopes of Node.js: promises that a callback
+ * resolves wait for another event (on Node 26), and an exception surfaces in the next native call. So the callback
+ * only schedules an immediate, which runs after the events of this loop iteration have been reported.
  */
 function watch(koffi: Koffi, fd: number, onEvent: () => void): SocketWatch {
   let isClosed = false;
@@ -144,7 +150,7 @@ function watch(koffi: Koffi, fd: number, onEvent: () => void): SocketWatch {
     isRequested = false;
     if (!isClosed) onEvent();
   };
-  // The declared type of the callback lacks its first parameter, which is needed here.
+  // The declared type of the callback lacks its first parameter, the status, which is needed here.
   const onPoll = (...[status]: readonly unknown[]) => {
     // libuv stops the handle on a socket error; the next call on the socket returns that error.
     if (typeof status === "number" && status < 0) {

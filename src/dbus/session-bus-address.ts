@@ -1,8 +1,8 @@
 import { BusCallError } from "./port.ts";
 
 /**
- * Returns the session bus address of an environment: `DBUS_SESSION_BUS_ADDRESS`, else the socket that systemd
- * creates for each user. Undefined if the environment has neither; does not check if a bus listens there.
+ * Returns the session bus address of an environment: the value of `DBUS_SESSION_BUS_ADDRESS`, or else the socket that
+ * systemd creates for each user. Undefined if the environment names neither. Does not check that a bus listens there.
  */
 export function sessionBusAddress(
   environment: Readonly<Record<string, string | undefined>>,
@@ -14,9 +14,9 @@ export function sessionBusAddress(
 }
 
 /**
- * Returns the socket paths of an address in the order in which to try them; an abstract one begins with a NUL. Only
- * Unix sockets of this machine are supported, because the system cannot identify callers over a network. Throws
- * BusCallError `BadAddress`.
+ * Returns the socket paths of an address in the order in which to try them; a path in the abstract namespace begins
+ * with a NUL. Only Unix sockets of this machine are supported, because the system cannot identify callers over a
+ * network. Throws BusCallError `BadAddress`.
  */
 export function parseSocketPaths(address: string): string[] {
   const found = address.split(";").flatMap((entry) => {

@@ -27,6 +27,10 @@ export interface EffectiveApp {
     readonly strategy: "rolling" | "recreate";
     readonly progressDeadlineMs: number;
     readonly drainMs: number;
+    /** How long a new version serves before the previous one is given up; 0: not at all. */
+    readonly observeMs: number;
+    /** How long a new version has to be healthy before it gets the requests. */
+    readonly minReadyMs: number;
     readonly autoRevert: boolean;
   };
   readonly restart: {
@@ -83,11 +87,21 @@ export type HealthProbe =
   | { readonly type: "http"; readonly port: number; readonly path: string }
   | { readonly type: "command"; readonly command: readonly string[] }
   | { readonly type: "tcp"; readonly port: number }
+  | WebProbe
   /** Without a port and a check, a running container counts as healthy. */
   | { readonly type: "running" };
 
+/** Healthy if a GET is answered below 500, or if what answers at the port is not HTTP. */
+export interface WebProbe {
+  readonly type: "web";
+  readonly port: number;
+  readonly path: string;
+}
+
 export interface EffectiveHealthCheck {
   readonly probe: HealthProbe;
+  /** Replaces `probe` while a version is rolled out; undefined: `probe` itself. */
+  readonly rolloutProbe: WebProbe | undefined;
   readonly intervalMs: number;
   readonly timeoutMs: number;
   readonly retries: number;
@@ -134,6 +148,7 @@ export function resolveAppDefaults(spec: AppSpec): EffectiveApp {
     })),
     healthCheck: {
       probe: resolveProbe(spec),
+      rolloutProbe: resolveRolloutProbe(spec),
       intervalMs: parseDuration(health.interval ?? (spec.healthCheck ? "10s" : "30s")),
       timeoutMs: parseDuration(health.timeout ?? "2s"),
       retries: health.retries ?? 3,
@@ -143,6 +158,8 @@ export function resolveAppDefaults(spec: AppSpec): EffectiveApp {
       strategy: spec.rollout?.strategy ?? "rolling",
       progressDeadlineMs: parseDuration(spec.rollout?.progressDeadline ?? "60s"),
       drainMs: parseDuration(spec.rollout?.drain ?? "10s"),
+      observeMs: parseDuration(spec.rollout?.observe ?? "5s"),
+      minReadyMs: (spec.rollout?.minReadySeconds ?? 0) * 1_000,
       autoRevert: spec.rollout?.autoRevert ?? true,
     },
     restart: {
@@ -195,4 +212,16 @@ function resolveProbe(spec: AppSpec): HealthProbe {
   return health.path === undefined
     ? { type: "tcp", port }
     : { type: "http", port, path: health.path };
+}
+
+/**
+ * An open port proves little about a web server, which may accept connections long before it can answer. An app with a
+ * domain is taken to be one. Others, such as databases, get no HTTP request.
+ */
+function resolveRolloutProbe(spec: AppSpec): WebProbe | undefined {
+  const probe = resolveProbe(spec);
+  const hasDomain = spec.domain !== undefined || (spec.ingress?.domains ?? []).length > 0;
+  return hasDomain && probe.type === "tcp"
+    ? { type: "web", port: probe.port, path: "/" }
+    : undefined;
 }

@@ -238,6 +238,8 @@ export const Rollout = Type.Object(
     strategy: Type.Optional(Type.Union([Type.Literal("rolling"), Type.Literal("recreate")])),
     progressDeadline: Type.Optional(Duration),
     drain: Type.Optional(Duration),
+    observe: Type.Optional(Duration),
+    minReadySeconds: Type.Optional(Type.Integer({ minimum: 0, maximum: 31_536_000 })),
     autoRevert: Type.Optional(Type.Boolean()),
   },
   closed,

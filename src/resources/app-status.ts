@@ -4,6 +4,7 @@ export type ConditionType =
   | "Ready"
   | "Accepted"
   | "Built"
+  | "FetchFailed"
   | "Downloaded"
   | "Loaded"
   | "Available"
@@ -58,6 +59,27 @@ export interface ContainerStatus {
 }
 
 /**
+ * The window after a switch in which a new version is observed, and switched back from if it fails:
+ *
+ *   open -> passed: the new version is Ready, and the previous one drains
+ *        -> failed: the requests go back to the previous version
+ *
+ * It is stored before the switch, so that Berth resumes it after a crash.
+ */
+export interface RolloutWindow {
+  /** The new version and the previous one (hashes of containers). */
+  readonly version: string;
+  readonly previous: string;
+  readonly outcome: "open" | "passed" | "failed";
+  /** Since when the new version is observed; null while it is not ready. */
+  readonly since: number | null;
+  /** The end of a window that passed. */
+  readonly endedAt: number | null;
+  /** The containers of the new version at `since`, with their starts: another start is a restart. */
+  readonly starts: readonly { readonly id: string; readonly startedAt: string | null }[];
+}
+
+/**
  * State of the App reconciler that must survive a crash. It is part of the status, so that both are written together;
  * the API does not show it. Times are epoch milliseconds.
  */
@@ -105,6 +127,8 @@ export interface ReconcileState {
   readonly served: readonly string[];
   /** The revisions of these versions, newest last: the last one serves, or was the last to serve. */
   readonly servedRevisions: readonly { readonly version: string; readonly number: number }[];
+  /** The last switch from a version that served to another one; null if the previous version is not needed any more. */
+  readonly window: RolloutWindow | null;
   /** Number of the last stable revision, which replaces a failing one. */
   readonly good: number | null;
 }
@@ -119,6 +143,7 @@ export const emptyReconcileState: ReconcileState = {
   stable: null,
   served: [],
   servedRevisions: [],
+  window: null,
   good: null,
 };
 

@@ -5,9 +5,6 @@ type AddIssue = IssueList["add"];
 
 /** Checks the image, or the source and its build options. */
 export function checkAppSource(spec: AppSpec, add: AddIssue): void {
-  if (spec.image === undefined && spec.source === undefined) {
-    add(["spec"], "needs image (an image reference) or source (something to build)");
-  }
   if (spec.image !== undefined && spec.source !== undefined) {
     add(["spec", "source"], "set image or source, not both");
   }

@@ -7,8 +7,14 @@ import { checkAppSource } from "./check-app-source.ts";
 import { createIssueList, type IssueList } from "./field-checks.ts";
 
 /** Checks the rules of an App spec that its schema cannot express. */
-export function checkAppSpec(spec: AppSpec, name: string | undefined): SpecIssue[] {
+export function checkAppSpec(
+  spec: AppSpec,
+  name: string | undefined,
+  rules: { readonly mayLackSource?: boolean } = {},
+): SpecIssue[] {
   const { issues, add } = createIssueList();
+  if (rules.mayLackSource !== true && spec.image === undefined && spec.source === undefined)
+    add(["spec"], "needs image (an image reference) or source (something to build)");
   checkAppSource(spec, add);
   checkAppIngress(spec, add);
   checkProcess(spec, add);
@@ -84,6 +90,7 @@ function checkDurations(spec: AppSpec, add: AddIssue): void {
     [["healthCheck", "startPeriod"], spec.healthCheck?.startPeriod, true],
     [["rollout", "progressDeadline"], spec.rollout?.progressDeadline, false],
     [["rollout", "drain"], spec.rollout?.drain, true],
+    [["rollout", "observe"], spec.rollout?.observe, true],
     [["restart", "interval"], spec.restart?.interval, false],
     [["restart", "backoff"], spec.restart?.backoff, true],
     [["stopGracePeriod"], spec.stopGracePeriod, true],

@@ -4,6 +4,11 @@ import { checkModelSpec } from "./check-model.ts";
 import { checkSecretSpec, checkTemplateSpec } from "./check-secret-and-template.ts";
 import type { Kind, SpecOf } from "./kinds.ts";
 
+export interface SpecRules {
+  /** An App may lack both image and source, until the first deploy gives it one. Documents of users have to name one. */
+  readonly mayLackSource?: boolean;
+}
+
 /**
  * Checks the rules that a schema cannot express, such as fields that exclude or require each other. Pure. Expects a spec
  * that matches its schema. `name` is the name of the resource, if known.
@@ -12,12 +17,19 @@ export function checkSpec<K extends Kind>(
   kind: K,
   spec: SpecOf[K],
   name: string | undefined,
+  rules: SpecRules = {},
 ): SpecIssue[] {
-  const check = checks[kind] as (spec: SpecOf[K], name: string | undefined) => SpecIssue[];
-  return check(spec, name);
+  const check = checks[kind] as SpecCheck<K>;
+  return check(spec, name, rules);
 }
 
-const checks: { [K in Kind]: (spec: SpecOf[K], name: string | undefined) => SpecIssue[] } = {
+type SpecCheck<K extends Kind> = (
+  spec: SpecOf[K],
+  name: string | undefined,
+  rules: SpecRules,
+) => SpecIssue[];
+
+const checks: { [K in Kind]: SpecCheck<K> } = {
   App: checkAppSpec,
   Model: checkModelSpec,
   Template: checkTemplateSpec,

@@ -1,7 +1,7 @@
 import { Ajv2020, type ValidateFunction } from "ajv/dist/2020.js";
 import { InvalidSpecError, type SpecIssue } from "../base/errors.ts";
 import { formatSuggestion } from "../base/spelling-suggestions.ts";
-import { checkSpec } from "./check-spec.ts";
+import { checkSpec, type SpecRules } from "./check-spec.ts";
 import type { Schema } from "./describe-schema.ts";
 import { explainErrors } from "./explain-errors.ts";
 import { formatDottedPath } from "./json-pointer.ts";
@@ -20,8 +20,8 @@ import { checkPlainValue } from "./plain-value.ts";
  * Validates a whole document. Throws InvalidSpecError with all issues; their paths are JSON Pointers into the document
  * (`/spec/port`). The issue of an unknown key points to the key, that of a missing key to its parent.
  */
-export function validateManifest(value: unknown): Manifest {
-  const read = tryValidateManifest(value);
+export function validateManifest(value: unknown, rules: SpecRules = {}): Manifest {
+  const read = tryValidateManifest(value, rules);
   if ("issues" in read) throw createInvalidSpecError(getTitle(value), read.issues);
   return read.manifest;
 }
@@ -29,6 +29,7 @@ export function validateManifest(value: unknown): Manifest {
 /** Validates like `validateManifest`, but returns the issues. */
 export function tryValidateManifest(
   value: unknown,
+  rules: SpecRules = {},
 ): { readonly manifest: Manifest } | { readonly issues: readonly SpecIssue[] } {
   const unplain = checkPlainValue(value);
   if (unplain) return { issues: [unplain] };
@@ -41,7 +42,7 @@ export function tryValidateManifest(
   const validate = ajv.compile<Manifest>(getSchema("manifest", kind));
   const manifest: unknown = value;
   if (!validate(manifest)) return { issues: explainErrors(validate.errors ?? []) };
-  const issues = checkSpec(kind, manifest.spec, manifest.metadata.name);
+  const issues = checkSpec(kind, manifest.spec, manifest.metadata.name, rules);
   return issues.length > 0 ? { issues } : { manifest };
 }
 

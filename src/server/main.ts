@@ -13,6 +13,7 @@ import { type Config, createChildEnvironment, getProgramSearchPath } from "../co
 import { loadCatalog } from "../controller/catalogs/catalog.ts";
 import { ControllerManager } from "../controller/controller-manager.ts";
 import { Git } from "../controller/git/git.ts";
+import { withLease } from "../controller/lease/leased-runtime.ts";
 import { FileLogArchive } from "../controller/logs/file-log-archive.ts";
 import { createControllerMetrics } from "../controller/metrics/controller-metrics.ts";
 import { WebhookSender } from "../controller/notifications/webhook-sender.ts";
@@ -26,6 +27,7 @@ import { openAssistant } from "./open-assistant.ts";
 import { openBuilds } from "./open-builds.ts";
 import { openCompanion } from "./open-companion.ts";
 import { openIngress } from "./open-ingress.ts";
+import { openLease } from "./open-lease.ts";
 import { openModels } from "./open-models.ts";
 import { openSpecs } from "./open-specs.ts";
 import { createRunningServer, type RunningServer } from "./running-server.ts";
@@ -33,6 +35,7 @@ import { createRunningServer, type RunningServer } from "./running-server.ts";
 /** The program that starts a daemon of this version, and its first arguments. */
 const program = [process.execPath, join(import.meta.dirname, "../../bin/berth")];
 
+export { readBackupManifest } from "../store/backup-manifest.ts";
 export { restoreStore } from "../store/restore.ts";
 
 /**
@@ -53,7 +56,9 @@ export async function runServer(config: Config): Promise<RunningServer> {
   collectDefaultMetrics({ register: metrics });
   const reconcileMetrics = createControllerMetrics(metrics);
   const docker = starting.use(new DockerRuntime({ host: config.dockerHost, clock }));
-  const runtime = withCallMetrics(docker, reconcileMetrics.engineCalls);
+  const metered = withCallMetrics(docker, reconcileMetrics.engineCalls);
+  const lease = await openLease({ config, store, runtime: metered, clock, logger });
+  const runtime = withLease(metered, lease);
   const shared = { config, store, runtime, clock, logger, version };
   const archive = new FileLogArchive({
     dir: join(config.dataDir, "logs"),
@@ -105,6 +110,7 @@ export async function runServer(config: Config): Promise<RunningServer> {
   const manager = starting.use(
     new ControllerManager({
       ...shared,
+      lease,
       models: controllerOptions,
       archive,
       builds,

@@ -23,12 +23,13 @@ export function openSpecs(options: {
   readonly start: (starting: Cleanup, signal: AbortSignal) => Promise<void>;
 } {
   const { config, store, git, clock, logger } = options;
-  const folder = new SpecFolder({ folder: config.specsDir, store, clock, logger });
+  const { specsDir, baseDomain } = config;
+  const folder = new SpecFolder({ folder: specsDir, baseDomain, store, clock, logger });
   const follower =
     config.specsGit &&
     new SpecsGitFollower({
       git,
-      folder: config.specsDir,
+      folder: specsDir,
       tempDir: join(config.dataDir, "specs-git"),
       config: config.specsGit,
       store,

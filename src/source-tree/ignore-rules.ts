@@ -1,7 +1,7 @@
 import { BerthError } from "../base/errors.ts";
 import { compilePattern, type IgnorePattern } from "./ignore-pattern.ts";
 
-/** The rules for a folder without `.dockerignore`; docs/builds.md has the reasons. */
+/** The ignore rules for a folder without `.dockerignore`; docs/builds.md explains each of them. */
 const defaultPatterns = [
   "**/node_modules",
   "**/.venv",
@@ -39,12 +39,15 @@ export class IgnoreRules {
     return IgnoreRules.parse(defaultPatterns.join("\n"), "the standard rules");
   }
 
-  /** Throws `invalid_request`, with `file` and the line, for rules that Docker refuses. */
+  /**
+   * Parses a file with ignore rules. Throws `invalid_request`, with `file` and the line, for rules that Docker
+   * refuses.
+   */
   static parse(text: string, file: string): IgnoreRules {
     const rules: Rule[] = [];
     const lines = text.replace(/^\u{feff}/u, "").split(/\r?\n/);
     for (const [index, line] of lines.entries()) {
-      // A # begins a comment only in the first column, as with Docker.
+      // As with Docker, a # begins a comment only in the first column.
       const written = line.startsWith("#") ? "" : line.trim();
       if (written === "") continue;
       const isException = written.startsWith("!");
@@ -63,7 +66,7 @@ export class IgnoreRules {
     return new IgnoreRules(rules);
   }
 
-  /** Returns the same rules, except that these paths are never ignored. */
+  /** Returns a copy of the rules by which the given paths are never ignored. */
   withExceptions(paths: readonly string[]): IgnoreRules {
     const kept = paths.map((path) => ({
       pattern: compilePattern(path.replaceAll(/[\\*?[\]]/g, (special) => `\\${special}`)),
@@ -72,7 +75,7 @@ export class IgnoreRules {
     return new IgnoreRules([...this.#rules, ...kept]);
   }
 
-  /** Checks a path. `folder` are the matches that this method has returned for the folder of the path. */
+  /** Checks if a path is ignored. `folder` has the matches that this method returned for the folder of the path. */
   check(
     path: string,
     folder: RuleMatches | undefined,

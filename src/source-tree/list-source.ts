@@ -9,14 +9,14 @@ import { leadsOutside } from "./link-target.ts";
 import { isMissing, readInside } from "./read-inside.ts";
 
 export interface SourceEntry {
-  /** The path relative to the folder, with `/`. */
+  /** The path relative to the listed folder, with `/` as separator. */
   readonly path: string;
   readonly type: "file" | "dir" | "symlink";
-  /** Permission bits; setuid, setgid and sticky are dropped. */
+  /** Permission bits of the entry, without setuid, setgid and sticky. */
   readonly mode: number;
   /** The size of a file in bytes; 0 for folders and links. */
   readonly size: number;
-  /** The target of a symlink, as written. */
+  /** The target of a symlink, exactly as the link contains it. */
   readonly target?: string;
 }
 
@@ -25,11 +25,11 @@ export interface SourceTree {
   readonly dir: string;
   /** Folders precede their contents; names are sorted by code units. */
   readonly entries: readonly SourceEntry[];
-  /** The size of all files together. */
+  /** The total size of all files in bytes. */
   readonly bytes: number;
-  /** The file with the applied rules; undefined for the default rules. */
+  /** The name of the file whose ignore rules were applied; undefined for the default rules. */
   readonly ignoreFile: string | undefined;
-  /** Sockets, pipes and devices, which a builder cannot use. */
+  /** The paths of sockets, pipes and devices, which are left out because a builder cannot use them. */
   readonly skipped: readonly string[];
 }
 
@@ -37,23 +37,26 @@ export interface ListSourceOptions {
   readonly bytesMax: number;
   /** The maximum number of files, folders and links together. */
   readonly filesMax: number;
-  /** A file that no rule can ignore; default: each of dockerfileNames. */
+  /** The path of a file that no ignore rule can exclude; defaults to all names in dockerfileNames. */
   readonly dockerfile?: string | undefined;
-  /** `refuse` for an upload: the server rejects archives with links to the outside. Default: `keep`. */
+  /**
+   * The treatment of links to targets outside the folder. An upload uses `refuse`, because the server rejects
+   * archives with such links. Default: `keep`.
+   */
   readonly outsideLinks?: "keep" | "refuse";
 }
 
-/** Larger than any reasonable file of rules. */
+/** Largest size of a file with ignore rules, far above any reasonable one. */
 const IGNORE_BYTES_MAX = 64 * 1024;
 /** Concurrent calls to the file system: enough to keep it busy, without occupying all threads. */
 const STATS_AT_ONCE = 16;
-/** Never sent, because it contains the whole history, including deleted secrets. */
+/** The folder that is never sent, because it contains the whole history, including deleted secrets. */
 const GIT_FOLDER = ".git";
 
 /**
  * Lists a folder as Docker does for a build context. Throws `not_found` if the folder does not exist,
- * `payload_too_large` over a limit, and `invalid_request`, with the path, for an entry that cannot be read or
- * packed.
+ * `payload_too_large` if a limit is exceeded, and `invalid_request`, with the path, for an entry that cannot be read
+ * or packed.
  */
 export async function listSource(
   dir: string,
@@ -75,7 +78,7 @@ export async function listSource(
 }
 
 async function assertFolder(dir: string): Promise<void> {
-  // The trailing slash follows a link to a folder.
+  // With the trailing slash, the check follows a link to a folder.
   const state = await lstat(join(dir, "/")).catch((error: unknown) => {
     if (isMissing(error)) return undefined;
     throw new BerthError("invalid_request", "the source folder cannot be read", { cause: error });
@@ -105,7 +108,7 @@ class SourceWalker {
   readonly #rules: IgnoreRules;
   readonly #options: ListSourceOptions;
   readonly #signal: AbortSignal;
-  /** Ignored folders, which are added only if an exception includes something in them. */
+  /** Ignored folders that are read all the same; they are added only if an exception includes something in them. */
   readonly #hidden: SourceEntry[] = [];
 
   constructor(dir: string, rules: IgnoreRules, options: ListSourceOptions, signal: AbortSignal) {
@@ -193,7 +196,7 @@ class SourceWalker {
     return listed.map((entry) => decodeName(path, entry)).toSorted();
   }
 
-  /** Undefined for an entry that was deleted after its folder was listed. */
+  /** Returns the entry's stats; undefined if it was deleted after its folder was listed. */
   async #readStats(path: string): Promise<Stats | undefined> {
     return lstat(join(this.#dir, path)).catch((error: unknown) => {
       if (isMissing(error)) return undefined;
@@ -210,7 +213,7 @@ class SourceWalker {
 
 const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 
-/** Throws for a name that is not UTF-8, because an archive could not preserve it. */
+/** Decodes a file name. Throws if the name is not UTF-8, because an archive could not preserve it. */
 function decodeName(folder: string, entry: Dirent<Buffer>): string {
   try {
     return decoder.decode(entry.name);

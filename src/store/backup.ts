@@ -4,6 +4,9 @@ import { dirname, resolve } from "node:path";
 import Database from "better-sqlite3";
 import { BerthError } from "../base/errors.ts";
 import { fsyncDirectorySync, mapSqliteError, type SqliteDatabase } from "../base/sqlite.ts";
+import type { BackupContent } from "./backup-content.ts";
+import { addFiles } from "./backup-files.ts";
+import { BACKUP_MANIFEST_TABLE } from "./backup-manifest.ts";
 
 /** Table for the key of the secrets in a backup; a store never has this table. */
 export const BACKUP_KEY_TABLE = "backup_key";
@@ -11,13 +14,21 @@ export const BACKUP_KEY_TABLE = "backup_key";
 export const BACKUP_APPLICATION_ID = 0x42727468;
 
 /**
- * Copies the whole store into one file (mode 0600) while it is in use. The backup can restore everything, so it
- * contains the key of the secrets: anyone who can read the file can read all secrets.
+ * Copies the whole store into one file (mode 0600) while it is in use, with the files of the data directory that a
+ * restore on another machine needs, and a manifest. The backup contains the key of the secrets and those of
+ * certificates: anyone who can read the file can read all of them.
  *
  * The backup is written to a temporary file and renamed, so that `file` is never incomplete.
  */
-export async function backupStore(db: SqliteDatabase, key: Buffer, file: string): Promise<void> {
-  const target = resolve(file);
+export async function backupStore(options: {
+  readonly db: SqliteDatabase;
+  readonly key: Buffer;
+  readonly dataDir: string;
+  readonly findContent: () => Promise<BackupContent>;
+  readonly file: string;
+}): Promise<void> {
+  const { db, key, dataDir, findContent } = options;
+  const target = resolve(options.file);
   if (!existsSync(dirname(target))) {
     throw new BerthError("invalid_request", "the folder of the backup file does not exist", {
       hint: "create it first, or choose another file",
@@ -32,7 +43,7 @@ export async function backupStore(db: SqliteDatabase, key: Buffer, file: string)
   try {
     closeSync(openSync(partial, "wx", 0o600));
     await db.backup(partial);
-    addKey(partial, key);
+    await addContent(partial, key, dataDir, await findContent());
     syncFile(partial);
     renameSync(partial, target);
     fsyncDirectorySync(dirname(target));
@@ -44,11 +55,22 @@ export async function backupStore(db: SqliteDatabase, key: Buffer, file: string)
   }
 }
 
-function addKey(file: string, key: Buffer): void {
+async function addContent(
+  file: string,
+  key: Buffer,
+  dataDir: string,
+  { files, manifest }: BackupContent,
+): Promise<void> {
   const copy = new Database(file);
   try {
-    // The result is one file without a write-ahead log.
+    // The result is one file without a write-ahead log, and is flushed once.
     copy.pragma("journal_mode = DELETE");
+    copy.pragma("synchronous = OFF");
+    copy.exec(`CREATE TABLE ${BACKUP_MANIFEST_TABLE} (json TEXT NOT NULL) STRICT`);
+    copy
+      .prepare<[string]>(`INSERT INTO ${BACKUP_MANIFEST_TABLE} (json) VALUES (?)`)
+      .run(JSON.stringify(manifest));
+    await addFiles(copy, dataDir, files);
     copy.exec(`CREATE TABLE ${BACKUP_KEY_TABLE} (key BLOB NOT NULL) STRICT`);
     copy.prepare<[Buffer]>(`INSERT INTO ${BACKUP_KEY_TABLE} (key) VALUES (?)`).run(key);
     copy.pragma(`application_id = ${BACKUP_APPLICATION_ID}`);

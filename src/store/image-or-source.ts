@@ -28,6 +28,18 @@ export function assertImageOrSource(
   throw new InvalidSpecError(message, [{ path: setsImage ? IMAGE : SOURCE, message }]);
 }
 
+/** Refuses a write that takes the image or the source away without another one. Throws InvalidSpecError. */
+export function assertSourceKept(app: string, before: Leaves, after: Leaves): void {
+  if (!hasSource(before) || hasSource(after)) return;
+  const message = "needs image (an image reference) or source (something to build)";
+  const issue = { path: "/spec", message };
+  throw new InvalidSpecError(`App "${app}" is not valid: spec: ${message}`, [issue]);
+}
+
+function hasSource(leaves: Leaves): boolean {
+  return find(leaves, IMAGE) !== undefined || find(leaves, SOURCE) !== undefined;
+}
+
 function find(leaves: Leaves, field: string): string | undefined {
   return [...leaves.keys()].find((pointer) => pointer === field || pointer.startsWith(`${field}/`));
 }

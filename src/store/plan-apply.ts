@@ -19,7 +19,7 @@ import {
   type Ownership,
 } from "./field-managers.ts";
 import { releaseHeldSource } from "./held-source.ts";
-import { assertImageOrSource } from "./image-or-source.ts";
+import { assertImageOrSource, assertSourceKept } from "./image-or-source.ts";
 import type { StoredResource } from "./resource-table.ts";
 import { isSecretValue, type SqliteSecretValues } from "./secret-values.ts";
 import type { ApplyIntent, FieldChange } from "./store.ts";
@@ -74,7 +74,10 @@ export function planApply(
   if (applied.conflicts.length > 0) throw fieldsOwnedError(intent, applied.conflicts);
   const outcome = intent.kind === "App" ? releaseHeldSource(before.leaves, applied) : applied;
 
-  if (intent.kind === "App") assertImageOrSource(intent.name, set, outcome, describeManager);
+  if (intent.kind === "App") {
+    assertImageOrSource(intent.name, set, outcome, describeManager);
+    assertSourceKept(intent.name, before.leaves, outcome.leaves);
+  }
   const fields = unflattenLeaves(outcome.leaves);
   validateMerged(existing, intent, context, { set, given, after: outcome.leaves });
   const changes = diffLeaves(intent.kind, before.leaves, outcome.leaves);

@@ -1,10 +1,15 @@
+import { randomBytes } from "node:crypto";
 import { chmodSync, copyFileSync, existsSync, mkdirSync, renameSync, rmSync } from "node:fs";
-import { join, resolve } from "node:path";
+import { dirname, join, resolve } from "node:path";
 import Database from "better-sqlite3";
 import { type Clock, systemClock, timestamp } from "../base/clock.ts";
 import { BerthError, ConflictError, NotFoundError } from "../base/errors.ts";
 import { fsyncDirectorySync, mapSqliteError, readSchemaVersion } from "../base/sqlite.ts";
+import type { BackupManifest } from "../resources/wire/backup.ts";
 import { BACKUP_APPLICATION_ID, BACKUP_KEY_TABLE } from "./backup.ts";
+import { ARCHIVES_FOLDER, CERTIFICATES_FOLDER } from "./backup-content.ts";
+import { extractFiles } from "./backup-files.ts";
+import { BACKUP_MANIFEST_TABLE, selectManifest } from "./backup-manifest.ts";
 import { migrations } from "./migrations.ts";
 import { getSecretKeyFile, SECRET_KEY_BYTES, writeSecretKey } from "./secret-key.ts";
 import { acquireStoreLock } from "./store-lock.ts";
@@ -16,6 +21,9 @@ import { acquireStoreLock } from "./store-lock.ts";
 const SEQUENCE_JUMP = 1_000_000_000;
 
 export interface RestoreResult {
+  /** Null for a backup of an older Berth, which contains the store only. */
+  readonly manifest: BackupManifest | null;
+  readonly instanceId: string;
   /** File name in the data directory of the replaced store; null if there was none. */
   readonly keptAs: string | null;
 }
@@ -26,11 +34,15 @@ export interface RestoreResult {
  *
  * Throws `store_locked` while Berth runs there, NotFoundError (no such file), `store_corrupt` (the file is damaged or
  * is not a backup), `wrong_state` (a newer Berth made it, or a store exists and `force` is not set).
+ *
+ * With `newInstance` the restored store has another identity: it manages no container, network, volume or image of the
+ * instance of the backup.
  */
 export function restoreStore(options: {
   readonly dataDir: string;
   readonly file: string;
   readonly force?: boolean;
+  readonly newInstance?: boolean;
   readonly clock?: Clock;
 }): RestoreResult {
   const { dataDir } = options;
@@ -47,7 +59,14 @@ export function restoreStore(options: {
       });
     }
     const staged = getStagedFile(dataDir);
-    const key = stageBackup(resolve(options.file), staged);
+    const files = getStagedFolder(dataDir);
+    rmSync(files, { recursive: true, force: true });
+    const { key, paths, manifest, instanceId } = stageBackup(
+      resolve(options.file),
+      staged,
+      files,
+      options.newInstance === true,
+    );
     const suffix = `before-restore-${timestamp(clock.now()).replaceAll(/[:.]/g, "-")}`;
     // Until the staged file is renamed into place, it keeps Berth from creating an empty store.
     setAside(store, suffix);
@@ -55,9 +74,10 @@ export function restoreStore(options: {
       renameSync(getSecretKeyFile(dataDir), `${getSecretKeyFile(dataDir)}.${suffix}`);
     }
     writeSecretKey(dataDir, key, "full");
+    putFiles(dataDir, files, paths, suffix);
     renameSync(staged, store);
     fsyncDirectorySync(dataDir);
-    return { keptAs: exists ? `berth.db.${suffix}` : null };
+    return { manifest, instanceId, keptAs: exists ? `berth.db.${suffix}` : null };
   } finally {
     lock.release();
   }
@@ -75,8 +95,40 @@ function getStagedFile(dataDir: string): string {
   return join(dataDir, "berth.db.restoring");
 }
 
-/** Copies and checks the backup. Removes the key from the copy and returns it. */
-function stageBackup(file: string, staged: string): Buffer {
+function getStagedFolder(dataDir: string): string {
+  return join(dataDir, "restoring");
+}
+
+/** Moves the staged files into place. The certificates of before are kept next to the new ones. */
+function putFiles(dataDir: string, staged: string, paths: readonly string[], suffix: string): void {
+  const archives = paths.filter((path) => path.startsWith(`${ARCHIVES_FOLDER}/`));
+  if (archives.length > 0)
+    mkdirSync(join(dataDir, ARCHIVES_FOLDER), { recursive: true, mode: 0o700 });
+  for (const path of archives) renameSync(join(staged, path), join(dataDir, path));
+  if (archives.length < paths.length) {
+    const certificates = join(dataDir, CERTIFICATES_FOLDER);
+    mkdirSync(dirname(certificates), { recursive: true, mode: 0o700 });
+    if (existsSync(certificates)) renameSync(certificates, `${certificates}.${suffix}`);
+    renameSync(join(staged, CERTIFICATES_FOLDER), certificates);
+    fsyncDirectorySync(dirname(certificates));
+  }
+  rmSync(staged, { recursive: true, force: true });
+}
+
+interface StagedBackup {
+  readonly key: Buffer;
+  readonly paths: readonly string[];
+  readonly manifest: BackupManifest | null;
+  readonly instanceId: string;
+}
+
+/** Copies and checks the backup. Removes from the copy, and returns, what does not belong into a store. */
+function stageBackup(
+  file: string,
+  staged: string,
+  files: string,
+  newInstance: boolean,
+): StagedBackup {
   for (const left of [staged, `${staged}-journal`]) rmSync(left, { force: true });
   let db: Database.Database | undefined;
   try {
@@ -86,20 +138,39 @@ function stageBackup(file: string, staged: string): Buffer {
     db.pragma("synchronous = FULL");
     const key = validateBackup(db);
     db.pragma("secure_delete = ON");
+    const manifest = selectManifest(db);
+    const paths = extractFiles(db, files);
+    if (newInstance) giveNewIdentity(db);
+    const instanceId = db
+      .prepare<[], string>("SELECT value FROM meta WHERE key = 'instanceId'")
+      .pluck()
+      .get();
     db.exec(`
       BEGIN;
       DROP TABLE ${BACKUP_KEY_TABLE};
+      DROP TABLE IF EXISTS ${BACKUP_MANIFEST_TABLE};
       DELETE FROM changes;
       UPDATE sqlite_sequence SET seq = seq + ${SEQUENCE_JUMP} WHERE name = 'changes';
       PRAGMA application_id = 0;
       COMMIT;`);
+    // The archives were a part of the file.
+    if (paths.length > 0) db.exec("VACUUM");
     db.close();
-    return key;
+    return { key, paths, manifest, instanceId: instanceId ?? "" };
   } catch (error) {
     db?.close();
     rmSync(staged, { force: true });
+    rmSync(files, { recursive: true, force: true });
     throw mapSqliteError(error);
   }
+}
+
+/** Also forgets the images and the ports of the other instance, which may run on the same machine. */
+function giveNewIdentity(db: Database.Database): void {
+  db.prepare<[string]>("UPDATE meta SET value = ? WHERE key = 'instanceId'").run(
+    randomBytes(4).toString("hex"),
+  );
+  db.exec("DELETE FROM owned_images; DELETE FROM port_leases;");
 }
 
 function invalidBackupError(message: string): BerthError {

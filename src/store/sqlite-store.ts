@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
-import type { Clock } from "../base/clock.ts";
+import { type Clock, timestamp } from "../base/clock.ts";
 import { BerthError } from "../base/errors.ts";
 import { type Logger, silentLogger } from "../base/logger.ts";
 import {
@@ -14,11 +14,14 @@ import {
 import type { Kind } from "../resources/kinds.ts";
 import type { Resource, StatusOf } from "../resources/resource.ts";
 import { validateManifest } from "../resources/validate-manifest.ts";
+import { findArchivesInUse } from "./archives-in-use.ts";
 import { SqliteAuditLog } from "./audit.ts";
 import { backupStore } from "./backup.ts";
+import { findBackupContent } from "./backup-content.ts";
 import { SqliteBuildRecords } from "./builds.ts";
 import { ChangeLog } from "./change-log.ts";
 import { SqliteEventLog } from "./events.ts";
+import { readHolderId } from "./holder-id.ts";
 import { migrations } from "./migrations.ts";
 import { SqliteOwnedImages } from "./owned-images.ts";
 import { SqlitePortLeases } from "./port-leases.ts";
@@ -54,7 +57,7 @@ export interface StoreOptions {
   readonly durability?: Durability;
   /** Limit of the database. Writes beyond it fail with `disk_full`. Default: no limit. */
   readonly sizeMaxBytes?: number;
-  /** Throws InvalidSpecError for a document that is not valid. Default: validateManifest. */
+  /** Throws InvalidSpecError for a document that is not valid. Default: validateManifest, for Apps also without a source. */
   readonly validate?: (document: unknown) => unknown;
   /** Id for a new data directory: eight hexadecimal characters. Default: random. */
   readonly instanceId?: string;
@@ -93,6 +96,7 @@ function getDatabaseFile(dataDir: string): string {
 
 class SqliteStore implements Store {
   readonly instanceId: string;
+  readonly holderId: string;
   readonly events: SqliteEventLog;
   readonly revisions: SqliteRevisionLog;
   readonly audit: SqliteAuditLog;
@@ -107,6 +111,8 @@ class SqliteStore implements Store {
   readonly #db: SqliteDatabase;
   readonly #lock: StoreLock;
   readonly #key: Buffer;
+  readonly #dataDir: string;
+  readonly #clock: Clock;
   readonly #transactions: Transactions;
   readonly #resources: ResourceTable;
   readonly #changes: ChangeLog;
@@ -121,6 +127,8 @@ class SqliteStore implements Store {
     const { clock } = options;
     this.#db = db;
     this.#lock = lock;
+    this.#clock = clock;
+    this.#dataDir = options.dataDir;
     const resources = new ResourceTable(db);
     const changes = new ChangeLog(db, clock, options.logger ?? silentLogger);
     const transactions = new Transactions(db, {
@@ -136,6 +144,7 @@ class SqliteStore implements Store {
     const meta = new SqliteSettings(db, transactions, "meta");
     this.#key = loadSecretKey(options, meta);
     this.instanceId = loadInstanceId(options, meta);
+    this.holderId = readHolderId(options.dataDir);
     this.events = new SqliteEventLog(db, clock, transactions, changes);
     this.audit = new SqliteAuditLog(db, clock, transactions);
     this.builds = new SqliteBuildRecords(db, clock, transactions);
@@ -156,7 +165,8 @@ class SqliteStore implements Store {
       revisions: this.revisions,
       ports: this.ports,
       secrets: this.secrets,
-      validate: options.validate ?? validateManifest,
+      validate:
+        options.validate ?? ((document) => validateManifest(document, { mayLackSource: true })),
     });
   }
 
@@ -229,8 +239,20 @@ class SqliteStore implements Store {
     return this.#changes.lastSequence;
   }
 
+  archivesInUse(except?: string): ReadonlySet<string> {
+    return this.#transactions.read(() => findArchivesInUse(this, except));
+  }
+
   async backup(file: string): Promise<void> {
-    const running = backupStore(this.#db, this.#key, file);
+    const dataDir = this.#dataDir;
+    const running = backupStore({
+      db: this.#db,
+      key: this.#key,
+      dataDir,
+      // After the copy of the database: an archive of a new App is not known to it, one of a deleted App is not needed.
+      findContent: () => findBackupContent(this, dataDir, timestamp(this.#clock.now())),
+      file,
+    });
     this.#backups.add(running);
     try {
       await running;

@@ -17,6 +17,8 @@ export type {
 export interface Store extends AsyncDisposable {
   /** Eight hexadecimal characters, generated with the data directory. They label everything that this instance owns. */
   readonly instanceId: string;
+  /** Identifies the data directory; a copy of it, or a backup that is restored elsewhere, has another id. */
+  readonly holderId: string;
 
   get<K extends Kind>(kind: K, name: string): Resource<K> | undefined;
   /** Returns the resources sorted by name. */
@@ -82,7 +84,10 @@ export interface Store extends AsyncDisposable {
   changesSince(sequence: number, limit: number): readonly StoreChange[] | undefined;
   readonly lastSequence: number;
 
-  /** Writes a consistent copy of the whole store to `file` while the store is in use. */
+  /** Returns the digests of archives that the spec or a kept revision of an App names, but for the App `except`. */
+  archivesInUse(except?: string): ReadonlySet<string>;
+
+  /** Writes a backup to `file` while the store is in use; see backupStore. */
   backup(file: string): Promise<void>;
 }
 

@@ -11,13 +11,16 @@ import { type Client, createClient } from "../client/rest/client.ts";
 import { originOf, type ServerTarget } from "../client/rest/server-target.ts";
 
 const KeptTokens = Type.Object({
-  /** The tokens by the origin of their server. */
+  /** The stored tokens, by the origin of their server. */
   servers: Type.Record(
     Type.String(),
     Type.Object({
       name: Type.String(),
       token: Type.String(),
-      /** The instance id of a server on this machine: a new instance does not know older tokens. */
+      /**
+       * The instance id of a server on this machine. A server with another id is a new instance, which does not know
+       * the token.
+       */
       instance: Type.Optional(Type.String()),
     }),
   ),
@@ -27,9 +30,10 @@ type KeptTokens = Static<typeof KeptTokens>;
 const keptTokensValidator = new LazyValidator<KeptTokens>(KeptTokens);
 
 /**
- * The assistant's own token for a server, of scope `write`, the smallest scope that can deploy. The first use
- * creates it with the user's credential, if that has a larger scope, and stores it in a file that only this user
- * can read (0600). After it was revoked no other is created until `forget`, so that the assistant is locked out.
+ * The assistant's own token for a server, of scope `write`, the smallest scope that can deploy. The first use creates
+ * it with the user's credential, if that has a larger scope, and stores it in a file that only this user can read
+ * (0600). After the token was revoked, no new one is created until `forget` is called, so that a revocation locks the
+ * assistant out.
  */
 export class AssistantToken {
   readonly #file: string;
@@ -44,16 +48,19 @@ export class AssistantToken {
     this.#findTarget = options.findTarget;
   }
 
-  /** Throws BerthError: `server_unreachable`, `unauthorized`, and the errors of the server. */
+  /**
+   * Returns a client for the server. Throws BerthError: `server_unreachable`, `unauthorized`, and the errors of the
+   * server.
+   */
   connect(): Promise<Client> {
-    // One attempt at a time: otherwise two concurrent first calls would each create a token.
+    // Only one attempt runs at a time: otherwise two concurrent first calls would each create a token.
     this.#pendingClient ??= this.#openClient().finally(() => {
       this.#pendingClient = undefined;
     });
     return this.#pendingClient;
   }
 
-  /** Replaces the server's errors about the token by errors that are helpful to an assistant. */
+  /** Replaces the server's errors about the token by errors that tell an assistant's user what to do. */
   explainRefusal(error: unknown): unknown {
     if (!(error instanceof ApiError)) return error;
     if (error.code === "unauthorized")
@@ -91,7 +98,7 @@ export class AssistantToken {
       });
     const userClient = createClient({ baseUrl: target.url, token: target.token });
     const { scope } = await userClient.auth.whoami();
-    // This credential has the needed scope or less, so it is used itself.
+    // The user's credential has scope `write` or less, so it is used itself.
     if (scope !== "admin") return userClient;
     const { name, token } = await createOwnToken(userClient);
     const { instance } = target;
@@ -112,7 +119,7 @@ export class AssistantToken {
   }
 }
 
-/** Replaces messages for the terminal, which name files of this machine, by messages without paths. */
+/** Replaces messages that are meant for the terminal, and name files of this machine, by messages without paths. */
 function hidePaths(error: unknown): BerthError {
   const isNone = error instanceof BerthError && error.code === "server_unreachable";
   return isNone
@@ -127,7 +134,7 @@ function hidePaths(error: unknown): BerthError {
       });
 }
 
-/** Creates a token, with a random suffix if another user's assistant already has the name. */
+/** Creates a token, with a random suffix in its name if another user's assistant already uses the name. */
 async function createOwnToken(userClient: Client) {
   const scope = "write";
   try {

@@ -8,7 +8,10 @@ import { requireWrittenApp } from "./run-app-tools.ts";
 import type { ToolArguments, ToolContext, ToolOutput } from "./tool-context.ts";
 import type { AppSnapshot, UndoRecord } from "./undo-records.ts";
 
-/** Undoes the effect of a call. After a failure or an interruption it may be called again, and then continues. */
+/**
+ * Undoes the effect of an earlier call. After a failure or an interruption the tool can be called again and then
+ * continues.
+ */
 export async function restoreAppTool(
   args: ToolArguments,
   context: ToolContext,
@@ -42,7 +45,7 @@ async function undoCreation(
   const { client, signal } = context;
   const { app: name, after, created } = record;
   if (now !== null && now.id !== after?.uid) throw replacedAppError(name);
-  // Delete the app first, because it refers to the others.
+  // The app is deleted first, because it refers to the other resources.
   if (now !== null) await deleteIfPresent(() => client.apps.delete(name, { signal }));
   for (const { kind, name: its } of created) {
     if (kind === "App") await deleteIfPresent(() => client.apps.delete(its, { signal }));
@@ -81,15 +84,15 @@ async function undoDeletion(
   // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the spec is the server's own, and is validated again
   const body = { name, labels: before.labels, ...before.spec } as CreateAppBody;
   const app = isThere ? now : requireWrittenApp(await client.apps.create(body, { signal }));
-  // An existing app was created by the user or by an interrupted call: its records stay unchanged.
+  // An existing app was created by the user or by an interrupted call, so undo records are not transferred to it.
   if (!isThere) await transferUndoRecords(before.uid, app.id, context);
   const progress = await waitForProgress(app, context);
   return createChangeOutput(name, "created again", progress, {});
 }
 
 /**
- * Makes the undo records of a deleted app valid for the one that replaces it, which has another uid. Records
- * whose previous commit is only known by its revision stay: the revision was deleted with the app.
+ * Makes the undo records of a deleted app valid for the app that replaces it, which has another uid. Records that
+ * know the previous commit only by its revision are not changed, because the revision was deleted with the app.
  */
 async function transferUndoRecords(
   from: string,
@@ -104,7 +107,7 @@ async function transferUndoRecords(
   });
 }
 
-/** Undoes the change of an app: restores the fields that the call changed, and keeps later changes of others. */
+/** Undoes the change of an app: restores the fields that the call changed, and keeps later changes to other fields. */
 async function undoChange(
   name: string,
   before: AppSnapshot,
@@ -128,13 +131,13 @@ async function undoChange(
   const progress = await waitForProgress(app, context);
   return createChangeOutput(name, "restored", progress, {
     changed: app.generation !== now.generation,
-    // The app stays at this revision, and follows its repository again after the next deploy.
+    // The app stays at this revision, and follows its repository again only after the next deploy.
     ...(rolledBack === null ? {} : { held_at_revision: before.revision }),
   });
 }
 
 /**
- * Deploys a revision again, which names the commit of a repository, unlike the spec. Resolves to null if the
+ * Deploys a revision again. Unlike the spec, a revision names the commit of the repository. Resolves to null if the
  * revision is no longer available; the app then uses the newest commit.
  */
 async function rollBackToRevision(

@@ -5,13 +5,13 @@ const TEXT_CHARS_MAX = 4_000;
 const ITEMS_MAX = 500;
 const DEPTH_MAX = 16;
 
-/** Names of variables whose values are probably confidential, even if they are in no Secret. */
+/** Matches names of variables whose values are probably confidential, even if they are not in a Secret. */
 const secretNamePattern =
   /pass|secret|token|credential|private|api_?key|access_?key|auth|cookie|salt|dsn/i;
 const urlCredentialsPattern = /(\b[a-z][a-z0-9+.-]*:\/\/)[^\s/@]+@/gi;
 
 /**
- * Sanitises a value of the server for an assistant: removes control characters, terminal escapes, and user and
+ * Sanitises a value from the server for an assistant: removes control characters, terminal escapes, and user and
  * password in URLs, and limits lengths and depth.
  */
 export function sanitizeValue(value: unknown, depth = 0): unknown {
@@ -31,7 +31,7 @@ export function sanitizeValue(value: unknown, depth = 0): unknown {
 }
 
 export function sanitizeText(text: string, charsMax: number): string {
-  // Remove terminal escapes as a whole: the rest of one would be meaningless.
+  // Terminal escapes are removed as a whole, because the rest of a partly removed escape would be shown as text.
   const plain = stripControlCharacters(text.replace(terminalEscapePattern, "")).replace(
     urlCredentialsPattern,
     "$1(hidden)@",
@@ -53,12 +53,12 @@ export function maskSecretVariables(
   );
 }
 
-// CSI sequences, OSC sequences up to their end, and two-character escapes.
+// Matches CSI sequences, OSC sequences up to their end, and two-character escapes.
 const terminalEscapePattern =
   // oxlint-disable-next-line no-control-regex -- the pattern matches control characters
   /(?:\u001B\[|\u009B)[0-?]*[ -/]*[@-~]|\u001B\][^\u0007\u001B]*(?:\u0007|\u001B\\)?|\u001B[ -~]/g;
 
-/** Removes half of a surrogate pair at the end of a text. */
+/** Removes the first half of a surrogate pair at the end of a text. */
 function trimHalfSurrogate(text: string): string {
   return text.replace(/[\uD800-\uDBFF]$/, "");
 }

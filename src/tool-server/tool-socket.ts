@@ -10,8 +10,8 @@ export function getAppSocketPath(runtimeDir: string, appId: string): string {
 }
 
 /**
- * Listens on a Unix socket that only this user can access, and replaces one that a crash has left behind. Throws
- * ConflictError `wrong_state` if another process listens there, or other users can access the folder.
+ * Listens on a Unix socket that only this user can access, and replaces a socket file that a crash has left behind.
+ * Throws ConflictError `wrong_state` if another process listens there, or other users can access the folder.
  */
 export async function listenOnSocket(
   path: string,

@@ -6,22 +6,25 @@ import { writeDurably } from "../base/atomic-file.ts";
 import { BerthError } from "../base/errors.ts";
 import { LazyValidator } from "../base/json-validator.ts";
 
-/** The state of an app before or after a call. Its spec is that of the API, in which Secrets are references. */
+/**
+ * The state of an app before or after a call. Its spec is in the form of the API, in which secret values are
+ * references.
+ */
 const Snapshot = Type.Object({
   uid: Type.String(),
   spec: Type.Record(Type.String(), Type.Unknown()),
   labels: Type.Record(Type.String(), Type.String()),
-  /** The last attempted revision; null if there was none. */
+  /** The number of the revision that was deployed last, even if the deployment failed; null if there was none. */
   revision: Type.Union([Type.Integer(), Type.Null()]),
 });
 const Resource = Type.Object({ kind: Type.String(), name: Type.String() });
 const UndoRecord = Type.Object({
-  /** The origin of the server, so that nothing is restored on another one. */
+  /** The origin of the server, so that the state is not restored on another server. */
   server: Type.String(),
   app: Type.String(),
-  /** null: the app did not exist. */
+  /** The state before the call; null if the app did not exist. */
   before: Type.Union([Snapshot, Type.Null()]),
-  /** null: the call deleted the app. Absent: the outcome of the call is unknown. */
+  /** The state after the call; null if the call deleted the app, and absent if the outcome of the call is unknown. */
   after: Type.Optional(Type.Union([Snapshot, Type.Null()])),
   /** The resources that the call created in addition to the app. */
   created: Type.Array(Resource),
@@ -31,13 +34,13 @@ export type UndoRecord = Static<typeof UndoRecord>;
 
 const undoRecordValidator = new LazyValidator<UndoRecord>(UndoRecord);
 
-/** Users undo the last few calls; these records last for months. */
+/** Number of records that are kept. Users undo the last few calls, and these records cover months. */
 const RECORDS_MAX = 1_000;
 const idPattern = /^[0-9a-f]{32}$/;
 
 /**
  * Stores the states of apps before and after calls, for undo, in one file per call that only this user can read.
- * Results contain only an id: a restore tool that accepted a spec from its caller could write any spec.
+ * Results of tools contain only a record's id: a tool that restored a spec from its caller could write any spec.
  */
 export class UndoRecords {
   readonly #folder: string;
@@ -48,11 +51,11 @@ export class UndoRecords {
     this.#recordsMax = recordsMax;
   }
 
-  /** Resolves to the record's id once the record is on disk. */
+  /** Stores a record and resolves to its id when the record is on the disk. */
   async add(record: UndoRecord): Promise<string> {
     await mkdir(this.#folder, { recursive: true, mode: 0o700 });
     await this.#removeOldest();
-    // Ids sort by time, so that names alone show the oldest records.
+    // Ids sort by time, so that the oldest records can be found by their file names alone.
     const id = Date.now().toString(16).padStart(12, "0") + randomBytes(10).toString("hex");
     await this.update(id, record);
     return id;
@@ -62,7 +65,7 @@ export class UndoRecords {
     await writeDurably(this.#filePath(id), JSON.stringify(record));
   }
 
-  /** Calls `change` for each record and stores its result; undefined keeps the record unchanged. */
+  /** Calls `change` for each record and stores its result. If the result is undefined, the record is not changed. */
   async updateEach(change: (record: UndoRecord) => UndoRecord | undefined): Promise<void> {
     for (const id of await this.#listIds()) {
       const record = await this.get(id).catch(() => undefined);
@@ -75,7 +78,7 @@ export class UndoRecords {
     await rm(this.#filePath(id), { force: true });
   }
 
-  /** Throws BerthError `not_found` if the record no longer exists. */
+  /** Returns a record. Throws BerthError `not_found` if it no longer exists. */
   async get(id: string): Promise<UndoRecord> {
     try {
       const value: unknown = JSON.parse(await readFile(this.#filePath(id), "utf8"));
@@ -94,7 +97,7 @@ export class UndoRecords {
       await this.remove(id);
   }
 
-  /** Oldest first. */
+  /** Returns the ids of all records, oldest first. */
   async #listIds(): Promise<string[]> {
     return (await readdir(this.#folder))
       .map((file) => file.replace(/\.json$/, ""))

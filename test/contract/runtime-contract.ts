@@ -1,7 +1,7 @@
 import { isIP } from "node:net";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { delay, systemClock } from "../../src/base/clock.ts";
-import { APP, INSTANCE } from "../../src/controller/labels.ts";
+import { APP, COMPONENT, INSTANCE, LEASE_PREFIX } from "../../src/controller/labels.ts";
 import type {
   ContainerRuntime,
   ContainerSpec,
@@ -147,6 +147,16 @@ export function runtimeContract(adapter: string, open: () => Promise<RuntimeHarn
         return result.healthy ? result : undefined;
       });
 
+    const leaseLabels = (holder: string) => ({
+      [INSTANCE]: instance,
+      [COMPONENT]: "lease",
+      [`${LEASE_PREFIX}holder`]: holder,
+    });
+    const listHolders = async () =>
+      (await runtime.listLeases(instance, signal))
+        .map((lease) => `${lease.term} ${lease.labels[`${LEASE_PREFIX}holder`]}`)
+        .toSorted();
+
     it("returns the facts of the engine", async () => {
       const info = await runtime.info(signal);
       expect(info.version).not.toBe("");
@@ -157,6 +167,34 @@ export function runtimeContract(adapter: string, open: () => Promise<RuntimeHarn
 
     it("answers a ping", async () => {
       await expect(runtime.ping(signal)).resolves.toBeUndefined();
+    });
+
+    describe("the records of the lease", () => {
+      it("keeps the labels of the first process that creates a term, and lists one instance's only", async () => {
+        await begin();
+        expect(await listHolders()).toEqual([]);
+        await runtime.createLease(instance, 9, leaseLabels("one"), signal);
+        await runtime.createLease(instance, 9, leaseLabels("two"), signal);
+        await runtime.createLease(instance, 10, leaseLabels("two"), signal);
+        const other = randomInstance();
+        await runtime.createLease(other, 1, { ...leaseLabels("x"), [INSTANCE]: other }, signal);
+        expect(await listHolders()).toEqual(["10 two", "9 one"]);
+        await runtime.removeLease(instance, 9, signal);
+        await runtime.removeLease(instance, 9, signal);
+        expect(await listHolders()).toEqual(["10 two"]);
+        await runtime.removeLease(instance, 10, signal);
+        await runtime.removeLease(other, 1, signal);
+      });
+
+      it("gives a term to exactly one of the processes that create it at once", async () => {
+        await begin();
+        const names = ["a", "b", "c", "d", "e", "f", "g", "h"];
+        await Promise.allSettled(
+          names.map((name) => runtime.createLease(instance, 1, leaseLabels(name), signal)),
+        );
+        expect(await listHolders()).toEqual([expect.stringMatching(/^1 [a-h]$/)]);
+        await runtime.removeLease(instance, 1, signal);
+      });
     });
 
     describe("containers", () => {
@@ -636,6 +674,11 @@ export function runtimeContract(adapter: string, open: () => Promise<RuntimeHarn
         expect(command.healthy).toBe(false);
         expect(command.message).toMatch(/exited with 3: out/);
         expect(await runtime.listeningPorts(id, signal)).toEqual([8080]);
+        expect((await probe({ type: "web", port: 8080, path: "/healthz" })).healthy).toBe(true);
+        expect(await probe({ type: "web", port: 81, path: "/" })).toMatchObject({
+          healthy: false,
+          message: expect.stringContaining("connection refused"),
+        });
 
         await harness.hands.makeUnhealthy(id);
         const sick = await probe({ type: "http", port: 8080, path: "/healthz" });

@@ -10,6 +10,8 @@ import { loadCatalog } from "../../src/controller/catalogs/catalog.ts";
 import { ControllerManager } from "../../src/controller/controller-manager.ts";
 import { noIngress } from "../../src/controller/ingress/no-ingress.ts";
 import { INSTANCE } from "../../src/controller/labels.ts";
+import { EngineLease } from "../../src/controller/lease/engine-lease.ts";
+import { withLease } from "../../src/controller/lease/leased-runtime.ts";
 import { noArchive } from "../../src/controller/logs/log-archive.ts";
 import { createControllerMetrics } from "../../src/controller/metrics/controller-metrics.ts";
 import { DockerRuntime } from "../../src/controller/runtime/docker-runtime.ts";
@@ -113,10 +115,20 @@ async function startBerth() {
   const store = openStore({ dataDir, clock: systemClock });
   await trackInstance(store.instanceId);
   const runtime = new DockerRuntime({ host: dockerHost(), clock: systemClock });
+  const lease = new EngineLease({
+    runtime,
+    clock: systemClock,
+    logger: silentLogger,
+    instance: store.instanceId,
+    holderId: store.holderId,
+    host: "test-host",
+    dataDir,
+  });
   const manager = new ControllerManager({
     models: noModels(store),
     store,
-    runtime,
+    runtime: withLease(runtime, lease),
+    lease,
     clock: systemClock,
     logger: silentLogger,
     archive: noArchive,

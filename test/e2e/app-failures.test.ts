@@ -6,7 +6,7 @@ import { REGISTRY_USER, startRegistry } from "../support/registry.ts";
 const web = { image: WEB, port: 8080, stopGracePeriod: "1s" } as const;
 const impatient = {
   restart: { attempts: 2, interval: "10m", backoff: "50ms" },
-  rollout: { progressDeadline: "2s" },
+  rollout: { progressDeadline: "2s", observe: "0s" },
 } as const;
 
 test("an image that ends at once is in CrashLoop with its exit code and last lines", async () => {

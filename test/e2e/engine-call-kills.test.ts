@@ -160,7 +160,8 @@ async function runScenario(
 }
 
 async function volumesOf(berth: BerthProcess): Promise<string[]> {
-  const label = [`dev.berth.instance=${berth.instance}`];
+  // Without the record of the lease, which belongs to no app.
+  const label = [`dev.berth.instance=${berth.instance}`, "dev.berth.app"];
   const { Volumes: volumes } = await berth.docker.listVolumes({ filters: { label } });
   return volumes.map(({ Name }) => Name);
 }

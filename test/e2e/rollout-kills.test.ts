@@ -16,7 +16,7 @@ import { TrafficLoad, visit } from "../support/traffic.ts";
 const web = {
   port: 8080,
   stopGracePeriod: "5s",
-  rollout: { drain: "1s" },
+  rollout: { drain: "1s", observe: "0s" },
 } as const;
 
 /** The requests of an undisturbed run. */

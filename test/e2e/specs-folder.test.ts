@@ -50,12 +50,12 @@ test("a folder that is moved away or emptied deletes nothing", async () => {
   await berth.until("the edit counts", async () => (await fetchText(url)) === "back\n");
   const back = await berth.container("web");
 
-  await berth.remove("web.yaml");
-  await berth.remove("idle.yaml");
+  await Promise.all([berth.remove("web.yaml"), berth.remove("idle.yaml")]);
   await berth.event("PruneHeld");
-  const specs = await berth.client.specs();
-  expect(specs).toMatchObject({ state: "empty" });
-  expect(specs.pending_prune.map(({ name }) => name).toSorted()).toEqual(["idle", "web"]);
+  await berth.until("both apps wait for a confirmation", async () => {
+    const { state, pending_prune: pending } = await berth.client.specs();
+    return state === "empty" && pending.length === 2;
+  });
   expect((await berth.container("web")).id).toBe(back.id);
 });
 

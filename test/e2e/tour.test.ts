@@ -167,7 +167,7 @@ test("volumes outlive their app, unless the user asks for their deletion", async
   const volumes = async () =>
     (
       await berth.docker.listVolumes({
-        filters: { label: [`dev.berth.instance=${berth.instance}`] },
+        filters: { label: [`dev.berth.instance=${berth.instance}`, "dev.berth.app"] },
       })
     ).Volumes.map(({ Name }) => Name);
   const make = () =>

@@ -2,6 +2,7 @@ import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { request } from "node:https";
 import { join } from "node:path";
 import { connect, type TLSSocket } from "node:tls";
+import { generate } from "selfsigned";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { type Backend, startBackend } from "../support/backend.ts";
 import { CaddyHarness } from "../support/caddy-harness.ts";
@@ -127,10 +128,15 @@ describe("a public name", () => {
     expect(verdict).toEqual({
       served: true,
       https: true,
-      note: expect.stringContaining("a certificate for public.example.org is being obtained"),
+      pending: {
+        reason: "CertificatePending",
+        message: expect.stringContaining(
+          "the certificate of public.example.org, www.example.org, old.example.org is being obtained",
+        ),
+      },
     });
     const answer = await harness.get("www.example.org", "/a?b=c");
-    expect(answer.status).toBe(308);
+    expect(answer.status).toBe(307);
     expect(answer.headers.location).toBe(`https://www.example.org:${harness.httpsPort}/a?b=c`);
     const old = await harness.get("old.example.org", "/x");
     expect(old.headers.location).toBe(`https://public.example.org:${harness.httpsPort}/x`);
@@ -158,20 +164,41 @@ describe("a public name", () => {
     expect(await hasCertificate("plain.example.org")).toBe(false);
   });
 
-  it("has a note about its certificate only until there is one", async () => {
-    await addApp("signed", { domain: "signed.example.org" });
-    const folder = join(
-      harness.dataDir,
-      "ingress/storage/certificates/authority/signed.example.org",
-    );
+  it("is pending and redirected temporarily until it has a valid certificate", async () => {
+    const name = "signed.example.org";
+    await addApp("signed", {
+      domain: name,
+      ingress: { redirects: [{ from: "signed.localhost", permanent: true }] },
+    });
+    const folder = join(harness.dataDir, "ingress/storage/certificates/authority", name);
     mkdirSync(folder, { recursive: true });
-    writeFileSync(join(folder, "signed.example.org.crt"), "");
+    const sign = async (days: number) => {
+      const notBeforeDate = new Date(Date.now() - 2 * 86_400_000);
+      const notAfterDate = new Date(Date.now() + days * 86_400_000);
+      const made = await generate([{ name: "commonName", value: name }], {
+        notBeforeDate,
+        notAfterDate,
+      });
+      writeFileSync(join(folder, `${name}.crt`), made.cert);
+    };
+    const statuses = async () => [
+      (await harness.get(name, "/x")).status,
+      (await harness.get("signed.localhost")).status,
+    ];
+    expect(await statuses()).toEqual([307, 307]);
     harness.changed.length = 0;
+    await sign(30);
+    expect(await statuses()).toEqual([308, 308]);
     await harness.waitUntil(
       () => harness.changed.includes("signed"),
       () => JSON.stringify(harness.getVerdict("signed")),
     );
     expect(harness.getVerdict("signed")).toEqual({ served: true, https: true });
+    await sign(-1);
+    await harness.waitUntil(
+      () => JSON.stringify(harness.getVerdict("signed")).includes("CertificatePending"),
+      () => JSON.stringify(harness.getVerdict("signed")),
+    );
   });
 
   it("does not redirect the HTTP challenges of authorities", async () => {

@@ -1,4 +1,5 @@
 import { readdirSync } from "node:fs";
+import { createServer } from "node:net";
 import { setTimeout as wait } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { type Backend, startBackend } from "../support/backend.ts";
@@ -85,13 +86,35 @@ describe("a switch under load", () => {
     expect((await slow).body).toBe("one slowly");
   });
 
+  it("is followed by a GET whose old target has died, and by no POST", async () => {
+    let connections = 0;
+    const dying = createServer((socket) => {
+      connections += 1;
+      socket.once("data", () => socket.destroy());
+    });
+    await new Promise<void>((resolve) => dying.listen(0, "127.0.0.1", resolve));
+    const address = dying.address();
+    const port = typeof address === "object" ? address?.port : undefined;
+    const host = await addApp("dying", `127.0.0.1:${port}`);
+    const before = two.seen.length;
+    const posted = await harness.send({ host, method: "POST" });
+    expect(posted.status).toBe(502);
+    const got = harness.get(host);
+    await expect.poll(() => connections).toBeGreaterThan(1);
+    dying.close();
+    await harness.ingress.table.write("dying", { version: "v1", targets: [two.target] });
+    expect(await got).toMatchObject({ status: 200, body: "two" });
+    expect(two.seen.length).toBe(before + 1);
+  });
+
   it("leaves only one entry", async () => {
     const host = await addApp("tidy", one.target);
     for (let round = 1; round <= 5; round += 1)
       await harness.ingress.table.write("tidy", { version: `v${round}`, targets: [two.target] });
-    const folder = `${harness.dataDir}/ingress/table/apps/tidy`;
-    expect(readdirSync(folder).length).toBeGreaterThan(1);
-    await expect.poll(() => readdirSync(folder).length).toBe(1);
+    const entries = () =>
+      readdirSync(`${harness.dataDir}/ingress/table/apps/tidy`).filter((name) => name !== "_");
+    expect(entries().length).toBeGreaterThan(1);
+    await expect.poll(() => entries().length).toBe(1);
     expect((await harness.get(host)).body).toBe("two");
   });
 });

@@ -39,6 +39,7 @@ export class DownloadHarness implements AsyncDisposable {
   /** Opens a disk on the same folder, as after a restart. */
   disk(options: Partial<ModelDiskOptions> = {}): ModelDisk {
     const disk = new ModelDisk({
+      assertUsable: () => Promise.resolve(),
       dir: this.dir,
       clock: systemClock,
       logger: silentLogger,

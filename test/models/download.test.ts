@@ -2,6 +2,7 @@ import { createHash } from "node:crypto";
 import { lstat, mkdir, readdir, readlink, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
+import { assertGgufFile } from "../../src/controller/models/gguf-file.ts";
 import {
   createRandomBytes,
   DownloadHarness,
@@ -55,6 +56,28 @@ describe("ModelDisk.download", () => {
     });
     expect(await readdir(join(harness.dir, "partial"))).toEqual([]);
   });
+
+  it.each([
+    ["with", true],
+    ["without", false],
+  ])(
+    "refuses a file that is no model, %s an expected digest, again at each try",
+    async (_, isKnown) => {
+      const contents = { "m.gguf": Buffer.from("<html>Not found</html>") };
+      await using harness = await DownloadHarness.open(contents);
+      const disk = harness.disk({ assertUsable: assertGgufFile });
+      const model = harness.model("key", contents);
+      const wanted = isKnown
+        ? model
+        : { ...model, files: model.files.map((file) => ({ ...file, sha256: null })) };
+      for (let attempt = 0; attempt < 2; attempt += 1) {
+        await expect(
+          disk.download(wanted, recordProgress(harness.hub.token), neverAborted),
+        ).rejects.toMatchObject({ code: "model_unusable", message: "m.gguf is not a GGUF file" });
+        expect(await disk.find(wanted)).toBeUndefined();
+      }
+    },
+  );
 
   it("creates files that only Berth's user can access", async () => {
     const contents = { "m.gguf": createRandomBytes(10) };

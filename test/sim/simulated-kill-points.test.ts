@@ -15,6 +15,8 @@ const images = {
   "web:2": {},
   "web:3": {},
   "bad:1": { exits: { afterMs: 100, code: 1 } },
+  "shut:1": { readyAfterMs: 1_000, exits: { afterMs: 100, code: 1 } },
+  "brief:1": { exits: { afterMs: 2_000, code: 1 } },
 };
 const web: AppSpec = {
   image: "web:1",
@@ -26,6 +28,8 @@ const web: AppSpec = {
 interface Scenario {
   readonly name: string;
   readonly ingress?: true;
+  /** The image of a version that gets the requests and dies; meanwhile the previous version is kept. */
+  readonly dies?: string;
   readonly initialSpec?: AppSpec;
   readonly act: (harness: ControlPlaneHarness) => void;
   readonly isDone: (harness: ControlPlaneHarness) => boolean;
@@ -105,7 +109,18 @@ const rolloutScenarios: readonly Scenario[] = [
     name: "roll out a bad version",
     ingress: true,
     initialSpec: rolling,
-    act: (harness) => harness.apply("web", { ...rolling, image: "bad:1" }),
+    act: (harness) => harness.apply("web", { ...rolling, image: "shut:1" }),
+    isDone: (harness) =>
+      harness.condition("web", "Ready")?.reason === "Reverted" &&
+      serves(harness, "web:1", 2) &&
+      isServed(harness, "web:1"),
+  },
+  {
+    name: "roll out a version that dies after the switch",
+    ingress: true,
+    dies: "brief:1",
+    initialSpec: rolling,
+    act: (harness) => harness.apply("web", { ...rolling, image: "brief:1" }),
     isDone: (harness) =>
       harness.condition("web", "Ready")?.reason === "Reverted" &&
       serves(harness, "web:1", 2) &&
@@ -214,8 +229,11 @@ function watchTraffic(harness: ControlPlaneHarness, story: Scenario): () => stri
   const look = () => {
     if (isOver || !story.ingress) return;
     const served = harness.listServedImages("web");
-    if (served.length === 0) wrong.add("nobody answers");
-    for (const image of served) if (!image.startsWith("web:")) wrong.add(image);
+    if (story.dies === undefined) {
+      if (served.length === 0) wrong.add("nobody answers");
+      for (const image of served) if (!image.startsWith("web:")) wrong.add(image);
+    } else if (running(harness).filter(({ spec }) => spec.image === "web:1").length !== 2)
+      wrong.add("the previous version is not kept");
     harness.clock.setTimer(10, look);
   };
   look();

@@ -7,11 +7,12 @@ import type { FakeContainer, FakeImage } from "../support/fake-engine.ts";
 import type { FakeIngressChange } from "../support/fake-ingress.ts";
 import type { FakeCall, FakeFaults } from "../support/fake-runtime.ts";
 import { Dice } from "../support/random.ts";
+import { SecondWriter } from "./second-writer.ts";
 
 /**
  * One run of the whole control plane under random faults: random specs and edits, changes of containers by hand, an
- * engine that refuses, is slow, loses replies and events, or restarts, and Berth killed after engine calls. Everything
- * follows from the seed. After the faults, it must converge with a correct status for every App.
+ * engine that refuses, is slow, loses replies and events, or restarts, a second Berth with the same identity, and Berth
+ * killed after engine calls. Everything follows from the seed. After the faults, it must converge with a correct status for every App.
  */
 
 const IMAGES: Readonly<Record<string, FakeImage>> = {
@@ -20,6 +21,7 @@ const IMAGES: Readonly<Record<string, FakeImage>> = {
   "slow:1": { readyAfterMs: 4_000, healthyAfterMs: 4_000 },
   "stubborn:1": { ignoresTerm: true },
   "pulled:1": { held: false, pullMs: 3_000 },
+  "brief:1": { exits: { afterMs: 3_000, code: 1 } },
   "crash:1": { exits: { afterMs: 500, code: 1 } },
   "fades:1": { exits: { afterMs: 45_000, code: 0 } },
   "sick:1": { readyAfterMs: Number.POSITIVE_INFINITY, healthyAfterMs: Number.POSITIVE_INFINITY },
@@ -42,6 +44,7 @@ export async function simulate(seed: number): Promise<SimulationResult> {
   // Every other seed has an ingress.
   const ingress = seed % 2 === 0 ? "fake" : "off";
   await using harness = new ControlPlaneHarness({ images: IMAGES, random: dice.random, ingress });
+  const second = new SecondWriter(harness, seed, problems);
   let faulty = true;
   let killAfter: number | undefined;
   let killNow = false;
@@ -52,6 +55,7 @@ export async function simulate(seed: number): Promise<SimulationResult> {
   const faults: FakeFaults = {
     async beforeCall(call) {
       engineCalls += 1;
+      second.observe("the first", call);
       if (!faulty) return;
       if (dice.chance(0.03)) throw refused(call);
       if (dice.chance(0.05)) {
@@ -93,6 +97,7 @@ export async function simulate(seed: number): Promise<SimulationResult> {
   stranger = harness.boot(faults).runtime.addStranger("somebody-else");
   for (let step = 0; step < FAULT_STEPS; step += 1) {
     disturb(harness, dice);
+    await second.step();
     if (killAfter === undefined && dice.chance(0.3)) killAfter = dice.between(1, 12);
     await harness.clock.advance(dice.pick([0, 10, 100, 1_000, 5_000, 30_000]));
     if (killNow) {
@@ -105,6 +110,7 @@ export async function simulate(seed: number): Promise<SimulationResult> {
     }
   }
 
+  await second.end();
   faulty = false;
   killAfter = undefined;
   harness.engine.deliverEvents = true;
@@ -252,6 +258,8 @@ function randomSpec(dice: Dice, name: string): AppSpec {
     ]);
   if (dice.chance(0.15)) spec.dependsOn = [dice.pick(NAMES.filter((other) => other !== name))];
   if (dice.chance(0.2)) spec.stopGracePeriod = "2s";
+  if (dice.chance(0.2)) spec.domain = `${name}.test`;
+  if (dice.chance(0.2)) spec.rollout = { ...spec.rollout, observe: dice.pick(["0s", "30s"]) };
   return spec;
 }
 

@@ -27,7 +27,7 @@ import { VirtualClock } from "./virtual-clock.ts";
 
 export const NOTES = "org.example.notes";
 
-/** Returns a program of the user without a sandbox. */
+/** Returns a caller that is a program of the user without a sandbox. */
 export function userCaller(connection = ":1.1"): Caller {
   return { connection, pid: 100, app: undefined };
 }
@@ -68,7 +68,10 @@ const deleteUndo: ToolDeclaration["undo"] = {
   map: new Map([["id", { from: "result", fields: ["id"] }]]),
 };
 
-/** list: read. star: read, and can be undone. create: write, and can be undone. delete: destructive. */
+/**
+ * The tools of the notes app: `list` reads; `star` reads and can be undone; `create` writes and can be undone; `delete`
+ * is destructive.
+ */
 export const notesTools: readonly ToolDeclaration[] = [
   buildDeclaration("list", "read", { type: "object", additionalProperties: false }),
   buildDeclaration("star", "read", title, deleteUndo),
@@ -105,7 +108,7 @@ export const permissiveRules: AgentRules = {
   confirm: "any",
 };
 
-/** An agent with a notes app, which can be closed and opened again. */
+/** An agent with a notes app; a test can close the agent and open it again. */
 export class AgentHarness {
   readonly clock = new VirtualClock();
   readonly ledger = new FakeLedger();
@@ -113,7 +116,7 @@ export class AgentHarness {
   readonly registry = new FakeRegistry([
     { appId: NOTES, name: "Notes", isActivatable: false, tools: notesTools },
   ]);
-  /** Milliseconds that the machine has slept, which only the boot clock counts. */
+  /** The milliseconds that the machine has slept, which only the boot clock counts. */
   sleptMs = 0;
   rules: AgentRules = permissiveRules;
   /** The app's notes, by id. */
@@ -121,7 +124,7 @@ export class AgentHarness {
   readonly confirmationRequests: { readonly callId: number; readonly spec: ConfirmationSpec }[] =
     [];
   readonly resolved: { readonly callId: number; readonly status: CallStatus }[] = [];
-  /** Calls that have reached the app, across all agents. */
+  /** The number of calls that have reached the app, over all restarts of the agent. */
   received = 0;
   app: FakeApp;
   dir: string;
@@ -133,7 +136,7 @@ export class AgentHarness {
     this.app = this.startNotes();
   }
 
-  /** `prepare` runs before the agent starts. */
+  /** Opens the agent; `prepare` runs before the agent starts. */
   static async open(
     options: Partial<AgentOptions> = {},
     dir = temporaryDirectory(),
@@ -218,7 +221,7 @@ export class AgentHarness {
     return this.agent.requestCall(request, caller, new AbortController().signal);
   }
 
-  /** Parks a call and returns its id. */
+  /** Requests a call that waits for confirmation, and returns its id. */
   async park(
     tool = "create",
     args: JsonObject = { title: "a" },

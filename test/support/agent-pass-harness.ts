@@ -20,7 +20,7 @@ export function formatAnswer(answer: ModelAnswer): string {
   return JSON.stringify({ tool: `${NOTES}/${answer[0]}`, args: answer[1] });
 }
 
-/** Declines like a user. */
+/** Declines the question as a user does. */
 export const declineQuestion: PassTurn["ask"] = async () => {
   throw new DeniedError("declined", "the user declined");
 };
@@ -30,12 +30,12 @@ export class AgentPassHarness {
   readonly agentHarness: AgentHarness;
   readonly inference = new ScriptedService();
   readonly pass: LocalAgentPass;
-  /** The questions to the user. */
+  /** The questions that the pass asked the user. */
   readonly confirmationRequests: ConfirmationSpec[] = [];
   /** The calls that the pass reported to the turn. */
   readonly reportedCalls: TurnCall[] = [];
   readonly answers: ModelAnswer[] = [];
-  /** The user's answer. */
+  /** The user's answer to a question. */
   answer: PassTurn["ask"] = async () => userCaller(":1.5");
 
   private constructor(agents: AgentHarness) {
@@ -51,7 +51,7 @@ export class AgentPassHarness {
     onTestFinished(() => this.pass[Symbol.asyncDispose]());
   }
 
-  /** Every tool matches every request, unless `options` say otherwise. */
+  /** Opens an agent pass in which every tool matches every request, unless `options` change that. */
   static async open(
     answers: readonly ModelAnswer[] = [],
     options: Partial<AgentOptions> = {},
@@ -89,12 +89,12 @@ export class AgentPassHarness {
     );
   }
 
-  /** The prompts that the model got in each step. */
+  /** The prompts that the model received, one for each step. */
   get prompts(): readonly string[] {
     return this.inference.requests.map(({ prompts }) => textOfPrompt(prompts[0]));
   }
 
-  /** Returns the ids of parked calls. */
+  /** Returns the ids of calls that wait for confirmation. */
   listParked(caller: Caller = userCaller()): readonly number[] {
     return this.agentHarness.agent.listParked(caller).map(({ call_id }) => call_id);
   }

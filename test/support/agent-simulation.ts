@@ -4,7 +4,7 @@ import { AssistantError } from "../../src/assistant/assistant-error.ts";
 import { type AgentHarness, userCaller } from "./agent-harness.ts";
 import { findOrderViolation } from "./call-entry-order.ts";
 
-/** The expected state of a call, computed by a simple model. */
+/** The expected state of a call, which a simple model computes. */
 interface ExpectedCall {
   state: "parked" | "ended";
   code: string;
@@ -15,11 +15,11 @@ interface ExpectedCall {
 
 interface ExpectedState {
   readonly calls: Map<number, ExpectedCall>;
-  /** Executed calls that can be undone, the last one at the end. */
+  /** The executed calls that can be undone, the last one at the end. */
   readonly stack: number[];
   ledger: "ok" | "down" | "torn";
   appIsThere: boolean;
-  /** Tool calls that may have reached the app. */
+  /** The number of tool calls that may have reached the app. */
   dispatches: number;
 }
 
@@ -80,7 +80,7 @@ export const agentSteps: fc.Arbitrary<AgentStep> = fc.oneof(
   { weight: 1, arbitrary: fc.constant({ kind: "restart" as const }) },
 );
 
-/** Runs one sequence on the agent and on the model, and compares them after each step. */
+/** Runs one sequence on the agent and on the simple model, and compares their states after each step. */
 export class AgentSimulation {
   readonly #harness: AgentHarness;
   readonly #expected: ExpectedState = {
@@ -90,7 +90,7 @@ export class AgentSimulation {
     appIsThere: true,
     dispatches: 0,
   };
-  /** The boot clock's time in milliseconds at which each parked call expires. */
+  /** The time of the boot clock in milliseconds at which each waiting call expires. */
   readonly #expiry = new Map<number, number>();
 
   constructor(harness: AgentHarness) {
@@ -132,11 +132,11 @@ export class AgentSimulation {
     await this.#compare();
   }
 
-  /** Repairs the ledger and checks that it then records everything. */
+  /** Makes the ledger work again, and checks that the ledger then records everything. */
   async finish(): Promise<void> {
     this.#expected.ledger = this.#harness.ledger.mode = "ok";
     await this.#harness.clock.advance(130_000);
-    // The entries of the outbox are appended one after the other.
+    // The entries of the outbox are appended one after another.
     for (let turn = 0; turn < 100; turn += 1) await this.#harness.clock.settle();
     for (const [callId, at] of this.#expiry) {
       if (at <= this.#harness.clock.now()) this.#end(callId, "expired");
@@ -195,7 +195,7 @@ export class AgentSimulation {
       this.#executed(callId, end.detail.code, end.detail.result);
       if (!model.appIsThere) assert.equal(end.detail.code, "app_unavailable");
     }
-    // Otherwise nothing has happened, and the call stays parked.
+    // If the confirmation fails, nothing has happened, and the call still waits.
     const code = approve && model.ledger !== "ok" ? "ledger_unavailable" : call.code;
     assert.equal(end.detail.code, this.#expected.calls.get(callId)?.code || code);
   }
@@ -269,7 +269,7 @@ export class AgentSimulation {
     const notes = [...this.#expected.calls.values()].flatMap(({ note }) => note ?? []);
     assert.deepEqual([...this.#harness.notes.keys()].toSorted(), notes.toSorted());
     const written = this.#harness.ledger.entries.filter(({ name }) => name.endsWith(".dispatch"));
-    // No more effects than expected, and none without its entry.
+    // There are no more effects than expected, and none without a ledger entry.
     assert.ok(this.#harness.received <= this.#expected.dispatches);
     assert.ok(this.#expected.dispatches <= written.length);
   }

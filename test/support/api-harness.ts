@@ -26,7 +26,7 @@ interface LogEntry {
   readonly message: string;
 }
 
-/** A logger that records entries for assertions. */
+/** Creates a logger that records its entries for assertions. */
 function createRecordingLogger(): { logger: Logger; entries: LogEntry[] } {
   const entries: LogEntry[] = [];
   const log = (level: string) => (fields: LogFields, message: string) => {
@@ -54,20 +54,20 @@ export interface TestApi extends AsyncDisposable {
   readonly metrics: Registry;
   readonly dataDir: string;
   token(scope: TokenScope): string;
-  /** Sends a request with an admin token, unless it has its own header. */
+  /** Sends a request with an admin token, unless the request has its own authorization header. */
   request(options: InjectOptions): Promise<LightMyRequestResponse>;
   /** Listens on a free port of the loopback address. */
   listen(): Promise<string>;
 }
 
-/** The API on a real store, with the store's virtual clock unless another one is given. */
+/** Opens the API on a real store, with the store's virtual clock unless another clock is given. */
 export async function openTestApi(
   options: {
     templates?: readonly Manifest<"Template">[];
     models?: readonly Manifest<"Model">[];
     clock?: Clock;
     uploadBytesMax?: number;
-    /** Data directory of the API, if it is not that of the store. */
+    /** The data directory of the API; default: that of the store. */
     dataDir?: string;
   } = {},
 ): Promise<TestApi> {
@@ -168,7 +168,7 @@ export function condition(
   };
 }
 
-/** Returns a status like one of the reconciler; Ready for `generation` by default. */
+/** Returns a status like those of the reconciler; it is Ready for `generation` by default. */
 export function appStatus(generation: number, rest: Partial<AppStatus> = {}): AppStatus {
   return {
     phase: "running",

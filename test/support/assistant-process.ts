@@ -44,8 +44,8 @@ export class AssistantProcess implements AsyncDisposable {
   #ready: AssistantReady | undefined;
 
   /**
-   * Adds `--threads 1` unless the flags set it, because tests share the cores. A `--data-dir` in the flags is used, and
-   * removed at the end like a generated one.
+   * Starts the process. Adds `--threads 1` unless the flags set it, because tests share the cores. The data directory
+   * is removed at the end, even if `--data-dir` names it.
    */
   static async start(flags: readonly string[] = []): Promise<AssistantProcess> {
     const given = flags[flags.indexOf("--data-dir") + 1];
@@ -54,7 +54,7 @@ export class AssistantProcess implements AsyncDisposable {
         ? given
         : await mkdtemp(join(tmpdir(), "berth-assistant-"));
     const daemon = new AssistantProcess(dataDir, flags);
-    // A process that a whole file shares is started outside of a test.
+    // A process that all tests of a file share is started outside of a test.
     if (expect.getState().currentTestName !== undefined)
       onTestFailed(() => void process.stderr.write(`${daemon.log}\n`));
     try {
@@ -85,7 +85,7 @@ export class AssistantProcess implements AsyncDisposable {
     return this.#log.slice(-LOG_LINES_SHOWN).join("\n");
   }
 
-  /** The openai client with its defaults, except that it retries nothing, so that tests see each answer. */
+  /** An openai client with default settings, but without retries, so that tests see each answer. */
   get openai(): OpenAI {
     return new OpenAI({ baseURL: `${this.ready.url}/v1`, apiKey: "any", maxRetries: 0 });
   }
@@ -105,7 +105,7 @@ export class AssistantProcess implements AsyncDisposable {
     this.#ready = await untilReady<AssistantReady>(child, this.#log);
   }
 
-  /** Sends the signal; resolves to the exit result. */
+  /** Sends the signal to the process, and resolves to its exit result. */
   async stop(signal: NodeJS.Signals = "SIGTERM"): Promise<number | null> {
     const child = this.#child;
     if (!child) return null;
@@ -113,14 +113,14 @@ export class AssistantProcess implements AsyncDisposable {
     return endedBy(child, signal);
   }
 
-  /** GET /state of the control socket. */
+  /** Returns the result of GET /state on the control socket. */
   async state(): Promise<StateView> {
-    // The control socket's own format.
+    // The state in the format of the control socket.
     const state: StateView = JSON.parse(await this.control("GET", "/state"));
     return state;
   }
 
-  /** The body of an answer of the control socket; rejects if its status is not 2xx. */
+  /** Returns the body of an answer of the control socket; rejects if its status is not 2xx. */
   control(method: string, path: string, body?: unknown): Promise<string> {
     return new Promise((resolve, reject) => {
       const call = httpRequest(

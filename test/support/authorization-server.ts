@@ -3,12 +3,12 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import { Provider } from "oidc-provider";
 import { Browser } from "./browser.ts";
 
-/** A manually registered client, as a user would have one whose id is in the configuration file. */
+/** A client that was registered manually: its id is in the configuration file. */
 export const KNOWN_CLIENT = "berth-by-hand";
 
 export interface AuthorizationServerOptions {
   readonly accessTokenSeconds?: number;
-  /** False: dynamic registration is off. */
+  /** If false, dynamic registration is off. */
   readonly registers?: boolean;
 }
 
@@ -21,9 +21,9 @@ export type Intercept = (request: IncomingMessage, response: ServerResponse) => 
  */
 export class AuthorizationServer implements AsyncDisposable {
   readonly issuer: string;
-  /** All requests, such as `POST /token`. */
+  /** All received requests, such as `POST /token`. */
   readonly requests: string[] = [];
-  /** Returns true if it has answered in place of the server. */
+  /** Handles a request instead of the server; returns true if it has answered. */
   intercept: Intercept = () => false;
   readonly #server: Server;
   readonly #provider: Provider;
@@ -52,14 +52,12 @@ export class AuthorizationServer implements AsyncDisposable {
     return new AuthorizationServer(server, `http://127.0.0.1:${address.port}`, options);
   }
 
-  /**
-   * The content of ASSISTANT_OAUTH_CONFIG's file for this server; `baseUrl` is where its tokens are valid for models.
-   */
+  /** The content of ASSISTANT_OAUTH_CONFIG's file for this server; its tokens are valid for models at `baseUrl`. */
   endpoints(baseUrl: string, clientId?: string) {
     return { issuer: this.issuer, baseUrl, ...(clientId === undefined ? {} : { clientId }) };
   }
 
-  /** The user logs in and consents, or declines; resolves to the redirect URL for the browser. */
+  /** Logs the user in and consents, or declines; resolves to the redirect URL for the browser. */
   async authorize(authorizeUrl: string, decision: "consent" | "abort" = "consent"): Promise<URL> {
     const browser = new Browser();
     let at = await browser.follow(authorizeUrl);
@@ -77,7 +75,7 @@ export class AuthorizationServer implements AsyncDisposable {
     throw new Error("the authorization server never sent the browser back");
   }
 
-  /** Like `authorize`, and the browser follows the redirect. */
+  /** Does the same as `authorize`, and follows the redirect as the browser. */
   async signIn(authorizeUrl: string, decision: "consent" | "abort" = "consent"): Promise<Response> {
     return fetch(await this.authorize(authorizeUrl, decision), { redirect: "manual" });
   }

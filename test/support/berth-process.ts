@@ -23,7 +23,7 @@ const WAIT_LIMIT_MS = 60_000;
 const POLL_MS = 80;
 const LOG_LINES_SHOWN = 60;
 
-/** The content of the line `berth ready {json}` and of `run/berth.json`. */
+/** The content of the line `berth ready {json}` and of the file `run/berth.json`. */
 export interface ReadyInfo {
   readonly api: string;
   readonly specs_dir: string;
@@ -41,26 +41,31 @@ export interface ExitResult {
 }
 
 export interface BerthOptions {
-  /** Default: the tests' engine. A function gets the folder that contains everything of this Berth. */
+  /**
+   * The address of the engine; default: the tests' engine. A function receives the folder that contains all files of
+   * this Berth.
+   */
   readonly dockerHost?: string | ((root: string) => string);
   readonly env?: Readonly<Record<string, string>>;
   readonly flags?: readonly string[];
-  /** The ingress of the apps; default: none, so that they are published on loopback ports. */
+  /** The ingress of the apps; by default there is none, so that the apps are published on loopback ports. */
   readonly ingress?: "process" | "container";
-  /** Starts the assistant too, on a free port; default: none, so that concurrent tests share no port. */
+  /**
+   * If true, the assistant starts too, on a free port. By default it does not, so that concurrent tests share no port.
+   */
   readonly assistant?: boolean;
-  /** Specs by file name, written before the first start. */
+  /** The spec files by name, written before the first start. */
   readonly specs?: Readonly<Record<string, string>>;
-  /** False: nothing is started yet. */
+  /** If false, Berth is not started yet. */
   readonly start?: boolean;
-  /** A client of the engine that `dockerHost` names, if that is another one. */
+  /** A client of the engine that `dockerHost` names, if that is not the tests' engine. */
   readonly docker?: Docker;
-  /** The signal of the test's context, which concurrent tests have to give. */
+  /** The function `onTestFailed` of the test's context, which concurrent tests have to pass. */
   readonly onTestFailed?: (listener: () => void) => void;
 }
 
 /**
- * One Berth: `bin/berth up` as a process, with a data directory, a specs folder and a home of its own. It can be
+ * One Berth server: `bin/berth up` as a process, with its own data directory, specs folder and home folder. It can be
  * killed, ended and started again on the same directories. Its objects on the engine are removed with it. When a test
  * fails, the end of the server's log is shown.
  */
@@ -116,7 +121,7 @@ export class BerthProcess implements AsyncDisposable {
     return this.#ready;
   }
 
-  /** A client with the local admin token. */
+  /** A REST client with the local admin token. */
   get client(): Client {
     if (!this.#client) throw new Error("berth has not been started");
     return this.#client;
@@ -131,7 +136,7 @@ export class BerthProcess implements AsyncDisposable {
     return this.#log.join("\n");
   }
 
-  /** Starts it, with `env` in addition to its usual environment, and waits for its ready line. */
+  /** Starts the server with `env` in addition to its usual environment, and waits for its ready line. */
   async start(env: Readonly<Record<string, string>> = {}): Promise<ReadyInfo> {
     if (this.#child) throw new Error("berth runs already");
     const child = spawn(process.execPath, [program, "up", ...this.upFlags()], {
@@ -176,25 +181,25 @@ export class BerthProcess implements AsyncDisposable {
     return this.#ingressPort;
   }
 
-  /** The process id of its Caddy; undefined if none runs. */
+  /** The process id of the server's Caddy; undefined if none runs. */
   async caddyPid(): Promise<number | undefined> {
     const file = join(this.dataDir, "ingress/caddy.pid");
     const pid = Number.parseInt(await readFile(file, "utf8").catch(() => ""), 10);
     return Number.isInteger(pid) && pid > 1 ? pid : undefined;
   }
 
-  /** The process id of its assistant; undefined if none runs. */
+  /** The process id of the server's assistant; undefined if none runs. */
   async assistantPid(): Promise<number | undefined> {
     const folder = join(this.dataDir, "assistant");
     const text = await readFile(join(folder, "run/assistant.json"), "utf8").catch(() => "{}");
     const { pid }: { pid?: number } = JSON.parse(text);
     if (pid === undefined) return undefined;
-    // The file stays when the process ends, and another process may get its id.
+    // The file remains when the process ends, and another process may get the process id.
     const command = await readFile(`/proc/${pid}/cmdline`, "utf8").catch(() => "");
     return command.includes(folder) ? pid : undefined;
   }
 
-  /** The flags of `up`, as a user would give them. */
+  /** The flags of `berth up`, as a user would pass them. */
   upFlags(): string[] {
     return [
       `--data-dir=${this.dataDir}`,
@@ -217,22 +222,22 @@ export class BerthProcess implements AsyncDisposable {
     return [`--ingress=${ingress}`, `--http-port=${this.#ingressPort}`, "--https-port=0"];
   }
 
-  /** The environment without anything of this user's own Berth or engine. */
+  /** The environment without the settings of the real user's own Berth or engine. */
   environment(more: Readonly<Record<string, string>> = {}): Record<string, string> {
     return { ...plainEnvironment(this.home), ...this.#options.env, ...more };
   }
 
-  /** Sends SIGKILL, and waits until the process is gone. */
+  /** Sends SIGKILL to the server, and waits until the process has exited. */
   async kill(): Promise<void> {
     await this.#end("SIGKILL");
   }
 
-  /** Sends SIGTERM. Returns the milliseconds until the end, and the exit code. */
+  /** Sends SIGTERM to the server. Returns the milliseconds until the process has exited, and the exit code. */
   async stop(): Promise<number | null> {
     return await this.#end("SIGTERM");
   }
 
-  /** Sends SIGKILL at once, for use within other steps; `kill` waits. */
+  /** Sends SIGKILL to the server without waiting for its exit; `kill` waits. */
   sendSigkill(): void {
     this.#child?.kill("SIGKILL");
   }
@@ -246,7 +251,7 @@ export class BerthProcess implements AsyncDisposable {
     const child = this.#child;
     if (!child) return null;
     if (this.isRunning) {
-      // An assistant that survives a kill holds the streams open.
+      // An assistant that survives a kill keeps the streams open.
       const end = signal === "SIGKILL" ? "exit" : "close";
       const ended = new Promise((resolve) => child.once(end, resolve));
       child.kill(signal);
@@ -256,7 +261,7 @@ export class BerthProcess implements AsyncDisposable {
     return child.exitCode;
   }
 
-  /** Runs `berth VERB ...` on this data directory until it ends. */
+  /** Runs `berth VERB ...` on this data directory until the command exits. */
   async cli(
     verb: readonly string[],
     options: { input?: string | Buffer; env?: Readonly<Record<string, string>> } = {},
@@ -324,7 +329,7 @@ export class BerthProcess implements AsyncDisposable {
     });
   }
 
-  /** Waits for an event with this reason, of the app or of Berth itself. */
+  /** Waits for an event with this reason, of the app or of Berth itself, and returns the event. */
   async event(reason: string, filter: { kind?: Kind; name?: string } = {}) {
     return this.until(`an event ${reason}`, async () => {
       const { events } = await this.client.events.list({ ...filter, limit: 500 });
@@ -349,7 +354,7 @@ export class BerthProcess implements AsyncDisposable {
     });
   }
 
-  /** Repeats the question until there is an answer. Fails with the server's log when that takes too long. */
+  /** Repeats the query until it returns a value. Fails with the server's log after the time limit. */
   async until<T>(
     what: string,
     ask: () => Promise<T | undefined | false> | T | undefined | false,
@@ -378,16 +383,16 @@ export class BerthProcess implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    // These keep running without Berth, as apps do, and a companion for a moment.
+    // Apps keep running without Berth, and a companion does so for a moment.
     const pid = this.isRunning ? this.#child?.pid : undefined;
     const started = pid === undefined ? [] : await descendantsOf(pid);
     await this.kill();
-    // An assistant may be starting, and have printed nothing yet.
+    // An assistant may be starting, and may not have printed its process id yet.
     const assistants = await processesNaming(join(this.dataDir, "assistant"));
     const caddy = await this.caddyPid();
     const left = [...(caddy === undefined ? [] : [caddy]), ...assistants, ...started];
     for (const process of left) killProcess(process);
-    // They write to the folders that are removed next.
+    // These processes write to the folders that are removed next.
     while (left.some(isProcessAlive)) await pause(10);
     if (!this.#options.docker)
       for (const instance of this.#instances) await sweep(this.docker, `${INSTANCE}=${instance}`);
@@ -399,7 +404,7 @@ export class BerthProcess implements AsyncDisposable {
   }
 }
 
-/** Returns a port on which no program listens now. */
+/** Returns a port on which no program listens at the moment. */
 async function freePort(): Promise<number> {
   const probe = createServer();
   await new Promise<void>((resolve) => probe.listen(0, "127.0.0.1", resolve));
@@ -414,7 +419,7 @@ process.on("exit", () => {
   for (const child of running) child.kill("SIGKILL");
 });
 
-/** Runs the command line until it ends. */
+/** Runs the command line until it exits. */
 export function runBerth(
   words: readonly string[],
   options: {
@@ -451,7 +456,7 @@ export function plainEnvironment(home: string): Record<string, string> {
   return { PATH: path, HOME: home, TZ: "UTC", NO_COLOR: "1" };
 }
 
-/** Returns a spec file with one App. JSON is YAML. */
+/** Returns a spec file with one App; the text is JSON, which is also valid YAML. */
 export function appFile(name: string, spec: AppSpec): string {
   return manifest("App", name, spec);
 }
@@ -468,7 +473,7 @@ export function conditionOf(app: AppDetails, type: string): ConditionView | unde
   return app.conditions.find((condition) => condition.type === type);
 }
 
-/** Returns the body of a GET as text; undefined if nothing answers. */
+/** Returns the body of a GET request as text; undefined if no server answers. */
 export async function fetchText(url: string | null): Promise<string | undefined> {
   if (url === null) return undefined;
   try {

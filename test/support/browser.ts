@@ -1,8 +1,8 @@
-/** A browser as far as signing in needs one: cookies for each origin, redirects followed by hand, forms filled in. */
+/** A minimal browser for signing in: cookies for each origin, redirects followed on request, and forms filled in. */
 export class Browser {
   readonly #cookies = new Map<string, Map<string, string>>();
 
-  /** One request, with the origin's cookies. */
+  /** Sends one request, with the cookies of the origin. */
   async open(address: string | URL, form?: Readonly<Record<string, string>>): Promise<Response> {
     const url = new URL(address);
     const jar = this.#cookies.get(url.origin) ?? new Map<string, string>();
@@ -22,7 +22,7 @@ export class Browser {
     return response;
   }
 
-  /** Follows redirects within an origin. The last answer, or where it leads away to. */
+  /** Follows redirects within an origin. Returns the last answer, or the URL of a redirect to another origin. */
   async follow(
     address: string | URL,
     form?: Readonly<Record<string, string>>,

@@ -26,7 +26,7 @@ export const DOCKERFILE = "FROM scratch\nCOPY . /app\n";
 export class FakeBuildGit implements GitClient {
   readonly refs = new Map([["main", createCommitId("a")]]);
   readonly files = new Map<string, Readonly<Record<string, string>>>();
-  /** Links in every checkout, with their targets. */
+  /** The links in every checkout, with their targets. */
   readonly links = new Map<string, string>();
   readonly remotes: GitRepository[] = [];
   submodules: readonly string[] = [];
@@ -59,7 +59,7 @@ export class FakeBuildGit implements GitClient {
 
 /** A build service with an engine and repositories in memory, and real files. */
 export class BuildServiceHarness implements AsyncDisposable {
-  /** Starts at the current time, because files have the machine's time. */
+  /** The clock starts at the current time, because files have the machine's time. */
   readonly clock = new VirtualClock(Date.now());
   readonly testStore: TestStore = openTestStore({ instanceId: "0123abcd", clock: this.clock });
   readonly git = new FakeBuildGit();
@@ -113,7 +113,9 @@ export class BuildServiceHarness implements AsyncDisposable {
     return this.service;
   }
 
-  /** Simulates SIGKILL: running work is neither awaited nor cancelled. The next service finds its remains. */
+  /**
+   * Simulates SIGKILL: running work is neither awaited nor cancelled. The next service finds what that work has left.
+   */
   kill(): void {
     this.runtime.die();
     this.runtime = new FakeRuntime({ clock: this.clock, engine: this.engine });
@@ -177,7 +179,7 @@ export class BuildServiceHarness implements AsyncDisposable {
     return lines;
   }
 
-  /** Uploads an archive of these files. */
+  /** Uploads an archive that contains these files. */
   async upload(files: Readonly<Record<string, string>>): Promise<string> {
     const dir = join(this.dataDir, "to-upload");
     writeFiles(dir, files);

@@ -1,5 +1,5 @@
-// Preloaded into a daemon (NODE_OPTIONS=--import): on SIGUSR2 its main thread collects all garbage and says so,
-// so that a test sees what is kept, and not what nobody has swept away yet.
+// Preloaded into a daemon (NODE_OPTIONS=--import): on SIGUSR2, its main thread collects all garbage and reports it, so
+// that a test sees only objects that are still referenced.
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { isMainThread } from "node:worker_threads";
@@ -10,7 +10,7 @@ if (isMainThread) {
   let times = 0;
   process.on("SIGUSR2", () => {
     collect();
-    // What finalizers let go of is gone with the second.
+    // The second collection removes the objects that finalizers of the first one released.
     setImmediate(() => {
       collect();
       times += 1;

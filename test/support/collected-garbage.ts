@@ -3,10 +3,10 @@ import type { CompanionProcess } from "./companion-process.ts";
 
 const preload = new URL("./collect-garbage.mjs", import.meta.url).href;
 
-/** Environment of a daemon for which `collectGarbage` will be called. */
+/** The environment of a daemon for which `collectGarbage` will be called. */
 export const COLLECTING = { NODE_OPTIONS: `--import=${preload}` };
 
-/** Resolves when the daemon, started with COLLECTING, has collected all garbage of its main thread. */
+/** Resolves when a daemon that was started with COLLECTING has collected all garbage of its main thread. */
 export async function collectGarbage(companion: CompanionProcess): Promise<void> {
   const count = () => companion.lines.filter((line) => line.startsWith('{"collected":')).length;
   const before = count();

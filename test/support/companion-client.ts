@@ -8,7 +8,7 @@ import {
 import type { TestSessionBus } from "./test-session-bus.ts";
 
 const ANSWER_MS_MAX = 60_000;
-/** The errors of the bus for a daemon that died before or during the call. */
+/** The errors that the bus reports when a daemon died before or during the call. */
 const DEAD = /\.Error\.(NoReply|ServiceUnknown|NameHasNoOwner|Disconnected)$/;
 
 export interface ObservedCallDetail {
@@ -23,7 +23,7 @@ export interface ObservedCallDetail {
 
 export interface ObservedAnswer {
   readonly callId: bigint;
-  /** A disposition or a status. */
+  /** The disposition of a new call, or the status of a confirmed or undone call. */
   readonly status: string;
   readonly detail: ObservedCallDetail;
 }
@@ -38,7 +38,7 @@ export interface ObservedUndo {
 /** A client connection to the companion that survives the daemon's death. */
 export class CompanionClient implements AsyncDisposable {
   readonly #bus: SessionBus;
-  /** Ledger entries that answers referred to, by sequence number. */
+  /** The ledger entries that answers referred to, by sequence number. */
   readonly acknowledged: Map<number, string>;
 
   static async connect(
@@ -57,7 +57,7 @@ export class CompanionClient implements AsyncDisposable {
     this.acknowledged = acknowledged;
   }
 
-  /** Resolves to undefined if the daemon died before it answered. */
+  /** Requests a call. Resolves to undefined if the daemon died before it answered. */
   async request(
     app: string,
     tool: string,
@@ -72,13 +72,13 @@ export class CompanionClient implements AsyncDisposable {
     return answer && this.#toObservedAnswer(answer[0], answer[1], answer[2]);
   }
 
-  /** Resolves to undefined if the daemon died before it answered. */
+  /** Confirms a call. Resolves to undefined if the daemon died before it answered. */
   async confirm(callId: bigint, approve = true): Promise<ObservedAnswer | undefined> {
     const answer = await this.#undefinedIfDead(this.agent("Confirm", "tb", [callId, approve]));
     return answer && this.#toObservedAnswer(callId, answer[0], answer[1]);
   }
 
-  /** Resolves to undefined if the daemon died before it answered. */
+  /** Undoes the last call. Resolves to undefined if the daemon died before it answered. */
   async undo(): Promise<ObservedUndo | undefined> {
     const answer = await this.#undefinedIfDead(this.agent("Undo", "", []));
     if (!answer) return undefined;
@@ -87,7 +87,7 @@ export class CompanionClient implements AsyncDisposable {
     return report;
   }
 
-  /** Rejects with BusCallError. */
+  /** Calls a method of Agent1. Rejects with BusCallError. */
   agent(
     member: string,
     signature: string,
@@ -96,7 +96,7 @@ export class CompanionClient implements AsyncDisposable {
     return this.call("Agent1", member, signature, args);
   }
 
-  /** Rejects with BusCallError. */
+  /** Calls a method of Context1. Rejects with BusCallError. */
   context(
     member: string,
     signature: string,
@@ -105,7 +105,7 @@ export class CompanionClient implements AsyncDisposable {
     return this.call("Context1", member, signature, args);
   }
 
-  /** `object` defaults to the interface's own path. Rejects with BusCallError. */
+  /** Calls any method; `object` defaults to the interface's own path. Rejects with BusCallError. */
   call(
     name: "Agent1" | "Context1" | "Inference1",
     member: string,
@@ -157,7 +157,7 @@ export function assertText(value: BusValue | undefined): string {
   return value;
 }
 
-/** Returns `answered`, or the name of the error that the call ended with. */
+/** Returns `answered`, or the name of the error with which the call failed. */
 export async function getCallOutcome(call: Promise<unknown>): Promise<string> {
   try {
     await call;

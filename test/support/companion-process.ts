@@ -12,7 +12,7 @@ const LOG_LINES_SHOWN = 80;
 
 export interface CompanionOptions {
   readonly bus: TestSessionBus;
-  /** Default: the stub engine inside the daemon. */
+  /** The flags of the companion; by default it uses the stub engine in its own process. */
   readonly flags?: readonly string[];
   /** Variables in addition to those of the bus and the home folder. */
   readonly environment?: Readonly<Record<string, string>>;
@@ -20,9 +20,9 @@ export interface CompanionOptions {
 
 /** `bin/berth assistant --user` as a process, with its own bus, home folder and port. */
 export class CompanionProcess implements AsyncDisposable {
-  /** HOME; data, settings and runtime folders are in it. */
+  /** The folder HOME, which contains the data, settings and runtime folders. */
   readonly home: string;
-  /** The environment of a program of the same user. */
+  /** The environment for a program of the same user. */
   readonly environment: Readonly<Record<string, string>>;
   readonly #flags: readonly string[];
   readonly #log: string[] = [];
@@ -103,7 +103,7 @@ export class CompanionProcess implements AsyncDisposable {
     this.#ready = await untilReady<CompanionReady>(child, this.#log);
   }
 
-  /** Sends `signal` and resolves to the exit code. */
+  /** Sends `signal` to the companion, and resolves to its exit code. */
   async stop(signal: NodeJS.Signals = "SIGTERM"): Promise<number | null> {
     const child = this.#child;
     if (!child) return null;
@@ -125,7 +125,7 @@ export class CompanionProcess implements AsyncDisposable {
     let stderr = "";
     child.stdout.setEncoding("utf8").on("data", (text: string) => (stdout += text));
     child.stderr.setEncoding("utf8").on("data", (text: string) => (stderr += text));
-    child.stdin.on("error", () => {}).end(input); // the process may exit without reading its input
+    child.stdin.on("error", () => {}).end(input); // The process may exit without reading its input.
     const code = await new Promise<number | null>((resolve) => child.once("close", resolve));
     return { code, stdout, stderr };
   }

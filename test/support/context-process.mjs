@@ -1,4 +1,5 @@
-// A companion's context in a process of its own, to be killed or to be short of watches. Says its state.
+// Runs a companion's context in a separate process, so that a test can kill it or limit its file watches. Prints its
+// state.
 import { register } from "tsx/esm/api";
 
 register();

@@ -1,10 +1,12 @@
-import { mkdtempSync, rmSync } from "node:fs";
+import { cpSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Registry } from "prom-client";
 import { type Logger, silentLogger } from "../../src/base/logger.ts";
 import { ControllerManager } from "../../src/controller/controller-manager.ts";
 import { noIngress } from "../../src/controller/ingress/no-ingress.ts";
+import { EngineLease } from "../../src/controller/lease/engine-lease.ts";
+import { withLease } from "../../src/controller/lease/leased-runtime.ts";
 import { noArchive } from "../../src/controller/logs/log-archive.ts";
 import { createControllerMetrics } from "../../src/controller/metrics/controller-metrics.ts";
 import { modelMetrics } from "../../src/controller/models/model-metrics.ts";
@@ -24,26 +26,27 @@ import { type FakeFaults, FakeRuntime } from "./fake-runtime.ts";
 import { ProcessClock, VirtualClock } from "./virtual-clock.ts";
 
 /**
- * The control plane without its outer layers: real store, real reconcilers, an engine in memory and time that the test
- * moves. `kill` ends Berth as SIGKILL does; engine and store file survive.
+ * The control plane without its outer layers: real store, real reconcilers, an engine in memory and a clock that the
+ * test advances. `kill` ends Berth as SIGKILL does; the engine and the store file survive.
  */
 export class ControlPlaneHarness implements AsyncDisposable {
-  readonly clock = new VirtualClock();
+  readonly clock: VirtualClock;
   readonly engine: FakeEngine;
   readonly routes: FakeIngress | undefined;
-  /** Hub, disk and assistant; they survive a kill of Berth. */
+  /** The hub, the disk and the assistant, which survive a kill of Berth. */
   readonly models: FakeModelEnvironment;
   isDead = true;
-  /** The start of the machine, in epoch milliseconds; undefined: unknown. */
+  /** The boot time of the machine in epoch milliseconds; undefined if it is unknown. */
   bootedAtMs: number | undefined;
-  /** Apps reconciled at once; default: the number of Berth itself. */
+  /** The number of apps that are reconciled concurrently; default: as in Berth. */
   workers: number | undefined;
-  readonly dataDir = mkdtempSync(join(tmpdir(), "berth-harness-"));
+  readonly dataDir: string;
   readonly #logger: Logger;
   readonly #random: () => number;
   store!: Store;
   runtime!: FakeRuntime;
-  /** The script of the builds survives a kill; running builds do not. */
+  lease!: EngineLease;
+  /** The scripted builds; the script survives a kill, but running builds do not. */
   builds: FakeAppBuilds;
   manager!: ControllerManager;
   controlPlane!: LocalControlPlane;
@@ -54,11 +57,18 @@ export class ControlPlaneHarness implements AsyncDisposable {
       images?: Readonly<Record<string, FakeImage>>;
       random?: () => number;
       logger?: Logger;
+      /** The engine and the time of another harness, whose data directory is copied: its apps, and its identity. */
+      copyOf?: ControlPlaneHarness;
       /** The ingress of the apps; it survives a kill of Berth, as the engine does. */
       ingress?: "fake" | "off";
     } = {},
   ) {
-    this.engine = new FakeEngine(this.clock, options.images ?? { "web:1": {}, "web:2": {} });
+    const { copyOf } = options;
+    this.clock = copyOf?.clock ?? new VirtualClock();
+    this.dataDir = mkdtempSync(join(tmpdir(), "berth-harness-"));
+    if (copyOf) cpSync(copyOf.dataDir, this.dataDir, { recursive: true });
+    this.engine =
+      copyOf?.engine ?? new FakeEngine(this.clock, options.images ?? { "web:1": {}, "web:2": {} });
     this.models = new FakeModelEnvironment(this.clock);
     this.routes = options.ingress === "fake" ? new FakeIngress({ clock: this.clock }) : undefined;
     this.builds = new FakeAppBuilds(this.clock, this.engine);
@@ -82,6 +92,16 @@ export class ControlPlaneHarness implements AsyncDisposable {
     this.builds = this.builds.afterRestart(clock, this.store);
     this.builds.onChanged = (app) => this.manager.apps.enqueue(app);
     this.runtime = new FakeRuntime({ clock, engine: this.engine, faults });
+    this.lease = new EngineLease({
+      runtime: this.runtime,
+      clock,
+      logger: this.#logger,
+      instance: this.store.instanceId,
+      holderId: this.store.holderId,
+      host: "test-host",
+      dataDir: this.dataDir,
+    });
+    const runtime = withLease(this.runtime, this.lease);
     const assistant = new FakeAssistant(this.models, clock);
     this.manager = new ControllerManager({
       models: {
@@ -92,7 +112,8 @@ export class ControlPlaneHarness implements AsyncDisposable {
         metrics: modelMetrics(new Registry(), this.store),
       },
       store: this.store,
-      runtime: this.runtime,
+      runtime,
+      lease: this.lease,
       clock,
       logger: this.#logger,
       archive: noArchive,
@@ -106,7 +127,7 @@ export class ControlPlaneHarness implements AsyncDisposable {
     });
     this.controlPlane = new LocalControlPlane({
       store: this.store,
-      runtime: this.runtime,
+      runtime,
       archive: noArchive,
       manager: this.manager,
       specs: {
@@ -121,7 +142,10 @@ export class ControlPlaneHarness implements AsyncDisposable {
     return this;
   }
 
-  /** Restarts the machine: Berth, the engine and the containers end, and the engine is back. `boot` follows. */
+  /**
+   * Restarts the machine: Berth, the engine and the containers end, and the engine starts again. Call `boot`
+   * afterwards.
+   */
   async restartMachine(): Promise<void> {
     await this.kill();
     this.engine.restart();
@@ -129,14 +153,14 @@ export class ControlPlaneHarness implements AsyncDisposable {
     this.bootedAtMs = this.clock.now();
   }
 
-  /** Makes the process dead: its calls never settle. `kill` follows. */
+  /** Makes the process dead: its calls never settle. Call `kill` afterwards. */
   die(): void {
     this.isDead = true;
     this.runtime.die();
     if (this.routes) this.routes.dead = true;
   }
 
-  /** Ends Berth as SIGKILL does: nothing in progress continues; what it had written stays. */
+  /** Ends Berth as SIGKILL does: no work continues, and everything that was written is kept. */
   async kill(): Promise<void> {
     this.die();
     this.#process.kill();
@@ -154,7 +178,7 @@ export class ControlPlaneHarness implements AsyncDisposable {
     });
   }
 
-  /** `annotations` are set too, such as the time of a start by the user. */
+  /** Applies a Model; `annotations`, such as the time of a start by the user, are set too. */
   applyModel(
     name: string,
     spec: ModelSpec,
@@ -231,7 +255,7 @@ export class ControlPlaneHarness implements AsyncDisposable {
     );
   }
 
-  /** Lists the images of the running containers that the App's requests are routed to. */
+  /** Lists the images of the running containers to which the App's requests are routed. */
   listServedImages(app: string): string[] {
     const targets = this.routes?.routes.get(app)?.targets ?? [];
     return targets.map((target) => {

@@ -11,7 +11,7 @@ const BUS = "org.freedesktop.DBus";
 
 export type AskOptions = Readonly<Record<string, boolean | string | number>>;
 
-/** Received messages in order: the id in the answer to Ask, signals, calls of the frontend's own interface. */
+/** The received messages in order: the id in the answer to Ask, signals, and calls of the frontend's own interface. */
 export type ReceivedItem = readonly [kind: string, ...args: readonly unknown[]];
 
 export interface DBusRefusal {
@@ -19,7 +19,7 @@ export interface DBusRefusal {
   readonly text: string;
 }
 
-/** A frontend with a D-Bus implementation that is not Berth's. */
+/** A frontend that uses dbus-next, a D-Bus implementation that is not Berth's. */
 export class DbusNextFrontend implements AsyncDisposable {
   readonly name: string;
   readonly received: ReceivedItem[] = [];
@@ -57,7 +57,7 @@ export class DbusNextFrontend implements AsyncDisposable {
     return await this.#ask(target, member, signature, body);
   }
 
-  /** Returns the query's id. */
+  /** Sends a query, and returns its id. */
   async ask(prompt: string, options: AskOptions = {}): Promise<bigint> {
     const [id] = await this.call("Ask", "sa{sv}", prompt, toVariants(options));
     if (typeof id !== "bigint") throw new Error("Ask did not answer with an id");
@@ -85,19 +85,19 @@ export class DbusNextFrontend implements AsyncDisposable {
     this.#bus.send(new Message({ ...target, member, signature, body: [...body] }));
   }
 
-  /** Returns all received messages of a query. */
+  /** Returns all messages received for a query. */
   receivedOfQuery(id: bigint): ReceivedItem[] {
     return this.received.filter((entry) => entry[1] === id);
   }
 
-  /** Returns a text such as `answered Started Token Token Finished`. */
+  /** Returns the messages of a query as a text such as `answered Started Token Token Finished`. */
   eventSequence(id: bigint): string {
     return this.receivedOfQuery(id)
       .map(([kind]) => kind)
       .join(" ");
   }
 
-  /** Returns the JSON of the last such signal of the query. */
+  /** Returns the JSON of the query's last signal of this kind. */
   json(id: bigint, kind: "Started" | "ConfirmationNeeded" | "Finished"): Record<string, unknown> {
     const last = this.receivedOfQuery(id)
       .findLast((entry) => entry[0] === kind)
@@ -113,10 +113,12 @@ export class DbusNextFrontend implements AsyncDisposable {
     });
   }
 
-  /** Requests the frontend's name. */
-  /** Resolves when this connection owns the name; the bus may not have noticed yet that another owner has left. */
+  /** Requests the bus name of the frontend. */
+  /**
+   * Resolves when this connection owns the name; the bus may not have noticed yet that another owner has disconnected.
+   */
   async takeUi(): Promise<void> {
-    const flags = 4; // do not queue
+    const flags = 4; // The request does not queue for the name.
     const [owner, alreadyOwner] = [1, 4];
     await vi.waitFor(async () => {
       const answer = await this.#bus.requestName(UI, flags);
@@ -128,13 +130,13 @@ export class DbusNextFrontend implements AsyncDisposable {
     await this.#bus.releaseName(UI);
   }
 
-  /** Closes the connection with calls still pending. */
+  /** Closes the connection while calls are pending. */
   disconnect(): void {
     this.#bus.disconnect();
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    // A call that arrives now is not answered.
+    // A call that arrives now gets no answer.
     this.window.isMute = true;
     this.#bus.disconnect();
   }

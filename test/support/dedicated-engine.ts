@@ -7,7 +7,7 @@ import { type Isolation, startDockerd, stopDockerd } from "../../scripts/engine.
 import { connectTo } from "./engine-client.ts";
 import { killProcess, processesRootedBelow } from "./processes.ts";
 
-/** A Docker engine for one test. The test may stop it, because no other test has containers on it. */
+/** A Docker engine for a single test. The test may stop the engine, because no other test has containers on it. */
 export class DedicatedEngine implements AsyncDisposable {
   readonly host: string;
   readonly docker: Docker;
@@ -30,7 +30,7 @@ export class DedicatedEngine implements AsyncDisposable {
     this.#dir = dir;
     this.host = `unix://${join(dir, "docker.sock")}`;
     this.docker = connectTo(this.host);
-    // Several test runs may be active at the same time: each has its own bridge and address range.
+    // Several test runs may be active at the same time, so each has its own bridge and address range.
     const second = 216 + (process.pid % 32);
     this.#isolation = {
       bridge: `berth-e${process.pid}`,
@@ -56,8 +56,8 @@ export class DedicatedEngine implements AsyncDisposable {
   async stop(): Promise<void> {
     const isolation = this.#isolation;
     await stopDockerd({ pidFile: join(this.#dir, "docker.pid"), isolation });
-    // On a busy machine an engine exits before its containers' file systems are unmounted. After a
-    // restart it could not remove those containers: "device or resource busy".
+    // On a busy machine, an engine exits before its containers' file systems are unmounted. After a restart it could
+    // not remove those containers: "device or resource busy".
     await unmountBelow(this.#dir);
   }
 
@@ -96,7 +96,7 @@ export class DedicatedEngine implements AsyncDisposable {
     // The bridges of networks that are not removed outlive the engine.
     await this.docker.pruneNetworks().catch(() => {});
     await this.stop();
-    // A build step outlives an engine that stopped waiting for it.
+    // A build step continues after the engine has stopped waiting for it.
     for (const pid of await processesRootedBelow(this.#dir)) killProcess(pid);
     await rm(this.#dir, { recursive: true, force: true });
   }

@@ -5,12 +5,13 @@ import { ModelDisk } from "../../src/controller/models/files/model-disk.ts";
 
 /**
  * A process of its own that downloads one file, for tests that kill it: `DIR URL SIZE SHA256 [BYTES_PER_SECOND]`.
- * Prints `at BYTES` as it goes, and `done PATH` or `failed CODE MESSAGE` in the end.
+ * Prints `at BYTES` during the download, and `done PATH` or `failed CODE MESSAGE` at the end.
  */
 const [dir = "", url = "", size, sha256 = "", bandwidth] = process.argv.slice(2);
 const say = (line: string) => void process.stdout.write(`${line}\n`);
 
 const disk = new ModelDisk({
+  assertUsable: () => Promise.resolve(),
   dir,
   clock: systemClock,
   logger: silentLogger,
@@ -19,7 +20,7 @@ const disk = new ModelDisk({
   version: "1",
   limits: { stallMs: 30_000, retryMs: 10, retriesMax: 3 },
 });
-// The clock's timers do not keep a process alive.
+// The timers of the clock do not keep a process running.
 const alive = setInterval(() => {}, 60_000);
 try {
   const stored = await disk.download(

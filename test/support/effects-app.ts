@@ -7,15 +7,15 @@ import { RawApp, type RawMessage, type RawPeer } from "./raw-app.ts";
 
 export const EFFECTS = "org.example.Effects";
 
-/** The number of latest ledger entries in which an effect looks for its dispatch. */
+/** The number of latest ledger entries in which an effect searches for its dispatch. */
 const ENTRIES_LOOKED_AT = 60;
 
 /** The recorded effect of one tool call. */
 export interface Effect {
   readonly tool: string;
-  /** The mark in the arguments of the call that this effect belongs to; a compensation has its call's mark. */
+  /** The mark in the arguments of the call that caused this effect; a compensation has the mark of its call. */
   readonly mark: string;
-  /** The dispatches that the ledger contained when the effect happened: `call 12`, `undo 12`. */
+  /** The dispatches in the ledger when the effect happened, such as `call 12` and `undo 12`. */
   readonly dispatched: readonly string[];
 }
 
@@ -28,7 +28,7 @@ const argument = {
 
 const unmake = { tool: "unmake", map: { mark: "$result.id" } };
 
-/** `star` and `make` can be undone; `unmake` is the compensation of both. */
+/** The tools of the app: `star` and `make` can be undone, and `unmake` is the compensation of both. */
 const tools = [
   { name: "look", tier: "read" },
   { name: "star", tier: "read", undo: unmake },
@@ -45,7 +45,7 @@ export class EffectsApp implements AsyncDisposable {
   readonly #dataDir: string;
   #app: RawApp | undefined;
 
-  /** Also writes the app's manifest; the companion may be started before or after. */
+  /** Starts the app and writes its manifest; the companion may be started before or after. */
   static async start(companion: CompanionProcess, dataDir: string): Promise<EffectsApp> {
     const app = new EffectsApp(companion, dataDir);
     const manifest = {

@@ -18,7 +18,7 @@ import { FakeLedger } from "./fake-ledger.ts";
 import { plainRequest } from "./service-harness.ts";
 import { VirtualClock } from "./virtual-clock.ts";
 
-/** A key that tests must find nowhere but in a call's bearer. */
+/** A key that may appear only in the Authorization header of a request. */
 export const CANARY = "sk-canary-0123456789abcdef";
 
 export const acme: Provider = {
@@ -43,9 +43,9 @@ export class FakeProviderDirectory implements ProviderDirectory {
   readonly providers: Provider[] = [acme];
   key: string | undefined = CANARY;
   readonly statuses: ProviderStatus[] = [];
-  /** Subscriptions for revocations. */
+  /** The number of subscriptions to revocations. */
   watching = 0;
-  /** Requests for a credential. */
+  /** The number of requests for a credential. */
   asked = 0;
 
   find(id: string): Provider | undefined {
@@ -77,7 +77,7 @@ export class FakeProviderDirectory implements ProviderDirectory {
   }
 }
 
-/** The result of one attempt; a piece that is a promise is awaited. */
+/** The result of one attempt; pieces that are promises are awaited. */
 export type AttemptScript = AssistantError | AnswerScript;
 export interface AnswerScript {
   readonly pieces: readonly Piece[];
@@ -89,10 +89,10 @@ type Piece = string | Uint8Array | AssistantError | Promise<string>;
 export class FakeProviderHttp implements ProviderHttp {
   scripts: readonly AttemptScript[] = [];
   readonly calls: ProviderCall[] = [];
-  /** Bodies that are being read. */
+  /** The number of bodies that are being read. */
   reading = 0;
   onOpen: (call: ProviderCall) => void = () => {};
-  /** Awaited before the head of the answer. */
+  /** Returns a promise that is awaited before the head of the answer with this number, or undefined. */
   head: (number: number) => Promise<unknown> | undefined = () => undefined;
 
   async open(call: ProviderCall, signal: AbortSignal): Promise<ProviderAnswer> {
@@ -123,7 +123,7 @@ export class FakeProviderHttp implements ProviderHttp {
   }
 }
 
-/** The egress over fakes of all its dependencies. `log` records their calls in order. */
+/** Creates the egress over fakes of all its dependencies. `log` records the calls of the fakes in order. */
 export function createEgressHarness(options: { readonly random?: () => number } = {}) {
   const log: string[] = [];
   const clock = new VirtualClock();
@@ -145,7 +145,7 @@ export function createEgressHarness(options: { readonly random?: () => number } 
     logger: silentLogger,
     random: options.random ?? (() => 0.5),
   });
-  /** Resolves to the events and the error of a request, moving the virtual time as far as it takes. */
+  /** Resolves to the events and the error of a request, and advances the virtual time as far as the request needs. */
   const run = async (
     request: GenerateRequest,
     signal: AbortSignal = new AbortController().signal,
@@ -206,7 +206,7 @@ export const delta = (fields: Record<string, unknown>, reason: string | null = n
 
 export const usage = { prompt_tokens: 9, completion_tokens: 4, total_tokens: 13 };
 
-/** An ordinary answer: this text, its end, the counts. */
+/** Returns the script of an ordinary answer: this text, its end, and the token counts. */
 export const answerWith = (...words: readonly string[]): AnswerScript => ({
   pieces: [
     ...words.map((content) => delta({ content })),

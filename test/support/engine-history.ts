@@ -7,7 +7,7 @@ interface EngineEvent {
   readonly Actor?: { readonly ID?: string; readonly Attributes?: Readonly<Record<string, string>> };
 }
 
-/** Records the events of one app's containers on the engine from the time when it was opened. */
+/** Records the events of one app's containers on the engine, from the moment when `open` is called. */
 export class EngineHistory implements AsyncDisposable {
   readonly #stream: Readable;
   readonly #running = new Map<string, string>();
@@ -33,7 +33,7 @@ export class EngineHistory implements AsyncDisposable {
     });
   }
 
-  /** Lists the moments at which two versions ran at once. */
+  /** Lists the moments at which two versions ran concurrently. */
   get overlaps(): readonly string[] {
     return this.#overlaps;
   }

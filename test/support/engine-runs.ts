@@ -5,7 +5,10 @@ import { privateEngineDir, privateEngineHost } from "../../scripts/engine.mjs";
 import { IMAGE_PREFIX, INSTANCE } from "../../src/controller/labels.ts";
 import { connectTo, TEST_LABEL } from "./engine-client.ts";
 
-/** Contains one file per active test run, named by its process id, which lists the instances the run created. */
+/**
+ * The folder with one file per active test run. The file is named after the run's process id and lists the instances
+ * that the run created.
+ */
 const runsDir = path.join(privateEngineDir(), "runs");
 
 let users = 0;
@@ -14,13 +17,16 @@ let users = 0;
 export async function beginRun(host: string): Promise<void> {
   await mkdir(runsDir, { recursive: true });
   users += 1;
-  // Test files run in child processes: there trackInstance and testLabels identify the run by this variable.
+  // Test files run in child processes, in which trackInstance and testLabels identify the run by this variable.
   process.env["BERTH_TEST_RUN"] = String(process.pid);
   await appendFile(runFile(process.pid), "");
   for (const pid of await deadRuns()) await sweepRun(host, pid);
 }
 
-/** Removes the engine objects of this run; on the private engine those of all runs if no other run is active. */
+/**
+ * Removes the engine objects of this run. On the private engine, removes the objects of all runs if no other run is
+ * active.
+ */
 export async function endRun(host: string): Promise<void> {
   users -= 1;
   if (users > 0) return;
@@ -66,7 +72,7 @@ function runFile(pid: number): string {
   return path.join(runsDir, String(pid));
 }
 
-/** Removes containers, networks, volumes and images with a label (`key` or `key=value`). */
+/** Removes containers, networks, volumes and images that have a label (`key` or `key=value`). */
 export async function sweep(docker: Docker, label: string): Promise<void> {
   const filters = { label: [label] };
   const containers = await docker.listContainers({ all: true, filters });

@@ -9,10 +9,10 @@ import { type Resource, SOURCE_REVISION_ANNOTATION } from "../../src/resources/r
 import type { Store } from "../../src/store/store.ts";
 import type { FakeEngine, FakeImage } from "./fake-engine.ts";
 
-/** The result of a build of one revision; default: an image of that name. */
+/** The result of the build of one revision; default: an image with the name of the revision. */
 export interface FakeBuild {
   readonly afterMs?: number;
-  /** The behaviour of the image when it runs. */
+  /** The behaviour of containers of the image. */
   readonly image?: FakeImage;
   readonly failure?: {
     readonly reason: string;
@@ -26,12 +26,14 @@ export interface FakeBuild {
  * the store, as the real ones are.
  */
 export class FakeAppBuilds implements AppBuilds {
-  head: SourceState | string = "commit1";
-  /** If set, sources resolve after a second and to this; otherwise at once and to `head`. */
+  head: string | SourceState = "commit1";
+  /** If set, sources resolve to this state after a second; otherwise they resolve at once to `head`. */
   resolution: SourceState | undefined;
-  /** Resolutions that have begun, with `resolution`. */
+  /** The number of resolutions that have begun while `resolution` was set. */
   resolutions = 0;
   scripts = new Map<string, FakeBuild>();
+  /** While it is true, builds wait for space. */
+  isDiskFull = false;
   asked: string[] = [];
   onChanged: (app: string) => void = () => {};
   store!: Store;
@@ -39,6 +41,7 @@ export class FakeAppBuilds implements AppBuilds {
   readonly #engine: FakeEngine;
   readonly #states = new Map<string, BuildState & { readonly image: string }>();
   readonly #sources = new Map<string, SourceState>();
+  readonly #waiting = new Set<string>();
 
   constructor(clock: Clock, engine: FakeEngine) {
     this.#clock = clock;
@@ -52,6 +55,7 @@ export class FakeAppBuilds implements AppBuilds {
     next.head = this.head;
     next.resolution = this.resolution;
     next.scripts = this.scripts;
+    next.isDiskFull = this.isDiskFull;
     next.asked = this.asked;
     return next;
   }
@@ -70,6 +74,12 @@ export class FakeAppBuilds implements AppBuilds {
     return { type: "resolved", revision: this.head, image: this.getImage(name, this.head) };
   }
 
+  freeSpace(): void {
+    this.isDiskFull = false;
+    for (const app of this.#waiting) this.onChanged(app);
+    this.#waiting.clear();
+  }
+
   #resolve(name: string, result: SourceState): SourceState {
     this.resolutions += 1;
     const state: SourceState = { type: "resolving", message: "resolving main" };
@@ -85,6 +95,10 @@ export class FakeAppBuilds implements AppBuilds {
     const { name, generation } = resource.metadata;
     const known = this.#states.get(name);
     if (known?.image === source.image) return known;
+    if (this.isDiskFull) {
+      this.#waiting.add(name);
+      return { type: "waiting", id: 0, message: "3 MiB are free", retryAtMs: null };
+    }
     this.asked.push(source.revision);
     const { image, revision } = source;
     const record = this.store.builds.create({

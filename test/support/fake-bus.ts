@@ -1,7 +1,7 @@
 import type { Bus, BusSignal, ServedInterface } from "../../src/assistant/bus/port.ts";
 import type { BusValue } from "../../src/dbus/port.ts";
 
-/** A bus without a connection: served methods are called directly, and the test disconnects clients. */
+/** A bus without a connection: tests call the served methods directly, and disconnect clients. */
 export class FakeBus implements Bus {
   readonly served = new Map<string, ServedInterface>();
   readonly signals: (BusSignal & { readonly to: string | undefined })[] = [];
@@ -53,7 +53,7 @@ export class FakeBus implements Bus {
     return this.served.get(path)?.properties[name]?.();
   }
 
-  /** Returns the number of callbacks for the disconnection of this connection. */
+  /** Returns the number of callbacks that wait for the disconnection of this connection. */
   countWatchers(connection: string): number {
     return this.#disconnectCallbacks.get(connection)?.size ?? 0;
   }

@@ -21,7 +21,7 @@ import type { Kind } from "../../src/resources/kinds.ts";
 import type { ModelSpec } from "../../src/resources/model-spec.ts";
 import type { Store } from "../../src/store/store.ts";
 
-/** A ControlPlane whose reports, plans and errors a test sets, and which records the calls to it. */
+/** A ControlPlane whose reports, plans and errors are set by a test, and which records the calls it receives. */
 export class FakeControlPlane implements ControlPlane {
   engineState: EngineState = {
     connected: true,
@@ -34,6 +34,7 @@ export class FakeControlPlane implements ControlPlane {
       cpus: 2,
       memoryBytes: 1,
     },
+    otherWriter: null,
   };
   specsReport: SpecsReport = {
     folder: "specs",
@@ -167,7 +168,7 @@ export class FakeControlPlane implements ControlPlane {
     return this.specsReport;
   }
 
-  /** The report of a sync with the specs repository; undefined if the specs follow no repository. */
+  /** The report of a synchronisation with the specs repository; undefined if the specs follow no repository. */
   syncReport: SpecsGitReport | undefined;
 
   async syncSpecs(): Promise<SpecsGitReport> {

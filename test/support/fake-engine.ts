@@ -14,29 +14,35 @@ import type {
 } from "../../src/controller/runtime/port.ts";
 import { FakeImageBuilder } from "./fake-image-builder.ts";
 
-/** The behaviour of the containers of an image. By default a container runs until it is stopped, and is healthy at once. */
+/**
+ * The behaviour of the containers of an image. By default, a container runs until it is stopped, and is healthy at
+ * once.
+ */
 export interface FakeImage {
   readonly exposedPorts?: readonly number[];
-  /** The ports that accept connections when it is ready; by default, every port does. */
+  /** The ports that accept connections when the container is ready; by default, every port does. */
   readonly listensOn?: readonly number[];
-  /** The time from the start until the ports accept connections; Infinity for never. */
+  /** The time from the start until the ports accept connections; Infinity if they never do. */
   readonly readyAfterMs?: number;
   /**
-   * The time from the start until GET answers 200 and commands end with 0; until then 503 and 1. Infinity for never.
+   * The time from the start until GET answers 200 and commands exit with 0; until then, they return 503 and 1. Infinity
+   * if they never do.
    */
   readonly healthyAfterMs?: number;
+  /** The answer of the port to a GET; default: HTTP. `nothing`: it accepts connections only. */
+  readonly speaks?: "http" | "other" | "nothing";
   readonly exits?: { readonly afterMs: number; readonly code: number; readonly oom?: boolean };
-  /** The engine refuses to start it with this error. */
+  /** If set, the engine refuses to start a container with this error. */
   readonly startError?: string;
-  /** Lines that are written at each start. */
+  /** The lines that the container prints at each start. */
   readonly logs?: readonly (
     | string
     | { readonly stream: "stdout" | "stderr"; readonly message: string }
   )[];
-  /** The container ends only by SIGKILL, so that a stop takes the whole grace period. */
+  /** If true, the container ends only by SIGKILL, so that a stop takes the whole grace period. */
   readonly ignoresTerm?: boolean;
   readonly exec?: (command: readonly string[]) => { exitCode: number; output: string };
-  /** False: the image is only in the registry, and has to be pulled first. Default true. */
+  /** False if the image is only in the registry and has to be pulled first. Default true. */
   readonly held?: boolean;
   /** The credentials that the registry requires. */
   readonly auth?: { readonly username: string; readonly password: string };
@@ -44,7 +50,7 @@ export interface FakeImage {
   readonly pullMs?: number;
 }
 
-/** A container of the engine; tests read it, only the engine writes it. */
+/** A container of the engine; tests read it, and only the engine changes it. */
 export interface FakeContainer {
   readonly id: string;
   name: string;
@@ -62,9 +68,11 @@ export interface FakeContainer {
   memoryBytes: number | null;
   nanoCpus: number | null;
   unhealthy: boolean;
+  /** The open connections to its port; undefined: the engine does not report them. */
+  connections: number | undefined;
   readonly networks: Map<string, FakeEndpoint>;
   published: PublishSpec[];
-  /** The address on every network; a new one after each start, as in an engine. */
+  /** The address of the container on every network; it changes at each start, as in a real engine. */
   address: string;
   readonly lines: LogLine[];
   cancelExit: () => void;
@@ -72,7 +80,7 @@ export interface FakeContainer {
 
 export interface FakeEndpoint {
   readonly aliases: readonly string[];
-  /** The network object on which it was started: a later one of the same name is another object. */
+  /** The network object on which the container was started; a later network of the same name is another object. */
   joined: Labels | undefined;
 }
 
@@ -81,18 +89,20 @@ interface HeldImage {
   readonly image: FakeImage;
 }
 
-/** The number of lines kept for each container, as by a log driver with a size limit. */
+/** The number of log lines that are kept for each container, as by a log driver with a size limit. */
 const LINES_KEPT_MAX = 2_000;
 
 /**
- * A container engine in memory, on a Clock: the same calls at the same times give the same state, ids and events. It
- * survives the runtimes that use it, as an engine survives Berth.
+ * A container engine in memory that runs on a Clock: the same calls at the same times produce the same state, ids and
+ * events. It outlives the runtimes that use it, as an engine outlives Berth.
  */
 export class FakeEngine {
   readonly clock: Clock;
   #addresses = 0;
   readonly networks = new Map<string, Labels>();
   readonly volumes = new Map<string, Labels>();
+  /** The records of leases, by their names. */
+  readonly leases = new Map<string, Labels>();
   readonly localImages = new Map<string, HeldImage>();
   readonly registry = new Map<string, FakeImage>();
   readonly builder = new FakeImageBuilder(this);
@@ -105,7 +115,7 @@ export class FakeEngine {
   #isShuttingDown = false;
   /** The address at which containers reach the machine. */
   readonly hostAddress = "10.255.0.1";
-  /** False drops events while the stream stays open. */
+  /** If false, events are dropped while the stream stays open. */
   deliverEvents = true;
 
   constructor(clock: Clock, images: Readonly<Record<string, FakeImage>> = {}) {
@@ -117,23 +127,23 @@ export class FakeEngine {
     return this.#reachable;
   }
 
-  /** True from the beginning of a shutdown on: open connections are answered, new ones are refused. */
+  /** True from the beginning of a shutdown: calls on open connections are answered, and new connections are refused. */
   get isShuttingDown(): boolean {
     return this.#isShuttingDown;
   }
 
-  /** Shuts down as a service manager does: ends its containers, and disappears with `setReachable(false)`. */
+  /** Shuts the engine down as a service manager does: its containers end. Call `setReachable(false)` afterwards. */
   shutDown(): void {
     this.#isShuttingDown = true;
     for (const { id, state } of this.containers()) if (state === "running") this.kill(id, 143);
   }
 
-  /** Assigns addresses from the first one on again, as after a restart of the machine. */
+  /** Assigns addresses from the first one again, as after a restart of the machine. */
   reuseAddresses(): void {
     this.#addresses = 0;
   }
 
-  /** While unreachable every call is refused and event streams are closed. */
+  /** Sets whether the engine is reachable. If it is not, every call is refused and event streams are closed. */
   setReachable(reachable: boolean): void {
     if (reachable) this.#isShuttingDown = false;
     if (this.#reachable === reachable) return;
@@ -143,7 +153,7 @@ export class FakeEngine {
     );
   }
 
-  /** Closes event streams once; they reconnect at once, without the events of the time in between. */
+  /** Closes the event streams once; clients reconnect at once, without the events of the time in between. */
   cutEvents(message = "the stream ended"): void {
     this.#emit({ type: "disconnected", message });
     this.#emit({ type: "connected" });
@@ -160,7 +170,7 @@ export class FakeEngine {
     if (image) this.localImages.set(reference, { id: `sha256:${this.#nextId("image")}`, image });
   }
 
-  /** Lists every container, also those of other programs, in order of creation. */
+  /** Lists every container in order of creation, including those of other programs. */
   containers(): readonly FakeContainer[] {
     return [...this.#containers.values()];
   }
@@ -205,6 +215,7 @@ export class FakeEngine {
       memoryBytes: spec.memoryBytes ?? null,
       nanoCpus: spec.nanoCpus ?? null,
       unhealthy: false,
+      connections: undefined,
       networks: new Map([[spec.network, { aliases: spec.aliases, joined: undefined }]]),
       published: [],
       address: "",
@@ -278,7 +289,7 @@ export class FakeEngine {
     this.#wake();
   }
 
-  /** Sends SIGTERM, then SIGKILL after the grace period. Continues when the caller stops waiting. */
+  /** Sends SIGTERM, then SIGKILL after the grace period. Continues if the caller stops waiting. */
   async stop(id: string, graceMs: number, signal: AbortSignal): Promise<void> {
     const container = this.find(id);
     if (container?.state !== "running" && container?.state !== "paused") return;
@@ -333,7 +344,7 @@ export class FakeEngine {
     }
   }
 
-  /** Replaces networks that were removed since the container ran by those of the same name. */
+  /** Connects a container to the networks that replace its removed networks of the same names. */
   rejoin(idOrName: string): void {
     for (const [name, endpoint] of this.find(idOrName)?.networks ?? [])
       endpoint.joined = this.networks.get(name) ?? endpoint.joined;
@@ -349,7 +360,7 @@ export class FakeEngine {
     this.#containerEvent(this.container(idOrName), "pause");
   }
 
-  /** Changes limits, as `docker update` does. */
+  /** Changes the limits of a container, as `docker update` does. */
   update(
     idOrName: string,
     limits: { memoryBytes?: number | null; nanoCpus?: number | null },
@@ -360,7 +371,7 @@ export class FakeEngine {
     this.#containerEvent(container, "update");
   }
 
-  /** Makes every probe fail until the container is started again. */
+  /** Makes every probe of a container fail until it is started again. */
   makeUnhealthy(idOrName: string): void {
     this.container(idOrName).unhealthy = true;
   }

@@ -25,32 +25,32 @@ import type {
 
 /** A repository of the hub. */
 export interface FakeRepository {
-  /** Null for a URL. */
+  /** The commit of the repository; null for a URL. */
   readonly commit: string | null;
   readonly bytes: number;
-  /** The minimum memory of the model. */
+  /** The minimum memory of the model in bytes. */
   readonly memoryBytes: number;
   readonly quantization?: string;
 }
 
-/** The state that survives a restart of Berth: the hub, the disk, and the assistant's process. */
+/** The state that survives a restart of Berth: the hub, the disk, and the process of the assistant. */
 export class FakeModelEnvironment {
   readonly repositories = new Map<string, FakeRepository>();
-  /** Errors that the next calls throw, oldest first. */
+  /** The errors of the next resolutions, oldest first. */
   readonly resolveErrors: BerthError[] = [];
   readonly downloadErrors: BerthError[] = [];
   readonly loadErrors: BerthError[] = [];
-  /** The bytes on the disk by key. */
+  /** The number of bytes on the disk, by key. */
   readonly disk = new Map<string, { done: number; readonly total: number }>();
   readonly damaged = new Set<string>();
   readonly resident = new Map<string, AssistantModel>();
   memoryBytesMax = 1_000;
-  /** True if unused files are removed at once, as if the budget were exceeded. */
+  /** If true, unused files are removed at once, as if the disk budget were exceeded. */
   isShortOfDisk = false;
   isReachable = true;
-  /** The supervisor's state of the assistant. */
+  /** The state of the assistant that its supervisor reports. */
   daemonState: AssistantReport["state"] = "up";
-  /** How long the whole of a download and of a load take, in milliseconds of the virtual clock. */
+  /** The duration of a whole download, and of a load, in milliseconds of the virtual clock. */
   downloadMs = 10_000;
   loadMs = 500;
   readonly calls: string[] = [];
@@ -60,19 +60,19 @@ export class FakeModelEnvironment {
     this.#clock = clock;
   }
 
-  /** Restarts the daemon, which loses its loaded models. */
+  /** Restarts the assistant, which loses its loaded models. */
   restartAssistant(): void {
     this.resident.clear();
   }
 
-  /** Returns the memory of the model at that path; undefined if there is none. */
+  /** Returns the memory of the model at that path in bytes; undefined if there is no model. */
   findMemoryBytes(path: string): number | undefined {
     for (const [source, repository] of this.repositories)
       if (path.includes(createResolvedModel(source, repository).key)) return repository.memoryBytes;
     return undefined;
   }
 
-  /** Resolves when the model is loaded. */
+  /** Loads a model, and resolves when it is loaded. */
   async load(request: LoadModelRequest): Promise<void> {
     const failure = this.loadErrors.shift();
     const { id, path, contextTokens, sequences } = request;
@@ -198,7 +198,7 @@ export class FakeModelFiles implements ModelFiles {
     return this.#environment.disk.get(model.key)?.done ?? 0;
   }
 
-  /** Downloads in ten steps, between which it can be cut off. */
+  /** Downloads the file in ten steps; a failure can interrupt it between two steps. */
   async download(
     model: ResolvedModel,
     { onProgress }: { readonly onProgress: (progress: DownloadProgress) => void },
@@ -263,7 +263,7 @@ export class FakeAssistant implements AssistantControl {
     this.#clock = clock;
   }
 
-  /** Reports the state of the process, even if it does not answer. */
+  /** Reports the state of the assistant's process, even if the assistant does not answer. */
   report(): AssistantReport {
     const state = this.#environment.daemonState;
     return { state, url: "http://127.0.0.1:7777", pid: 1, starts: 1, message: null };
@@ -296,7 +296,7 @@ export class FakeAssistant implements AssistantControl {
     };
   }
 
-  /** Continues in the assistant's process if the caller is aborted. */
+  /** Loads a model; the load continues in the assistant's process if the caller is aborted. */
   async load(request: LoadModelRequest, signal: AbortSignal): Promise<void> {
     this.#assertReachable();
     this.#environment.calls.push(`load ${request.id}`);

@@ -3,23 +3,23 @@ import { createServer, type Server, type ServerResponse } from "node:http";
 
 export type Claims = Record<string, unknown>;
 
-/** Shared, because creating a key is slow. */
+/** A key that all providers of a test file share, because creating a key is slow. */
 const published = keyPair();
 
-/** An OpenID provider whose answers the test controls. It consents at once. */
+/** An OpenID provider whose answers the test controls. It consents to every sign-in at once. */
 export class FakeOpenIdProvider implements AsyncDisposable {
   readonly issuer: string;
   readonly accessToken = `hf_oauth_${randomUUID()}`;
   readonly refreshToken = `hf_refresh_${randomUUID()}`;
-  /** Number of requests for each path. */
+  /** The number of requests for each path. */
   readonly asked = new Map<string, number>();
-  /** Changes the metadata. */
+  /** Returns changed metadata of the provider. */
   metadata: (usual: Claims) => Claims = (usual) => usual;
-  /** Changes the claims of the id token. */
+  /** Returns changed claims of the id token. */
   claims: (usual: Claims) => Claims = (usual) => usual;
-  /** Changes the answer of the token endpoint. */
+  /** Returns a changed answer of the token endpoint. */
   tokens: (usual: Claims) => Claims = (usual) => usual;
-  /** Replaces the answer of a path. */
+  /** Handlers that replace the answer of a path. */
   readonly instead = new Map<string, (response: ServerResponse) => void>();
   /** The key that signs id tokens; the published key set does not change with it. */
   signing: KeyObject = published.privateKey;
@@ -50,7 +50,7 @@ export class FakeOpenIdProvider implements AsyncDisposable {
     return new FakeOpenIdProvider(server, `http://127.0.0.1:${address.port}`);
   }
 
-  /** Returns the redirect URL for the browser, with changed parameters. */
+  /** Returns the redirect URL for the browser, with these changes of its parameters. */
   async authorize(
     authorizeUrl: string,
     changes: Readonly<Record<string, string | undefined>> = {},

@@ -30,5 +30,9 @@ export function probeFake(
     return container.unhealthy
       ? { healthy: false, message: `port ${target.port}: connection refused` }
       : { healthy: true, message: `port ${target.port} accepts connections` };
+  if (target.type === "web" && image.speaks === "other")
+    return { healthy: true, message: `GET ${target.path}: the answer is not HTTP` };
+  if (target.type === "web" && image.speaks === "nothing")
+    return { healthy: false, message: `GET ${target.path} did not answer`, isSilent: true };
   return { healthy, message: `GET ${target.path} answered ${healthy ? 200 : 503}` };
 }

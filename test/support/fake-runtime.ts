@@ -1,5 +1,6 @@
 import { type Clock, delay } from "../../src/base/clock.ts";
 import { BerthError } from "../../src/base/errors.ts";
+import { leasePrefix } from "../../src/controller/engine-names.ts";
 import { APP, INSTANCE } from "../../src/controller/labels.ts";
 import type {
   BuildImageOptions,
@@ -14,6 +15,7 @@ import type {
   LogLine,
   LogOptions,
   ObservedContainer,
+  ObservedLease,
   ObservedVolume,
   ProbeResult,
   ProbeTarget,
@@ -24,7 +26,7 @@ import type {
 import { type EngineEvent, FakeEngine, type FakeImage } from "./fake-engine.ts";
 import { probeFake } from "./fake-probe.ts";
 
-/** Thrown by a fault hook instead of a result: the process that made the call is dead. */
+/** Thrown by a fault hook to simulate that the process that made the call is dead. */
 export class KillSignal extends Error {
   override readonly name = "KillSignal";
 }
@@ -33,15 +35,15 @@ export type CallName = Exclude<keyof ContainerRuntime, symbol | "location">;
 
 export interface FakeCall {
   readonly name: CallName;
-  readonly kind: "read" | "write";
+  readonly kind: "read" | "write" | "lease";
   readonly args: readonly unknown[];
-  /** The number of the call, from 1 over all calls of this runtime. */
+  /** The number of the call, counted from 1 over all calls of this runtime. */
   readonly number: number;
 }
 
 /**
- * Hooks around each call. An error thrown in `beforeCall` is a call that never arrived; one in `afterCall` is a lost
- * reply after the effect. A promise delays the call.
+ * Hooks around each call. An error in `beforeCall` simulates a call that never arrives; an error in `afterCall`
+ * simulates a reply that is lost after the effect. A promise delays the call.
  */
 export interface FakeFaults {
   beforeCall?(call: FakeCall): void | Promise<void>;
@@ -52,9 +54,9 @@ export interface FakeRuntimeOptions {
   readonly clock: Clock;
   readonly images?: Readonly<Record<string, FakeImage>>;
   readonly faults?: FakeFaults;
-  /** The time that the engine needs for a call; default 0, which waits on no timer at all. */
+  /** The time that the engine needs for a call; with the default 0, a call waits for no timer. */
   readonly latencyMs?: number | ((call: FakeCall) => number);
-  /** Default: this machine. */
+  /** The location of the engine; default: this machine. */
   readonly location?: EngineLocation;
   /** An existing engine, such as the one of a runtime that has died. */
   readonly engine?: FakeEngine;
@@ -74,6 +76,13 @@ const writes: ReadonlySet<CallName> = new Set<CallName>([
   "pullImage",
   "buildImage",
   "removeImage",
+]);
+
+/** The renewals of the lease change nothing that apps use, and are not counted among the writes. */
+const leaseCalls: ReadonlySet<CallName> = new Set<CallName>([
+  "createLease",
+  "listLeases",
+  "removeLease",
 ]);
 
 /** The runtime port on a FakeEngine, with faults, latency and call counts. */
@@ -100,7 +109,7 @@ export class FakeRuntime implements ContainerRuntime {
     this.#latencyMs = typeof latency === "number" ? () => latency : latency;
   }
 
-  /** The calls made so far, refused ones included. */
+  /** The number of calls so far, including refused calls. */
   get calls(): { reads: number; writes: number; byName: ReadonlyMap<CallName, number> } {
     return { reads: this.#reads, writes: this.#writes, byName: this.#byName };
   }
@@ -112,14 +121,14 @@ export class FakeRuntime implements ContainerRuntime {
   }
 
   /**
-   * Makes the process that uses this runtime dead: its calls, pending ones too, never settle, so that nothing follows
-   * them. Continue with `new FakeRuntime({ engine })`.
+   * Makes the process that uses this runtime dead: its calls, pending ones too, never settle, so that no code runs
+   * after them. Continue with `new FakeRuntime({ engine })`.
    */
   die(): void {
     this.#dead = true;
   }
 
-  // Changes that the user makes on the engine.
+  // The following methods are changes that a user makes on the engine.
   containers() {
     return this.engine.containers();
   }
@@ -135,7 +144,7 @@ export class FakeRuntime implements ContainerRuntime {
   destroy(id: string): void {
     this.engine.remove(id);
   }
-  /** Adds a container of another program, of an existing or a new image. */
+  /** Adds a container of another program, from an existing or a new image. */
   addStranger(
     name: string,
     options: { labels?: Labels; image?: string; running?: boolean } = {},
@@ -240,7 +249,7 @@ export class FakeRuntime implements ContainerRuntime {
     );
   }
 
-  /** There is nothing to connect to in memory. */
+  /** Returns no subnets, because an engine in memory has no network to connect to. */
   networkSubnets(name: string, signal: AbortSignal): Promise<readonly string[]> {
     return this.#call("networkSubnets", [name], signal, () => []);
   }
@@ -289,6 +298,28 @@ export class FakeRuntime implements ContainerRuntime {
         .filter(([, labels]) => matches(labels, filter))
         .map(([name, labels]) => ({ name, labels })),
     );
+  }
+
+  createLease(instance: string, term: number, labels: Labels, signal: AbortSignal): Promise<void> {
+    return this.#call("createLease", [instance, term, labels], signal, () => {
+      const name = leasePrefix(instance) + term;
+      if (!this.engine.leases.has(name)) this.engine.leases.set(name, { ...labels });
+    });
+  }
+
+  listLeases(instance: string, signal: AbortSignal): Promise<readonly ObservedLease[]> {
+    return this.#call("listLeases", [instance], signal, () => {
+      const prefix = leasePrefix(instance);
+      return [...this.engine.leases]
+        .filter(([name]) => name.startsWith(prefix))
+        .map(([name, labels]) => ({ term: Number(name.slice(prefix.length)), labels }));
+    });
+  }
+
+  removeLease(instance: string, term: number, signal: AbortSignal): Promise<void> {
+    return this.#call("removeLease", [instance, term], signal, () => {
+      this.engine.leases.delete(leasePrefix(instance) + term);
+    });
   }
 
   inspectImage(reference: string, signal: AbortSignal): Promise<ImageInfo | undefined> {
@@ -409,6 +440,13 @@ export class FakeRuntime implements ContainerRuntime {
     });
   }
 
+  countConnections(id: string, port: number, signal: AbortSignal): Promise<number | undefined> {
+    return this.#call("countConnections", [id, port], signal, () => {
+      const container = this.engine.find(id);
+      return container?.state === "running" ? container.connections : undefined;
+    });
+  }
+
   async *events(
     filter: { readonly instance: string },
     signal: AbortSignal,
@@ -445,10 +483,10 @@ export class FakeRuntime implements ContainerRuntime {
     signal: AbortSignal,
     effect: () => T | Promise<T>,
   ): Promise<T> {
-    const kind = writes.has(name) ? "write" : "read";
+    const kind = leaseCalls.has(name) ? "lease" : writes.has(name) ? "write" : "read";
     this.#number += 1;
     if (kind === "write") this.#writes += 1;
-    else this.#reads += 1;
+    if (kind === "read") this.#reads += 1;
     this.#byName.set(name, (this.#byName.get(name) ?? 0) + 1);
     const call: FakeCall = { name, kind, args, number: this.#number };
     await this.#alive();
@@ -472,7 +510,7 @@ export class FakeRuntime implements ContainerRuntime {
     }
   }
 
-  /** A dead process gets no result and no error. */
+  /** A dead process receives no result and no error. */
   async #alive(): Promise<void> {
     if (this.#dead) await new Promise<never>(() => {});
   }
@@ -501,7 +539,7 @@ function hasLabels(there: Labels, wanted: Labels): boolean {
 
 function ensure(map: Map<string, Labels>, what: string, name: string, labels: Labels): void {
   const there = map.get(name);
-  // A copy, because each created object is a separate one, also with equal labels.
+  // The labels are copied, because each created object is a separate one, even if the labels are equal.
   if (!there) map.set(name, { ...labels });
   else if (!hasLabels(there, labels))
     throw new BerthError(

@@ -21,7 +21,7 @@ export class FakeApp implements ScriptedApp {
   tools: readonly ScriptedTool[];
   isAlive = true;
   isConnected = false;
-  /** Undefined: each tool gives its scripted answer. */
+  /** Returns the app's answer to a call; undefined: each tool returns its scripted answer. */
   respond: ((name: string, args: JsonObject) => ScriptedAnswer) | undefined;
 
   readonly #death = new AbortController();
@@ -75,15 +75,15 @@ export class FakeApp implements ScriptedApp {
   }
 }
 
-/** ToolApps without processes and sockets. A test can read `calls`, or fail the n-th step with `fault`. */
+/** ToolApps without processes and sockets. A test can read `calls`, and make a step fail with `fault`. */
 export class FakeToolApps implements ToolApps {
   readonly #apps = new Map<string, FakeApp>();
-  /** Time limit of a call; undefined: none. */
+  /** The time limit of a call; undefined if there is none. */
   readonly #callLimitMs: number | undefined;
-  /** Called before each step; an exception is the result of the step. */
+  /** Called before each step; an exception makes the step fail with that error. */
   fault: (step: "definition" | "call", appId: string, name: string) => void = () => {};
 
-  /** Called when a call was answered, before the caller gets the answer. */
+  /** Called after the app has answered a call, and before the caller receives the answer. */
   after: (step: "call") => void = () => {};
 
   constructor(options: { readonly callLimitMs?: number } = {}) {
@@ -135,7 +135,7 @@ export class FakeToolApps implements ToolApps {
     return this.#apps.get(appId)?.isConnected ?? false;
   }
 
-  /** False, like the socket of an app that has died. */
+  /** If false, the app cannot be reached, like the socket of an app that has crashed. */
   async isReachable({ appId, isActivatable }: AppAddress): Promise<boolean> {
     return isActivatable || this.#apps.has(appId);
   }

@@ -11,10 +11,12 @@ import { type Tracer, trace } from "./tracer.ts";
 
 const ENTRIES_MAX = 1_000_000;
 
-/** The system calls to trace: those on the ledger, on the journal, of the main thread, or all. */
+/** The system calls to trace: those on the ledger, those on the journal, those of the main thread, or all. */
 export type TraceTarget = "ledger" | "journal" | "main" | "all";
 
-/** A session bus, a companion on it into which a test injects faults, and an app and a client that outlive it. */
+/**
+ * A session bus with a companion into which a test injects faults, and an app and a client that outlive the companion.
+ */
 export class FaultHarness implements AsyncDisposable {
   readonly bus: TestSessionBus;
   readonly companion: CompanionProcess;
@@ -55,7 +57,7 @@ export class FaultHarness implements AsyncDisposable {
   mount(below: string, args: readonly string[]): () => Promise<void> {
     const unmount = mountFileSystem(join(this.dataDir, below), args);
     this.#cleanup.defer(() => unmount("at once"));
-    // A daemon that still runs would continue to write.
+    // A daemon that still runs would continue to write to the file system.
     this.#cleanup.defer(async () => void (await this.companion.stop("SIGKILL")));
     return unmount;
   }
@@ -101,7 +103,7 @@ export class FaultHarness implements AsyncDisposable {
   }
 
   /**
-   * Returns the violated invariants of the ledger and the effects, and the ledger's verification status, with its
+   * Returns the violated invariants of the ledger and of the effects, and the ledger's verification status, with its
    * reason if there is one.
    */
   audit(isAtRest: boolean): { readonly verdict: string; readonly problems: readonly string[] } {

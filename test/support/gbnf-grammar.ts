@@ -1,13 +1,13 @@
 /**
- * Parses GBNF like llama.cpp: the same characters and escapes, the same expansion of repetitions, and the
- * same refusals. The result is rules with alternatives of elements.
+ * Parses GBNF as llama.cpp does: the same characters and escapes, the same expansion of repetitions, and the same
+ * refusals. The result is a set of rules with alternatives of elements.
  */
 export interface GbnfGrammar {
   readonly rules: readonly GbnfRule[];
   readonly root: number;
 }
 
-/** The alternatives of a rule; an empty one is the empty text. */
+/** The alternatives of a rule; an alternative without elements matches the empty text. */
 export type GbnfRule = readonly (readonly GbnfElement[])[];
 
 export type GbnfElement =
@@ -72,7 +72,7 @@ class GbnfParser {
   #sequence(name: string, nested: boolean): GbnfElement[] {
     const elements: GbnfElement[] = [];
     let last = 0;
-    /** The number of rules inside the next repetition, because llama.cpp limits the product. */
+    /** The number of rules that the next repetition multiplies; llama.cpp limits the product. */
     let inside = 1;
     for (;;) {
       const next = this.#text[this.#at];
@@ -150,7 +150,7 @@ class GbnfParser {
     const [min = 0, max] = sign.match(/\d+/g)?.map(Number) ?? [];
     if (min > REPETITION_MAX) throw new Error("the number of repetitions exceeds sane defaults");
     if (!sign.includes(",")) return [min, min];
-    // llama.cpp treats a larger maximum as unlimited, which would be a looser grammar than intended.
+    // llama.cpp treats a larger maximum as unlimited, so the grammar would accept more than intended.
     if (max !== undefined && max > REPETITION_MAX) throw new Error("the maximum would be dropped");
     return [min, max];
   }

@@ -7,7 +7,9 @@ import path from "node:path";
 import { pipeline } from "node:stream/promises";
 import { GitRepositories } from "./git-repositories.ts";
 
-/** The faults of the server from now on. `pack` applies only to requests for objects, not to the list of refs. */
+/**
+ * The faults of the server from now on. `pack` applies only to requests for objects, not to those for the list of refs.
+ */
 export type GitFault =
   | { readonly type: "hang"; readonly when?: "pack" }
   | { readonly type: "cut"; readonly afterBytes: number }
@@ -26,11 +28,11 @@ export interface ReceivedRequest {
 }
 
 export interface GitHttpServerOptions {
-  /** The credentials of every repository; any user name if `username` is undefined. */
+  /** The credentials of every repository; any user name is accepted if `username` is undefined. */
   readonly auth?: { readonly username?: string; readonly password: string };
-  /** Uses only the first protocol version, as some servers still do. */
+  /** If true, the server supports only the first version of the protocol, as some servers still do. */
   readonly oldProtocol?: boolean;
-  /** The certificate in PEM; serves https. */
+  /** The key and the certificate in PEM; if set, the server uses https. */
   readonly tls?: { readonly key: string; readonly cert: string };
 }
 
@@ -42,7 +44,7 @@ export class GitHttpServer implements AsyncDisposable {
   readonly repositories: GitRepositories;
   /** Every request so far, oldest first. */
   readonly requests: ReceivedRequest[] = [];
-  /** Applies from the next request on; undefined serves without a fault. */
+  /** The fault of the server from the next request on; undefined if it has none. */
   fault: GitFault | undefined;
   /** The number of bytes in all responses of git. */
   bytesSent = 0;
@@ -145,7 +147,7 @@ export class GitHttpServer implements AsyncDisposable {
       },
     });
     response.on("close", () => child.kill("SIGKILL"));
-    const body = pipeline(request, child.stdin).catch(() => {}); // it may answer before the end
+    const body = pipeline(request, child.stdin).catch(() => {}); // The backend may answer before the end of the request.
     await this.#answer(child.stdout, request, response);
     await body;
   }

@@ -2,7 +2,7 @@ import { spawn } from "node:child_process";
 import { mkdir } from "node:fs/promises";
 import path from "node:path";
 
-/** The changes of a commit: text or bytes is a plain file, null removes one. */
+/** The changes of a commit by path: a text or bytes is a plain file, and null removes the file. */
 export type FileChange =
   | string
   | Buffer
@@ -31,7 +31,7 @@ const ENVIRONMENT = {
   GIT_COMMITTER_EMAIL: "test@berth.test",
 };
 
-/** Bare repositories in one folder, written with the machine's git, which servers serve. */
+/** Bare repositories in one folder, which the machine's git writes and test servers serve. */
 export class GitRepositories {
   readonly dir: string;
 
@@ -77,7 +77,10 @@ export class GitRepositories {
     await this.git(name, ["update-ref", `refs/heads/${branch}`, commit]);
   }
 
-  /** Creates a tag at a commit (default: the end of main): a lightweight one, or with a message an annotated one. */
+  /**
+   * Creates a tag at a commit (default: the end of main): an annotated tag if there is a message, or else a lightweight
+   * tag.
+   */
   async tag(
     name: string,
     tag: string,
@@ -104,7 +107,7 @@ export class GitRepositories {
     return this.git(name, how, joined(raw));
   }
 
-  /** Makes a commit of a tree and sets the branch to it. */
+  /** Creates a commit of a tree, and moves the branch to the commit. */
   async commitTree(name: string, tree: string, branch = "main"): Promise<string> {
     const commit = await this.git(name, ["commit-tree", "-m", "A tree", tree]);
     await this.branch(name, branch, commit);
@@ -119,7 +122,7 @@ export class GitRepositories {
       const err: Buffer[] = [];
       child.stdout.on("data", (chunk: Buffer) => out.push(chunk));
       child.stderr.on("data", (chunk: Buffer) => err.push(chunk));
-      child.stdin.on("error", () => {}); // it ended first: its exit says why
+      child.stdin.on("error", () => {}); // If git ends before it has read its input, its exit code shows the reason.
       child.on("error", reject);
       child.on("close", (code) => {
         if (code === 0) resolve(Buffer.concat(out).toString("utf8").trim());

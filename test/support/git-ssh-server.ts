@@ -10,13 +10,13 @@ import { GitRepositories } from "./git-repositories.ts";
 const START_LIMIT_MS = 20_000;
 
 /**
- * Real git repositories behind a real sshd on a loopback port, with host and user keys of its own. It accepts the user
- * who runs the tests, with `privateKey` only.
+ * Real git repositories behind a real sshd on a loopback port, with its own host and user keys. It accepts the user who
+ * runs the tests, only with `privateKey`.
  */
 export class SshGitServer implements AsyncDisposable {
   readonly repositories: GitRepositories;
   readonly port: number;
-  /** The key that the server accepts, and one that it refuses. */
+  /** The key that the server accepts; the other key is refused. */
   readonly privateKey: string;
   readonly strangerKey: string;
   /** The lines of a known_hosts file that name this server. */
@@ -30,7 +30,7 @@ export class SshGitServer implements AsyncDisposable {
       throw new Error(
         "the tests fetch from an sshd of their own: apt-get install openssh-server (npm test does that on Debian as root)",
       );
-    // sshd refuses to start without its empty folder, which its service would create.
+    // sshd refuses to start without this empty folder, which its service would create.
     if (process.getuid?.() === 0) await mkdir("/run/sshd", { recursive: true });
     const dir = await mkdtemp(path.join(os.tmpdir(), "berth-sshd-"));
     try {
@@ -93,7 +93,7 @@ function makeKey(file: string): void {
   if (made.status !== 0) throw new Error(`ssh-keygen: ${String(made.stderr)}`);
 }
 
-/** Another program may take the free port first: then another one is tried. */
+/** Another program may take the free port first; then another port is tried. */
 async function listening(
   program: string,
   dir: string,
@@ -103,7 +103,7 @@ async function listening(
     const port = fixedPort ?? (await freePort());
     const config = path.join(dir, "sshd_config");
     await writeFile(config, settings(dir, port));
-    // sshd starts a new process of itself for each connection, and needs its full path for that.
+    // sshd starts a new process of itself for each connection, for which it needs its full path.
     const child = spawn(program, ["-D", "-e", "-f", config], {
       stdio: ["ignore", "ignore", "pipe"],
     });

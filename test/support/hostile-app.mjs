@@ -1,5 +1,5 @@
-// An app that misbehaves in one way, as a process of its own, so that what it does takes none of the test's
-// time: `SOCKET BEHAVIOUR`. Says `listens` when it does.
+// An app that misbehaves in one way, in a separate process, so that its work takes no CPU time of the test: `SOCKET
+// BEHAVIOUR`. Prints `listens` when it listens.
 import { createServer } from "node:net";
 import { createInterface } from "node:readline";
 
@@ -7,7 +7,7 @@ const [path, behaviour] = process.argv.slice(2);
 const MIB = 1024 * 1024;
 const tool = (properties) => ({ name: "act", inputSchema: { type: "object", properties } });
 
-/** What it does with a call; `send` writes a message, `answer` its result. */
+/** The reactions to a call by name; `send` writes a message, and `answer` writes the result of the call. */
 const behaviours = {
   hangs: () => {},
   dies: () => process.exit(1),
@@ -33,7 +33,7 @@ const behaviours = {
   },
 };
 
-/** As fast as it is read, until there is no next piece. */
+/** Writes pieces as fast as the peer reads them, until there is no next piece. */
 function writeWhile(socket, next) {
   for (let piece = next(); piece && !socket.destroyed; piece = next()) {
     if (socket.write(piece)) continue;
@@ -52,7 +52,7 @@ function onMessage(message, peer) {
     peer.answer({ protocolVersion: "2025-06-18", capabilities, serverInfo });
   } else if (method === "tools/list") {
     lists += 1;
-    // Each time another definition than the one before.
+    // Each list of tools has another definition than the previous one.
     peer.answer({ tools: [tool(behaviour === "changes" ? { [`p${lists}`]: {} } : {})] });
     if (behaviour === "changes") peer.send({ method: "notifications/tools/list_changed" });
   } else if (method === "tools/call") (behaviours[behaviour] ?? behaviours.hangs)(message, peer);

@@ -39,9 +39,9 @@ export const NODE_WEB = "berth.test/node-web:1";
 export const EXITS = "berth.test/exits:1";
 /** busybox with a shell; its command sleeps for 11 days. */
 export const SHELL = "berth.test/shell:1";
-/** Ignores SIGTERM. */
+/** The container ignores SIGTERM. */
 export const STUBBORN = "berth.test/stubborn:1";
-/** Its command does not exist: it exits with 127 when it is started. */
+/** The command of the image does not exist: the container exits with 127 when it is started. */
 export const BROKEN = "berth.test/broken:1";
 
 const webScript = `#!/bin/sh
@@ -126,7 +126,9 @@ function web(version: string): TestImage {
   };
 }
 
-/** Builds, from this machine's busybox or Node, the test images that the engine does not have in their current form. */
+/**
+ * Builds the test images that the engine does not have in their current form, from this machine's busybox or Node.js.
+ */
 export async function ensureTestImages(host: string): Promise<void> {
   await Promise.all(
     Object.entries(images).map(async ([reference, image]) => {

@@ -21,14 +21,14 @@ export interface InferenceHttpHarness extends AsyncDisposable {
   post(path: string, body: unknown, headers?: Record<string, string>): Promise<Response>;
 }
 
-/** The real server on a free port, over a scripted service. */
+/** Starts the real HTTP server on a free port, over a scripted service. */
 export async function startInferenceHttp(
   options: {
     readonly clock?: Clock;
     readonly logger?: Logger;
     readonly limits?: Partial<InferenceHttpLimits>;
     readonly listeners?: ContainerListeners;
-    /** Remote models, in addition to the scripted ones, as on the companion's port. */
+    /** The remote models, in addition to the scripted ones, as on the companion's port. */
     readonly remote?: InferenceService;
     readonly aliases?: ReadonlyMap<string, readonly string[]>;
   } = {},
@@ -73,7 +73,7 @@ export async function startInferenceHttp(
   };
 }
 
-/** A limit for expect.poll that is long enough for a busy machine. */
+/** The time limit for expect.poll, which is long enough for a busy machine. */
 export const SHORT_WAIT = { timeout: 20_000, interval: 10 } as const;
 
 /** A connection on which a test writes bytes and reads text. */
@@ -84,7 +84,7 @@ export class RawClient implements Disposable {
   #onChange: (() => void) | undefined;
 
   constructor(port: number) {
-    // Half-open, so that the test decides when its own half is closed.
+    // The socket is half-open, so that the test decides when its own half is closed.
     this.socket = connect({ host: "127.0.0.1", port, allowHalfOpen: true });
     this.socket.setEncoding("utf8");
     this.socket.on("data", (chunk) => {
@@ -111,7 +111,7 @@ export class RawClient implements Disposable {
     return this;
   }
 
-  /** Resolves to all text so far as soon as `seen` returns true for it. */
+  /** Resolves to all text received so far as soon as `seen` returns true for it. */
   async until(seen: (text: string) => boolean, limitMs = 10_000): Promise<string> {
     const deadline = setTimeout(() => this.#onChange?.(), limitMs);
     const endsAt = Date.now() + limitMs;
@@ -131,7 +131,7 @@ export class RawClient implements Disposable {
     }
   }
 
-  /** Resolves to all text once the server has closed the connection. */
+  /** Resolves to all received text once the server has closed the connection. */
   async all(limitMs = 10_000): Promise<string> {
     const endsAt = Date.now() + limitMs;
     while (!this.#isEnded) {
@@ -170,7 +170,7 @@ export function rawPost(
   ]);
 }
 
-/** Returns the `data:` lines of a stream. */
+/** Returns the `data:` lines of an event stream. */
 export function readDataLines(stream: string): string[] {
   return stream
     .split("\n")

@@ -14,14 +14,14 @@ const SERVICE = "/org/freedesktop/secrets";
 const LOGIN = `${SERVICE}/collection/login`;
 const PASSWORD = "the person's password";
 
-/** GNOME's keyring on a private bus, with a directory that persists over its runs. */
+/** GNOME's keyring on a private bus, with a directory that survives restarts of the keyring. */
 export class Keyring {
   readonly #bus: TestSessionBus;
   readonly #client: SessionBus;
   readonly #home: string;
   #daemon: ChildProcess | undefined;
 
-  /** The caller owns the directory; `services` of the bus may contain `startCommand(folder)`. */
+  /** Creates a keyring in a directory of the caller; `services` of the bus may contain `startCommand(folder)`. */
   static async of(bus: TestSessionBus, home: string): Promise<Keyring> {
     const client = await connectSessionBus({ address: bus.address, negotiateFds: false });
     return new Keyring(bus, client, home);
@@ -49,7 +49,7 @@ export class Keyring {
     });
   }
 
-  /** Starts the keyring like a login: with the password, or without it, which leaves it locked. */
+  /** Starts the keyring as a login does: unlocked with the password, or locked without it. */
   async start(options: { readonly isUnlocked: boolean }): Promise<void> {
     const unlock = options.isUnlocked ? ["--unlock"] : [];
     const args = ["--foreground", "--components=secrets", ...unlock];
@@ -71,7 +71,7 @@ export class Keyring {
     await this.#until(false);
   }
 
-  /** Sets what the keyring does when the user has entered the password at its prompt. */
+  /** Sets what the keyring does after the user has entered the password at its prompt. */
   async unlock(): Promise<void> {
     const session = await this.#plainSession();
     await this.call(
@@ -87,7 +87,7 @@ export class Keyring {
     await this.call(SERVICE, "org.freedesktop.Secret.Service.Lock", "ao", [LOGIN]);
   }
 
-  /** Returns the texts of all entries of Berth, read in the way that any monitor of the bus can see. */
+  /** Returns the texts of all of Berth's entries, which are read as any monitor of the bus can read them. */
   async secrets(): Promise<string[]> {
     const session = await this.#plainSession();
     const texts: string[] = [];

@@ -7,7 +7,7 @@ import { EFFECTS } from "./effects-app.ts";
 import type { FaultHarness } from "./fault-harness.ts";
 import type { WebhookReceiver } from "./webhook-receiver.ts";
 
-/** A session that a program opened while the ledger worked. */
+/** A session that a program opened while the ledger could be written. */
 export interface OpenSession {
   readonly path: string;
   readonly interface: string;
@@ -40,7 +40,7 @@ export async function requestGatedMethods(
   };
 }
 
-/** Status and code of each endpoint that needs the ledger. */
+/** Returns the status and the code of each endpoint that needs the ledger. */
 export async function requestGatedEndpoints(
   harness: FaultHarness,
 ): Promise<readonly (readonly [string, number, unknown])[]> {
@@ -64,12 +64,12 @@ export async function requestGatedEndpoints(
   );
 }
 
-/** Counts the requests that would have made a model of the system instance work. */
+/** Counts the requests that would have made a model of the system instance compute. */
 export function countModelRequests(upstream: WebhookReceiver): number {
   return upstream.received.filter(({ method }) => method === "POST").length;
 }
 
-/** Digest of all memory files on the disk. */
+/** Returns a digest of all memory files on the disk. */
 export function digestMemoryFiles({ dataDir }: FaultHarness): string {
   const digest = createHash("sha256");
   const keys = readdirSync(join(dataDir, "memory.keys")).map((key) => `memory.keys/${key}`);

@@ -15,7 +15,7 @@ const LIMIT_MS = 60_000;
 /** A state directory, the process that writes the ledger in it, and the entries that were acknowledged. */
 export class LedgerHarness implements AsyncDisposable {
   readonly dir: string;
-  /** Leaf hash of each entry that a process acknowledged, by entry number. */
+  /** The leaf hash of each entry that a process acknowledged, by entry number. */
   readonly acknowledged = new Map<number, string>();
   refusals: string[] = [];
   readonly #cleanup: (() => Promise<void> | void)[] = [];
@@ -23,7 +23,10 @@ export class LedgerHarness implements AsyncDisposable {
   #lines: AsyncIterator<string> | undefined;
   readonly #program: string;
 
-  /** `program` accepts the commands of ledger-process.mjs and prints `open` and its process id when it is ready. */
+  /**
+   * Creates the harness; `program` accepts the commands of ledger-process.mjs, and prints `open` and its process id
+   * when it is ready.
+   */
   constructor(program = PROGRAM) {
     this.#program = program;
     this.dir = mkdtempSync(join(tmpdir(), "berth-ledger-faults-"));
@@ -79,7 +82,7 @@ export class LedgerHarness implements AsyncDisposable {
     }
   }
 
-  /** Ends the writer: in order (`end`), or with SIGKILL. */
+  /** Ends the writer: with the command `end`, or with SIGKILL. */
   async end(how: "end" | "kill" = "kill"): Promise<void> {
     const child = this.#child;
     this.#child = undefined;
@@ -90,7 +93,7 @@ export class LedgerHarness implements AsyncDisposable {
     await ended;
   }
 
-  /** Attaches strace to the writer, with all of its threads. */
+  /** Attaches strace to the writer and all of its threads. */
   async trace(args: readonly string[]): Promise<Tracer> {
     const pid = this.#child?.pid;
     if (pid === undefined) throw new Error("there is no writer to trace");

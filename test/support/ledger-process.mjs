@@ -1,13 +1,13 @@
-// A process of its own that writes a ledger, for tests that kill it and take its disk away: `DIR`.
-// Commands are lines on standard input, answers are lines on standard output:
+// A separate process that writes a ledger, for tests that kill it or make its disk fail: `DIR`.
+// Commands are lines on standard input, and answers are lines on standard output:
 //
-//   append COUNT BYTES  appends at once; a line `ack SEQ LEAF` or `refused CODE` each, then `done`
-//   checkpoint          then `done`, or `refused CODE`
-//   state               the state as JSON
-//   end                 closes it, and ends
+//   append COUNT BYTES  appends COUNT entries at once; prints `ack SEQ LEAF` or `refused CODE` for each, then `done`
+//   checkpoint          writes a checkpoint; prints `done` or `refused CODE`
+//   state               prints the state as JSON
+//   end                 closes the ledger, and exits
 //
-// It is the built program that is killed, with its worker as it is shipped; and it starts ten times as
-// fast as the sources do, which counts where each system call is one start.
+// It runs the built program with its worker, because users run that program. The built program also starts ten
+// times as fast as the sources, which matters in tests that need one start for each system call.
 import { createInterface } from "node:readline";
 import { openLedger } from "../../dist/assistant/ledger/ledger.js";
 import { systemClock } from "../../dist/base/clock.js";
@@ -43,5 +43,5 @@ for await (const line of createInterface({ input: process.stdin })) {
   }
 }
 await ledger[Symbol.asyncDispose]();
-// An open pipe keeps a process from ending.
+// An open pipe would keep the process running.
 process.stdin.destroy();

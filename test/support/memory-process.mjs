@@ -1,12 +1,12 @@
-// A process of its own that keeps the memory of apps, for tests that kill it and take its disk away: `DIR`.
-// Its ledger is a file `entries`, a line for each entry that is on the disk. Commands are lines on standard
-// input, answers are lines on standard output:
+// A separate process that stores the memory of apps, for tests that kill it or make its disk fail: `DIR`.
+// Its ledger is a file `entries` with one line for each entry on the disk. Commands are lines on standard input,
+// and answers are lines on standard output:
 //
-//   set APP KEY BYTES  then `done`, or `refused CODE`
-//   wipe APP           then `done`, or `refused CODE`
-//   end                closes it, and ends
+//   set APP KEY BYTES  stores a value; prints `done` or `refused CODE`
+//   wipe APP           deletes the memory of an app; prints `done` or `refused CODE`
+//   end                closes the memory, and exits
 //
-// It is the built program, which starts ten times as fast as the sources do.
+// It runs the built program, which starts ten times as fast as the sources.
 import { closeSync, fsyncSync, openSync, writeSync } from "node:fs";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
@@ -41,5 +41,5 @@ for await (const line of createInterface({ input: process.stdin })) {
   );
 }
 await memory[Symbol.asyncDispose]();
-// An open pipe keeps a process from ending.
+// An open pipe would keep the process running.
 process.stdin.destroy();

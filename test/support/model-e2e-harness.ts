@@ -13,7 +13,7 @@ import { Hub } from "./hub/hub.ts";
 import { descendantsOf, isProcessAlive } from "./processes.ts";
 
 export interface ModelE2eHarnessOptions {
-  /** Default true: the real assistant with the real engine, on a free port. */
+  /** If true (the default), the real assistant runs with the real engine, on a free port. */
   readonly assistant?: boolean;
   readonly flags?: readonly string[];
   readonly env?: Readonly<Record<string, string>>;
@@ -21,13 +21,13 @@ export interface ModelE2eHarnessOptions {
   readonly specs?: Readonly<Record<string, string>>;
   /** An existing hub, such as one with repositories before the start; it is closed at the end. */
   readonly hub?: Hub;
-  /** False: nothing is started yet. */
+  /** If false, Berth is not started yet. */
   readonly start?: boolean;
-  /** That of the test's context, which concurrent tests must pass. */
+  /** The function `onTestFailed` of the test's context, which concurrent tests have to pass. */
   readonly onTestFailed?: (listener: () => void) => void;
 }
 
-/** `berth up` with its assistant, and a hub with their models; without a container engine. */
+/** `berth up` with its assistant and a hub with models, but without a container engine. */
 export class ModelE2eHarness implements AsyncDisposable {
   readonly hub: Hub;
   readonly berth: BerthProcess;
@@ -85,7 +85,7 @@ export class ModelE2eHarness implements AsyncDisposable {
     return join(this.berth.dataDir, "models");
   }
 
-  /** The folder of the contents, named by their digests. */
+  /** The folder of the model files' contents, which are named by their digests. */
   get blobsDir(): string {
     return join(this.modelsDir, "blobs");
   }
@@ -140,7 +140,7 @@ export class ModelE2eHarness implements AsyncDisposable {
     return events.map(({ reason }) => reason).toReversed();
   }
 
-  /** Returns http://127.0.0.1:port once the assistant runs. */
+  /** Returns the URL http://127.0.0.1:PORT of the assistant once it runs. */
   async assistantUrl(): Promise<string> {
     return this.berth.until("the assistant is up", async () => {
       const { assistant } = await this.berth.client.system.info();
@@ -167,12 +167,12 @@ export class ModelE2eHarness implements AsyncDisposable {
   }
 
   /**
-   * Returns the names and states of the models that the endpoint lists; `url` is necessary if Berth does not report
-   * it.
+   * Returns the names and states of the models that the endpoint lists; `url` is needed if Berth does not report the
+   * URL.
    */
   async served(url?: string): Promise<Readonly<Record<string, string>>> {
     const answer = await fetch(`${url ?? (await this.assistantUrl())}/v1/models`);
-    // The daemon's own fields; a test that reads a missing one fails.
+    // The fields are those of the daemon; a test that reads a missing field fails.
     const { data }: { data: { id: string; state: string }[] } = JSON.parse(await answer.text());
     return Object.fromEntries(data.map(({ id, state }) => [id, state]));
   }
@@ -198,7 +198,7 @@ export class ModelE2eHarness implements AsyncDisposable {
   }
 }
 
-/** Returns a spec file with one Model. JSON is YAML. */
+/** Returns a spec file with one Model; the text is JSON, which is also valid YAML. */
 export function modelSpecFile(name: string, spec: ModelSpec): string {
   const manifest = { apiVersion: "berth.dev/v1", kind: "Model", metadata: { name }, spec };
   return `${JSON.stringify(manifest, null, 2)}\n`;

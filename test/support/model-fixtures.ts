@@ -33,7 +33,7 @@ export function requireModel(store: Store, name: string): Resource<"Model"> {
   return model;
 }
 
-/** Writes a status for the newest generation, like the reconciler. */
+/** Writes a status for the newest generation, as the reconciler does. */
 export function setModelStatus(
   store: Store,
   name: string,
@@ -43,7 +43,7 @@ export function setModelStatus(
   store.setStatus("Model", name, uid, status(generation));
 }
 
-/** Returns a file in the assistant's own folder, not loaded by default. */
+/** Returns a file in the assistant's own folder, which is not loaded by default. */
 export function assistantModel(id: string, rest: Partial<AssistantModel> = {}): AssistantModel {
   return {
     id,
@@ -63,12 +63,12 @@ export function assistantModel(id: string, rest: Partial<AssistantModel> = {}): 
   };
 }
 
-/** Removes the finalizer, like the reconciler after its cleanup. */
+/** Removes the finalizer, as the reconciler does after its cleanup. */
 export function finishModelDeletion(store: Store, name: string): void {
   store.removeFinalizer("Model", name, MODEL_FINALIZER);
 }
 
-/** Returns the status of a model on disk that is not loaded, as desired. */
+/** Returns the status of a model that is on the disk and, as desired, not loaded. */
 export function modelStatus(generation: number, rest: Partial<ModelStatus> = {}): ModelStatus {
   return {
     phase: "ready",
@@ -116,7 +116,10 @@ export function runningStatus(generation: number): ModelStatus {
   });
 }
 
-/** Returns the status of a model without files. `reason` and `message` are those of Ready, and of a failure without retries. */
+/**
+ * Returns the status of a model without files. `reason` and `message` are those of the condition Ready, and of a
+ * failure that is not retried.
+ */
 export function failedStatus(generation: number, reason: string, message: string): ModelStatus {
   const said = { reason, message };
   return absentStatus(generation, "failed", [

@@ -17,7 +17,7 @@ export function openedBy(pid: number | "self"): string[] {
     try {
       return readlinkSync(`${folder}/${fd}`);
     } catch {
-      return []; // It has been closed in the meantime.
+      return []; // The descriptor has been closed in the meantime.
     }
   });
 }

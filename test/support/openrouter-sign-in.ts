@@ -7,16 +7,16 @@ interface Authorization {
 }
 
 /**
- * A stand-in for OpenRouter's sign-in: `/auth` consents at once and redirects the browser with a code, and
- * `/api/v1/auth/keys` exchanges a code with the verifier of its challenge for a key, once.
+ * A substitute for OpenRouter's sign-in: `/auth` consents at once and redirects the browser with a code, and
+ * `/api/v1/auth/keys` exchanges the code and its verifier for a key, once.
  */
 export class OpenRouterSignInServer implements AsyncDisposable {
   readonly origin: string;
   /** All issued keys. */
   readonly keys: string[] = [];
-  /** Number of requests for a key. */
+  /** The number of requests for a key. */
   exchanges = 0;
-  /** Returns true if it has answered the exchange in place of the stand-in. */
+  /** Handles the exchange instead of this server; returns true if it has answered. */
   intercept: (request: IncomingMessage, response: ServerResponse) => boolean = () => false;
   readonly #server: Server;
   readonly #codes = new Map<string, Authorization>();
@@ -37,7 +37,7 @@ export class OpenRouterSignInServer implements AsyncDisposable {
     return new OpenRouterSignInServer(server, `http://127.0.0.1:${address.port}`);
   }
 
-  /** The content of ASSISTANT_OAUTH_CONFIG's file for this server; `baseUrl` is where its keys are valid for models. */
+  /** The content of ASSISTANT_OAUTH_CONFIG's file for this server; its keys are valid for models at `baseUrl`. */
   endpoints(baseUrl = `${this.origin}/api/v1`) {
     return {
       authorizeUrl: `${this.origin}/auth`,
@@ -46,7 +46,7 @@ export class OpenRouterSignInServer implements AsyncDisposable {
     };
   }
 
-  /** The user consents; resolves to the redirect URL for the browser. */
+  /** Consents as the user; resolves to the redirect URL for the browser. */
   async authorize(authorizeUrl: string): Promise<URL> {
     const response = await fetch(authorizeUrl, { redirect: "manual" });
     const location = response.headers.get("location");
@@ -55,7 +55,7 @@ export class OpenRouterSignInServer implements AsyncDisposable {
     return new URL(location);
   }
 
-  /** Like `authorize`, and the browser follows the redirect. */
+  /** Does the same as `authorize`, and follows the redirect as the browser. */
   async signIn(authorizeUrl: string): Promise<Response> {
     return fetch(await this.authorize(authorizeUrl), { redirect: "manual" });
   }

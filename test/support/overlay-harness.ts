@@ -106,7 +106,7 @@ export function confirmationSpec(given: Partial<ConfirmationSpec> = {}): Confirm
   };
 }
 
-/** A clock that counts the timers that neither ran nor were cancelled. */
+/** A clock that counts the timers that have neither run nor been cancelled. */
 class TimerCountingClock extends VirtualClock {
   pending = 0;
 
@@ -163,7 +163,7 @@ export class ScriptedUi implements OverlayUi {
 
 export const emptyPassOutcome: PassOutcome = { isAvailable: true, calls: [], results: [] };
 
-/** The outcome of a pass that created one note. */
+/** The outcome of an agent pass that created one note. */
 export const oneCallPassOutcome: PassOutcome = {
   isAvailable: true,
   calls: [{ call_id: 3, app_id: "org.example.Notes", tool: "create", status: "executed" }],
@@ -175,7 +175,7 @@ export const oneCallPassOutcome: PassOutcome = {
   ],
 };
 
-/** An overlay whose other parts are controlled by the test. */
+/** An overlay whose dependencies are controlled by the test. */
 export class OverlayHarness implements AsyncDisposable {
   readonly clock = new TimerCountingClock();
   readonly inference = new ScriptedService();
@@ -246,12 +246,12 @@ export class OverlayHarness implements AsyncDisposable {
     };
   }
 
-  /** Waits until nothing happens without time passing. */
+  /** Waits until all work that needs no virtual time is done. */
   async settle(): Promise<void> {
     for (let turn = 0; turn < 4; turn += 1) await this.clock.settle();
   }
 
-  /** Asks, and waits for the events that need neither time nor an answer. */
+  /** Sends a query, and waits for the events that need neither time nor an answer. */
   async ask(given: Partial<AskRequest> = {}, caller: Caller = defaultCaller): Promise<number> {
     const id = this.overlay.ask(askRequest(given), caller);
     await this.settle();
@@ -287,7 +287,7 @@ export class OverlayHarness implements AsyncDisposable {
     return needed?.kind === "needed" ? needed.spec : undefined;
   }
 
-  /** The last message of the answer's request. */
+  /** The last message of the request for the answer. */
   get lastQuestion(): string {
     const prompt = this.inference.requests.at(-1)?.prompts[0];
     return prompt?.kind === "chat" ? (prompt.messages.at(-1)?.content ?? "") : "";
@@ -309,7 +309,7 @@ export function textEvent(words: string): AnswerEvent {
   return { type: "text", choice: 0, text: words };
 }
 
-/** Emits one token, and then nothing until it is aborted. */
+/** Emits one token, and then no more until it is aborted. */
 export async function* streamForever(_: unknown, signal: AbortSignal): AsyncGenerator<AnswerEvent> {
   yield accepted;
   yield textEvent("so");

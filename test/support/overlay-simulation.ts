@@ -87,7 +87,7 @@ interface Waiting {
   fail: (error: Error) => void;
 }
 
-/** Parts that pause during their work until the simulation lets one of them continue. */
+/** Work that pauses until the simulation lets one paused part continue. */
 class Pauses {
   readonly #waiting: Waiting[] = [];
 
@@ -114,12 +114,12 @@ class Pauses {
   }
 }
 
-/** An overlay whose parts all pause, with checks of its invariants. */
+/** An overlay whose dependencies all pause, with checks of its invariants. */
 export class OverlaySimulation {
   readonly harness = new OverlayHarness();
   readonly pauses = new Pauses();
   readonly asked: number[] = [];
-  /** The scopes that a user allowed, by query. */
+  /** The scopes that the user allowed, by query. */
   readonly allowed = new Map<number, Set<DataClass>>();
   readonly faults: string[] = [];
   #working = 0;
@@ -278,7 +278,7 @@ export class OverlaySimulation {
     return this.harness.events.filter((told) => told.kind === "finished");
   }
 
-  /** Lets everything run to its end, including users who do not answer. */
+  /** Lets all work run to its end, including users who do not answer. */
   async drain(): Promise<void> {
     for (let turn = 0; turn < 2_000 && this.finished().length < this.asked.length; turn += 1) {
       const next = this.pauses.at(0);
@@ -289,7 +289,7 @@ export class OverlaySimulation {
     await this.harness.settle();
   }
 
-  /** Asks more queries than can run, and returns the number that run. */
+  /** Sends more queries than can run, and returns the number of running queries. */
   async runningOfNine(): Promise<number> {
     this.harness.inference.script = streamForever;
     for (let at = 0; at < 9; at += 1) this.harness.overlay.ask(askRequest(), createCaller(":1.1"));
@@ -297,7 +297,7 @@ export class OverlaySimulation {
     return this.harness.inference.running;
   }
 
-  /** Returns state that should not exist: empty and 0 after everything has ended. */
+  /** Returns state that should not exist: empty and 0 after all work has ended. */
   leftovers() {
     const { harness } = this;
     return {
@@ -326,6 +326,9 @@ export const nothingLeft: ReturnType<OverlaySimulation["leftovers"]> = {
   timers: 0,
 };
 
-/** Valid signals: Finished once, and last; Started once before any token; questions only in between. */
+/**
+ * Matches valid signals: Finished comes once, and last; Started comes once, before any token; questions come only in
+ * between.
+ */
 const wholeSequence =
   /^(started (needed\((consent|call)\) )*(a (b )?)?)?(completed|failed|cancelled|denied)\/[a-z_]+$/;

@@ -19,12 +19,18 @@ export interface Exit {
 }
 
 export interface PinnedNodeOptions {
-  /** The pinned Node.js: a copy of the one of this test, or a shell script; default: a script that runs this one. */
+  /**
+   * If true, the pinned Node.js is a copy of the Node.js that runs the test; by default it is a script that starts that
+   * Node.js.
+   */
   readonly isWhole?: boolean;
   readonly script?: string;
 }
 
-/** A checkout whose bin/berth is started by a Node.js that claims to be 18, and a registry with the pinned one. */
+/**
+ * A checkout whose bin/berth is started by a Node.js that claims to be version 18, and a registry with the pinned
+ * version.
+ */
 export class PinnedNodeHarness implements AsyncDisposable {
   readonly folder: string;
   readonly registry: NodeRegistry;
@@ -53,7 +59,7 @@ export class PinnedNodeHarness implements AsyncDisposable {
     return scene;
   }
 
-  /** The folder of the pinned one. */
+  /** The folder that contains the pinned Node.js. */
   get nodes(): string {
     return join(this.folder, "nodes");
   }
@@ -62,7 +68,7 @@ export class PinnedNodeHarness implements AsyncDisposable {
     return join(this.nodes, `${this.version}-linux-${process.arch}`, "bin/node");
   }
 
-  /** Lists the content of the folder of pinned ones, finished or not. */
+  /** Lists the content of the folder of the pinned Node.js, including unfinished downloads. */
   get kept(): string[] {
     return readdirSync(this.nodes);
   }
@@ -73,7 +79,7 @@ export class PinnedNodeHarness implements AsyncDisposable {
     await writeFile(join(this.folder, "checkout/scripts/pinned-node.json"), JSON.stringify(pinned));
   }
 
-  /** The command line that replaces the built one. */
+  /** Writes the command line program that replaces the built one. */
   async writeProgram(source: string): Promise<void> {
     await writeFile(join(this.folder, "checkout/dist/cli/main.js"), source);
   }
@@ -98,7 +104,7 @@ export class PinnedNodeHarness implements AsyncDisposable {
   get environment(): Record<string, string> {
     return {
       BERTH_NODE_DIR: this.nodes,
-      // Without this user's npm settings, and without the downloads of an earlier test.
+      // The environment has neither this user's npm settings nor the downloads of an earlier test.
       npm_config_userconfig: join(this.folder, "npmrc"),
       npm_config_cache: join(this.folder, "npm-cache"),
       npm_config_registry: this.registry.url,
@@ -132,7 +138,9 @@ export async function waitForExit(child: ChildProcess): Promise<Exit> {
   return { code, signal, stdout: said, stderr: complained };
 }
 
-/** The flags of the old Node.js are passed on to the pinned one, which reports its real version. */
+/**
+ * Makes Node.js claim to be version 18; its flags are passed on to the pinned Node.js, which reports its real version.
+ */
 const CLAIMS_18 = `
 Object.defineProperty(process, "versions", { value: { ...process.versions, node: "18.20.4" } });
 process.execArgv.length = 0;
@@ -148,7 +156,7 @@ async function packNode(folder: string, options: PinnedNodeOptions): Promise<Buf
   await writeFile(join(content, "package/LICENSE"), "MIT\n");
   await writeFile(join(content, "package/package.json"), JSON.stringify({ name: PACKAGE }));
   const archive = join(folder, "node.tgz");
-  // The fastest level of gzip, because a whole Node.js has more than 100 MB.
+  // gzip uses its fastest level, because a whole Node.js has more than 100 MB.
   const args = ["-I", "gzip -1", "-cf", archive, "-C", content, "package"];
   await promisify(execFile)("tar", args);
   return readFile(archive);

@@ -1,7 +1,9 @@
 import { readFileSync } from "node:fs";
 import { readdir, readFile } from "node:fs/promises";
 
-/** Returns false also for a zombie: a process that has ended and that its parent has not waited for. */
+/**
+ * Returns true if the process runs. A zombie, which has ended but whose parent has not waited for it, does not count.
+ */
 export function isProcessAlive(pid: number): boolean {
   try {
     return !/^.*\) Z /s.test(readFileSync(`/proc/${pid}/stat`, "utf8"));
@@ -37,7 +39,10 @@ export async function processesWith(variable: string): Promise<number[]> {
   );
 }
 
-/** Returns the processes whose root is an overlay with its upper layer below `dir`, such as an engine's containers. */
+/**
+ * Returns the processes whose root is an overlay file system with its upper layer below `dir`, such as an engine's
+ * containers.
+ */
 export async function processesRootedBelow(dir: string): Promise<number[]> {
   return await processesWhere("mountinfo", (text) =>
     (text.split("\n")[0] ?? "").includes(`upperdir=${dir}/`),

@@ -29,7 +29,7 @@ const words: readonly WordRule[] = [
   { pattern: /\ba talk\b/i, instead: "a chat" },
 ];
 
-/** The first words of a fragment. What follows the first list is a sentence all the same. */
+/** Matches the first words of a fragment. A text that SENTENCE matches is a sentence nevertheless. */
 const FRAGMENT = /^(?:Of|By|As|What|Whether|Who|Whose|Whom|Where|To)\b/;
 const SENTENCE =
   /^(?:By default\b|As a result\b|As [^,.]{3,60}, |By [a-z]+ing\b|To [a-z]+ [^.]*, |What [^,.]* (?:is|are|was|were|has|have|does|did|happens|cannot|can|must|may|needs|stays|goes|remains|counts|matters)\b)/;
@@ -38,11 +38,13 @@ export interface Prose {
   readonly path: string;
   readonly line: number;
   readonly text: string;
-  /** The text is the beginning of a doc comment, whose first sentence says what the thing is or does. */
+  /** True if the text is the beginning of a doc comment, whose first sentence says what the thing is or does. */
   readonly opens: boolean;
 }
 
-/** The problems of all comments and titles of tests in a TypeScript file, or of all paragraphs of a Markdown file. */
+/**
+ * Returns the problems of all comments and test titles in a TypeScript file, or of all paragraphs of a Markdown file.
+ */
 export function proseProblems(file: SourceFile): string[] {
   return proseOf(file).flatMap(({ path, line, text, opens }) => {
     const problems: string[] = [];
@@ -64,7 +66,7 @@ export function proseOf(file: SourceFile): Prose[] {
   return file.path.endsWith(".md") ? markdownProse(file) : commentsAndTitles(file);
 }
 
-/** Paragraphs and headings outside code fences, without code spans and the text of links to files. */
+/** Returns the paragraphs and headings outside of code fences, without code spans and the text of links to files. */
 function markdownProse({ path, text }: SourceFile): Prose[] {
   const prose: Prose[] = [];
   let fenced = false;

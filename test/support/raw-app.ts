@@ -14,19 +14,19 @@ export interface RawMessage {
 
 export interface RawPeer {
   readonly socket: Socket;
-  /** Sends JSON with a line end. */
+  /** Sends a value as JSON with a line end. */
   readonly send: (value: unknown) => void;
-  /** Sends a result for the request. */
+  /** Sends a result as the answer to the request. */
   readonly answer: (request: RawMessage, result: unknown) => void;
 }
 
-/** The app's reaction to a message; undefined: that of a correct app of an older MCP revision. */
+/** The app's reaction to a message; undefined: the reaction of a correct app of an older MCP revision. */
 export type RawScript = (message: RawMessage, peer: RawPeer) => "handled" | undefined;
 
-/** An app without an SDK, which can misbehave as no SDK would. */
+/** An app without an SDK, which can misbehave in ways that no SDK allows. */
 export class RawApp implements AsyncDisposable {
   readonly received: RawMessage[] = [];
-  /** Number of accepted connections. */
+  /** The number of accepted connections. */
   connections = 0;
   script: RawScript;
   readonly #listener: Server;
@@ -52,12 +52,12 @@ export class RawApp implements AsyncDisposable {
     this.#listener = createServer((socket) => this.#serve(socket));
   }
 
-  /** Methods of requests and notifications, in order. */
+  /** The methods of the received requests and notifications, in order. */
   get methods(): readonly (string | undefined)[] {
     return this.received.map(({ method }) => method);
   }
 
-  /** Number of open connections; all data of the closed ones has been processed. */
+  /** The number of open connections; all data of closed connections has been processed. */
   get openConnections(): number {
     return this.#sockets.size;
   }
@@ -84,7 +84,7 @@ export class RawApp implements AsyncDisposable {
       answer: ({ id }, result) => send({ jsonrpc: "2.0", id, result }),
     };
     const lines = createInterface({ input: socket });
-    // It forwards the socket's errors.
+    // The stream forwards the errors of the socket.
     lines
       .on("error", () => {})
       .on("line", (line) => {

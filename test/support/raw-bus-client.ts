@@ -13,20 +13,22 @@ import type { TestSessionBus } from "./test-session-bus.ts";
 export interface RawCall {
   readonly destination: string;
   readonly path: string;
-  /** Undefined: the header has no interface. */
+  /** The interface; undefined if the header has none. */
   readonly interface?: string;
   readonly member: string;
   readonly signature?: string;
   readonly body?: readonly unknown[];
   readonly isReplyUnwanted?: boolean;
-  /** Sends a signal to one connection instead of a call, which any program may do with any content. */
+  /**
+   * If true, a signal is sent to one connection instead of a call; any program may send such signals with any content.
+   */
   readonly isSignal?: boolean;
 }
 
 /** A client with dbus-next, a D-Bus implementation that is not Berth's. */
 export class RawBusClient implements AsyncDisposable {
   readonly name: string;
-  /** Number of answers and errors, including unexpected ones. */
+  /** The number of received answers and errors, including unexpected ones. */
   repliesReceived = 0;
   readonly #bus: MessageBus;
 
@@ -45,7 +47,7 @@ export class RawBusClient implements AsyncDisposable {
     this.name = String(Reflect.get(bus, "name"));
   }
 
-  /** Returns the out arguments; rejects with a DBusError. */
+  /** Makes a call, and returns the out arguments; rejects with a DBusError. */
   async call(call: RawCall): Promise<readonly unknown[]> {
     const answer = await this.#bus.call(messageOf(call));
     return answer?.body ?? [];
@@ -66,7 +68,7 @@ export class RawBusClient implements AsyncDisposable {
     this.#bus.send(messageOf(call));
   }
 
-  /** Closes the connection with calls still pending. */
+  /** Closes the connection while calls are pending. */
   disconnect(): void {
     this.#bus.disconnect();
   }

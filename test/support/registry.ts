@@ -6,22 +6,25 @@ import { createInterface } from "node:readline";
 import type Docker from "dockerode";
 import { which } from "../../scripts/engine.mjs";
 
-/** The one user of a registry with credentials. */
+/** The only user of a registry with credentials. */
 export const REGISTRY_USER = { username: "berth", password: "open sesame" } as const;
-/** bcrypt of that password, the only form that the registry takes; made with crypt(3). */
+/** The password as bcrypt, the only format that the registry accepts; it was created with crypt(3). */
 const HTPASSWD = "berth:$2b$05$berthberthberthberthbezwhKBA23GMloFiTPKXjyJtyQ.UiziDK";
 
 const START_LIMIT_MS = 30_000;
 
-/** A registry of Debian's docker-registry on a loopback port, which engines use without TLS. */
+/** A registry (Debian's docker-registry) on a loopback port, which engines use without TLS. */
 export interface TestRegistry extends AsyncDisposable {
-  /** `127.0.0.1:PORT`, the first part of its images' references. */
+  /** `127.0.0.1:PORT`, the first part of the references of the registry's images. */
   readonly address: string;
-  /** Pushes an image that the engine holds; returns its reference here. The engine keeps no tag of it. */
+  /**
+   * Pushes an image that the engine has, and returns its reference in the registry. The engine keeps no tag for that
+   * reference.
+   */
   push(docker: Docker, image: string, as?: string): Promise<string>;
 }
 
-/** Starts one with storage of its own; with `credentials` it wants REGISTRY_USER. */
+/** Starts a registry with storage of its own; with `credentials`, it requires REGISTRY_USER. */
 export async function startRegistry(
   options: { credentials?: boolean } = {},
 ): Promise<TestRegistry> {
@@ -40,7 +43,7 @@ export async function startRegistry(
     http: { addr: "127.0.0.1:0" },
     ...(options.credentials ? { auth: { htpasswd: { realm: "berth-test", path: htpasswd } } } : {}),
   };
-  // JSON is YAML.
+  // The file is JSON, which is also valid YAML.
   await writeFile(path.join(dir, "config.yml"), JSON.stringify(config));
   const child = spawn(program, ["serve", path.join(dir, "config.yml")], {
     stdio: ["ignore", "ignore", "pipe"],
@@ -62,7 +65,7 @@ export async function startRegistry(
   }
 }
 
-/** The registry takes any free port and says which in its log. */
+/** Returns the address of the registry, which listens on a free port and logs it. */
 function listeningAddress(child: ChildProcess): Promise<string> {
   return new Promise((resolve, reject) => {
     const seen: string[] = [];
@@ -72,7 +75,7 @@ function listeningAddress(child: ChildProcess): Promise<string> {
     child.once("error", (error) => fail(error.message));
     child.once("exit", (code) => fail(`it ended with ${code}`));
     if (!child.stderr) return fail("its log cannot be read");
-    // Read on to the end: a full pipe would stop the registry.
+    // The output is read to its end, because a full pipe would stop the registry.
     createInterface({ input: child.stderr }).on("line", (line) => {
       const address = /listening on (127\.0\.0\.1:\d+)/.exec(line)?.[1];
       if (address) {

@@ -56,7 +56,7 @@ export class ScriptedSignIns implements SignIns {
   }
 }
 
-/** The broker's service over a real store, with fakes at its ports. */
+/** The remote manager over a real store, with fakes at its ports. */
 export class RemoteHarness implements AsyncDisposable {
   readonly dir = mkdtempSync(join(tmpdir(), "berth-remote-"));
   readonly clock = new VirtualClock();

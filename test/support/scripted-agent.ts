@@ -2,7 +2,7 @@ import { BusCallError, type BusValue } from "../../src/dbus/port.ts";
 import type { BusAnswer } from "./fake-companion.ts";
 
 const NOTES = "org.example.Notes";
-/** Moves the cursor up, clears a line, and writes text that imitates the companion's own output. */
+/** A text that moves the cursor up, clears a line, and imitates the companion's own output. */
 const HOSTILE = "\u001b[1A\u001b[2KBecause of: user\u009b31m\u202etxt";
 
 interface Parked {
@@ -29,7 +29,7 @@ export class ScriptedAgent {
   hasConfirmer = false;
   /** If true, Confirm refuses the requester. */
   isStrict = false;
-  /** Receives the signals. */
+  /** Called with each signal. */
   emit: (member: string, signature: string, args: readonly BusValue[]) => void = () => {};
   readonly #parked = new Map<bigint, Parked>();
   readonly #done: { readonly callId: bigint; readonly note: number }[] = [];
@@ -101,7 +101,7 @@ export class ScriptedAgent {
     },
   };
 
-  /** Handles Confirm; tests also call it as another frontend. */
+  /** Handles the method Confirm; tests also call it as another frontend. */
   confirm(callId: bigint, approve: boolean): readonly BusValue[] {
     const parked = this.#parked.get(callId);
     if (parked === undefined)

@@ -1,5 +1,5 @@
-// Stands for `berth assistant` where a test wants to say what it does: the file `mode` in its data
-// directory, read at each start, names it. It writes its arguments to the file `arguments`.
+// A substitute for `berth assistant` whose behaviour the test sets: the file `mode` in its data directory, which is
+// read at each start, names the behaviour. It writes its arguments to the file `arguments`.
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
 import { join } from "node:path";

@@ -5,7 +5,7 @@ import type { BusAnswer } from "./fake-companion.ts";
 import type { ScriptedAgent } from "./scripted-agent.ts";
 import type { Emit } from "./scripted-overlay.ts";
 
-/** Answers to some of the methods of an interface, and a receiver for its signals. */
+/** The answers to some methods of an interface, and a function that emits its signals. */
 export interface ScriptedInterface {
   readonly interface: string;
   readonly name: string;
@@ -84,7 +84,7 @@ async function answer(
   }
 }
 
-/** dbus-next represents dictionaries as objects; all dictionaries here are `a{sv}`. */
+/** dbus-next represents dictionaries as objects; all dictionaries here have the type `a{sv}`. */
 function fromLibrary(value: unknown): BusValue {
   if (
     typeof value === "string" ||

@@ -21,13 +21,16 @@ export interface ScriptedAnswer {
 
 export interface ScriptedRunnerOptions {
   readonly clock: Clock;
-  /** Returns the answer to a prompt; a chat is given as lines `role: content`. Default: a sentence about it. */
+  /**
+   * Returns the answer to a prompt; a chat is passed as lines `role: content`. By default, the answer is a sentence
+   * about the prompt.
+   */
   readonly script?: (prompt: string) => ScriptedAnswer;
   readonly sequences?: number;
   readonly contextTokens?: number;
   readonly prefillTokensMax?: number;
   readonly embeddingLength?: number;
-  /** The duration of each call on the clock; 0 means one turn of the event loop. */
+  /** The duration of each call, as time of the clock; 0 means one turn of the event loop. */
   readonly encodeMs?: number;
   readonly stepMs?: number;
   readonly prefillMs?: number;
@@ -38,11 +41,11 @@ export interface ScriptedRunnerOptions {
 
 type CallKind = "encode" | "truncate" | "prefill" | "step" | "embed" | "suspend" | "close";
 
-/** One recorded call. */
+/** One recorded call of the runner. */
 export interface ScriptedCall {
   readonly kind: CallKind;
   readonly at: number;
-  /** The prompts of a step's streams, or of the suspended or closed stream. */
+  /** The prompts of the streams in a step, or of the suspended or closed stream. */
   readonly prompts: readonly string[];
   /** The number of prefilled tokens or embedded texts. */
   readonly count: number;
@@ -50,8 +53,8 @@ export interface ScriptedCall {
 }
 
 /**
- * A runner with answers from the test. It tracks the state of each sequence, checks that every call matches
- * it, and records violations of the contract in `problems`.
+ * A runner whose answers the test defines. It tracks the state of each sequence, checks that every call matches it, and
+ * records violations of the contract in `problems`.
  */
 export class ScriptedRunner implements Runner {
   readonly sequences: number;
@@ -78,12 +81,12 @@ export class ScriptedRunner implements Runner {
     this.#sequenceTokens = Array.from({ length: this.sequences }, () => []);
   }
 
-  /** The number of streams that are not closed. */
+  /** The number of streams that have not been closed. */
   get openStreams(): number {
     return this.#streams;
   }
 
-  /** The kind of the current call, also while it waits at a gate. */
+  /** The kind of the current call, even while the call waits at a gate. */
   get busy(): CallKind | undefined {
     return this.#busy;
   }
@@ -297,7 +300,7 @@ export class ScriptedRunner implements Runner {
 
 class ScriptedStream implements TokenStream {
   readonly promptText: string;
-  /** The tokens of prompt and answer; the last one is not evaluated yet. */
+  /** The tokens of the prompt and the answer; the last token is not evaluated yet. */
   readonly tokens: Token[];
   sequence: number;
   #givenTokens = 0;
@@ -352,12 +355,12 @@ class ScriptedStream implements TokenStream {
   }
 }
 
-/** Matches a token: a word with the blank before it. */
+/** Matches a token: a word with the preceding blank. */
 export function splitWords(text: string): string[] {
   return text.match(/\s?\S+|\s/g) ?? [];
 }
 
-/** Returns the code point of a single character as token; assigns a new token to each longer text. */
+/** Returns the code point of a single character as its token; assigns a new token to each longer text. */
 const longTokens = new Map<string, Token>();
 const longPieces = new Map<Token, string>();
 const FIRST_LONG = 0x110000;

@@ -4,12 +4,12 @@ import type { ReceivedData, SocketCalls, SocketEvents } from "../../src/dbus/soc
 const { EAGAIN } = os.constants.errno;
 
 /**
- * The system calls of one socket with scripted results. A call without a script would block; `send` accepts
- * everything.
+ * The system calls of one socket, with scripted results. A call without a script would block, except `send`, which then
+ * accepts everything.
  */
 export class ScriptedSocket implements SocketCalls {
   readonly connects: number[] = [];
-  /** Number of bytes that each `send` accepts, or its error. */
+  /** The number of bytes that each `send` accepts, or its error. */
   readonly sends: number[] = [];
   readonly receives: (ReceivedData | number)[] = [];
   /** The data that `send` has accepted. */
@@ -60,7 +60,7 @@ export class ScriptedSocket implements SocketCalls {
     };
   }
 
-  /** Reports an event like the event loop. */
+  /** Reports an event as the event loop does. */
   event(): void {
     this.#onEvent();
   }

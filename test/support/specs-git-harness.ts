@@ -15,11 +15,11 @@ import { SpecFolder } from "../../src/controller/specs/spec-folder.ts";
 import { SpecsGitFollower } from "../../src/controller/specs/specs-git-follower.ts";
 import { openTestStore } from "./test-store.ts";
 
-/** A repository in memory, whose commits contain files by path; a link is `{ link }`. */
+/** A repository in memory, whose commits contain files by path; a link has the form `{ link }`. */
 export class FakeGitClient implements GitClient {
   files: Record<string, string | { readonly link: string }> = {};
   commit = "a".repeat(40);
-  /** Errors of the next calls. */
+  /** The error with which the next calls fail. */
   failure: Error | undefined;
   /** Called in the middle of each checkout. */
   onCheckout: () => Promise<void> | void = () => {};
@@ -63,7 +63,7 @@ export class FakeGitClient implements GitClient {
 export const createUnreachableError = () =>
   new BerthError("git_unreachable", "git.example does not answer", { hint: "try later" });
 
-/** A watched folder that follows a repository, on a clock that the test moves. */
+/** A watched folder that follows a repository, on a clock that the test advances. */
 export class SpecsGitHarness implements AsyncDisposable {
   readonly root = mkdtempSync(join(tmpdir(), "berth-specs-git-"));
   readonly folder = join(this.root, "specs");
@@ -104,7 +104,7 @@ export class SpecsGitHarness implements AsyncDisposable {
     return readFile(join(this.folder, path), "utf8");
   }
 
-  /** Lists paths below the watched folder, hidden files included, without folders. */
+  /** Lists the paths of all files below the watched folder, including hidden files. */
   async files(): Promise<string[]> {
     const entries = await readdir(this.folder, { recursive: true, withFileTypes: true });
     return entries
@@ -117,7 +117,7 @@ export class SpecsGitHarness implements AsyncDisposable {
     return JSON.parse(await this.read(`${folder}/.berth-git.json`));
   }
 
-  /** Scans the watched folder, and again when missing resources are confirmed. */
+  /** Scans the watched folder twice, the second time when missing resources are confirmed. */
   async scanTwice(): Promise<void> {
     await this.#specs.rescan();
     await this.clock.advance(1_000);
@@ -165,7 +165,7 @@ export class SpecsGitHarness implements AsyncDisposable {
   #make(): [SpecFolder, SpecsGitFollower] {
     const { store, clock } = this.#test;
     const shared = { folder: this.folder, store, clock, logger: silentLogger };
-    const specs = new SpecFolder(shared);
+    const specs = new SpecFolder({ ...shared, baseDomain: "localhost" });
     const follower = new SpecsGitFollower({
       ...shared,
       git: this.git,

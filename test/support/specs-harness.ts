@@ -10,7 +10,7 @@ import type { Resource } from "../../src/resources/resource.ts";
 import type { Store } from "../../src/store/store.ts";
 import { openTestStore, type TestStore } from "./test-store.ts";
 
-/** A watched folder, a store and the code between them, on a clock that the test moves. */
+/** A watched folder, a store and the code between them, on a clock that the test advances. */
 export class SpecsHarness implements AsyncDisposable {
   readonly root = mkdtempSync(join(tmpdir(), "berth-specs-"));
   readonly folder = join(this.root, "specs");
@@ -18,7 +18,7 @@ export class SpecsHarness implements AsyncDisposable {
   readonly #clock: Clock;
   #specs: SpecFolder;
 
-  /** `clock` is the clock of the folder; default: the store's, which does not move. */
+  /** Creates the harness; `clock` is the clock of the folder, by default the store's clock, which stands still. */
   constructor(clock?: Clock) {
     this.#clock = clock ?? this.#store.clock;
     this.#specs = this.#make();
@@ -48,12 +48,12 @@ export class SpecsHarness implements AsyncDisposable {
     await rename(join(this.folder, from), join(this.folder, to));
   }
 
-  /** Scans the folder once. */
+  /** Scans the watched folder once. */
   scan(): Promise<void> {
     return this.#specs.rescan();
   }
 
-  /** Scans, and scans again when missing resources are confirmed. */
+  /** Scans the folder twice, the second time when missing resources are confirmed. */
   async scanTwice(): Promise<void> {
     await this.scan();
     await this.wait(1000);
@@ -105,7 +105,7 @@ export class SpecsHarness implements AsyncDisposable {
     }
   }
 
-  /** Returns `state: errors as line:column message` of a file; undefined if it is not listed. */
+  /** Returns `state: errors as line:column message` of a file; undefined if the file is not listed. */
   fileState(path: string): string | undefined {
     const file = this.specs.report().files.find((report) => report.file === path);
     if (!file) return undefined;
@@ -140,6 +140,7 @@ export class SpecsHarness implements AsyncDisposable {
   #make(): SpecFolder {
     return new SpecFolder({
       folder: this.folder,
+      baseDomain: "localhost",
       store: this.store,
       clock: this.#clock,
       logger: silentLogger,

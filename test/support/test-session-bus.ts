@@ -14,13 +14,13 @@ export interface ClientRun {
 }
 
 export interface SessionBusOptions {
-  /** Activation files by name, `<name>.service`. */
+  /** The contents of activation files (`<name>.service`) by name. */
   readonly services?: Readonly<Record<string, string>>;
-  /** Environment of programs that the bus starts, in addition to PATH. */
+  /** The environment of programs that the bus starts, in addition to PATH. */
   readonly environment?: Readonly<Record<string, string>>;
-  /** `<limit name="…">` elements of dbus-daemon, in addition to its own. */
+  /** Elements `<limit name="…">` for dbus-daemon, in addition to its default limits. */
   readonly limits?: Readonly<Record<string, number>>;
-  /** User that runs the bus, if this process may choose it; every user may connect then. */
+  /** The user that runs the bus, if this process may choose the user; every user may connect then. */
   readonly user?: number;
 }
 
@@ -29,9 +29,9 @@ export interface SessionBusOptions {
  * own buses are not used.
  */
 export class TestSessionBus implements AsyncDisposable {
-  /** `unix:path=…,guid=…`. */
+  /** The address in the form `unix:path=…,guid=…`. */
   readonly address: string;
-  /** The environment with which a program finds this bus and no other. */
+  /** The environment with which a program finds this bus and no other bus. */
   readonly environment: Readonly<Record<string, string>>;
   readonly #dir: string;
   readonly #daemon: ChildProcess;
@@ -81,7 +81,7 @@ export class TestSessionBus implements AsyncDisposable {
     return this.#daemon.pid;
   }
 
-  /** Kills the bus like a crash; `[Symbol.asyncDispose]` still cleans up. */
+  /** Kills the bus with SIGKILL, as a crash would end it; `[Symbol.asyncDispose]` still cleans up. */
   async kill(): Promise<void> {
     await terminate(this.#daemon, "SIGKILL");
   }
@@ -109,7 +109,7 @@ export class TestSessionBus implements AsyncDisposable {
     await this.gdbusCall(...bus, "org.freedesktop.DBus.ReloadConfig");
   }
 
-  /** Runs any program with this bus as its session bus. */
+  /** Runs a program with this bus as its session bus. */
   async run(program: string, args: readonly string[], input = ""): Promise<ClientRun> {
     const child = spawn(program, args, {
       env: { PATH: process.env["PATH"], LC_ALL: "C", ...this.environment },
@@ -121,7 +121,7 @@ export class TestSessionBus implements AsyncDisposable {
         output[name] += text;
       });
     }
-    child.stdin.on("error", () => {}).end(input); // the program may exit without reading its input
+    child.stdin.on("error", () => {}).end(input); // The program may exit without reading its input.
     const code = await new Promise<number | null>((resolve, reject) => {
       child.once("error", reject).once("close", resolve);
     });
@@ -170,7 +170,7 @@ export class TestSessionBus implements AsyncDisposable {
     return typeof value === "object" && value !== null && "data" in value ? value.data : undefined;
   }
 
-  /** Listens to the signals of a name with `gdbus monitor`, from when this resolves. */
+  /** Listens to the signals of a name with `gdbus monitor`, from the moment when the promise resolves. */
   async monitor(name: string): Promise<BusMonitor> {
     const child = spawn("gdbus", ["monitor", "--session", "--dest", name], {
       env: { PATH: process.env["PATH"], LC_ALL: "C", ...this.environment },
@@ -189,9 +189,9 @@ export class TestSessionBus implements AsyncDisposable {
   }
 }
 
-/** An error reply as a client program reported it. */
+/** An error reply, as a client program reported it. */
 export class BusClientError extends Error {
-  /** Undefined if the program does not report it (busctl prints only the text). */
+  /** The D-Bus name of the error; undefined if the program does not report it (busctl prints only the text). */
   readonly busName: string | undefined;
   readonly text: string;
 
@@ -203,7 +203,7 @@ export class BusClientError extends Error {
   }
 }
 
-/** `gdbus monitor`: one line for each signal, `/path: iface.Member (args)`. */
+/** The output of `gdbus monitor`: one line for each signal, `/path: iface.Member (args)`. */
 export class BusMonitor implements AsyncDisposable {
   readonly lines: string[] = [];
   readonly #child: ChildProcess;
@@ -253,7 +253,7 @@ function getOutput(run: ClientRun): string {
 async function firstLine(daemon: ChildProcess): Promise<string> {
   if (!daemon.stdout) throw new Error("its output is not read");
   for await (const line of createInterface({ input: daemon.stdout })) return line;
-  return await new Promise<never>(() => {}); // the process has exited, which its own event reports
+  return await new Promise<never>(() => {}); // The process has exited, which its exit event reports.
 }
 
 async function terminate(child: ChildProcess, signal: NodeJS.Signals): Promise<void> {
@@ -263,7 +263,7 @@ async function terminate(child: ChildProcess, signal: NodeJS.Signals): Promise<v
   await closed;
 }
 
-/** The session.conf that D-Bus ships: everything is allowed, and the limits are high. */
+/** Returns a session.conf like the one that D-Bus ships: everything is allowed, and the limits are high. */
 function buildConfig(
   dir: string,
   services: string,

@@ -1,9 +1,11 @@
 import { posix } from "node:path";
 
-/** The rules about imports between modules, as functions of file texts, so that tests can check them with violations. */
+/**
+ * The rules about imports between modules, as functions of file texts, so that tests can pass texts that violate them.
+ */
 
 export interface SourceFile {
-  /** Path from the root of the project, with `/`: `src/api/api-server.ts`. */
+  /** The path from the root of the project with `/`, such as `src/api/api-server.ts`. */
   readonly path: string;
   readonly text: string;
 }
@@ -26,7 +28,7 @@ export const allowedRooms: Readonly<Record<string, readonly string[]>> = {
   "client/rest": ["resources", "base"],
   "tool-server": ["client/rest", "resources", "base"],
   store: ["resources", "base"],
-  // Of `config` the types of settings alone.
+  // The control plane may import only the types of settings from `config`.
   controller: ["store", "resources", "config", "dbus", "source-tree", "base"],
   api: ["store", "compose", "resources", "config", "base"],
   cli: [
@@ -43,26 +45,30 @@ export const allowedRooms: Readonly<Record<string, readonly string[]>> = {
   assistant: ["dbus", "config", "source-tree", "base"],
 };
 
-/** Imports in addition to the table: the API's view of the controllers, and verbs that run the server themselves. */
+/**
+ * Imports that are allowed in addition to the table: the API's types of the controllers, and verbs that run the server
+ * themselves.
+ */
 const allowedEdges: readonly { readonly from: RegExp; readonly to: RegExp }[] = [
   { from: /^src\/api\//, to: /^src\/controller\/(.+\/)?(port|labels)\.ts$/ },
-  { from: /^src\/cli\/verbs\/(up|restore)\.ts$/, to: /^src\/server\/main\.ts$/ },
+  { from: /^src\/cli\/verbs\/(up|backup|restore)\.ts$/, to: /^src\/server\/main\.ts$/ },
   {
     from: /^src\/cli\/verbs\/assistant\.ts$/,
     to: /^src\/assistant\/daemons\/(system-instance|companion-daemon|daemon-lifetime)\.ts$/,
   },
-  // Reads manifests without a daemon.
+  // This verb reads manifests without a daemon.
   {
     from: /^src\/cli\/verbs\/tools-lint\.ts$/,
     to: /^src\/assistant\/agent\/manifests\/lint-manifests\.ts$/,
   },
-  // Verifies the ledger's files without a daemon.
+  // This verb verifies the files of the ledger without a daemon.
   { from: /^src\/cli\/verbs\/ledger\.ts$/, to: /^src\/assistant\/ledger\/offline-ledger\.ts$/ },
 ];
 
 /**
- * The folders of `controller/` and `cli/`, and the other folders of the same room that each may import. `""` is the
- * files directly in the room, which every folder may import. `entry` files of a room may import everything in it.
+ * The folders of `controller/` and `cli/`, and the other folders of the same room that each may import. `""` stands for
+ * the files directly in the room, which every folder may import. The `entry` files of a room may import everything in
+ * the room.
  */
 export const innerRooms: Readonly<
   Record<
@@ -70,7 +76,7 @@ export const innerRooms: Readonly<
     {
       readonly entry: RegExp;
       readonly folders: Readonly<Record<string, readonly string[]>>;
-      /** Files that any folder may import: interfaces. */
+      /** Files that any folder may import, because they contain interfaces. */
       readonly open: RegExp;
     }
   >
@@ -86,6 +92,7 @@ export const innerRooms: Readonly<
       daemons: [],
       git: [],
       ingress: ["runtime"],
+      lease: ["runtime"],
       logs: ["runtime"],
       metrics: [],
       models: ["daemons", "ingress", "metrics", "runtime"],
@@ -124,7 +131,10 @@ export const innerRooms: Readonly<
   },
 };
 
-/** The modules of the assistant, which may import less of each other than the assistant's daemons may. */
+/**
+ * The modules of the assistant, with the modules that each may import. The daemons of the assistant may import all of
+ * them.
+ */
 const assistantRooms: Readonly<Record<string, readonly RegExp[]>> = {
   ledger: [/^assistant-error\.ts$/],
   bus: [/^(assistant-error|caller)\.ts$/],
@@ -156,7 +166,7 @@ const assistantRooms: Readonly<Record<string, readonly RegExp[]>> = {
     /^ledger\/port\.ts$/,
     /^bus\/(port|read-options)\.ts$/,
     /^(agent|context|remote|inference\/routing)\/port\.ts$/,
-    // Schemas of the arguments of tools, which tool records lack.
+    // This module has the schemas of tool arguments, which tool records lack.
     /^agent\/tool-manifest\.ts$/,
     /^inference\/(service-port|runner|inference-engine)\.ts$/,
   ],
@@ -218,7 +228,7 @@ const adapters: readonly { readonly folder: string; readonly port: string }[] = 
 /** The files that construct adapters: the control plane, and the daemons of the assistant. */
 const wiring: readonly RegExp[] = [/^src\/server\//, /^src\/assistant\/daemons\//];
 
-/** Ports between modules. They may not use types of libraries. */
+/** The ports between modules, which may not use types of libraries. */
 const ports: readonly RegExp[] = [
   /(^|\/)(service-)?port\.ts$/,
   /^src\/store\/store\.ts$/,
@@ -244,13 +254,16 @@ export function parseImports(text: string): ImportLine[] {
   return found;
 }
 
-/** `src/api/api-server.ts` is in `api`, `src/client/bus/connect.ts` in `client/bus`: each client is a room of its own. */
+/**
+ * Returns the room of a file: `src/api/api-server.ts` is in `api`, and `src/client/bus/connect.ts` is in `client/bus`,
+ * because each client is a room.
+ */
 export function getRoom(path: string): string {
   const [, room = "", folder] = path.split("/");
   return room === "client" ? `client/${folder}` : room;
 }
 
-/** Returns the file of a relative import; undefined for a package. */
+/** Returns the file that a relative import names; undefined for a package. */
 function resolveImport(from: string, specifier: string): string | undefined {
   return specifier.startsWith(".")
     ? posix.normalize(posix.join(posix.dirname(from), specifier))
@@ -386,7 +399,7 @@ export function findShapeProblems(files: readonly SourceFile[]): string[] {
   });
 }
 
-/** Reports reads of the environment outside of its only allowed place. */
+/** Reports reads of the environment outside of the only allowed file. */
 export function findEnvironmentProblems(files: readonly SourceFile[]): string[] {
   return checkCodeLines(files, ({ path, text, at }) =>
     path !== "src/config/config.ts" &&
@@ -432,7 +445,7 @@ export function findDocPathProblems(doc: SourceFile, exists: (path: string) => b
   return problems;
 }
 
-/** Returns the lines without comments; lines keep their numbers. */
+/** Returns the lines with blanked comments, so that lines keep their numbers. */
 function blankComments(text: string): { text: string; line: number }[] {
   let commented = false;
   return text.split("\n").map((raw, index) => {
@@ -457,7 +470,7 @@ interface Edge {
   readonly from: string;
   readonly specifier: string;
   readonly target: string | undefined;
-  /** path:line for messages. */
+  /** The position as path:line, for messages. */
   readonly at: string;
 }
 

@@ -25,7 +25,7 @@ import { ControlPlaneHarness } from "./control-plane-harness.ts";
 import { FakeBuildControl } from "./fake-build-control.ts";
 import type { FakeImage } from "./fake-engine.ts";
 
-/** Virtual time per pause: enough for fast tests, with little load on the cores. */
+/** The virtual time per pause: long enough for fast tests, with little load on the cores. */
 const STEP_MS = 500;
 const PAUSE_MS = 4;
 
@@ -135,7 +135,7 @@ export class ToolHarness implements AsyncDisposable {
     await this.#tools.listen(this.socket);
   }
 
-  /** Restarts the server of the tools on the same files, as after a crash. */
+  /** Restarts the tool server on the same files, as after a crash. */
   async restart(waitMs?: number): Promise<void> {
     await this.#tools[Symbol.asyncDispose]();
     this.#tools = this.#toolServer(waitMs);

@@ -5,7 +5,7 @@ import { readFile } from "node:fs/promises";
 export interface Tracer {
   /** Returns strace's log: one line per system call, which begins with the thread id if strace follows threads. */
   log(): Promise<string>;
-  /** Detaches from the process, which continues to run. Safe to call after the process has ended. */
+  /** Detaches strace from the process, which continues to run. May be called after the process has ended. */
   detach(): Promise<void>;
 }
 
@@ -28,7 +28,7 @@ export async function trace(pid: number, log: string, args: readonly string[]): 
     );
     strace.stderr.setEncoding("utf8").on("data", (text: string) => {
       said += text;
-      // strace attaches to one thread after another, and prints this line when it is attached to all.
+      // strace attaches to one thread after another, and prints this line when it is attached to all of them.
       if (/attached( with \d+ threads)?\n/.test(said)) resolve();
     });
   });

@@ -7,7 +7,7 @@ interface Timer {
   readonly callback: () => void;
 }
 
-/** A clock that only a test moves. Timers run in order, each in a turn of its own. */
+/** A clock that only a test advances. Timers run in order, each in a turn of its own. */
 export class VirtualClock implements Clock {
   #now: number;
   #order = 0;
@@ -21,7 +21,7 @@ export class VirtualClock implements Clock {
     return this.#now;
   }
 
-  /** The number of timers that are set. */
+  /** The number of pending timers. */
   get timerCount(): number {
     return this.#timers.size;
   }
@@ -33,7 +33,7 @@ export class VirtualClock implements Clock {
     return () => this.#timers.delete(timer);
   }
 
-  /** Runs everything that waits for no time at all. */
+  /** Runs all work that needs no virtual time. */
   async settle(): Promise<void> {
     for (let turn = 0; turn < 3; turn += 1) await nextTurn();
   }
@@ -51,7 +51,7 @@ export class VirtualClock implements Clock {
     this.#now = end;
   }
 
-  /** Advances until `condition` holds; throws after `limitMs` of this clock's time. */
+  /** Advances the time until `condition` is true; throws after `limitMs` of virtual time. */
   async until(
     condition: () => boolean,
     limitMs: number,
@@ -81,7 +81,7 @@ export class VirtualClock implements Clock {
   }
 }
 
-/** The same time for one process that may be killed: after `kill`, none of its timers run. */
+/** A clock with the same time for one process that may be killed: after `kill`, none of its timers run. */
 export class ProcessClock implements Clock {
   readonly #clock: Clock;
   #alive = true;

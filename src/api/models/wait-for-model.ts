@@ -110,7 +110,8 @@ function findFailure(
   const held = findCondition(conditions, "Ready");
   if (held?.status === "False" && capacityReasons[wanted].includes(held.reason))
     return toFailure(held);
-  if (status?.phase !== "failed") return undefined;
+  // Berth tries again by itself.
+  if (status?.phase !== "failed" || status.nextRetryAt !== null) return undefined;
   return toFailure(findCondition(conditions, "Ready"));
 }
 

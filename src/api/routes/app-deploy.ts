@@ -117,8 +117,12 @@ function createDeployPatch(app: Resource<"App">, { image, git }: DeployBody, now
   if (image !== undefined) return { change: createImagePatch(image), what: image };
   if (git !== undefined) return { change: createGitPatch(git, nowMs), what: git.url };
   if (app.spec.source === undefined) {
+    const { name } = app.metadata;
     throw new BerthError("invalid_request", "give one of image and git: the app has no source", {
-      hint: `app "${app.metadata.name}" runs an image`,
+      hint:
+        app.spec.image === undefined
+          ? `app "${name}" has no image either`
+          : `app "${name}" runs an image`,
     });
   }
   return { change: createSameSourcePatch(nowMs), what: "the newest of its source" };

@@ -98,7 +98,7 @@ export function appRoutes(api: Api, context: ApiContext): void {
       schema: {
         summary: "Create an app",
         description:
-          "Accepts every field of an App's spec in addition to name, image, port, domain and env.",
+          "Accepts every field of an App's spec in addition to name, image, port, domain and env. Without image and source the app is pending until a deploy gives it one.",
         tags: ["apps"],
         body: CreateAppBody,
         querystring: WriteQueryParams,

@@ -25,9 +25,9 @@ export function backupRoutes(api: Api, context: ApiContext): void {
     {
       config: { access: "admin", isStream: true },
       schema: {
-        summary: "A consistent copy of the store",
+        summary: "A backup of the server",
         description:
-          "A file for `berth restore`, as application/octet-stream. It contains every secret: protect it like a password.",
+          "A file for `berth restore`, as application/octet-stream: the store, the source archives in use, the certificates, and a manifest that also lists what is left out. It contains every secret: protect it like a password.",
         tags: ["system"],
         body: EmptyBody,
         querystring: NoQuery,

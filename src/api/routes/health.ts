@@ -17,12 +17,18 @@ export function healthRoutes(api: Api, context: ApiContext): void {
       },
     },
     async () => {
-      const { connected } = control.engine();
+      const engine = control.engine();
+      // Needs no token, so that host and data directory of the other one are left to `berth status`.
+      const message =
+        engine.connected && engine.otherWriter !== null
+          ? "another Berth with the same identity writes to the engine; see `berth status`"
+          : undefined;
       return {
-        status: connected ? ("ok" as const) : ("degraded" as const),
-        runtime: connected ? ("connected" as const) : ("disconnected" as const),
+        status: engine.connected && message === undefined ? ("ok" as const) : ("degraded" as const),
+        runtime: engine.connected ? ("connected" as const) : ("disconnected" as const),
         version,
         uptime_seconds: Math.floor((clock.now() - startedAtMs) / 1000),
+        ...(message === undefined ? {} : { message }),
       };
     },
   );

@@ -1,5 +1,6 @@
 import { statfs } from "node:fs/promises";
 import { arch, availableParallelism, freemem, hostname, totalmem, type, uptime } from "node:os";
+import type { EngineWriter } from "../../controller/lease/port.ts";
 import { SystemConfig, SystemInfo } from "../../resources/wire/system.ts";
 import type { Api, ApiContext } from "../api-context.ts";
 import { NoQuery, responses } from "../route-schemas.ts";
@@ -44,6 +45,7 @@ export function systemRoutes(api: Api, context: ApiContext): void {
               version: engine.info.version,
               api_version: engine.info.apiVersion,
               message: null,
+              other_writer: otherWriterView(engine.otherWriter),
             }
           : {
               connected: false,
@@ -51,6 +53,7 @@ export function systemRoutes(api: Api, context: ApiContext): void {
               version: null,
               api_version: null,
               message: engine.message,
+              other_writer: null,
             },
         ingress: ingressView(context),
         assistant: { ...control.assistant() },
@@ -89,6 +92,10 @@ export function systemRoutes(api: Api, context: ApiContext): void {
       })),
     }),
   );
+}
+
+function otherWriterView(writer: EngineWriter | null): SystemInfo["engine"]["other_writer"] {
+  return writer && { host: writer.host, data_dir: writer.dataDir, since: writer.since };
 }
 
 function ingressView({ ingress, config }: ApiContext): SystemInfo["ingress"] {

@@ -55,6 +55,7 @@ export function modelView(
     loaded_at: status?.loaded?.since ?? null,
     generation: metadata.generation,
     observed_generation: status?.observedGeneration ?? 0,
+    next_retry_at: status?.nextRetryAt ?? null,
   };
 }
 
@@ -137,6 +138,7 @@ const unknownFields = {
   generation: null,
   observed_generation: null,
   error: null,
+  next_retry_at: null,
 } as const;
 
 function createIdentityFields(name: string, spec: ModelSpec, origin: "resource" | "catalog") {
@@ -179,7 +181,6 @@ export function modelDetails(
       least_bytes: status?.facts?.memoryBytes.least ?? null,
     },
     sequences: status?.loaded?.sequences ?? null,
-    next_retry_at: status?.nextRetryAt ?? null,
     owners: { ...metadata.owners },
     events: events.map((event) => eventView(event)),
   };
@@ -202,7 +203,6 @@ export function unmanagedModelDetails(item: ModelView, spec: ModelSpec | null): 
       least_bytes: null,
     },
     sequences: null,
-    next_retry_at: null,
     owners: {},
     events: [],
   };
@@ -210,7 +210,7 @@ export function unmanagedModelDetails(item: ModelView, spec: ModelSpec | null): 
 
 export function modelProgressView(item: ModelView): ModelProgressView {
   const { name, status, step, size_bytes, downloaded_bytes, progress } = item;
-  const { bytes_per_second, message, error } = item;
+  const { bytes_per_second, message, error, next_retry_at } = item;
   return {
     name,
     status,
@@ -221,6 +221,7 @@ export function modelProgressView(item: ModelView): ModelProgressView {
     bytes_per_second,
     message,
     error,
+    next_retry_at,
   };
 }
 

@@ -6,11 +6,11 @@ import type { Tier } from "./port.ts";
  * the requester claims, then those that the bus observed itself.
  */
 
-/** Label kinds that are trusted with any detail. Every other kind is untrusted, and so is "". */
+/** Label kinds that are trusted with any detail. Every other kind is untrusted, also the empty one. */
 export const trustedProvenance: readonly string[] = ["user", "system"];
 
 export type Trust =
-  /** Every label is of a trusted kind. */
+  /** The trust in a chain: it is trusted if every label is of a trusted kind. */
   | "trusted"
   /** At least one label is of another kind. */
   | "untrusted"
@@ -19,18 +19,21 @@ export type Trust =
 
 export interface PolicyDecision {
   readonly trust: Trust;
-  /** The tool's tier after the chain is taken into account. */
+  /** The tool's tier after the provenance chain is taken into account. */
   readonly effective: Tier;
-  /** run: at once. The others wait for the user's confirmation. */
+  /** run: the call runs at once. The other values wait for the user's confirmation. */
   readonly disposition: "run" | "confirm-chip" | "confirm-modal";
-  /** Milliseconds that the user must hold the button, to prevent accidental clicks; 0: a click. */
+  /** Milliseconds that the user must hold the button, to prevent accidental clicks; 0 means that a click is enough. */
   readonly holdMs: number;
 }
 
 /** Hold time for an irreversible call with an untrusted chain. */
 const HOLD_MS = 1_500;
 
-/** Ordered from the weakest to the strongest in each row and column: no cell is weaker than a cell before it. */
+/**
+ * The decision for each tier and trust. Each row and column is ordered from weak to strong: no cell is weaker than a
+ * cell before it.
+ */
 const policyTable: Readonly<Record<Tier, Readonly<Record<Trust, Omit<PolicyDecision, "trust">>>>> =
   {
     read: {
@@ -80,7 +83,7 @@ export function extendChain(
   return chain.includes(observed) ? chain : [...chain, observed];
 }
 
-/** The user reads the chain, so it must be short. */
+/** Most labels in a claimed chain. The user reads the chain, so it must be short. */
 const LABELS_MAX = 32;
 const LABEL_BYTES_MAX = 128;
 

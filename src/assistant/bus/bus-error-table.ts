@@ -3,9 +3,9 @@ import type { AssistantErrorCode } from "../assistant-error.ts";
 const standard = (name: string) => `org.freedesktop.DBus.Error.${name}`;
 const own = (name: string) => `dev.assistant.Error.${name}`;
 
-/** An unexpected error; its details are only in the log. */
+/** The D-Bus error for an unexpected error, whose details are only in the log. */
 export const FAILED = own("Failed");
-/** The daemon is shutting down and cancels the call. */
+/** The D-Bus error for a call that is cancelled because the daemon is shutting down. */
 export const CANCELLED = own("Cancelled");
 
 /** Maps every error code of the assistant to its D-Bus error name. */

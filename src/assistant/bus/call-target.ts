@@ -30,7 +30,7 @@ export function findCallTarget(
 ): CallTarget {
   const { path = "", member = "" } = frame;
   const node = objects.at(path);
-  // D-Bus requires that Peer works with every path.
+  // D-Bus requires that the interface Peer works with every path.
   if (!node && frame.interface !== PEER) {
     throw new BusReplyError(
       "UnknownObject",
@@ -73,7 +73,10 @@ function findTargetIn(
   throw new BusReplyError("UnknownMethod", `the interface ${name} has no method ${member}`);
 }
 
-/** D-Bus allows calls without an interface. The object's own interfaces come first. */
+/**
+ * Finds a method by its name alone, because D-Bus allows calls without an interface. The object's own interfaces come
+ * before the standard interfaces.
+ */
 function findTargetByMember(
   node: ObjectNode,
   member: string,
@@ -158,7 +161,10 @@ function readVariant({ description, served }: ServedObject, name: string): BusVa
   return property && read && { signature: property.signature, value: read() };
 }
 
-/** In D-Bus, an empty name means all interfaces. The standard interfaces have no properties. */
+/**
+ * Returns the implementation of one interface, or of all interfaces for an empty name, as D-Bus defines. The standard
+ * interfaces have no properties.
+ */
 function findObjects(node: ObjectNode, interfaceName: string): ServedObject[] {
   if (interfaceName === "") return [...node.interfaces.values()];
   if (standardInterfaces.some(({ name }) => name === interfaceName)) return [];
@@ -170,8 +176,8 @@ function findObjects(node: ObjectNode, interfaceName: string): ServedObject[] {
 }
 
 /**
- * Returns the XML for Introspect: the object's interfaces as in their files, the standard interfaces, and the child
- * nodes.
+ * Returns the XML for Introspect: the object's interfaces as in their interface files, the standard interfaces, and
+ * the child nodes.
  */
 function buildIntrospection(node: ObjectNode): string {
   const interfaces = [...node.interfaces.values()].map(({ description }) => description.xml);

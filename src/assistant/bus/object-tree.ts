@@ -9,13 +9,13 @@ export interface ServedObject {
 export interface ObjectNode {
   /** Interfaces by name; empty if the path only has children. */
   readonly interfaces: ReadonlyMap<string, ServedObject>;
-  /** The next element of each path below this one. */
+  /** The next path element of each path below this path. */
   readonly children: Iterable<string>;
 }
 
 interface TreeNode {
   readonly interfaces: Map<string, ServedObject>;
-  /** Number of objects below each child. */
+  /** The next path elements, each with the number of objects below it. */
   readonly children: Map<string, number>;
 }
 
@@ -24,8 +24,8 @@ export class ObjectTree {
   readonly #nodes = new Map<string, TreeNode>();
 
   /**
-   * Adds an interface to a path. Throws TypeError if the path already has it. The returned function removes it;
-   * further calls have no effect.
+   * Adds an interface to a path and returns a function that removes it; repeated calls of that function have no
+   * effect. Throws TypeError if the path already has the interface.
    */
   add(path: string, object: ServedObject): () => void {
     const { name } = object.description;
@@ -75,7 +75,7 @@ export class ObjectTree {
   }
 }
 
-/** Returns every ancestor path with the name of its child on the way: `/a/b` has [/a, b] and [/, a]. */
+/** Returns every ancestor of a path, with the name of its child on the path: `/a/b` has [/a, b] and [/, a]. */
 function listAncestors(path: string): [string, string][] {
   const parts = path.split("/").filter((part) => part !== "");
   return parts.map((part, index) => [`/${parts.slice(0, index).join("/")}`, part]);

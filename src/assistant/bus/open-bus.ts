@@ -21,11 +21,14 @@ import type { Bus, BusSignal, ServedInterface } from "./port.ts";
 import { readInterfaces } from "./read-interfaces.ts";
 import { Router } from "./router.ts";
 
-/** The same limit as the HTTP endpoint. */
+/** Longest body of a call, the same limit as that of the HTTP endpoint. */
 const BODY_BYTES_MAX = 4 * 2 ** 20;
-/** This many values are read in about 50 ms. Texts to embed and options have far fewer. */
+/**
+ * Most values in the body of a call: reading this number takes about 50 ms, and lists of texts and options have far
+ * fewer.
+ */
 const VALUES_MAX = 128 * 1024;
-/** Interactive programs stay far below these limits; a loop without a pause exceeds them. */
+/** Default limits per connection. Interactive programs stay far below them; a loop without a pause exceeds them. */
 const defaultPeerLimits: PeerLimits = {
   calls: { burst: 400, perSecond: 200 },
   runningMax: 64,
@@ -46,7 +49,7 @@ export interface OpenBusOptions {
   readonly signal?: AbortSignal;
   /** The user whose processes may call; defaults to the user of this process. */
   readonly uid?: number;
-  /** Defaults to /proc of this machine. */
+  /** Facts about processes; defaults to /proc of this machine. */
   readonly processFiles?: ProcessFiles;
   readonly limits?: PeerLimits;
 }
@@ -63,16 +66,16 @@ export interface OpenBus extends Bus, AsyncDisposable {
    */
   requestName(name: string): Promise<void>;
   /**
-   * Identifies a connection that this process wants to call, and that may never call itself. Rejects with
-   * BusReplyError `AccessDenied` for another user's connection and for one that cannot be identified, and with
-   * BusCallError if the bus does not answer.
+   * Identifies a connection that this process wants to call, even if that connection never calls this process.
+   * Rejects with BusReplyError `AccessDenied` for another user's connection and for one that cannot be identified,
+   * and with BusCallError if the bus does not answer.
    */
   identifyConnection(connection: string): Promise<Caller>;
 }
 
 /**
- * Connects the daemon. Rejects with BusCallError like `connectSessionBus`: `NoServer`, or `NotSupported` if file
- * descriptors cannot be passed.
+ * Connects the daemon to the session bus. Rejects with BusCallError like `connectSessionBus`: `NoServer` if no bus
+ * listens, or `NotSupported` if file descriptors cannot be passed.
  */
 export async function openBus(options: OpenBusOptions): Promise<OpenBus> {
   const bus = new ServingBus(options);
@@ -125,7 +128,8 @@ class ServingBus implements OpenBus {
     });
     this.#connection = connection;
     void this.#handleLoss(connection);
-    // One match rule for all disconnects; a rule per caller would cost a round trip before each first answer.
+    // One match rule covers all disconnections; a rule per caller would delay each caller's first answer by a round
+    // trip.
     const rule = `type='signal',sender='${BUS_NAME}',path='${BUS_PATH}',interface='${BUS_NAME}',member='NameOwnerChanged'`;
     for (const filter of ["arg1=''", "arg2=''"])
       await callBusDaemon(connection, "AddMatch", [`${rule},${filter}`], this.#shutdown.signal);
@@ -278,7 +282,10 @@ class ServingBus implements OpenBus {
     }
   }
 
-  /** Handles a connection that never called: it may have disconnected before the callback was registered. */
+  /**
+   * Checks if a connection that never called is still on the bus, because it may have disconnected before the
+   * callback was registered.
+   */
   async #checkPresence(connection: string): Promise<void> {
     try {
       const { signal } = this.#shutdown;

@@ -7,13 +7,13 @@ import { BusReplyError } from "./bus-reply-error.ts";
 /** Limits for one connection. */
 export interface PeerLimits {
   readonly calls: RateLimit;
-  /** Calls that run at the same time. */
+  /** Most calls of the connection that may run at the same time. */
   readonly runningMax: number;
-  /** Total size of the bodies of waiting and running calls. */
+  /** Largest total size of the bodies of waiting and running calls. */
   readonly heldBytesMax: number;
 }
 
-/** A connection that has called, until it disconnects. */
+/** A connection that has called the daemon, until it disconnects. */
 export class Peer {
   readonly connection: string;
   readonly #limits: PeerLimits;
@@ -50,7 +50,10 @@ export class Peer {
     throw new BusReplyError("LimitsExceeded", `more than ${perSecond} calls a second: slow down`);
   }
 
-  /** Identifies the caller and caches the result; a failure of the bus is not cached. Rejects like `identify`. */
+  /**
+   * Identifies the caller and caches the result. An error of the bus is not cached, so the next call tries again.
+   * Rejects like `identify`.
+   */
   caller(): Promise<Caller> {
     if (!this.#identity) {
       const identity = this.#identify();
@@ -63,8 +66,8 @@ export class Peer {
   }
 
   /**
-   * Reserves memory for a body until the result is disposed. Throws BusReplyError `LimitsExceeded` if the
-   * connection holds too much.
+   * Reserves memory for the body of a call until the result is disposed. Throws BusReplyError `LimitsExceeded` if the
+   * bodies of this connection's calls would need too much memory.
    */
   reserveBytes(bytes: number): Disposable {
     if (this.#heldBytes + bytes > this.#limits.heldBytesMax) {

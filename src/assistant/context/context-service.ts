@@ -20,10 +20,10 @@ import type {
 } from "./port.ts";
 
 export interface ContextSource {
-  /** A name that each hit contains, such as `notes`. */
+  /** The name of the source, which each of its search hits contains, such as `notes`. */
   readonly name: string;
   readonly path: string;
-  /** The scope in which a search finds it. A sandboxed app searches the scope `app:<id>`. Default: the name. */
+  /** The scope in which a search finds the source. A sandboxed app searches the scope `app:<id>`. Default: the name. */
   readonly scope?: string | undefined;
 }
 
@@ -32,15 +32,16 @@ export interface ContextServiceOptions {
   readonly dir: string;
   readonly sources: readonly ContextSource[];
   /**
-   * The embedding model. Undefined: hybrid searches are answered lexically. `awaited`: `setEmbedder` will be called.
-   * Until then hybrid searches are answered lexically too, and the stored vectors are kept.
+   * The embedding model; undefined if there is none, and hybrid searches are answered lexically. `awaited`:
+   * `setEmbedder` will be called. Until then hybrid searches are answered lexically too, and the stored vectors are
+   * kept.
    */
   readonly embedder: ContextEmbedder | "awaited" | undefined;
   readonly memory: Memory;
   readonly ledger: Ledger;
   readonly clock: Clock;
   readonly logger: Logger;
-  /** For tests. */
+  /** Delays and intervals, which tests shorten. */
   readonly timing?: Partial<IndexTiming> | undefined;
   /** The longest time that a search may take, in milliseconds. */
   readonly searchTimeoutMs?: number | undefined;
@@ -50,16 +51,16 @@ const LIMIT_MAX = 50;
 const QUERY_BYTES_MAX = 4_096;
 const SCOPES_MAX = 100;
 const SCOPE_BYTES_MAX = 256;
-/** Ten times the duration of the slowest search over 100,000 passages. */
+/** Time limit of a search: ten times the duration of the slowest search over 100,000 passages. */
 const SEARCH_TIMEOUT_MS = 10_000;
 /** If the embedding of a query takes longer, the search is lexical. */
 const QUERY_EMBED_TIMEOUT_MS = 2_000;
 const PASSAGE_EMBED_TIMEOUT_MS = 60_000;
-/** The number of searches that may wait; each takes some ten milliseconds. */
+/** The number of searches that may wait; each takes about ten milliseconds. */
 const WAITING_MAX = 128;
 const RESTART_DELAY_MS = 1_000;
 
-/** A burst of changes is indexed in one run, at most two seconds after its first change. */
+/** A burst of file changes is indexed in one run, at most two seconds after its first change. */
 const defaultTiming: IndexTiming = {
   debounceMs: 200,
   debounceMaxMs: 2_000,
@@ -68,12 +69,15 @@ const defaultTiming: IndexTiming = {
 };
 
 /**
- * Search over the indexed folders, and the memory of apps. The index has a thread of its own, so that it does not block
- * the daemon. Searches work at once, while the folders are indexed in the background.
+ * Search over the indexed folders, and the memory of apps. The index runs in a worker thread, so that it does not
+ * block the daemon. Searches work at once, while the folders are indexed in the background.
  */
 export class IndexedContextService implements ContextService, AsyncDisposable {
   readonly memory: Memory;
-  /** The current embedder, for other rankings of texts. Rejects with `no_model` while there is none. */
+  /**
+   * The current embedder, which is also used for other rankings of texts. Its methods reject with `no_model` while
+   * there is no embedder.
+   */
   readonly embedder: ContextEmbedder;
   readonly #options: ContextServiceOptions;
   #data: IndexWorkerData;
@@ -116,7 +120,7 @@ export class IndexedContextService implements ContextService, AsyncDisposable {
     this.embedder = this.#createCurrentEmbedder();
   }
 
-  /** Uses an embedding model from now on: embeds all passages with it in the background. */
+  /** Sets the embedding model, and embeds all passages with it in the background. */
   setEmbedder(embedder: ContextEmbedder): void {
     this.#embedder = embedder;
     const space = toSpaceState(embedder);
@@ -139,7 +143,7 @@ export class IndexedContextService implements ContextService, AsyncDisposable {
       throw new AssistantError("queue_full", `${WAITING_MAX} searches are waiting; try again`, {
         retryAfterSeconds: 1,
       });
-    // A search that cannot be recorded must not happen.
+    // The ledger entry is written first, because a search that cannot be recorded must not happen.
     await this.#options.ledger.append({
       name: getEntryName(request),
       fields: {
@@ -213,7 +217,7 @@ export class IndexedContextService implements ContextService, AsyncDisposable {
     });
   }
 
-  /** Returns undefined if there is no embedder or it fails: the search is then lexical. */
+  /** Returns the query's embedding; undefined if there is no embedder or it fails, and the search is then lexical. */
   async #embedQuery(query: string, signal: AbortSignal): Promise<Float32Array | undefined> {
     const { logger } = this.#options;
     const embedder = this.#embedder;
@@ -265,8 +269,8 @@ function toSpaceState(embedder: ContextEmbedder | undefined): VectorSpaceState |
 }
 
 /**
- * Embeds texts. Returns an empty vector for a text that is longer than the model's context, so that one long passage does
- * not prevent the embedding of the others. Rejects if the model is not available.
+ * Embeds texts one by one. Returns an empty vector for a text that is longer than the model's context, so that one
+ * long passage does not prevent the embedding of the others. Rejects if the model is not available.
  */
 async function embedEach(
   embedder: ContextEmbedder,
@@ -339,7 +343,10 @@ function callerFields({ app, connection }: Caller): EntryValue {
   return { app: app?.id ?? null, connection, kind: app?.kind ?? null };
 }
 
-/** Returns the scopes to search. A sandboxed app can only search its own scope. */
+/**
+ * Returns the scopes that the caller may search, of those that it requests. A sandboxed app can only search its own
+ * scope.
+ */
 function visibleScopes(
   scopes: readonly string[] | undefined,
   caller: Caller,

@@ -36,17 +36,17 @@ import { AwaitedEmbedder } from "./model-embedder.ts";
 
 /** The content of the ready line and of `run/assistant.json`. */
 export interface CompanionReady {
-  /** http://127.0.0.1:port, with the port that is in use. */
+  /** The URL of the HTTP API: `http://127.0.0.1:PORT`, with the port that the daemon listens on. */
   readonly url: string;
   readonly instance: "user";
   readonly data_dir: string;
-  /** The engine's name, or `upstream`. */
+  /** The name of the inference engine, or `upstream` if the system instance runs the models. */
   readonly engine: string;
-  /** URL of the system instance that runs the models; null if this daemon runs them itself. */
+  /** The URL of the system instance that runs the models. It is null if this daemon runs the models itself. */
   readonly upstream: string | null;
-  /** Well-known names on the session bus. */
+  /** The well-known names that the companion owns on the session bus. */
   readonly bus_names: readonly string[];
-  /** Directory of the apps' sockets. */
+  /** The directory that contains the sockets of the apps. */
   readonly apps_dir: string;
   readonly pid: number;
   readonly version: string;
@@ -110,7 +110,7 @@ export async function runCompanion(
   );
   if (embeddingModel !== undefined) {
     const onFound = (found: ContextEmbedder) => context.setEmbedder(found);
-    // Indexed texts are embedded by local models only: being indexed does not permit a text to leave the machine.
+    // Only local models embed indexed texts, because indexing a text does not permit Berth to send it to a provider.
     const wanted = { service: local.service, model: embeddingModel, clock, logger };
     const awaited = new AwaitedEmbedder({ ...wanted, onFound });
     cleanup.defer(() => awaited[Symbol.dispose]());
@@ -212,7 +212,7 @@ async function openInference(
   return { service: local.service, engine: local.engine.name };
 }
 
-/** Returns Berth's default ports on this machine, and the port of the system instance. */
+/** Returns the default ports of Berth's services on this machine, and the port of the configured system instance. */
 function listBerthPorts({ upstream }: CompanionConfig): number[] {
   const system = upstream === undefined ? [] : [Number(new URL(upstream).port)];
   return [...Object.values(defaultPorts), ...system];

@@ -14,12 +14,12 @@ export interface Checkpoint {
   readonly root: Buffer;
 }
 
-/** Returns the signed note. The log's origin is the name of its key. */
+/** Returns a checkpoint as a signed note. The log's origin is the name of the signer's key. */
 export function signCheckpoint(size: number, root: Buffer, signer: NoteSigner): string {
   return signNote(`${signer.verifier.name}\n${size}\n${root.toString("base64")}\n`, signer);
 }
 
-/** Parses a checkpoint and verifies that this key signed it for this log. Returns a fault otherwise. */
+/** Parses a checkpoint and verifies that the verifier's key signed it for this log. Returns a fault if it did not. */
 export function openCheckpoint(
   note: string,
   verifier: NoteVerifier,

@@ -10,7 +10,10 @@ import {
 import { dirname } from "node:path";
 import { fsyncDirectorySync } from "../../base/sqlite.ts";
 
-/** Replaces a file atomically: after a power cut it has all of the old or all of the new text. Flushes twice. */
+/**
+ * Replaces a file atomically: after a power cut the file has either the old or the new text. Flushes the file and its
+ * directory.
+ */
 export function replaceFileDurably(file: string, text: string, mode: number): void {
   const draft = `${file}.new`;
   rmSync(draft, { force: true });
@@ -25,7 +28,7 @@ export function replaceFileDurably(file: string, text: string, mode: number): vo
   fsyncDirectorySync(dirname(file));
 }
 
-/** Returns undefined if the file does not exist. */
+/** Returns the text of a file, or undefined if the file does not exist. */
 export function readFileIfExists(file: string): string | undefined {
   try {
     return readFileSync(file, "utf8");

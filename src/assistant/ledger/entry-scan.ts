@@ -4,7 +4,7 @@ import { TILE_HEIGHT, TILE_WIDTH } from "./merkle-proof.ts";
 import { emptyRoot, hashLeaf, TreeEdge } from "./merkle-tree.ts";
 
 export interface LedgerProblem {
-  /** The first entry with this problem. */
+  /** The position of the first entry with this problem. */
   readonly seq: number;
   readonly message: string;
 }
@@ -18,16 +18,16 @@ type Row = [seq: number, body: string, leaf: Buffer, salt: Buffer | null, plain:
  */
 export class EntryScan {
   readonly problems: LedgerProblem[] = [];
-  /** Problems that another bad entry may have caused, such as an entry that recorded the erasure of a text. */
+  /** Problems that may be consequences of a bad entry, for example if the bad entry recorded the erasure of a text. */
   readonly secondaryProblems: LedgerProblem[] = [];
-  /** The root at each requested size, up to the number of entries. */
+  /** The tree's root at each requested size, up to the number of entries. */
   readonly roots = new Map<number, Buffer>();
   sealed = 0;
   erased = 0;
   readonly #db: SqliteDatabase;
   readonly #edge = new TreeEdge();
   readonly #checkpointSizes: ReadonlySet<number>;
-  /** Stored roots of subtrees by `level/index`. The scan removes those that it has compared. */
+  /** Stored roots of subtrees that have not been compared yet, by `level/index`. */
   readonly #nodes: Map<string, Buffer>;
   readonly #nodeProblems: LedgerProblem[] = [];
   /** Entries whose sealed text is missing, and for which no erasure has been found yet. */
@@ -65,7 +65,7 @@ export class EntryScan {
       )
       .raw();
     let expected = 0;
-    /** The computed and the stored leaf hash of the previous entry. They differ if that entry is bad. */
+    /** The leaf hash of the previous entry, as computed and as stored. The two differ if that entry is bad. */
     let [prev, storedPrev] = [FIRST_ENTRY_PREV, FIRST_ENTRY_PREV];
     for (const row of rows.iterate()) {
       const [seq, text, stored] = row;
@@ -95,7 +95,10 @@ export class EntryScan {
     this.problems.push({ seq, message });
   }
 
-  /** An entry with a lower `seq` of its own was moved by an entry that was inserted before it. */
+  /**
+   * Reports an entry whose body has another `seq` than its row. If the `seq` in the body is lower, an entry was
+   * inserted before it.
+   */
   #addDisplacedProblem(seq: number, body: EntryBody): void {
     const first = body.seq >= 0 ? Math.min(seq, body.seq) : seq;
     this.#addProblem(first, `entry ${seq} was written as entry ${body.seq}`);
@@ -154,7 +157,7 @@ export class EntryScan {
     const open = new Set(this.#findOrphanRows("open_dispatch", true));
     for (const seq of symmetricDifference(this.#openDispatches, open))
       suspect(seq, `the table of open dispatches is wrong about entry ${seq}`);
-    // A bad entry changes every hash above it.
+    // Only reported if all entries are good, because a bad entry changes every hash above it.
     if (this.problems.length > 0) return;
     this.secondaryProblems.push(...this.#nodeProblems);
     for (const key of this.#nodes.keys())

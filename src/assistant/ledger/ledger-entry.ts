@@ -6,7 +6,7 @@ import { type EntryValue, entryNames, type NewEntry } from "./port.ts";
 /**
  * The body of an entry: canonical JSON (RFC 8785), whose hash is the leaf.
  *
- *   fields   values that are readable for everyone with the ledger
+ *   fields   values that everyone with the ledger can read
  *   name     one of `entryNames`
  *   prev     leaf hash of the previous entry, 64 hex digits; zeros in the first entry
  *   sealed   commitment to the sealed text, 64 hex digits; absent without a sealed text
@@ -24,29 +24,32 @@ export interface EntryBody {
   readonly v: 1;
 }
 
-/** An export stores the length of an entry in two bytes. */
+/** The largest size of an entry's body, because an export stores its length in two bytes. */
 export const BODY_BYTES_MAX = 65_535;
-/** Leaves 535 bytes for the rest of the body, which needs about 300. */
+/** The largest size of `fields`. It leaves 535 bytes for the rest of the body, which needs about 300. */
 const FIELDS_BYTES_MAX = BODY_BYTES_MAX - 535;
-/** The body of a request has at most 4 MiB, and escaping as JSON may enlarge it. */
+/** The largest size of a sealed text. The body of a request has at most 4 MiB, and escaping as JSON may enlarge it. */
 const SEALED_BYTES_MAX = 16 * 1024 * 1024;
 export const SALT_BYTES = 32;
 /** The value of `prev` in the first entry. */
 export const FIRST_ENTRY_PREV = "0".repeat(64);
 
-/** An entry that has no `seq` and `prev` yet. */
+/** An entry that waits to be written. The writer adds `seq` and `prev`. */
 export interface DraftEntry {
   readonly name: string;
   readonly time: string;
   /** Canonical JSON of an object. */
   readonly fields: string;
-  /** Canonical JSON. */
+  /** The text to be sealed, as canonical JSON. Undefined if the entry has no sealed text. */
   readonly sealed: string | undefined;
-  /** The `seq` of the `.dispatch` entry whose result this entry is. */
+  /** For an entry that records a result: the `seq` of its `.dispatch` entry. */
   readonly dispatch: number | undefined;
 }
 
-/** Throws AssistantError `payload_too_large`, or a TypeError for a value without a canonical form. */
+/**
+ * Validates and serialises a new entry. Throws AssistantError `payload_too_large`, or a TypeError for a value without a
+ * canonical form.
+ */
 export function draftEntry(entry: NewEntry, time: string): DraftEntry {
   assertCanonical(entry.fields, "fields");
   if (entry.sealed !== undefined) assertCanonical(entry.sealed, "sealed");
@@ -70,7 +73,9 @@ function tooLarge(why: string): AssistantError {
   return new AssistantError("payload_too_large", `the ledger cannot store this entry: ${why}`);
 }
 
-/** Returns canonical JSON: the names are sorted, and no part needs escaping. */
+/**
+ * Returns the body of an entry as canonical JSON. The members are in alphabetical order, and no member needs escaping.
+ */
 export function formatBody(
   draft: Pick<DraftEntry, "fields" | "name" | "time">,
   position: {
@@ -84,14 +89,15 @@ export function formatBody(
 }
 
 /**
- * Returns sha256 over the salt (always 32 random bytes) and the text as UTF-8. Without the salt it reveals nothing
- * about the text. HMAC would be as safe, but would take a third of the time of a verification.
+ * Returns the commitment to a sealed text: sha256 over the salt (always 32 random bytes) and the text as UTF-8. The
+ * random salt prevents guessing the text from its hash. HMAC would be as safe, but would take a third of a
+ * verification's time.
  */
 export function computeCommitment(salt: Uint8Array, sealed: string): string {
   return hash("sha256", Buffer.concat([salt, Buffer.from(sealed)]), "hex");
 }
 
-/** Returns undefined if the text is not the body of an entry. */
+/** Parses the body of an entry. Returns undefined if the text is not a valid body. */
 export function parseBody(text: string): EntryBody | undefined {
   try {
     const body: unknown = JSON.parse(text);
@@ -119,7 +125,7 @@ function isBody(value: unknown): value is EntryBody {
   );
 }
 
-/** Guards against values that bypassed the types: they would break the canonical form. */
+/** Throws TypeError for a value without a canonical form, which can get here only if the caller bypassed the types. */
 function assertCanonical(value: unknown, where: string): void {
   switch (typeof value) {
     case "boolean":

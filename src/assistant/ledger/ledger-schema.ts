@@ -2,7 +2,10 @@ import type { Migration, SqliteDatabase } from "../../base/sqlite.ts";
 import type { TreeHashes } from "./merkle-proof.ts";
 import { HASH_BYTES } from "./merkle-tree.ts";
 
-/** Every column is hashed into the tree, or can be computed from columns that are. A verification checks all of them. */
+/**
+ * The schema of the ledger's database. Every column is hashed into the Merkle tree, or can be computed from columns
+ * that are, so a verification checks all columns.
+ */
 export const ledgerMigrations: readonly Migration[] = [
   `
   -- The log itself. leaf is the hash of body.
@@ -40,7 +43,7 @@ export const ledgerMigrations: readonly Migration[] = [
   `,
 ];
 
-/** Reads the tree's hashes from the database. Its `read` throws RangeError if a row is missing. */
+/** Provides the tree's hashes that are stored in the database. `read` throws RangeError if a row is missing. */
 export function storedHashes(db: SqliteDatabase): TreeHashes {
   const leaves = db
     .prepare<[number, number], Buffer>(
@@ -62,7 +65,9 @@ export function storedHashes(db: SqliteDatabase): TreeHashes {
   };
 }
 
-/** Returns the number of entries. Gaps are not noticed. */
+/**
+ * Returns the number of entries, computed from the last `seq`. Missing entries before the last one are not detected.
+ */
 export function storedSize(db: SqliteDatabase): number {
   const last = db.prepare<[], number | null>("SELECT max(seq) FROM entry").pluck().get();
   return (last ?? -1) + 1;

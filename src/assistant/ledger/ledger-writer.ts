@@ -22,19 +22,22 @@ import { loadOrCreateSigner } from "./signing-key.ts";
 import { checkAgainstCheckpoint, checkTail, type TailState } from "./tail-check.ts";
 import { prepareWriterStatements, type WriterStatements } from "./writer-statements.ts";
 
-/** If the history was rewritten, old checkpoints narrow the change down to this many entries. */
+/**
+ * The smallest number of entries between two old checkpoints that are kept. If the history was rewritten, the old
+ * checkpoints narrow the change down to this many entries.
+ */
 const CHECKPOINT_DISTANCE = 1_024;
 /**
- * The size of the write-ahead log at which it is copied into the database, which takes two flushes. It is rare enough
- * to stay out of the 99th percentile, and small enough for the disk reserve.
+ * The size at which the write-ahead log is copied into the database, which takes two flushes. This size makes copying
+ * rare enough to stay out of the 99th percentile of latency, and keeps the log smaller than the disk reserve.
  */
 const WAL_BYTES_MAX = 8 * 1024 * 1024;
-/** Bytes that each commit writes in addition to its entries: pages of B-trees, the checkpoint, frame headers. */
+/** The bytes that each commit writes in addition to its entries: pages of B-trees, the checkpoint, frame headers. */
 const COMMIT_BYTES = 7 * 4_096;
 
 /**
- * The only connection that writes. All methods are synchronous and run in the writer's thread. After any exception the
- * connection must be closed and a new one opened.
+ * The only database connection that writes the ledger. All methods are synchronous and run in the writer's thread.
+ * After any exception the connection must be closed and a new one opened.
  */
 export class LedgerWriter {
   readonly #files: LedgerPaths;
@@ -52,15 +55,15 @@ export class LedgerWriter {
   }
 
   /**
-   * Opens or creates the ledger, copies the write-ahead log into the database, and checks the last entries. The copy
-   * repairs pages that a failed flush left unwritten although they appear written. Throws LedgerFailure and errors of
+   * Opens or creates the ledger, copies the write-ahead log into the database, and checks the last entries. Copying
+   * also repairs pages that seem to be on the disk although an earlier flush failed. Throws LedgerFailure and errors of
    * SQLite.
    */
   static open(files: LedgerPaths): LedgerWriter {
     const seen = readFileIfExists(files.checkpoint);
     const isNew = seen === undefined && !existsSync(files.db);
     const signer = loadOrCreateSigner(files, isNew);
-    // Created before the first entry, so that a ledger with entries always has a checkpoint.
+    // The checkpoint file is created before the first entry, so that a ledger with entries always has one.
     if (isNew) replaceFileDurably(files.checkpoint, signCheckpoint(0, emptyRoot, signer), 0o600);
     const db = openDatabase({ file: files.db, durability: "full" });
     try {
@@ -190,7 +193,7 @@ export class LedgerWriter {
     return receipt;
   }
 
-  /** Writes the newest checkpoint to its file, flushes it and returns it. */
+  /** Writes the newest checkpoint to the checkpoint file, flushes the file and returns the checkpoint. */
   saveCheckpoint(): string {
     const note =
       this.#statements.newestCheckpoint.get() ?? signCheckpoint(0, emptyRoot, this.#signer);
@@ -204,7 +207,10 @@ export class LedgerWriter {
     return this.#mustTruncate;
   }
 
-  /** Truncates or copies the write-ahead log if needed. Must be called after answers are sent, since it takes time. */
+  /**
+   * Truncates the write-ahead log, or copies it into the database, if needed. Call this after the answer was sent,
+   * because it takes time.
+   */
   runMaintenance(): void {
     if (this.#mustTruncate) this.#tryTruncate();
     if (this.#walBytes < WAL_BYTES_MAX) return;
@@ -212,7 +218,7 @@ export class LedgerWriter {
     this.#walBytes = 0;
   }
 
-  /** Does not wait for readers: waiting would delay every append. */
+  /** Truncates the write-ahead log without waiting for readers, because waiting would delay every append. */
   #tryTruncate(): void {
     const waitMs = Number(this.#db.pragma("busy_timeout", { simple: true }));
     this.#db.pragma("busy_timeout = 0");
@@ -232,10 +238,10 @@ export class LedgerWriter {
 
 function prepareDatabase(db: SqliteDatabase): void {
   migrate(db, ledgerMigrations);
-  // Deleted content is overwritten.
+  // SQLite must overwrite deleted content, so that erased texts do not remain in the file.
   db.pragma("secure_delete = ON");
   assert.equal(db.pragma("secure_delete", { simple: true }), 1);
-  // SQLite drops errors of an automatic checkpoint inside COMMIT.
+  // Automatic checkpoints are off, because SQLite does not report errors of a checkpoint inside COMMIT.
   db.pragma("wal_autocheckpoint = 0");
   if (!truncateWal(db))
     throw new LedgerFailure(
@@ -247,7 +253,10 @@ function prepareDatabase(db: SqliteDatabase): void {
     );
 }
 
-/** Returns false if a reader blocks it for longer than the busy timeout. */
+/**
+ * Copies the write-ahead log into the database and truncates it. Returns false if a reader prevents this for longer
+ * than the busy timeout.
+ */
 function truncateWal(db: SqliteDatabase): boolean {
   const [row] = db.prepare<[], { busy: number }>("PRAGMA wal_checkpoint(TRUNCATE)").all();
   return row?.busy === 0;

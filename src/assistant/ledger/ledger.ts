@@ -15,13 +15,13 @@ export interface LedgerOptions {
   readonly dir: string;
   readonly clock: Clock;
   readonly logger?: Logger | undefined;
-  /** Berth's version, recorded in `ledger.opened`. Default: the version of the package. */
+  /** Berth's version, recorded in the entry `ledger.opened`. Default: the version of the package. */
   readonly version?: string | undefined;
 }
 
-/** The state that /health, /metrics and the bus report. */
+/** The state of the ledger that /health, /metrics and the bus report. */
 export interface LedgerState {
-  /** True while entries are accepted. */
+  /** True while the ledger accepts entries. */
   readonly ok: boolean;
   /** The number of entries on the disk, as last reported by the writer. */
   readonly size: number;
@@ -48,9 +48,12 @@ export interface OpenLedger extends Ledger, AsyncDisposable {
   checkpoint(): Promise<string>;
 }
 
-/** The checkpoint file is written at most this often, and when the ledger is closed: it costs two flushes. */
+/**
+ * The shortest time between two writes of the checkpoint file, because each write costs two flushes. The file is also
+ * written when the ledger is closed.
+ */
 const CHECKPOINT_SAVE_DELAY_MS = 1_000;
-/** The longest time that an entry with `mayWait` waits for the commit of another entry. */
+/** The longest time that an entry with `mayWait` waits to be part of another entry's commit. */
 const DEFERRED_COMMIT_DELAY_MS = 50;
 const retryBackoff: BackoffOptions = { firstMs: 100, maxMs: 5_000 };
 
@@ -79,16 +82,18 @@ class ThreadedLedger implements OpenLedger {
   #size = 0;
   #commits = 0;
   #isFull = false;
-  /** A commit failed because the disk is full. This must be recorded before entries are accepted again. */
+  /**
+   * True after a commit failed because the disk is full. The ledger must record this before it accepts entries again.
+   */
   #mustRecordFull = false;
   #lastError: LedgerState["lastError"];
-  /** Failures since the ledger was last open. */
+  /** The number of failures since the ledger was last open. */
   #failures = 0;
   #retryAtMs = 0;
   #cancelRetry: (() => void) | undefined;
   #cancelSave: (() => void) | undefined;
   #cancelDeferredCommit: (() => void) | undefined;
-  /** The end of the queue of requests to the thread. */
+  /** The last request in the queue of requests to the writer's thread. */
   #lastTask: Promise<unknown> = Promise.resolve();
   #isCommitting = false;
 
@@ -154,7 +159,7 @@ class ThreadedLedger implements OpenLedger {
 
   async [Symbol.asyncDispose](): Promise<void> {
     if (this.#phase === "closed") return;
-    // Queued entries are still written; new ones are refused.
+    // Queued entries are still written, but new entries are refused.
     const wasOk = this.#phase === "ok";
     this.#phase = "closed";
     this.#cancelRetry?.();
@@ -174,7 +179,7 @@ class ThreadedLedger implements OpenLedger {
     this.#cancelDeferredCommit = undefined;
     if (this.#isCommitting) return;
     this.#isCommitting = true;
-    // Entries of the same turn of the event loop join this commit.
+    // The delay lets entries that are appended in the same turn of the event loop join this commit.
     queueMicrotask(() => void this.#runExclusive(() => this.#commitQueued()));
   }
 
@@ -253,7 +258,7 @@ class ThreadedLedger implements OpenLedger {
     return new WriterThread(data, ({ failure }) => this.#markDown(failure));
   }
 
-  /** Refuses entries until the ledger has been opened and checked again. */
+  /** Refuses new entries until the ledger has been opened and checked again. */
   #markDown(failure: FailedAnswer): void {
     this.#recordFailure(failure);
     if (this.#phase === "closed") return;

@@ -8,15 +8,18 @@ import {
 } from "./merkle-tree.ts";
 
 /**
- * Proofs of RFC 6962, sections 2.1.1 and 2.1.2, from stored hashes. A tree stores every leaf hash and the root of each
- * full subtree of 256, 256 ** 2 ... leaves: the levels of tiles. Roots between these levels are computed from at most
- * 128 stored hashes, so a proof reads O(log n) short ranges.
+ * Computes the proofs of RFC 6962, sections 2.1.1 and 2.1.2, from stored hashes. The database stores every leaf hash
+ * and the root of each full subtree of 256, 256 ** 2, ... leaves, which are the levels of tiles. Roots between these
+ * levels are computed from at most 128 stored hashes, so a proof reads O(log n) short ranges.
  */
 export const TILE_HEIGHT = 8;
 export const TILE_WIDTH = 256;
 
 export interface TreeHashes {
-  /** Returns the roots of the full subtrees `from` to `to - 1`, each of 256 ** `level` leaves. Level 0: leaf hashes. */
+  /**
+   * Returns the roots of the full subtrees with the indexes `from` to `to - 1`, each over 256 ** `level` leaves. On
+   * level 0 these are the leaf hashes.
+   */
   read(level: number, from: number, to: number): readonly Buffer[];
 }
 
@@ -28,7 +31,10 @@ function subtreeRoot(hashes: TreeHashes, start: number, height: number): Buffer 
   return hashFullSubtree(hashes.read(level, from, from + 2 ** (height - level * TILE_HEIGHT)));
 }
 
-/** Returns the root over the leaves `from` to `to - 1`. A subtree of that size must be able to begin at `from`. */
+/**
+ * Returns the root over the leaves `from` to `to - 1`. `from` must be a multiple of the size of the largest full
+ * subtree in the range.
+ */
 function rangeRoot(hashes: TreeHashes, from: number, to: number): Buffer {
   const roots = fullSubtrees(to - from).map(({ start, height }) =>
     subtreeRoot(hashes, from + start, height),
@@ -46,7 +52,10 @@ export function rootAt(hashes: TreeHashes, size: number): Buffer {
   return edgeAt(hashes, size).root();
 }
 
-/** Returns the audit path of leaf `seq` in the tree over the first `size` leaves, from the leaf's sibling upwards. */
+/**
+ * Returns the audit path of leaf `seq` in the tree over the first `size` leaves, from the leaf's sibling up to the
+ * root's children.
+ */
 export function proveInclusion(hashes: TreeHashes, seq: number, size: number): Buffer[] {
   if (seq < 0 || seq >= size) throw new RangeError(`there is no leaf ${seq} in a tree of ${size}`);
   const path: Buffer[] = [];
@@ -60,7 +69,10 @@ export function proveInclusion(hashes: TreeHashes, seq: number, size: number): B
   return path.toReversed();
 }
 
-/** Returns a proof that the first `oldSize` leaves of both trees are the same. It is empty for equal sizes. */
+/**
+ * Returns a proof that the trees over `oldSize` and `size` leaves have the same first `oldSize` leaves. The proof is
+ * empty for equal sizes.
+ */
 export function proveConsistency(hashes: TreeHashes, oldSize: number, size: number): Buffer[] {
   if (oldSize < 0 || oldSize > size)
     throw new RangeError(`a tree of ${size} leaves has no earlier size ${oldSize}`);
@@ -84,7 +96,9 @@ export function proveConsistency(hashes: TreeHashes, oldSize: number, size: numb
   return path.toReversed();
 }
 
-/** Verifies an audit path (RFC 9162, section 2.1.3.2): the root that it leads to must be the known one. */
+/**
+ * Verifies an audit path (RFC 9162, section 2.1.3.2). Returns true if the path leads from the leaf to the known root.
+ */
 export function verifyInclusion(options: {
   readonly leaf: Buffer;
   readonly seq: number;
@@ -109,7 +123,7 @@ export function verifyInclusion(options: {
   return last === 0 && hashed.equals(root);
 }
 
-/** Verifies a consistency proof (RFC 9162, section 2.1.4.2). */
+/** Verifies a proof that the older tree is a prefix of the newer tree (RFC 9162, section 2.1.4.2). */
 export function verifyConsistency(options: {
   readonly oldSize: number;
   readonly oldRoot: Buffer;

@@ -30,7 +30,7 @@ export function hashNode(left: Uint8Array, right: Uint8Array): Buffer {
   return hash("sha256", scratch, "buffer");
 }
 
-/** Returns the root of the full subtree over these hashes. Their number must be a power of two. */
+/** Returns the root of the full subtree over the given hashes. The number of hashes must be a power of two. */
 export function hashFullSubtree(hashes: readonly Buffer[]): Buffer {
   let level = hashes;
   while (level.length > 1) {
@@ -48,14 +48,17 @@ export function hashFullSubtree(hashes: readonly Buffer[]): Buffer {
   return root;
 }
 
-/** Returns the largest power of two below `size`, which must be at least 2. */
+/**
+ * Returns the number of leaves in the left half of a tree: the largest power of two below `size`, which must be at
+ * least 2.
+ */
 export function findSplitPoint(size: number): number {
   let split = 1;
   while (split * 2 < size) split *= 2;
   return split;
 }
 
-/** A full subtree of `2 ** height` leaves. `start`, its first leaf, is a multiple of that number. */
+/** A full subtree of `2 ** height` leaves. `start`, the index of its first leaf, is a multiple of `2 ** height`. */
 export interface FullSubtree {
   readonly start: number;
   readonly height: number;
@@ -74,16 +77,19 @@ export function fullSubtrees(size: number): FullSubtree[] {
   return found;
 }
 
-/** Called for each full subtree of height 1 or more that a new leaf completes, the smallest first. */
+/** Called for each full subtree of height 1 or more that a new leaf completes. Smaller subtrees come first. */
 export type OnSubtree = (height: number, index: number, hash: Buffer) => void;
 
 /**
- * The right edge of a growing tree: the roots of its full subtrees. They suffice to add a leaf and to compute the root.
- * There is at most one for each bit of the size.
+ * The right edge of a growing tree: the roots of its full subtrees, at most one for each bit of the tree's size. These
+ * roots suffice to add a leaf and to compute the tree's root.
  */
 export class TreeEdge {
   #size = 0;
-  /** Indexed by height. Undefined if the size has a zero bit there. */
+  /**
+   * The roots of the full subtrees by height. An item is undefined if the size of the tree has a zero bit at that
+   * height.
+   */
   readonly #roots: (Buffer | undefined)[] = [];
 
   /** Creates an edge from the roots of the full subtrees, in the order of `fullSubtrees(size)`. */

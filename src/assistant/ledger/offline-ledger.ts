@@ -19,13 +19,13 @@ const BUSY_TIMEOUT_MS = 5_000;
 
 export interface InclusionProof {
   readonly seq: number;
-  /** The hashed text of the entry. */
+  /** The body of the entry, whose hash is `leaf`. */
   readonly body: string;
   readonly leaf: string;
   readonly size: number;
   /** The audit path, from the leaf's sibling upwards. */
   readonly path: readonly Buffer[];
-  /** The signed note with the root of the path. */
+  /** The checkpoint as a signed note. It contains the root to which `path` leads. */
   readonly checkpoint: string;
 }
 
@@ -37,19 +37,22 @@ export interface TailEntry {
 }
 
 /**
- * Reads a ledger without its daemon, also while the daemon writes it. All methods throw LedgerFailure: `io` if the
- * ledger cannot be read, `key`, and `tampered` if a proof cannot be computed.
+ * Reads a ledger without its daemon, even while the daemon writes the ledger. All methods throw LedgerFailure: `io` if
+ * the ledger cannot be read, `key` if its public key cannot be used, and `tampered` if a proof cannot be computed.
  */
 export class OfflineLedger implements Disposable {
   readonly #db: SqliteDatabase;
   readonly #savedCheckpoint: string | undefined;
   readonly verifier: NoteVerifier;
 
-  /** `verifierKey` is a public key that the caller trusts more than the stored one. */
+  /**
+   * Opens the ledger of a state directory. `verifierKey` is a public key that the caller trusts more than the stored
+   * key.
+   */
   static open(stateDir: string, verifierKey?: string): OfflineLedger {
     const files = resolveLedgerPaths(stateDir);
     return withLedgerFailures(() => {
-      // Read before the database, which only grows: a running daemon may write both.
+      // The checkpoint file is read before the database: a running daemon may write both, and the database only grows.
       const saved = readFileIfExists(files.checkpoint);
       const db = openForReading(files);
       try {
@@ -84,7 +87,7 @@ export class OfflineLedger implements Disposable {
     return this.#readInSnapshot(() => this.#readNewestCheckpoint());
   }
 
-  /** Returns undefined if there is no such entry. */
+  /** Proves that an entry is in the ledger. Returns undefined if there is no such entry. */
   proveInclusion(seq: number): InclusionProof | undefined {
     return this.#readInSnapshot(() => {
       const head = this.#readNewestCheckpoint();
@@ -165,7 +168,7 @@ export class OfflineLedger implements Disposable {
         count += 1;
       }
       write("ledger.vkey", `${this.verifier.text}\n`);
-      // Written last: an export with a checkpoint is complete.
+      // The checkpoint is written last, so that an export with a checkpoint is complete.
       write("checkpoint", note);
       return { size, files: count };
     });
@@ -221,7 +224,7 @@ function openForReading(files: LedgerPaths): SqliteDatabase {
     timeout: BUSY_TIMEOUT_MS,
   });
   try {
-    // The first read, which may fail on a full disk.
+    // This is the first read of the database, which may fail on a full disk.
     const version = readSchemaVersion(db);
     if (version === ledgerMigrations.length) return db;
     throw new LedgerFailure("io", `the ledger has schema ${version}, which this Berth cannot read`);
@@ -256,7 +259,7 @@ export interface OfflineFailure {
   readonly hint: string | undefined;
 }
 
-/** Converts an error of the ledger. Returns undefined for any other error. */
+/** Converts an error of reading the ledger to a LedgerFailure. Returns undefined for any other error. */
 export function toOfflineFailure(error: unknown): OfflineFailure | undefined {
   if (!(error instanceof LedgerFailure)) return undefined;
   const { kind, message, hint } = error;
@@ -264,7 +267,7 @@ export function toOfflineFailure(error: unknown): OfflineFailure | undefined {
   return { status, message, hint };
 }
 
-/** Reads a file that the command line names. `what` names its content in the error. */
+/** Reads a file that the command line names. `what` describes the content in the error message. */
 export function readTextFile(file: string, what: string): string {
   try {
     return readFileSync(file, "utf8");

@@ -16,16 +16,18 @@ import {
 const ED25519 = 1;
 const SIGNATURE_BYTES = 64;
 const KEY_BYTES = 32;
-/** The bytes before the 32 bytes of a key in DER: SubjectPublicKeyInfo and PKCS #8. */
+/**
+ * The bytes that precede the 32 bytes of a key in DER: SubjectPublicKeyInfo for public keys, PKCS #8 for private keys.
+ */
 const PUBLIC_PREFIX = Buffer.from("302a300506032b6570032100", "hex");
 const PRIVATE_PREFIX = Buffer.from("302e020100300506032b657004220420", "hex");
 
 export interface NoteVerifier {
   readonly name: string;
-  /** The first four bytes of sha256 over name, line break, type and key. */
+  /** The key id: the first four bytes of sha256 over the key's name, a line break, the type and the key. */
   readonly id: Buffer;
   readonly key: KeyObject;
-  /** The encoded key, `NAME+HASH+BASE64`. */
+  /** The encoded public key, `NAME+HASH+BASE64`. */
   readonly text: string;
 }
 
@@ -36,7 +38,7 @@ export interface NoteSigner {
   readonly text: string;
 }
 
-/** Creates a signer. `seed` is the 32-byte seed of the Ed25519 key. */
+/** Creates a signer from a 32-byte seed of an Ed25519 key. */
 export function createNoteSigner(name: string, seed: Buffer): NoteSigner {
   const key = createPrivateKey({
     key: Buffer.concat([PRIVATE_PREFIX, seed]),
@@ -68,7 +70,10 @@ function encodeKey(name: string, id: Buffer, key: Buffer): string {
   return `${name}+${id.toString("hex")}+${encoded}`;
 }
 
-/** Returns undefined if the text is not an Ed25519 key in this format, or its hash does not match the key. */
+/**
+ * Parses an encoded public key. Returns undefined if the text is not an Ed25519 key in this format, or if its hash does
+ * not match the key.
+ */
 export function parseVerifier(text: string): NoteVerifier | undefined {
   const parts = decodeKey(text);
   if (!parts) return undefined;
@@ -92,7 +97,7 @@ function decodeKey(text: string): { name: string; key: Buffer } | undefined {
   return { name, key: bytes.subarray(1) };
 }
 
-/** Returns the signed note. `text` must end with a line break. */
+/** Signs a text and returns the signed note. `text` must end with a line break. */
 export function signNote(text: string, signer: NoteSigner): string {
   const { verifier, key } = signer;
   const signature = Buffer.concat([verifier.id, sign(null, Buffer.from(text), key)]);
@@ -104,7 +109,7 @@ export function signNote(text: string, signer: NoteSigner): string {
  */
 export type NoteFault = "malformed" | "unknown" | "forged";
 
-/** Returns the text of a note that this key has signed, or a fault. */
+/** Verifies a note. Returns its text if the verifier's key has signed it, otherwise a fault. */
 export function openNote(
   note: string,
   verifier: NoteVerifier,
@@ -118,7 +123,8 @@ export function openNote(
     const [, name, encoded] = /^— ([^\s+]+) ([A-Za-z0-9+/]+=*)$/.exec(line) ?? [];
     if (name === undefined || encoded === undefined) return { fault: "malformed" };
     const bytes = Buffer.from(encoded, "base64");
-    // Decoding ignores the bits after the last whole byte, so a note could be changed there unnoticed.
+    // Decoding Base64 ignores the bits after the last whole byte. Without this comparison, those bits could be changed
+    // unnoticed.
     if (bytes.toString("base64") !== encoded || bytes.length < 5) return { fault: "malformed" };
     if (name !== verifier.name || !bytes.subarray(0, 4).equals(verifier.id)) continue;
     const signature = bytes.subarray(4);

@@ -7,14 +7,17 @@ import { edgeAt, rootAt } from "./merkle-proof.ts";
 import { hashLeaf, type TreeEdge } from "./merkle-tree.ts";
 import type { NoteVerifier } from "./signed-note.ts";
 
-/** The number of entries that are hashed again at each open. `berth ledger verify` hashes all of them. */
+/**
+ * The number of last entries that are hashed again each time the ledger is opened. `berth ledger verify` hashes all
+ * entries.
+ */
 const TAIL_ENTRIES = 256;
 
 export interface TailState {
   readonly edge: TreeEdge;
   /** The leaf hash of the last entry, in hexadecimal. */
   readonly lastLeaf: string;
-  /** The sizes of the newest checkpoint and of its predecessor. -1: there is none. */
+  /** The sizes of the newest checkpoint and of its predecessor; -1 if there is none. */
   readonly newestCheckpointSize: number;
   readonly previousCheckpointSize: number;
 }
@@ -75,8 +78,8 @@ function checkEntries(db: SqliteDatabase, from: number, size: number): string {
 }
 
 /**
- * Compares the database with a checkpoint from outside it. Throws LedgerFailure `rolled_back` if the database was
- * replaced by an older copy or by another history.
+ * Compares the database with a checkpoint that is stored outside the database. Throws LedgerFailure `rolled_back` if
+ * the database was replaced by an older copy or by another history.
  */
 export function checkAgainstCheckpoint(
   db: SqliteDatabase,

@@ -10,7 +10,7 @@ export interface LedgerVerdict {
   readonly status: LedgerStatus;
   /** An explanation for the user. Empty if the ledger is whole. */
   readonly reason: string;
-  /** The first bad entry. Undefined unless the status is `tampered`. */
+  /** The position of the first bad entry. Undefined unless the status is `tampered`. */
   readonly firstBad: number | undefined;
   /** At most 20 problems, ordered by entry. */
   readonly problems: readonly LedgerProblem[];
@@ -20,7 +20,7 @@ export interface LedgerVerdict {
   /** The number of entries whose sealed text was erased. */
   readonly erased: number;
   readonly checkpoints: number;
-  /** The root over all entries in base64. */
+  /** The root over all entries, in Base64. */
   readonly root: string;
   readonly origin: string;
 }
@@ -30,7 +30,10 @@ const PROBLEMS_MAX = 20;
 export interface VerifyLedgerOptions {
   readonly db: SqliteDatabase;
   readonly verifier: NoteVerifier;
-  /** The content of the checkpoint file, which must have been read before the database. Undefined: there is none. */
+  /**
+   * The content of the checkpoint file; the caller must read it before the database. Undefined if the file does not
+   * exist.
+   */
   readonly savedCheckpoint: string | undefined;
   /** Checkpoints that the caller has kept elsewhere. */
   readonly trustedCheckpoints?: readonly string[];
@@ -66,8 +69,9 @@ function verifySnapshot({
   ]);
   scan.run();
   problems.push(...scan.problems);
-  // One checkpoint of another key among many is tampering; if all are of another key, the key is wrong. A young ledger has
-  // only one checkpoint in its table, so a checkpoint from outside counts too if it matches these entries.
+  // If only some checkpoints are signed with another key, the ledger was tampered with; if all are, the caller has
+  // given the wrong key. A young ledger has only one checkpoint in its table, so a checkpoint from outside also shows
+  // that the key is right if it matches these entries.
   const isOwn =
     stored.valid.length > 0 ||
     externalCheckpoints.some(
@@ -119,7 +123,10 @@ function verifySnapshot({
 
 const bySeq = (a: LedgerProblem, b: LedgerProblem): number => a.seq - b.seq;
 
-/** A wrong key explains bad signatures, so it is reported only if there is no other problem. */
+/**
+ * Returns the status that explains the findings. A wrong key is reported only if there is no other problem, because a
+ * wrong key alone explains bad signatures.
+ */
 function determineStatus(
   problems: readonly LedgerProblem[],
   foreign: readonly string[],
@@ -142,7 +149,7 @@ function determineReason(
 
 interface StoredCheckpoints {
   readonly valid: readonly Checkpoint[];
-  /** Checkpoints of other keys. */
+  /** Checkpoints that are signed with other keys, as problems. */
   readonly foreign: readonly LedgerProblem[];
 }
 
@@ -172,7 +179,9 @@ function readStoredCheckpoints(
 
 const lastSeqOf = (size: number): number => Math.max(0, size - 1);
 
-/** Compares entries with signed checkpoints. If entries are bad, roots cannot match and are not compared. */
+/**
+ * Compares the entries with the signed checkpoints. If entries are bad, their roots cannot match and are not compared.
+ */
 function findCheckpointProblems(
   scan: EntryScan,
   valid: readonly Checkpoint[],

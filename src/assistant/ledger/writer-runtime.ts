@@ -10,15 +10,15 @@ import { acquireWriterLock, type WriterLock } from "./writer-lock.ts";
 import type { FailedAnswer, WriterAnswer, WriterData, WriterRequest } from "./writer-protocol.ts";
 
 /**
- * Handles the requests to the writer's thread: opens and closes the connection, and remembers what was acknowledged.
- * After a failure all requests fail until `open` has succeeded.
+ * Handles the requests to the writer's thread: opens and closes the connection, and remembers the last acknowledged
+ * entry. After a failure all requests fail until `open` has succeeded.
  */
 export class WriterRuntime {
   readonly #files: LedgerPaths;
   readonly #version: string;
   #lock: WriterLock | undefined;
   #writer: LedgerWriter | undefined;
-  /** The last acknowledged entry, which must still be there after each open. */
+  /** The last acknowledged entry. Each time the ledger is opened, this entry must still exist. */
   #acknowledged: Receipt | undefined;
   /** True once `ledger.opened` has been written. */
   #isStarted = false;
@@ -39,7 +39,10 @@ export class WriterRuntime {
     }
   }
 
-  /** Must be called after each answer has been sent. Returns undefined if it succeeded. */
+  /**
+   * Maintains the write-ahead log; call this after each answer has been sent. Returns the failure, or undefined after
+   * success.
+   */
   runMaintenance(): FailedAnswer | undefined {
     try {
       this.#writer?.runMaintenance();
@@ -119,7 +122,10 @@ export class WriterRuntime {
     return writer;
   }
 
-  /** Creates `ledger.opened`, and `ledger.indeterminate` for each dispatch of an earlier run without a result. */
+  /**
+   * Creates the entries of a start: `ledger.opened`, and one `ledger.indeterminate` for each dispatch of an earlier run
+   * that has no result.
+   */
   #createStartEntries(writer: LedgerWriter, time: string): DraftEntry[] {
     const fields: Record<string, EntryValue> = {
       key: writer.verifierKey,
@@ -156,7 +162,7 @@ export class WriterRuntime {
     }
   }
 
-  /** Closes the connection and ignores errors: it has failed, or will be replaced. */
+  /** Closes the connection and ignores errors, because the connection has failed or is not needed any more. */
   #closeWriter(): void {
     const writer = this.#writer;
     this.#writer = undefined;

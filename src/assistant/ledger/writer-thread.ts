@@ -9,7 +9,7 @@ import type {
 
 /**
  * A promise interface to the writer's thread, for one request at a time. When the thread ends, it answers the pending
- * request with `failed` and calls `onFailed` once. It cannot be used afterwards.
+ * request with `failed` and calls `onFailed` once. The object cannot be used afterwards.
  */
 export class WriterThread {
   readonly #worker: Worker;
@@ -32,7 +32,7 @@ export class WriterThread {
         resolve();
       });
     });
-    // An idle ledger must not keep the process running.
+    // The thread is unreferenced, because an idle ledger must not keep the process running.
     this.#worker.unref();
   }
 
@@ -50,7 +50,7 @@ export class WriterThread {
     });
   }
 
-  /** Must be called after `close` was answered, unless the answer does not matter. */
+  /** Ends the thread. Call this after `close` was answered, unless the answer does not matter. */
   async terminate(): Promise<void> {
     this.#hasEnded = true;
     await this.#worker.terminate();

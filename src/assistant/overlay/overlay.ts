@@ -146,7 +146,10 @@ export class Overlay implements OverlayService, AsyncDisposable {
     await this.#tasks[Symbol.asyncDispose]();
   }
 
-  /** Throws `limits_exceeded` if there is no capacity. Some of it is reserved for connections without a query. */
+  /**
+   * Throws `limits_exceeded` if there is no capacity for another query. Some of it is reserved for connections
+   * without a query.
+   */
   #checkCapacity(connection: string): void {
     const { running, waiting, reservedForNew: reserved } = this.#limits;
     const capacity = running + waiting;
@@ -186,7 +189,7 @@ export class Overlay implements OverlayService, AsyncDisposable {
     });
   }
 
-  /** While the query waits for the user, its slot is free for another query. */
+  /** Asks the user. Meanwhile the query's slot is free for another query. */
   async #askPerson(
     query: OverlayQuery,
     slot: QuerySlot,
@@ -199,7 +202,7 @@ export class Overlay implements OverlayService, AsyncDisposable {
       await slot.resume();
       return by;
     } catch (error) {
-      // The call was resolved elsewhere, and the turn continues.
+      // The call was resolved elsewhere while the user was asked, so the turn continues.
       if (withdrawn.aborted && !query.isEnded) await slot.resume();
       throw error;
     }

@@ -15,29 +15,29 @@ import { streamAnswer } from "./stream-answer.ts";
 import { buildTurnMessages, formatContext } from "./turn-messages.ts";
 import { resolveTurnRoute, type TurnRoute } from "./turn-route.ts";
 
-/** Number of passages that a small model can read together with a question. */
+/** Number of passages in the prompt: as many as a small model can read together with a question. */
 const HITS_MAX = 5;
 
 /** The longest query that Context1 accepts. */
 const SEARCH_QUERY_BYTES_MAX = 4_096;
 
-/** Characters of the prompt that are shown when the user is asked for consent. */
+/** Number of characters of the prompt that are shown when the user is asked for consent. */
 const PROMPT_CHARS_SHOWN = 400;
 
 /**
- * Known only after Started: a model was found, but it does not fit into memory, or the tools do not fit its
- * context.
+ * The note of an answer for which the model could not choose tools, which is known only after Started: the model does
+ * not fit into memory, or the tools do not fit its context.
  */
 const NO_TOOLS = "answered without tools: the local model could not choose any";
 
-/** The events and questions of a turn. */
+/** The recipient of a turn's events and questions. */
 export interface TurnCallbacks {
   started(meta: TurnMeta): void;
-  /** Non-empty text of whole code points. */
+  /** Receives a part of the answer: non-empty text of whole code points. */
   token(text: string): void;
   /**
-   * Resolves to the caller that approved. Rejects with DeniedError, or with the signal's reason if the question is
-   * withdrawn.
+   * Asks the user. Resolves to the caller that approved. Rejects with DeniedError, or with the signal's reason if the
+   * question is withdrawn.
    */
   ask(request: ConfirmationRequest, signal: AbortSignal): Promise<Caller>;
 }
@@ -49,8 +49,8 @@ interface SearchOutcome {
 }
 
 /**
- * One turn. Its steps are: search; ask for consent to send what was found; let the local model call tools; ask for
- * consent to send their results; answer. The user is asked as early as possible, so that no step runs in vain.
+ * Runs one turn. Its steps are: search; ask for consent to send what was found; let the local model call tools; ask
+ * for consent to send their results; answer. The user is asked as early as possible, so that no step runs in vain.
  * Rejects with the error that ended the turn.
  */
 export class QueryTurn {
@@ -59,7 +59,10 @@ export class QueryTurn {
   readonly #callbacks: TurnCallbacks;
   readonly #route: TurnRoute;
   readonly #allowedOnce = new Set<DataClass>();
-  /** The address that the user consented to once; the provider with that name may change its address meanwhile. */
+  /**
+   * The address that the user consented to for this turn. It is kept, because the provider with that name may get
+   * another address in the meantime.
+   */
   #allowedAddress: string | undefined;
   #sources: readonly SourceMeta[] = [];
 
@@ -88,7 +91,7 @@ export class QueryTurn {
     await this.#answer(context, results, classes);
   }
 
-  /** Checks the provider before the user is asked for consent. */
+  /** Checks that the provider exists, before the user is asked for consent. */
   #checkProvider(): void {
     const { remote } = this.#route;
     if (remote && this.#dependencies.remote.addressOf(remote.provider) !== undefined) return;
@@ -123,7 +126,10 @@ export class QueryTurn {
     }
   }
 
-  /** Undefined if no tools are requested. If it cannot be determined, tools are tried. */
+  /**
+   * Returns true if a local model can choose tools; undefined if the query uses no tools. Returns true also if that
+   * cannot be determined.
+   */
   async #hasTools(): Promise<boolean | undefined> {
     const { request, signal } = this.#query;
     if (request.lane === "chat") return undefined;
@@ -175,7 +181,7 @@ export class QueryTurn {
     return results;
   }
 
-  /** Throws `consent_required` if the provider's address has changed since the user consented. */
+  /** Throws `consent_required` if the provider's address has changed since the user consented to it. */
   #checkAddress(): void {
     const { remote } = this.#route;
     if (!remote || this.#allowedAddress === undefined) return;
@@ -186,7 +192,9 @@ export class QueryTurn {
     );
   }
 
-  /** Resolves when all of these classes may be sent. Asks once for those that are not allowed yet. */
+  /**
+   * Resolves when all of these data classes may be sent. Asks the user once for the classes that are not allowed yet.
+   */
   async #requestConsent(classes: readonly DataClass[]): Promise<void> {
     const { remote, clock, ledger, limits = defaultOverlayLimits } = this.#dependencies;
     const scopes = remote.missing(classes).filter((scope) => !this.#allowedOnce.has(scope));
@@ -242,8 +250,8 @@ export class QueryTurn {
     try {
       await attempt();
     } catch (error) {
-      // A local model failed, and a remote one is the fallback. If a remote model was tried first, consent was
-      // given and has been revoked, so the user is not asked again.
+      // The user is asked if a local model failed and a remote model is the fallback. If a remote model was tried
+      // first, the user had consented and has revoked that since, so the user is not asked again.
       const isAskable =
         error instanceof AssistantError &&
         error.code === "consent_required" &&
@@ -267,7 +275,10 @@ export class QueryTurn {
     );
   }
 
-  /** One-time consent is valid for one provider, so no other one is tried then. */
+  /**
+   * Returns the model to request. One-time consent is valid for one provider, so no other provider may be tried with
+   * it.
+   */
   #selectModel(): string | undefined {
     const { remote } = this.#route;
     return remote && this.#allowedOnce.size > 0
@@ -280,7 +291,10 @@ function toSourceMeta({ source, provenance, title, uri, score }: SearchHit): Sou
   return { source, provenance, title, uri, score };
 }
 
-/** Questions are usually short; the beginning of a long pasted text is enough for a search. */
+/**
+ * Cuts the prompt to the longest query that a search accepts. Questions are usually short, and the beginning of a
+ * long pasted text is enough for a search.
+ */
 function truncateSearchQuery(prompt: string): string {
   const bytes = Buffer.from(prompt);
   if (bytes.length <= SEARCH_QUERY_BYTES_MAX) return prompt;

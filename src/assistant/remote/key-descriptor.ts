@@ -17,8 +17,8 @@ export class KeyDescriptor implements Disposable {
   }
 
   /**
-   * Reads a pipe, a socket or a file up to its end. May be called once. Throws `invalid_request` for other descriptors,
-   * for more than 16 KiB, and if the end does not arrive within 10 s.
+   * Reads the key from a pipe, a socket or a file up to its end. May be called only once. Throws `invalid_request` for
+   * other descriptors, for more than 16 KiB, and if the end does not arrive within 10 s.
    */
   read(signal: AbortSignal): Promise<string> {
     this.#isConsumed = true;
@@ -39,7 +39,7 @@ async function readKey(fd: number, signal: AbortSignal): Promise<string> {
   }
   using limit = createTimeLimit(signal, READ_MS_MAX);
   const stop = () => stream.destroy(new Error("it took too long"));
-  // The sender may have closed its end while the descriptor was inspected.
+  // The sender may have closed its end while this process inspected the descriptor.
   if (limit.signal.aborted) stop();
   limit.signal.addEventListener("abort", stop, { once: true });
   const chunks: Buffer[] = [];
@@ -65,13 +65,16 @@ async function readKey(fd: number, signal: AbortSignal): Promise<string> {
   return Buffer.concat(chunks).toString("utf8");
 }
 
-/** Reading a pipe as a file would block a thread until data arrives. */
+/**
+ * Opens the descriptor as a stream. A pipe is read as a socket, because reading it as a file would block a thread until
+ * data arrives.
+ */
 function openStream(fd: number, found: Stats) {
   if (found.isFIFO() || found.isSocket()) return openSocket(fd);
   return found.isFile() ? createReadStream("", { fd, end: BYTES_MAX }) : undefined;
 }
 
-/** Undefined for a datagram socket, which has no end of file. */
+/** Returns undefined for a datagram socket, because such a socket has no end of file. */
 function openSocket(fd: number): Socket | undefined {
   try {
     return new Socket({ fd, readable: true, writable: false });

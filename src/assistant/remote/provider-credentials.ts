@@ -9,7 +9,7 @@ import type { BuiltInProvider, Provider } from "./port.ts";
 import type { SignIns } from "./sign-in/port.ts";
 import type { Credential, OAuthSession, Vault } from "./vault/port.ts";
 
-/** A session that expires within this time is renewed before it is used. */
+/** The remaining lifetime below which a session is renewed before it is used. */
 const RENEW_MS = 60_000;
 const RENEWAL_MS_MAX = 30_000;
 const KEY_CHARACTERS_MAX = 16 * 1024;
@@ -40,7 +40,7 @@ export class ProviderCredentials implements AsyncDisposable {
     this.#options = options;
   }
 
-  /** Throws `invalid_request` for text that no header can contain. */
+  /** Stores a key. Throws `invalid_request` for text that no HTTP header can contain. */
   async setKey(provider: Provider, text: string): Promise<void> {
     const key = text.trim();
     if (key === "")
@@ -64,13 +64,15 @@ export class ProviderCredentials implements AsyncDisposable {
     return this.#changes.runExclusive(() => this.#put(provider, credential));
   }
 
-  /** Resolves to whether there was a credential, with the session if it was one. */
+  /**
+   * Removes the provider's credential. The result says if there was one, and contains the session if it was a session.
+   */
   clear(provider: Provider): Promise<ClearedCredential> {
     const { id } = provider;
     return this.#changes.runExclusive(async () => {
       const { kind, present } = this.#options.vault.describe(id);
       await this.#options.ledger.append({ name: "remote.key.clear", fields: { provider: id } });
-      // A credential that can no longer be read can still be removed.
+      // The session is read only to revoke it. If it can no longer be read, it is removed all the same.
       const former =
         kind === "oauth"
           ? await this.#options.vault.get(getCredentialOwner(provider)).catch(() => undefined)
@@ -80,7 +82,10 @@ export class ProviderCredentials implements AsyncDisposable {
     });
   }
 
-  /** Resolves to the token for the Authorization header; undefined if there is no credential. */
+  /**
+   * Resolves to the token for the Authorization header; undefined if there is no credential. Renews a session that is
+   * about to expire.
+   */
   async bearer(provider: Provider, signal: AbortSignal): Promise<string | undefined> {
     const credential = await this.#options.vault.get(getCredentialOwner(provider));
     if (credential?.kind !== "oauth") return getBearerToken(credential);
@@ -94,15 +99,15 @@ export class ProviderCredentials implements AsyncDisposable {
     );
   }
 
-  /** Ends renewals and waits for changes in progress. */
+  /** Aborts renewals and waits for changes in progress. */
   async [Symbol.asyncDispose](): Promise<void> {
     this.#closing.abort(new AssistantError("shutting_down", "the assistant is shutting down"));
     await this.#changes.waitUntilIdle();
   }
 
   /**
-   * All concurrent callers share one renewal, which continues even if they abort: at many providers, using a refresh
-   * token twice ends the session.
+   * Renews a session. All concurrent callers share one renewal, which continues even if they abort: at many providers,
+   * using a refresh token twice ends the session.
    */
   #renewOnce(
     provider: Provider,
@@ -119,8 +124,8 @@ export class ProviderCredentials implements AsyncDisposable {
   }
 
   /**
-   * Resolves to the credential that is stored then: the user may have signed out meanwhile, or signed in with another
-   * account.
+   * Renews a session. Resolves to the credential that is stored afterwards, because the user may have signed out
+   * meanwhile, or signed in with another account.
    */
   async #renew(
     provider: Provider,

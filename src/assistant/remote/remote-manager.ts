@@ -23,7 +23,10 @@ import { type Revocations, Revoked } from "./revocations.ts";
 import type { RemoteStore } from "./store/remote-store.ts";
 import type { Vault } from "./vault/port.ts";
 
-/** Users have a handful; each provider may have connections and a list of models. */
+/**
+ * The largest number of providers. Users have a handful; each provider may have connections and a list of models in
+ * memory.
+ */
 const PROVIDERS_MAX = 64;
 
 export interface RemoteManagerOptions {
@@ -47,7 +50,10 @@ export class RemoteManager implements RemoteService, AsyncDisposable {
   readonly #options: RemoteManagerOptions;
   readonly #changes = new Mutex();
   readonly #closing = new AbortController();
-  /** Counts revocations of consent, so that a grant which began before a revocation cannot take effect after it. */
+  /**
+   * The number of revocations of each data class, so that a grant which began before a revocation cannot take effect
+   * after it.
+   */
   readonly #revocationCounts = new Map<DataClass, number>();
 
   constructor(options: RemoteManagerOptions) {
@@ -98,7 +104,8 @@ export class RemoteManager implements RemoteService, AsyncDisposable {
           { param: "id" },
         );
       await ledger.append({ name: "remote.provider.remove", fields: { provider: id } });
-      // The key first, so that a key never remains without the provider through which it could be removed.
+      // The key is removed first, so that a key never remains without its provider. The user could not remove such a
+      // key.
       await credentials.clear(provider);
       revocations.end(id, new Revoked("model_not_found", `the provider ${id} was removed`, id));
       providers.remove(id);
@@ -121,7 +128,7 @@ export class RemoteManager implements RemoteService, AsyncDisposable {
     await this.#changes.runExclusive(async () => {
       const { wasThere } = await this.#options.credentials.clear(this.#getProvider(id));
       this.#options.providers.forgetStatus(id);
-      // Without a key to clear, requests in progress used none and continue.
+      // If there was no key, the requests in progress use none and can continue.
       if (wasThere) this.#endRequests(id, `the key of ${id} was cleared`);
     });
   }
@@ -131,7 +138,8 @@ export class RemoteManager implements RemoteService, AsyncDisposable {
     const known = parseScope(scope);
     const { consent, ledger, store } = this.#options;
     const times = this.#revocationCounts.get(known) ?? 0;
-    // Takes effect at once, even if it cannot be stored: a full disk must not let data continue to leave the machine.
+    // A revocation takes effect at once, even if it cannot be stored: when the disk is full, data must not continue to
+    // leave the machine.
     if (!isAllowed) {
       this.#revocationCounts.set(known, times + 1);
       consent.set(known, false);
@@ -139,7 +147,8 @@ export class RemoteManager implements RemoteService, AsyncDisposable {
     await this.#changes.runExclusive(async () => {
       const fields = { scope: known, allowed: isAllowed };
       const written = ledger.append({ name: "remote.consent", fields });
-      // Revoked consent must not return with the next start, even if the ledger could not be written.
+      // The revocation is stored even if the ledger could not be written. Otherwise the consent would return at the
+      // next start.
       await (isAllowed ? written : written.finally(() => store.setConsent(known, false)));
       if (!isAllowed || (this.#revocationCounts.get(known) ?? 0) !== times) return;
       store.setConsent(known, true);
@@ -158,7 +167,7 @@ export class RemoteManager implements RemoteService, AsyncDisposable {
     const { logins, vault, credentials, providers } = this.#options;
     await logins.cancel(builtIn);
     const session = await this.#changes.runExclusive(async () => {
-      // There is no credential, or it is a key, which is not a session.
+      // The provider has no session: it has no credential, or the credential is a key.
       if (vault.describe(id).kind !== "oauth") return undefined;
       await logins.appendEntry(builtIn, "logout");
       const cleared = await credentials.clear(this.#getProvider(id));
@@ -178,7 +187,7 @@ export class RemoteManager implements RemoteService, AsyncDisposable {
     return this.#options.logins.subscribe(listener);
   }
 
-  /** Aborts the resolution of addresses and waits for changes in progress. */
+  /** Stops resolving addresses and waits for changes in progress. */
   async [Symbol.asyncDispose](): Promise<void> {
     this.#closing.abort(new AssistantError("shutting_down", "the assistant is shutting down"));
     await this.#changes.waitUntilIdle();
@@ -188,7 +197,7 @@ export class RemoteManager implements RemoteService, AsyncDisposable {
     this.#options.revocations.end(id, new Revoked("unauthorized", why, id));
   }
 
-  /** Throws `not_found`. */
+  /** Returns the provider. Throws `not_found` if the id is unknown. */
   #getProvider(id: string): Provider {
     const provider = this.#options.providers.find(id);
     if (provider) return provider;

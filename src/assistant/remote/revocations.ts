@@ -11,10 +11,13 @@ export class Revoked extends AssistantError {
 export class Revocations {
   readonly #watchers = new Map<string, Set<(error: Revoked) => void>>();
 
-  /** Calls back at once on a revocation, with the error for the request. Returns a function that unsubscribes. */
+  /**
+   * Registers a callback that is called at once on a revocation, with the error for the request. Returns a function
+   * that unsubscribes.
+   */
   onRevoked(id: string, callback: (error: Revoked) => void): () => void {
     const watchers = this.#watchers.get(id) ?? new Set();
-    // A new object for each subscription, because the same callback may subscribe twice.
+    // Each subscription needs a new object, because the same callback may subscribe twice.
     const watcher = (error: Revoked) => callback(error);
     this.#watchers.set(id, watchers.add(watcher));
     return () => {
@@ -23,7 +26,7 @@ export class Revocations {
     };
   }
 
-  /** Ends the requests to a provider. */
+  /** Ends all requests to a provider with the given error. */
   end(id: string, error: Revoked): void {
     const watchers = this.#watchers.get(id) ?? [];
     this.#watchers.delete(id);

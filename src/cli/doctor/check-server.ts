@@ -5,6 +5,7 @@ import { createClient } from "../../client/rest/client.ts";
 import { formatDurationMs } from "../format-time.ts";
 import { isProcessRunning } from "../process-running.ts";
 import { readLocalToken, readReadyFile } from "../server-target.ts";
+import { describeOtherWriter } from "../status/server-facts.ts";
 import {
   checkAssistantStart,
   createAssistantFinding,
@@ -60,15 +61,23 @@ export async function checkServer(context: DoctorContext): Promise<DoctorFinding
     const health = await client.health(AbortSignal.timeout(ANSWER_MS_MAX));
     const text = `${ready.api}, Berth ${health.version}, process ${ready.pid}, up ${formatDurationMs(health.uptime_seconds * 1000)}`;
     const info = await client.system.info();
+    const otherWriter = describeOtherWriter(info.engine);
     return [
-      health.status === "ok"
-        ? createFinding("server", "ok", text)
-        : createFinding(
+      otherWriter !== null
+        ? createFinding(
             "server",
-            "warn",
-            `${text}: ${health.status}, the engine is ${health.runtime}`,
-            "fix the engine (see above); the server reconnects by itself",
-          ),
+            "fail",
+            `${text}: ${otherWriter}`,
+            "stop one of them (this one takes over a minute later), or run this one as an instance of its own: berth restore FILE --new-instance",
+          )
+        : health.status === "ok"
+          ? createFinding("server", "ok", text)
+          : createFinding(
+              "server",
+              "warn",
+              `${text}: ${health.status}, the engine is ${health.runtime}`,
+              "fix the engine (see above); the server reconnects by itself",
+            ),
       createIngressFinding(info.ingress, context),
       createAssistantFinding(info.assistant),
       ...createCompanionFindings(info.companion),

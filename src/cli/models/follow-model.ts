@@ -135,8 +135,9 @@ class ModelProgressDisplay {
 
   show(view: ModelProgressView): void {
     const activity = activityText(view);
-    // An error before a retry stays visible, on a line of its own.
-    if (view.error !== null && view.error !== this.#shownError && view.status !== "failed")
+    // An error before a retry stays visible, on a line of its own; the last one ends the command.
+    const isFinal = view.status === "failed" && view.next_retry_at === null;
+    if (view.error !== null && view.error !== this.#shownError && !isFinal)
       this.#progress?.printLine(`${view.name}: ${view.error}`);
     this.#shownError = view.error ?? "";
     if (activity === undefined) return;

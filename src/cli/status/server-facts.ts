@@ -39,6 +39,13 @@ export function listSpecProblems({ folder, files }: SpecsView): readonly string[
   );
 }
 
+/** The sentence about another server that writes to the engine; null if this one does. */
+export function describeOtherWriter({ other_writer }: SystemInfo["engine"]): string | null {
+  if (other_writer === null) return null;
+  const { host, data_dir, since } = other_writer;
+  return `another Berth with the same identity writes to the engine: on ${host}, data directory ${data_dir}, since ${since}; this one changes nothing there`;
+}
+
 export function describeIngress({ mode, ready, message }: SystemInfo["ingress"]): ComponentState {
   if (ready) return { level: "ok", text: message };
   return mode === "off"

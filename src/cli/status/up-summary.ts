@@ -15,6 +15,7 @@ import {
   companionField,
   describeAssistant,
   describeIngress,
+  describeOtherWriter,
   listSpecProblems,
   readServerFacts,
 } from "./server-facts.ts";
@@ -71,6 +72,7 @@ export async function printUpSummary(
   await waitForInfo(client, haveDaemonsStarted, DAEMON_POLLS_MAX, signal);
   const { info, specs, apps, models: allModels } = await readServerFacts(client);
   const problems = listSpecProblems(specs);
+  const otherWriter = describeOtherWriter(info.engine);
   const models = allModels.filter(({ origin }) => origin !== "catalog");
   await cli.print(
     [
@@ -78,6 +80,7 @@ export async function printUpSummary(
       colours.bold(`Berth ${ready.version} is running.`),
       "",
       ...(hasEngine ? [] : [colours.red(engineText(ready)), ""]),
+      ...(otherWriter === null ? [] : [colours.red(otherWriter), ""]),
       appsText(cli, apps),
       modelsText(cli, models),
       ...(problems.length === 0 ? [] : [colours.red(problems.join("\n")), ""]),

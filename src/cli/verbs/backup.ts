@@ -4,7 +4,15 @@ import type { Command } from "commander";
 import { BerthError } from "../../base/errors.ts";
 import { formatBytes } from "../../base/units.ts";
 import type { Cli } from "../cli.ts";
-import { addExamples } from "../command-options.ts";
+import { UsageError } from "../cli-errors.ts";
+import {
+  addExamples,
+  isDocumentFormat,
+  type OutputFormat,
+  outputOption,
+} from "../command-options.ts";
+import { formatBackupContent } from "../output/backup-lines.ts";
+import { printDocument } from "../output/print.ts";
 
 export function addBackup(program: Command, cli: Cli): void {
   addExamples(
@@ -12,15 +20,18 @@ export function addBackup(program: Command, cli: Cli): void {
       .command("backup")
       .summary("save the store of a running server to a file")
       .description(
-        "Saves a consistent copy of the store: apps, secrets, revisions, events and tokens. It does not contain the data in volumes of apps. The file contains secrets, so protect it as well as the server itself.",
+        "Saves what a server needs to come up on another machine: a consistent copy of the store (apps, secrets, revisions, events and tokens), the source archives in use, and the certificates. Lists what it leaves out, such as the data in volumes. The file contains secrets, so protect it as well as the server itself.",
       )
       .argument("<file>", "file to write; - for standard output")
-      .option("--force", "replace an existing file"),
+      .option("--force", "replace an existing file")
+      .addOption(outputOption()),
     [
       ["berth backup berth-2026-11-20.db", "save a copy"],
       ["berth restore berth-2026-11-20.db", "restore it"],
     ],
-  ).action(async (file: string, flags: { force?: boolean }) => {
+  ).action(async (file: string, flags: { force?: boolean; output?: OutputFormat }) => {
+    if (file === "-" && flags.output !== undefined)
+      throw new UsageError("standard output has the backup itself", "berth backup FILE -o json");
     const stream = await (await cli.connect()).backup();
     if (file === "-") {
       for await (const chunk of stream) await cli.io.write(chunk);
@@ -32,7 +43,12 @@ export function addBackup(program: Command, cli: Cli): void {
       const bytes = await saveStream(stream, draft);
       if (flags.force === true) await rename(draft, target);
       else await renameWithoutReplacing(draft, target, file);
+      const { readBackupManifest } = await import("../../server/main.ts");
+      const manifest = readBackupManifest(target);
+      if (isDocumentFormat(flags.output))
+        return await printDocument(cli, { file: target, bytes, ...manifest }, flags.output);
       await cli.print(`${file}: ${formatBytes(bytes)}`);
+      if (manifest) await cli.print(formatBackupContent(manifest).join("\n"));
     } finally {
       await rm(draft, { force: true });
     }

@@ -17,6 +17,7 @@ import {
   companionField,
   describeAssistant,
   describeIngress,
+  describeOtherWriter,
   readServerFacts,
 } from "../status/server-facts.ts";
 
@@ -70,7 +71,9 @@ export function addStatus(program: Command, cli: Cli): void {
         ["Instance", info.instance_id],
       ]),
     );
+    const otherWriter = describeOtherWriter(engine);
     const issues = [
+      ...(otherWriter === null ? [] : [otherWriter]),
       ...apps.filter(needsAttention).map((app) => `app/${app.name} ${app.status}: ${app.message}`),
       ...models
         .filter(({ status }) => status === "failed")

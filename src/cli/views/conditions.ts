@@ -46,6 +46,6 @@ function getConditionColour(
 ): (text: string) => string {
   if (row.status === "Unknown" || row.type === "Progressing") return colours.yellow;
   if (row.status === "False" && neutralWhenFalse.includes(row.type)) return colours.yellow;
-  const isNegativeType = row.type === "Stalled" || row.type === "Drifted";
+  const isNegativeType = ["Stalled", "Drifted", "FetchFailed"].includes(row.type);
   return (row.status === "True") === isNegativeType ? colours.red : colours.green;
 }

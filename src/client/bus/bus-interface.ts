@@ -11,8 +11,8 @@ const ownerChanges: BusSignalRule = {
 };
 
 /**
- * One interface of the companion. Its name, such as `dev.assistant.Agent1`, is also its path, and its bus name unless another
- * one is given.
+ * One interface of the companion. Its name, such as `dev.assistant.Agent1`, also determines its object path, and is
+ * its bus name unless another one is given.
  */
 export class BusInterface {
   readonly #bus: SessionBus;
@@ -39,7 +39,7 @@ export class BusInterface {
     }
   }
 
-  /** Does the same as `call`, for a method whose only result is JSON. */
+  /** Calls a method whose only result is JSON, and parses that. Rejects like `call`. */
   async callJson(
     member: string,
     signature: string,
@@ -58,7 +58,7 @@ export class BusInterface {
     return this.#subscribe({ path, interface: name, member, sender: destination }, listener);
   }
 
-  /** Calls the listener when the companion or the connection has ended. */
+  /** Calls the listener when the companion has exited or the connection has ended. */
   async onDisconnected(listener: () => void): Promise<() => void> {
     let isOver = false;
     void this.#bus.closed.then(() => (isOver ? undefined : listener()));

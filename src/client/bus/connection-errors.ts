@@ -9,7 +9,7 @@ export function sessionBusUnavailable(reason: string, cause?: unknown): BerthErr
   });
 }
 
-/** Describes why a bus could not be opened, without its address, which is a path of this machine. */
+/** Describes why a bus could not be opened. The bus address is not mentioned, because it is a path of this machine. */
 export function describeConnectFailure(error: unknown, isNamed: boolean): string {
   const name = error instanceof BusCallError ? error.busName.split(".").at(-1) : undefined;
   const where = isNamed ? "DBUS_SESSION_BUS_ADDRESS" : "XDG_RUNTIME_DIR/bus";
@@ -25,7 +25,7 @@ export function busConnectionLost(): BerthError {
   });
 }
 
-/** Creates the error for a companion, or a connection to it, that ended during a call. */
+/** Creates the error for a companion that exited during a call, or whose connection ended. */
 export function companionEnded(): BerthError {
   return new BerthError("assistant_unreachable", "the companion ended during the call", {
     hint: "start it with `berth assistant --user`, then try again",

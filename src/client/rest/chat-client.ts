@@ -15,15 +15,15 @@ export interface ChatMessage {
 }
 
 export interface ChatRequest {
-  /** Undefined: the default model of the assistant. */
+  /** The model to use; undefined means the assistant's default model. */
   readonly model: string | undefined;
   readonly messages: readonly ChatMessage[];
   readonly temperature?: number | undefined;
-  /** The most tokens of the answer; -1: no limit but the context. */
+  /** The largest number of tokens of the answer; with -1, only the model's context limits the answer. */
   readonly maxTokens?: number | undefined;
 }
 
-/** The events of an answer in order; `end` is the last. */
+/** The events of an answer, in the order in which they arrive; `end` is the last event. */
 export type ChatEvent = { readonly type: "text" | "thought"; readonly text: string } | ChatEndEvent;
 
 export interface ChatEndEvent {
@@ -48,7 +48,7 @@ export interface ServedModel {
   readonly kind: string;
   readonly state: string;
   readonly context_length: number | null;
-  /** The reason of the failure, if the model has failed. */
+  /** The reason why the model failed; absent if it has not failed. */
   readonly error?: string;
 }
 
@@ -94,7 +94,10 @@ export class ChatClient {
   readonly #url: string;
   readonly #fetch: typeof globalThis.fetch;
 
-  /** `url` is like http://127.0.0.1:7777, with or without `/v1`. Throws BerthError `invalid_request` for any other text. */
+  /**
+   * Creates a client for `url`, such as http://127.0.0.1:7777, with or without `/v1`. Throws BerthError
+   * `invalid_request` if `url` is not such a URL.
+   */
   constructor(options: { readonly url: string; readonly fetch?: typeof globalThis.fetch }) {
     this.#url = parseBaseUrl(options.url);
     this.#fetch = options.fetch ?? globalThis.fetch;
@@ -162,7 +165,7 @@ export class ChatClient {
     } catch (error) {
       if (isAbortError(error) || init.signal?.aborted === true) throw error;
       throw new BerthError("assistant_unreachable", `no assistant answers at ${this.#url}`, {
-        hint: "`berth up` starts it; `berth status` tells how it is",
+        hint: "`berth up` starts it; `berth status` shows its state",
         cause: error,
       });
     }
@@ -182,17 +185,21 @@ function parseBaseUrl(url: string): string {
 }
 
 function unexpectedServer(url: string, status?: number): BerthError {
-  const what = status === undefined ? "something else" : `with ${status}`;
-  return new BerthError("assistant_unreachable", `what answers at ${url} answers ${what}`, {
+  const what = status === undefined ? "with unexpected data" : `with ${status}`;
+  return new BerthError("assistant_unreachable", `the server at ${url} answered ${what}`, {
     hint: "check that the URL is that of Berth's assistant, such as http://127.0.0.1:7777",
   });
 }
 
 function connectionLost(url: string, cause: unknown): BerthError {
-  return new BerthError("assistant_unreachable", `the assistant at ${url} broke off`, {
-    hint: "ask again in a moment; `berth status` tells how it is",
-    cause,
-  });
+  return new BerthError(
+    "assistant_unreachable",
+    `the connection to the assistant at ${url} was lost`,
+    {
+      hint: "try again in a moment; `berth status` shows the state of the assistant",
+      cause,
+    },
+  );
 }
 
 function readError(body: unknown): ChatError | undefined {
@@ -246,7 +253,7 @@ function parseJson(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch (error) {
-    throw new BerthError("assistant_unreachable", "what answers is not JSON", {
+    throw new BerthError("assistant_unreachable", "the server's answer is not JSON", {
       hint: "check that the URL is that of Berth's assistant, such as http://127.0.0.1:7777",
       cause: error,
     });

@@ -69,7 +69,7 @@ export function createClient(options: ClientOptions) {
       tokens: (): Promise<TokenList> => get("/api/auth/tokens"),
       createToken: (body: CreateTokenBody): Promise<CreatedToken> =>
         transport.json("POST", "/api/auth/tokens", { body }),
-      /** Accepts an id or a name. */
+      /** Revokes a token, given its id or its name. */
       async revokeToken(id: string): Promise<void> {
         await transport.send("DELETE", `/api/auth/tokens/${encodeSegment(id)}`);
       },
@@ -95,7 +95,7 @@ export function createClient(options: ClientOptions) {
           body,
           query: forceQuery(write.force),
         }),
-      /** Sets some values. Null deletes a value. */
+      /** Sets some values of a secret. A value of null is deleted. */
       patch: (
         name: string,
         body: PatchSecretBody,
@@ -136,9 +136,9 @@ export function createClient(options: ClientOptions) {
       transport.json("POST", "/api/apply", { body, signal }),
 
     specs: (): Promise<SpecsView> => get("/api/specs"),
-    /** Syncs the specs repository now. The returned state contains the result. */
+    /** Syncs the specs repository now and returns the new state. */
     syncSpecs: (): Promise<SpecsGitView> => transport.json("POST", "/api/specs/sync"),
-    /** Confirms the deletions that wait for the user. */
+    /** Confirms the deletions that wait for the user's confirmation. */
     prune: (): Promise<PruneResponse> =>
       transport.json("POST", "/api/specs/prune", { body: { confirm: true } }),
 

@@ -18,19 +18,19 @@ import {
   type Transport,
 } from "./transport.ts";
 
-/** The result of a write of a model. */
+/** The result of creating, changing or deleting a model. */
 export type ModelWriteResult =
   | {
       readonly dryRun: false;
       readonly model: ModelView;
-      /** With `wait`: true if the time limit expired before the model reached the state or had failed. */
+      /** With `wait`: true if the time limit expired before the model had reached the state or had failed. */
       readonly timedOut: boolean;
       /** False if the model already had this state and nothing was written. */
       readonly accepted: boolean;
     }
   | { readonly dryRun: true; readonly report: ModelDryRunReport };
 
-/** The result of a stop. */
+/** The result of stopping models. */
 export type ModelStopResult =
   | {
       readonly dryRun: false;
@@ -83,7 +83,9 @@ export function modelCalls(transport: Transport) {
     });
 
   return {
-    /** Returns models by name, then files in the assistant's own folder, then the other entries of the catalog. */
+    /**
+     * Returns models sorted by name, then files in the assistant's own folder, then the other entries of the catalog.
+     */
     list: (
       query: {
         limit?: number;
@@ -101,8 +103,8 @@ export function modelCalls(transport: Transport) {
       transport.json("GET", modelPath(id), { signal }),
 
     /**
-     * Waits until the model has the state of its newest generation: in memory if it should run, else on disk. `timedOut` is
-     * true if `timeoutMs` expired first. Throws ApiError with the reason if the model has failed.
+     * Waits until the model has the state of its newest generation: in memory if it should run, otherwise on disk.
+     * `timedOut` is true if `timeoutMs` expired first. Throws ApiError with the reason if the model has failed.
      */
     async waitReady(
       id: string,
@@ -110,7 +112,7 @@ export function modelCalls(transport: Transport) {
     ): Promise<{ model: ModelDetails; timedOut: boolean }> {
       const deadlineMs = Date.now() + options.timeoutMs;
       for (;;) {
-        // fetch aborts after five minutes, so a longer wait consists of several requests.
+        // fetch aborts after five minutes, so a longer wait is split into several requests.
         const leftMs = Math.max(0, Math.min(deadlineMs - Date.now(), 120_000));
         const response = await transport.send("GET", modelPath(id), {
           query: { wait: true, timeout: `${leftMs}ms` },
@@ -134,7 +136,7 @@ export function modelCalls(transport: Transport) {
     start: (model: string, options: WriteOptions = {}): Promise<ModelWriteResult> =>
       write("POST", "/api/llm/start", options, { model }),
 
-    /** Unloads the model, or all models if none is given. */
+    /** Unloads one model, or all models if `model` is undefined. */
     async stop(model?: string, options: WriteOptions = {}): Promise<ModelStopResult> {
       const body = model === undefined ? {} : { model };
       const response = await send("POST", "/api/llm/stop", options, body);
@@ -145,7 +147,10 @@ export function modelCalls(transport: Transport) {
       return { dryRun: false, models, ...readWriteOutcome(response) };
     },
 
-    /** With `files`, also deletes its files that no other model uses. Otherwise they are kept within the disk budget. */
+    /**
+     * Deletes a model. With `files`, also deletes those of its files that no other model uses; otherwise the files
+     * are kept within the disk budget.
+     */
     delete: (
       id: string,
       options: WriteOptions & { files?: boolean } = {},
@@ -155,8 +160,8 @@ export function modelCalls(transport: Transport) {
       }),
 
     /**
-     * Yields the progress at most four times a second. Returns the model when its state is settled (ready, running, failed), or
-     * undefined if the server ended first. Throws ApiError if the model is deleted meanwhile.
+     * Yields the download's progress at most four times a second. Returns the model when its state is settled (ready,
+     * running, failed), or undefined if the server ended first. Throws ApiError if the model is deleted meanwhile.
      */
     async *progress(
       id: string,

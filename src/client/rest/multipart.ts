@@ -1,6 +1,6 @@
 import { randomBytes } from "node:crypto";
 
-/** Creates a form of a JSON part and a file. The file is streamed. */
+/** Creates a multipart form that consists of a JSON part and a file. The file is streamed. */
 export function createStreamedForm(
   config: unknown,
   source: AsyncIterable<Uint8Array>,
@@ -9,7 +9,7 @@ export function createStreamedForm(
   const part = (disposition: string, type: string) =>
     `--${boundary}\r\nContent-Disposition: form-data; ${disposition}\r\nContent-Type: ${type}\r\n\r\n`;
   async function* body(): AsyncGenerator<Uint8Array> {
-    // Sent first, so that the server can reject it before it has received the file.
+    // The JSON part is sent first, so that the server can reject it before it has received the file.
     yield Buffer.from(`${part('name="config"', "text/plain")}${JSON.stringify(config)}\r\n`);
     yield Buffer.from(part('name="source"; filename="source.tar.gz"', "application/gzip"));
     yield* source;

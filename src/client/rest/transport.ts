@@ -7,7 +7,7 @@ export interface RequestOptions {
   readonly query?: QueryParameters;
   /** A body that is sent as JSON. */
   readonly body?: unknown;
-  /** A body that is sent as a stream. `headers` must contain its type. */
+  /** A body that is sent as a stream. `headers` must contain its content type. */
   readonly stream?: AsyncIterable<Uint8Array>;
   readonly accept?: string;
   readonly headers?: Readonly<Record<string, string>>;
@@ -21,7 +21,7 @@ export interface ClientOptions {
   readonly fetch?: typeof globalThis.fetch;
 }
 
-/** Sends requests. Any status but 2xx becomes an ApiError. */
+/** Sends requests. Any status except 2xx is thrown as an ApiError. */
 export class Transport {
   readonly #base: URL;
   readonly #token: string | undefined;
@@ -37,7 +37,10 @@ export class Transport {
     return this.#base.origin;
   }
 
-  /** `path` must be encoded. Rejects with ApiError, or with BerthError `server_unreachable` if no server answers. */
+  /**
+   * Sends one request. `path` must already be encoded. Rejects with ApiError, or with BerthError `server_unreachable`
+   * if no server answers.
+   */
   async send(method: string, path: string, options: RequestOptions = {}): Promise<Response> {
     const url = new URL(`${this.#base.pathname.replace(/\/$/, "")}${path}`, this.#base);
     for (const [key, value] of Object.entries(options.query ?? {})) {
@@ -72,14 +75,14 @@ export class Transport {
   }
 }
 
-/** Returns the body, typed by the schema of its route. */
+/** Reads the JSON body of a response, typed by the schema of its route. */
 export async function readJson<T>(response: Response): Promise<T> {
   return decodeJson<T>(await response.text());
 }
 
 /**
- * Parses JSON of the server, whose type both sides import from `resources/wire`. It is not validated, so that an older client
- * accepts new fields of a newer server.
+ * Parses JSON from the server, whose type both sides import from `resources/wire`. The JSON is not validated, so that
+ * an older client accepts new fields of a newer server.
  */
 // oxlint-disable-next-line typescript/no-unnecessary-type-parameters -- the caller names the shape
 export function decodeJson<T>(text: string): T {
@@ -94,9 +97,9 @@ export function decodeJson<T>(text: string): T {
   }
 }
 
-/** Encodes one segment of a path. A slash in the name is encoded too. */
+/** Encodes one segment of a path, including any slash in it. */
 export function encodeSegment(name: string): string {
-  // URL removes dot segments, even if they are percent-encoded once.
+  // Segments `.` and `..` are refused, because URL removes them even if they are percent-encoded.
   if (name === "" || name === "." || name === "..") {
     throw new BerthError("invalid_request", `"${name}" is not a valid name`);
   }
@@ -121,7 +124,10 @@ function serverUnreachable(origin: string, cause: unknown): BerthError {
   });
 }
 
-/** Finds the reason in `cause`, where fetch puts it, possibly below an AggregateError for IPv4 and IPv6. */
+/**
+ * Finds the reason of a failed request in `cause`, where fetch puts it, possibly below an AggregateError for IPv4 and
+ * IPv6.
+ */
 function describeCause(error: Error): string {
   const cause: unknown = error.cause;
   if (cause instanceof AggregateError && cause.errors[0] instanceof Error) {

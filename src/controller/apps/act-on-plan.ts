@@ -1,6 +1,9 @@
 import type { Resource } from "../../resources/resource.ts";
 import type { Store } from "../../store/store.ts";
 import type { Reason } from "../reason.ts";
+import type { ImageBuildResult } from "./ensure-image-built.ts";
+import type { ImagePullResult } from "./ensure-image-pulled.ts";
+import { noteSwitch } from "./note-switch.ts";
 import { type ImageOperation, isImageOperation, obtainImage } from "./obtain-image.ts";
 import { recoverFromFailure } from "./operation-recovery.ts";
 import type { Operation } from "./plan/plan-types.ts";
@@ -8,7 +11,7 @@ import { groupConcurrentStops } from "./plan-executor.ts";
 import * as reconcileState from "./reconcile-state.ts";
 import type { ReconcilerContext } from "./reconciler-context.ts";
 import { revertOrStall } from "./revert-or-stall.ts";
-import { findRevision } from "./revisions.ts";
+import { isObserved } from "./rollout-window.ts";
 import type { ObservedRun, PlannedRun, RunState } from "./run-state.ts";
 import { findOtherServingRevision, runInputs } from "./run-steps.ts";
 import { findCreationFailure } from "./version-failure.ts";
@@ -74,7 +77,12 @@ export function failVersion(
     serving: findOtherServingRevision(state),
     inputs: runInputs(store, state),
   });
-  return { ...state, memory: next, image: "unknown", plan: null };
+  const { window } = next;
+  const isObservedHere = isObserved(next, desired.hash) && window !== null;
+  const failed = isObservedHere
+    ? { ...next, window: { ...window, outcome: "failed" as const } }
+    : next;
+  return { ...state, memory: failed, image: "unknown", plan: null };
 }
 
 async function executeOperations(
@@ -151,10 +159,15 @@ function obtainRunImage(
   recorder.keep(noted);
   const resource = { ...state.resource, spec: state.resolved.spec };
   const step = obtainImage(context, operation, { resource, desired, source });
-  if (step.type === "waiting")
-    return { isWaiting: true, state: { ...noted, progress: step.progress } };
+  if (step.type === "waiting") return { isWaiting: true, state: { ...noted, ...pickWait(step) } };
   if (step.type === "done") return { isWaiting: false, state: { ...noted, image: "present" } };
   return { isWaiting: false, state: failVersion(context, noted, step.failure) };
+}
+
+function pickWait(step: Extract<ImagePullResult | ImageBuildResult, { type: "waiting" }>) {
+  return "outage" in step
+    ? { progress: null, outage: step.outage, nextRetryAtMs: step.nextRetryAtMs }
+    : { progress: step.progress };
 }
 
 function recordCorrections(
@@ -175,26 +188,34 @@ function recordCorrections(
   return corrected;
 }
 
-/** Writes a restart before it happens, so that it counts against the budget even if Berth crashes. */
+/**
+ * Writes what must survive a crash before it happens: a restart, so that it counts against the budget, and the versions
+ * of a switch, so that Berth can go back to the previous one.
+ */
 function recordBefore(
   context: ReconcilerContext,
   state: PlannedRun,
   operation: Operation,
   recorder: RunRecorder,
 ): PlannedRun {
-  if (operation.type === "switchRoute" && operation.targets.length > 0) {
-    const { desired, resolved } = state;
-    const revision =
-      operation.version === desired.hash
-        ? findRevision(context.store, desired.name, resolved.spec, desired.image)?.number
-        : undefined;
-    const memory = reconcileState.noteServed(state.memory, operation.version, revision);
-    const served = { ...state, memory };
-    if (memory !== state.memory) recorder.write(served);
-    return served;
-  }
-  if (operation.type !== "startContainer" || operation.restart === null) return state;
-  const { restart, name, cause } = operation;
+  if (operation.type === "startContainer")
+    return operation.restart === null
+      ? state
+      : recordRestart(context, state, operation.restart, operation, recorder);
+  const memory = noteSwitch(context, state, operation);
+  if (memory === state.memory) return state;
+  const switched = { ...state, memory };
+  recorder.write(switched);
+  return switched;
+}
+
+function recordRestart(
+  context: ReconcilerContext,
+  state: PlannedRun,
+  restart: string,
+  { name, cause }: { readonly name: string; readonly cause: string },
+  recorder: RunRecorder,
+): PlannedRun {
   const nowMs = context.clock.now();
   const memory = reconcileState.noteRestart(state.memory, state.desired, restart, nowMs);
   const restarted = { ...state, memory };
@@ -204,6 +225,11 @@ function recordBefore(
 }
 
 function recordAfter(context: ReconcilerContext, state: PlannedRun, operation: Operation): void {
+  if (operation.type === "createContainer") {
+    // The image is there, perhaps because the user has loaded it.
+    for (const step of ["pull", "build"] as const)
+      context.retries.succeed(state.desired.name, step);
+  }
   if (operation.type !== "switchRoute" || operation.targets.length === 0) return;
   if (operation.version === state.route?.version) return;
   const count = operation.targets.length;

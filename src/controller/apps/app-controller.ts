@@ -5,6 +5,7 @@ import { findCondition } from "../../resources/app-status.ts";
 import type { Store, StoreChange } from "../../store/store.ts";
 import type { AppBuilds } from "../builds/port.ts";
 import type { Ingress } from "../ingress/port.ts";
+import type { WriterLease } from "../lease/port.ts";
 import type { LogArchive } from "../logs/log-archive.ts";
 import type { ControllerMetrics } from "../metrics/controller-metrics.ts";
 import type { ContainerListenerStatus } from "../models/container-listener.ts";
@@ -26,7 +27,9 @@ const WORKERS = 8;
 
 export interface AppControllerOptions {
   readonly store: Store;
+  /** Its writes need the lease: see withLease. */
   readonly runtime: ContainerRuntime;
+  readonly lease: WriterLease;
   readonly clock: Clock;
   readonly logger: Logger;
   readonly tasks: TaskGroup;
@@ -48,6 +51,8 @@ export class AppController {
   readonly engine: EngineMonitor;
   readonly #store: Store;
   readonly #tasks: TaskGroup;
+  readonly #lease: WriterLease;
+  #unwatchLease: () => void = () => {};
   readonly #loop: ReconcileLoop;
   readonly #reconciler: AppReconciler;
   readonly #references = new AppReferences();
@@ -60,6 +65,7 @@ export class AppController {
     const { store, runtime, clock, logger, tasks, random } = options;
     this.#store = store;
     this.#tasks = tasks;
+    this.#lease = options.lease;
     this.#retries = new RetryTimes(clock, random);
     const wakeByEvent = (app: string) => this.#loop.add(app, "event");
     this.#loop = new ReconcileLoop({
@@ -79,6 +85,7 @@ export class AppController {
       onObserved: (app, containers) => this.engine.recordObservation(app, containers),
     });
     this.engine = new EngineMonitor({
+      lease: options.lease,
       runtime,
       clock,
       logger,
@@ -98,11 +105,15 @@ export class AppController {
       this.#references.update(app);
       this.#loop.add(app.metadata.name, "spec");
     }
+    this.#unwatchLease = this.#lease.watch(() =>
+      this.#reconcileAll(this.#lease.otherWriter === null),
+    );
     this.#loop.start();
     this.#tasks.run("engine monitor", (signal) => this.engine.run(signal));
   }
 
   close(): void {
+    this.#unwatchLease();
     this.#loop.close();
   }
 
@@ -199,8 +210,13 @@ export class AppController {
   }
 
   #onConnection(connected: boolean): void {
-    this.#reconciler.resetEngineState();
     if (!connected) this.#reconciler.markEngineLost();
+    this.#reconcileAll(connected);
+  }
+
+  /** Observes everything again after the engine, or the permission to write to it, was lost or is back. */
+  #reconcileAll(connected: boolean): void {
+    this.#reconciler.resetEngineState();
     for (const { metadata } of this.#store.list("App")) {
       this.#retries.reset(metadata.name);
       this.#loop.resetBackoffAndAdd(metadata.name, connected ? "event" : "resync");

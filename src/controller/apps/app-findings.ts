@@ -30,6 +30,10 @@ export interface AppFindings extends ReadinessObservation {
   readonly held: Reason | null;
   /** The failure of the source that lasts until the spec or a Secret changes, or the user retries. */
   readonly sourceFailure: Reason | null;
+  /** The reason why the source of a version that is known could not be resolved again. */
+  readonly fetchFailure: Reason | null;
+  /** The outage that delays a step beyond the progress deadline, or a full disk; Berth keeps trying. */
+  readonly outage: Reason | null;
   /** The image of the spec's own source, and the newest build of it. */
   readonly ownImage: string | null;
   readonly build: BuildRecord | null;

@@ -1,9 +1,11 @@
 import { hashJson } from "../../base/canonical-json.ts";
+import { type EffectiveApp, resolveAppDefaults } from "../../resources/app-defaults.ts";
 import type { AppSpec, SecretReference } from "../../resources/app-spec.ts";
 import { findCondition } from "../../resources/app-status.ts";
 import type { Resource } from "../../resources/resource.ts";
 import { listReferencedSecrets } from "../../resources/secret-names.ts";
 import type { Store } from "../../store/store.ts";
+import { CERTIFICATE_PENDING } from "../ingress/port.ts";
 import type { Reason } from "../reason.ts";
 import type { DesiredApp } from "./desired-app.ts";
 import type { StoreReader } from "./dry-run-store.ts";
@@ -41,9 +43,27 @@ export function quarantineDigest(store: StoreReader, desired: DesiredApp, reason
   const pulledWith = pullFailures.has(reason)
     ? [pullSecret ?? null, listRegistryCredentials(store)]
     : null;
-  const judged = [desired.version, healthCheck, rollout, restart, dependsOn, pulledWith];
+  const judged = [
+    desired.version,
+    withoutDefaultProbe(healthCheck),
+    withoutDefaultWindow(rollout),
+    restart,
+    dependsOn,
+    pulledWith,
+  ];
   // An App without models keeps the digest that it had in versions of Berth without models.
   return hashJson(models.length === 0 ? judged : [...judged, models]).slice(0, 16);
+}
+
+/** The digests of versions of Berth without these settings stay the same, so that no failed version is tried again. */
+function withoutDefaultWindow({ observeMs, minReadyMs, ...others }: EffectiveApp["rollout"]) {
+  const defaults = resolveAppDefaults({}).rollout;
+  const isDefault = observeMs === defaults.observeMs && minReadyMs === defaults.minReadyMs;
+  return isDefault ? others : { ...others, observeMs, minReadyMs };
+}
+
+function withoutDefaultProbe({ rolloutProbe, ...others }: EffectiveApp["healthCheck"]) {
+  return rolloutProbe === undefined ? others : { ...others, rolloutProbe };
 }
 
 const pullFailures: ReadonlySet<string> = new Set(["ImageNotFound", "RegistryDenied"]);
@@ -113,7 +133,9 @@ export function findPendingDependency(store: StoreReader, spec: AppSpec): Reason
         message: `depends on app "${name}", which does not exist`,
       };
     const ready = findCondition(dependency.status?.conditions ?? [], "Ready");
-    if (ready?.status !== "True") {
+    // Containers reach each other without the ingress.
+    const isUsable = ready?.status === "True" || ready?.reason === CERTIFICATE_PENDING;
+    if (!isUsable) {
       return {
         reason: "DependencyNotReady",
         message: `waits for app "${name}": ${ready?.message ?? "not reconciled yet"}`,

@@ -5,23 +5,26 @@ import type { DesiredApp } from "./desired-app.ts";
 import { classifyContainers, getSpecHash } from "./plan/observed-containers.ts";
 import { isRouted, isVersionReady } from "./plan/plan-route.ts";
 import type { ContainerHealth } from "./plan/plan-types.ts";
+import { isObserved } from "./rollout-window.ts";
 
 /** The part of an observation that decides if an App is Ready. */
 export interface ReadinessObservation {
   readonly containers: readonly ObservedContainer[];
   readonly health: ReadonlyMap<string, ContainerHealth>;
   readonly route: AppRoute | null;
+  readonly memory: Pick<ReconcileState, "window">;
 }
 
 /**
- * True if every replica of the desired version is healthy, only they get the App's requests, and the only other
- * containers are those that finish their last requests.
+ * True if every replica of the desired version is healthy, only they get the App's requests, the window after the
+ * switch to it has passed, and the only other containers are those that finish their last requests.
  */
 export function isComplete(desired: DesiredApp, observation: ReadinessObservation): boolean {
   const { surplus, old } = classifyContainers(desired, observation.containers);
   return (
     isVersionReady(desired, observation.containers, observation.health) &&
     isRouted(desired, observation) &&
+    !isObserved(observation.memory, desired.hash) &&
     surplus.length === 0 &&
     (old.length === 0 || isDraining(desired, observation))
   );
@@ -30,7 +33,7 @@ export function isComplete(desired: DesiredApp, observation: ReadinessObservatio
 /** True while containers of older versions finish the requests that they had at the switch to the desired one. */
 export function isDraining(
   desired: DesiredApp,
-  { containers, route }: ReadinessObservation,
+  { containers, route }: Pick<ReadinessObservation, "containers" | "route">,
 ): boolean {
   return (
     desired.strategy.type === "rolling" &&

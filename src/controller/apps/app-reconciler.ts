@@ -8,6 +8,7 @@ import { AppRun } from "./app-run.ts";
 import { type DryRunOptions, reportAppPlan } from "./dry-run.ts";
 import { FirstSeenTimes } from "./first-seen.ts";
 import { ImagePresence } from "./image-presence.ts";
+import { describeFullDisk } from "./outage.ts";
 import { PlanExecutor } from "./plan-executor.ts";
 import type { ReconcilerContext, ReconcilerDependencies } from "./reconciler-context.ts";
 
@@ -37,11 +38,14 @@ export class AppReconciler {
   async reconcile(name: string, signal: AbortSignal, retryAtMs: number): Promise<ReconcileResult> {
     const resource = this.#context.store.get("App", name);
     if (!resource) {
+      await this.#context.lease.ensure(signal);
       await removeOrphanedContainers(this.#context, name, signal);
       return { isSettled: true, requeueAfterMs: null };
     }
     const run = new AppRun(this.#context, resource);
     try {
+      // Another process acts on these containers: what this one would observe is not its work in progress.
+      await this.#context.lease.ensure(signal);
       if (resource.metadata.deletionTimestamp !== null) {
         await finalizeApp(this.#context, resource, signal);
         return { isSettled: true, requeueAfterMs: null };
@@ -77,7 +81,7 @@ export class AppReconciler {
   }
 
   #writeFailure(run: AppRun, resource: Resource<"App">, error: unknown, retryAtMs: number): void {
-    const isEngineUnreachable = isEngineUnreachableError(error);
+    const unknown = explainUnknown(error);
     const message =
       error instanceof BerthError
         ? [error.message, error.hint].filter(Boolean).join("; ")
@@ -89,13 +93,21 @@ export class AppReconciler {
       );
     }
     run.writeStatus({
-      unknown: isEngineUnreachable
-        ? `the container engine cannot be reached: ${getErrorMessage(error)}`
-        : null,
-      progress: isEngineUnreachable ? null : { reason: "WillRetry", message },
+      unknown,
+      progress: unknown !== null ? null : { reason: "WillRetry", message },
+      outage: describeFullDisk(error),
       nextRetryAtMs: error instanceof RetryLaterError ? error.retryAtMs : retryAtMs,
     });
   }
+}
+
+/** Returns why the state of the containers is not known; null if it is. */
+function explainUnknown(error: unknown): string | null {
+  if (isEngineUnreachableError(error))
+    return `the container engine cannot be reached: ${getErrorMessage(error)}`;
+  if (error instanceof BerthError && error.code === "engine_leased")
+    return [error.message, error.hint].join("; ");
+  return null;
 }
 
 function isEngineUnreachableError(error: unknown): boolean {

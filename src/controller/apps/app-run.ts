@@ -5,14 +5,14 @@ import { actOnPlan, failVersion, isSuperseded, type RunRecorder } from "./act-on
 import { isComplete } from "./app-readiness.ts";
 import { trackEngineRecovery } from "./engine-recovery.ts";
 import { noteReady } from "./note-ready.ts";
-import { observeApp, stopAllContainers } from "./observe-app.ts";
+import { observeApp, observeConnections, stopAllContainers } from "./observe-app.ts";
 import { observeImage } from "./observe-image.ts";
 import { observeSource, throwIfTransient } from "./observe-source.ts";
 import { hasUnexpectedEnd } from "./plan/plan-app.ts";
 import type { ReconcilerContext } from "./reconciler-context.ts";
 import { requeueAfter } from "./requeue-after.ts";
 import { findRevision, keepRevision } from "./revisions.ts";
-import { findRoutingProblem } from "./routed-condition.ts";
+import { findServingProblem } from "./routed-condition.ts";
 import {
   createRunState,
   type ObservedRun,
@@ -75,6 +75,7 @@ export class AppRun {
   writeStatus(override: {
     unknown?: string | null;
     progress?: Reason | null;
+    outage?: Reason | undefined;
     /** When the next run tries again what has failed, in epoch milliseconds. */
     nextRetryAtMs?: number;
   }): void {
@@ -82,8 +83,13 @@ export class AppRun {
     const status = buildRunStatus(this.#context, {
       ...this.#state,
       progress: override.progress ?? this.#state.progress,
+      outage: override.outage ?? this.#state.outage,
       unknown: override.unknown ?? null,
-      nextRetryAtMs: override.nextRetryAtMs ?? this.#state.plan?.restartAtMs ?? null,
+      nextRetryAtMs:
+        override.nextRetryAtMs ??
+        this.#state.nextRetryAtMs ??
+        this.#state.plan?.restartAtMs ??
+        null,
     });
     this.#context.store.setStatus("App", name, uid, status);
   }
@@ -136,7 +142,7 @@ export class AppRun {
     const resolved = resolveRun(dependencies, this.#state);
     this.#state = resolved;
     const { desired } = resolved.resolved;
-    const observation = await observeApp(this.#context, name, desired, resolved.mask, signal);
+    const observation = await observeApp(this.#context, name, desired, resolved, signal);
     const observed = { ...resolved, ...observation };
     this.#state = observed;
     return observed;
@@ -160,6 +166,7 @@ export class AppRun {
         isFresh,
         firstSeen: firstSeenTimes.update(desired, state, clock.now()),
         stopping: stops.stoppingIds,
+        connections: await observeConnections(this.#context, state, signal),
       },
     );
     this.#state = planned;
@@ -172,7 +179,7 @@ export class AppRun {
     if (!desired || desired.hash !== memory.attempt?.hash || memory.stalled || resolved.held)
       return state;
     const { store, ingress } = this.#context;
-    const isReached = findRoutingProblem({ resource, desired, ingress }) === null;
+    const isReached = findServingProblem({ resource, desired, ingress }) === null;
     const noted = noteReady(this.#context, memory, {
       desired,
       revision: findRevision(store, desired.name, resolved.spec, desired.image),

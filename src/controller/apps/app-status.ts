@@ -18,6 +18,7 @@ import type { DesiredApp } from "./desired-app.ts";
 import { getReplicaIndex, getSpecHash, isHealthy } from "./plan/observed-containers.ts";
 import { getTarget, isServing, isVersionReady } from "./plan/plan-route.ts";
 import { recentRestarts } from "./restart-budget.ts";
+import { isObserved } from "./rollout-window.ts";
 import { findRoutingProblem, getAppUrl, setRoutedCondition } from "./routed-condition.ts";
 
 export function buildAppStatus(findings: AppFindings): AppStatus {
@@ -44,7 +45,8 @@ export function buildAppStatus(findings: AppFindings): AppStatus {
           });
   };
   const unknown = findings.unknown;
-  const stalled = memory.stalled ?? findings.sourceFailure ?? findRepeatedFailure(findings);
+  const stalled =
+    memory.stalled ?? findings.sourceFailure ?? findRepeatedFailure(findings) ?? findings.outage;
   const available = findings.containers.filter((item) => isAvailable(findings, item)).length;
   set("Ready", verdict.ready, verdict.reason, verdict.message);
   if (findings.refused) set("Accepted", "False", findings.refused.reason, findings.refused.message);
@@ -60,6 +62,13 @@ export function buildAppStatus(findings: AppFindings): AppStatus {
   else set("Available", "False", "NoHealthyContainer", "no container is healthy");
   setProgressingCondition(findings, verdict, set);
   setBuiltCondition(findings, set);
+  const { fetchFailure } = findings;
+  set(
+    "FetchFailed",
+    fetchFailure && "True",
+    fetchFailure?.reason ?? "",
+    fetchFailure?.message ?? "",
+  );
   setRoutedCondition(findings, set);
   const loop = findings.plan?.driftLoop ?? null;
   set(
@@ -131,6 +140,10 @@ function judgeReadiness(findings: AppFindings): ReadyVerdict {
     );
   if (findings.sourceFailure) {
     const { reason, message } = findings.sourceFailure;
+    return notReady(serves ? "degraded" : "failed", reason, message);
+  }
+  if (findings.outage) {
+    const { reason, message } = findings.outage;
     return notReady(serves ? "degraded" : "failed", reason, message);
   }
   if (!desired) {
@@ -228,6 +241,15 @@ function findWaitReason(findings: AppFindings, desired: DesiredApp): Reason {
       return { reason: "ContainerNotRunning", message: describeContainerState(container) };
     }
   }
+  if (isObserved(findings.memory, desired.hash) && findings.memory.window?.since != null) {
+    const kept =
+      desired.strategy.type === "rolling" ? "; the previous version is kept until then" : "";
+    const seconds = desired.app.rollout.observeMs / 1_000;
+    return {
+      reason: "Observing",
+      message: `serves, and is Ready after ${seconds} s without a failure (rollout.observe)${kept}`,
+    };
+  }
   if (isVersionReady(desired, findings.containers, findings.health))
     return { reason: "Switching", message: "healthy; requests are about to be switched to it" };
   return {
@@ -264,7 +286,12 @@ function setProgressingCondition(
         ? `complete; next rollout: ${strategy.type}, because ${strategy.message}`
         : "complete",
     );
-  } else if (findings.memory.stalled || findings.refused || findRepeatedFailure(findings))
+  } else if (
+    findings.memory.stalled ||
+    findings.refused ||
+    findings.outage ||
+    findRepeatedFailure(findings)
+  )
     set("Progressing", "False", verdict.reason, verdict.message);
   else if (verdict.phase === "stopped" || verdict.reason === "Suspended")
     set("Progressing", "False", verdict.reason, verdict.message);

@@ -14,6 +14,8 @@ export function setBuiltCondition(findings: AppFindings, set: SetCondition): voi
     set("Built", "Unknown", "NotBuilt", `no build of ${ownImage} has been queued yet`);
   else if (build.state === "succeeded")
     set("Built", "True", "Succeeded", `build ${build.id} made ${ownImage}`);
+  else if (build.state === "queued" && findings.outage)
+    set("Built", "False", findings.outage.reason, findings.outage.message);
   else if (build.state === "queued")
     set("Built", "False", "BuildQueued", `build ${build.id} waits for its turn`);
   else if (build.state === "running") {

@@ -9,7 +9,7 @@ import { buildDryRunResource } from "../dry-run-resource.ts";
 import type { PlannedResource, PlanReport } from "../port.ts";
 import { overlayPlannedResources } from "./dry-run-store.ts";
 import { assessEngineRecovery } from "./engine-recovery.ts";
-import { previewObservation } from "./observe-app.ts";
+import { observeConnections, previewObservation } from "./observe-app.ts";
 import { previewImage } from "./observe-image.ts";
 import { isImageOperation } from "./obtain-image.ts";
 import type { Operation } from "./plan/plan-types.ts";
@@ -112,6 +112,7 @@ async function planDryRun(context: ReconcilerContext, observed: ObservedRun, sig
     isFresh,
     firstSeen: firstSeenTimes.preview(desired, state, clock.now()),
     stopping: stops.stoppingIds,
+    connections: await observeConnections(context, state, signal),
   };
   const image = await previewImage(context, desired, state.containers, signal);
   const { plan, memory } = planRun({ ...state, image }, facts);

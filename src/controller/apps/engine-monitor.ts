@@ -3,15 +3,26 @@ import { type Clock, delay } from "../../base/clock.ts";
 import { getErrorMessage, isAbortError } from "../../base/errors.ts";
 import type { Logger } from "../../base/logger.ts";
 import * as labels from "../labels.ts";
+import type { WriterLease } from "../lease/port.ts";
 import type { EngineState } from "../port.ts";
-import type { EngineHost, ObservedContainer, WorkloadRuntime } from "../runtime/port.ts";
+import type {
+  EngineHost,
+  EngineInfo,
+  ObservedContainer,
+  WorkloadRuntime,
+} from "../runtime/port.ts";
 
 /** The time between two full listings of the engine, which find changes that the events have missed. */
 export const RESYNC_MS = 60_000;
 /** The interval of connection attempts while the engine does not answer. */
 const RECONNECT_MS = 1_000;
 
+type ConnectionState =
+  | { readonly connected: true; readonly info: EngineInfo }
+  | { readonly connected: false; readonly message: string };
+
 export interface EngineMonitorOptions {
+  readonly lease: Pick<WriterLease, "otherWriter">;
   readonly runtime: WorkloadRuntime & EngineHost;
   readonly clock: Clock;
   readonly logger: Logger;
@@ -30,7 +41,7 @@ export interface EngineMonitorOptions {
  */
 export class EngineMonitor {
   readonly #options: EngineMonitorOptions;
-  #state: EngineState = { connected: false, message: "not asked yet" };
+  #state: ConnectionState = { connected: false, message: "not asked yet" };
   #fingerprints = new Map<string, string>();
 
   constructor(options: EngineMonitorOptions) {
@@ -38,7 +49,8 @@ export class EngineMonitor {
   }
 
   get state(): EngineState {
-    return this.#state;
+    if (!this.#state.connected) return this.#state;
+    return { ...this.#state, otherWriter: this.#options.lease.otherWriter };
   }
 
   /** Runs until the signal aborts. */

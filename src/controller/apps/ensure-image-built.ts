@@ -6,6 +6,13 @@ import type { ReconcilerContext } from "./reconciler-context.ts";
 
 export type ImageBuildResult =
   | { readonly type: "waiting"; readonly progress: Reason }
+  /** The build waits for space on a disk, which may take for ever. */
+  | {
+      readonly type: "waiting";
+      readonly progress: null;
+      readonly outage: Reason;
+      readonly nextRetryAtMs: number | null;
+    }
   | { readonly type: "done" }
   /** Another try cannot succeed until the source changes. */
   | { readonly type: "refused"; readonly failure: Reason };
@@ -30,6 +37,14 @@ export function ensureImageBuilt(
     const reason = state.type === "queued" ? "BuildQueued" : "Building";
     return { type: "waiting", progress: { reason, message: state.message } };
   }
+  if (state.type === "waiting") {
+    const { message, retryAtMs: nextRetryAtMs } = state;
+    const outage = {
+      reason: "DiskFull",
+      message: `the build waits for space: ${message}; it starts when there is room`,
+    };
+    return { type: "waiting", progress: null, outage, nextRetryAtMs };
+  }
   builds.clearResult(name);
   if (state.type === "succeeded") {
     retries.succeed(name, "build");
@@ -43,7 +58,8 @@ export function ensureImageBuilt(
   if (state.terminal) return { type: "refused", failure: { reason, message } };
   store.events.record({ kind: "App", name, type: "Warning", reason, message });
   const code = errorCodesByBuildReason[reason] ?? "build_failed";
-  throw retries.fail(name, "build", new BerthError(code, message));
+  const deadlineMs = desired.app.rollout.progressDeadlineMs;
+  throw retries.fail(name, "build", new BerthError(code, message), { deadlineMs });
 }
 
 /** The error codes for the reasons of failed builds and sources. */
@@ -51,4 +67,5 @@ export const errorCodesByBuildReason: Readonly<Record<string, ErrorCode>> = {
   EngineUnreachable: "engine_unreachable",
   DiskFull: "disk_full",
   GitUnreachable: "git_unreachable",
+  RegistryUnreachable: "registry_unreachable",
 };

@@ -53,7 +53,11 @@ export function ensureImagePulled(
     };
   }
   recordEvent("Warning", "PullFailed", getErrorMessage(error));
-  throw error instanceof BerthError ? retries.fail(desired.name, "pull", error) : error;
+  if (!(error instanceof BerthError)) throw error;
+  throw retries.fail(desired.name, "pull", error, {
+    sinceMs: state.progressAtMs,
+    deadlineMs: desired.app.rollout.progressDeadlineMs,
+  });
 }
 
 /**

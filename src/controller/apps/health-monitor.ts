@@ -2,19 +2,38 @@ import type { Clock } from "../../base/clock.ts";
 import { BerthError, getErrorMessage, isAbortError } from "../../base/errors.ts";
 import type { TaskGroup } from "../../base/task-group.ts";
 import type { EffectiveHealthCheck } from "../../resources/app-defaults.ts";
-import type { WorkloadRuntime } from "../runtime/port.ts";
+import type { ProbeResult, WorkloadRuntime } from "../runtime/port.ts";
 import type { ContainerHealth } from "./plan/plan-types.ts";
 
 /** The first probe of a starting container comes after this delay, which grows by half with each probe up to a second. */
 const FIRST_PROBE_MS = 40;
 const STARTUP_PROBE_MAX_MS = 1_000;
+/** A version that is rolled out is probed this often, so that its failure is noticed well within a second. */
+const ROLLOUT_PROBE_MS = 250;
+/** A command costs a process in the container and two calls of the engine. */
+const ROLLOUT_COMMAND_MS = 1_000;
+/** The next probe of a version that is rolled out after one that failed. */
+const ROLLOUT_RECHECK_MS = 100;
+/** A port that accepts connections and answers nothing this many times in a row is taken to speak another protocol. */
+const SILENT_PROBES_MAX = 3;
 /** An app without a port and a check counts as healthy when it has run this long. */
 const MIN_RUNNING_MS = 1_000;
+
+export interface WatchedContainer {
+  readonly id: string;
+  readonly startedAtMs: number;
+  /** It is of a version that is about to get the requests, or that is observed after it got them. */
+  readonly isRollingOut: boolean;
+}
 
 interface MonitoredContainer {
   readonly app: string;
   readonly id: string;
   readonly startedAtMs: number;
+  isRollingOut: boolean;
+  /** Web probes in a row that were not answered; a container that is mute speaks no HTTP. */
+  silentProbes: number;
+  isMute: boolean;
   /** The time since which Berth probes it with this check, by Berth's own clock. */
   watchedSinceMs: number;
   check: EffectiveHealthCheck;
@@ -49,6 +68,8 @@ function createUnprobedState(nowMs: number) {
     healthy: null,
     everHealthy: false,
     failures: 0,
+    silentProbes: 0,
+    isMute: false,
     nextMs: FIRST_PROBE_MS,
     message,
     reported: { healthy: null, restartDue: false, message },
@@ -70,12 +91,13 @@ export class HealthMonitor {
   /** Probes exactly these containers of the App from now on. */
   watch(
     app: string,
-    containers: readonly { readonly id: string; readonly startedAtMs: number }[],
+    containers: readonly WatchedContainer[],
     check: EffectiveHealthCheck,
     startupDeadlineMs: number,
   ): void {
     const wanted = new Map(containers.map((container) => [container.id, container]));
-    const checkKey = JSON.stringify(check);
+    // The rollout's probe is left out: a new domain does not make a running container unhealthy.
+    const checkKey = JSON.stringify({ ...check, rolloutProbe: undefined });
     for (const target of this.#targets.values()) {
       if (target.app !== app) continue;
       const container = wanted.get(target.id);
@@ -91,19 +113,21 @@ export class HealthMonitor {
         this.#schedule(target, 0);
       }
     }
-    for (const { id, startedAtMs } of containers) {
+    for (const { id, startedAtMs, isRollingOut } of containers) {
       const known = this.#targets.get(id);
       if (known) {
-        known.startupDeadlineMs = startupDeadlineMs;
+        if (isRollingOut && !known.isRollingOut) this.#schedule(known, 0);
+        Object.assign(known, { check, startupDeadlineMs, isRollingOut });
         continue;
       }
       const target: MonitoredContainer = {
         app,
         id,
         startedAtMs,
+        isRollingOut,
         check,
         checkKey,
-        startupDeadlineMs: startupDeadlineMs,
+        startupDeadlineMs,
         ...createUnprobedState(this.#options.clock.now()),
         cancel: () => {},
       };
@@ -125,6 +149,7 @@ export class HealthMonitor {
     return {
       healthy: target.healthy,
       restartDue: this.#restartDue(target),
+      isSuspect: target.healthy === true && target.failures > 0,
       message: target.message,
     };
   }
@@ -165,19 +190,17 @@ export class HealthMonitor {
         failures: 0,
         nextMs: FIRST_PROBE_MS,
       });
-      this.#schedule(
-        target,
-        check.probe.type === "running" ? check.intervalMs * 6 : check.intervalMs,
-      );
+      this.#schedule(target, getHealthyInterval(target));
     } else {
       const isStarting = this.#options.clock.now() - target.startedAtMs < check.startPeriodMs;
       if (!isStarting) target.failures += 1;
       // A healthy container becomes unhealthy only after `retries` failures in a row.
       if (!target.everHealthy || target.failures >= check.retries) target.healthy = false;
       target.nextMs = Math.min(target.nextMs * 1.5, STARTUP_PROBE_MAX_MS, check.intervalMs);
+      const recheckMs = target.isRollingOut ? ROLLOUT_RECHECK_MS : STARTUP_PROBE_MAX_MS * 2;
       this.#schedule(
         target,
-        target.everHealthy ? Math.min(check.intervalMs, STARTUP_PROBE_MAX_MS * 2) : target.nextMs,
+        target.everHealthy ? Math.min(check.intervalMs, recheckMs) : target.nextMs,
       );
     }
     const after = this.#healthOf(target);
@@ -204,8 +227,13 @@ export class HealthMonitor {
         ? { healthy: true, message: "running" }
         : { healthy: false, message: "running for less than a second" };
     }
+    const { isRollingOut, isMute } = target;
+    const probe = isRollingOut && !isMute ? (check.rolloutProbe ?? check.probe) : check.probe;
     try {
-      return await this.#options.runtime.probe(target.id, check.probe, check.timeoutMs, signal);
+      const result = await this.#options.runtime.probe(target.id, probe, check.timeoutMs, signal);
+      return toleratesSilence(target, result)
+        ? { healthy: true, message: "the port accepts connections, and answers no GET" }
+        : result;
     } catch (error) {
       if (isAbortError(error) && signal.aborted) throw error;
       // The probe has not reached the container, so its health is unknown.
@@ -213,4 +241,19 @@ export class HealthMonitor {
       return { healthy: false, message: getErrorMessage(error) };
     }
   }
+}
+
+/** Returns the interval of the probes of a healthy container. */
+function getHealthyInterval({ check, isRollingOut }: MonitoredContainer): number {
+  const { probe, intervalMs } = check;
+  if (probe.type === "running") return intervalMs * 6;
+  if (!isRollingOut) return intervalMs;
+  return Math.min(intervalMs, probe.type === "command" ? ROLLOUT_COMMAND_MS : ROLLOUT_PROBE_MS);
+}
+
+/** Notes if a web probe was answered; true if the port has answered nothing so often that it speaks no HTTP. */
+function toleratesSilence(target: MonitoredContainer, { isSilent = false }: ProbeResult): boolean {
+  target.silentProbes = isSilent ? target.silentProbes + 1 : 0;
+  if (!target.everHealthy && target.silentProbes >= SILENT_PROBES_MAX) target.isMute = true;
+  return isSilent && target.isMute;
 }

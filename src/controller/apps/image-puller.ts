@@ -9,13 +9,9 @@ const PULLS_MAX = 3;
 const RESULT_KEPT_MS = 60_000;
 
 export type PullState =
-  | {
-      readonly type: "pulling";
-      readonly progress: PullProgress | null;
-      readonly progressAtMs: number;
-    }
+  | { readonly type: "pulling"; readonly progress: PullProgress | null }
   | { readonly type: "done" }
-  | { readonly type: "failed"; readonly error: unknown };
+  | { readonly type: "failed"; readonly error: unknown; readonly progressAtMs: number };
 
 interface Pull {
   readonly image: string;
@@ -59,7 +55,7 @@ export class ImagePuller {
       image,
       auth,
       apps: new Set([app]),
-      state: { type: "pulling", progress: null, progressAtMs: this.#options.clock.now() },
+      state: { type: "pulling", progress: null },
     };
     this.#pulls.set(key, pull);
     this.#waiting.push(pull);
@@ -99,19 +95,21 @@ export class ImagePuller {
   }
 
   async #pull(pull: Pull, signal: AbortSignal): Promise<void> {
+    let progressAtMs = this.#options.clock.now();
     try {
       await this.#options.runtime.pullImage(
         pull.image,
         pull.auth,
         (progress) => {
-          pull.state = { type: "pulling", progress, progressAtMs: this.#options.clock.now() };
+          progressAtMs = this.#options.clock.now();
+          pull.state = { type: "pulling", progress };
         },
         signal,
       );
       pull.state = { type: "done" };
     } catch (error) {
       if (isAbortError(error) && signal.aborted) throw error;
-      pull.state = { type: "failed", error };
+      pull.state = { type: "failed", error, progressAtMs };
     }
     const key = pullKey(pull.image, pull.auth);
     this.#options.clock.setTimer(RESULT_KEPT_MS, () => {

@@ -1,11 +1,15 @@
+import type { ReconcileState } from "../../resources/app-status.ts";
 import type { AppRoute } from "../ingress/port.ts";
+import { PORT } from "../labels.ts";
 import type { ObservedContainer } from "../runtime/port.ts";
 import type { SecretMask } from "../secrets/app-secret-mask.ts";
 import type { DesiredApp } from "./desired-app.ts";
-import { isUp } from "./plan/observed-containers.ts";
+import { classifyContainers, getSpecHash, isUp } from "./plan/observed-containers.ts";
+import { isKeptBack, isServing, listPreviousTargets } from "./plan/plan-route.ts";
 import type { ContainerHealth } from "./plan/plan-types.ts";
 import { startedAtMs } from "./plan-executor.ts";
 import type { ReconcilerContext } from "./reconciler-context.ts";
+import { isObserved } from "./rollout-window.ts";
 import { listAddresses } from "./route-sweep.ts";
 
 /** The grace of containers whose App's spec cannot be resolved; Docker's own default. */
@@ -17,6 +21,11 @@ export interface AppObservation {
   readonly route: AppRoute | null;
 }
 
+interface ObservedVersion extends AppObservation {
+  readonly desired: DesiredApp;
+  readonly memory: ReconcileState;
+}
+
 /**
  * Returns the containers of an App, their health and its route, and probes the running ones from now on. Removes
  * from the route the addresses that none of its containers has any more: the engine may give them to another App.
@@ -25,21 +34,48 @@ export async function observeApp(
   context: ReconcilerContext,
   name: string,
   desired: DesiredApp | null,
-  mask: SecretMask,
+  { mask, memory }: { readonly mask: SecretMask; readonly memory: ReconcileState },
   signal: AbortSignal,
 ): Promise<AppObservation> {
   const { health: monitor, ingress } = context;
   const containers = await listAppContainers(context, name, mask, signal);
   context.onObserved(name, containers);
-  const route = await ingress.table.retainTargets(name, new Set(containers.flatMap(listAddresses)));
+  const reachable = new Set(containers.flatMap(listAddresses));
+  await leaveDeadVersion(context, desired, { memory, containers }, reachable);
+  const route = await ingress.table.retainTargets(name, reachable);
   if (desired) {
     const { healthCheck, rollout } = desired.app;
+    const isRollingOut =
+      (desired.isRouted && route?.version !== desired.hash) || isObserved(memory, desired.hash);
     const running = containers
       .filter((container) => container.state === "running")
-      .map((container) => ({ id: container.id, startedAtMs: startedAtMs(container) }));
+      .map((container) => ({
+        id: container.id,
+        startedAtMs: startedAtMs(container),
+        isRollingOut: isRollingOut && getSpecHash(container) === desired.hash,
+      }));
     monitor.watch(name, running, healthCheck, rollout.progressDeadlineMs);
   }
   return { containers, health: readHealth(context, containers, mask), route };
+}
+
+/**
+ * Routes requests back to the previous version of an open window if no container of the new one runs any more. Done
+ * before the dead addresses are removed, so that the App is never without a target; the run decides what follows.
+ */
+async function leaveDeadVersion(
+  { ingress }: ReconcilerContext,
+  desired: DesiredApp | null,
+  { memory, containers }: Pick<ObservedVersion, "memory" | "containers">,
+  reachable: ReadonlySet<string>,
+): Promise<void> {
+  const { window } = memory;
+  if (!desired?.isRouted || desired.app.suspend || window?.since == null) return;
+  const route = await ingress.table.read(desired.name);
+  if (!route || route.targets.some((target) => reachable.has(target))) return;
+  const targets = listPreviousTargets(desired, { containers, route, window });
+  if (targets.length > 0)
+    await ingress.table.write(desired.name, { version: window.previous, targets });
 }
 
 /** Returns the same as `observeApp` and changes nothing. */
@@ -82,6 +118,30 @@ function readHealth(
     if (known) health.set(id, { ...known, message: mask(known.message) });
   }
   return health;
+}
+
+/** Counts the open connections of the containers that only finish their last requests, by id; unknown ones are absent. */
+export async function observeConnections(
+  { runtime }: Pick<ReconcilerContext, "runtime">,
+  { desired, containers, route, memory }: ObservedVersion,
+  signal: AbortSignal,
+): Promise<ReadonlyMap<string, number>> {
+  if (desired.strategy.type !== "rolling") return new Map();
+  const { surplus, old } = classifyContainers(desired, containers);
+  const draining = [...surplus, ...old]
+    .filter((item) => item.state === "running" && !isServing(desired, { route }, item))
+    .filter((item) => getSpecHash(item) !== route?.version || route.version === desired.hash)
+    .filter((item) => !isKeptBack(memory, item));
+  const counted = await Promise.all(
+    draining.map(async ({ id, labels }) => {
+      const port = Number(labels[PORT] ?? Number.NaN);
+      const count = Number.isNaN(port)
+        ? undefined
+        : await runtime.countConnections(id, port, signal);
+      return [id, count] as const;
+    }),
+  );
+  return new Map(counted.flatMap(([id, count]) => (count === undefined ? [] : [[id, count]])));
 }
 
 /** Stops an App whose spec cannot be resolved, but says `running: false`. */

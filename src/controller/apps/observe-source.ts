@@ -1,4 +1,5 @@
 import { BerthError } from "../../base/errors.ts";
+import { resolveAppDefaults } from "../../resources/app-defaults.ts";
 import { RETRIED_AT_ANNOTATION, type Resource } from "../../resources/resource.ts";
 import type { SourceState } from "../builds/port.ts";
 import type { Reason } from "../reason.ts";
@@ -52,7 +53,13 @@ export function throwIfTransient(
 ): void {
   if (state?.type !== "failed" || state.terminal) return;
   const code = errorCodesByBuildReason[state.reason] ?? "git_unreachable";
-  throw context.retries.fail(resource.metadata.name, "source", new BerthError(code, state.message));
+  const { progressDeadlineMs } = resolveAppDefaults(resource.spec).rollout;
+  throw context.retries.fail(
+    resource.metadata.name,
+    "source",
+    new BerthError(code, state.message),
+    { deadlineMs: progressDeadlineMs },
+  );
 }
 
 /** Returns the commit or digest that an image is built from: of the resolved source, or of the record of its build. */

@@ -39,13 +39,15 @@ export function applyInputs(
 
 /** Moves times of the future to now: after the clock was set back they would block restarts and deadlines. */
 export function clampToClock(memory: ReconcileState, nowMs: number): ReconcileState {
-  const { attempt } = memory;
+  const { attempt, window } = memory;
   const isPast = ({ at }: { readonly at: number }) => at <= nowMs;
   const isFine =
     memory.restarts.every(isPast) &&
     memory.drifts.every(isPast) &&
-    (attempt === null || Math.max(attempt.progressAt, attempt.readySince ?? 0) <= nowMs);
+    (attempt === null || Math.max(attempt.progressAt, attempt.readySince ?? 0) <= nowMs) &&
+    (window === null || Math.max(window.since ?? 0, window.endedAt ?? 0) <= nowMs);
   if (isFine) return memory;
+  const clamp = (epochMs: number | null) => epochMs && Math.min(epochMs, nowMs);
   return {
     ...memory,
     restarts: memory.restarts.filter(isPast),
@@ -53,14 +55,19 @@ export function clampToClock(memory: ReconcileState, nowMs: number): ReconcileSt
     attempt: attempt && {
       ...attempt,
       progressAt: Math.min(attempt.progressAt, nowMs),
-      readySince: attempt.readySince === null ? null : Math.min(attempt.readySince, nowMs),
+      readySince: clamp(attempt.readySince),
     },
+    window: window && { ...window, since: clamp(window.since), endedAt: clamp(window.endedAt) },
   };
 }
 
+/** The reason of a version that failed while it was observed: it worked before, so that to work again proves nothing. */
+export const OBSERVATION_FAILED = "ObservationFailed";
+
 /** Ends the stall of a version that works after all, such as one that needed longer than its deadline. */
 export function endStall(memory: ReconcileState): ReconcileState {
-  return memory.stalled === null ? memory : { ...memory, stalled: null };
+  if (memory.stalled === null || memory.stalled.reason === OBSERVATION_FAILED) return memory;
+  return { ...memory, stalled: null };
 }
 
 /** Begins the attempt of a new version, with a full restart budget and a deadline of its own. */

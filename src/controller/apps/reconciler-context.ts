@@ -3,6 +3,7 @@ import type { Logger } from "../../base/logger.ts";
 import type { Store } from "../../store/store.ts";
 import type { AppBuilds } from "../builds/port.ts";
 import type { Ingress } from "../ingress/port.ts";
+import type { WriterLease } from "../lease/port.ts";
 import type { LogArchive } from "../logs/log-archive.ts";
 import type { ContainerListenerStatus } from "../models/container-listener.ts";
 import type { ContainerRuntime, ObservedContainer } from "../runtime/port.ts";
@@ -17,6 +18,7 @@ import type { RetryTimes } from "./retry-times.ts";
 export interface ReconcilerDependencies {
   readonly store: Store;
   readonly runtime: ContainerRuntime;
+  readonly lease: Pick<WriterLease, "ensure">;
   readonly clock: Clock;
   readonly logger: Logger;
   readonly health: HealthMonitor;

@@ -3,6 +3,7 @@ import type { ObservedContainer } from "../runtime/port.ts";
 import type { DesiredApp } from "./desired-app.ts";
 import type { Plan } from "./plan/plan-types.ts";
 import * as reconcileState from "./reconcile-state.ts";
+import { windowRequeueAtMs } from "./rollout-window.ts";
 
 const UNFINISHED_REQUEUE_MS = 250;
 /** The wait while the engine removes a container, or restarts it by itself. */
@@ -34,6 +35,8 @@ export function requeueAfter(input: {
   const readySince = memory.attempt?.readySince ?? null;
   if (isDone && !input.isHeld && readySince !== null && !reconcileState.isStable(memory, desired))
     waits.push(readySince + reconcileState.MIN_READY_MS);
+  const windowEndMs = windowRequeueAtMs(memory, desired, nowMs);
+  if (windowEndMs !== null) waits.push(windowEndMs);
   const deadline =
     isDone || input.isStalled || input.isHeld
       ? null

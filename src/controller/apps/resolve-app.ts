@@ -127,7 +127,10 @@ function explainPendingSource(source: SourceState | null): Reason {
 function findRefusal(store: StoreReader, resource: Resource<"App">): Reason | null {
   const { spec, metadata } = resource;
   if (spec.image === undefined && spec.source === undefined)
-    return { reason: "NoImage", message: "the spec has no image; set spec.image or spec.source" };
+    return {
+      reason: "NoImage",
+      message: `the app has no image and no source yet: berth deploy ${metadata.name} --image IMAGE, or deploy a folder or a repository`,
+    };
   const cycle = findDependencyCycle(
     metadata.name,
     spec.dependsOn ?? [],

@@ -1,6 +1,6 @@
 import type { Clock } from "../../base/clock.ts";
 import type { BerthError } from "../../base/errors.ts";
-import { reconcileBackoffMs } from "../reconcile-backoff.ts";
+import { BACKOFF_MAX_MS, reconcileBackoffMs } from "../reconcile-backoff.ts";
 import { RetryLaterError } from "../retry-later-error.ts";
 
 /** A step towards the image of an App that depends on another server, or on space that others use. */
@@ -9,6 +9,8 @@ export type RetriedStep = "source" | "pull" | "build";
 interface FailedStep {
   /** Failures in a row. */
   readonly failures: number;
+  /** Since when the step makes no progress, in epoch milliseconds. */
+  readonly sinceMs: number;
   readonly error: RetryLaterError;
   /** The next try has begun, so that the next failure counts. */
   isTrying: boolean;
@@ -32,8 +34,10 @@ export class RetryTimes {
   /** Returns the error of the last try while the next one is not due; undefined if the step may be tried now. */
   getWait(app: string, step: RetriedStep): RetryLaterError | undefined {
     const failed = this.#apps.get(app)?.get(step);
-    if (!failed || failed.isTrying || this.#clock.now() >= failed.error.retryAtMs) return undefined;
-    return failed.error;
+    if (!failed || failed.isTrying) return undefined;
+    const waitMs = failed.error.retryAtMs - this.#clock.now();
+    // A longer wait is impossible: the machine's clock was wrong and has been corrected.
+    return waitMs > 0 && waitMs <= BACKOFF_MAX_MS ? failed.error : undefined;
   }
 
   /** True if the step has failed, and its next try has to begin now. */
@@ -42,21 +46,45 @@ export class RetryTimes {
     return failed !== undefined && !failed.isTrying && this.getWait(app, step) === undefined;
   }
 
+  /**
+   * Returns the last error of a step that has failed for the App's progress deadline, or at once if a disk is full.
+   * Undefined if there is none, and for an engine that cannot be reached, which the status reports by itself.
+   */
+  findOutage(app: string): RetryLaterError | undefined {
+    const nowMs = this.#clock.now();
+    for (const { error } of this.#apps.get(app)?.values() ?? [])
+      if (error.code !== "engine_unreachable" && error.outageAtMs <= nowMs) return error;
+    return undefined;
+  }
+
   /** Notes that a try begins: its failure will count. */
   begin(app: string, step: RetriedStep): void {
     const failed = this.#apps.get(app)?.get(step);
     if (failed) failed.isTrying = true;
   }
 
-  /** Returns the error to throw for a failed try. A failure that is reported again is counted once. */
-  fail(app: string, step: RetriedStep, error: BerthError): RetryLaterError {
+  /**
+   * Returns the error to throw for a failed try. A failure that is reported again is counted once. On a full disk the
+   * longest delay applies at once, because each try would fill it again.
+   */
+  fail(
+    app: string,
+    step: RetriedStep,
+    error: BerthError,
+    /** Since when the first try made no progress (default: now), and how long that may last. */
+    patience: { readonly sinceMs?: number | undefined; readonly deadlineMs: number },
+  ): RetryLaterError {
     const steps = this.#apps.get(app) ?? new Map<RetriedStep, FailedStep>();
     const before = steps.get(step);
     if (before && !before.isTrying) return before.error;
     const failures = (before?.failures ?? 0) + 1;
-    const delayMs = reconcileBackoffMs(failures - 1, this.#random);
-    const later = new RetryLaterError(error, this.#clock.now() + delayMs);
-    steps.set(step, { failures, error: later, isTrying: false });
+    const nowMs = this.#clock.now();
+    const sinceMs = Math.min(nowMs, before?.sinceMs ?? patience.sinceMs ?? nowMs);
+    const isFull = error.code === "disk_full";
+    const delayMs = isFull ? BACKOFF_MAX_MS : reconcileBackoffMs(failures - 1, this.#random);
+    const outageAtMs = isFull ? nowMs : sinceMs + patience.deadlineMs;
+    const later = new RetryLaterError(error, nowMs + delayMs, outageAtMs);
+    steps.set(step, { failures, sinceMs, error: later, isTrying: false });
     this.#apps.set(app, steps);
     return later;
   }

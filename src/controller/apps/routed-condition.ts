@@ -10,10 +10,21 @@ export function getAppDomain(findings: Pick<AppFindings, "resource" | "baseDomai
 }
 
 /**
- * Returns why requests cannot reach an App that runs; null if they can, or if there is no ingress. After a restart of
- * Berth, the previous condition holds until the ingress has answered.
+ * Returns why requests cannot reach an App that runs, at least not over HTTPS; null if they can, or if there is no
+ * ingress. After a restart of Berth, the previous condition holds until the ingress has answered.
  */
 export function findRoutingProblem(
+  findings: Pick<AppFindings, "resource" | "desired" | "ingress">,
+): Reason | null {
+  const { ingress, desired, resource } = findings;
+  const problem = findServingProblem(findings);
+  if (problem || !desired?.isRouted) return problem;
+  const verdict = ingress.verdict(resource);
+  return verdict?.served === true ? (verdict.pending ?? null) : null;
+}
+
+/** Returns why the ingress does not serve the App at all. A missing certificate says nothing about the App's version. */
+export function findServingProblem(
   findings: Pick<AppFindings, "resource" | "desired" | "ingress">,
 ): Reason | null {
   const { ingress, desired, resource } = findings;
@@ -51,13 +62,11 @@ export function setRoutedCondition(findings: AppFindings, set: SetCondition): vo
     else if (targets === 0)
       set("Routed", "False", "NoHealthyContainer", "no container can accept requests");
     else {
-      const verdict = ingress.verdict(findings.resource);
-      const note = verdict?.served && verdict.note !== undefined ? `; ${verdict.note}` : "";
       set(
         "Routed",
         "True",
         "Routed",
-        `${getAppUrl(findings) ?? getAppDomain(findings)} leads to ${targets} ${targets === 1 ? "container" : "containers"}${note}`,
+        `${getAppUrl(findings) ?? getAppDomain(findings)} leads to ${targets} ${targets === 1 ? "container" : "containers"}`,
       );
     }
   }

@@ -26,6 +26,10 @@ export interface RunState extends AppObservation {
   readonly plan: Plan | null;
   /** The version, or an earlier start of the same revision, was stable once. */
   readonly isProven: boolean;
+  /** The full disk that a build or the run itself waits for. */
+  readonly outage: Reason | null;
+  /** When a waiting build is tried even if there is no more space, in epoch milliseconds. */
+  readonly nextRetryAtMs: number | null;
   /** The pull or the build that is under way. */
   readonly progress: Reason | null;
   readonly mask: SecretMask;
@@ -58,6 +62,8 @@ export function createRunState(resource: Resource<"App">): RunState {
     image: "unknown",
     plan: null,
     isProven: false,
+    outage: null,
+    nextRetryAtMs: null,
     progress: null,
     mask: (text) => text,
   };

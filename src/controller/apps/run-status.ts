@@ -1,10 +1,19 @@
 import type { AppStatus } from "../../resources/app-status.ts";
+import type { Resource } from "../../resources/resource.ts";
 import type { Reason } from "../reason.ts";
 import { buildAppStatus } from "./app-status.ts";
 import { findTerminalSourceFailure } from "./observe-source.ts";
+import { describeOutage } from "./outage.ts";
 import type { ReconcilerContext } from "./reconciler-context.ts";
 import { buildRevisionStatus, findRevision } from "./revisions.ts";
 import type { RunState } from "./run-state.ts";
+
+/** Returns the failure of a retried step that lasts too long; null for an App that is not to run. */
+function findOutage({ retries }: ReconcilerContext, { metadata, spec }: Resource<"App">) {
+  if (spec.running === false || spec.suspend === true) return null;
+  const error = retries.findOutage(metadata.name);
+  return error ? describeOutage(error) : null;
+}
 
 /** Builds the status from the state of a run and the store. `unknown` says why the engine could not be asked. */
 export function buildRunStatus(
@@ -33,6 +42,8 @@ export function buildRunStatus(
     blocked: resolved?.blocked ?? null,
     held: masked(resolved?.held ?? null),
     sourceFailure: masked(findTerminalSourceFailure(view.source)),
+    fetchFailure: masked((view.source?.type === "resolved" && view.source.fetchFailure) || null),
+    outage: masked(view.outage ?? findOutage(context, resource)),
     ownImage,
     build: ownImage === null ? null : (store.builds.findByImage(ownImage) ?? null),
     progress: masked(view.progress),

@@ -11,6 +11,7 @@ import type { ObservedApp } from "./plan/plan-types.ts";
 import * as reconcileState from "./reconcile-state.ts";
 import { findServingRevision, type ResolveAppInput, resolveApp } from "./resolve-app.ts";
 import { revisionHash } from "./revision-hash.ts";
+import { isObserved, trackWindow } from "./rollout-window.ts";
 import type { ObservedRun, PlannedRun, ResolvedRun, RunState } from "./run-state.ts";
 
 /** The steps that decide and change nothing: a run and a dry run share them. */
@@ -72,9 +73,14 @@ export interface TrackedAttempt {
 export function trackAttempt(observed: ObservedRun, nowMs: number): TrackedAttempt {
   const { desired, containers, health, recovery } = observed;
   const works = desired.app.running && isVersionReady(desired, containers, health);
-  const memory = works ? reconcileState.endStall(observed.memory) : observed.memory;
-  const state = { ...observed, memory };
+  const known = works ? reconcileState.endStall(observed.memory) : observed.memory;
   const isFresh = recovery.hasEndedWithEngine;
+  const window = trackWindow(known.window, desired, observed, {
+    nowMs,
+    hasEndedWithEngine: isFresh,
+  });
+  const memory = window === known.window ? known : { ...known, window };
+  const state = { ...observed, memory };
   if (memory.stalled !== null || desired.app.suspend)
     return { state, isFresh, isRevisionDue: false };
   if (!desired.app.running) {
@@ -106,10 +112,10 @@ export function trackAttempt(observed: ObservedRun, nowMs: number): TrackedAttem
 
 export function planRun(
   state: ObservedRun,
-  facts: Pick<ObservedApp, "nowMs" | "isFresh" | "firstSeen" | "stopping">,
+  facts: Pick<ObservedApp, "nowMs" | "isFresh" | "firstSeen" | "stopping" | "connections">,
 ): PlannedRun {
   const { desired, memory, containers, health, route, image } = state;
-  const { stable, restarts, drifts, served } = memory;
+  const { stable, restarts, drifts, served, window } = memory;
   const plan = planApp(desired, {
     ...facts,
     containers,
@@ -122,6 +128,7 @@ export function planRun(
     blockedBy: state.resolved.blocked?.message ?? null,
     isProven: state.isProven,
     served,
+    window,
     isStalled: memory.stalled !== null,
   });
   return { ...state, plan };
@@ -136,10 +143,21 @@ export function isProvenVersion(store: StoreReader, { desired, memory, resolved 
     .some((revision) => revision.specHash === hash && revision.state === "stable");
 }
 
-/** The revision of another version than the desired one that has the App's requests. */
+/**
+ * The revision of another version than the desired one that has the App's requests, or gets them back if the desired
+ * one fails while it is observed.
+ */
 export function findOtherServingRevision({
   resolveInput,
   desired,
+  memory,
 }: ObservedRun): Revision | undefined {
-  return resolveInput.serving === desired.hash ? undefined : findServingRevision(resolveInput);
+  const { window, servedRevisions } = memory;
+  const other = isObserved(memory, desired.hash) ? window?.previous : resolveInput.serving;
+  if (other == null || other === desired.hash) return undefined;
+  const { store, resource } = resolveInput;
+  const number = servedRevisions.find(({ version }) => version === other)?.number;
+  const known =
+    number === undefined ? undefined : store.revisions.get(resource.metadata.name, number);
+  return findServingRevision({ ...resolveInput, serving: other }) ?? known;
 }

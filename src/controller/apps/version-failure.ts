@@ -7,11 +7,13 @@ import type { ObservedContainer } from "../runtime/port.ts";
 import type { SecretMask } from "../secrets/app-secret-mask.ts";
 import { describeContainerState } from "./app-status.ts";
 import type { DesiredApp } from "./desired-app.ts";
+import type { EngineRecovery } from "./engine-recovery.ts";
 import { getSpecHash, isHealthy } from "./plan/observed-containers.ts";
 import type { ContainerHealth, Operation, Plan } from "./plan/plan-types.ts";
-import { progressDeadlineAtMs } from "./reconcile-state.ts";
+import { OBSERVATION_FAILED, progressDeadlineAtMs } from "./reconcile-state.ts";
 import type { ReconcilerContext } from "./reconciler-context.ts";
 import { describePortMismatch, findRevertTarget, readLastLogLines } from "./revert-or-stall.ts";
+import { findFailedContainer } from "./rollout-window.ts";
 
 export interface VersionView {
   readonly desired: DesiredApp;
@@ -22,17 +24,20 @@ export interface VersionView {
   /** The revision that has the App's requests; undefined if it is unknown. */
   readonly serving: Revision | undefined;
   readonly isProven: boolean;
+  readonly recovery: EngineRecovery;
   readonly mask: SecretMask;
 }
 
 /** Returns why the version has failed, with the last lines of its container's log; undefined if it has not failed. */
 export async function findVersionFailure(
   context: ReconcilerContext,
-  view: VersionView,
+  view: VersionView & { readonly resource: Resource<"App"> },
   signal: AbortSignal,
 ): Promise<Reason | undefined> {
   return (
-    (await findCrash(context, view, signal)) ?? (await findDeadlineFailure(context, view, signal))
+    (await findObservedFailure(context, view, signal)) ??
+    (await findCrash(context, view, signal)) ??
+    (await findDeadlineFailure(context, view, signal))
   );
 }
 
@@ -58,6 +63,35 @@ export function findCreationFailure(
   if (deadline === null || clock.now() < deadline) return undefined;
   if (!findRevertTarget(store, resource, desired, memory, serving)) return undefined;
   return { reason: "ContainerRefused", message: error.message };
+}
+
+/** A version that fails while it is observed gets no restart: the previous one serves instead. */
+async function findObservedFailure(
+  context: ReconcilerContext,
+  view: VersionView & { readonly resource: Resource<"App"> },
+  signal: AbortSignal,
+): Promise<Reason | undefined> {
+  const { desired, memory, health, serving, resource, recovery } = view;
+  const { window } = memory;
+  if (window?.version !== desired.hash || desired.app.suspend || recovery.hasEndedWithEngine)
+    return undefined;
+  const failed = findFailedContainer(window, desired, view);
+  if (!failed || window.since === null) return undefined;
+  // With recreate the previous version is gone: without one to revert to, a restart is better than nothing.
+  const isRevertible = findRevertTarget(context.store, resource, desired, memory, serving);
+  if (desired.strategy.type === "recreate" && !isRevertible) return undefined;
+  const { container, failure } = failed;
+  const what = {
+    ended: describeContainerState(container),
+    restarted: "the container was restarted",
+    unhealthy: `the container is unhealthy: ${health.get(container.id)?.message ?? ""}`,
+  }[failure];
+  const lines = await readLastLogLines(context, container, view.mask, signal);
+  const seconds = ((context.clock.now() - window.since) / 1_000).toFixed(1);
+  return {
+    reason: OBSERVATION_FAILED,
+    message: `${what}, ${seconds} s after it got the requests${lines}`,
+  };
 }
 
 async function findCrash(

@@ -8,7 +8,7 @@ import type { ImageRuntime, WorkloadRuntime } from "../runtime/port.ts";
 import type { ArchiveStore, StoredArchive } from "./archive-store.ts";
 import { type BuiltImage, findBuiltImages, planBuildCollection } from "./build-collection-plan.ts";
 import type { BuildLogs } from "./build-logs.ts";
-import { findArchivesInUse, findProtectedContent } from "./protected-content.ts";
+import { findProtectedContent } from "./protected-content.ts";
 
 /** Records and logs kept for each App: some weeks of an App that is deployed every day. */
 const RECORDS_KEPT_MAX = 50;
@@ -92,7 +92,7 @@ export class BuildCollector {
   /** Synchronous check and removal: an archive may have been deployed while the images were removed. */
   #removeArchives(planned: readonly StoredArchive[]): void {
     const { store, archives } = this.#options;
-    const inUse = findArchivesInUse(store);
+    const inUse = store.archivesInUse();
     const removed = planned.filter(
       (archive) => !inUse.has(archive.digest) && archives.removeUnchanged(archive),
     );

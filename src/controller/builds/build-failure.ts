@@ -15,10 +15,12 @@ type FailureClass = readonly [reason: string, terminal: boolean];
 /** Errors that are retried with back-off; others wait for another source or credential. */
 const transientReasons: Partial<Record<ErrorCode, string>> = {
   engine_unreachable: "EngineUnreachable",
+  engine_leased: "EngineLeased",
   timeout: "EngineUnreachable",
   engine_error: "EngineError",
   disk_full: "DiskFull",
   git_unreachable: "GitUnreachable",
+  registry_unreachable: "RegistryUnreachable",
   // A file changed while it was read.
   conflict: "SourceChanged",
 };

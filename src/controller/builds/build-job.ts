@@ -1,6 +1,7 @@
 import { type Resource, SOURCE_REVISION_ANNOTATION } from "../../resources/resource.ts";
 import type { SecretMask } from "../secrets/app-secret-mask.ts";
 import type { BuildLogWriter } from "./build-logs.ts";
+import type { SpaceShortage, SpaceWait } from "./free-space.ts";
 import type { ResolvedSource } from "./port.ts";
 
 /**
@@ -26,6 +27,9 @@ export class BuildJob {
   #endReason: BuildEndReason | undefined;
   #isRunning = false;
   #step = "begins";
+  #spaceWait: SpaceWait | undefined;
+  /** Why the last try ran out of space; undefined before, and after a request of the user. */
+  shortage: SpaceShortage | undefined;
 
   constructor(input: {
     id: number;
@@ -73,8 +77,23 @@ export class BuildJob {
     return this.#step;
   }
 
+  /** What the queued build waits for; undefined if it starts when it is its turn. */
+  get spaceWait(): SpaceWait | undefined {
+    return this.#spaceWait;
+  }
+
   markRunning(): void {
     this.#isRunning = true;
+  }
+
+  /** Back in the queue, the build waits for space. */
+  markWaiting(wait: SpaceWait): void {
+    this.#isRunning = false;
+    this.#spaceWait = wait;
+  }
+
+  endSpaceWait(): void {
+    this.#spaceWait = undefined;
   }
 
   setStep(step: string): void {

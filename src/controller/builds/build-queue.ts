@@ -5,7 +5,10 @@ export interface BuildQueueOptions {
   /** Concurrent builds of all Apps; each App has at most one. */
   readonly concurrency: number;
   readonly tasks: TaskGroup;
-  /** Builds the image and records the result; never throws. The signal is the job's. */
+  /**
+   * Builds the image and records the result; never throws. The signal is the job's. A job that then waits for space
+   * returns to the queue.
+   */
   readonly run: (job: BuildJob) => Promise<void>;
   /** Called when a job was cancelled before it started. */
   readonly onDropped: (job: BuildJob, ending: BuildEndReason) => void;
@@ -44,6 +47,17 @@ export class BuildQueue {
 
   all(): readonly BuildJob[] {
     return [...this.#running.values()].map(({ job }) => job).concat(this.#waiting);
+  }
+
+  /** Returns the queued builds that wait for space. */
+  waitingForSpace(): readonly BuildJob[] {
+    return this.#waiting.filter((job) => job.spaceWait);
+  }
+
+  /** Ends the waits of these builds for space. */
+  resume(jobs: readonly BuildJob[]): void {
+    for (const job of jobs) job.endSpaceWait();
+    this.#startNext();
   }
 
   /** Returns the number of builds before a job, running ones included. */
@@ -85,7 +99,7 @@ export class BuildQueue {
 
   #startNext(): void {
     while (this.#running.size < this.#options.concurrency) {
-      const at = this.#waiting.findIndex((job) => !this.#running.has(job.app));
+      const at = this.#waiting.findIndex((job) => !job.spaceWait && !this.#running.has(job.app));
       const [job] = at === -1 ? [] : this.#waiting.splice(at, 1);
       if (!job) break;
       this.#start(job);
@@ -101,12 +115,19 @@ export class BuildQueue {
           await this.#options.run(job);
         } finally {
           this.#running.delete(job.app);
+          if (job.spaceWait) this.#returnToQueue(job);
           resolve();
           this.#startNext();
         }
       });
     });
     this.#running.set(job.app, { job, untilEnded });
+  }
+
+  #returnToQueue(job: BuildJob): void {
+    const { endReason } = job;
+    if (endReason) this.#options.onDropped(job, endReason);
+    else this.#waiting.unshift(job);
   }
 
   #reportDepth(): void {

@@ -8,20 +8,19 @@ import type { Store } from "../../store/store.ts";
 import { redactUrl } from "../git/git-url.ts";
 import type { GitClient, SourceLimits } from "../git/port.ts";
 import { imageLabels } from "../labels.ts";
-import type { BuildOutput, EngineHost, ImageRuntime } from "../runtime/port.ts";
+import type { BuildOutput, ImageRuntime } from "../runtime/port.ts";
 import { listRegistryAuths } from "../secrets/registry-auth.ts";
 import { digestFolder, missingArchiveError } from "./app-source-resolver.ts";
 import type { ArchiveStore } from "./archive-store.ts";
 import { prepareBuildContext } from "./build-context.ts";
 import type { BuildJob } from "./build-job.ts";
 import { extractArchive } from "./extract-archive.ts";
-import { checkFreeSpace } from "./free-space.ts";
 import { resolveGitRemote } from "./source-credential.ts";
 import { shortRevision } from "./source-key.ts";
 
 export interface BuildRunOptions {
   readonly store: Store;
-  readonly runtime: ImageRuntime & Pick<EngineHost, "freeBytes">;
+  readonly runtime: ImageRuntime;
   readonly git: GitClient;
   readonly archives: ArchiveStore;
   readonly clock: Clock;
@@ -30,7 +29,6 @@ export interface BuildRunOptions {
   /** The limit of one build on the engine. */
   readonly memoryBytes: number | undefined;
   readonly nanoCpus: number | undefined;
-  readonly freeBytesMin: number;
   /** The limits of one unpacked source. */
   readonly sourceLimits: SourceLimits;
 }
@@ -60,7 +58,6 @@ export async function runBuild(
     log.write(`==> ${step}`);
   };
   log.write(`==> build ${job.id} of ${job.app}: ${describeSource(job)}`);
-  await checkFreeSpace(options, options.freeBytesMin, signal);
   try {
     await mkdir(workDir, { recursive: true, mode: 0o700 });
     at("fetching the source");

@@ -18,7 +18,7 @@ import type { BuildMetrics } from "./build-metrics.ts";
 import { BuildQueue } from "./build-queue.ts";
 import { BuildResults } from "./build-results.ts";
 import { BuildWorker } from "./build-worker.ts";
-import { FREE_BYTES_MIN } from "./free-space.ts";
+import { BuildSpace, FREE_BYTES_MIN, SPACE_CHECK_MS } from "./free-space.ts";
 import type {
   AppBuilds,
   BuildControl,
@@ -27,7 +27,6 @@ import type {
   SourceState,
   UploadedArchive,
 } from "./port.ts";
-import { findArchivesInUse } from "./protected-content.ts";
 import { secretMask } from "./secret-mask.ts";
 import { getImageReference, isSameSource, sourceName } from "./source-key.ts";
 import { SourceTracker } from "./source-tracker.ts";
@@ -70,7 +69,9 @@ export class BuildService implements AppBuilds, BuildControl, AsyncDisposable {
   readonly #queue: BuildQueue;
   readonly #results: BuildResults;
   readonly #collector: BuildCollector;
+  readonly #space: BuildSpace;
   readonly #unwatch: () => void;
+  #cancelSpaceCheck: (() => void) | undefined;
   #isEnding = false;
 
   constructor(options: BuildServiceOptions) {
@@ -92,14 +93,15 @@ export class BuildService implements AppBuilds, BuildControl, AsyncDisposable {
       resolve: (resource, signal) =>
         resolveAppSource({ ...options, sourceLimits }, resource, signal),
     });
+    this.#space = new BuildSpace({ ...options, bytesMin: options.freeBytesMin ?? FREE_BYTES_MIN });
     const worker = new BuildWorker({
       run: {
         ...options,
         memoryBytes: limits.memoryBytes,
         nanoCpus: limits.nanoCpus,
-        freeBytesMin: options.freeBytesMin ?? FREE_BYTES_MIN,
         sourceLimits,
       },
+      space: this.#space,
       clock,
       logger,
       timeoutMs: limits.timeoutMs,
@@ -107,6 +109,7 @@ export class BuildService implements AppBuilds, BuildControl, AsyncDisposable {
       metrics: options.metrics,
       onChanged,
       onBuilt: () => this.#collector.request(),
+      onSpaceWait: () => this.#scheduleSpaceCheck(),
       onFolderChanged: (app) => this.#sources.unpin(app),
     });
     this.#queue = new BuildQueue({
@@ -184,7 +187,7 @@ export class BuildService implements AppBuilds, BuildControl, AsyncDisposable {
     await this.#logs.remove(store.builds.removeOldest({ app, keep: 0 }));
     const kept = await archives.list();
     const mine = findArchives(store, app);
-    const others = findArchivesInUse(store, app);
+    const others = store.archivesInUse(app);
     for (const archive of kept) {
       const { digest } = archive;
       // An archive that was uploaded twice may be for an App that is being created: the collection removes it
@@ -225,6 +228,7 @@ export class BuildService implements AppBuilds, BuildControl, AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     this.#isEnding = true;
     this.#unwatch();
+    this.#cancelSpaceCheck?.();
     this.#sources.close();
     await this.#queue.endAll({ type: "shutdown" });
     await this.#tasks[Symbol.asyncDispose]();
@@ -237,6 +241,7 @@ export class BuildService implements AppBuilds, BuildControl, AsyncDisposable {
     this.#sources.handleAppWritten(resource);
     const image = this.#wantedImage(app);
     if (image === undefined || !this.#results.get(app, image)) this.#results.forget(app);
+    this.#tryNow(app);
     for (const job of this.#queue.all()) {
       const why = job.app === app ? getCancellationReason(job.resource, resource) : undefined;
       if (why === undefined) continue;
@@ -244,6 +249,37 @@ export class BuildService implements AppBuilds, BuildControl, AsyncDisposable {
         await this.#queue.end(job.id, { type: "unwanted", why });
       });
     }
+  }
+
+  /** A change of the App, such as a retry of the user, is a reason to try a build that ran out of space. */
+  #tryNow(app: string): void {
+    const jobs = this.#queue.waitingForSpace().filter((job) => job.app === app);
+    for (const job of jobs) job.shortage = undefined;
+    this.#queue.resume(jobs);
+  }
+
+  #scheduleSpaceCheck(): void {
+    if (this.#cancelSpaceCheck || this.#isEnding) return;
+    this.#cancelSpaceCheck = this.#options.clock.setTimer(SPACE_CHECK_MS, () => {
+      this.#cancelSpaceCheck = undefined;
+      this.#tasks.run("check of the free space", (signal) => this.#checkSpace(signal));
+    });
+  }
+
+  /** Starts the builds that have waited for space if there is room now. */
+  async #checkSpace(signal: AbortSignal): Promise<void> {
+    try {
+      const free = await this.#space.measure(signal);
+      this.#queue.resume(
+        this.#queue
+          .waitingForSpace()
+          .filter((job) => this.#space.findWait(free, job.shortage) === undefined),
+      );
+    } catch (error) {
+      if (signal.aborted) throw error;
+      this.#options.logger.debug({ err: error }, "the free space cannot be measured");
+    }
+    if (this.#queue.waitingForSpace().length > 0) this.#scheduleSpaceCheck();
   }
 
   #createJob(resource: Resource<"App">, source: ResolvedSource): BuildJob {
@@ -268,6 +304,7 @@ export class BuildService implements AppBuilds, BuildControl, AsyncDisposable {
 
   #describeState(job: BuildJob): BuildState {
     if (job.isRunning) return { type: "running", id: job.id, message: job.step };
+    if (job.spaceWait) return { type: "waiting", id: job.id, ...job.spaceWait };
     const count = this.#queue.countAhead(job);
     const message =
       count === 1 ? "waiting for another build to end" : `waiting for ${count} other builds to end`;

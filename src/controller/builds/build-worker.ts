@@ -8,12 +8,14 @@ import type { BuildEndReason, BuildJob } from "./build-job.ts";
 import type { BuildMetrics } from "./build-metrics.ts";
 import type { BuildResults } from "./build-results.ts";
 import { type BuildRunOptions, FolderChangedError, runBuild } from "./build-run.ts";
+import type { BuildSpace, FreeSpace, SpaceWait } from "./free-space.ts";
 
 /** The steps of a cached build are milliseconds apart; the status is not updated more often than this. */
 const STEP_REPORT_INTERVAL_MS = 1_000;
 
 export interface BuildWorkerOptions {
   readonly run: BuildRunOptions;
+  readonly space: BuildSpace;
   readonly clock: Clock;
   readonly logger: Logger;
   readonly timeoutMs: number;
@@ -21,6 +23,8 @@ export interface BuildWorkerOptions {
   readonly metrics: BuildMetrics | undefined;
   readonly onChanged: (app: string) => void;
   readonly onBuilt: () => void;
+  /** Called when the build waits for space. */
+  readonly onSpaceWait: () => void;
   /** Called when the folder has changed: the App's source has to be resolved again. */
   readonly onFolderChanged: (app: string) => void;
 }
@@ -34,11 +38,18 @@ export class BuildWorker {
   }
 
   async run(job: BuildJob): Promise<void> {
-    const { run, clock, timeoutMs, metrics, onBuilt } = this.#options;
+    const { run, space, clock, timeoutMs, metrics, onBuilt } = this.#options;
     const { store } = run;
     const startedMs = clock.now();
     const stopTimer = clock.setTimer(timeoutMs, () => job.abort({ type: "timedOut" }));
+    let free: FreeSpace | undefined;
     try {
+      free = await space.measure(job.signal);
+      const wait = space.findWait(free, job.shortage);
+      if (wait) {
+        this.#wait(job, wait);
+        return;
+      }
       store.builds.mark(job.id, "running");
       const { bytes } = await runBuild(run, job, this.#createStepReporter(job), job.signal);
       store.batch(() => {
@@ -53,14 +64,16 @@ export class BuildWorker {
       onBuilt();
     } catch (error) {
       if (job.endReason) this.#recordEnd(job, job.endReason);
-      else this.#fail(job, error);
+      else this.#fail(job, error, free);
     } finally {
       stopTimer();
-      // Readers must end even if the store could not be written.
-      job.log.end("==> ended");
-      metrics?.seconds.observe((clock.now() - startedMs) / 1000);
+      if (!job.spaceWait) {
+        // Readers must end even if the store could not be written.
+        job.log.end("==> ended");
+        metrics?.seconds.observe((clock.now() - startedMs) / 1000);
+      }
+      this.#options.onChanged(job.app);
     }
-    this.#options.onChanged(job.app);
   }
 
   /** Records a build that was cancelled before it started. */
@@ -69,13 +82,29 @@ export class BuildWorker {
     if (ending.type === "cancelled" || ending.type === "unwanted") this.#options.onChanged(job.app);
   }
 
-  #fail(job: BuildJob, error: unknown): void {
+  /** Keeps the build, with its record and its log, for when there is space. */
+  #wait(job: BuildJob, wait: SpaceWait): void {
+    const { run, logger, onSpaceWait } = this.#options;
+    job.markWaiting(wait);
+    job.log.write(`==> waiting for space: ${wait.message}`);
+    onSpaceWait();
+    logger.warn({ build: job.id, app: job.app, reason: wait.message }, "a build waits for space");
+    run.store.builds.mark(job.id, "queued", { message: wait.message });
+  }
+
+  #fail(job: BuildJob, error: unknown, free: FreeSpace | undefined): void {
     if (isUnexpected(error)) {
       this.#options.logger.error({ build: job.id, app: job.app, err: error }, "a build failed");
     }
     const isMoved = error instanceof FolderChangedError && !job.isHeld;
     if (isMoved) this.#options.onFolderChanged(job.app);
     const failure = describeBuildFailure(error, job.mask);
+    if (failure.reason === "DiskFull" && free) {
+      const shortage = this.#options.space.createShortage(failure.message, free);
+      job.shortage = shortage;
+      this.#wait(job, shortage);
+      return;
+    }
     // The next resolution finds the current content, which is then built.
     this.#recordResult(
       job,

@@ -1,5 +1,5 @@
 import { statfs } from "node:fs/promises";
-import { BerthError } from "../../base/errors.ts";
+import type { Clock } from "../../base/clock.ts";
 import { formatBytes } from "../../base/units.ts";
 import type { EngineHost } from "../runtime/port.ts";
 
@@ -8,41 +8,87 @@ import type { EngineHost } from "../runtime/port.ts";
  * megabytes of layers, and the source briefly exists twice: unpacked, and at the engine.
  */
 export const FREE_BYTES_MIN = 2 ** 30;
+/** The interval at which the free space is measured while a build waits for it. */
+export const SPACE_CHECK_MS = 10_000;
+/** The space of an engine on another machine is unknown: a build that ran out of it is tried again after this time. */
+const REMOTE_RETRY_MS = 5 * 60_000;
+/**
+ * A build that ran out of space needs more than it had at its start. It is tried again once this share is free in
+ * addition, and at the latest after LOCAL_RETRY_MS, because another program may have taken the space for a while.
+ */
+const GROWTH_MIN = 0.1;
+const LOCAL_RETRY_MS = 60 * 60_000;
 
-/** Throws `disk_full` before a build that would run out of space. */
-export async function checkFreeSpace(
-  places: { readonly runtime: Pick<EngineHost, "freeBytes">; readonly dataDir: string },
-  bytesMin: number,
-  signal: AbortSignal,
-): Promise<void> {
-  const engine = await places.runtime.freeBytes(signal);
-  if (engine !== undefined && engine < bytesMin)
-    throw insufficientSpaceError(
-      engine,
-      bytesMin,
-      "on the disk of the engine's images",
-      "find out what to remove with: docker system df",
-    );
-  const { bavail, bsize } = await statfs(places.dataDir);
-  const own = bavail * bsize;
-  if (own < bytesMin)
-    throw insufficientSpaceError(
-      own,
-      bytesMin,
-      "in Berth's data directory",
-      "free some space there",
-    );
+/** Free bytes; of the engine undefined if it runs on another machine. */
+export interface FreeSpace {
+  readonly engine: number | undefined;
+  readonly own: number;
 }
 
-function insufficientSpaceError(
-  there: number,
-  wanted: number,
-  where: string,
-  hint: string,
-): BerthError {
-  return new BerthError(
-    "disk_full",
-    `${formatBytes(there)} are free ${where}, but a build needs ${formatBytes(wanted)}`,
-    { hint },
-  );
+/** A build that ran out of space, although there seemed to be enough at its start. */
+export interface SpaceShortage {
+  readonly message: string;
+  readonly atStart: FreeSpace;
+  /** When to try again even if there is no more space, in epoch milliseconds. */
+  readonly retryAtMs: number;
+}
+
+/** The reason why a build does not start. */
+export interface SpaceWait {
+  readonly message: string;
+  /** When it starts even if there is no more space, in epoch milliseconds; null: never. */
+  readonly retryAtMs: number | null;
+}
+
+export interface BuildSpaceOptions {
+  readonly runtime: Pick<EngineHost, "freeBytes">;
+  readonly dataDir: string;
+  readonly clock: Clock;
+  readonly bytesMin: number;
+}
+
+/** Decides if the disks of the engine and of the data directory have room for a build. */
+export class BuildSpace {
+  readonly #options: BuildSpaceOptions;
+
+  constructor(options: BuildSpaceOptions) {
+    this.#options = options;
+  }
+
+  /** Throws what the engine and the system throw. */
+  async measure(signal: AbortSignal): Promise<FreeSpace> {
+    const engine = await this.#options.runtime.freeBytes(signal);
+    const { bavail, bsize } = await statfs(this.#options.dataDir);
+    return { engine, own: bavail * bsize };
+  }
+
+  /** Returns what a build waits for; undefined if it may start. `shortage` is that of its last try. */
+  findWait(free: FreeSpace, shortage: SpaceShortage | undefined): SpaceWait | undefined {
+    const message = this.#explainLack(free);
+    if (message !== undefined) return { message, retryAtMs: null };
+    if (!shortage || this.#options.clock.now() >= shortage.retryAtMs) return undefined;
+    const { atStart, retryAtMs } = shortage;
+    const hasGrown =
+      free.own >= atStart.own * (1 + GROWTH_MIN) ||
+      (free.engine ?? 0) >= (atStart.engine ?? Number.POSITIVE_INFINITY) * (1 + GROWTH_MIN);
+    // If the engine is remote, its disk ran full: the space of this machine says nothing.
+    if (hasGrown && atStart.engine !== undefined) return undefined;
+    return { message: shortage.message, retryAtMs };
+  }
+
+  createShortage(message: string, atStart: FreeSpace): SpaceShortage {
+    const delayMs = atStart.engine === undefined ? REMOTE_RETRY_MS : LOCAL_RETRY_MS;
+    return { message, atStart, retryAtMs: this.#options.clock.now() + delayMs };
+  }
+
+  #explainLack({ engine, own }: FreeSpace): string | undefined {
+    const { bytesMin } = this.#options;
+    const explain = (free: number, where: string) =>
+      `${formatBytes(free)} are free ${where}, but a build needs ${formatBytes(bytesMin)}`;
+    if (engine !== undefined && engine < bytesMin)
+      return `${explain(engine, "on the disk of the engine's images")}; find out what to remove with: docker system df`;
+    return own < bytesMin
+      ? `${explain(own, "in Berth's data directory")}; free some space there`
+      : undefined;
+  }
 }

@@ -1,4 +1,6 @@
 import type { Resource } from "../../resources/resource.ts";
+import type { Reason } from "../reason.ts";
+import type { SpaceWait } from "./free-space.ts";
 
 /**
  * Builds images of sources, for the App reconciler. Calls return at once, and the reconciler is woken when a result
@@ -27,7 +29,8 @@ export interface ResolvedSource {
 }
 
 export type SourceState =
-  | ({ readonly type: "resolved" } & ResolvedSource)
+  /** `fetchFailure`: why the last try to resolve it again failed, as for a branch that was deleted. */
+  | ({ readonly type: "resolved"; readonly fetchFailure?: Reason } & ResolvedSource)
   | { readonly type: "resolving"; readonly message: string }
   /** `terminal`: a retry cannot succeed until the spec or a credential changes. */
   | {
@@ -39,6 +42,8 @@ export type SourceState =
 
 export type BuildState =
   | { readonly type: "queued"; readonly id: number; readonly message: string }
+  /** Starts when a disk has room, or at `retryAtMs`. Unlike a queued build it waits for no other build. */
+  | ({ readonly type: "waiting"; readonly id: number } & SpaceWait)
   /** Example of `message`: "step 3 of 7: RUN npm ci". */
   | { readonly type: "running"; readonly id: number; readonly message: string }
   | { readonly type: "succeeded"; readonly id: number }

@@ -1,4 +1,3 @@
-import type { AppSpec } from "../../resources/app-spec.ts";
 import type { Store } from "../../store/store.ts";
 import type { ObservedContainer } from "../runtime/port.ts";
 
@@ -35,21 +34,5 @@ export function findProtectedContent(
     if (wanted !== undefined) images.add(wanted);
     for (const revision of kept) if (revision?.image) images.add(revision.image);
   }
-  return { images, archives: findArchivesInUse(store) };
-}
-
-/**
- * Returns the archives that the spec or a kept revision of an App names; `except` is an App that is being deleted.
- */
-export function findArchivesInUse(store: Store, except?: string): ReadonlySet<string> {
-  const digests = new Set<string>();
-  const take = ({ source }: AppSpec) => {
-    if (source && "archive" in source) digests.add(source.archive);
-  };
-  for (const app of store.list("App")) {
-    if (app.metadata.name === except) continue;
-    take(app.spec);
-    for (const revision of store.revisions.list(app.metadata.name)) take(revision.spec);
-  }
-  return digests;
+  return { images, archives: store.archivesInUse() };
 }

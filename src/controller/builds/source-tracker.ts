@@ -7,6 +7,7 @@ import type { AppSource, GitSource } from "../../resources/app-spec.ts";
 import { type Resource, SOURCE_REVISION_ANNOTATION } from "../../resources/resource.ts";
 import type { Store } from "../../store/store.ts";
 import { isSameRepository, redactUrl } from "../git/git-url.ts";
+import type { Reason } from "../reason.ts";
 import { type BuildFailure, describeSourceFailure, isUnexpected } from "./build-failure.ts";
 import type { SourceState } from "./port.ts";
 import { secretMask } from "./secret-mask.ts";
@@ -49,8 +50,8 @@ export class SourceTracker {
   >();
   /** The sources of the pins; a pin itself has only a digest of its source. */
   readonly #pinnedSources = new Map<string, AppSource>();
-  /** Apps whose last refresh failed: only the first failure records an event. */
-  readonly #failingRefreshes = new Set<string>();
+  /** The failures of last refreshes: only the first of the same reason records an event. */
+  readonly #failingRefreshes = new Map<string, Reason>();
 
   constructor(options: SourceTrackerOptions) {
     this.#options = options;
@@ -71,7 +72,13 @@ export class SourceTracker {
     const revision = this.revision(resource);
     if (revision !== undefined) {
       this.#scheduleRefresh(resource);
-      return { type: "resolved", revision, image: this.#image(resource, revision) };
+      const fetchFailure = this.#failingRefreshes.get(name);
+      return {
+        type: "resolved",
+        revision,
+        image: this.#image(resource, revision),
+        ...(fetchFailure === undefined || isHeld(resource) ? {} : { fetchFailure }),
+      };
     }
     const attempt = this.#attemptKey(resource);
     const failed = this.#failures.get(name);
@@ -117,6 +124,7 @@ export class SourceTracker {
     }
     const isPinned = this.#options.store.sourcePins.get(name)?.key === pinKey(resource);
     const pinned = this.#pinnedSources.get(name);
+    if (!isPinned) this.#failingRefreshes.delete(name);
     if (isPinned) this.#pinnedSources.set(name, source);
     else if (pinned && !isSameSource(pinned, source)) this.unpin(name);
     const attempt = this.#attemptKey(resource);
@@ -198,13 +206,14 @@ export class SourceTracker {
     const { store, clock, onChanged } = this.#options;
     const { app } = resolution;
     this.#timers.markResolved(app);
-    this.#failingRefreshes.delete(app);
+    const hasRecovered = this.#failingRefreshes.delete(app);
     const key = pinKey(resource);
     const before = store.sourcePins.get(app);
     const isKnown = before?.key === key;
     // An unchanged pin is not written again: that would flush the disk at each interval.
     if (isKnown && before.revision === revision) {
       this.#scheduleRefresh(resource);
+      if (hasRecovered) onChanged(app);
       return;
     }
     if (resource.spec.source) this.#pinnedSources.set(app, resource.spec.source);
@@ -236,15 +245,13 @@ export class SourceTracker {
       return;
     }
     this.#scheduleRefresh(resource);
-    if (this.#failingRefreshes.has(app)) return;
-    this.#failingRefreshes.add(app);
-    store.events.record({
-      kind: "App",
-      name: app,
-      type: "Warning",
-      reason: failure.reason,
-      message: `${describeSource(resource)} cannot be resolved, and the app stays at ${shortRevision(known)}: ${failure.message}`,
-    });
+    const { reason } = failure;
+    const message = `${describeSource(resource)} cannot be resolved, and the app stays at ${shortRevision(known)}: ${failure.message}`;
+    const before = this.#failingRefreshes.get(app);
+    this.#failingRefreshes.set(app, { reason, message });
+    if (before?.reason === reason) return;
+    store.events.record({ kind: "App", name: app, type: "Warning", reason, message });
+    onChanged(app);
   }
 
   /** A failure counts for one source with one credential: a new value of the Secret allows another attempt. */

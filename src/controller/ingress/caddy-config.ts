@@ -1,9 +1,10 @@
 import { join } from "node:path";
 import type { Json } from "../../base/canonical-json.ts";
+import { getStorageFolder } from "./caddy-certificates.ts";
 import {
   buildServerRoutes,
   CERTIFICATE_PERMISSION_PATH,
-  hasPublicCertificate,
+  listCertifiedNames,
 } from "./caddy-routes.ts";
 import { isAtLeast } from "./caddy-version.ts";
 import type { Site } from "./site.ts";
@@ -17,11 +18,6 @@ export interface CaddySettings {
   readonly acmeEmail: string | undefined;
   /** Caddy's version, such as 2.6.2. */
   readonly version: string;
-}
-
-/** Returns the folder of Caddy's certificates. */
-export function getStorageFolder(folder: string): string {
-  return join(folder, "storage");
 }
 
 export type CaddyConfig = { readonly [key: string]: Json };
@@ -84,12 +80,7 @@ function buildCertificateConfig(
   sites: readonly Site[],
 ): { [key: string]: Json } {
   const { httpPort, httpsPort, acmeEmail, version } = settings;
-  const names = sites.flatMap((site) =>
-    [...site.domains, ...site.redirects.map(({ from }) => from)].filter((name) =>
-      hasPublicCertificate(site, name),
-    ),
-  );
-  const subjects = [...new Set(names)].toSorted();
+  const subjects = [...new Set(sites.flatMap(listCertifiedNames))].toSorted();
   const acme = {
     module: "acme",
     ...(acmeEmail === undefined ? {} : { email: acmeEmail }),

@@ -12,11 +12,11 @@ import type {
   WorkloadRuntime,
 } from "../runtime/port.ts";
 import type { CaddyConfig } from "./caddy-config.ts";
-import type { CaddyHost, IngressPaths } from "./caddy-host.ts";
+import { type CaddyHost, caddyEnvironment, type IngressPaths } from "./caddy-host.ts";
 import { parseLastError } from "./caddy-process.ts";
-import { getTableFolder } from "./caddy-routes.ts";
 import { parseCaddyVersion } from "./caddy-version.ts";
 import { portTakenError } from "./port-check.ts";
+import { getTableFolder } from "./table-routes.ts";
 
 const COMMAND_LIMIT_MS = 30_000;
 const STOP_GRACE_MS = 10_000;
@@ -109,7 +109,7 @@ export class CaddyContainer implements CaddyHost {
     const spec = {
       name: `berth-${instance}-ingress`,
       image,
-      env: [`HOME=${folder}`, `XDG_DATA_HOME=${folder}`, `XDG_CONFIG_HOME=${folder}`],
+      env: Object.entries(caddyEnvironment(folder)).map(([name, value]) => `${name}=${value}`),
       entrypoint: ["caddy"],
       command: ["run", "--config", configFile],
       network: networkName(instance),

@@ -25,6 +25,14 @@ export interface CaddyHost {
   onExit: () => void;
 }
 
+/**
+ * The variables of Caddy's process. All its files are in `folder`. GOGC=400 collects garbage after the heap has grown
+ * fivefold instead of twofold, which saves CPU time for some 15 MB of memory.
+ */
+export function caddyEnvironment(folder: string): Readonly<Record<string, string>> {
+  return { HOME: folder, XDG_DATA_HOME: folder, XDG_CONFIG_HOME: folder, GOGC: "400" };
+}
+
 /** The files that Caddy and Berth share. The paths are the same for both in every mode. */
 export interface IngressPaths {
   readonly folder: string;

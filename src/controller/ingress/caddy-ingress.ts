@@ -8,9 +8,9 @@ import type { Store, StoreChange } from "../../store/store.ts";
 import type { CaddyCertificates } from "./caddy-certificates.ts";
 import type { CaddyConfigLoader } from "./caddy-config-loader.ts";
 import type { CaddyHost } from "./caddy-host.ts";
-import { hasPublicCertificate } from "./caddy-routes.ts";
+import { listCertifiedNames } from "./caddy-routes.ts";
 import type { FolderRouteTable } from "./folder-route-table.ts";
-import type { Ingress, IngressState, SiteVerdict } from "./port.ts";
+import { CERTIFICATE_PENDING, type Ingress, type IngressState, type SiteVerdict } from "./port.ts";
 import { type Site, siteDigest } from "./site.ts";
 import { mapHostsToApps, SitePlanner } from "./site-planner.ts";
 
@@ -141,7 +141,8 @@ export class CaddyIngress implements Ingress, AsyncDisposable {
         const isUp = await this.#options.loader.isUp(signal);
         if (!isUp && this.#state.ready)
           this.#setState({ ready: false, message: "Caddy does not answer, and is restarted" });
-        if (!isUp || this.#isDirty || round % COMPARE_EVERY === 0) await this.#reconcile(signal);
+        const isDue = this.#isDirty || this.#awaitsCertificates || round % COMPARE_EVERY === 0;
+        if (!isUp || isDue) await this.#reconcile(signal);
         failures = 0;
       } catch (error) {
         if (isAbortError(error) && signal.aborted) return;
@@ -206,15 +207,26 @@ export class CaddyIngress implements Ingress, AsyncDisposable {
         reason: "OptionsRefused",
         message: `Caddy refuses spec.ingress of this app: ${redactPaths(problem)}`,
       };
-    const own = site.domains[0];
-    const https =
-      own !== undefined && this.#options.httpsPort !== undefined && hasPublicCertificate(site, own);
-    if (!https || (await this.#options.certificates.has(own))) return { served: true, https };
+    const [own] = site.domains;
+    const names = this.#options.httpsPort === undefined ? [] : listCertifiedNames(site);
+    const https = own !== undefined && names.includes(own);
+    const missing: string[] = [];
+    for (const name of names) if (!(await this.#options.certificates.has(name))) missing.push(name);
+    if (missing.length === 0) return { served: true, https };
     return {
       served: true,
       https,
-      note: `a certificate for ${own} is being obtained, which requires that the name resolves to this machine; browsers show a warning until then`,
+      pending: {
+        reason: CERTIFICATE_PENDING,
+        message: `the certificate of ${missing.join(", ")} is being obtained, and HTTPS fails until then: the name has to resolve to this machine, and the authority has to reach the ingress there`,
+      },
     };
+  }
+
+  get #awaitsCertificates(): boolean {
+    return [...this.#verdicts.values()].some(
+      ({ verdict }) => verdict.served && verdict.pending !== undefined,
+    );
   }
 
   /** Publishes refusals that do not depend on Caddy. */

@@ -7,7 +7,7 @@ import { type Clock, delay } from "../../base/clock.ts";
 import { BerthError } from "../../base/errors.ts";
 import { CaddyAdmin } from "./caddy-admin.ts";
 import type { CaddyConfig } from "./caddy-config.ts";
-import type { CaddyHost, IngressPaths } from "./caddy-host.ts";
+import { type CaddyHost, caddyEnvironment, type IngressPaths } from "./caddy-host.ts";
 import { parseCaddyVersion } from "./caddy-version.ts";
 import { assertPortsFree } from "./port-check.ts";
 
@@ -168,13 +168,8 @@ export class CaddyProcess implements CaddyHost {
   }
 
   #environment(): Record<string, string> {
-    const { folder } = this.#options.paths;
-    return {
-      ...this.#options.environment,
-      HOME: folder,
-      XDG_DATA_HOME: folder,
-      XDG_CONFIG_HOME: folder,
-    };
+    const { environment, paths } = this.#options;
+    return { ...environment, ...caddyEnvironment(paths.folder) };
   }
 
   get #pidFile(): string {

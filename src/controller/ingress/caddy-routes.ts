@@ -1,10 +1,18 @@
-import { join } from "node:path";
 import type { Json } from "../../base/canonical-json.ts";
-import { isAtLeast } from "./caddy-version.ts";
+import { getCertificatePattern, getStorageFolder } from "./caddy-certificates.ts";
+import { escapePlaceholders, pageHandler, RETRY_LATER, RETRY_SOON } from "./caddy-handlers.ts";
 import { brokenPage, unavailablePage, unknownPage } from "./error-pages.ts";
 import { hostPattern } from "./folder-route-table.ts";
-import { LONG_LEVELS, longPattern, SLOTS, shortPattern } from "./route-table-entry.ts";
+import { removeForgedHeadersRoute } from "./forged-headers-route.ts";
+import { normalizeHostRoute } from "./normalize-host-route.ts";
 import { internalPattern, isInternalName, isTableOnly, isWildcard, type Site } from "./site.ts";
+import {
+  buildRetryRoute,
+  buildTableRoutes,
+  getTableFolder,
+  PROXY_FAILED,
+  rethrowRoute,
+} from "./table-routes.ts";
 
 /** The path of Caddy's permission requests at the first handshake for a name. */
 export const CERTIFICATE_PERMISSION_PATH = "/.well-known/berth/certificate";
@@ -22,19 +30,21 @@ type Scheme = "http" | "https";
 type CaddyRoute = { readonly [key: string]: Json };
 type CaddyHandler = { readonly [key: string]: Json };
 
-export function getTableFolder(folder: string): string {
-  return join(folder, "table");
+/** Returns the names of a site, those that are redirected included, which have a certificate of a public authority. */
+export function listCertifiedNames(site: Site): string[] {
+  const names = [...site.domains, ...site.redirects.map(({ from }) => from)];
+  return names.filter((name) => hasPublicCertificate(site, name));
 }
 
 /** True for a domain with a certificate of a public authority, whose HTTP requests are redirected to HTTPS. */
-export function hasPublicCertificate(site: Site, domain: string): boolean {
+function hasPublicCertificate(site: Site, domain: string): boolean {
   return site.https && !isInternalName(domain) && !isWildcard(domain);
 }
 
 /**
- * Builds the routes of one server, in order: certificate permission, normalisation of host names, redirects, Apps
- * with options (the longest path first), all other Apps through the table, Apps of whole subtrees
- * (`*.example.org`), and the error page.
+ * Builds the routes of one server, in order: certificate permission, normalisation of host names, removal of forged
+ * headers, redirects, Apps with options (the longest path first), all other Apps through the table, Apps of whole
+ * subtrees (`*.example.org`), and the error page.
  */
 export function buildServerRoutes(
   settings: RouteSettings,
@@ -44,55 +54,37 @@ export function buildServerRoutes(
   const withOptions = sites
     .filter((site) => !isTableOnly(site))
     .toSorted((a, b) => b.pathPrefix.length - a.pathPrefix.length);
+  const table = { ...settings, path: "/hosts/{http.request.host}" };
   return {
     routes: [
       ...(scheme === "http" ? [buildCertificatePermissionRoute(settings, sites)] : []),
       normalizeHostRoute,
+      removeForgedHeadersRoute,
       ...buildRedirectRoutes(settings, sites, scheme),
       ...(scheme === "http" ? buildHttpsRedirects(settings, sites) : []),
       ...withOptions.flatMap((site) =>
         buildSiteRoutes(settings, site, (name) => !isWildcard(name)),
       ),
-      ...buildTableRoutes(settings, "/hosts/{http.request.host}", [
-        { vars_regexp: { "{http.request.host}": { pattern: hostPattern } } },
-      ]),
+      ...buildTableRoutes(table, hostMatcher),
       ...withOptions.flatMap((site) => buildSiteRoutes(settings, site, isWildcard)),
       { handle: [pageHandler(404, unknownPage)], terminal: true },
     ],
     errors: {
-      routes: [
-        {
-          match: [{ vars_regexp: { "{http.error.status_code}": { pattern: "^50[234]$" } } }],
-          handle: [pageHandler("{http.error.status_code}", brokenPage)],
-          terminal: true,
-        },
-      ],
+      routes: [buildRetryRoute(table, hostMatcher, [brokenRoute]), brokenRoute],
     },
   };
 }
 
-/**
- * Normalises host names: `Web.Example.ORG.` is web.example.org (RFC 4343). Caddy's own matcher does so, but file
- * names are case-sensitive. Caddy has no function for it.
- */
-const normalizeHostRoute: CaddyRoute = {
-  match: [{ vars_regexp: { "{http.request.hostport}": { pattern: "[A-Z]|\\.(?::[0-9]+)?$" } } }],
-  handle: [
-    {
-      handler: "headers",
-      request: {
-        replace: {
-          Host: [
-            ...Array.from("ABCDEFGHIJKLMNOPQRSTUVWXYZ", (letter) => ({
-              search: letter,
-              replace: letter.toLowerCase(),
-            })),
-            { search_regexp: "^(.*[^.])\\.(:[0-9]+)?$", replace: "$1$2" },
-          ],
-        },
-      },
-    },
-  ],
+/** The page for an App that accepts no connection, or that breaks one off. */
+const brokenRoute: CaddyRoute = {
+  match: [{ vars_regexp: { "{http.error.status_code}": { pattern: PROXY_FAILED } } }],
+  handle: [pageHandler("{http.error.status_code}", brokenPage)],
+  terminal: true,
+};
+
+/** Permits only host names that are also names in the table: `{http.request.host}` is not escaped in paths. */
+const hostMatcher: CaddyRoute = {
+  header_regexp: { Host: { pattern: hostPattern.replace(/\$$/, "(?::[0-9]+)?$") } },
 };
 
 /** Builds the routes of one App, for those of its domains that `of` selects. */
@@ -104,6 +96,12 @@ function buildSiteRoutes(
   const host = site.domains.filter(isWanted);
   if (host.length === 0) return [];
   const path = site.pathPrefix;
+  const table = {
+    ...settings,
+    path: `/apps/${site.app}`,
+    strippedPrefix: site.stripPrefix ? path : "",
+  };
+  const errors = { routes: [buildRetryRoute(table, {}, [rethrowRoute]), rethrowRoute] };
   const routes: CaddyRoute[] = [];
   if (site.maintenance === undefined) {
     if (site.users) routes.push({ handle: [basicAuthHandler(site.users)] });
@@ -111,13 +109,10 @@ function buildSiteRoutes(
       routes.push({
         handle: [{ handler: "rewrite", strip_path_prefix: escapePlaceholders(path) }],
       });
-    routes.push(
-      ...buildTableRoutes(settings, `/apps/${site.app}`, [], site.stripPrefix ? path : ""),
-      {
-        handle: [pageHandler(503, unavailablePage, RETRY_SOON)],
-        terminal: true,
-      },
-    );
+    routes.push(...buildTableRoutes(table, {}), {
+      handle: [pageHandler(503, unavailablePage, RETRY_SOON)],
+      terminal: true,
+    });
   } else {
     routes.push({ handle: [pageHandler(503, site.maintenance, RETRY_LATER)], terminal: true });
   }
@@ -129,89 +124,10 @@ function buildSiteRoutes(
           ...(path === "" ? {} : { path_regexp: { pattern: `^${escapeRegExp(path)}(?:/|$)` } }),
         },
       ],
-      handle: [{ handler: "subroute", routes }],
+      handle: [{ handler: "subroute", routes, errors }],
       terminal: true,
     },
   ];
-}
-
-/**
- * Builds routes to the targets of the newest entry below `place`; then an error page if the folder has no entry.
- * Falls through if there is no such folder.
- */
-function buildTableRoutes(
-  settings: RouteSettings,
-  path: string,
-  extraMatchers: readonly CaddyRoute[],
-  strippedPrefix = "",
-): CaddyRoute[] {
-  const found = (suffix: string, handle: readonly Json[]): CaddyRoute => ({
-    match: [
-      {
-        ...Object.assign({}, ...extraMatchers),
-        file: { root: getTableFolder(settings.folder), try_files: [`${path}${suffix}`] },
-      },
-    ],
-    handle,
-  });
-  // A second matcher splits the file name, because it sees the first one's result.
-  const leadBy = (pattern: string, slots: number): Json => ({
-    handler: "subroute",
-    routes: [
-      {
-        match: [{ vars_regexp: { "{http.matchers.file.relative}": { name: "up", pattern } } }],
-        handle: [proxyHandler(settings.version, slots, strippedPrefix)],
-        terminal: true,
-      },
-    ],
-  });
-  return [
-    found("/*".repeat(LONG_LEVELS), [leadBy(longPattern, SLOTS * LONG_LEVELS)]),
-    found("/*", [leadBy(shortPattern, SLOTS)]),
-    { ...found("/", [pageHandler(503, unavailablePage, RETRY_SOON)]), terminal: true },
-  ];
-}
-
-function proxyHandler(version: string, slots: number, strippedPrefix: string): CaddyHandler {
-  return {
-    handler: "reverse_proxy",
-    upstreams: Array.from({ length: slots }, (_, slot) => ({
-      dial: `{http.regexp.up.1}{http.regexp.up.${slot + 3}}{http.regexp.up.2}`,
-    })),
-    load_balancing: {
-      // Round-robin counters would be shared by all Apps, so that two Apps in turn would each reach one replica
-      // only.
-      selection_policy: { policy: "random" },
-      // Retries another replica after a failed connection. Only requests that were not sent, and GETs, are
-      // repeated.
-      try_duration: "2s",
-      try_interval: "50ms",
-    },
-    // Flushes slow responses early (Caddy itself recognises event streams only). -1 would also keep a request
-    // running after its client has left.
-    flush_interval: "10ms",
-    transport: {
-      protocol: "http",
-      // Below the 5 s keep-alive of Node's server, so that no request is sent on a connection that it closes.
-      keep_alive: { enabled: true, idle_timeout: "4s", max_idle_conns_per_host: 64 },
-    },
-    headers: {
-      request: {
-        // Caddy sets X-Forwarded-For, -Host and -Proto. Apps would trust these others, which clients could forge.
-        delete: ["Forwarded", "X-Forwarded-Port", "X-Forwarded-Server", "X-Forwarded-Ssl"].concat(
-          strippedPrefix === "" ? ["X-Forwarded-Prefix"] : [],
-        ),
-        set: {
-          "X-Real-Ip": ["{http.request.remote.host}"],
-          ...(strippedPrefix === ""
-            ? {}
-            : { "X-Forwarded-Prefix": [escapePlaceholders(strippedPrefix)] }),
-        },
-      },
-    },
-    // Before 2.7, WebSockets end when a configuration is loaded; later versions can keep them.
-    ...(isAtLeast(version, 2, 7) ? { stream_close_delay: "1h" } : {}),
-  };
 }
 
 function buildRedirectRoutes(
@@ -224,15 +140,42 @@ function buildRedirectRoutes(
       const own = site.domains[0] ?? "";
       const secure = settings.httpsPort !== undefined && hasPublicCertificate(site, own);
       const base = to ?? buildOrigin(settings, secure ? "https" : scheme, own);
+      const location = `${escapePlaceholders(base)}{http.request.uri}`;
+      const needsCertificate = to === undefined && secure;
       return {
         match: [{ host: [from] }],
         handle: [
-          redirectHandler(permanent ? 308 : 307, `${escapePlaceholders(base)}{http.request.uri}`),
+          permanent && needsCertificate
+            ? buildCertifiedRedirect(settings, own, location)
+            : redirectHandler(permanent ? 308 : 307, location),
         ],
         terminal: true,
       };
     }),
   );
+}
+
+/**
+ * Redirects to HTTPS permanently only if the name has a certificate: browsers would keep a permanent redirect to an
+ * address that does not answer yet. Caddy looks for the file at each request, so that a new certificate needs no change of
+ * the configuration.
+ */
+function buildCertifiedRedirect(
+  settings: RouteSettings,
+  name: string,
+  location: string,
+): CaddyHandler {
+  const file = {
+    root: getStorageFolder(settings.folder),
+    try_files: [getCertificatePattern(name)],
+  };
+  return {
+    handler: "subroute",
+    routes: [
+      { match: [{ file }], handle: [redirectHandler(308, location)], terminal: true },
+      { handle: [redirectHandler(307, location)] },
+    ],
+  };
 }
 
 /** Redirects HTTP to HTTPS. Caddy answers the HTTP challenges of authorities before any route. */
@@ -246,7 +189,13 @@ function buildHttpsRedirects(settings: RouteSettings, sites: readonly Site[]): C
   return [
     {
       match: [{ host: [...new Set(host)].toSorted(), not: [{ path: [ACME_PATH] }] }],
-      handle: [redirectHandler(308, `https://{http.request.host}${port}{http.request.uri}`)],
+      handle: [
+        buildCertifiedRedirect(
+          settings,
+          "{http.request.host}",
+          `https://{http.request.host}${port}{http.request.uri}`,
+        ),
+      ],
       terminal: true,
     },
   ];
@@ -337,22 +286,6 @@ function basicAuthHandler(users: NonNullable<Site["users"]>): CaddyHandler {
   };
 }
 
-const RETRY_SOON = "5";
-const RETRY_LATER = "120";
-
-function pageHandler(status: number | string, body: string, retryAfter?: string): CaddyHandler {
-  return {
-    handler: "static_response",
-    status_code: status,
-    headers: {
-      "Content-Type": ["text/html; charset=utf-8"],
-      "Cache-Control": ["no-store"],
-      ...(retryAfter === undefined ? {} : { "Retry-After": [retryAfter] }),
-    },
-    body: escapePlaceholders(body),
-  };
-}
-
 function redirectHandler(status: number, location: string): CaddyHandler {
   return {
     handler: "static_response",
@@ -365,11 +298,6 @@ function buildOrigin(settings: RouteSettings, scheme: Scheme, domain: string): s
   const port = scheme === "https" ? settings.httpsPort : settings.httpPort;
   const usual = scheme === "https" ? 443 : 80;
   return `${scheme}://${domain}${port === undefined || port === usual ? "" : `:${port}`}`;
-}
-
-/** Escapes text of users: `{env.HOME}` in a page would otherwise be replaced by the variable. */
-function escapePlaceholders(text: string): string {
-  return text.replaceAll(/[{}]/g, (brace) => `\\${brace}`);
 }
 
 function escapeRegExp(text: string): string {

@@ -1,6 +1,6 @@
 import { randomBytes } from "node:crypto";
 import type { Dirent } from "node:fs";
-import { mkdir, open, readdir, readlink, rename, rm, symlink } from "node:fs/promises";
+import { mkdir, open, readdir, readlink, rename, rm, symlink, unlink } from "node:fs/promises";
 import { join } from "node:path";
 import type { Clock } from "../../base/clock.ts";
 import { BerthError } from "../../base/errors.ts";
@@ -28,18 +28,31 @@ const validHost = new RegExp(hostPattern);
 const HOST_LENGTH_MAX = 253;
 const validApp = new RegExp(namePattern);
 
+/** The link to the folder of an App's only target. Its name sorts after those of all entries. */
+export const TARGET_LINK = "_";
+
 interface StoredEntry extends RouteTableEntry {
   /** The name in the App's folder: of the file, or of the outermost folder. */
   readonly name: string;
-  readonly isLong: boolean;
+  /** The number of names on the path to the file: 1, 2 (a single target), or 5. */
+  readonly levels: number;
+}
+
+interface StoredEntries {
+  /** The entry that Caddy uses. */
+  readonly current: StoredEntry | undefined;
+  /** All entries, the newest first. */
+  readonly all: readonly StoredEntry[];
 }
 
 /**
  * The route table as a folder, which Caddy reads for each request:
- * - `apps/<app>/<entry>`: see route-table-entry.ts; the first by name is current.
+ * - `apps/<app>/<entry>`: see route-table-entry.ts.
+ * - `apps/<app>/_`: a link to the entry of a single target. Caddy looks here first, since this is the cheapest look-up.
+ *   Without the link, the first entry by name is current; Caddy looks for entries of one level before those of five.
  * - `hosts/<host>`: a link to `../apps/<app>`.
  * - `new/`: entries that are being created or removed.
- * Each change is atomic: a file appears, or a folder is renamed. The table outlives Berth and Caddy. A folder
+ * Each change is atomic: a file appears or disappears, or a folder or link is renamed. The table outlives Berth and Caddy. A folder
  * without an entry is a known host without targets.
  */
 export class FolderRouteTable implements AppRouteTable {
@@ -65,7 +78,7 @@ export class FolderRouteTable implements AppRouteTable {
 
   async read(app: string): Promise<AppRoute | null> {
     const folder = this.#appFolder(app);
-    return withDiskErrors(async () => (await this.#entries(folder))[0]?.route ?? null);
+    return withDiskErrors(async () => (await this.#entries(folder)).current?.route ?? null);
   }
 
   async write(
@@ -82,7 +95,7 @@ export class FolderRouteTable implements AppRouteTable {
     const folder = this.#appFolder(app);
     return this.#mutex.runExclusive(app, () =>
       withDiskErrors(async () => {
-        const current = (await this.#entries(folder))[0]?.route;
+        const current = (await this.#entries(folder)).current?.route;
         if (!current) return null;
         const targets = current.targets.filter((target) => reached.has(target));
         if (targets.length === current.targets.length) return current;
@@ -149,42 +162,64 @@ export class FolderRouteTable implements AppRouteTable {
     route: { readonly version: string; readonly targets: readonly string[] },
   ): Promise<void> {
     await mkdir(folder, { recursive: true, mode: 0o700 });
-    const before = await this.#entries(folder);
-    const current = before[0];
+    const { current, all } = await this.#entries(folder);
     const same = current?.route.version === route.version;
     const targets = [...new Set(route.targets)];
     if (!(same && isSameList(current.route.targets, targets))) {
       const sinceMs = same ? current.route.sinceMs : this.#clock.now();
-      const entry = {
-        order: (current?.order ?? ORDER_MAX + 1) - 1,
+      const names = encodeTableEntry({
+        order: (all[0]?.order ?? ORDER_MAX + 1) - 1,
         route: { version: route.version, targets, sinceMs },
-      };
-      await this.#publish(folder, encodeTableEntry(entry));
+      });
+      await this.#publish(folder, names);
       const now = this.#clock.now();
-      for (const { name } of before) {
+      for (const { name } of all) {
         const path = join(folder, name);
         if (!this.#superseded.has(path)) this.#superseded.set(path, now);
       }
-      if (targets.length <= SLOTS) {
-        // Caddy tries long entries first: a short one is current only after they are removed.
-        for (const old of before) if (old.isLong) await this.#discard(folder, old.name);
-      }
+      await this.#makeCurrent(folder, { name: names[0] ?? "", targets: targets.length }, all);
     }
     await this.#removeSuperseded(folder);
     this.#clock.setTimer(SUPERSEDED_KEPT_MS, () => void this.#removeSupersededLater(app, folder));
   }
 
-  /** Returns the newest first. */
-  async #entries(folder: string): Promise<StoredEntry[]> {
+  /** Switches to a new entry: removes everything that Caddy would find before it. The last step is the switch. */
+  async #makeCurrent(
+    folder: string,
+    entry: { readonly name: string; readonly targets: number },
+    older: readonly StoredEntry[],
+  ): Promise<void> {
+    const link = join(folder, TARGET_LINK);
+    if (entry.targets === 1) {
+      const made = this.#newScratchPath();
+      await symlink(entry.name, made);
+      await rename(made, link);
+      return;
+    }
+    const isFoundFirst = ({ levels }: StoredEntry) =>
+      entry.targets > SLOTS ? levels === 1 : entry.targets === 0 && levels === LONG_LEVELS;
+    // Oldest first: while any of them is left, Caddy uses the newest of them.
+    for (const { name } of older.filter(isFoundFirst).toReversed())
+      await this.#discard(folder, name);
+    await removeFile(link);
+  }
+
+  async #entries(folder: string): Promise<StoredEntries> {
     const found: StoredEntry[] = [];
     for (const item of await listEntries(folder)) {
-      const long = item.isDirectory();
-      const names = long ? await readEntryPath(folder, item.name) : [item.name];
+      if (item.isSymbolicLink()) continue;
+      const names = item.isDirectory() ? await readEntryPath(folder, item.name) : [item.name];
       const entry = decodeTableEntry(names);
-      if (entry && long === names.length > 1)
-        found.push({ ...entry, name: item.name, isLong: long });
+      if (entry && item.isDirectory() === names.length > 1)
+        found.push({ ...entry, name: item.name, levels: names.length });
     }
-    return found.toSorted((a, b) => a.order - b.order);
+    const all = found.toSorted((a, b) => a.order - b.order);
+    const linked = await readLinkTarget(join(folder, TARGET_LINK));
+    const current =
+      all.find(({ name }) => name === linked) ??
+      all.find(({ levels }) => levels === 1) ??
+      all.find(({ levels }) => levels > 2);
+    return { current, all };
   }
 
   async #publish(folder: string, names: readonly string[]): Promise<void> {
@@ -213,8 +248,9 @@ export class FolderRouteTable implements AppRouteTable {
 
   async #removeSuperseded(folder: string): Promise<void> {
     const limit = this.#clock.now() - SUPERSEDED_KEPT_MS;
-    const [, ...older] = await this.#entries(folder);
-    for (const { name } of older) {
+    const { current, all } = await this.#entries(folder);
+    for (const { name } of all) {
+      if (name === current?.name) continue;
       const since = this.#superseded.get(join(folder, name));
       if (since === undefined || since <= limit) await this.#discard(folder, name);
     }
@@ -239,10 +275,11 @@ export class FolderRouteTable implements AppRouteTable {
 /** Returns the names from the outermost folder to the file; each folder has one entry. */
 async function readEntryPath(folder: string, first: string): Promise<string[]> {
   const names = [first];
-  while (names.length < LONG_LEVELS) {
+  for (let isFolder = true; isFolder && names.length < LONG_LEVELS; ) {
     const [next] = await listEntries(join(folder, ...names));
     if (!next) break;
     names.push(next.name);
+    isFolder = next.isDirectory();
   }
   return names;
 }
@@ -253,6 +290,14 @@ async function listEntries(folder: string): Promise<Dirent[]> {
   } catch (error) {
     if (getSystemCode(error) === "ENOENT") return [];
     throw error;
+  }
+}
+
+async function removeFile(path: string): Promise<void> {
+  try {
+    await unlink(path);
+  } catch (error) {
+    if (getSystemCode(error) !== "ENOENT") throw error;
   }
 }
 

@@ -1,4 +1,5 @@
 import type { Resource } from "../../resources/resource.ts";
+import type { Reason } from "../reason.ts";
 
 /**
  * Leads requests from the network to apps. It has two halves that change at different rates:
@@ -63,7 +64,10 @@ export type IngressState =
   /** `message` has the problem and what to do. */
   | { readonly ready: false; readonly message: string };
 
+/** The reason of a verdict whose names have no valid certificate yet. */
+export const CERTIFICATE_PENDING = "CertificatePending";
+
 export type SiteVerdict =
-  /** `note` has a pending step, for users. */
-  | { readonly served: true; readonly https: boolean; readonly note?: string }
+  /** `pending`: why requests over HTTPS fail for now. */
+  | { readonly served: true; readonly https: boolean; readonly pending?: Reason }
   | { readonly served: false; readonly reason: string; readonly message: string };

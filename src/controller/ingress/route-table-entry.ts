@@ -3,13 +3,14 @@ import type { AppRoute } from "./port.ts";
 
 /**
  * An entry of the route table is an empty file whose name contains the targets, because Caddy can match file names
- * for each request, but cannot parse contents:
- * <order>~<version>~<since>~<before>~<after>~<count>~<slot>~...~<slot>
- * `order` counts down, so that the newest entry is the first by name. A target is `before` + slot + `after`: the
- * common start and end of all targets are written once. Caddy's list of upstreams has a fixed length, so all slots
- * are filled by repeating the targets; `count` is their number. A longer name continues in folders: four levels of
- * folders with slots, and then the file. `none` after `since` is an entry without targets, which Caddy finds but
- * cannot use.
+ * for each request, but cannot parse contents. There are four forms, by the number of targets:
+ * - one target: the folder `<order>~<version>~<since>~one` with a file whose whole name is the target;
+ * - two to twelve targets: the file `<order>~<version>~<since>~<before>~<after>~<count>~<slot>~...~<slot>`;
+ * - more targets: a name like that continues in folders: four levels of folders with slots, and then the file;
+ * - no target: the file `<order>~<version>~<since>~none`, which Caddy finds but cannot use.
+ * `order` counts down, so that the newest entry is the first by name. In the two forms with slots, a target is
+ * `before` + slot + `after`: the common start and end of all targets are written once. Caddy's list of upstreams has
+ * a fixed length, so all slots are filled by repeating the targets; `count` is their number.
  */
 export interface RouteTableEntry {
   readonly order: number;
@@ -27,9 +28,11 @@ export const ORDER_MAX = 999_999_999_999;
 const ORDER_DIGITS = 12;
 
 const NONE = "none";
+const ONE = "one";
 const opening = `[0-9]{${ORDER_DIGITS}}~[^~/]+~[0-9a-z]+`;
 const header = `${opening}~([^~/]*)~([^~/]*)~[0-9]+`;
 const nonePattern = new RegExp(`^/${opening}~${NONE}$`);
+const onePattern = new RegExp(`^/${opening}~${ONE}/[^/]+$`);
 const slots = Array.from({ length: SLOTS }, () => "([^~/]*)").join("~");
 
 /**
@@ -40,9 +43,9 @@ export const shortPattern = `/${header}~${slots}$`;
 export const longPattern = `/${header}~${slots}${`/${slots}`.repeat(LONG_LEVELS - 1)}$`;
 
 const validVersion = /^[A-Za-z0-9._-]{1,64}$/;
-const validTarget = /^[A-Za-z0-9._:[\]-]{1,260}$/;
+const validTarget = /^[A-Za-z0-9._:[\]-]{1,253}:[0-9]{1,5}$/;
 
-/** Returns the names of the path to the entry's file: one, or five. Throws `internal` if the targets are too long. */
+/** Returns the names of the path to the entry's file: one, two, or five. Throws `internal` if the targets are too long. */
 export function encodeTableEntry({ order, route }: RouteTableEntry): readonly string[] {
   const { version, sinceMs } = route;
   const targets = [...new Set(route.targets)];
@@ -56,7 +59,8 @@ export function encodeTableEntry({ order, route }: RouteTableEntry): readonly st
     );
   const head = [String(order).padStart(ORDER_DIGITS, "0"), version, sinceMs.toString(36)];
   if (targets.length === 0) return [[...head, NONE].join("~")];
-  // A single target is common as a whole: its slots are empty.
+  const [target = ""] = targets;
+  if (targets.length === 1) return checkNames([[...head, ONE].join("~"), target]);
   const [before, after] = findCommonEnds(targets);
   const inner = targets.map((target) => target.slice(before.length, target.length - after.length));
   const levels = targets.length > SLOTS ? LONG_LEVELS : 1;
@@ -68,6 +72,10 @@ export function encodeTableEntry({ order, route }: RouteTableEntry): readonly st
   const names = Array.from({ length: levels }, (_, level) =>
     [...(level === 0 ? start : []), ...filled.slice(level * SLOTS, (level + 1) * SLOTS)].join("~"),
   );
+  return checkNames(names);
+}
+
+function checkNames(names: readonly string[]): readonly string[] {
   if (names.some((name) => Buffer.byteLength(name) > NAME_BYTES_MAX))
     throw invalidRouteError("the addresses of the targets are too long for the route table");
   return names;
@@ -76,9 +84,9 @@ export function encodeTableEntry({ order, route }: RouteTableEntry): readonly st
 /** Returns undefined for other names. */
 export function decodeTableEntry(names: readonly string[]): RouteTableEntry | undefined {
   const text = `/${names.join("/")}`;
-  if (names.length === 1 && nonePattern.test(text)) {
+  if (nonePattern.test(text) || onePattern.test(text)) {
     const [order = "", version = "", since = ""] = text.slice(1).split("~");
-    const route = { version, sinceMs: Number.parseInt(since, 36), targets: [] };
+    const route = { version, sinceMs: Number.parseInt(since, 36), targets: names.slice(1) };
     return { order: Number(order), route };
   }
   if (!new RegExp(`^(?:${names.length > 1 ? longPattern : shortPattern})`).test(text))

@@ -180,8 +180,9 @@ function derivePhase(findings: ModelStatusInput): ModelPhase {
       return plan?.blockedBy ? "ready" : "starting";
     return "ready";
   }
-  const isAtWork = job !== undefined && job.state.type !== "failed";
-  return isAtWork || findings.storedBytes > 0 ? "downloading" : "absent";
+  if (job !== undefined && job.state.type !== "failed") return "downloading";
+  if (memory.failure) return "failed";
+  return findings.storedBytes > 0 ? "downloading" : "absent";
 }
 
 /** True while the model is loaded again with other settings or from another file. */

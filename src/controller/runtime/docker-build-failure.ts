@@ -186,12 +186,14 @@ function registryDeniedError(pulled: string, cause: unknown): BerthError {
   });
 }
 
+/** Returns the image of a FROM line; undefined for other instructions. */
+export function parseFromImage(instruction: string): string | undefined {
+  return /^FROM\s+(?:--\S+\s+)*(\S+)/i.exec(instruction)?.[1];
+}
+
 /** Returns the image that an instruction refers to; undefined for other instructions. */
 function parseBaseImage(instruction: string): string | undefined {
-  return (
-    /^FROM\s+(?:--\S+\s+)*(\S+)/i.exec(instruction)?.[1] ??
-    /^(?:COPY|ADD)\s.*--from=(\S+)/i.exec(instruction)?.[1]
-  );
+  return parseFromImage(instruction) ?? /^(?:COPY|ADD)\s.*--from=(\S+)/i.exec(instruction)?.[1];
 }
 
 function otherFailure(text: string, { text: whole, step, cause }: EngineBuildFailure): BerthError {

@@ -98,16 +98,20 @@ export class PullProgressLines {
   readonly #layers = new Map<string, { current: number; total: number }>();
   readonly #now: () => number;
   readonly #output: (line: BuildOutput) => void;
+  readonly #onProgress: () => void;
   #reportedAtMs = 0;
 
-  constructor(now: () => number, output: (line: BuildOutput) => void) {
+  /** `onProgress` is called when a layer has made progress. */
+  constructor(now: () => number, output: (line: BuildOutput) => void, onProgress: () => void) {
     this.#now = now;
     this.#output = output;
+    this.#onProgress = onProgress;
   }
 
   updateLayer(id: string, current: number, total: number): void {
     if (total <= 0 || (!this.#layers.has(id) && this.#layers.size >= LAYERS_MAX)) return;
     this.#layers.set(id, { current: Math.min(current, total), total });
+    this.#onProgress();
     if (this.#reportedAtMs === 0) this.#reportedAtMs = this.#now();
     if (this.#now() - this.#reportedAtMs < PULL_EVERY_MS) return;
     this.#reportedAtMs = this.#now();

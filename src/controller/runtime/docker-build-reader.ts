@@ -1,6 +1,6 @@
 import { StringDecoder } from "node:string_decoder";
 import type { BerthError } from "../../base/errors.ts";
-import { type FailedStep, toEngineBuildError } from "./docker-build-failure.ts";
+import { type FailedStep, parseFromImage, toEngineBuildError } from "./docker-build-failure.ts";
 import { LineAssembler, OutputTail, PullProgressLines } from "./docker-build-output.ts";
 import { type BuildTrace, readTrace, type Vertex } from "./docker-build-trace.ts";
 import { numberAt, textAt } from "./docker-json.ts";
@@ -26,11 +26,14 @@ export class BuildReader {
   readonly #buildKit: BuildKitSteps;
   readonly #pulls: PullProgressLines;
   #imageId: string | undefined;
+  #hasPullProgress = false;
 
   constructor(options: BuildReaderOptions) {
     this.#options = options;
     this.#classic = new ClassicSteps(options.onOutput);
-    this.#pulls = new PullProgressLines(options.now, options.onOutput);
+    this.#pulls = new PullProgressLines(options.now, options.onOutput, () => {
+      this.#hasPullProgress = true;
+    });
     this.#buildKit = new BuildKitSteps(options.onOutput, this.#pulls);
   }
 
@@ -61,6 +64,13 @@ export class BuildReader {
   flush(): void {
     this.#classic.flush();
     this.#buildKit.flush();
+  }
+
+  /** The base image that is being looked up or pulled; undefined if none is. */
+  get pull(): { readonly image: string; readonly hasProgress: boolean } | undefined {
+    const image = this.#buildKit.pulledImage ?? this.#classic.pulledImage;
+    if (image === undefined) this.#hasPullProgress = false;
+    return image === undefined ? undefined : { image, hasProgress: this.#hasPullProgress };
   }
 
   /** The container of the last step that had one; undefined before, and with BuildKit. */
@@ -119,6 +129,11 @@ class ClassicSteps {
     });
   }
 
+  /** The image of a FROM line until its first remark, which says that the image is there. */
+  get pulledImage(): string | undefined {
+    return this.#isRemark ? undefined : this.#step && parseFromImage(this.#step.text);
+  }
+
   get current(): FailedStep | undefined {
     return this.#step && { ...this.#step, lastLines: this.#tail.lines() };
   }
@@ -128,6 +143,7 @@ class ClassicSteps {
     if (step) {
       this.flush();
       this.#step = step;
+      this.#isRemark = false;
       this.#tail.clear();
       this.container = undefined;
       this.#onOutput({ type: "step", ...step });
@@ -178,6 +194,8 @@ class BuildKitSteps {
   readonly #running = new Map<string, BuildKitStep>();
   /** Digests of vertices that are completely reported. */
   readonly #done = new Set<string>();
+  /** The base images that are being looked up or pulled, by the digests of their vertices. */
+  readonly #pulled = new Map<string, string>();
   failed: FailedStep | undefined;
   /** The base image whose lookup failed. */
   base: string | undefined;
@@ -185,6 +203,10 @@ class BuildKitSteps {
   constructor(onOutput: (line: BuildOutput) => void, pulls: PullProgressLines) {
     this.#onOutput = onOutput;
     this.#pulls = pulls;
+  }
+
+  get pulledImage(): string | undefined {
+    return [...this.#pulled.values()][0];
   }
 
   handleTrace({ vertices, logs, statuses, warnings }: BuildTrace): void {
@@ -206,6 +228,8 @@ class BuildKitSteps {
 
   #begin(vertex: Vertex): void {
     if (this.#done.has(vertex.digest) || this.#running.has(vertex.digest)) return;
+    const base = KIT_BASE.exec(vertex.name)?.[1];
+    if (base !== undefined && base !== "scratch") this.#pulled.set(vertex.digest, base);
     const match = KIT_STEP.exec(vertex.name);
     if (!match) return;
     const [, stage, number, total, text] = match;
@@ -243,6 +267,7 @@ class BuildKitSteps {
   #complete({ digest, name, isCached: cached, error }: Vertex): void {
     if (this.#done.has(digest)) return;
     this.#done.add(digest);
+    this.#pulled.delete(digest);
     const running = this.#running.get(digest);
     for (const { lines } of running?.streams.values() ?? []) lines.flush();
     this.#running.delete(digest);

@@ -1,14 +1,28 @@
+import type { Readable } from "node:stream";
+import type { Clock } from "../../base/clock.ts";
 import { BerthError } from "../../base/errors.ts";
 import { detectInterruption } from "./docker-build-interruption.ts";
 import { BuildReader } from "./docker-build-reader.ts";
 import { BuildSession } from "./docker-build-session.ts";
 import type { DockerConnection } from "./docker-connection.ts";
 import { ContextUpload } from "./docker-context-upload.ts";
-import { getEngineMessage, getHttpStatus, toEngineError } from "./docker-errors.ts";
+import {
+  getEngineMessage,
+  getHttpStatus,
+  PULL_ACTION_PREFIX,
+  silentRegistryError,
+  toEngineError,
+} from "./docker-errors.ts";
 import { readBuffers } from "./docker-idle-timeout.ts";
 import { numberAt } from "./docker-json.ts";
 import { parseJsonLines } from "./docker-json-lines.ts";
-import { BUILD_CANCEL_LIMIT_MS, BUILD_LIMIT_MS, READ_LIMIT_MS } from "./docker-limits.ts";
+import {
+  BUILD_CANCEL_LIMIT_MS,
+  BUILD_LIMIT_MS,
+  PULL_IDLE_LIMIT_MS,
+  PULL_OPEN_LIMIT_MS,
+  READ_LIMIT_MS,
+} from "./docker-limits.ts";
 import { assertReference } from "./docker-reference.ts";
 import { encodeRegistryConfig } from "./docker-registry-auth.ts";
 import type { BuildImageOptions, BuildOutput } from "./port.ts";
@@ -90,12 +104,17 @@ async function sendBuildRequest(
   });
   // The classic builder reads the whole context before it responds; BuildKit responds earlier.
   if (!session) upload.markConsumed();
-  // A step may be silent for any time: only the whole build has a limit.
+  // A step may be silent for any time, except while a base image is pulled.
   const cancel = connection.clock.setTimer(BUILD_LIMIT_MS, () => stream.destroy());
+  const silence = new PullSilence(connection.clock, stream, reader);
   try {
-    for await (const message of parseJsonLines(readBuffers(stream))) reader.handleMessage(message);
+    for await (const message of parseJsonLines(readBuffers(stream))) {
+      reader.handleMessage(message);
+      silence.restart();
+    }
   } finally {
     cancel();
+    silence.stop();
     stream.destroy();
   }
   signal.throwIfAborted();
@@ -109,6 +128,35 @@ async function sendBuildRequest(
       },
     );
   return reader.imageId;
+}
+
+/** Destroys the stream of a build when the registry of a base image is silent for too long. */
+class PullSilence {
+  readonly #clock: Clock;
+  readonly #stream: Readable;
+  readonly #reader: BuildReader;
+  #cancel: () => void = () => {};
+
+  constructor(clock: Clock, stream: Readable, reader: BuildReader) {
+    this.#clock = clock;
+    this.#stream = stream;
+    this.#reader = reader;
+  }
+
+  /** Call it after each message. */
+  restart(): void {
+    this.#cancel();
+    const { pull } = this.#reader;
+    if (!pull) return;
+    const limitMs = pull.hasProgress ? PULL_IDLE_LIMIT_MS : PULL_OPEN_LIMIT_MS;
+    this.#cancel = this.#clock.setTimer(limitMs, () =>
+      this.#stream.destroy(silentRegistryError(`${PULL_ACTION_PREFIX}${pull.image}`, limitMs)),
+    );
+  }
+
+  stop(): void {
+    this.#cancel();
+  }
 }
 
 function buildQuery(options: BuildImageOptions): Record<string, string> {

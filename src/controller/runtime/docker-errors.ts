@@ -54,9 +54,32 @@ export function engineTimeoutError(action: EngineAction, limitMs: number): Berth
   return new BerthError(
     "engine_unreachable",
     `cannot ${action}: the engine did not answer within ${Math.round(limitMs / 1000)} s`,
-    { hint: "it may be overloaded or stuck: see its log, or restart it" },
+    {
+      hint: "it may be overloaded or stuck: see its log, or restart it",
+      cause: Object.assign(new Error("the time limit was exceeded"), { code: "ETIMEDOUT" }),
+    },
   );
 }
+
+/** True for a call or a stream that exceeded its time limit. */
+export function isEngineTimeout({ code, cause }: BerthError): boolean {
+  return code === "engine_unreachable" && getErrorCode(cause) === "ETIMEDOUT";
+}
+
+/** The error of a pull that got no answer, or no more data, for `silenceMs`. */
+export function silentRegistryError(
+  action: EngineAction,
+  silenceMs: number,
+  cause?: unknown,
+): BerthError {
+  return new BerthError(
+    "registry_unreachable",
+    `cannot ${action}: the registry did not answer within ${Math.round(silenceMs / 1000)} s`,
+    { cause, hint: REGISTRY_HINT },
+  );
+}
+
+const REGISTRY_HINT = "check the registry's name, and the engine's network and proxy";
 
 type Rule = readonly [
   RegExp,
@@ -170,9 +193,18 @@ const pullRules: readonly Rule[] = [
     /\b(?:Get|Head) "?https?:\/\/([^/"]+)\//i,
     (match, asked, cause) =>
       new BerthError(
-        "engine_error",
+        "registry_unreachable",
         `cannot ${asked}: the engine cannot reach the registry ${match[1]}`,
-        { cause, hint: "check the registry's name, and the engine's network and proxy" },
+        { cause, hint: REGISTRY_HINT },
+      ),
+  ],
+  [
+    /\bdial tcp\b.*|no such host|i\/o timeout|TLS handshake timeout|connection reset by peer|unexpected HTTP status: 5\d\d.*/i,
+    (match, asked, cause) =>
+      new BerthError(
+        "registry_unreachable",
+        `cannot ${asked}: the connection to the registry failed: ${cleanEngineText(match[0])}`,
+        { cause, hint: REGISTRY_HINT },
       ),
   ],
 ];

@@ -4,7 +4,9 @@ import type { DockerConnection } from "./docker-connection.ts";
 import {
   errorFromEngineText,
   getHttpStatus,
+  isEngineTimeout,
   PULL_ACTION_PREFIX,
+  silentRegistryError,
   toEngineError,
 } from "./docker-errors.ts";
 import { withIdleTimeout } from "./docker-idle-timeout.ts";
@@ -60,6 +62,7 @@ export async function pullImage(
 ): Promise<void> {
   const action = `${PULL_ACTION_PREFIX}${reference}`;
   const { image, tag } = splitReference(reference);
+  let silenceMs = PULL_OPEN_LIMIT_MS;
   try {
     const stream = await connection.stream(action, PULL_OPEN_LIMIT_MS, signal, {
       method: "POST",
@@ -67,6 +70,7 @@ export async function pullImage(
       query: { fromImage: image, tag },
       headers: auth ? { "X-Registry-Auth": encodeRegistryAuth(auth) } : {},
     });
+    silenceMs = PULL_IDLE_LIMIT_MS;
     const idleTimeout = withIdleTimeout(connection.clock, stream, {
       silenceMs: PULL_IDLE_LIMIT_MS,
       totalMs: PULL_LIMIT_MS,
@@ -86,6 +90,8 @@ export async function pullImage(
   } catch (error) {
     if (signal.aborted) throw signal.reason;
     const failure = toEngineError(error, action);
+    if (isEngineTimeout(failure) && (await isAnswering(connection, signal)))
+      throw silentRegistryError(action, silenceMs, failure);
     // Registries give the same response for missing and for private images.
     if (failure.code === "image_not_found" && auth && /private/.test(failure.message))
       throw new BerthError("registry_denied", `cannot ${action}: the registry denied access`, {
@@ -95,6 +101,14 @@ export async function pullImage(
     throw failure;
   }
   if (signal.aborted) throw signal.reason;
+}
+
+/** True if the engine answers: a pull without an answer waits for its registry. */
+function isAnswering(connection: DockerConnection, signal: AbortSignal): Promise<boolean> {
+  return connection.ping(signal).then(
+    () => true,
+    () => false,
+  );
 }
 
 /** The minimum interval of progress reports. */

@@ -2,15 +2,36 @@ import { readFile } from "node:fs/promises";
 import type { DockerConnection } from "./docker-connection.ts";
 import { inspectContainer } from "./docker-containers.ts";
 
-/**
- * See WorkloadRuntime.listeningPorts. Reads the process table of this machine, so that it supports only a local
- * engine, and only if the process belongs to the container: an engine in a virtual machine has other process ids.
- */
+/** See WorkloadRuntime.listeningPorts. */
 export async function listeningPorts(
   connection: DockerConnection,
   id: string,
   signal: AbortSignal,
 ): Promise<readonly number[] | undefined> {
+  const tables = await readSocketTables(connection, id, signal);
+  return tables === undefined ? undefined : parseListening(tables);
+}
+
+/** See WorkloadRuntime.countConnections. */
+export async function countConnections(
+  connection: DockerConnection,
+  id: string,
+  port: number,
+  signal: AbortSignal,
+): Promise<number | undefined> {
+  const tables = await readSocketTables(connection, id, signal);
+  return tables === undefined ? undefined : countOpen(tables, port);
+}
+
+/**
+ * Returns the tables of TCP sockets of a container. Reads the process table of this machine, so that it supports only a
+ * local engine, and only if the process belongs to the container: an engine in a virtual machine has other process ids.
+ */
+async function readSocketTables(
+  connection: DockerConnection,
+  id: string,
+  signal: AbortSignal,
+): Promise<string | undefined> {
   if (connection.address.location !== "this-machine" || process.platform !== "linux")
     return undefined;
   const inspected = await inspectContainer(connection, id, signal);
@@ -23,7 +44,7 @@ export async function listeningPorts(
       readFile(`/proc/${pid}/net/tcp`, "latin1"),
       readFile(`/proc/${pid}/net/tcp6`, "latin1").catch(() => ""),
     ]);
-    return parseListening(tables.join("\n"));
+    return tables.join("\n");
   } catch {
     return undefined;
   }
@@ -36,12 +57,28 @@ const ENGINE_NAME_SERVER = "0B00007F";
 /** Returns the ports in state LISTEN of /proc/net/tcp tables, sorted. */
 export function parseListening(tables: string): number[] {
   const ports = new Set<number>();
-  for (const line of tables.split("\n")) {
+  for (const { address, port, state } of parseSockets(tables))
+    if (state === LISTEN && address !== ENGINE_NAME_SERVER) ports.add(port);
+  return [...ports].toSorted((a, b) => a - b);
+}
+
+/** ESTABLISHED, SYN_RECV, FIN_WAIT1 (the end of an answer is on its way) and CLOSE_WAIT. */
+const OPEN_STATES: ReadonlySet<string> = new Set(["01", "03", "04", "08"]);
+
+/** Returns the number of connections to a port in /proc/net/tcp tables. */
+export function countOpen(tables: string, port: number): number {
+  return parseSockets(tables).filter(
+    (socket) => socket.port === port && OPEN_STATES.has(socket.state),
+  ).length;
+}
+
+/** Returns the local end and the state of each socket. */
+function parseSockets(tables: string) {
+  return tables.split("\n").flatMap((line) => {
     const match = /^\s*\d+: ([0-9A-F]+):([0-9A-F]{4}) [0-9A-F]+:[0-9A-F]{4} ([0-9A-F]{2}) /.exec(
       line,
     );
-    if (!match || match[3] !== LISTEN || match[1] === ENGINE_NAME_SERVER) continue;
-    ports.add(Number.parseInt(match[2] ?? "", 16));
-  }
-  return [...ports].toSorted((a, b) => a - b);
+    const [, address = "", port = "", state = ""] = match ?? [];
+    return match ? [{ address, port: Number.parseInt(port, 16), state }] : [];
+  });
 }

@@ -91,9 +91,9 @@ function probeAt(
       healthy: false,
       message: `port ${target.port} is not reachable from this machine: it is not published`,
     };
-  return target.type === "http"
-    ? probeHttp(address, target.path, timeoutMs, signal)
-    : probeTcp(address, target.port, timeoutMs, signal);
+  return target.type === "tcp"
+    ? probeTcp(address, target.port, timeoutMs, signal)
+    : probeHttp(address, target, timeoutMs, signal);
 }
 
 function findEndpoints(
@@ -161,11 +161,17 @@ const BODY_BYTES_MAX = 16 * 1024;
 
 function probeHttp(
   address: Address,
-  path: string,
+  { type, path }: Extract<ProbeTarget, { type: "http" | "web" }>,
   timeoutMs: number,
   signal: AbortSignal,
 ): Promise<ProbeResult> {
-  return withTimeout(timeoutMs, `GET ${path}`, signal, (settle, bound) => {
+  let isConnected = false;
+  const describeFailure = (message: string): ProbeResult => ({
+    healthy: false,
+    message,
+    ...(type === "web" && isConnected ? { isSilent: true } : {}),
+  });
+  return withTimeout(timeoutMs, `GET ${path}`, describeFailure, signal, (settle, bound) => {
     const outgoing = request(
       {
         host: address.host,
@@ -186,17 +192,22 @@ function probeHttp(
         response.on("error", () => {});
         response.once("close", () => outgoing.destroy());
         settle({
-          healthy: status >= 200 && status < 400,
+          healthy: type === "web" ? status < 500 : status >= 200 && status < 400,
           message: `GET ${path} answered ${status}`,
         });
       },
     );
-    outgoing.on("error", (error) =>
-      settle({ healthy: false, message: `GET ${path}: ${describeError(error)}` }),
-    );
+    outgoing.once("socket", (socket) => socket.once("connect", () => (isConnected = true)));
+    outgoing.on("error", (error) => {
+      const message = `GET ${path}: ${describeError(error)}`;
+      if (type === "web" && isNotHttp(error)) settle({ healthy: true, message });
+      else settle(describeFailure(message));
+    });
     outgoing.end();
   });
 }
+
+const describeUnhealthy = (message: string): ProbeResult => ({ healthy: false, message });
 
 function probeTcp(
   address: Address,
@@ -204,7 +215,7 @@ function probeTcp(
   timeoutMs: number,
   signal: AbortSignal,
 ): Promise<ProbeResult> {
-  return withTimeout(timeoutMs, `port ${port}`, signal, (settle, bound) => {
+  return withTimeout(timeoutMs, `port ${port}`, describeUnhealthy, signal, (settle, bound) => {
     const socket = connect({ host: address.host, port: address.port, signal: bound });
     socket.once("connect", () => {
       settle({ healthy: true, message: `port ${port} accepts connections` });
@@ -250,6 +261,7 @@ async function probeCommand(
 function withTimeout(
   timeoutMs: number,
   what: string,
+  describeFailure: (message: string) => ProbeResult,
   signal: AbortSignal,
   run: (settle: (result: ProbeResult) => void, bound: AbortSignal) => void,
 ): Promise<ProbeResult> {
@@ -265,7 +277,7 @@ function withTimeout(
     }
     signal.addEventListener("abort", onAbort, { once: true });
     const timer = setTimeout(() => {
-      resolve({ healthy: false, message: `${what} did not answer within ${timeoutMs} ms` });
+      resolve(describeFailure(`${what} did not answer within ${timeoutMs} ms`));
       bound.abort();
     }, timeoutMs);
     const settle = (result: ProbeResult) => {
@@ -285,10 +297,15 @@ const reasons: Readonly<Record<string, string>> = {
   EPIPE: "connection closed",
 };
 
+/** Node's HTTP parser has refused what was answered. */
+function isNotHttp(error: unknown): boolean {
+  return getErrorCode(error)?.startsWith("HPE_") === true;
+}
+
 function describeError(error: unknown): string {
   const code = getErrorCode(error);
   if (code === undefined) return "the connection failed";
-  if (code.startsWith("HPE_")) return "the answer is not HTTP";
+  if (isNotHttp(error)) return "the answer is not HTTP";
   return reasons[code] ?? `the connection failed (${code})`;
 }
 

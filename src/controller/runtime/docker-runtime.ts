@@ -10,10 +10,11 @@ import { watchEvents } from "./docker-events.ts";
 import { execute } from "./docker-exec.ts";
 import * as images from "./docker-images.ts";
 import { numberAt } from "./docker-json.ts";
+import * as leases from "./docker-leases.ts";
 import { READ_LIMIT_MS } from "./docker-limits.ts";
 import { readLogs } from "./docker-logs.ts";
 import * as networks from "./docker-networks.ts";
-import { listeningPorts } from "./docker-ports.ts";
+import { countConnections, listeningPorts } from "./docker-ports.ts";
 import { Prober } from "./docker-probe.ts";
 import { startContainer } from "./docker-start.ts";
 import type {
@@ -29,6 +30,7 @@ import type {
   LogLine,
   LogOptions,
   ObservedContainer,
+  ObservedLease,
   ObservedVolume,
   ProbeResult,
   ProbeTarget,
@@ -167,6 +169,18 @@ export class DockerRuntime implements ContainerRuntime, AsyncDisposable {
     return networks.listVolumes(this.#connection, filter, signal);
   }
 
+  createLease(instance: string, term: number, labels: Labels, signal: AbortSignal): Promise<void> {
+    return leases.createLease(this.#connection, instance, term, labels, signal);
+  }
+
+  listLeases(instance: string, signal: AbortSignal): Promise<readonly ObservedLease[]> {
+    return leases.listLeases(this.#connection, instance, signal);
+  }
+
+  removeLease(instance: string, term: number, signal: AbortSignal): Promise<void> {
+    return leases.removeLease(this.#connection, instance, term, signal);
+  }
+
   inspectImage(reference: string, signal: AbortSignal): Promise<ImageInfo | undefined> {
     return images.inspectImage(this.#connection, reference, signal);
   }
@@ -228,6 +242,10 @@ export class DockerRuntime implements ContainerRuntime, AsyncDisposable {
 
   listeningPorts(id: string, signal: AbortSignal): Promise<readonly number[] | undefined> {
     return listeningPorts(this.#connection, id, signal);
+  }
+
+  countConnections(id: string, port: number, signal: AbortSignal): Promise<number | undefined> {
+    return countConnections(this.#connection, id, port, signal);
   }
 
   async *events(

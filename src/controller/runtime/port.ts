@@ -8,7 +8,7 @@
  * `image_not_found`, `registry_denied`, `name_clash`, `port_taken`, `disk_full`, and
  * `engine_error` for any other error of the engine. NotFoundError only if the method names it.
  */
-export interface ContainerRuntime extends WorkloadRuntime, ImageRuntime, EngineHost {}
+export interface ContainerRuntime extends WorkloadRuntime, ImageRuntime, LeaseRuntime, EngineHost {}
 
 /** Containers, and the networks and volumes that they use. */
 export interface WorkloadRuntime {
@@ -63,6 +63,11 @@ export interface WorkloadRuntime {
   /** Returns the TCP ports on which processes of a container listen; undefined if the engine does not allow it. */
   listeningPorts(id: string, signal: AbortSignal): Promise<readonly number[] | undefined>;
   /**
+   * Returns the number of TCP connections to a port of a container, idle ones included; undefined if the engine does
+   * not allow it, or if the container does not run.
+   */
+  countConnections(id: string, port: number, signal: AbortSignal): Promise<number | undefined>;
+  /**
    * Streams the events of this instance's containers without end. It reconnects by itself and then emits
    * `connected`: events in between may be lost. A reader must treat events as hints only.
    */
@@ -112,6 +117,22 @@ export interface ImageRuntime {
   listImages(filter: { readonly instance: string }, signal: AbortSignal): Promise<BuiltImageInfo[]>;
   /** Removes a tag, or an image with all its tags by its id. Returns false if it is missing or in use. */
   removeImage(reference: string, signal: AbortSignal): Promise<boolean>;
+}
+
+/**
+ * The records of the lease on the engine (`EngineLease`). They have the number of a term, outlive restarts of the engine,
+ * and are not removed by its routine clean-up (`docker system prune`).
+ */
+export interface LeaseRuntime {
+  /**
+   * Creates the record of a term. Atomic: if several processes call it for one term, the first one's labels stay, and
+   * all calls succeed; `listLeases` says whose record it is. Throws `disk_full`.
+   */
+  createLease(instance: string, term: number, labels: Labels, signal: AbortSignal): Promise<void>;
+  /** Returns one state of all records: a record that exists during the whole call is in it. In no order. */
+  listLeases(instance: string, signal: AbortSignal): Promise<readonly ObservedLease[]>;
+  /** Does nothing if the record is missing. */
+  removeLease(instance: string, term: number, signal: AbortSignal): Promise<void>;
 }
 
 /** Facts of the engine and the machine that it runs on. */
@@ -244,6 +265,11 @@ export interface ObservedVolume {
   readonly labels: Labels;
 }
 
+export interface ObservedLease {
+  readonly term: number;
+  readonly labels: Labels;
+}
+
 export interface ImageInfo {
   readonly id: string;
   readonly exposedPorts: readonly number[];
@@ -312,12 +338,16 @@ export interface LogLine {
 export type ProbeTarget =
   | { readonly type: "http"; readonly port: number; readonly path: string }
   | { readonly type: "tcp"; readonly port: number }
+  /** Healthy if a GET is answered below 500, or if what answers is not HTTP. */
+  | { readonly type: "web"; readonly port: number; readonly path: string }
   | { readonly type: "command"; readonly command: readonly string[] };
 
 export interface ProbeResult {
   readonly healthy: boolean;
   /** The observation, for the condition's message: "GET /healthz answered 500", "connection refused". */
   readonly message: string;
+  /** Only of a web probe: the port accepted the connection, and nothing was answered. */
+  readonly isSilent?: boolean;
 }
 
 export type RuntimeEvent =

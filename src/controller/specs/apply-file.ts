@@ -1,9 +1,11 @@
 import { ConflictError, InvalidSpecError } from "../../base/errors.ts";
+import { AdmissionError, type AppAdmission } from "../../resources/app-admission.ts";
 import {
   locateIssue,
   type ParsedDocument,
   type ParseProblem,
 } from "../../resources/parse-manifests.ts";
+import type { Resource } from "../../resources/resource.ts";
 import type { ApplyIntent, ApplyResult, Store } from "../../store/store.ts";
 import type { SpecFileReport } from "../port.ts";
 import type { ResourceKey } from "./prune-guard.ts";
@@ -11,10 +13,19 @@ import { formatFileManager, type LoadedFile } from "./spec-file.ts";
 
 export type FileOutcome =
   | { readonly state: "applied"; readonly resources: SpecFileReport["resources"] }
-  | { readonly state: "conflict" | "invalid"; readonly errors: readonly ParseProblem[] };
+  | {
+      readonly state: "conflict" | "invalid";
+      readonly errors: readonly ParseProblem[];
+      /** The Apps of the file as it would write them, if it is refused only because of other Apps. */
+      readonly inadmissible?: readonly Resource<"App">[];
+    };
+
+type RefusedOutcome = Exclude<FileOutcome, { readonly state: "applied" }>;
 
 export interface ApplyFileOptions {
   readonly store: Store;
+  /** Checks the Apps of the file; undefined if that has been done. */
+  readonly admission: AppAdmission | undefined;
   /** Managers whose files no longer declare this resource, so that this file takes over their fields. */
   readonly takeOverFrom: (key: ResourceKey) => readonly string[];
   /** The resource was deleted with force: it is not created until the text of the file changes. */
@@ -36,28 +47,76 @@ export function applyFile(file: LoadedFile, options: ApplyFileOptions): FileOutc
     else writes.push({ document, intent: buildIntent(file, document, options.takeOverFrom(key)) });
   }
 
+  const { admission } = options;
   if (writes.length > 1) {
-    const failures = writes.flatMap(({ document, intent }) => {
+    const planned: { document: ParsedDocument; resource: Resource }[] = [];
+    const failures: RefusedDocument[] = [];
+    for (const { document, intent } of writes) {
       try {
-        store.apply({ ...intent, dryRun: true });
-        return [];
+        const { resource } = store.apply({ ...intent, dryRun: true });
+        planned.push({ document, resource });
       } catch (error) {
-        return [{ document, error: asRefusal(error) }];
+        failures.push({ document, error: asRefusal(error) });
       }
-    });
+    }
     if (failures.length > 0) return buildRefusedOutcome(failures);
+    const refused = admission ? refuseTogether(admission, planned) : undefined;
+    if (refused) return refused;
   }
+  const admit = writes.length === 1 ? admission?.assertAdmissible : undefined;
   for (const { document, intent } of writes) {
     try {
-      const result = store.apply(intent);
+      const result = isAppIntent(intent) ? store.apply(intent, admit) : store.apply(intent);
       const { kind, name } = intent;
+      if (isApp(result.resource)) admission?.expect(result.resource);
       resources.push({ kind, name, yielded: result.yielded });
       options.onApplied({ kind, name }, result);
     } catch (error) {
-      return buildRefusedOutcome([{ document, error: asRefusal(error) }]);
+      const outcome = buildRefusedOutcome([{ document, error: asRefusal(error) }]);
+      return error instanceof AdmissionError ? { ...outcome, inadmissible: [error.app] } : outcome;
     }
   }
   return { state: "applied", resources };
+}
+
+/** Checks the Apps of a file as they would be afterwards. Undefined if all of them are admissible. */
+function refuseTogether(
+  admission: AppAdmission,
+  planned: readonly { readonly document: ParsedDocument; readonly resource: Resource }[],
+): FileOutcome | undefined {
+  const apps = planned.flatMap(({ document, resource }) =>
+    isApp(resource) ? [{ document, app: resource }] : [],
+  );
+  for (const { app } of apps) admission.expect(app);
+  const failures = apps.flatMap(({ document, app }) => {
+    const error = findInadmissible(admission, app);
+    return error ? [{ document, error }] : [];
+  });
+  if (failures.length === 0) return undefined;
+  for (const { app } of apps) admission.restore(app.metadata.name);
+  return { ...buildRefusedOutcome(failures), inadmissible: apps.map(({ app }) => app) };
+}
+
+/** Returns why the App cannot be written; undefined if it can. */
+export function findInadmissible(
+  admission: AppAdmission,
+  app: Resource<"App">,
+): AdmissionError | undefined {
+  try {
+    admission.assertAdmissible(app);
+    return undefined;
+  } catch (error) {
+    if (error instanceof AdmissionError) return error;
+    throw error;
+  }
+}
+
+function isApp(resource: Resource): resource is Resource<"App"> {
+  return resource.kind === "App";
+}
+
+function isAppIntent(intent: ApplyIntent): intent is ApplyIntent<"App"> {
+  return intent.kind === "App";
 }
 
 function buildIntent(
@@ -89,9 +148,12 @@ function asRefusal(error: unknown): Refusal {
   throw error;
 }
 
-function buildRefusedOutcome(
-  failures: readonly { readonly document: ParsedDocument; readonly error: Refusal }[],
-): FileOutcome {
+interface RefusedDocument {
+  readonly document: ParsedDocument;
+  readonly error: Refusal;
+}
+
+function buildRefusedOutcome(failures: readonly RefusedDocument[]): RefusedOutcome {
   const errors = failures.flatMap(({ document, error }) => listProblems(document, error));
   const isConflict = failures.some(({ error }) => error instanceof ConflictError);
   return { state: isConflict ? "conflict" : "invalid", errors };
@@ -102,5 +164,6 @@ function listProblems(document: ParsedDocument, error: Refusal): ParseProblem[] 
     return error.issues.map((issue) => locateIssue(issue, document.locate));
   }
   const hint = error.hint === undefined ? "" : ` (${error.hint})`;
-  return [{ ...document.locate("/metadata/name"), message: `${error.message}${hint}` }];
+  const path = error instanceof AdmissionError ? error.path : "/metadata/name";
+  return [{ ...document.locate(path), message: `${error.message}${hint}` }];
 }

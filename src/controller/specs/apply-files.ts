@@ -1,7 +1,9 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { getErrorMessage } from "../../base/errors.ts";
+import { AppAdmission } from "../../resources/app-admission.ts";
+import type { Resource } from "../../resources/resource.ts";
 import type { Store } from "../../store/store.ts";
-import { applyFile, type FileOutcome } from "./apply-file.ts";
+import { applyFile, type FileOutcome, findInadmissible } from "./apply-file.ts";
 import {
   type DeclaredResource,
   type FileView,
@@ -17,6 +19,7 @@ const FILES_IN_A_BATCH = 20;
 
 export interface ApplyFilesOptions {
   readonly store: Store;
+  readonly baseDomain: string;
   readonly events: SpecEvents;
   /** The resources that the store has as declared by files. */
   readonly declared: () => readonly DeclaredResource[];
@@ -30,39 +33,100 @@ export interface ApplyFilesOptions {
   readonly onOutcome: (file: LoadedFile, outcome: FileOutcome) => void;
 }
 
-/** Applies files in order, and resources that have moved between them. Rejects only when `signal` aborts. */
+/**
+ * Applies files in order, and resources that have moved between them. Of two files that conflict with each other the
+ * later one is refused. Rejects only when `signal` aborts.
+ */
 export async function applyFiles(
   loaded: ReadonlyMap<string, LoadedFile>,
   options: ApplyFilesOptions,
   signal: AbortSignal,
 ): Promise<void> {
   const files = [...loaded.values()];
+  const inadmissible: InadmissibleFile[] = [];
   for (let start = 0; start < files.length; start += FILES_IN_A_BATCH) {
     if (start > 0) await nextTurn(undefined, { signal });
     const batch = files.slice(start, start + FILES_IN_A_BATCH);
-    for (const [index, outcome] of applyBatch(batch, loaded, options).entries()) {
+    const outcomes = applyBatch(batch, loaded, options, createAdmission(loaded, options));
+    for (const [index, outcome] of outcomes.entries()) {
       const file = batch[index];
-      if (file) options.onOutcome(file, outcome);
+      if (!file) continue;
+      if (outcome.state !== "applied" && outcome.inadmissible)
+        inadmissible.push({ file, apps: outcome.inadmissible, outcome });
+      else options.onOutcome(file, outcome);
     }
   }
+  applyTogether(inadmissible, loaded, options);
+}
+
+interface InadmissibleFile {
+  readonly file: LoadedFile;
+  readonly apps: readonly Resource<"App">[];
+  readonly outcome: FileOutcome;
+}
+
+/**
+ * Applies those files that were refused only because of others which change too, for example if two Apps exchange their
+ * domains. The others stay refused, the last ones first.
+ */
+function applyTogether(
+  refused: readonly InadmissibleFile[],
+  loaded: ReadonlyMap<string, LoadedFile>,
+  options: ApplyFilesOptions,
+): void {
+  if (refused.length === 0) return;
+  const admission = createAdmission(loaded, options);
+  let rest = refused;
+  for (const { apps } of rest) for (const app of apps) admission.expect(app);
+  const isRefused = ({ apps }: InadmissibleFile) =>
+    apps.some((app) => findInadmissible(admission, app) !== undefined);
+  for (let last = rest.findLast(isRefused); last; last = rest.findLast(isRefused)) {
+    const { file, apps, outcome } = last;
+    options.onOutcome(file, outcome);
+    for (const { metadata } of apps) admission.restore(metadata.name);
+    rest = rest.filter((other) => other.file !== file);
+  }
+  const batch = rest.map(({ file }) => file);
+  for (const [index, outcome] of applyBatch(batch, loaded, options).entries()) {
+    const file = batch[index];
+    if (file) options.onOutcome(file, outcome);
+  }
+}
+
+/** The admission check without the Apps that no file declares any more: they are about to be pruned. */
+function createAdmission(
+  loaded: ReadonlyMap<string, LoadedFile>,
+  { store, baseDomain, declared, known, isUnknown }: ApplyFilesOptions,
+): AppAdmission {
+  const admission = new AppAdmission(store, baseDomain);
+  const isLeaving = ({ file, ...key }: DeclaredResource) => {
+    const view = loaded.get(file) ?? known.get(file);
+    return view ? view.keys !== undefined && !listsResource(view, key) : !isUnknown(file);
+  };
+  for (const resource of declared())
+    if (resource.kind === "App" && isLeaving(resource)) admission.ignore(resource.name);
+  return admission;
 }
 
 function applyBatch(
   batch: readonly LoadedFile[],
   loaded: ReadonlyMap<string, LoadedFile>,
   options: ApplyFilesOptions,
+  admission?: AppAdmission,
 ): FileOutcome[] {
   try {
     const declarers = new Declarers(options.declared());
     return options.store.batch(() =>
-      batch.map((file) => applyOne(file, loaded, declarers, options)),
+      batch.map((file) => applyOne(file, loaded, declarers, options, admission)),
     );
   } catch {
     // The batch failed and was rolled back, so each file is applied separately to find the cause.
     const declarers = new Declarers(options.declared());
     return batch.map((file) => {
+      // A file that fails leaves nothing behind, in the admission check neither.
+      const separate = admission && createAdmission(loaded, options);
       try {
-        return options.store.batch(() => applyOne(file, loaded, declarers, options));
+        return options.store.batch(() => applyOne(file, loaded, declarers, options, separate));
       } catch (error) {
         const message = `could not be stored: ${getErrorMessage(error)}`;
         return { state: "invalid", errors: [{ line: 1, column: 1, message }] };
@@ -76,6 +140,7 @@ function applyOne(
   loaded: ReadonlyMap<string, LoadedFile>,
   declarers: Declarers,
   options: ApplyFilesOptions,
+  admission: AppAdmission | undefined,
 ): FileOutcome {
   if (file.keys === undefined) return { state: "invalid", errors: file.errors };
   const isFresh = options.known.get(file.path)?.hash !== file.hash;
@@ -92,6 +157,7 @@ function applyOne(
     });
   return applyFile(file, {
     store: options.store,
+    admission,
     takeOverFrom: (key) => takeOverFrom(key).map(formatFileManager),
     isForceDeleted: (key) => options.isForceDeleted(key, file),
     onApplied: (key, result) => {

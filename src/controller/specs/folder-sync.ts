@@ -34,6 +34,15 @@ import {
 } from "./spec-file.ts";
 
 const CONCURRENT_READS_MAX = 16;
+export interface FolderSyncOptions {
+  readonly folder: string;
+  /** The domain below which Apps have their default domains. */
+  readonly baseDomain: string;
+  readonly store: Store;
+  readonly clock: Clock;
+  readonly logger: Logger;
+}
+
 export interface ScanResult {
   /** Undefined if the folder does not exist. */
   readonly location: FolderLocation | undefined;
@@ -48,6 +57,7 @@ export interface ScanResult {
  */
 export class FolderSync implements Disposable {
   readonly #folder: string;
+  readonly #baseDomain: string;
   readonly #store: Store;
   readonly #clock: Clock;
   readonly #events: SpecEvents;
@@ -65,8 +75,9 @@ export class FolderSync implements Disposable {
   #realpath: string | undefined;
   #isWriting = false;
 
-  constructor(parts: { folder: string; store: Store; clock: Clock; logger: Logger }) {
+  constructor(parts: FolderSyncOptions) {
     this.#folder = parts.folder;
+    this.#baseDomain = parts.baseDomain;
     this.#store = parts.store;
     this.#clock = parts.clock;
     this.#events = new SpecEvents(parts.store.events, parts.logger);
@@ -221,6 +232,7 @@ export class FolderSync implements Disposable {
       loaded,
       {
         store: this.#store,
+        baseDomain: this.#baseDomain,
         events: this.#events,
         declared: () => this.#listDeclared(),
         known: this.#files,

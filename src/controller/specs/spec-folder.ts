@@ -5,7 +5,7 @@ import type { Logger } from "../../base/logger.ts";
 import { TaskGroup } from "../../base/task-group.ts";
 import type { Store } from "../../store/store.ts";
 import type { ControlPlane, SpecsReport } from "../port.ts";
-import { FolderSync } from "./folder-sync.ts";
+import { FolderSync, type FolderSyncOptions } from "./folder-sync.ts";
 import { FolderWatcher } from "./folder-watcher.ts";
 import type { FolderLocation } from "./scan-folder.ts";
 
@@ -16,11 +16,7 @@ const RESCAN_MS = 10_000;
 /** The interval of scans while the folder is missing, or the system gives no events. */
 const RESCAN_WITHOUT_EVENTS_MS = 2000;
 
-export interface SpecFolderOptions {
-  readonly folder: string;
-  readonly store: Store;
-  readonly clock: Clock;
-  readonly logger: Logger;
+export interface SpecFolderOptions extends FolderSyncOptions {
   /** Runs background work, so that a shutdown waits for it. Default: a group of its own. */
   readonly tasks?: TaskGroup;
 }
@@ -78,9 +74,10 @@ export class SpecFolder implements AsyncDisposable {
   async start(signal: AbortSignal): Promise<void> {
     this.#signal = AbortSignal.any([signal, this.#tasks.signal, this.#stop.signal]);
     await this.rescan();
-    const unwatch = this.#store.watch(({ type }) => {
-      // A name that was taken, or being deleted, may be free now.
-      if (type === "deleted" && this.#sync.hasRetries) this.#debouncer.trigger();
+    const unwatch = this.#store.watch(({ type, kind }) => {
+      // A name that was taken, or being deleted, may be free now, or a domain of an App that has changed.
+      const mayRelease = type === "deleted" || (type === "modified" && kind === "App");
+      if (mayRelease && this.#sync.hasRetries) this.#debouncer.trigger();
     });
     this.#tasks.run("specs", async () => {
       try {

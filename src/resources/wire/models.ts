@@ -81,6 +81,9 @@ const itemFields = {
   generation: integerOrNull("null if there is no Model"),
   observed_generation: NullableInteger,
   error: textOrNull("reason of a failure or of retries"),
+  next_retry_at: textOrNull(
+    "when Berth tries again by itself after a failure; null if it does not",
+  ),
 };
 
 export const ModelView = Type.Object(itemFields, closed);
@@ -123,7 +126,6 @@ export const ModelDetails = Type.Object(
       closed,
     ),
     sequences: integerOrNull("concurrent requests, while it is loaded"),
-    next_retry_at: NullableString,
     owners: StringMap({ description: "managers of fields, by JSON Pointer" }),
     events: Type.Array(EventView, { description: "the last 20, newest first" }),
   },
@@ -133,7 +135,12 @@ export type ModelDetails = Static<typeof ModelDetails>;
 
 /** The data of a `progress` event of a model. */
 export const ModelProgressView = Type.Object(
-  { name: Type.String(), ...progressFields, error: NullableString },
+  {
+    name: Type.String(),
+    ...progressFields,
+    error: NullableString,
+    next_retry_at: itemFields.next_retry_at,
+  },
   closed,
 );
 export type ModelProgressView = Static<typeof ModelProgressView>;

@@ -15,6 +15,9 @@ export const HealthView = Type.Object(
     runtime: OneOf(["connected", "disconnected"]),
     version: Type.String(),
     uptime_seconds: Type.Integer(),
+    message: Type.Optional(
+      Type.String({ description: "why the status is degraded although the engine is connected" }),
+    ),
   },
   closed,
 );
@@ -39,6 +42,16 @@ export const SystemInfo = Type.Object(
         version: NullableString,
         api_version: NullableString,
         message: NullableString,
+        other_writer: NullableOf(
+          Type.Object(
+            { host: Type.String(), data_dir: Type.String(), since: Type.String() },
+            {
+              ...closed,
+              description:
+                "another Berth with this instance's identity, which writes to the engine; this one changes nothing there",
+            },
+          ),
+        ),
       },
       closed,
     ),

@@ -39,6 +39,7 @@ filesContract("the disk, from a hub", async () => {
   const { hub, sources } = await openHub();
   const dir = await mkdtemp(join(tmpdir(), "berth-files-contract-"));
   const files = new ModelDisk({
+    assertUsable: () => Promise.resolve(),
     dir,
     clock: systemClock,
     logger: silentLogger,

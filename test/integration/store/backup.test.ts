@@ -1,5 +1,6 @@
 import {
   copyFileSync,
+  cpSync,
   existsSync,
   mkdirSync,
   mkdtempSync,
@@ -15,6 +16,8 @@ import { join } from "node:path";
 import { setImmediate } from "node:timers/promises";
 import Database from "better-sqlite3";
 import { describe, expect, it, onTestFinished } from "vitest";
+import type { AppSpec } from "../../../src/resources/app-spec.ts";
+import { readBackupManifest } from "../../../src/store/backup-manifest.ts";
 import { migrations } from "../../../src/store/migrations.ts";
 import { restoreStore } from "../../../src/store/restore.ts";
 import { openStore } from "../../../src/store/sqlite-store.ts";
@@ -66,6 +69,15 @@ function putSecret(store: Store, value: string) {
   });
 }
 
+function writeIn(dataDir: string, path: string, content: string | Buffer) {
+  mkdirSync(join(dataDir, path, ".."), { recursive: true });
+  writeFileSync(join(dataDir, path), content);
+}
+
+function apply(store: Store, name: string, spec: AppSpec) {
+  store.apply({ kind: "App", name, manager: "api", actor: { name: "x" }, mode: "merge", spec });
+}
+
 describe("backup and restore", () => {
   it("restore everything on another machine, including secrets", async () => {
     const { store } = open();
@@ -85,7 +97,7 @@ describe("backup and restore", () => {
 
     expect(statSync(file).mode & 0o777).toBe(0o600);
     const dataDir = join(directory(), "data");
-    expect(restoreStore({ dataDir, file })).toEqual({ keptAs: null });
+    expect(restoreStore({ dataDir, file })).toMatchObject({ keptAs: null });
     await using restored = openAt(dataDir);
     expect(restored.instanceId).toBe(store.instanceId);
     expect(restored.get("App", "web")).toEqual(web);
@@ -257,7 +269,12 @@ describe("restore of an unusable file", () => {
     expect(() => restoreStore({ dataDir: test.dataDir, file, force: true })).toThrow(
       expect.objectContaining({ code }),
     );
-    expect(readdirSync(test.dataDir).toSorted()).toEqual(["berth.db", "run", "secret.key"]);
+    expect(readdirSync(test.dataDir).toSorted()).toEqual([
+      "berth.db",
+      "holder.json",
+      "run",
+      "secret.key",
+    ]);
     expect((await test.reopen()).get("App", "web")).toBeDefined();
   });
 });
@@ -297,3 +314,134 @@ function makeDatabase(file: string, change: (db: Database.Database) => void): vo
   change(db);
   db.close();
 }
+
+describe("a backup", () => {
+  const digest = "ab".repeat(32);
+  const unused = "cd".repeat(32);
+  const certificate =
+    "ingress/storage/certificates/acme-v02.api.letsencrypt.org-directory/a.example.org/a.example.org.crt";
+
+  async function backupOfFull() {
+    const { store, dataDir } = open();
+    apply(store, "built", { source: { archive: digest }, port: 80 });
+    apply(store, "web", {
+      image: "nginx:1",
+      volumes: [
+        { name: "data", path: "/data" },
+        { hostPath: "/srv/www", path: "/www" },
+      ],
+    });
+    // Longer than a chunk.
+    const archive = Buffer.alloc(2_500_000, "an archive ");
+    writeIn(dataDir, `archives/${digest}.archive`, archive);
+    writeIn(dataDir, `archives/${unused}.archive`, "of a deleted app");
+    writeIn(dataDir, certificate, "PEM");
+    writeIn(dataDir, certificate.replace(/crt$/, "key"), "KEY");
+    writeIn(dataDir, "ingress/storage/acme/directory/users/me/me.key", "ACCOUNT");
+    writeIn(dataDir, "ingress/storage/pki/authorities/local/root.crt", "ROOT");
+    writeIn(dataDir, "ingress/storage/locks/issue.lock", "LOCK");
+    const file = join(directory(), "full.backup");
+    await store.backup(file);
+    return { file, archive, store, dataDir };
+  }
+
+  it("contains the archives in use and the certificates, and lists what it leaves out", async () => {
+    const { file, archive, store } = await backupOfFull();
+    const manifest = readBackupManifest(file);
+    expect(manifest).toMatchObject({
+      format: 1,
+      instance_id: store.instanceId,
+      contains: {
+        archives: [{ digest, bytes: archive.length }],
+        certificates: ["a.example.org"],
+        certificate_files: 4,
+      },
+    });
+    const leftOut = manifest?.left_out.map(({ kind, name, app }) => [kind, name, app]);
+    expect(leftOut).toEqual(
+      expect.arrayContaining([
+        ["image", "built", "built"],
+        ["image", "nginx:1", "web"],
+        ["volume", "data", "web"],
+        ["host_path", "/srv/www", "web"],
+        ["file", "specs folder", null],
+      ]),
+    );
+  });
+
+  it("restores archives and certificates, readable by their owner only, and keeps the former ones", async () => {
+    const { file, archive, store } = await backupOfFull();
+    const target = directory();
+    writeIn(target, "ingress/storage/certificates/old.crt", "OLD");
+    const { instanceId } = restoreStore({ dataDir: target, file });
+    expect(instanceId).toBe(store.instanceId);
+    expect(readFileSync(join(target, `archives/${digest}.archive`)).equals(archive)).toBe(true);
+    expect(existsSync(join(target, `archives/${unused}.archive`))).toBe(false);
+    expect(readFileSync(join(target, certificate), "utf8")).toBe("PEM");
+    expect(statSync(join(target, certificate)).mode & 0o777).toBe(0o600);
+    expect(existsSync(join(target, "ingress/storage/locks"))).toBe(false);
+    expect(existsSync(join(target, "ingress/storage/certificates/old.crt"))).toBe(false);
+    const kept = readdirSync(join(target, "ingress")).filter((name) => name !== "storage");
+    expect(kept).toEqual([expect.stringMatching(/^storage\.before-restore-/)]);
+    expect(statSync(join(target, "berth.db")).size).toBeLessThan(1_000_000);
+    expect(existsSync(join(target, "restoring"))).toBe(false);
+    await using restored = openAt(target);
+    expect(restored.instanceId).toBe(store.instanceId);
+    expect(restored.holderId).not.toBe(store.holderId);
+    const again = join(directory(), "again.backup");
+    await restored.backup(again);
+    expect(readBackupManifest(again)?.contains.archives).toHaveLength(1);
+  });
+
+  it("restores as a new instance, which owns neither images nor ports of the other one", async () => {
+    const { store } = open();
+    put(store, "web");
+    store.ownedImages.add("berth-old/web:1", "web");
+    store.ports.lease("web", 0, 80);
+    const file = join(directory(), "b");
+    await store.backup(file);
+    const target = directory();
+    const { instanceId } = restoreStore({ dataDir: target, file, newInstance: true });
+    expect(instanceId).toMatch(/^[0-9a-f]{8}$/);
+    expect(instanceId).not.toBe(store.instanceId);
+    await using restored = openAt(target);
+    expect(restored.instanceId).toBe(instanceId);
+    expect(restored.list("App").map(({ metadata }) => metadata.name)).toEqual(["web"]);
+    expect(restored.ownedImages.list("web")).toEqual([]);
+    expect(restored.ports.lease("web", 0, 80)).not.toBe(store.ports.lease("web", 0, 80));
+  });
+
+  it("is refused, and changes nothing, if one of its files is damaged or leads elsewhere", async () => {
+    for (const damage of [
+      "UPDATE backup_chunks SET data = x'00' WHERE number = 1",
+      "UPDATE backup_files SET path = 'ingress/storage/../../../evil'",
+      "UPDATE backup_files SET path = '/etc/evil'",
+    ]) {
+      const { file } = await backupOfFull();
+      const db = new Database(file);
+      if (damage.includes("backup_files")) db.exec("DELETE FROM backup_files WHERE rowid > 1");
+      db.exec(damage);
+      db.close();
+      const target = directory();
+      expect(() => restoreStore({ dataDir: target, file })).toThrow(/damaged/);
+      expect(readdirSync(target)).toEqual(["run"]);
+    }
+  });
+});
+
+describe("the id of a data directory", () => {
+  it("stays with the directory, also under another name, and is another one in a copy", async () => {
+    const folder = directory();
+    const one = join(folder, "one");
+    const first = openAt(one);
+    const id = first.holderId;
+    await first[Symbol.asyncDispose]();
+    cpSync(one, join(folder, "copy"), { recursive: true, preserveTimestamps: true });
+    renameSync(one, join(folder, "renamed"));
+    await using copy = openAt(join(folder, "copy"));
+    await using renamed = openAt(join(folder, "renamed"));
+    expect(renamed.holderId).toBe(id);
+    expect(copy.holderId).not.toBe(id);
+    expect(copy.instanceId).toBe(renamed.instanceId);
+  });
+});

@@ -14,9 +14,9 @@ export interface LlamaShape {
   readonly keyValueHeads: number;
   readonly feedForwardLength: number;
   readonly contextTokens: number;
-  /** Undefined if the file has no chat template. */
+  /** The chat template; undefined if the file has none. */
   readonly template: string | undefined;
-  /** See `spmVocabulary`. */
+  /** The average length of an answer; see `spmVocabulary`. */
   readonly endsAfter: number | undefined;
   /** Writes NaN into every output weight, as in some damaged files. */
   readonly notANumber: boolean;
@@ -25,13 +25,13 @@ export interface LlamaShape {
 /** The values of `general.file_type` in the metadata; llama.cpp only reports them. */
 const FILE_TYPES: Record<TensorType, number> = { F32: 0, F16: 1, Q8_0: 7 };
 
-/** The standard deviation of logits around the bias of their token. */
+/** The standard deviation of the logits around the bias of their token. */
 const LOGIT_DEVIATION = 1.3;
 
 /**
- * A model that generates random but readable text. The first value of the hidden state is the same at every
- * position: the embedding sets it, and no layer adds to it. So the first column of the output weights acts
- * as a bias, which makes byte tokens and control tokens rare.
+ * Returns a model that generates random but readable text. The first value of the hidden state is the same at every
+ * position: the embedding sets it, and no layer adds to it. So the first column of the output weights acts as a bias,
+ * which makes byte tokens and control tokens rare.
  */
 export function buildLlamaModel(shape: LlamaShape): GgufFile {
   const { embeddingLength, layers, heads, keyValueHeads, feedForwardLength, type } = shape;
@@ -45,7 +45,7 @@ export function buildLlamaModel(shape: LlamaShape): GgufFile {
     2 * shape.vocabularySize * embeddingLength + layers * layerValues + embeddingLength;
   const make = new WeightMaker(shape.seed, values);
 
-  // Half of the state's norm is in its first value, so a bias loses little precision when quantised.
+  // The first value has half of the state's norm, so a bias loses little precision when it is quantised.
   const constant = Math.sqrt(embeddingLength / 2);
   const scatter = Math.SQRT1_2;
   const biasOf = (row: number): number => (vocabulary.tokens[row]?.bias ?? 0) / constant;
@@ -135,7 +135,7 @@ export function buildLlamaModel(shape: LlamaShape): GgufFile {
   return { metadata, tensors };
 }
 
-/** Returns the deviation of weights for which the output's deviation is the input's times `gain`. */
+/** Returns the standard deviation of weights for which the output deviates `gain` times as much as the input. */
 function perInput(inputs: number, gain: number): Weights {
   return { deviation: gain / Math.sqrt(inputs) };
 }

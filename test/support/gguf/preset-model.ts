@@ -7,14 +7,14 @@ import { buildLlamaModel, type LlamaShape } from "./llama-architecture.ts";
 import { chatTemplate } from "./sample-chat-template.ts";
 import { type GgufFile, writeGguf } from "./write-gguf.ts";
 
-/** The options in which a test's model can differ from a preset. */
+/** The options by which a test's model can differ from a preset. */
 export interface ModelOptions {
   readonly seed?: number;
   /** The value of `general.name`. */
   readonly name?: string;
   /** The trained context in the file's metadata, in tokens. */
   readonly contextTokens?: number;
-  /** Not available for the preset `embedding`. */
+  /** The size of the vocabulary; not available for the preset `embedding`. */
   readonly vocabularySize?: number;
   /** The chat template; null makes a completion model without one. */
   readonly template?: string | null;
@@ -42,9 +42,9 @@ const tiny: LlamaShape = {
 
 /** The shapes of models by name, with the sizes of their files. */
 const llamaPresets = {
-  /** 0.4 MB; computing costs next to nothing compared with the code around it. */
+  /** 0.4 MB; the computation takes almost no time compared with the surrounding code. */
   tiny,
-  /** 0.4 MB; its context needs far more memory than its weights. */
+  /** 0.4 MB; the context needs far more memory than the weights. */
   "wide-context": { ...tiny, name: "Wide Random", contextTokens: 131_072 },
   /** 9 MB, in F16. */
   small: {
@@ -58,7 +58,7 @@ const llamaPresets = {
     keyValueHeads: 4,
     feedForwardLength: 704,
   },
-  /** 34 MB; its answers never end, for measurements. */
+  /** 34 MB; the answers never end, as measurements need. */
   "big-q8": {
     ...tiny,
     name: "Big Random",
@@ -72,7 +72,7 @@ const llamaPresets = {
     contextTokens: 4_096,
     endsAfter: undefined,
   },
-  /** 236 MB; limited by computing, like real models. Its answers never end. */
+  /** 236 MB; the speed is limited by computation, as with real models. The answers never end. */
   "mid-q8": {
     ...tiny,
     name: "Mid Random",
@@ -161,7 +161,7 @@ export function buildPresetModel(preset: Preset, options: ModelOptions): GgufFil
   });
 }
 
-/** Part of the file's name, so that a change of the generator creates new files. */
+/** A part of the file name, so that a change of the generator creates new files. */
 async function generatorDigest(): Promise<string> {
   const digest = createHash("sha256");
   for (const name of (await readdir(import.meta.dirname)).toSorted()) {

@@ -1,21 +1,21 @@
-/** llama.cpp's numbers of token types. */
+/** The numbers that llama.cpp uses for token types. */
 export const tokenKinds = { normal: 1, unknown: 2, control: 3, userDefined: 4, byte: 6 } as const;
 
 export interface VocabularyToken {
   readonly text: string;
-  /** Pieces with higher scores are merged first. */
+  /** The score of the piece: pieces with higher scores are merged first. */
   readonly score: number;
   readonly kind: number;
   /**
-   * Added to the logit of this token at every position. Without it, random weights would generate as many
-   * byte and control tokens as letters.
+   * The bias that is added to the logit of this token at every position. Without it, random weights would generate as
+   * many byte and control tokens as letters.
    */
   readonly bias: number;
 }
 
 export interface SpmVocabulary {
   readonly tokens: readonly VocabularyToken[];
-  /** Token ids by text. */
+  /** The token ids by the text of the token. */
   readonly ids: ReadonlyMap<string, number>;
 }
 
@@ -26,7 +26,7 @@ const LETTERS = Array.from("abcdefghijklmnopqrstuvwxyz");
 const OTHER_ASCII = Array.from(
   "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789!#$%&'()*+,-./:;<=>?@[\\]^_`{|}~\"\n",
 );
-/** Some characters of each script, so that its texts do not consist of byte tokens only. */
+/** Some characters of each script, so that texts in that script do not consist of byte tokens only. */
 const OTHER_SCRIPTS = Array.from("äöüßéèçñøåłščžабвдеиклмнорстуαβγδλπ日本語中文人大한국어—“”…€✓🙂");
 
 /** Common two-letter pieces, as in a trained vocabulary. */
@@ -53,11 +53,11 @@ const WORDS = (
   "book letter until mile river car feet care second group carry took rain eat room friend began idea"
 ).split(" ");
 
-/** Texts that are always one token, like tool markers in models of the Qwen family. */
+/** Texts that are always one token, like the tool markers in models of the Qwen family. */
 const MARKERS = ["<tool_call>", "</tool_call>"];
 const CONTROLS = ["<|im_start|>", "<|im_end|>"];
 
-/** The bias of unwanted tokens: their probability is e^-16 of a letter's. */
+/** The bias of unwanted tokens: their probability is e^-16 times that of a letter. */
 const NEVER = -16;
 /** The bias of quotes and brackets, so that strings and lists in guided output end. */
 const STRUCTURE_BIAS = 2.5;
@@ -67,9 +67,9 @@ export const VOCABULARY_MIN =
   3 + 256 + CONTROLS.length + MARKERS.length + 1 + LETTERS.length + OTHER_ASCII.length;
 
 /**
- * Builds a SentencePiece vocabulary of exactly `size` tokens that can encode any text, with byte tokens for
- * characters without a piece. `endsAfter`: the average length of an answer in tokens at temperature 1;
- * undefined if answers never end, as measurements need.
+ * Builds a SentencePiece vocabulary of exactly `size` tokens that can encode any text, with byte tokens for characters
+ * without a piece. `endsAfter`: the average length of an answer in tokens at temperature 1; undefined if answers never
+ * end, which measurements need.
  */
 export function createSpmVocabulary(size: number, endsAfter: number | undefined): SpmVocabulary {
   if (size < VOCABULARY_MIN) throw new Error(`a vocabulary has at least ${VOCABULARY_MIN} tokens`);
@@ -80,7 +80,7 @@ export function createSpmVocabulary(size: number, endsAfter: number | undefined)
     ids.set(text, tokens.length);
     tokens.push({ text, score, kind, bias });
   };
-  // Two tokens end an answer, and about this many others compete with them.
+  // Two tokens end an answer, and about this number of other tokens compete with them.
   const texts = size - 256;
   const endBias = endsAfter === undefined ? NEVER : Math.log(texts / endsAfter / 2);
 
@@ -95,7 +95,7 @@ export function createSpmVocabulary(size: number, endsAfter: number | undefined)
   for (const text of MARKERS) add(text, tokenKinds.userDefined, NEVER / 4);
 
   let score = -1;
-  // A later piece scores lower, so shorter pieces are merged before the longer ones that need them.
+  // A later piece has a lower score, so shorter pieces are merged before the longer pieces that need them.
   const piece = (text: string, bias: number): void => add(text, tokenKinds.normal, bias, score--);
   piece(SPACE, 1);
   for (const letter of LETTERS) piece(letter, -0.5);
@@ -114,7 +114,7 @@ export function createSpmVocabulary(size: number, endsAfter: number | undefined)
   return { tokens, ids };
 }
 
-/** Merging joins two pieces, so a word is only encoded as one piece if its prefixes are pieces too. */
+/** A merge joins two pieces, so a word is encoded as one piece only if its prefixes are pieces too. */
 function prefixes(word: string, visit: (part: string, whole: boolean) => void): void {
   for (let length = 2; length <= word.length; length++) {
     visit(word.slice(0, length), length === word.length);

@@ -2,25 +2,25 @@ import { rowBytes, type TensorSource, type TensorType } from "./write-gguf.ts";
 
 /** The values of a tensor. */
 export interface Weights {
-  /** The standard deviation of the random values; with 0, all are `mean`. */
+  /** The standard deviation of the random values; if it is 0, all values equal `mean`. */
   readonly deviation: number;
   readonly mean?: number;
-  /** The first value of each row; random if undefined. */
+  /** The first value of each row; undefined if it is random. */
   readonly firstOfRow?: (row: number) => number;
   /** True if the first row is zero, so that the tensor does not change the first value of its output. */
   readonly firstRowZero?: boolean;
 }
 
-/** The number of random values, 4 MiB; further values repeat them. */
+/** The number of random values in the pool (4 MiB); further values repeat them. */
 const POOL_VALUES = 1 << 20;
 
-/** Creates the tensors of one file; the same seed and calls give the same bytes. */
+/** Creates the tensors of one file; the same seed and the same calls produce the same bytes. */
 export class WeightMaker {
   readonly #pool: Float32Array;
   readonly #stencils = new Map<string, Stencil>();
   #at = 0;
 
-  /** `values`: the total number of weights in the file; small files get a small pool. */
+  /** Creates a maker; `values` is the total number of weights in the file, and small files get a small pool. */
   constructor(seed: number, values: number) {
     this.#pool = uniformValues(seed, Math.min(POOL_VALUES, values + 4_096));
   }
@@ -35,7 +35,7 @@ export class WeightMaker {
     return this.#tensor(name, type, rows, columns, false, weights);
   }
 
-  /** Norms and biases are F32 in every file. */
+  /** Returns a vector in F32, which norms and biases have in every file. */
   vector(name: string, length: number, weights: Weights): TensorSource {
     return this.#tensor(name, "F32", 1, length, true, weights);
   }
@@ -48,7 +48,7 @@ export class WeightMaker {
     vector: boolean,
     weights: Weights,
   ): TensorSource {
-    // Each tensor has its own start in the pool, independent of the order in which rows are read.
+    // Each tensor starts at its own position in the pool, independently of the order in which rows are read.
     const start = this.#at;
     this.#at = (this.#at + rows * columns + 7_919) % this.#pool.length;
     const stencil = weights.firstOfRow === undefined ? this.#stencil(type, weights) : undefined;
@@ -62,7 +62,7 @@ export class WeightMaker {
         const row = first + index;
         if (row === 0 && weights.firstRowZero === true) continue;
         if (stencil !== undefined) {
-          // Rows of a large matrix are copied from encoded rows, which is fast for large files.
+          // Rows of a large matrix are copied from rows that are already encoded, which is fast for large files.
           bytes.set(stencil.window(start + row * columns, columns), index * bytesOfRow);
           continue;
         }
@@ -93,7 +93,7 @@ export class WeightMaker {
   }
 }
 
-/** The pool in the encoding of one tensor type; rows are windows that begin at a block. */
+/** The pool, encoded for one tensor type; rows are windows of the pool that begin at a block. */
 class Stencil {
   readonly #type: TensorType;
   readonly #poolValues: number;
@@ -106,9 +106,9 @@ class Stencil {
     this.#fill = fill;
   }
 
-  /** `length` must not exceed the pool's. */
+  /** Returns a window; `length` must not exceed the length of the pool. */
   window(from: number, length: number): Uint8Array {
-    // Stored twice, so that a window never wraps around.
+    // The pool is stored twice, so that a window never wraps around.
     this.#encoded ??= this.#encode(this.#poolValues * 2);
     const at = rowBytes(this.#type, (from - (from % 32)) % this.#poolValues);
     return this.#encoded.subarray(at, at + rowBytes(this.#type, length));
@@ -167,7 +167,7 @@ export function halfBits(value: number): number {
   if (exponent >= 31) return sign | 0x7c00;
   if (exponent <= 0) {
     if (exponent < -10) return sign;
-    // A subnormal number: the hidden bit becomes explicit, and the mantissa is shifted to the right.
+    // For a subnormal number, the hidden bit becomes explicit, and the mantissa is shifted to the right.
     const shifted = (mantissa | 0x800000) >>> (1 - exponent);
     return sign | ((shifted + 0x1000) >>> 13);
   }
@@ -175,12 +175,15 @@ export function halfBits(value: number): number {
   return (sign | (exponent << 10) | (mantissa >>> 13)) + ((mantissa >>> 12) & 1);
 }
 
-/** Uniform values with mean 0 and deviation 1, without outliers that would coarsen a quantised block. */
+/**
+ * Returns uniform values with mean 0 and deviation 1, without outliers that would reduce the precision of a quantised
+ * block.
+ */
 function uniformValues(seed: number, count: number): Float32Array {
   const values = new Float32Array(count);
   let state = (seed ^ 0x9e3779b9) | 0 || 1;
   for (let index = 0; index < count; index++) {
-    // xorshift32
+    // The generator is xorshift32.
     state ^= state << 13;
     state ^= state >>> 17;
     state ^= state << 5;

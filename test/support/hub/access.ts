@@ -31,7 +31,10 @@ export function identifyAsker(request: IncomingMessage, token: string): Asker {
   return authorization === `Bearer ${token}` ? "account" : "invalid";
 }
 
-/** Returns the refusal of the listing, which is public for gated repositories; undefined if access is allowed. */
+/**
+ * Returns the refusal of a request for the list of files; undefined if access is allowed. The list of a gated
+ * repository is public.
+ */
 export function listingRefusal(
   repository: Repository | undefined,
   asker: Asker,
@@ -53,7 +56,7 @@ export function listingRefusal(
   return undefined;
 }
 
-/** Returns the refusal of the files; undefined if access is allowed. */
+/** Returns the refusal of a request for a file; undefined if access is allowed. */
 export function fileRefusal(repository: Repository, asker: Asker): Refusal | undefined {
   if (repository.gated === false) return undefined;
   const restricted = `Access to model ${repository.id} is restricted`;

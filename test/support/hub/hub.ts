@@ -25,17 +25,17 @@ import { Repository, type RepositoryFile, type RepositoryOptions } from "./repos
 import { applyMisbehaviour, type Served, sendContent } from "./send-content.ts";
 
 export interface HubOptions {
-  /** Key and certificate as PEM; the hub (not its CDN) then serves https. */
+  /** The key and the certificate as PEM; if set, the hub (not its CDN) uses https. */
   readonly tls?: { readonly key: string; readonly cert: string };
 }
 
 export interface HubRequest {
   readonly server: "hub" | "cdn";
   readonly method: string;
-  /** Path and query. */
+  /** The path and the query. */
   readonly url: string;
   readonly headers: IncomingHttpHeaders;
-  /** 0 until the response is sent. */
+  /** The HTTP status; 0 until the response is sent. */
   status: number;
   bodyBytes: number;
 }
@@ -50,16 +50,16 @@ interface Signed {
 }
 
 /**
- * A model hub with the protocol of the large one, on two loopback ports: the hub, which lists repositories and redirects
- * to their files, and a CDN for files in LFS, behind signed URLs. One account has access, with `token`. The hub
- * also serves plain files, like any web server.
+ * A model hub with the protocol of Hugging Face, on two loopback ports: the hub, which lists repositories and redirects
+ * to their files, and a CDN for files in LFS, behind signed URLs. One account has access, with `token`. The hub also
+ * serves plain files, like any web server.
  */
 export class Hub implements AsyncDisposable {
   readonly token = `hf_${randomBytes(16).toString("hex")}`;
   readonly faults = new Faults();
   /** The requests of both servers, oldest first. */
   readonly requests: HubRequest[] = [];
-  /** Files outside LFS are sent directly, or through a redirect to another path of the hub. */
+  /** Sets whether files outside of LFS are sent directly, or through a redirect to another path of the hub. */
   smallFiles: "direct" | "relative-redirect" = "direct";
   readonly #repositories = new Map<string, Repository>();
   readonly #moved = new Map<string, string>();
@@ -86,12 +86,12 @@ export class Hub implements AsyncDisposable {
     this.#cdn = createServer(this.#listener("cdn", (...all) => this.#atCdn(...all)));
   }
 
-  /** The endpoint, as HF_ENDPOINT has it: no slash at the end. */
+  /** The endpoint in the form of HF_ENDPOINT, without a slash at the end. */
   get url(): string {
     return `${this.#scheme}://127.0.0.1:${portOf(this.#hub)}`;
   }
 
-  /** Another origin than `url`. */
+  /** The base URL of the CDN, which is another origin than `url`. */
   get cdnUrl(): string {
     return `http://127.0.0.1:${portOf(this.#cdn)}`;
   }
@@ -102,7 +102,7 @@ export class Hub implements AsyncDisposable {
     return repository;
   }
 
-  /** Makes the old id redirect to the new one. */
+  /** Makes the old repository id redirect to the new one. */
   move(from: string, to: string): void {
     this.#moved.set(from.toLowerCase(), to);
   }
@@ -122,12 +122,12 @@ export class Hub implements AsyncDisposable {
     for (const signed of this.#signed.values()) signed.expired = true;
   }
 
-  /** Returns the requests of one server. */
+  /** Returns the requests that one of the servers has received. */
   at(server: "hub" | "cdn"): HubRequest[] {
     return this.requests.filter((request) => request.server === server);
   }
 
-  /** Requests of the CDN with credentials; there should be none. */
+  /** The requests to the CDN that contain credentials; there should be none. */
   get leaks(): HubRequest[] {
     return this.at("cdn").filter(({ headers }) => headers.authorization !== undefined);
   }
@@ -179,7 +179,7 @@ export class Hub implements AsyncDisposable {
     return this.faults.take(on, request.method ?? "", path);
   }
 
-  /** Returns the repository; redirects if `id` is its old name. */
+  /** Returns the repository; redirects if `id` is the old name of a repository. */
   #repository(
     id: string,
     request: IncomingMessage,
@@ -321,7 +321,7 @@ export class Hub implements AsyncDisposable {
   }
 }
 
-/** Serves a file like an object store, whose entity tag is neither of the digests. */
+/** Serves a file as an object store does: the entity tag equals none of the digests. */
 function onCdn(content: Content, name: string): Served {
   return {
     content,

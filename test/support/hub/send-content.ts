@@ -6,17 +6,17 @@ import type { Misbehaviour } from "./faults.ts";
 
 export interface Served {
   readonly content: Content;
-  /** With quotation marks (and W/); undefined if none is sent. */
+  /** The entity tag with quotation marks (and W/); undefined if none is sent. */
   readonly etag: string | undefined;
   readonly lastModified?: string | undefined;
-  /** False: Accept-Ranges is none, and range requests get the whole file. */
+  /** If false, Accept-Ranges is none, and range requests get the whole file. */
   readonly ranges: boolean;
-  /** False: the response is chunked and has no Content-Length. */
+  /** If false, the response is chunked and has no Content-Length. */
   readonly length: boolean;
   readonly headers: Readonly<Record<string, string>>;
 }
 
-/** Applies faults without a regular response; returns true if one was applied. */
+/** Applies faults that replace a regular response; returns true if one was applied. */
 export function applyMisbehaviour(
   faults: readonly Misbehaviour[],
   request: IncomingMessage,
@@ -54,7 +54,10 @@ export function applyMisbehaviour(
   return false;
 }
 
-/** Answers a GET or HEAD for bytes as RFC 9110 says, apart from `faults`. `onBytes` hears of each piece sent. */
+/**
+ * Answers a GET or HEAD request for bytes as RFC 9110 requires, except for `faults`. `onBytes` is called for each piece
+ * that is sent.
+ */
 export async function sendContent(
   served: Served,
   faults: readonly Misbehaviour[],
@@ -88,7 +91,7 @@ export async function sendContent(
     response.end();
     return;
   }
-  // Sent at once, so that a client sees the start of a response that then stalls.
+  // The headers are sent at once, so that a client sees the start of a response that then stalls.
   response.flushHeaders();
   await sendBody({ content, start, end: Math.min(end, end + lie) }, faults, response, onBytes);
   if (lie > 0) response.destroy();
@@ -130,7 +133,10 @@ function find<T extends Misbehaviour["type"]>(
   return faults.find((fault): fault is Extract<Misbehaviour, { type: T }> => fault.type === type);
 }
 
-/** Returns one range; undefined for the whole file: no range, several, another unit, or an If-Range that does not match. */
+/**
+ * Returns the requested range; undefined for the whole file: if there is no range, several ranges, another unit, or an
+ * If-Range that does not match.
+ */
 function wantedRange(
   request: IncomingMessage,
   etag: string | undefined,
@@ -140,7 +146,7 @@ function wantedRange(
   const [, first = "", last = ""] = /^bytes=(\d*)-(\d*)$/.exec(request.headers.range ?? "") ?? [];
   if (first === "" && last === "") return undefined;
   const condition = request.headers["if-range"];
-  // A weak tag never matches here: the bytes may differ.
+  // A weak tag never matches here, because the bytes may differ.
   const holds = condition === lastModified || (condition === etag && !etag?.startsWith("W/"));
   if (condition !== undefined && !holds) return undefined;
   const start = first === "" ? Math.max(0, sizeBytes - Number(last)) : Number(first);

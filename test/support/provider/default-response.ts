@@ -1,7 +1,7 @@
 import { refusal, type ScriptedResponse } from "./scripted-response.ts";
 import type { ProviderRequest } from "./test-provider.ts";
 
-/** Dimensions of the well-behaved provider's embeddings. */
+/** The number of dimensions of the embeddings of the well-behaved provider. */
 const DIMENSIONS = 8;
 
 export function createDefaultResponse(
@@ -44,7 +44,7 @@ export function createDefaultResponse(
   }
 }
 
-/** Returns a text as numbers: the frequency of each kind of letter. */
+/** Returns the frequency of each letter in a text as a vector. */
 export function countLetters(text: string): number[] {
   const numbers = Array<number>(DIMENSIONS).fill(0);
   for (const letter of text) {

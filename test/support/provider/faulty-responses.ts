@@ -13,11 +13,12 @@ const BEGUN = `data: ${JSON.stringify({
 const TRICKLED = ["It ", "comes ", "in ", "drops."];
 const DROP_MS = 15;
 
-/** The whole text of an answer that arrives slowly. */
+/** The text of an answer that arrives slowly. */
 export const trickled = TRICKLED.join("");
 
 /**
- * Faults of an answer by name; a chat selects one with `#reset` in its text. Other chats get the well-behaved answer.
+ * Faults of an answer by name; a chat request selects a fault by a text such as `#reset`. Other chats get the
+ * well-behaved answer.
  */
 export const faultyResponses = {
   "hang-head": { type: "hang" },
@@ -44,7 +45,7 @@ function isFault(name: string): name is FaultName {
   return Object.hasOwn(faultyResponses, name);
 }
 
-/** Sends one chunk of a body without an end. */
+/** Sends one chunk of a body that never ends. */
 function raw(body: string | Buffer): ScriptedResponse {
   const bytes = Buffer.from(body);
   return {

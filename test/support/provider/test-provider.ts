@@ -14,45 +14,45 @@ import { refusal, type ScriptedResponse } from "./scripted-response.ts";
 import { sendResponse } from "./send-response.ts";
 
 export interface TestProviderOptions {
-  /** https, with a certificate of an authority that only clients with `ca` trust. */
+  /** If true, the provider uses https, with a certificate of an authority that only clients with `ca` trust. */
   readonly tls?: boolean;
   /** Replaces the certificate that `tls` creates for 127.0.0.1, ::1, localhost and `host`. */
   readonly certificate?: KeyPair;
   /** The host name in the base URL; the server listens on 127.0.0.1 in any case. */
   readonly host?: string;
   readonly port?: number;
-  /** If set, requests without this key are answered with 401. */
+  /** If set, a request without this key is answered with 401. */
   readonly key?: string;
   readonly models?: readonly string[];
-  /** The response to a request; undefined: that of the well-behaved provider. */
+  /** Returns the response to a request; undefined: the response of the well-behaved provider. */
   readonly script?: (request: ProviderRequest) => ScriptedResponse | undefined;
 }
 
 export interface ProviderRequest {
-  /** From 1, in the order of arrival. */
+  /** The number of the request, counted from 1 in the order of arrival. */
   readonly number: number;
-  /** Number of the connection on which it arrived, from 1. */
+  /** The number of the connection on which the request arrived, counted from 1. */
   readonly connection: number;
   readonly method: string;
-  /** With its query. */
+  /** The path with its query. */
   readonly path: string;
   readonly headers: IncomingHttpHeaders;
-  /** The raw body; `body` is the parsed JSON, or undefined if it is not JSON. */
+  /** The raw body; `body` is the parsed JSON, or undefined if the raw body is not JSON. */
   readonly text: string;
   readonly body: unknown;
-  /** answered: to its end. left: the client disconnected first. */
+  /** The state of the request: `answered` completely, or `left` if the client disconnected first. */
   state: "open" | "answered" | "left";
 }
 
 /**
- * A provider of the chat-completions convention: models, chat (streamed and whole), embeddings. It echoes the last
- * message unless a script or `next` says otherwise, and records all its requests.
+ * A provider with the chat-completions API: models, chat (streamed or not), and embeddings. It echoes the last message
+ * unless `script` or `next` define another response, and records all requests.
  */
 export class TestProvider implements AsyncDisposable {
   readonly requests: ProviderRequest[] = [];
-  /** PEM of the certificate's authority; empty without TLS. */
+  /** The certificate of the authority as PEM; empty without TLS. */
   readonly ca: string;
-  /** The models of its list. */
+  /** The models that the provider lists. */
   models: readonly string[];
   readonly #options: TestProviderOptions;
   readonly #server: Server;
@@ -117,12 +117,12 @@ export class TestProvider implements AsyncDisposable {
     return `${scheme}://${this.#options.host ?? "127.0.0.1"}:${this.port}`;
   }
 
-  /** The address as a user enters it for AddProvider. */
+  /** The base URL as a user enters it for AddProvider. */
   get baseUrl(): string {
     return `${this.origin}/v1`;
   }
 
-  /** Open connections, including idle ones. */
+  /** The number of open connections, including idle ones. */
   get connections(): number {
     return this.#sockets.size;
   }
@@ -131,17 +131,17 @@ export class TestProvider implements AsyncDisposable {
     return this.#connectionsEver;
   }
 
-  /** Responses to the next requests, before the script is used. */
+  /** Sets the responses to the next requests, which precede those of the script. */
   next(...turns: readonly ScriptedResponse[]): void {
     this.#next.push(...turns);
   }
 
-  /** Closes every connection, even idle ones, like a provider that restarts. */
+  /** Closes every connection, including idle ones, as a provider that restarts does. */
   dropConnections(): void {
     for (const socket of this.#sockets) socket.destroy();
   }
 
-  /** Resolves once `isSo` returns true; checked after each request, answer and connection. */
+  /** Resolves once `isSo` returns true; it is checked after each request, answer and connection. */
   async until(isSo: (provider: TestProvider) => boolean): Promise<void> {
     while (!isSo(this)) await once(this.#changes, "change");
   }

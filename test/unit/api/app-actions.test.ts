@@ -79,7 +79,7 @@ function builtRevision(source: AppSpec["source"], commit: string): number {
 }
 
 describe("start and stop", () => {
-  it("set running, and return 200 without changes if it is set already", async () => {
+  it("set `running` of the app, and return 200 without changes if it already has that value", async () => {
     putApp(api.store, "web");
     const running = await post("web/start");
     expect(running.statusCode).toBe(200);
@@ -96,7 +96,7 @@ describe("start and stop", () => {
     expect(api.store.get("App", "web")?.spec.running).toBe(true);
   });
 
-  it("work on an app of a file that does not set running, and are refused if the file sets it", async () => {
+  it("work on an app from a spec file that does not set `running`, and are refused if the file sets it", async () => {
     putApp(api.store, "open", { image: "bb:1" }, "file:open.yaml");
     expect((await post("open/stop")).statusCode).toBe(202);
     putApp(api.store, "held", { image: "bb:1", running: true }, "file:held.yaml");
@@ -116,7 +116,7 @@ describe("start and stop", () => {
 });
 
 describe("restart and retry", () => {
-  it("write the time to an annotation, which increments the generation, and wake the reconciler", async () => {
+  it("write the current time to an annotation, which increments the generation and wakes the reconciler", async () => {
     putApp(api.store, "web");
     expect((await post("web/restart")).statusCode).toBe(202);
     await api.clock.advance(1000);
@@ -141,14 +141,14 @@ describe("restart and retry", () => {
 });
 
 describe("deploy", () => {
-  it("sets the image, and removes the source if there was one", async () => {
+  it("sets the image, and removes the app's source if it had one", async () => {
     putApp(api.store, "web", { source: { git: { url: "https://example.org/x.git" } } });
     const response = await post("web/deploy", { image: "bb:2" });
     expect(response.statusCode).toBe(202);
     expect(api.store.get("App", "web")?.spec).toEqual({ image: "bb:2" });
   });
 
-  it("requires one of image and git, and reports errors in either", async () => {
+  it("requires either `image` or `git`, and reports the errors in both", async () => {
     putApp(api.store, "web");
     const neither = await post("web/deploy", {});
     expect(neither.statusCode).toBe(400);
@@ -164,7 +164,7 @@ describe("deploy", () => {
     expect(api.store.get("App", "web")?.spec.image).toBe("bb:1");
   });
 
-  it("replaces an image by a repository; fields that are not given get their defaults", async () => {
+  it("replaces an image by a repository; omitted source fields get their defaults", async () => {
     putApp(api.store, "web", {
       port: 80,
       source: {
@@ -192,7 +192,7 @@ describe("deploy", () => {
     expect(api.store.get("App", "one")?.spec).toEqual({ port: 80, source: { git } });
   });
 
-  it("resolves the source again if nothing is given, and releases the revision that a rollback held", async () => {
+  it("resolves the source again if the body names no image and no source, and removes the pin that a rollback set", async () => {
     putApp(api.store, "web", { port: 80, source: { git: { url: "https://example.org/a.git" } } });
     annotate({ [SOURCE_REVISION_ANNOTATION]: "c0ffee" });
     await api.clock.advance(5000);
@@ -207,7 +207,7 @@ describe("deploy", () => {
     }
   });
 
-  it("of an image removes the build options and the held revision of a source", async () => {
+  it("of an image removes the build options and the pinned commit of the source", async () => {
     putApp(api.store, "web", {
       port: 80,
       source: { git: { url: "https://example.org/a.git" } },
@@ -237,7 +237,7 @@ describe("deploy", () => {
 });
 
 describe("rollback", () => {
-  it("returns to the last different stable revision, and keeps running and replicas", async () => {
+  it("returns to the newest other stable revision, and keeps `running` and `replicas`", async () => {
     putApp(api.store, "web", { image: "bb:3", port: 80, replicas: 3, running: false });
     revision(1, "bb:1", "stable");
     revision(2, "bb:2", "quarantined");
@@ -252,7 +252,7 @@ describe("rollback", () => {
     });
   });
 
-  it("returns to the given revision; a quarantined one is retried", async () => {
+  it("returns to the requested revision, and retries it if it was quarantined", async () => {
     putApp(api.store, "web", { image: "bb:3", port: 80, env: { A: "1" } });
     revision(1, "bb:1", "stable");
     const bad = revision(2, "bb:2", "quarantined");
@@ -264,7 +264,7 @@ describe("rollback", () => {
     ]);
   });
 
-  it("suggests an earlier revision that was never stable, or was quarantined", async () => {
+  it("is refused without a stable revision, and the error suggests an earlier revision that was never stable or is quarantined", async () => {
     putApp(api.store, "web", { image: "bb:3", port: 80 });
     revision(1, "bb:1", "quarantined");
     expect(readErrorBody(await post("web/rollback"))).toContain("berth rollback web --to 1");
@@ -297,7 +297,7 @@ describe("rollback", () => {
     expect(api.store.get("App", "web")?.spec.image).toBe("bb:1");
   });
 
-  it("to an earlier commit of the same source holds that commit until the next deploy", async () => {
+  it("to an earlier commit of the same source pins the app to that commit until the next deploy", async () => {
     const git = { url: "https://example.org/a.git" };
     const { uid } = putApp(api.store, "web", { port: 80, source: { git } });
     const first = builtRevision({ git }, "aaa");
@@ -316,7 +316,7 @@ describe("rollback", () => {
     expect(app().metadata.annotations).not.toHaveProperty([SOURCE_REVISION_ANNOTATION]);
   });
 
-  it("returns to the serving commit if the newest one does not build", async () => {
+  it("returns to the commit that serves requests if the newest commit does not build", async () => {
     const git = { url: "https://example.org/a.git" };
     const { uid } = putApp(api.store, "web", { port: 80, source: { git } });
     builtRevision({ git }, "aaa");
@@ -349,7 +349,7 @@ describe("rollback", () => {
     });
   });
 
-  it("from a source to an image releases the hold, and back to the source sets it", async () => {
+  it("from a source to an image removes the pin, and a rollback to the source sets it again", async () => {
     const git = { url: "https://example.org/a.git" };
     putApp(api.store, "web", { port: 80, source: { git } });
     annotate({ [SOURCE_REVISION_ANNOTATION]: "aaa" });
@@ -363,7 +363,7 @@ describe("rollback", () => {
     expect(app().metadata.annotations).toEqual({ [SOURCE_REVISION_ANNOTATION]: "bbb" });
   });
 
-  it("is released when the app gets another source, through the API or a manifest", async () => {
+  it("no longer pins the commit when the app gets another source, through the API or a manifest", async () => {
     const git = { url: "https://example.org/a.git" };
     putApp(api.store, "web", { port: 80, source: { git } });
     const hold = { [SOURCE_REVISION_ANNOTATION]: "aaa" };
@@ -385,7 +385,7 @@ describe("rollback", () => {
     expect(app().metadata.annotations).toEqual({});
   });
 
-  it("to an uploaded archive sets that archive, and holds no revision", async () => {
+  it("to an uploaded archive sets that archive as the source, and pins no commit", async () => {
     putApp(api.store, "web", { port: 80, source: { archive: "b".repeat(64) } });
     annotate({ [SOURCE_REVISION_ANNOTATION]: "x" });
     const number = builtRevision({ archive: "a".repeat(64) }, "a".repeat(64));
@@ -420,7 +420,7 @@ describe("rollback", () => {
     expect(readErrorBody(unknown)).toContain("does not know the source of its image");
   });
 
-  it("lists revisions, newest first, and marks the last attempted one", async () => {
+  it("lists revisions, newest first, and marks the one that was attempted last", async () => {
     const { uid } = putApp(api.store, "web");
     revision(1, "bb:1", "stable");
     revision(2, "bb:2", "stable");

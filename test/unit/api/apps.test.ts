@@ -45,7 +45,7 @@ describe("listing apps", () => {
     });
   });
 
-  it("pages and filters, and total counts all that match", async () => {
+  it("supports paging and filters, and `total` counts every matching app", async () => {
     for (const name of ["a", "b", "c", "d"]) putApp(api.store, name);
     const { uid } = putApp(api.store, "e", { image: "bb:1", running: false });
     api.store.setStatus("App", "e", uid, appStatus(1, { phase: "stopped", conditions: [] }));
@@ -149,9 +149,13 @@ describe("creating an app", () => {
     expect(wrong.statusCode).toBe(400);
     expect(readErrorBody(wrong)).toContain('unknown key "imag"; did you mean "image"?');
     expect(readErrorBody(wrong)).toContain("port: expected a whole number");
-    const empty = await api.request({ method: "POST", url: "/api/apps", payload: { name: "web" } });
-    expect(empty.statusCode).toBe(400);
-    expect(readErrorBody(empty)).not.toContain("spec");
+    const both = await api.request({
+      method: "POST",
+      url: "/api/apps",
+      payload: { name: "web", image: "a", source: { archive: "0".repeat(64) } },
+    });
+    expect(both.statusCode).toBe(400);
+    expect(readErrorBody(both)).not.toContain("spec");
     expect(api.store.list("App")).toEqual([]);
   });
 
@@ -190,7 +194,7 @@ function containerAs(role: "active" | "candidate" | "draining") {
 }
 
 describe("one app", () => {
-  it("shows the image of the serving containers, whatever others exist", async () => {
+  it("shows the image of the containers that serve requests, even if other containers exist", async () => {
     const { uid } = putApp(api.store, "web", { port: 80, source: { archive: "a".repeat(64) } });
     const containers = [containerAs("draining"), containerAs("active")];
     api.store.setStatus("App", "web", uid, appStatus(1, { containers }));
@@ -261,7 +265,7 @@ describe("one app", () => {
     expect(body).not.toHaveProperty("memory");
   });
 
-  it("returns 404 on every route if it does not exist", async () => {
+  it("that does not exist returns 404 on every route", async () => {
     for (const [method, url, payload] of [
       ["GET", "/api/apps/nope", undefined],
       ["GET", "/api/apps/nope/logs", undefined],
@@ -349,7 +353,7 @@ describe("changing an app", () => {
 });
 
 describe("deleting an app", () => {
-  it("marks it and wakes its reconciler; volumes are deleted only on request", async () => {
+  it("marks the app as deleted and wakes its reconciler; volumes are deleted only on request", async () => {
     putApp(api.store, "web");
     const response = await api.request({ method: "DELETE", url: "/api/apps/web" });
     expect(response.statusCode).toBe(202);
@@ -364,7 +368,7 @@ describe("deleting an app", () => {
     });
   });
 
-  it("is refused for an app of a file, unless forced", async () => {
+  it("is refused for an app from a spec file, unless forced", async () => {
     putApp(api.store, "web", { image: "bb:1" }, "file:web.yaml");
     const refused = await api.request({ method: "DELETE", url: "/api/apps/web" });
     expect(refused.statusCode).toBe(409);

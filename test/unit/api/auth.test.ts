@@ -103,7 +103,7 @@ describe("routes and tokens", () => {
     expect(api.store.audit.list({ limit: 1 })[0]?.actor).toBe("token:test-write");
   });
 
-  it("serve metrics without a token on this machine only, and not to a proxy on it", async () => {
+  it("serve metrics without a token on this machine only, and not through a proxy on it", async () => {
     const get = (remoteAddress: string, headers: Record<string, string> = {}) =>
       api.server.inject({ url: "/metrics", remoteAddress, headers });
     expect((await get("127.0.0.1")).statusCode).toBe(200);
@@ -256,14 +256,14 @@ describe("the password", () => {
     expect(await verifyPassword(api.store.settings, "two")).toBe(true);
   });
 
-  it("is refused whatever it is while none is set", async () => {
+  it("is refused, whatever its value, while no password is set", async () => {
     expect(await verifyPassword(api.store.settings, "")).toBe(false);
     expect((await login("")).statusCode).toBe(401);
   });
 });
 
 describe("the token of this machine", () => {
-  it("is in a file for its user only, and the next one revokes it", async () => {
+  it("is in a file that only its user can read, and is revoked when the next token is created", async () => {
     const folder = await mkdtemp(join(tmpdir(), "berth-token-"));
     const file = join(folder, "run", "token");
     try {
@@ -283,7 +283,7 @@ describe("the token of this machine", () => {
 });
 
 describe("the limit of logins", () => {
-  it("counts an IPv6 network of 64 bits as one address, and a mapped IPv4 as itself", () => {
+  it("treats an IPv6 network of 64 bits as one address, and a mapped IPv4 address as that IPv4 address", () => {
     const limiter = new AttemptLimiter(new VirtualClock());
     for (let host = 1; host <= 5; host += 1) fail(limiter, `2001:db8:0:1::${host}`);
     expect(() => limiter.begin("2001:db8:0:1:ffff::9")).toThrow("too many");
@@ -293,7 +293,7 @@ describe("the limit of logins", () => {
     limiter.begin("::ffff:10.0.0.2").end(true);
   });
 
-  it("allows another attempt when a failure is a minute old", async () => {
+  it("allows another attempt when the oldest failed one was a minute ago", async () => {
     const clock = new VirtualClock();
     const limiter = new AttemptLimiter(clock);
     for (let count = 0; count < 5; count += 1) {

@@ -26,7 +26,7 @@ async function* chunks() {
 }
 
 describe("builds", () => {
-  it("are listed newest first and shown one by one, and an app shows its last one", async () => {
+  it("are listed, newest first, and shown individually; an app shows its last build", async () => {
     const [first, second] = [build("aaa"), build("bbb")];
     api.store.builds.mark(first, "failed", { message: "step 2: RUN false" });
     build("ccc", "other");
@@ -51,12 +51,15 @@ describe("builds", () => {
     expect(details.build).toMatchObject({ id: second, state: "queued" });
   });
 
-  it.each(["/0", "/x", "/1e1", "/999", "/-1", "/%00"])("%s returns 404", async (path) => {
-    build("aaa");
-    const response = await get(path);
-    expect(response.statusCode).toBe(404);
-    expect(readErrorBody(response)).toMatch(/has no build .* newest is 1/);
-  });
+  it.each(["/0", "/x", "/1e1", "/999", "/-1", "/%00"])(
+    "/api/apps/web/builds%s, which names no build, returns 404",
+    async (path) => {
+      build("aaa");
+      const response = await get(path);
+      expect(response.statusCode).toBe(404);
+      expect(readErrorBody(response)).toMatch(/has no build .* newest is 1/);
+    },
+  );
 
   it("of another app return 404", async () => {
     const other = build("ccc", "other");
@@ -77,7 +80,7 @@ describe("builds", () => {
 });
 
 describe("the log of a build", () => {
-  it("is JSON, or text", async () => {
+  it("is returned as JSON, or as text on request", async () => {
     const id = build("aaa");
     api.builds.logs.set(id, ["Step 1/2 : FROM x", "Step 2/2 : RUN y"]);
     api.store.builds.mark(id, "succeeded");
@@ -92,7 +95,7 @@ describe("the log of a build", () => {
     expect((await get("/7/log")).statusCode).toBe(404);
   });
 
-  it("can be followed until the build ends, and then contains the result", async () => {
+  it("can be followed until the build ends, and then contains the result of the build", async () => {
     const id = build("aaa");
     api.builds.logs.set(id, ["one"]);
     const client = createClient({ baseUrl: await api.listen(), token: api.token("read") });
@@ -112,7 +115,7 @@ describe("the log of a build", () => {
 });
 
 describe("the client", () => {
-  it("uploads archives and deploys them as streams", async () => {
+  it("uploads and deploys archives as streams", async () => {
     const client = createClient({ baseUrl: await api.listen(), token: api.token("write") });
     const { digest, bytes } = await client.builds.upload(chunks());
     expect(bytes).toBe(1_000_000);

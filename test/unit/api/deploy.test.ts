@@ -57,7 +57,7 @@ const put = (payload: string | Buffer, type = "application/gzip") =>
 describe("POST /api/deploy", () => {
   const config = JSON.stringify({ name: "web", port: 80 });
 
-  it("creates an app from an archive, in any order of the parts", async () => {
+  it("creates an app from an archive, whatever the order of the parts of the request", async () => {
     const made = await send([
       ["config", JSON.stringify({ name: "one", port: 80, env: { A: "1" } })],
       ["source", "tar", "s.tgz"],
@@ -157,7 +157,7 @@ describe("POST /api/deploy", () => {
     expect((await deploy({ name: "web", port: 80 }, "v1", "?force=true")).statusCode).toBe(202);
   });
 
-  it("keeps nothing of a failed upload", async () => {
+  it("stores no part of an archive whose upload fails", async () => {
     api.builds.uploadError = new BerthError("archive_invalid", "../x leads out of the archive");
     const response = await deploy({ name: "web", port: 80 }, "v1");
     expect(response.statusCode).toBe(400);
@@ -252,7 +252,7 @@ describe("POST /api/deploy", () => {
       413,
       "too large",
     ],
-  ])("refuses %s", async (_what, parts, status, message) => {
+  ])("refuses a request with %s", async (_what, parts, status, message) => {
     const response = await send(parts);
     expect(response.statusCode).toBe(status);
     expect(readErrorBody(response)).toContain(message);
@@ -307,5 +307,43 @@ describe("PUT /api/archives", () => {
     const headers = { authorization: `Bearer ${api.token("read")}` };
     const response = await api.server.inject({ method: "PUT", url: "/api/archives", headers });
     expect(response.statusCode).toBe(403);
+  });
+});
+
+const create = (body: object) =>
+  api.request({ method: "POST", url: "/api/apps", payload: { name: "web", ...body } });
+const deployTo = (payload: object) =>
+  api.request({ method: "POST", url: "/api/apps/web/deploy", payload });
+
+describe("an app that is created without an image", () => {
+  it("gets its image from the first deploy, and keeps one from then on", async () => {
+    expect((await create({ env: { A: "b" } })).statusCode).toBe(201);
+    expect(api.store.get("App", "web")?.spec).toEqual({ env: { A: "b" } });
+    const empty = await deployTo({});
+    expect(empty.statusCode).toBe(400);
+    expect(readErrorBody(empty)).toContain("has no image either");
+    expect((await deployTo({ image: "nginx:1" })).statusCode).toBe(202);
+    expect(api.store.get("App", "web")?.spec).toEqual({ env: { A: "b" }, image: "nginx:1" });
+    const without = await api.request({
+      method: "PATCH",
+      url: "/api/apps/web",
+      payload: { image: null },
+    });
+    expect(without.statusCode).toBe(400);
+    expect(readErrorBody(without)).toContain("needs image");
+  });
+
+  it("gets its source from a repository", async () => {
+    await create({});
+    const git = { url: "https://git.example/shop.git" };
+    expect((await deployTo({ git })).statusCode).toBe(202);
+    expect(api.store.get("App", "web")?.spec).toEqual({ source: { git } });
+  });
+
+  it("gets its source from an archive", async () => {
+    await create({});
+    expect((await deploy({ name: "web", port: 80 }, "archive")).statusCode).toBe(202);
+    const source = { archive: digestOf("archive") };
+    expect(api.store.get("App", "web")?.spec).toEqual({ port: 80, source });
   });
 });

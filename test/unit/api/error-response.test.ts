@@ -9,7 +9,7 @@ import {
   NotFoundError,
 } from "../../../src/base/errors.ts";
 
-/** Code to status, from the table in docs/errors.md. */
+/** The HTTP status by error code, from the table in docs/errors.md. */
 async function documented(): Promise<Map<string, number>> {
   const text = await readFile(new URL("../../../docs/errors.md", import.meta.url), "utf8");
   const rows = [...text.matchAll(/^\| `([a-z_]+)` \| (\d{3}) \| (.+) \| (.+) \|$/gm)];
@@ -28,7 +28,7 @@ describe("the codes of errors", () => {
     expect(Object.fromEntries(table)).toEqual(httpStatusByErrorCode);
   });
 
-  it("are exactly those in the error table", () => {
+  it("are exactly those in the error table of the API", () => {
     expect(Object.keys(httpStatusByErrorCode).toSorted()).toEqual([...errorCodes].toSorted());
   });
 });
@@ -56,7 +56,7 @@ describe("the response to an error", () => {
     expect(message).not.toContain("V20");
   });
 
-  it("has Retry-After for too many requests, and only then", () => {
+  it("has a Retry-After header only for too many requests", () => {
     const details = { retryAfterSeconds: 7 };
     const busy = toErrorResponse(new BerthError("too_many_requests", "busy", { details }), "id");
     expect(busy).toMatchObject({ status: 429, headers: { "retry-after": "7" } });

@@ -21,7 +21,7 @@ afterEach(() => api[Symbol.asyncDispose]());
 const record = (name: string, message: string) =>
   api.store.events.record({ kind: "App", name, type: "Warning", reason: "Test", message });
 
-/** A reader of the stream that records all events. */
+/** Reads the stream and records all events. */
 function watch(options: { kind?: "App" | "Secret"; name?: string; lastEventId?: number } = {}) {
   const client = createClient({ baseUrl: base, token: api.token("read") });
   const stop = new AbortController();
@@ -127,7 +127,7 @@ describe("the stream of changes", () => {
     const filler = "x".repeat(60_000);
     let written = 0;
     while ((await openStreams()) > 1) {
-      // Sends several at a time, because querying the open streams takes longer than sending one.
+      // Records ten events at a time, because querying the open streams takes longer than sending one event.
       for (let count = 0; count < 10; count += 1) record("web", `${written++} ${filler}`);
       if (written > 2_000) throw new Error(`still open after ${written} events`);
       await expect.poll(() => reader.items.length, { interval: 1, timeout: 10_000 }).toBe(written);
@@ -158,7 +158,7 @@ describe("the stream of changes", () => {
 });
 
 describe("the list of events", () => {
-  it("is returned newest first with format=list, or if the client accepts JSON", async () => {
+  it("is returned, newest first, with format=list, or if the client accepts JSON", async () => {
     record("a", "one");
     record("b", "two");
     const all = await api.request({ url: "/api/events", headers: { accept: "application/json" } });
@@ -172,7 +172,7 @@ describe("the list of events", () => {
 });
 
 describe("the audit list", () => {
-  it("pages backwards, and shows before and after by field", async () => {
+  it("pages from the newest entry to the oldest, and shows the value of each field before and after the change", async () => {
     for (let count = 0; count < 5; count += 1) putApp(api.store, `app-${count}`);
     const first = (await api.request({ url: "/api/audit?limit=3" })).json();
     expect(first.entries.map((entry: { name: string }) => entry.name)).toEqual([
@@ -188,7 +188,7 @@ describe("the audit list", () => {
   });
 });
 
-/** A connection that reads only while it is not paused. */
+/** Opens a connection that reads only while it is not paused. */
 async function open(path: string): Promise<{
   text(): string;
   pause(): void;

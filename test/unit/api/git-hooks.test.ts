@@ -77,11 +77,11 @@ describe("a push is accepted", () => {
     expect(api.builds.pushes[0]?.urls).toEqual(
       expect.arrayContaining([url, "git@git.example.org:team/shop.git"]),
     );
-    // A repeated delivery only makes Berth check the source again.
+    // A repeated delivery of the same push only makes Berth check the source again.
     expect((await hook(body, headers)).statusCode).toBe(202);
   });
 
-  it("sent as a form", async () => {
+  it("if it is sent as a form", async () => {
     const body = new URLSearchParams({ payload: push }).toString();
     const response = await hook(body, {
       "content-type": "application/x-www-form-urlencoded",
@@ -91,7 +91,7 @@ describe("a push is accepted", () => {
     expect(response.json()).toEqual({ apps: ["shop"] });
   });
 
-  it("with a Secret of one key, whatever its name", async () => {
+  it("if its Secret has a single key, whatever the name of the key", async () => {
     putSecret("single", { token: "one" });
     const git = { url, hookSecret: "single" };
     putApp(api.store, "one", { port: 80, source: { git } });
@@ -153,7 +153,7 @@ describe("a caller who does not know the secret", () => {
     expect(api.builds.pushes).toEqual([]);
   });
 
-  it("gets the same response for all apps without a hook", async () => {
+  it("gets the same response for a missing app, an app without a source, a source without a hook, and a missing Secret", async () => {
     putApp(api.store, "image");
     putApp(api.store, "plain", { port: 80, source: { git: { url } } });
     putApp(api.store, "lost", { port: 80, source: { git: { url, hookSecret: "gone" } } });

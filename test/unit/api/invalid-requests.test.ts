@@ -73,7 +73,7 @@ describe("bodies", () => {
     expect((await post("/api/apps/web/deploy", marked)).statusCode).toBe(202);
   });
 
-  it("of another content type return 415", async () => {
+  it("of an unsupported content type return 415", async () => {
     for (const type of [
       "text/plain",
       "application/xml",
@@ -93,7 +93,7 @@ describe("bodies", () => {
     expect(untyped.statusCode).toBe(415);
   });
 
-  it("are not quoted in errors if they cannot be parsed", async () => {
+  it("that cannot be parsed are not quoted in the error", async () => {
     const response = await post("/api/secrets", '{"name":"s","data":{"key":"hunter2" oops}}');
     expect(response.statusCode).toBe(400);
     expect(response.body).not.toContain("hunter2");
@@ -112,7 +112,7 @@ describe("bodies", () => {
     expect(await response.json()).toEqual({ error: expect.stringContaining("1 MiB") });
   });
 
-  it("are not read if the token is missing", async () => {
+  it("are not read if the request has no token", async () => {
     const response = await api.server.inject({
       method: "POST",
       url: "/api/apps",
@@ -155,7 +155,7 @@ describe("names and paths", () => {
     expect(response.headers["x-evil"]).toBeUndefined();
   });
 
-  it("a method that a path does not support gets a list of the supported ones", async () => {
+  it("a method that a path does not support gets a list of the supported methods", async () => {
     const response = await api.request({ method: "PUT", url: "/api/apps/web" });
     expect(response.statusCode).toBe(404);
     expect(response.headers["allow"]).toBe("DELETE, GET, PATCH");
@@ -219,7 +219,7 @@ describe("requests that are not valid HTTP", () => {
     expect(JSON.parse(body)).toEqual({ error: "the request is not valid HTTP" });
   });
 
-  it("get one too if their headers are endless", async () => {
+  it("get a response in the usual format even if their headers never end", async () => {
     const answer = await send(`GET / HTTP/1.1\r\nHost: x\r\nX-Long: ${"a".repeat(40_000)}\r\n\r\n`);
     expect(answer).toContain("HTTP/1.1 431");
     expect(answer).toContain('{"error":');
@@ -249,7 +249,7 @@ describe("an internal error", () => {
 });
 
 describe("strict JSON", () => {
-  it("reads what JSON.parse reads if no key occurs twice", () => {
+  it("accepts the same documents as JSON.parse if no key occurs twice", () => {
     fc.assert(
       fc.property(fc.jsonValue({ maxDepth: 5 }), fc.boolean(), (value, isIndented) => {
         const text = JSON.stringify(value, null, isIndented ? 2 : 0);
@@ -259,7 +259,7 @@ describe("strict JSON", () => {
     );
   });
 
-  it("finds a duplicate key at any depth, with any name", () => {
+  it("finds a duplicate key at any depth, whatever its name", () => {
     fc.assert(
       fc.property(fc.string(), fc.jsonValue({ maxDepth: 2 }), fc.nat(5), (key, value, depth) => {
         fc.pre(!["__proto__", "constructor", "prototype"].includes(key));

@@ -54,7 +54,7 @@ describe("logs", () => {
     expect(response.body).toBe("0 ünï\n1 ünï\n2 ünï\n");
   });
 
-  it("return 503 while the engine is unreachable, in every format with a status", async () => {
+  it("return 503 while the engine is unreachable, as JSON and as text", async () => {
     api.control.logs = unreachable;
     for (const accept of ["application/json", "text/plain"]) {
       const response = await api.request({ url: "/api/apps/web/logs", headers: { accept } });
@@ -63,7 +63,7 @@ describe("logs", () => {
     }
   });
 
-  it("are truncated to the newest lines if they are too long", async () => {
+  it("are truncated to the newest lines if they exceed the limit", async () => {
     api.control.logs = () => lines(700, "x".repeat(60_000));
     const response = await api.request({ url: "/api/apps/web/logs?tail=700" });
     expect(response.headers["x-berth-truncated"]).toBe("true");
@@ -129,7 +129,7 @@ describe("following logs", () => {
     await response.body?.cancel();
   });
 
-  it("ends with an event named error if the source fails, and the client throws it", async () => {
+  it("ends with an event named error if the source of the log fails, and the client throws that error", async () => {
     const base = await api.listen();
     api.control.logs = failing;
     const client = createClient({ baseUrl: base, token: api.token("read") });
@@ -142,7 +142,7 @@ describe("following logs", () => {
   });
 });
 
-describe("since", () => {
+describe('the query parameter "since"', () => {
   it.each([
     ["10m", 1_000_000 - 600_000],
     ["1h30m", 1_000_000 - 5_400_000],

@@ -44,7 +44,7 @@ const startedAt = (name: string) => modelOf(name).metadata.annotations[STARTED_A
 const namesThere = () => api.store.list("Model").map(({ metadata }) => metadata.name);
 
 describe("download", () => {
-  it("creates a Model for an unknown repository, and is idempotent", async () => {
+  it("creates a Model for a repository that no Model has, and is idempotent", async () => {
     const response = await download("Org/Some_Model-1.5B-GGUF");
     expect(response.statusCode).toBe(202);
     expect(response.json()).toMatchObject({
@@ -71,12 +71,12 @@ describe("download", () => {
     expect(namesThere()).toEqual(["model", "model-q8-0", "other-model"]);
   });
 
-  it("works if a proxy has decoded the slash", async () => {
+  it("accepts a repository in the path whose encoded slash a proxy has decoded", async () => {
     expect((await post("models/org/model/download")).statusCode).toBe(202);
     expect(modelOf("model").spec.source).toBe("org/model");
   });
 
-  it("chooses names that are free, and never too long", async () => {
+  it("chooses Model names that are unused and not too long", async () => {
     api.control.assistantModels = [assistantModel("used")];
     await download("org/used");
     await download("x/tiny");
@@ -89,7 +89,7 @@ describe("download", () => {
     expect(Math.max(...names.map((name) => name.length))).toBe(63);
   });
 
-  it("creates a Model from a catalog entry, with all of its fields", async () => {
+  it("creates a Model from a catalog entry, with all fields of the entry", async () => {
     expect((await download("org/tiny-gguf")).json()).toMatchObject({
       name: "tiny",
       origin: "resource",
@@ -98,7 +98,7 @@ describe("download", () => {
     });
   });
 
-  it("verifies an existing model again, and retries a failed or waiting one", async () => {
+  it("verifies the files of an existing model again, and retries a failed or waiting model", async () => {
     putModel(api.store, "small");
     setModelStatus(api.store, "small", modelStatus);
     const response = await download("small");
@@ -126,7 +126,7 @@ describe("download", () => {
     expect(modelOf("small").metadata.generation).toBe(1);
   });
 
-  it("changes nothing for a file of the assistant's own", async () => {
+  it("changes nothing for a file that the assistant has without a Model", async () => {
     api.control.assistantModels = [assistantModel("mine")];
     const response = await download("mine");
     expect([response.statusCode, response.headers["x-berth-changed"]]).toEqual([200, "false"]);
@@ -179,7 +179,7 @@ describe("download", () => {
 });
 
 describe("start", () => {
-  it("sets running and the time, and creates the Model if there is none", async () => {
+  it("sets `running` and the start time, and creates the Model if it does not exist", async () => {
     expect((await start("org/model:Q8_0")).statusCode).toBe(202);
     expect(modelOf("model")).toMatchObject({
       spec: { source: "org/model", quantization: "Q8_0", running: true },
@@ -220,7 +220,7 @@ describe("start", () => {
     expect(modelOf("small").metadata.annotations).toEqual({ [STARTED_AT_ANNOTATION]: now });
   });
 
-  it("has a later time than every other start, whatever the clock shows", async () => {
+  it("records a start time that is later than every other start, even if the clock was set back", async () => {
     await start("org/one");
     await start("org/two");
     expect([startedAt("one"), startedAt("two")]).toEqual([now, now.replace("000Z", "001Z")]);
@@ -236,7 +236,7 @@ describe("start", () => {
     expect(startedAt("three")).toBe("2031-05-05T05:05:05.001Z");
   });
 
-  it("does not change fields of a file, unless forced", async () => {
+  it("does not change fields that a spec file owns, unless forced", async () => {
     putModel(api.store, "open", { source: "org/open" }, "file:open.yaml");
     expect((await start("open")).statusCode).toBe(202);
     putModel(api.store, "held", { source: "org/held", running: false }, "file:held.yaml");
@@ -251,7 +251,7 @@ describe("start", () => {
     expect(modelOf("said").metadata.owners["/spec/running"]).toBe("file:said.yaml");
   });
 
-  it("creates a Model for a file of the assistant's own, so that it stays loaded", async () => {
+  it("creates a Model for a file that the assistant has without a Model, so that the file stays loaded", async () => {
     api.control.assistantModels = [
       assistantModel("My.File Q4"),
       assistantModel("plain", { state: "resident" }),
@@ -305,7 +305,7 @@ describe("stop", () => {
     expect(api.control.woken).toEqual(["Model/a", "Model/b", "Model/c"]);
   });
 
-  it("returns 200 without changes if none is to run", async () => {
+  it("returns 200 without changes if no model should run", async () => {
     putModel(api.store, "idle");
     for (const body of [undefined, {}, { model: "idle" }, { model: "tiny" }]) {
       const response = await post("stop", body);
@@ -314,7 +314,7 @@ describe("stop", () => {
     expect(modelOf("idle").metadata.generation).toBe(1);
   });
 
-  it("stops none if a file forbids it for one of them, unless forced", async () => {
+  it("stops no model if a spec file sets `running` of one of them, unless forced", async () => {
     putModel(api.store, "a", { source: "o/x", running: true });
     putModel(api.store, "b", { source: "o/x", running: true }, "file:b.yaml");
     putModel(api.store, "c", { source: "o/x", running: true }, "file:c.yaml");
@@ -328,7 +328,7 @@ describe("stop", () => {
     expect(namesThere().map((name) => modelOf(name).spec.running)).toEqual([false, false, false]);
   });
 
-  it("refuses models that it cannot stop", async () => {
+  it("refuses models that Berth cannot stop", async () => {
     expect((await post("stop", { model: "nobody" })).statusCode).toBe(404);
     expect((await post("stop", { model: "org/unknown" })).statusCode).toBe(404);
     expect((await post("stop", { modle: "x" })).statusCode).toBe(400);
@@ -363,14 +363,14 @@ describe("deletion", () => {
     expect(modelOf("drop").metadata.deletionTimestamp).toBeNull();
     await remove("drop", "?files=true");
     expect(modelOf("drop").metadata.annotations).toEqual({ [FILE_POLICY_ANNOTATION]: "delete" });
-    // A second request may add the deletion of files.
+    // A second request may ask for the deletion of the files too.
     await remove("keep", "?files=true");
     expect(modelOf("keep").metadata.annotations).toEqual({ [FILE_POLICY_ANNOTATION]: "delete" });
     finishModelDeletion(api.store, "keep");
     expect((await remove("keep")).statusCode).toBe(404);
   });
 
-  it("leaves a Model to the file that declares it, unless forced", async () => {
+  it("is refused for a Model that a spec file declares, unless forced", async () => {
     putModel(api.store, "held", { source: "org/held" }, "file:held.yaml");
     expect((await remove("held")).statusCode).toBe(409);
     expect((await remove("held", "?force=true")).statusCode).toBe(202);
@@ -385,7 +385,7 @@ describe("deletion", () => {
 });
 
 describe("scopes", () => {
-  it("let the scope read show models but not change them", async () => {
+  it("allow showing models but not changing them with the scope read", async () => {
     putModel(api.store, "small");
     const headers = { authorization: `Bearer ${api.token("read")}` };
     const call = async (method: "GET" | "POST" | "DELETE", url: string, payload?: object) =>

@@ -33,7 +33,7 @@ const setProgress = (doneBytes: number) =>
     bytesPerSecond: 100,
   });
 
-/** A reader of the stream that records all events. */
+/** Reads the stream and records all events. */
 function follow(id: string) {
   const client = createClient({ baseUrl: base, token: api.token("read") });
   const stop = new AbortController();
@@ -71,7 +71,7 @@ describe("the progress of a model", () => {
       progress: 0.5,
       bytes_per_second: 100,
     });
-    // Without changes nothing is sent.
+    // Nothing is sent while the model does not change.
     await api.clock.advance(2000);
     api.control.progress.clear();
     setModelStatus(api.store, "small", modelStatus);
@@ -81,7 +81,7 @@ describe("the progress of a model", () => {
     await expect.poll(openStreams).toBe(0);
   });
 
-  it("ends immediately for settled models: failed, not started, or the assistant's own", async () => {
+  it("ends immediately for settled models: failed, not started, or without a Model resource", async () => {
     putModel(api.store, "bad");
     setModelStatus(api.store, "bad", (generation) =>
       failedStatus(generation, "SourceDenied", "it is gated"),

@@ -39,7 +39,7 @@ const apply = (manifests: readonly object[], query = "", scope: "admin" | "write
   });
 
 describe("the list of models", () => {
-  it("has Models, then the assistant's own files, then the other entries of the catalog", async () => {
+  it("has Models first, then files that the assistant has without a Model, then the other catalog entries", async () => {
     putModel(api.store, "small");
     api.control.assistantModels = [
       own,
@@ -65,18 +65,18 @@ describe("the list of models", () => {
     expect(JSON.stringify(answer)).not.toContain("/srv/models");
   });
 
-  it("never has one model twice", async () => {
+  it("lists no model twice", async () => {
     putModel(api.store, "of-catalog", { source: "org/Tiny-GGUF", quantization: "q8_0" });
     putModel(api.store, "large", { source: "other/thing" });
     putModel(api.store, "by-path", { source: "/srv/models/my.Own_model.gguf" });
     api.control.assistantModels = [own, { ...own, id: "large", path: "/srv/models/large.gguf" }];
     expect(namesOf(await list())).toEqual(["by-path", "large", "of-catalog"]);
-    // Another quantization of the repository is another model.
+    // Another quantization of the same repository is a separate model.
     putModel(api.store, "of-catalog", { source: "org/Tiny-GGUF", quantization: "Q4_0" });
     expect(namesOf(await list())).toContain("tiny");
   });
 
-  it("shows all facts about a model on the disk", async () => {
+  it("shows all facts about a model that is on the disk", async () => {
     putModel(api.store, "small", { source: "org/small", revision: "v1", contextSize: 4096 });
     setModelStatus(api.store, "small", modelStatus);
     expect((await list("?limit=1")).models).toEqual([
@@ -113,6 +113,7 @@ describe("the list of models", () => {
         generation: 1,
         observed_generation: 1,
         error: null,
+        next_retry_at: null,
       },
     ]);
   });
@@ -140,7 +141,7 @@ describe("the list of models", () => {
     });
   });
 
-  it("reports running only for a reconciled generation, and no alias that two models share", async () => {
+  it("reports `running` only if the generation has been reconciled, and omits an alias that two models share", async () => {
     putModel(api.store, "small", { source: "org/x", running: true });
     setModelStatus(api.store, "small", runningStatus);
     expect((await list()).models[0]).toMatchObject({
@@ -187,7 +188,7 @@ describe("the list of models", () => {
 });
 
 describe("one model", () => {
-  it("is found by name, by repository, with its quantization, in the catalog and in the assistant's folder", async () => {
+  it("is found by name, by repository, with its quantization, in the catalog, and as a file of the assistant's folder", async () => {
     putModel(api.store, "small", { source: "org/Small-GGUF" });
     setModelStatus(api.store, "small", modelStatus);
     putModel(api.store, "small-8", { source: "org/Other-GGUF", quantization: "Q8_0" });
@@ -257,7 +258,7 @@ describe("one model", () => {
     });
   });
 
-  it("has a plan, also without a Model", async () => {
+  it("has a plan, even if it has no Model resource", async () => {
     putModel(api.store, "small");
     api.control.modelPlan = { blockedBy: "no room" };
     expect((await get("/small/plan")).json()).toEqual({
@@ -283,7 +284,7 @@ describe("manifests of models", () => {
     expect(api.store.list("Model")).toEqual([]);
   });
 
-  it("may name files of the server with the scope admin only", async () => {
+  it("may name files of the server only with the scope admin", async () => {
     const local = modelManifest("local", { source: "/srv/model.gguf" });
     const refused = await apply([local], "", "write");
     expect(refused.statusCode).toBe(403);

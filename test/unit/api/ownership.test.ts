@@ -39,7 +39,7 @@ describe("a folder of the server", () => {
     expect(api.store.get("App", "web")?.spec.image).toBe("bb:1");
   });
 
-  it("that a file has named may be repeated, or removed", async () => {
+  it("that a spec file has set may be sent unchanged or removed through the API, but not replaced", async () => {
     putApp(api.store, "web", { port: 80, source: { local: "/srv/web" } }, "file:web.yaml");
     expect((await patch("web", { replicas: 2, source: { local: "/srv/web" } })).statusCode).toBe(
       202,
@@ -84,7 +84,7 @@ describe("a domain of another app", () => {
     expect(api.store.get("App", "second")?.spec.domain).toBeUndefined();
   });
 
-  it("may also be its default domain", async () => {
+  it("is refused also if it is the default domain of that app", async () => {
     const response = await patch("first", { domain: "second.example.test" });
     expect(response.statusCode).toBe(409);
     expect(readErrorBody(response)).toContain('"second"');

@@ -51,7 +51,7 @@ const call = (
 ) => api.request({ method, url: `/api/secrets${path}`, ...(payload ? { payload } : {}) });
 
 describe("apply", () => {
-  it("creates and configures resources, and reports the action and the changes of each", async () => {
+  it("creates and configures resources, and reports the action and the changes of each resource", async () => {
     putApp(api.store, "same", { image: "bb:1" }, "cli");
     putApp(api.store, "other", { image: "bb:1", port: 80 }, "cli");
     const secret = {
@@ -110,7 +110,7 @@ describe("apply", () => {
     expect(api.store.list("App")).toEqual([]);
   });
 
-  it("writes nothing if one manifest conflicts with a field of a file", async () => {
+  it("writes nothing if one manifest changes a field that a spec file owns", async () => {
     putApp(api.store, "held", { image: "bb:1" }, "file:held.yaml");
     const manifests = [app("new", { image: "bb:1" }), app("held", { image: "bb:2" })];
     const response = await apply({ manifests });
@@ -223,7 +223,7 @@ describe("secrets", () => {
     expect(JSON.stringify(api.entries)).not.toContain("hunter2");
   });
 
-  it("are replaced, changed by key and deleted", async () => {
+  it("can be replaced, changed by key and deleted", async () => {
     expect((await call("PUT", "/db", { data: { a: "1", b: "2" } })).statusCode).toBe(201);
     expect((await call("PUT", "/db", { data: { b: "3" } })).statusCode).toBe(200);
     expect(api.store.secrets.reveal("db")).toEqual({ b: "3" });
@@ -246,7 +246,7 @@ describe("secrets", () => {
 });
 
 describe("templates", () => {
-  it("are listed without a token; a resource replaces a built-in one", async () => {
+  it("are listed without a token; a Template resource replaces the built-in template of the same name", async () => {
     const list = await api.server.inject({ url: "/api/templates" });
     expect(list.json()).toMatchObject({
       templates: [
@@ -369,7 +369,7 @@ const applyAll = (manifests: readonly object[]) =>
   api.request({ method: "POST", url: "/api/apply", payload: { manifests } });
 
 describe("an app that would depend on itself", () => {
-  it("is refused when it is written, with the cycle", async () => {
+  it("is refused when it is written, and the error names the cycle", async () => {
     putApp(api.store, "web", { image: "bb:1", dependsOn: ["db"] });
     putApp(api.store, "db", { image: "bb:1", dependsOn: ["disk"] });
     for (const response of [
@@ -386,7 +386,7 @@ describe("an app that would depend on itself", () => {
     expect(api.store.get("App", "disk")).toBeUndefined();
   });
 
-  it("is refused within one request too, and a request that resolves a cycle is accepted", async () => {
+  it("is refused also if one request contains the whole cycle; a request that removes a cycle is accepted", async () => {
     const circle = [dependent("one", ["two"]), dependent("two", ["one"])];
     expect((await applyAll(circle)).statusCode).toBe(409);
     putApp(api.store, "one", { image: "bb:1", dependsOn: ["two"] });

@@ -11,7 +11,7 @@ beforeEach(async () => {
 afterEach(() => api[Symbol.asyncDispose]());
 
 describe("health", () => {
-  it("is ok with an engine and degraded without one, always with 200 and without a token", async () => {
+  it("is ok with an engine and degraded without one, and is returned with 200 and without a token", async () => {
     await api.clock.advance(61_500);
     const good = await api.server.inject({ url: "/api/health" });
     expect(good.json()).toEqual({
@@ -24,6 +24,33 @@ describe("health", () => {
     const bad = await api.server.inject({ url: "/api/health" });
     expect(bad.statusCode).toBe(200);
     expect(bad.json()).toMatchObject({ status: "degraded", runtime: "disconnected" });
+  });
+});
+
+describe("a server whose engine another Berth with the same identity writes to", () => {
+  const otherWriter = { host: "one", dataDir: "/srv/one", since: "2030-01-01T00:00:00.000Z" };
+
+  beforeEach(() => {
+    const engine = api.control.engineState;
+    if (engine.connected) api.control.engineState = { ...engine, otherWriter };
+  });
+
+  it("is degraded, and does not reveal the other one without a token", async () => {
+    const { body } = await api.server.inject({ url: "/api/health" });
+    expect(JSON.parse(body)).toMatchObject({
+      status: "degraded",
+      runtime: "connected",
+      message: expect.stringContaining("another Berth with the same identity"),
+    });
+    expect(body).not.toContain("/srv/one");
+  });
+
+  it("names host, data directory and start of the other one to those with a token", async () => {
+    const info = (await api.request({ url: "/api/system/info" })).json();
+    expect(info.engine).toMatchObject({
+      connected: true,
+      other_writer: { host: "one", data_dir: "/srv/one", since: otherWriter.since },
+    });
   });
 });
 
@@ -85,7 +112,7 @@ describe("the system", () => {
 });
 
 describe("specs", () => {
-  it("are reported, and prunes are confirmed only with confirm: true", async () => {
+  it("are reported, and waiting deletions are confirmed only with `confirm: true`", async () => {
     const waiting = { kind: "App", name: "web", file: "web.yaml" } as const;
     api.control.specsReport = {
       folder: "/srv/specs",
@@ -148,7 +175,7 @@ describe("metrics", () => {
 });
 
 describe("the OpenAPI document", () => {
-  it("has every route, every kind as a component, and no dangling reference", async () => {
+  it("has every route, every kind as a component, and no reference without a target", async () => {
     const response = await api.server.inject({ url: "/api/openapi.json" });
     const document = response.json();
     expect(document.openapi).toBe("3.1.0");
@@ -198,7 +225,7 @@ describe("the OpenAPI document", () => {
   });
 });
 
-describe("a file that an earlier process left", () => {
+describe("a leftover file of an earlier process", () => {
   it("is removed at the start if it is a partial backup", async () => {
     await api.request({ method: "POST", url: "/api/backup" });
     const left = join(api.dataDir, "tmp", "backup-dead.db");

@@ -19,7 +19,7 @@ describe("the outcome of a write", () => {
   const at = (status: AppStatus | null, spec = {}) =>
     assessApp({ ...appResource("web", { image: "bb:1", ...spec }), status }, target);
 
-  it("is pending until this generation or a newer one has been reconciled", () => {
+  it("is pending until the reconciler has processed the written generation or a newer one", () => {
     expect(at(null)).toBeUndefined();
     expect(at(appStatus(1))).toBeUndefined();
     expect(at(appStatus(2, { conditions: [condition("Ready", "True", 1)] }))).toBeUndefined();
@@ -53,7 +53,7 @@ describe("the outcome of a write", () => {
     expect(at(suspended, { suspend: true })).toEqual({ type: "ready" });
   });
 
-  it("is deleted if the app is gone, or another one has its name", () => {
+  it('is "deleted" if the app no longer exists, or if a new app has its name', () => {
     expect(assessApp(undefined, target)).toEqual({ type: "deleted" });
     expect(assessApp(appResource("web", {}, { uid: "other" }), target)).toEqual({
       type: "deleted",
@@ -93,7 +93,7 @@ describe("?wait=true", () => {
     expect(response.headers["x-berth-wait"]).toBeUndefined();
   });
 
-  it("returns 200 for an action when its own generation is Ready, not an older one", async () => {
+  it("returns 200 for an action when the generation of the action is Ready, not an older one", async () => {
     const { uid } = putApp(api.store, "web");
     api.store.setStatus("App", "web", uid, appStatus(1));
     const request = api.request({ method: "POST", url: "/api/apps/web/restart?wait=true" });
@@ -143,7 +143,7 @@ describe("?wait=true", () => {
     expect(response.json()).toMatchObject({ name: "web", message: "deleted" });
   });
 
-  it("works on GET of an app: for the newest generation, a given one, or the deletion", async () => {
+  it("on GET of an app waits for the newest generation, a given one, or the deletion", async () => {
     const { uid } = putApp(api.store, "web");
     const waiting = api.request({ url: "/api/apps/web?wait=true" });
     const gone = api.request({ url: "/api/apps/web?wait=deleted" });

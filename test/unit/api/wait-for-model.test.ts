@@ -75,13 +75,15 @@ const failed = (generation: number) => failedStatus(generation, "SourceDenied", 
 const refused = (generation: number) =>
   absentStatus(generation, "absent", [condition("Accepted", "False", generation)]);
 
-const retried = (generation: number) =>
-  absentStatus(generation, "downloading", [
+const retried = (generation: number) => ({
+  ...absentStatus(generation, "failed", [
     condition("Ready", "False", generation, { reason: "SourceUnreachable" }),
-  ]);
+  ]),
+  nextRetryAt: "2030-01-01T00:01:00.000Z",
+});
 
 describe("the outcome of a write", () => {
-  it("is pending until the generation has been reconciled and the target state is reached", () => {
+  it("is pending until the generation has been reconciled and the model has reached the target state", () => {
     expect(outcome(null, "downloaded")).toBeUndefined();
     expect(outcome((generation) => modelStatus(generation - 1), "downloaded")).toBeUndefined();
     expect(outcome(ofBefore, "downloaded")).toBeUndefined();
@@ -96,13 +98,13 @@ describe("the outcome of a write", () => {
     expect(outcome(runningStatus, "settled", { running: true })).toBe("done");
   });
 
-  it("waits for the requested verification", () => {
+  it("waits for the verification that the request asked for", () => {
     expect(outcome(checked("resolve"), "downloaded")).toBeUndefined();
     expect(outcome(checked("verify"), "downloaded")).toBeUndefined();
     expect(outcome(checked(null), "downloaded")).toBe("done");
   });
 
-  it("is a failure if only the user, or more memory, can help", () => {
+  it("is a failure if the model needs an action of the user or more memory", () => {
     expect(outcome(failed, "downloaded")).toBe("failed");
     expect(outcome(failed, "running", { running: true })).toBe("failed");
     expect(outcome(failed, "stopped")).toBe("done");
@@ -149,7 +151,7 @@ describe("?wait=true", () => {
     ["DigestMismatch", 409],
     ["ModelUnusable", 409],
     ["DiskFull", 503],
-  ])("responds to %s with %i and the reason", async (reason, status) => {
+  ])("responds to the failure %s with %i and the reason", async (reason, status) => {
     const request = post("models/org%2Fsmall/download?wait=true");
     await there("small");
     setStatus("small", (generation) => failedStatus(generation, reason, "because of this"));
@@ -204,7 +206,7 @@ describe("?wait=true", () => {
     expect(readErrorBody(response)).toContain("was deleted");
   });
 
-  it("works on GET, and on a deletion", async () => {
+  it("works for GET, and for a deletion", async () => {
     putModel(api.store, "small");
     const waiting = api.request({ url: "/api/llm/models/small?wait=true" });
     const gone = api.request({ url: "/api/llm/models/small?wait=deleted" });
@@ -223,7 +225,7 @@ describe("?wait=true", () => {
     expect((await gone).statusCode).toBe(404);
   });
 
-  it("responds immediately if the state is reached already", async () => {
+  it("responds immediately if the model has already reached the state", async () => {
     putModel(api.store, "small", { source: "org/small", running: true });
     setStatus("small", runningStatus);
     expect((await post("start?wait=true", { model: "small" })).statusCode).toBe(200);

@@ -6,6 +6,6 @@ it.each([
   ["a Linux with musl", "linux", { header: { osName: "Linux" } }, true],
   ["another system", "darwin", { header: { osName: "Darwin" } }, false],
   ["a report without a header", "linux", {}, false],
-])("recognises %s", (_, platform, report, expected) => {
+])("recognises whether the C library is musl: %s", (_, platform, report, expected) => {
   expect(isMusl({ platform, report })).toBe(expected);
 });

@@ -11,7 +11,7 @@ function timer() {
 }
 
 describe("Debouncer", () => {
-  it("calls once after 50 ms without a hint", async () => {
+  it("calls its function once, 50 ms after the last hint", async () => {
     const { clock, calls, hints } = timer();
     hints.trigger();
     await clock.advance(30);
@@ -22,7 +22,7 @@ describe("Debouncer", () => {
     expect(calls).toEqual([80]);
   });
 
-  it("waits 500 ms at most while hints keep arriving", async () => {
+  it("waits at most 500 ms while hints keep arriving", async () => {
     const { clock, calls, hints } = timer();
     for (let at = 0; at < 1200; at += 20) {
       hints.trigger();

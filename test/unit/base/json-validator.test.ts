@@ -17,7 +17,7 @@ describe("a lazy validator", () => {
       expect(shape.isValid(value)).toBe(false);
   });
 
-  it("reports the first error, or all of them", () => {
+  it("reports the first error, or all errors on request", () => {
     const wrong = { name: "w", port: 70_000, more: true };
     const faults = (shape: LazyValidator<unknown>) => {
       expect(shape.isValid(wrong)).toBe(false);

@@ -9,7 +9,7 @@ function aborted(signal: AbortSignal): Promise<unknown> {
   });
 }
 
-test("the signal is aborted when the time is over, or earlier with the parent", async () => {
+test("the signal of a time limit is aborted when the time is over, or earlier with its parent signal", async () => {
   using soon = createTimeLimit(never, 1);
   expect(await aborted(soon.signal)).toMatchObject({ name: "TimeoutError" });
   const parent = new AbortController();
@@ -19,7 +19,7 @@ test("the signal is aborted when the time is over, or earlier with the parent", 
 });
 
 test.each([2 ** 31, 1e12, Number.POSITIVE_INFINITY])(
-  "%d ms, which no timer can hold, are not over at once",
+  "a time limit of %d ms, which no timer can hold, does not end at once",
   async (limitMs) => {
     using limit = createTimeLimit(never, limitMs);
     using after = createTimeLimit(never, 20);

@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { TokenBucket } from "../../../src/base/token-bucket.ts";
 import { VirtualClock } from "../../support/virtual-clock.ts";
 
-test("a bucket allows a burst, then a steady rate", async () => {
+test("a token bucket allows a burst, then a steady rate", async () => {
   const clock = new VirtualClock();
   const bucket = new TokenBucket({ burst: 3, perSecond: 10 }, clock);
   const takes = (count: number) => Array.from({ length: count }, () => bucket.tryConsume());

@@ -9,7 +9,7 @@ import {
 } from "../../../src/base/tokenize.ts";
 
 describe("normalizeWord", () => {
-  // Examples of Porter's paper, and words with accents and digits.
+  // Examples from Porter's paper on stemming, and words with accents and digits.
   it.each(
     "caresses:caress ponies:poni cats:cat feed:feed agreed:agre plastered:plaster motoring:motor sing:sing conflated:conflat hopping:hop falling:fall filing:file happy:happi sky:sky relational:relat conditional:condit vietnamization:vietnam operator:oper triplicate:triplic hopeful:hope goodness:good revival:reviv allowance:allow adjustable:adjust adoption:adopt communism:commun effective:effect probate:probat rate:rate cease:ceas controll:control roll:roll naïve:naiv CAFÉS:cafe x:x 25ms:25m"
       .split(" ")
@@ -49,7 +49,7 @@ describe("tokenize", () => {
     expect(extractBigrams("abc 日本語 x 鹿")).toEqual(["日本", "本語", "鹿"]);
   });
 
-  it("returns no parts for a word of one part", () => {
+  it("returns no parts for a word that has only one part", () => {
     expect(splitCamelCase("parseHTTPHeader")).toEqual(["parse", "HTTP", "Header"]);
     expect(splitCamelCase("plain")).toEqual([]);
   });

@@ -31,7 +31,7 @@ beforeEach(() => {
 const { run, terminal } = companionCli(() => bus);
 const turn = () => overlay.turns.at(-1);
 
-/** A turn that asks this question, and answers if the user allows it. */
+/** Makes the companion ask this consent question in a turn, and send an answer if the user allows it. */
 const asking = (spec: object) => {
   overlay.script = async (asked) => {
     asked.started();
@@ -42,7 +42,7 @@ const asking = (spec: object) => {
 };
 
 describe("ask", () => {
-  it("sends its answer with the number of the question, and shows the recipient and the data", async () => {
+  it("sends the user's answer with the number of the question, and shows the recipient and the data", async () => {
     asking(
       consentSpec({
         question: 2,
@@ -88,7 +88,7 @@ describe("ask", () => {
     ]);
   });
 
-  it("sends the selected model, and standard input", async () => {
+  it("sends the model that the user selected, and standard input", async () => {
     await run(["ask", "-m", "remote:openrouter:a/b", "Is this right?"], { input: "a diff\n" });
     expect(turn()?.prompt).toBe("Is this right?\n\na diff");
     expect(turn()?.option("model_hint")).toBe("remote:openrouter:a/b");
@@ -133,7 +133,7 @@ describe("ask", () => {
     expect([json.code, JSON.parse(json.output)]).toMatchObject([code, { status, detail }]);
   });
 
-  it("declines without a terminal, with a hint how to allow it", async () => {
+  it("declines a consent question without a terminal, with a hint how to allow it", async () => {
     overlay.script = async (asked) => {
       const isApproved = await asked.confirm(consentSpec({ sources }));
       asked.finish(isApproved ? "completed" : "denied", { code: "declined" });
@@ -154,7 +154,7 @@ describe("ask", () => {
     );
   });
 
-  it("declines an unknown kind of question", async () => {
+  it("declines a consent question of an unknown kind", async () => {
     overlay.script = async (asked) => {
       asked.finish((await asked.confirm({ v: 2, kind: "payment" })) ? "completed" : "denied");
     };
@@ -220,7 +220,7 @@ describe("ask at a terminal", () => {
     expect([await person.ended, overlay.responses]).toEqual([code, [code === 0]]);
   });
 
-  it("shows a call like `berth call`", async () => {
+  it("shows a tool call in the same way as `berth call`", async () => {
     asking(callSpec());
     using person = terminal("ask", "Milk please");
     await person.waitForText(/Because of: +user/);
@@ -230,7 +230,7 @@ describe("ask at a terminal", () => {
     expect(await person.ended).toBe(0);
   });
 
-  it("asks for the name of a destructive tool, after the delay", async () => {
+  it("asks the user to type the name of a destructive tool, after a delay", async () => {
     asking(callSpec({ tiers: { declared: "write", effective: "destructive" }, hold_ms: 300 }));
     using person = terminal("ask", "Milk please");
     await person.waitForText("the question follows in 0.3 s");
@@ -243,7 +243,7 @@ describe("ask at a terminal", () => {
     expect([await person.ended, overlay.responses]).toEqual([0, [true]]);
   });
 
-  it("Ctrl-C declines", async () => {
+  it("declines the question on Ctrl-C", async () => {
     asking(consentSpec());
     using person = terminal("ask", "Well?");
     await person.waitForText("Send it, this once? [y/N] ");
@@ -251,7 +251,7 @@ describe("ask at a terminal", () => {
     expect([await person.ended, overlay.responses]).toEqual([5, [false]]);
   });
 
-  it("ends the question when another client answers", async () => {
+  it("ends the question when another client answers it", async () => {
     asking(consentSpec());
     using person = terminal("ask", "Well?");
     await person.waitForText("Send it, this once? [y/N] ");
@@ -288,7 +288,7 @@ describe("chat with the companion", () => {
     ]);
   });
 
-  it("ends with 5 if the user declines, or if there is no user to ask", async () => {
+  it("exits with 5 if the user declines, or if there is no user to ask", async () => {
     overlay.script = async (asked) => {
       asked.finish((await asked.confirm(consentSpec())) ? "completed" : "denied", {
         code: "declined",
@@ -322,7 +322,7 @@ describe("chat with the companion", () => {
     expect(await person.ended).toBe(0);
   });
 
-  it("a chat that is too long for the companion reports this, and can be started again", async () => {
+  it("reports a chat that is too long for the companion, and can start it again", async () => {
     using person = terminal("chat", "--user");
     await person.waitForText(">>> ");
     for (let said = 0; said < 129; said += 1) {
@@ -346,7 +346,7 @@ describe("chat with the companion", () => {
     expect(await person.ended).toBe(0);
   });
 
-  it("asks during an answer, and continues after a refusal", async () => {
+  it("asks for consent during an answer, and continues the chat after a refusal", async () => {
     overlay.script = async (asked) => {
       const isApproved = await asked.confirm(consentSpec());
       if (isApproved) asked.token("Sent.");
@@ -363,7 +363,7 @@ describe("chat with the companion", () => {
     await person.waitForText("Send it, this once? [y/N] ");
     person.type(`y${key.enter}`);
     await person.waitForText("Sent.");
-    // A message that was not sent is not part of the chat.
+    // A message that was not sent does not become part of the chat.
     expect(turn()?.option("history_json")).toBeUndefined();
     await person.waitForText(">>> ");
     person.type(`Two${key.enter}`);
@@ -375,7 +375,7 @@ describe("chat with the companion", () => {
     expect([await person.ended, overlay.responses]).toEqual([0, [false, true, false]]);
   });
 
-  it("ignores earlier input as an answer in a chat, and ends an expired question", async () => {
+  it("does not use earlier input as the answer to a question, and ends an expired question", async () => {
     overlay.script = async (asked) => {
       await asked.confirm(callSpec({ hold_ms: 200 }));
       asked.token("Done.");
@@ -416,7 +416,7 @@ describe("chat with the companion", () => {
     expect(await person.ended).toBe(0);
   });
 
-  it("Ctrl-C before the id of the query is known cancels it once it is", async () => {
+  it("Ctrl-C before the id of the query is known cancels the query once its id is known", async () => {
     let answer: (() => void) | undefined;
     let cancelled: unknown;
     bus.methods = {

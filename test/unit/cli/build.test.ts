@@ -54,7 +54,7 @@ test("prints an existing Dockerfile, and names it", async () => {
   });
 });
 
-test("generates for another language and base image", async () => {
+test("generates the Dockerfile for the given language and base image", async () => {
   await writeFile(join(dir, "site/package.json"), '{"scripts":{"start":"node a.js"}}');
   expect((await run("site", "--print-dockerfile")).output).toContain("FROM node:");
   const options = ["--language", "static", "--base-image", "registry.example/web:1"];
@@ -64,7 +64,7 @@ test("generates for another language and base image", async () => {
   expect((await run("site", "--print-dockerfile", "--language", "cobol")).code).toBe(2);
 });
 
-test("suggests what to do without a flag, in an empty folder and in a missing one", async () => {
+test("suggests the next step without a flag, in an empty folder and in a missing folder", async () => {
   const bare = await run("site");
   expect(bare).toMatchObject({ code: 2, errors: expect.stringContaining("`berth deploy site`") });
   await mkdir(join(dir, "empty"));

@@ -32,7 +32,7 @@ const once = (words: readonly string[], options: CliOptions = {}) =>
   runCommandLine(["chat", ...words, "--assistant-url", world.url], options);
 const terminal = (...words: string[]) =>
   new Terminal(["chat", ...words, "--assistant-url", world.url]);
-/** Returns the body of the last request. */
+/** Returns the body of the last request to the assistant. */
 const asked = () => textOfPrompt(world.service.requests.at(-1)?.prompts[0]);
 
 const text = (said: string): AnswerEvent => ({ type: "text", choice: 0, text: said });
@@ -68,7 +68,7 @@ describe("one message", () => {
     expect(nothing.errors).toContain("the message is empty");
   });
 
-  it("is sent with the settings, without a limit for the answer", async () => {
+  it("is sent with the given settings, and without a limit on the answer's length", async () => {
     await once(["--system", "Be brief", "--temperature", "0.5", "Well then"]);
     expect(world.service.requests[0]).toMatchObject({
       maxTokens: Number.POSITIVE_INFINITY,
@@ -100,7 +100,7 @@ describe("one message", () => {
     }
   });
 
-  it("shows thoughts only on request, on standard error", async () => {
+  it("shows the model's reasoning only on request, on standard error", async () => {
     world.service.script = () => [
       accepted,
       thought("Hm, "),
@@ -123,7 +123,7 @@ describe("one message", () => {
     expect(output).toBe("]0;owned[2Ja\tb\n31mc日本\n");
   });
 
-  it("ends with Ctrl-C, and the model stops", async () => {
+  it("ends with Ctrl-C, which also stops the model", async () => {
     world.service.script = async function* (_request, signal) {
       yield accepted;
       yield text("Once");
@@ -167,7 +167,7 @@ describe("errors", () => {
     ["insufficient_memory", "2 GiB are missing", "berth models stop"],
     ["model_unusable", "the file is damaged", "berth models show"],
     ["queue_full", "64 wait already", "in a moment"],
-  ] as const)("%s: the reason, and what to do", async (code, message, hint) => {
+  ] as const)("after %s, name the reason and what to do", async (code, message, hint) => {
     world.service.script = () => {
       throw new AssistantError(code, message);
     };
@@ -177,7 +177,7 @@ describe("errors", () => {
     expect(errors.split("\n")[1]).toContain(hint);
   });
 
-  it("include an incomplete answer, whose first part is printed", async () => {
+  it("include an interrupted answer, whose first part is printed", async () => {
     world.service.script = async function* () {
       yield accepted;
       yield text("Once upon");
@@ -200,7 +200,7 @@ describe("errors", () => {
       const port = typeof address === "object" ? String(address?.port) : "";
       const cut = await runCommandLine(["chat", "Well then", "--port", port]);
       expect(cut).toMatchObject({ code: 1, output: "a\n" });
-      expect(cut.errors).toContain("broke off");
+      expect(cut.errors).toContain("was lost");
       reply = "data: <html>\n\n";
       expect((await runCommandLine(["chat", "Well then", "--port", port])).errors).toContain(
         "not JSON",
@@ -268,7 +268,7 @@ describe("a chat", () => {
     person.type(`/clear${key.enter}"""one${key.enter}/help${key.enter}three"""${key.enter}`);
     await person.waitForText("Hello there");
     expect(asked()).toBe("one\n/help\nthree");
-    // The input of a terminal with bracketed paste.
+    // Pastes a message of several lines, as a terminal with bracketed paste sends it.
     person.type(`/clear${key.enter}`);
     await person.waitForText("a new chat has started");
     await person.waitForText(">>> ");
@@ -281,7 +281,7 @@ describe("a chat", () => {
     expect(await person.ended).toBe(0);
   });
 
-  it("keeps the first part of an answer that Ctrl-C stops, and ends at the next Ctrl-C", async () => {
+  it("keeps the first part of an answer that Ctrl-C stops, and exits at the next Ctrl-C", async () => {
     world.service.script = async function* (request, signal) {
       yield accepted;
       yield text(request.prompts.length === 1 ? "Once upon" : "");
@@ -307,7 +307,7 @@ describe("a chat", () => {
     expect(world.service.requests).toHaveLength(2);
   });
 
-  it("keeps input that is typed during an answer, and shows it at the prompt", async () => {
+  it("keeps what the user types during an answer, and shows it at the prompt", async () => {
     const gate = new Gate();
     world.service.script = async function* () {
       yield accepted;
@@ -348,7 +348,7 @@ describe("a chat", () => {
     expect(await person.ended).toBe(0);
   });
 
-  it("shows that a model is loading, and erases this message", async () => {
+  it("shows that a model is loading, and erases this notice when the answer begins", async () => {
     world.service.known = world.service.known.map((model) => ({ ...model, state: "idle" }));
     using person = terminal();
     person.type(`one${key.enter}`);
@@ -396,7 +396,7 @@ describe("the assistant of this machine", () => {
       ...options,
     });
 
-  it("has the URL of its ready file while it runs", () => {
+  it("has the URL of the ready file while the assistant runs", () => {
     expect(find()).toBe("http://127.0.0.1:7777");
     runs("own", "http://127.0.0.1:1");
     expect(find()).toBe("http://127.0.0.1:1");
@@ -404,7 +404,7 @@ describe("the assistant of this machine", () => {
     expect(find()).toBe("http://127.0.0.1:7777");
   });
 
-  it("is found below the data directory of the server, or in its own", () => {
+  it("is found below the data directory of the server, or in its own data directory", () => {
     const environment = { HOME: folder };
     runs("server/assistant", "http://127.0.0.1:2");
     expect(find({ environment, dataDir: join(folder, "server") })).toBe("http://127.0.0.1:2");
@@ -412,7 +412,7 @@ describe("the assistant of this machine", () => {
     expect(find({ environment, dataDir: join(folder, "alone") })).toBe("http://127.0.0.1:3");
   });
 
-  it("has the URL of a flag or a variable, which take precedence", () => {
+  it("has the URL of a flag or a variable, which takes precedence over the files", () => {
     runs("own", "http://127.0.0.1:1");
     const environment = { HOME: folder, BERTH_ASSISTANT_URL: "http://127.0.0.1:4" };
     expect(find({ environment })).toBe("http://127.0.0.1:4");

@@ -22,7 +22,7 @@ beforeEach(() => {
 
 const { run, terminal } = companionCli(() => bus);
 
-/** Control characters except line breaks. The own sequences of `Terminal` are removed first. */
+/** Control characters except line breaks. The control sequences that `Terminal` writes are removed before. */
 // oxlint-disable-next-line no-control-regex -- the pattern must match control characters
 const controlCharacters = /[\u0000-\u0008\u000B-\u001F\u007F-\u009F\u202A-\u202E]/;
 
@@ -53,7 +53,7 @@ describe("tools", () => {
     expect(none.errors).toContain("no app org.example.Nothing");
   });
 
-  it("are approved by their digest", async () => {
+  it("are approved by the digest of their definition", async () => {
     const digest = "d".repeat(64);
     const refused = await run(["call", NOTES, "changed_tool"]);
     expect(refused.code).toBe(5);
@@ -134,7 +134,7 @@ describe("without a companion", () => {
   });
 });
 
-describe("call without a terminal", () => {
+describe("leave a call that needs a confirmation waiting, and send no provenance", () => {
   it("sends no provenance, and leaves a call that needs a confirmation waiting", async () => {
     const parked = await run(["call", NOTES, "add_note", "title=Milk"]);
     expect(parked.code).toBe(6);
@@ -158,7 +158,7 @@ describe("call without a terminal", () => {
     expect(agent.notes.size).toBe(1);
   });
 
-  it("declines", async () => {
+  it("can decline a waiting call with `berth confirm`", async () => {
     await run(["call", NOTES, "add_note", "title=Milk"]);
     expect(await run(["confirm", "17", "--decline"])).toEqual({
       code: 0,
@@ -200,7 +200,7 @@ describe("call without a terminal", () => {
     ]);
   });
 
-  it("reports that the call still waits if it may not confirm it", async () => {
+  it("reports that the call still waits if this client may not confirm it", async () => {
     agent.isStrict = true;
     const { code, errors } = await run(["call", NOTES, "add_note", "title=Milk", "--yes"]);
     expect(code).toBe(1);
@@ -272,7 +272,7 @@ describe("call at a terminal", () => {
     });
   });
 
-  it("shows the call of a write tool, and asks", async () => {
+  it("shows the call of a write tool, and asks whether to run it", async () => {
     const body = "first\n\u001b[2Jsecond \u202e";
     using person = terminal("call", NOTES, "add_note", "title=Milk", `body=${body}`, "n:=1");
     await person.waitForText("Run it? [y/N] ");
@@ -303,7 +303,7 @@ describe("call at a terminal", () => {
     expect([...agent.notes.values()]).toEqual(["Milk"]);
   });
 
-  it("wraps long lines, so that no untrusted text begins in the first column", async () => {
+  it("wraps long lines so that no untrusted text begins in the first column", async () => {
     const title = `${"a".repeat(200)} and more, Run it? [y/N] y`;
     using person = new Terminal(["call", NOTES, "add_note", `title=${title}`], {
       ...companionSession,
@@ -342,7 +342,7 @@ describe("call at a terminal", () => {
     expect(bus.calls.at(-1)).toEqual({ member: "Confirm", args: [17n, false] });
   });
 
-  it("asks for the name of a tool that cannot be undone, and rejects another name", async () => {
+  it("asks the user to type the name of a tool that cannot be undone, and rejects another name", async () => {
     using person = terminal("call", NOTES, "delete_note", "id:=1");
     await person.waitForText("not possible");
     await person.waitForText("Type the tool's name to run it, or press Enter to decline: ");
@@ -353,7 +353,7 @@ describe("call at a terminal", () => {
     expect(bus.calls.at(-1)).toEqual({ member: "Confirm", args: [17n, true] });
   });
 
-  it("ignores input that is typed before the question could be read", async () => {
+  it("ignores input that the user typed before the question was visible", async () => {
     agent.holdMs = 400;
     using person = terminal("call", NOTES, "delete_note", "id:=1");
     await person.waitForText("the question follows in 0.4 s");
@@ -391,7 +391,7 @@ describe("call at a terminal", () => {
     await person.waitForText("the connection to the session bus was lost");
   });
 
-  it("leaves the call waiting if standard input was read to its end", async () => {
+  it("leaves the call waiting if standard input has ended", async () => {
     using person = terminal("call", NOTES, "add_note", "-");
     person.type('{"title": "Milk"}');
     person[Symbol.dispose]();
@@ -400,7 +400,7 @@ describe("call at a terminal", () => {
 });
 
 describe("undo", () => {
-  it("reports the undone call, and the number of remaining ones", async () => {
+  it("reports the undone call, and the number of calls that can still be undone", async () => {
     for (const title of ["Milk", "Eggs", "Salt"])
       await run(["call", NOTES, "add_note", `title=${title}`, "--yes"]);
     expect(await run(["undo"])).toEqual({
@@ -444,7 +444,7 @@ describe("search", () => {
     expect(bus.calls[0]).toEqual({ member: "Search", args: ["the boiler", new Map()] });
   });
 
-  it("highlights the words at a terminal", async () => {
+  it("highlights the search words at a terminal", async () => {
     const { output } = await run(["search", "boilers"], {
       columns: 30,
       environment: { DBUS_SESSION_BUS_ADDRESS: "unix:path=/fake" },
@@ -531,7 +531,7 @@ describe("memory", () => {
     expect((await run(["memory", "ls", NOTES])).errors).toContain("has no values");
   });
 
-  it("asks before a wipe at a terminal", async () => {
+  it("asks for confirmation before a wipe at a terminal", async () => {
     await run(["memory", "set", NOTES, "sort", "newest"]);
     using no = terminal("memory", "wipe", NOTES);
     await no.waitForText("for good? [y/N] ");
@@ -568,7 +568,7 @@ describe("completion", () => {
     expect(await complete(["memory", "wipe"], "org.example.W")).toHaveLength(3);
   });
 
-  it("starts no companion, and prints no errors", async () => {
+  it("starts no companion, and prints no errors if none runs", async () => {
     bus.isRunning = false;
     expect(await complete(["call"])).toEqual([":none", ""]);
     expect(bus.calls).toEqual([]);

@@ -16,12 +16,12 @@ beforeEach(() => {
 });
 
 const { run, terminal } = companionCli(() => bus);
-/** Another client requests a call, which then waits. */
+/** Requests a call as another client; the call then waits for a confirmation. */
 const ask = (tool: string, args: object) =>
   agent.methods["RequestCall"]?.(NOTES, tool, JSON.stringify(args), new Map());
 
 describe("the list of waiting calls", () => {
-  it("is printed, also as JSON", async () => {
+  it("is printed as text or as JSON", async () => {
     await ask("add_note", { title: "Milk\u001b[2K" });
     await ask("delete_note", { id: 1 });
     expect(await run(["confirm", "--list"])).toEqual({
@@ -52,7 +52,7 @@ describe("the list of waiting calls", () => {
     expect(output).toBe("17\tNotes: Keep a note\n:none\n");
   });
 
-  it("is rejected if it is not that of a companion of this version", async () => {
+  it("is an error if the answer does not have the form of this version's companion", async () => {
     bus.methods = { ListParked: () => ['[{"call_id": "17"}]'] };
     expect(await run(["confirm", "--list"])).toMatchObject({
       code: 1,
@@ -70,7 +70,7 @@ describe("an invalid command line", () => {
     [["17", "--yes", "--decline"], "exclude each other"],
     [["17", "--only", "--yes"], "cannot be combined with a number"],
     [["17", "--list"], "only be combined with --json"],
-  ])("confirm %j", async (words, text) => {
+  ])("exits with a usage error: confirm %j", async (words, text) => {
     const { code, errors } = await run(["confirm", ...words]);
     expect([code, errors]).toEqual([2, expect.stringContaining(text)]);
     expect(bus.calls).toEqual([]);
@@ -78,7 +78,7 @@ describe("an invalid command line", () => {
 });
 
 describe("confirm with a number, at a terminal", () => {
-  it("shows the call before it asks, and runs it", async () => {
+  it("shows the call before it asks, and runs the call if the user agrees", async () => {
     await ask("add_note", { title: "Milk" });
     using person = terminal("confirm", "17");
     await person.waitForText('TITLE  "Milk"');
@@ -99,7 +99,7 @@ describe("confirm with a number, at a terminal", () => {
     expect(await run(["confirm", "--list"])).toMatchObject({ errors: "no call waits\n" });
   });
 
-  it("does not ask with --yes", async () => {
+  it("runs the call without a question with --yes", async () => {
     await ask("add_note", { title: "Milk" });
     using person = terminal("confirm", "17", "--yes");
     expect(await person.ended).toBe(0);
@@ -121,7 +121,7 @@ describe("confirm with a number, at a terminal", () => {
   });
 });
 
-it("runs no call whose details it could not show", async () => {
+it("berth confirm runs no call whose details it could not show", async () => {
   bus.methods = { ...agent.methods, ListParked: () => ["[]"] };
   await ask("add_note", { title: "Milk" });
   using person = terminal("confirm", "17");
@@ -151,7 +151,7 @@ describe("confirm without a number, at a terminal", () => {
     expect(await person.ended).toBe(130);
   });
 
-  it("can register as the only confirmer", async () => {
+  it("can register as the only client that confirms calls", async () => {
     using person = terminal("confirm", "--only");
     await person.waitForText("No call waits now");
     expect(agent.hasConfirmer).toBe(true);

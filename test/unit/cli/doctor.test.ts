@@ -33,7 +33,7 @@ async function doctor(
   ...flags: string[]
 ): Promise<{ code: number; of: (check: string) => Finding }> {
   const { code, output } = await runCommandLine(
-    // A server may already use the default ports on the machine of the test.
+    // The default ports may be taken on the machine that runs the test.
     ["doctor", "-o", "json", "--listen", "127.0.0.1:0", "--ingress", "off"].concat(
       ["--assistant-port", "0"],
       flags,
@@ -58,7 +58,7 @@ async function doctor(
   };
 }
 
-/** Starts a server on the socket that answers like a container engine. */
+/** Starts a server on the socket that answers like a container engine with this API version. */
 async function engine(apiVersion: string, systemTime = new Date().toISOString()): Promise<void> {
   const server = createServer((request, response) => {
     response.end(
@@ -121,7 +121,7 @@ it("reports an engine that is too old, and a clock that differs", async () => {
   expect(of("clock").message).toContain("by 60 s");
 });
 
-it("reports a socket without a listener, or a file that is not a socket", async () => {
+it("reports a socket on which no process listens, and a file that is not a socket", async () => {
   writeFileSync(join(folder, "docker.sock"), "");
   const { of } = await doctor();
   expect(of("engine").state).toBe("fail");
@@ -144,7 +144,7 @@ it("reports problems in spec files with their lines", async () => {
   expect(missing.code).toBe(0);
 });
 
-it("reports a port that is taken, with the process that holds it", async () => {
+it("reports a port that is in use, with the process that uses it", async () => {
   await engine("1.44");
   const holder = createNetServer();
   servers.push(holder);
@@ -159,7 +159,7 @@ it("reports a port that is taken, with the process that holds it", async () => {
   expect(of("port").fix).toContain("--listen");
 });
 
-it("reports a taken port of the ingress, and the Caddy of an earlier server", async () => {
+it("reports a port of the ingress that is in use, and the Caddy of an earlier server", async () => {
   await engine("1.44");
   const holder = createNetServer();
   servers.push(holder);
@@ -182,7 +182,7 @@ it("reports a taken port of the ingress, and the Caddy of an earlier server", as
   expect(left.of("ingress").message).toContain(`Caddy (process ${process.pid}) still runs`);
 });
 
-it("reports if the assistant could start, already runs, or finds its port taken", async () => {
+it("reports whether the assistant could start, already runs, or finds its port in use", async () => {
   await engine("1.44");
   expect((await doctor("--assistant", "off")).of("assistant").message).toBe(
     "off: no model can run",
@@ -247,11 +247,14 @@ it.each([
   ["starting", 1, []],
   ["starting", 2, ["the server could not start it: port 7778 is taken"]],
   ["waiting", 1, ["the server could not start it: port 7778 is taken"]],
-] as const)("reports the companion of a running server: %s, started %i times", (...given) => {
-  const [state, starts, expected] = given;
-  const report = { state, starts, url: null, pid: null, message: "port 7778 is taken" };
-  expect(createCompanionFindings(report).map(({ message }) => message)).toEqual(expected);
-});
+] as const)(
+  "reports the state %s of a running server's companion that was started %i times",
+  (...given) => {
+    const [state, starts, expected] = given;
+    const report = { state, starts, url: null, pid: null, message: "port 7778 is taken" };
+    expect(createCompanionFindings(report).map(({ message }) => message)).toEqual(expected);
+  },
+);
 
 function has(name: string): boolean {
   const folders = ["/usr/local/bin", "/usr/bin", "/opt/homebrew/bin"];
@@ -307,7 +310,7 @@ it("reports an invalid setting, and skips the checks that need the settings", as
   expect(() => of("engine")).toThrow("no finding");
 });
 
-it("reports only that a server could not start its companion", () => {
+it("reports a companion that the server could not start, but not a missing session bus", () => {
   const report = { url: null, pid: null, starts: 2, message: "its port is taken" };
   expect(createCompanionFindings({ ...report, state: "no_bus" })).toEqual([]);
   const [found] = createCompanionFindings({ ...report, state: "waiting" });

@@ -38,7 +38,7 @@ it("every example is a valid command line", () => {
     const flags = words
       .filter((word) => word.startsWith("-") && word !== "-")
       .map((word) => word.split("=")[0]);
-    // Subcommands accept the flags of their parents and of the program.
+    // A subcommand accepts the flags of its parent commands and of the program.
     const above = [path, path.parent, program].flatMap((command) => command?.options ?? []);
     const known = above.flatMap(({ short, long }) => [short, long]);
     for (const flag of flags)

@@ -41,12 +41,12 @@ it("prints valid manifests on standard output, and the report on standard error"
     /^wordpress\.yaml:8:9: note: services\.wordpress\.ports\[0\]: 80 is used/m,
   );
   expect(errors).toMatch(/2 apps, 0 lost, \d+ notes\n$/);
-  // A finding about both services appears once.
+  // A finding that concerns both services appears once in the report.
   expect(errors.match(/Berth restarts the container at most 5 times/g)).toHaveLength(1);
   expect(errors).toContain("also wordpress.yaml:18");
 });
 
-it("writes one file for each service, and replaces files only with --force", async () => {
+it("writes one file for each service, and replaces existing files only with --force", async () => {
   const { code, output } = await run("jellyfin.yaml -o specs/media");
   expect(code).toBe(0);
   expect(output).toContain("specs/media/jellyfin.yaml written");
@@ -73,7 +73,7 @@ it("a dry run writes nothing", async () => {
   expect(readdirSync(folder)).not.toContain("specs");
 });
 
-it("exits with 1 for a failed service, and with --strict for a loss", async () => {
+it("exits with 1 if a service cannot be converted, and with --strict also if a setting is lost", async () => {
   const failed = await run("plausible.yaml -o specs");
   expect(failed.code).toBe(1);
   expect(failed.output).toMatch(/^plausible\.yaml:37:9: failed: .*BASE_URL must be set/m);
@@ -104,7 +104,7 @@ it("reads variables from --env-file, from .env, and from the shell only with --u
   );
 });
 
-it("finds the Compose file of the folder and its override, and reads standard input", async () => {
+it("finds the Compose file and its override in the working directory, and reads standard input", async () => {
   writeFileSync(join(folder, "docker-compose.yml"), "services: { a: { image: x:1 } }");
   writeFileSync(join(folder, "docker-compose.override.yml"), "services: { a: { user: '7' } }");
   expect((await run("")).output).toContain('user: "7"');
@@ -113,7 +113,7 @@ it("finds the Compose file of the folder and its override, and reads standard in
   expect(piped.errors).toContain("-:1:30: lost: services.b.pid");
 });
 
-it("writes no secrets to files and to the report", async () => {
+it("writes no secret to the files or to the report", async () => {
   const { output, errors } = await run("wordpress.yaml --secrets secret");
   expect(output).toContain("secret: db-secrets");
   expect(errors).toContain("berth secrets set wordpress-secrets WORDPRESS_DB_PASSWORD=VALUE");

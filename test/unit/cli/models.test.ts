@@ -122,7 +122,7 @@ describe("ls", () => {
     expect(await done("models")).toBe(output);
   });
 
-  it("lists all models or those with a status, in every output format", async () => {
+  it("lists all models, or only those with a status, in every output format", async () => {
     putModel(api.store, "small");
     arrives("small");
     expect(await done("models ls --all")).toMatch(/^offered +org\/offered-GGUF +absent/m);
@@ -165,7 +165,7 @@ describe("pull", () => {
     expect(person.screen).toContain("\r\u001b[K");
   });
 
-  it("writes progress lines without a terminal, and only the answer to standard output", async () => {
+  it("writes progress lines without a terminal, and only the result to standard output", async () => {
     const ended = run(`models pull ${repository}`);
     await declared("small");
     moves("small", "downloading", { doneBytes: MIB, totalBytes: 4 * MIB, bytesPerSecond: MIB });
@@ -195,7 +195,7 @@ describe("pull", () => {
     expect((await declared("c"))?.spec).toEqual({ source: "org/c", quantization: "Q4_0" });
   });
 
-  it("declares a Model with the fields of the flags", async () => {
+  it("declares a Model with the fields that the flags set", async () => {
     await done(
       `models pull org/d --name mine --file q/d.gguf --revision v1 --sha256 ${"0".repeat(64)} --credential hub --no-wait`,
     );
@@ -215,7 +215,7 @@ describe("pull", () => {
     expect((await run("models pull org/a org/b --name x")).code).toBe(2);
   });
 
-  it("refuses to replace an existing model by another one", async () => {
+  it("refuses to replace an existing model by a different one", async () => {
     putModel(api.store, "small", { source: repository, quantization: "Q4_0", running: true });
     const other = await run("models pull org/other --name small --no-wait");
     expect(other.code).toBe(2);
@@ -239,7 +239,7 @@ describe("pull", () => {
     ]);
   });
 
-  it("fails with the reason, and shows the errors before a retry", async () => {
+  it("fails with the reason, and shows the errors that preceded a retry", async () => {
     using person = terminal(`models pull ${repository}`);
     await declared("small");
     moves("small", "resolving");
@@ -260,7 +260,7 @@ describe("pull", () => {
     expect(await person.ended).toBe(1);
   });
 
-  it("continues on the server after Ctrl-C, and exits with 3 after a timeout", async () => {
+  it("the download continues on the server after Ctrl-C; the command exits with 3 after a timeout", async () => {
     using person = terminal(`models pull ${repository}`);
     await declared("small");
     moves("small", "downloading", { doneBytes: MIB, totalBytes: 4 * MIB });
@@ -372,7 +372,7 @@ function policy(name: string): string | undefined {
 }
 
 describe("rm", () => {
-  it("asks on a terminal, and deletes the files", async () => {
+  it("asks for confirmation on a terminal, and deletes the files", async () => {
     putModel(api.store, "small");
     arrives("small");
     using hesitant = terminal("models rm small");
@@ -394,7 +394,7 @@ describe("rm", () => {
     expect(await done("models rm local -y")).toBe("model/local is being removed; its file stays\n");
   });
 
-  it("keeps the files with --keep-files, and removes several models", async () => {
+  it("keeps the files with --keep-files, and removes several models in one call", async () => {
     putModel(api.store, "small");
     putModel(api.store, "large");
     expect(await done("models rm small large --keep-files -y")).toBe(
@@ -415,7 +415,7 @@ describe("rm", () => {
     );
   });
 
-  it("delete removes a model, like every kind", async () => {
+  it("berth delete removes a model, like every kind", async () => {
     putModel(api.store, "small");
     putModel(api.store, "large");
     expect(await done("delete model small --files")).toBe("model/small deleting\n");
@@ -466,14 +466,14 @@ describe("show", () => {
   });
 });
 
-/** Returns the completions of "s" after the words. */
+/** Returns the shell completions of the last word "s" after the given words. */
 async function complete(words: readonly string[]): Promise<string> {
   const line = ["__complete", "--current", "s", "--", ...words];
   return (await runCommandLine(line, { environment })).output;
 }
 
 describe("other verbs", () => {
-  it("get lists only resources; completion shows the states of models", async () => {
+  it("get lists only Model resources; completion shows the states of models", async () => {
     putModel(api.store, "small");
     arrives("small");
     api.control.assistantModels = [assistantModel("own")];
@@ -578,7 +578,7 @@ describe("a chat with a model that does not run", () => {
   });
 });
 
-it("counts of parameters have a short form", () => {
+it("numbers of parameters are printed in a short form", () => {
   expect([null, 999, 494_032_768, 7_240_000_000, 70_600_000_000].map(formatParameterCount)).toEqual(
     ["", "999", "494M", "7.2B", "70.6B"],
   );

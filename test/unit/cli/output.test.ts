@@ -60,7 +60,7 @@ describe("tables", () => {
     { name: "web", text: "a message that goes on and on for quite a while" },
   ];
 
-  it("pad by display width, without trailing blanks", () => {
+  it("are padded by display width, without trailing blanks", () => {
     const lines = formatTable(rows, columns).split("\n");
     expect(lines[0]).toBe(`NAME   TEXT${" ".repeat(43)}   END`);
     expect(lines[1]).toBe(`日本   short${" ".repeat(42)}   x`);
@@ -87,7 +87,7 @@ describe("tables", () => {
     expect(tiny).toBe(`${"n".repeat(11)}…   ${"t".repeat(11)}…`);
   });
 
-  it("show - for an empty cell", () => {
+  it('show "-" for an empty cell', () => {
     expect(formatTable([{ name: "a", text: "" }], columns)).toContain("a      -      x");
   });
 
@@ -101,7 +101,7 @@ describe("tables", () => {
     expect(line).toBe("\u001B[31mab\u001B[39m     t");
   });
 
-  it("keep their widths across several tables", () => {
+  it("keep their column widths across several tables", () => {
     const widthsMin: number[] = [];
     formatTable([{ name: "a-long-name", text: "t" }], columns, { columnWidthsMin: widthsMin });
     const [head = ""] = formatTable([{ name: "a", text: "t" }], columns, {
@@ -127,7 +127,7 @@ describe("ages", () => {
     expect(formatDurationMs(durationMs)).toBe(text);
   });
 
-  it("are empty for a missing time", () => {
+  it("are empty if the time is missing", () => {
     expect(formatAge(null, 0)).toBe("");
     expect(formatAge("no time", 0)).toBe("");
     expect(formatTime(null, 0)).toBe("-");

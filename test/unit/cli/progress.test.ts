@@ -14,7 +14,7 @@ import {
 } from "../../../src/cli/output/transfer-progress.ts";
 
 describe("progress on a terminal", () => {
-  test("is parsed only from the messages of pulls", () => {
+  test("is parsed only from the progress messages of image pulls", () => {
     expect(parseProgress("deploying: pulling nginx:1.29 (30 MiB of 120 MiB)")).toBe(0.25);
     expect(parseProgress("pulling nginx:1.29 (0 B of 1.5 GiB)")).toBe(0);
     expect(parseProgress("pulling nginx:1.29 (2 GiB of 1 GiB)")).toBe(1);
@@ -37,13 +37,13 @@ describe("progress on a terminal", () => {
     );
   });
 
-  test("the bar has a constant width", () => {
+  test("is a bar of constant width", () => {
     expect(formatProgressBar(0)).toBe(`[${"-".repeat(24)}]   0 %`);
     expect(formatProgressBar(0.5)).toBe(`[${"#".repeat(12)}${"-".repeat(12)}]  50 %`);
     expect(formatProgressBar(1)).toBe(`[${"#".repeat(24)}] 100 %`);
   });
 
-  test("a bar is overwritten; other lines stay, each on a line of its own", () => {
+  test("is overwritten by the next bar; other lines stay, each on its own line", () => {
     let out = "";
     const lines = new ProgressLines(
       (text) => {
@@ -76,7 +76,7 @@ const half: TransferState = {
   bytesPerSecond: MIB,
 };
 
-/** Returns the output of a transfer that starts, moves, is interrupted and continues. */
+/** Returns the output of a transfer that starts, progresses, is interrupted and continues. */
 function shown(isTerminal: boolean): string {
   let out = "";
   let nowMs = 0;
@@ -111,11 +111,11 @@ describe("a transfer", () => {
     [24, "small   50 %  2s left"],
     [20, "small   50 %"],
     [9, "small  …"],
-  ])("fits %i columns", (columns, line) => {
+  ])("is printed in at most %i columns", (columns, line) => {
     expect(formatTransferLine(half, columns)).toBe(line);
   });
 
-  test("is always shorter than the terminal is wide", () => {
+  test("is printed in a line that is always shorter than the terminal is wide", () => {
     fc.assert(
       fc.property(
         fc.record({
@@ -148,7 +148,7 @@ describe("a transfer", () => {
     );
   });
 
-  test("is a line every few seconds without a terminal, and at each new step", () => {
+  test("prints a line every few seconds without a terminal, and one at each new step", () => {
     expect(shown(false)).toBe(
       [
         "small: asking ...\n",

@@ -55,7 +55,7 @@ const terminal = (words: readonly string[], more: Record<string, string> = {}) =
     openSessionBus: bus.open,
   });
 
-/** Signs in, and makes the companion report this result. */
+/** Runs a sign-in, and makes the companion report this result. */
 async function ending(detail: string) {
   const running = run(["login", "openrouter"]);
   await expect.poll(() => remote.logins).toEqual(["openrouter"]);
@@ -65,7 +65,7 @@ async function ending(detail: string) {
   return running;
 }
 
-/** Runs the command at a terminal. */
+/** Runs the sign-in command at a terminal. */
 const signsIn = async (url: string, more: Record<string, string>, ...words: readonly string[]) => {
   remote.authorizeUrl = url;
   using person = terminal(["login", "openrouter", ...words], more);
@@ -128,7 +128,7 @@ describe("providers", () => {
     expect((await run(["rm", "work"])).errors).toContain('there is no provider "work"');
   });
 
-  it("list their models by the names that requests use", async () => {
+  it("list their models by the names that requests to the assistant use", async () => {
     remote.models = ["openai/gpt-4o", "odd\u001b[2Jname", 7];
     expect((await run(["models", "openrouter"])).output).toBe(
       "remote:openrouter:openai/gpt-4o\nremote:openrouter:odd?[2Jname\n",
@@ -142,7 +142,7 @@ describe("providers", () => {
     ["Unauthorized", "berth remote key ID"],
     ["Unreachable", "check the address"],
     ["BadResponse", "try again in a moment"],
-  ])("%s is reported with a hint", async (name, hint) => {
+  ])("whose request fails with %s are reported with a hint", async (name, hint) => {
     bus.methods = {
       ListModels: () => {
         throw new BusCallError(`dev.assistant.Error.${name}`, "the provider's words");
@@ -161,7 +161,7 @@ describe("providers", () => {
 });
 
 describe("a key", () => {
-  it("from standard input is sent through a pipe, and printed nowhere", async () => {
+  it("from standard input is sent through a pipe, and never printed", async () => {
     const { code, output, errors } = await run(["key", "openrouter"], { input: `${SECRET}\n` });
     expect([code, remote.keys.get("openrouter")]).toEqual([0, SECRET]);
     expect(output + errors).not.toContain(SECRET);
@@ -202,13 +202,13 @@ describe("a key", () => {
     expect(remote.keys.get("openrouter")).toBe(long);
   });
 
-  it("is deleted", async () => {
+  it("is deleted on request", async () => {
     remote.keys.set("openrouter", SECRET);
     expect((await run(["key", "openrouter", "--clear"])).code).toBe(0);
     expect(remote.keys.size).toBe(0);
   });
 
-  it("needs a bus that passes descriptors, and reports if it does not", async () => {
+  it("is rejected with an error on a bus that does not pass file descriptors", async () => {
     let wanted: boolean | undefined;
     const { errors } = await run(["key", "openrouter"], {
       input: SECRET,
@@ -222,7 +222,7 @@ describe("a key", () => {
 });
 
 describe("consent", () => {
-  it("is changed, with revocations first", async () => {
+  it("is changed, revocations before grants", async () => {
     const { code, output } = await run(["consent", "prompt", "files", "on", "mail", "off"]);
     expect(code).toBe(0);
     expect(remote.consentWrites).toEqual([
@@ -277,7 +277,7 @@ describe("a sign-in", () => {
     ["cancelled", 5, "cancelled"],
     ["storage_failed", 1, "could not be stored"],
     ["something\u001b[2Jnew", 1, 'failed with "something?[2Jnew"'],
-  ])("%s ends with %i", async (detail, code, words) => {
+  ])("that fails with %s exits with %i", async (detail, code, words) => {
     const result = await ending(detail);
     expect([result.code, result.output]).toEqual([code, ""]);
     expect(result.errors).toContain("error: not signed in at openrouter: ");
@@ -298,13 +298,13 @@ describe("a sign-in", () => {
     await signsIn("https://a.example/no-desktop", {});
     await signsIn("file:///etc/passwd", { DISPLAY: ":0" });
     await signsIn("https://a.example/wanted", { WAYLAND_DISPLAY: "wayland-0" });
-    // Browsers are started in order, so an unexpected one would be listed earlier.
+    // Browsers are started in order, so an unexpected browser would be listed before the expected one.
     await expect
       .poll(() => (existsSync(opened) ? readFileSync(opened, "utf8") : ""))
       .toBe("https://a.example/wanted\n");
   });
 
-  it("ends with the companion", async () => {
+  it("ends when the companion ends", async () => {
     const running = run(["login", "openrouter"]);
     await expect.poll(() => remote.logins).toEqual(["openrouter"]);
     bus.emit("NameOwnerChanged", "dev.assistant.Remoted", ":1.2", "");
@@ -326,7 +326,7 @@ describe("a sign-in", () => {
   });
 });
 
-it("Tab completes providers and scopes", async () => {
+it("Tab completes the names of providers and scopes", async () => {
   expect(await complete("o", "login")).toBe("openrouter\tOpenRouter\n:none\n");
   expect(await complete("pr", "consent")).toMatch(/^prompt/);
   expect(await complete("con")).toMatch(/^consent\t/);

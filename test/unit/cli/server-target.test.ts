@@ -56,10 +56,10 @@ function savedLogin(): void {
   );
 }
 
-/** Above every process id of Linux. */
+/** A number above every process id of Linux. */
 const NO_PID = 4_194_305;
 
-describe("the server that a verb talks to", () => {
+describe("the server that a command uses", () => {
   it("is the one named by --url or BERTH_URL", () => {
     localServer(process.pid);
     savedLogin();
@@ -75,7 +75,7 @@ describe("the server that a verb talks to", () => {
     });
   });
 
-  it("gets the matching token, also if it is named", () => {
+  it("gets the token that was saved for it, even if a flag or variable names the server", () => {
     localServer(process.pid);
     savedLogin();
     expect(target({}, { url: "https://far.example.org/" }).token).toBe("far-token");
@@ -83,7 +83,7 @@ describe("the server that a verb talks to", () => {
     expect(target({}, { url: "http://localhost:7777" }).token).toBeUndefined();
   });
 
-  it("is the one of this machine, then that of the last login", () => {
+  it("is the server of this machine; if none runs, that of the last login", () => {
     savedLogin();
     expect(target()).toMatchObject({
       url: "https://far.example.org",
@@ -98,7 +98,7 @@ describe("the server that a verb talks to", () => {
     });
   });
 
-  it("is not one that has ended, if there is another", () => {
+  it("is not a server that has ended, if there is another server", () => {
     localServer(NO_PID);
     expect(target().origin).toBe("local");
     savedLogin();
@@ -106,7 +106,7 @@ describe("the server that a verb talks to", () => {
     expect(target({}, { dataDir: join(folder, "data") }).origin).toBe("local");
   });
 
-  it("is missing: the error suggests commands to try", async () => {
+  it("is missing, and the error suggests commands to try", async () => {
     const result = await runCommandLine(["get", "apps"], {
       environment: { HOME: folder, BERTH_DATA_DIR: join(folder, "data") },
     });
@@ -116,7 +116,7 @@ describe("the server that a verb talks to", () => {
     expect(result.errors).toContain("`berth login URL`");
   });
 
-  it("is not read from a broken file", () => {
+  it("is not taken from a damaged file", () => {
     localServer(process.pid);
     writeFileSync(join(folder, "data/run/berth.json"), "{ half");
     expect(() => target()).toThrow("no Berth server runs");
@@ -127,7 +127,7 @@ describe("the server that a verb talks to", () => {
 });
 
 describe("login", () => {
-  it("saves a session in a file that only the user can read, uses it, and ends it", async () => {
+  it("saves a session in a file that only the user can read, uses the session, and ends it", async () => {
     await using api = await openTestApi();
     await ensurePassword(api.store, "open sesame");
     const url = await api.listen();

@@ -23,7 +23,7 @@ const tools = [
 const show = (width: number | undefined, isFull = false) =>
   showTools(tools, isFull, colours, width);
 
-it("prints one line with the whole description for each tool to a pipe", () => {
+it("prints one line with the whole description of each tool if the output is a pipe", () => {
   expect(show(undefined).split("\n")).toEqual([
     "APP                 TOOL          TIER          UNDO   DESCRIPTION",
     `org.example.Notes   update_note   write         yes    ${tools[0]?.description}`,
@@ -57,7 +57,7 @@ it("prints descriptions below the tools at 80 columns, and never exceeds the wid
         expect(displayWidth(line)).toBeLessThanOrEqual(width);
 });
 
-it("prints whole descriptions over several lines for one app", () => {
+it("prints whole descriptions over several lines if one app is selected", () => {
   expect(show(60, true)).toContain(
     "yes\n  Gives a note another text, v. 2 of it. The result has the\n  old one.\norg",
   );

@@ -52,14 +52,14 @@ describe("untrusted text", () => {
     );
   });
 
-  it("continues on the next line without the space at which it is wrapped", () => {
+  it("is wrapped without the space at the end of the line", () => {
     expect(sanitizeBlock("one two three four five six seven", "", 20)).toBe(
       "one two three four\nfive six seven",
     );
     expect(sanitizeBlock("one two three four f five", "", 20)).toBe("one two three four f\nfive");
   });
 
-  it("is an equal document as JSON", () => {
+  it("parses to the same document after it was sanitised as JSON", () => {
     fc.assert(
       fc.property(fc.jsonValue(), texts, (value, text) => {
         const shown = sanitizeJson({ value, text });

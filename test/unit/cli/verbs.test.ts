@@ -64,7 +64,7 @@ function makeReady(name: string): void {
 }
 
 describe("get", () => {
-  it("lists apps as a table, wide, by name, as JSON and as YAML", async () => {
+  it("lists apps as a table, a wide table, names, JSON and YAML", async () => {
     putApp(api.store, "hello");
     putApp(api.store, "world");
     makeReady("hello");
@@ -102,7 +102,7 @@ describe("get", () => {
     expect((await run("get apps -l =x")).code).toBe(2);
   });
 
-  it("exports a manifest that applies without a change", async () => {
+  it("exports a manifest that can be applied without a change", async () => {
     file("a.yaml", manifest("a"));
     await done("apply -f a.yaml");
     file("copy.yaml", await done("get app a -o yaml --export"));
@@ -118,7 +118,7 @@ describe("get", () => {
     expect(missing.errors).toMatch(/error: there is no App "nope"\ntry: +`berth get KIND` lists/);
   });
 
-  it("follows changes, one line each, including deletions", async () => {
+  it("follows changes and deletions, one line each", async () => {
     putApp(api.store, "hello");
     let step = 0;
     const ended = run("get apps -w", {
@@ -168,7 +168,7 @@ describe("apply, diff and validate", () => {
     expect(twice.errors).toContain('c.yaml:1:1: App "a" is already declared in a.yaml:1');
   });
 
-  it("apply all or nothing, and report each problem with its line", async () => {
+  it("apply all resources or none, and report each problem with its line", async () => {
     file("good.yaml", manifest("good"));
     file(
       "bad.yaml",
@@ -185,7 +185,7 @@ describe("apply, diff and validate", () => {
     expect((await run("validate -q -f good.yaml")).output).toBe("");
   });
 
-  it("explain that a manifest contains a printed status", async () => {
+  it("explain that the manifest contains a printed status", async () => {
     file("a.yaml", manifest("a"));
     await done("apply -f a.yaml");
     file("pasted.yaml", await done("get app a -o yaml"));
@@ -251,7 +251,7 @@ describe("apply, diff and validate", () => {
 });
 
 describe("verbs that change an app", () => {
-  it("start, stop and deploy it, and report if there is nothing to do", async () => {
+  it("start, stop and deploy an app, and report if there is nothing to do", async () => {
     putApp(api.store, "hello");
     expect(await done("start hello")).toBe("app/hello already runs\n");
     expect(await done("stop app/hello")).toBe("app/hello is stopping\n");
@@ -282,7 +282,7 @@ describe("verbs that change an app", () => {
     expect(api.store.get("App", "hello")?.spec.image).toBe("bb:2");
   });
 
-  it("create it from an image, with variables and secrets", async () => {
+  it("create an app from an image, with variables and secrets", async () => {
     await done("secrets set db password=x");
     await done(
       "create web --image bb:1 --port 80 --domain web.test -e A=b=c -e P=secret:db/password --label team=x",
@@ -308,7 +308,7 @@ describe("verbs that change an app", () => {
       expect(await run(line)).toMatchObject({ code: 2 });
   });
 
-  it("delete it, and ask before deleting data", async () => {
+  it("delete an app, and ask before deleting data", async () => {
     putApp(api.store, "hello");
     putApp(api.store, "other");
     expect(await done("delete hello --dry-run")).toContain("would delete");
@@ -325,7 +325,7 @@ describe("verbs that change an app", () => {
     expect((await run("delete hello --wait --timeout 50ms")).code).toBe(3);
   });
 
-  it("delete the resources of a file, and wait until they are gone", async () => {
+  it("delete the resources of a file, and wait until they are removed", async () => {
     file("a.yaml", manifest("a"));
     await done("apply -f a.yaml");
     const { output, code } = await run("delete -f a.yaml --wait", {
@@ -340,7 +340,7 @@ describe("verbs that change an app", () => {
 });
 
 describe("edit", () => {
-  it("applies the saved text, and keeps text that the server refuses", async () => {
+  it("applies the saved text, and keeps text that the server refuses in a file", async () => {
     putApp(api.store, "hello");
     const edit = (EDITOR: string) => run("edit hello", { environment: { EDITOR } });
     expect((await edit("sed -i s/80/81/")).output).toBe(
@@ -393,7 +393,7 @@ describe("secrets", () => {
     expect((await run("secrets set hub --type opaque a=1")).code).toBe(2);
   });
 
-  it("must be pairs, and their files must exist", async () => {
+  it("must be given as pairs, and the named files must exist", async () => {
     expect((await run("secrets set db novalue")).code).toBe(2);
     expect((await run("secrets set db a=@nowhere")).errors).toContain("cannot read nowhere");
     const binary = await run("secrets set db a=-", { input: new Uint8Array([0xff, 0xfe, 0]) });
@@ -444,7 +444,7 @@ describe("verbs that show resources", () => {
     expect((await run("logs nope")).code).toBe(1);
   });
 
-  it("show events oldest first, and follow them without a gap", async () => {
+  it("show events, oldest first, and follow them without a gap", async () => {
     putApp(api.store, "hello");
     const record = (message: string) =>
       api.store.events.record({
@@ -515,6 +515,13 @@ describe("verbs that show resources", () => {
     expect(JSON.parse(await done("version -o json"))).toMatchObject({ server: "1.2.3" });
     expect(await run("models ls")).toMatchObject({ code: 0, output: "" });
     expect(parse(await done("status -o yaml"))).toMatchObject({ health: { runtime: "connected" } });
+    const engine = api.control.engineState;
+    const otherWriter = { host: "one", dataDir: "/srv/one", since: "2030-01-01" };
+    if (engine.connected) api.control.engineState = { ...engine, otherWriter };
+    expect(await done("status")).toMatch(
+      /Needs attention:\n.*on one, data directory \/srv\/one, since/,
+    );
+    api.control.engineState = engine;
   });
 
   it("create tokens that work, print nothing but the token, and revoke them", async () => {
@@ -541,5 +548,14 @@ describe("verbs that show resources", () => {
     expect((await run("backup b.db")).errors).toContain("--force");
     await done("backup b.db --force");
     expect((await done("backup -")).slice(0, 15)).toBe("SQLite format 3");
+    const printed = await done("backup b.db --force");
+    expect(printed).toMatch(/contains: the store .*no source archives; no certificates/);
+    expect(printed).toMatch(/leaves out:\n {2}image \S+ of hello: pulled again from its registry/);
+    expect(JSON.parse(await done("backup b.db --force -o json"))).toMatchObject({
+      bytes: expect.any(Number),
+      instance_id: api.store.instanceId,
+      left_out: expect.arrayContaining([expect.objectContaining({ kind: "image", app: "hello" })]),
+    });
+    expect((await run("backup - -o json")).errors).toContain("berth backup FILE -o json");
   });
 });

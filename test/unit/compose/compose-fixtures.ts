@@ -9,10 +9,10 @@ import type { ComposeFileReader } from "../../../src/compose/load-project.ts";
 
 export const fixturesFolder = join(import.meta.dirname, "../../fixtures/compose");
 
-/** The options of an import, except its files. */
+/** The options of an import, without its files. */
 export type ImportOverrides = Partial<Omit<ImportOptions, "files">>;
 
-/** Imports a fixture, with its own folder as the folder of the spec files. */
+/** Imports a fixture; the fixture's folder is the folder of the spec files. */
 export function importFixture(file: string, extra: ImportOverrides = {}): ComposeImport {
   const path = join(fixturesFolder, file);
   return importCompose(
@@ -32,7 +32,7 @@ const diskFiles: ComposeFileReader = {
   displayPath: (path) => relative(fixturesFolder, path),
 };
 
-/** Imports files that are only in memory, in the folder `/project`; the first one is the Compose file. */
+/** Imports files that exist only in memory, in the folder `/project`; the first one is the Compose file. */
 export function importTexts(
   texts: Readonly<Record<string, string>>,
   extra: ImportOverrides = {},
@@ -53,7 +53,7 @@ export function importTexts(
   );
 }
 
-/** Returns the spec of each App by its name. */
+/** Returns the spec of each App by the App's name. */
 export function collectSpecs({ apps }: ComposeImport) {
   return Object.fromEntries(apps.map(({ manifest }) => [manifest.metadata.name, manifest.spec]));
 }
@@ -65,7 +65,7 @@ export function collectFindingLines({ findings }: ComposeImport): string[] {
   ].toSorted();
 }
 
-/** Reads the expected findings from the comments at the ends of a fixture's lines. */
+/** Reads the expected findings from the comments at the ends of the fixture's lines. */
 export function readExpectedLines(file: string): string[] {
   const text = readFileSync(join(fixturesFolder, file), "utf8");
   return text.split("\n").flatMap((line, index) => {

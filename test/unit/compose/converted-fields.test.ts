@@ -4,7 +4,7 @@ import { collectSpecs, fixturesFolder, importFixture, importTexts } from "./comp
 
 const at = (path: string) => join(fixturesFolder, path);
 
-/** Imports a project with one service `app`, from YAML, and a service `db`. */
+/** Imports a YAML project with the service `app`, which has this body, and the service `db`. */
 function app(body: string, extra = {}) {
   const lines = body
     .trim()
@@ -15,7 +15,7 @@ function app(body: string, extra = {}) {
   return { spec: collectSpecs(result)["app"], result };
 }
 
-test("WordPress: port, volumes, dependencies and variables", () => {
+test("WordPress: the port, volumes, dependencies and variables are converted", () => {
   expect(collectSpecs(importFixture("wordpress.yaml"))).toEqual({
     wordpress: {
       image: "wordpress:6.8-apache",
@@ -42,7 +42,7 @@ test("WordPress: port, volumes, dependencies and variables", () => {
   });
 });
 
-test("Nextcloud: env files, a command with words, loopback ports that the ingress replaces", () => {
+test("Nextcloud: env files, a command with several words, and loopback ports that the ingress replaces are converted", () => {
   const { db, app: nextcloud, cron } = collectSpecs(importFixture("nextcloud.yaml"));
   expect(db?.command).toEqual(["--transaction-isolation=READ-COMMITTED", "--binlog-format=ROW"]);
   expect(db?.env).toEqual({
@@ -56,7 +56,7 @@ test("Nextcloud: env files, a command with words, loopback ports that the ingres
   expect(cron?.entrypoint).toEqual(["/cron.sh"]);
 });
 
-test("Immich: variables of an env file, relative folders, a health check with a shell", () => {
+test("Immich: variables of an env file, relative folders, and a health check with a shell are converted", () => {
   const specs = collectSpecs(importFixture("immich.yaml", { envFiles: [at("immich.env")] }));
   expect(specs["immich-server"]).toMatchObject({
     image: "registry.example.org/immich-app/immich-server:v2",
@@ -74,14 +74,14 @@ test("Immich: variables of an env file, relative folders, a health check with a 
   });
 });
 
-test("Gitea: SSH and the database stay published ports, HTTP becomes the port", () => {
+test("Gitea: the ports of SSH and the database stay published, and the HTTP port becomes `port`", () => {
   const { server, db } = collectSpecs(importFixture("gitea.yaml"));
   expect(server).toMatchObject({ port: 3000, ports: [{ host: 222, container: 22 }] });
   expect(db?.ports).toEqual([{ host: 5432, container: 5432, address: "127.0.0.1" }]);
   expect(db).not.toHaveProperty("port");
 });
 
-test("Vaultwarden: escaped dollar signs, expose", () => {
+test("Vaultwarden: escaped dollar signs and `expose` are converted", () => {
   const { vaultwarden } = collectSpecs(importFixture("vaultwarden.yaml"));
   expect(vaultwarden).toMatchObject({
     port: 80,
@@ -89,7 +89,7 @@ test("Vaultwarden: escaped dollar signs, expose", () => {
   });
 });
 
-test("Jellyfin: udp, long volumes, user", () => {
+test("Jellyfin: UDP ports, volumes in the long form, and the user are converted", () => {
   expect(collectSpecs(importFixture("jellyfin.yaml"))["jellyfin"]).toMatchObject({
     port: 8096,
     user: "1000:1000",
@@ -102,7 +102,7 @@ test("Jellyfin: udp, long volumes, user", () => {
   });
 });
 
-test("Traefik's labels: domains, path, stripped prefix, port", () => {
+test("Traefik labels become domains, path, stripped prefix and port", () => {
   const { whoami, api } = collectSpecs(importFixture("traefik.yaml"));
   expect(whoami).toMatchObject({
     port: 8000,
@@ -117,7 +117,7 @@ test("Traefik's labels: domains, path, stripped prefix, port", () => {
   });
 });
 
-test("Plausible: names that are no DNS labels, references to them, required variables", () => {
+test("Plausible: names that are not DNS labels, references to them, and required variables are converted", () => {
   const without = importFixture("plausible.yaml");
   expect(Object.keys(collectSpecs(without))).toEqual(["plausible-db", "plausible-events-db"]);
   expect(without.findings.filter(({ level }) => level === "failed")).toMatchObject([
@@ -134,7 +134,7 @@ test("Plausible: names that are no DNS labels, references to them, required vari
   });
 });
 
-test("n8n: anchors, merge keys and extension fields", () => {
+test("n8n: anchors, merge keys and extension fields are resolved", () => {
   const { "n8n-worker": worker, postgres, n8n } = collectSpecs(importFixture("n8n.yaml"));
   expect(n8n).toMatchObject({
     image: "n8nio/n8n:1.110",
@@ -151,7 +151,7 @@ test("n8n: anchors, merge keys and extension fields", () => {
   );
 });
 
-test("Ghost: nginx-proxy, limits, restarts, an external volume", () => {
+test("Ghost: nginx-proxy variables, limits, restarts and an external volume are converted", () => {
   const result = importFixture("ghost.yaml");
   const { ghost, db } = collectSpecs(result);
   expect(ghost).toMatchObject({
@@ -170,7 +170,7 @@ test("Ghost: nginx-proxy, limits, restarts, an external volume", () => {
   expect(copies[1]).toContain("-v old_blog_db:/from:ro");
 });
 
-test("Authentik: files of secrets are mounted, other secrets become references", () => {
+test("Authentik: secrets from files are mounted, other secrets become references", () => {
   const result = importFixture("authentik.yaml");
   const { postgresql, server, migrate, worker } = collectSpecs(result);
   expect(postgresql?.volumes).toContainEqual({
@@ -187,7 +187,7 @@ test("Authentik: files of secrets are mounted, other secrets become references",
   expect(worker).toBeUndefined();
 });
 
-test("a file for development: builds, extends, include, profiles, a git repository", () => {
+test("a file for development: builds, extends, include, profiles and a git repository are converted", () => {
   const specs = collectSpecs(importFixture("dev/compose.yaml"));
   expect(Object.keys(specs)).toEqual(["queue", "web-app", "api", "docs"]);
   expect(specs["web-app"]).toMatchObject({
@@ -223,7 +223,7 @@ test("a file for development: builds, extends, include, profiles, a git reposito
   expect(collectSpecs(elsewhere)["web-app"]?.source).toEqual({ local: "../web" });
 });
 
-test("secrets: references replace the values, which then appear nowhere", () => {
+test("references to Secrets replace the secret values, which appear nowhere in the result", () => {
   const result = importFixture("wordpress.yaml", { secrets: "secret" });
   expect(collectSpecs(result)["wordpress"]?.env).toMatchObject({
     WORDPRESS_DB_PASSWORD: { secret: "wordpress-secrets", key: "WORDPRESS_DB_PASSWORD" },
@@ -237,7 +237,7 @@ test("secrets: references replace the values, which then appear nowhere", () => 
   expect(JSON.stringify(result)).not.toContain("examplepass");
 });
 
-test("a prefix renames every app, and the hosts in variables are reported", () => {
+test("a prefix renames every app, and the report names host names in variables", () => {
   const result = importFixture("wordpress.yaml", { namePrefix: "blog-" });
   expect(collectSpecs(result)["blog-wordpress"]?.dependsOn).toEqual(["blog-db"]);
   expect(result.findings).toContainEqual(
@@ -315,6 +315,6 @@ test.each([
   ["entrypoint: []", "an empty entrypoint would remove that of the image, which an App cannot do"],
   ["volumes: ['C:\\x:/data']", '"C:\\x" cannot be resolved to a folder'],
   ["environment: { 'A B': 1 }", '"A B" is not a valid name for a variable of an App'],
-])("%s is reported", (body, message) => {
+])('the problem of the service field "%s" is reported', (body, message) => {
   expect(app(body).result.findings).toContainEqual(expect.objectContaining({ line: 4, message }));
 });

@@ -6,7 +6,7 @@ import { isAlias, isMap, isScalar, isSeq, LineCounter, type Node, parseDocument 
 import { importCompose } from "../../../src/compose/import-compose.ts";
 import { collectSpecs, fixturesFolder, importTexts } from "./compose-fixtures.ts";
 
-/** Values without an effect, or with one that Berth has anyway, which need no finding. */
+/** Values that need no finding, because they have no effect, or only an effect that Berth has by default. */
 const saysNothing: readonly RegExp[] = [
   /^(deploy\.)?mode=replicated$/,
   /^depends_on\.[^.]+\.condition=service_(healthy|started)$/,
@@ -142,7 +142,7 @@ const samples: Readonly<Record<string, unknown>> = {
   "x-own": { a: 1 },
 };
 
-/** Never 1, because every app has one replica by default. */
+/** The number is never 1, because every app has one replica by default. */
 const anyValue = fc.oneof(
   fc.constantFrom("text", "yes", "a:b", "2", "/x", "$$", "-"),
   fc.integer({ min: 2, max: 9 }),
@@ -189,7 +189,7 @@ test("every key of a service is converted or reported, in any combination", () =
   );
 });
 
-test.each(Object.entries(samples))("%s alone is converted or reported", (key, value) => {
+test.each(Object.entries(samples))("the key %s alone is converted or reported", (key, value) => {
   const { findings } = importBody({ image: "example/app:1", [key]: value });
   const found = findings.filter((finding) => finding.key.startsWith(`services.app.${key}`));
   const before = collectSpecs(importBody({ image: "example/app:1" }));
@@ -209,7 +209,7 @@ function importBody(app: Readonly<Record<string, unknown>>) {
   return importTexts({ "compose.yaml": JSON.stringify(project) });
 }
 
-/** Imports a fixture with another text; its other files are read from disk. */
+/** Imports a fixture with changed text; its other files are read from disk. */
 function importText(file: string, text: string) {
   const path = join(fixturesFolder, file);
   return importCompose(

@@ -37,7 +37,7 @@ function run(file: string) {
   );
 }
 
-test("every fixture is in the list", () => {
+test("every fixture file is in the list of fixtures", () => {
   const files = readdirSync(fixturesFolder, { recursive: true, encoding: "utf8" });
   const known = new Set(fixtures.flatMap(([file, others]) => [file, ...(others ?? [])]));
   expect(files.filter((file) => file.endsWith(".yaml") && !known.has(file))).toEqual([]);

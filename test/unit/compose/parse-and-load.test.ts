@@ -29,20 +29,20 @@ test.each([
 test.each([
   ["${B:?set it}", "the variable B must be set: set it"],
   ["${EMPTY:?}", "the variable EMPTY must be set"],
-  ["costs 5$", 'a "$" begins no variable here'],
-  ["${A", 'a "$" begins no variable here'],
+  ["costs 5$", 'a "$" does not begin a variable here'],
+  ["${A", 'a "$" does not begin a variable here'],
   ["${}", "${...} contains no variable name"],
   ["${A!}", "${A...} is not valid in Compose"],
   [`${"${B:-".repeat(30)}${"}".repeat(30)}`, "nested too deeply"],
-])("%s fails", (text, message) => {
+])("interpolating %s fails", (text, message) => {
   expect(interpolate(text, variables).failure).toContain(message);
 });
 
-test("unset variables are named", () => {
+test("interpolation returns the names of unset variables", () => {
   expect(interpolate("${B}$C${A}", variables)).toEqual({ text: "one", unsetVariables: ["B", "C"] });
 });
 
-test("env files: quotes, comments, variables, several lines, names alone", () => {
+test("env files may have quotes, comments, variables, values of several lines, and names without a value", () => {
   const text = [
     "# a comment",
     "export PLAIN = some value # behind it",
@@ -81,7 +81,7 @@ test.each([
   ["", []],
   ["'open", undefined],
   ["end\\", undefined],
-])("words of %s", (text, words) => {
+])("splits the command line %s into words", (text, words) => {
   expect(splitShellWords(text)).toEqual(words);
 });
 
@@ -116,7 +116,7 @@ test.each([
   ["db", "db", "word"],
   ["a,db.", "db", "word"],
   ["mydb db-2 db_1 db.example.org", "db", undefined],
-])("%s names %s: %s", (text, host, how) => {
+])("in the value %s, the host %s is found as: %s", (text, host, how) => {
   expect(findHostReference(text, host)).toBe(how);
 });
 
@@ -162,7 +162,7 @@ services:
     );
   }
 
-  test("are merged; relative paths start at the folder of the first one", () => {
+  test("are merged; relative paths start at the folder of the first file", () => {
     const { app, db } = collectSpecs(both(over));
     expect(app).toMatchObject({
       command: ["run"],
@@ -177,7 +177,7 @@ services:
     expect(db).toMatchObject({ image: "b:2", resources: { memory: "64Mi" } });
   });
 
-  test("findings name the file of their value", () => {
+  test("findings name the file that contains the value", () => {
     const result = both("services:\n  app:\n    cap_add: [ALL]\n");
     expect(result.findings).toContainEqual(
       expect.objectContaining({

@@ -21,10 +21,10 @@ describe("--model", () => {
     ["./B.GGUF", "B", "B.GGUF"],
     ["chat=a.gguf", "chat", "a.gguf"],
     ["hub/org/chat=./a.gguf", "hub/org/chat", "a.gguf"],
-    // Ollama names its files like this.
+    // Ollama uses such digests as names of its model files.
     ["sha256-12ab", "sha256-12ab", "sha256-12ab"],
     ["llama=sha256-12ab", "llama", "sha256-12ab"],
-  ])("%s is a file", (text, id, file) => {
+  ])("%s is accepted as a file", (text, id, file) => {
     expect(load({ model: [text] }).models).toEqual([{ id, path: join(folder, file) }]);
   });
 
@@ -38,8 +38,8 @@ describe("--model", () => {
     ["./b", "there is no model file ./b"],
     ["~/b", "there is no model file ~/b"],
     ["chat=b", "there is no model file b"],
-    ["../", "../ is a folder, and a model is a file"],
-    ["chat=.", ". is a folder, and a model is a file"],
+    ["../", "../ is a folder, not a model file"],
+    ["chat=.", ". is a folder, not a model file"],
   ])("%j is refused with a hint", (text, message) => {
     expect(catchBerthError(() => load({ model: [text] }))).toMatchObject({
       code: "invalid_request",
@@ -54,9 +54,12 @@ test.each([
   [{ keepAlive: "soon" }, '--keep-alive: "soon" is not a duration', "5m"],
   [{ timeout: "1" }, '--timeout: "1" is not a duration', "5m"],
   [{ alias: ["a"] }, '"a" is not an alias', "--alias NAME=MODEL"],
-])("%j is refused with the expected format", (flags, message, hint) => {
-  expect(catchBerthError(() => load(flags))).toMatchObject({
-    message,
-    hint: expect.stringContaining(hint),
-  });
-});
+])(
+  "the options %j are refused, and the error shows the expected format",
+  (flags, message, hint) => {
+    expect(catchBerthError(() => load(flags))).toMatchObject({
+      message,
+      hint: expect.stringContaining(hint),
+    });
+  },
+);

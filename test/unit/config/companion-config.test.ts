@@ -24,7 +24,7 @@ function load(flags: CompanionFlags = {}, environment: Record<string, string> = 
 }
 
 describe("configuration of a companion", () => {
-  it("has its own state, port and sockets, and uses the system instance for models", () => {
+  it("has its own state directory, port and sockets, and uses the system instance for models", () => {
     const config = load();
     expect(config).toMatchObject({
       instance: "user",
@@ -42,18 +42,18 @@ describe("configuration of a companion", () => {
   });
 
   it.each(["https://127.0.0.1:7777", "http://example.org", "nonsense", "http://u@127.0.0.1:1"])(
-    "takes no %s for the system instance",
+    "refuses %s as the address of the system instance",
     (upstream) => {
       expect(() => load({ upstream })).toThrow("--upstream must be the address");
     },
   );
 
-  it("accepts addresses of this machine", () => {
+  it("accepts addresses of this machine for the system instance", () => {
     expect(load({ upstream: "http://localhost:9000/" }).upstream).toBe("http://localhost:9000");
     expect(load({ upstream: "http://[::1]:9000" }).upstream).toBe("http://[::1]:9000");
   });
 
-  it("reads the settings of the user", () => {
+  it("reads the user's settings", () => {
     const file = join(folder, "companion.yaml");
     writeFileSync(
       file,
@@ -114,7 +114,7 @@ index:
     "{ a: [b, b] }",
     "{ a: [1, 2] }",
     "{ a: [b, c, d, e, f, g, h, i, j] }",
-  ])("refuses %s as names of models", (text) => {
+  ])("refuses %s as a list of model names", (text) => {
     const file = join(folder, "companion.yaml");
     writeFileSync(file, `models: ${text}\n`);
     const error = catchBerthError(() => readCompanionFile(file));
@@ -134,7 +134,7 @@ index:
     ["models: { a: x, b: [y, a] }\n", 'models: "b" stands for "a", which is one of these names'],
     ["models: { a: [a] }\n", 'models: "a" stands for "a", which is one of these names'],
     ["paused: &x true\nconfirm: *x\n", "anchors and aliases"],
-  ])("reports the problem of %j", (text, message) => {
+  ])("reports the problem of the settings file %j", (text, message) => {
     const file = join(folder, "companion.yaml");
     writeFileSync(file, text);
     const error = catchBerthError(() => readCompanionFile(file));

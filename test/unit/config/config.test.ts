@@ -17,7 +17,7 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(root, { recursive: true, force: true }));
 
-/** Loads without any influence of the machine that runs the test. */
+/** Loads the configuration without any influence of the machine that runs the test. */
 const load = (input: ConfigInput = {}) =>
   loadConfig({
     environment: {},
@@ -80,7 +80,7 @@ describe("defaults", () => {
     expect(config.values.every((value) => value.source === "default")).toBe(true);
   });
 
-  it("put the data of root below /var/lib and of other users below XDG_STATE_HOME", () => {
+  it("put the data of root below /var/lib, and the data of other users below XDG_STATE_HOME", () => {
     expect(load({ userId: 0 }).dataDir).toBe("/var/lib/berth");
     expect(load({ environment: { XDG_STATE_HOME: "/state" } }).dataDir).toBe("/state/berth");
     expect(load({ environment: { XDG_STATE_HOME: "relative" } }).dataDir).toBe(
@@ -94,7 +94,7 @@ describe("defaults", () => {
     expect(load({ isTerminal: true }).logFormat).toBe("pretty");
   });
 
-  it("find the socket of a rootless engine", async () => {
+  it("use the socket of a rootless engine if it exists", async () => {
     const socket = join(root, "docker.sock");
     const server = createServer().listen(socket);
     await new Promise((resolve) => server.once("listening", resolve));
@@ -105,7 +105,7 @@ describe("defaults", () => {
 });
 
 describe("precedence", () => {
-  it("is flags, environment, file of the data directory, file of the machine, default", () => {
+  it("is, highest first: flags, environment, file of the data directory, file of the machine, default", () => {
     const data = join(root, "data");
     mkdirSync(data);
     writeFileSync(
@@ -146,7 +146,7 @@ describe("precedence", () => {
     expect(sourceOf(config, "assistant")).toMatchObject({ source: "default", origin: null });
   });
 
-  it("lets --config replace the usual files, and resolves its paths against its folder", () => {
+  it("makes --config replace the usual files, and resolves paths in the file against its folder", () => {
     mkdirSync(join(root, "etc"));
     writeFileSync(join(root, "system.yaml"), "log_level: error\n");
     writeFileSync(join(root, "etc/my.yaml"), "data_dir: ../data\nspecs_dir: ~/specs\n");
@@ -163,7 +163,7 @@ describe("precedence", () => {
 });
 
 describe("the password", () => {
-  it("comes from the environment and is never shown", () => {
+  it("comes from the environment and is never printed", () => {
     const config = load({ environment: { BERTH_PASSWORD: "s3cret-value" } });
     expect(config.password).toBe("s3cret-value");
     expect(JSON.stringify(config.values)).not.toContain("s3cret-value");
@@ -173,7 +173,7 @@ describe("the password", () => {
     });
   });
 
-  it("is refused in a file, without being quoted", () => {
+  it("is refused in a configuration file, and the error does not quote it", () => {
     writeFileSync(join(root, "c.yaml"), "log_level: info\npassword: hunter2\n");
     const error = failure(() => load({ flags: { config: "c.yaml" } }));
     expect(error.message).toContain("c.yaml:2:1: a password is not allowed in a config file");
@@ -202,16 +202,19 @@ describe("invalid settings", () => {
     ["log_format", "xml", "--log-format must be json or pretty"],
     ["log_level", "loud", "--log-level must be debug, info, warn or error"],
     ["data_dir", "", "--data-dir must be a folder"],
-  ] as const)("%s %s is refused with the accepted values", (key, value, message) => {
-    expect(failure(() => load({ flags: { [key]: value } })).message).toContain(message);
-  });
+  ] as const)(
+    "--%s %s is refused, and the error names the accepted values",
+    (key, value, message) => {
+      expect(failure(() => load({ flags: { [key]: value } })).message).toContain(message);
+    },
+  );
 
-  it("are reported with their variable", () => {
+  it("are reported with the name of their variable", () => {
     const error = failure(() => load({ environment: { BERTH_LISTEN: "nowhere" } }));
     expect(error.message).toContain("BERTH_LISTEN must be");
   });
 
-  it("are reported with file, line, column and the nearest key", () => {
+  it("are reported with file, line and column, and with the nearest known key", () => {
     writeFileSync(join(root, "c.yaml"), "# mine\nlog_level: info\ndata-dirr: /x\nlog_format: 3\n");
     const { message } = failure(() => load({ flags: { config: "c.yaml" } }));
     expect(message).toContain('c.yaml:3:1: unknown key "data-dirr"; did you mean "data_dir"?');
@@ -224,12 +227,12 @@ describe("invalid settings", () => {
     ["- a\n- b\n", /holds "key: value" lines/],
     ["just text", /holds "key: value" lines/],
     ["specs_dir: &a /x\ntemplates_dir: *a\n", /aliases/],
-  ])("make the file %j invalid", (text, pattern) => {
+  ])("make a configuration file invalid: %j", (text, pattern) => {
     writeFileSync(join(root, "c.yaml"), text);
     expect(failure(() => load({ flags: { config: "c.yaml" } })).message).toMatch(pattern);
   });
 
-  it("include a missing --config, and a data directory that sets another one", () => {
+  it("include a missing --config file, and a data directory whose file sets another data directory", () => {
     expect(failure(() => load({ flags: { config: "no.yaml" } })).message).toContain("no.yaml");
     mkdirSync(join(root, "d"));
     writeFileSync(join(root, "d/config.yaml"), "data_dir: /elsewhere\n");
@@ -243,14 +246,14 @@ describe("invalid settings", () => {
     expect(load({ flags: { config: "c.yaml" } }).logLevel).toBe("info");
   });
 
-  it("are warned of if a variable is probably misspelt", () => {
+  it("cause a warning if the name of a variable is probably misspelt", () => {
     expect(load({ environment: { BERTH_DATADIR: "/x", BERTH_ZZTOP: "1" } }).warnings).toEqual([
-      "BERTH_DATADIR means nothing to Berth; did you mean BERTH_DATA_DIR?",
+      "BERTH_DATADIR is not a variable of Berth; did you mean BERTH_DATA_DIR?",
     ]);
   });
 });
 
-it("the companion is on if the assistant is, unless it is turned off", () => {
+it("the companion is on if the assistant is on, unless it is turned off", () => {
   expect(load({}).companion).toEqual({ port: 7778 });
   const environment = { BERTH_COMPANION_PORT: "0" };
   expect(load({ environment }).companion).toEqual({ port: 0 });
@@ -264,13 +267,13 @@ describe("the assistant", () => {
     expect(load({ environment: { BERTH_ASSISTANT: "off" } }).assistant).toBeUndefined();
   });
 
-  it("has its own data directory, which depends on a non-default one of Berth", () => {
+  it("has its own data directory, which is below Berth's data directory if that is not the default one", () => {
     expect(assistantDirOf({ userId: 0 })).toBe("/var/lib/berth/assistant");
     expect(assistantDirOf({ environment: { XDG_DATA_HOME: "/share" } })).toBe(
       "/share/berth/assistant",
     );
     expect(assistantDirOf({ flags: { data_dir: "d" } })).toBe(join(root, "d/assistant"));
-    // The default folder, given explicitly, is still the default.
+    // A data directory that equals the default counts as the default, even if it is given explicitly.
     expect(assistantDirOf({ flags: { data_dir: "~/.local/state/berth" } })).toBe(
       join(root, "home/.local/share/berth/assistant"),
     );
@@ -295,7 +298,7 @@ describe("the assistant", () => {
     [{ assistant: "maybe" }, "--assistant must be on or off"],
     [{ assistant_port: "65536" }, "--assistant-port must be a port of 0 to 65535"],
     [{ assistant_memory: "0Gi" }, "--assistant-memory must be an amount of memory"],
-  ])("%j is refused", (flags, message) => {
+  ])("refuses the setting %j", (flags, message) => {
     expect(failure(() => load({ flags })).message).toContain(message);
   });
 
@@ -305,13 +308,13 @@ describe("the assistant", () => {
         .warnings,
     ).toEqual([]);
     expect(load({ environment: { BERTH_ASSISTANT_POTR: "1" } }).warnings).toEqual([
-      "BERTH_ASSISTANT_POTR means nothing to Berth; did you mean BERTH_ASSISTANT_PORT?",
+      "BERTH_ASSISTANT_POTR is not a variable of Berth; did you mean BERTH_ASSISTANT_PORT?",
     ]);
   });
 });
 
 describe("models", () => {
-  it("have a budget of disk and of bandwidth, and a hub", () => {
+  it("have a disk limit, a bandwidth limit, and the URL of a hub", () => {
     const { models } = load({
       environment: { HF_ENDPOINT: "https://hub.test/mirror/", BERTH_MODELS_DISK: "0" },
       flags: { models_bandwidth: "20Mi" },
@@ -325,7 +328,7 @@ describe("models", () => {
   });
 
   it.each(["https://hub.test", "http://127.0.0.1:8080", "http://localhost", "http://[::1]:1/a"])(
-    "%s may be a hub",
+    "accept %s as the URL of the hub",
     (hub) => {
       expect(load({ environment: { HF_ENDPOINT: hub } }).models.hubUrl).toBe(hub);
     },
@@ -340,20 +343,20 @@ describe("models", () => {
     "https://hub.test?x=1",
     "ftp://hub.test",
     "hub.test",
-  ])("%s may not be a hub", (hub) => {
+  ])("refuse %s as the URL of the hub", (hub) => {
     expect(failure(() => load({ flags: { hf_endpoint: hub } })).message).toContain(
       "--hf-endpoint must be an https:// URL",
     );
   });
 
-  it.each(["0", "0Mi", "0.0k", "fast"])("a bandwidth of %s is refused", (bandwidth) => {
+  it.each(["0", "0Mi", "0.0k", "fast"])("refuse a bandwidth of %s", (bandwidth) => {
     expect(failure(() => load({ flags: { models_bandwidth: bandwidth } })).message).toContain(
       "--models-bandwidth must be an amount of data in a second",
     );
   });
 });
 
-it("keeps secrets out of values, child processes and files", () => {
+it("the configuration keeps secrets out of values, child processes and files", () => {
   const environment = {
     HF_TOKEN: "hf_abc",
     BERTH_PASSWORD: "open sesame",
@@ -376,7 +379,7 @@ it("keeps secrets out of values, child processes and files", () => {
   );
 });
 
-it("is deeply frozen", () => {
+it("the configuration is deeply frozen", () => {
   const config = load();
   for (const part of [
     config,
@@ -390,7 +393,7 @@ it("is deeply frozen", () => {
     expect(Object.isFrozen(part)).toBe(true);
 });
 
-it("parses addresses", () => {
+it("parseListen reads names, IPv4 and IPv6 addresses with a port", () => {
   expect(parseListen("localhost:0")).toEqual({ host: "localhost", port: 0 });
   expect(parseListen("[fe80::1]:65535")).toEqual({ host: "fe80::1", port: 65_535 });
   expect(parseListen("0.0.0.0:80")).toEqual({ host: "0.0.0.0", port: 80 });

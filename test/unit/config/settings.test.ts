@@ -11,7 +11,7 @@ describe.each([
 ])("the settings of the %s", (_, settings) => {
   const rows = Object.entries(settings);
 
-  it("have the name of their flag in camel case", () => {
+  it("are named like their flag, in camel case", () => {
     for (const [name, { flag }] of rows) expect(flag).toBe(toFlag(name));
   });
 

@@ -19,8 +19,8 @@ function read(text: string) {
   return readSignInConfig(file);
 }
 
-describe("the addresses for signing in", () => {
-  it("are those of the providers by default", () => {
+describe("the URLs of the providers for signing in", () => {
+  it("are the providers' public URLs by default", () => {
     expect(readSignInConfig(undefined)).toEqual(signInDefaults);
     expect(readSignInConfig("")).toEqual(signInDefaults);
     expect(read("{}")).toEqual(signInDefaults);
@@ -28,7 +28,7 @@ describe("the addresses for signing in", () => {
     expect(signInDefaults.huggingface.issuer).toBe("https://huggingface.co");
   });
 
-  it("are replaced by the file, key by key", () => {
+  it("are replaced by those of the file, key by key", () => {
     const config = read(
       JSON.stringify({
         openrouter: { exchangeUrl: "http://127.0.0.1:8000/keys/" },
@@ -63,13 +63,13 @@ describe("the addresses for signing in", () => {
     ['{"openrouter":{"baseUrl":"https://a:99999"}}', "openrouter.baseUrl is not a valid address"],
     ['{"huggingface":{"clientId":"a b"}}', "huggingface.clientId must be a client id"],
     ['{"huggingface":{"clientId":7}}', "huggingface.clientId must be a client id"],
-  ])("cannot be read from %s", (text, message) => {
+  ])("are not read from the invalid file %s", (text, message) => {
     expect(() => read(text)).toThrow(ConfigError);
     expect(() => read(text)).toThrow(message);
     expect(() => read(text)).toThrow(file);
   });
 
-  it("are an error if the file is missing or too large", () => {
+  it("cannot be read if the file is missing or too large", () => {
     expect(() => readSignInConfig(join(folder, "none.json"))).toThrow("none.json cannot be read");
     expect(() => read(`{"openrouter":${" ".repeat(70_000)}{}}`)).toThrow("larger than 64 KiB");
   });

@@ -4,7 +4,7 @@ import { BACKOFF_MAX_MS, reconcileBackoffMs } from "../../../src/controller/reco
 import { WorkQueue } from "../../../src/controller/workqueue.ts";
 import { VirtualClock } from "../../support/virtual-clock.ts";
 
-/** Takes the key that is due now; undefined if there is none. */
+/** Returns the key that is due now, or undefined if there is none. */
 async function takeNow(queue: WorkQueue, clock: VirtualClock): Promise<string | undefined> {
   let taken: string | undefined;
   void queue.take().then((key) => {
@@ -15,7 +15,7 @@ async function takeNow(queue: WorkQueue, clock: VirtualClock): Promise<string | 
 }
 
 describe("WorkQueue", () => {
-  test("any number of additions before a run collapse into one", async () => {
+  test("merges any number of additions before a run into one run", async () => {
     const clock = new VirtualClock();
     const queue = new WorkQueue(clock);
     for (let i = 0; i < 100; i += 1) queue.add("a", "event");
@@ -25,7 +25,7 @@ describe("WorkQueue", () => {
     expect(await takeNow(queue, clock)).toBeUndefined();
   });
 
-  test("a key added while it is being processed runs once more afterwards, and never on two workers", async () => {
+  test("runs a key that is added during its run once more afterwards, and never on two workers", async () => {
     const clock = new VirtualClock();
     const queue = new WorkQueue(clock);
     queue.add("a", "event");
@@ -41,7 +41,7 @@ describe("WorkQueue", () => {
     expect(taken).toEqual(["a"]);
   });
 
-  test("an action of the user comes first, then spec changes, events and the resync", async () => {
+  test("prefers a user's action, then spec changes, then events, then the resync", async () => {
     const clock = new VirtualClock();
     const queue = new WorkQueue(clock);
     queue.add("resync", "resync");
@@ -53,7 +53,7 @@ describe("WorkQueue", () => {
     expect(order).toEqual(["user", "spec", "event", "resync"]);
   });
 
-  test("a key that has waited long enough comes before newer keys of higher priority", async () => {
+  test("prefers a key that has waited long enough to newer keys of higher priority", async () => {
     const clock = new VirtualClock();
     const queue = new WorkQueue(clock);
     queue.add("old", "resync");
@@ -62,7 +62,7 @@ describe("WorkQueue", () => {
     expect(await takeNow(queue, clock)).toBe("old");
   });
 
-  test("a later delay replaces an earlier one, and a run cancels it", async () => {
+  test("replaces an earlier delay by a later one, and a run cancels the delay", async () => {
     const clock = new VirtualClock();
     const queue = new WorkQueue(clock);
     queue.addAfter("a", 60_000, "event");
@@ -78,7 +78,7 @@ describe("WorkQueue", () => {
     expect(queue.depth).toEqual({ waiting: 0, processing: 0, delayed: 0 });
   });
 
-  test("close resolves every waiting worker with undefined", async () => {
+  test("resolves every waiting worker with undefined when it is closed", async () => {
     const clock = new VirtualClock();
     const queue = new WorkQueue(clock);
     const results = [queue.take(), queue.take()];
@@ -90,7 +90,7 @@ describe("WorkQueue", () => {
 });
 
 describe("backoffMs", () => {
-  test("doubles from 250 ms, stays within its jitter and its cap", () => {
+  test("doubles from 250 ms, and stays within its jitter and its cap", () => {
     fc.assert(
       fc.property(fc.nat(1000), fc.double({ min: 0, max: 1, noNaN: true }), (failures, random) => {
         const full = Math.min(250 * 2 ** Math.min(failures, 30), BACKOFF_MAX_MS);

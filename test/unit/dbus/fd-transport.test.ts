@@ -10,7 +10,7 @@ import { WAIT_OPTIONS } from "../../support/wait-limits.ts";
 const { EAGAIN, ECONNREFUSED, ECONNRESET, EMFILE, ENOBUFS, EPIPE } = os.constants.errno;
 const forever = new AbortController().signal;
 
-/** A transport on a scripted socket, with a list of its events. */
+/** Starts a transport on a scripted socket, and records its events in a list. */
 function startTransport(socket = new ScriptedSocket()) {
   const transport = new FdTransport(socket, 99);
   const events: unknown[] = [];
@@ -25,7 +25,7 @@ function startTransport(socket = new ScriptedSocket()) {
 }
 
 describe("writing", () => {
-  test("descriptors of an unsent message are sent with its first byte, and only then", () => {
+  test("descriptors of an unsent message are sent with its first byte, and not again with later bytes", () => {
     const { socket, transport, events, write } = startTransport();
     socket.sends.push(-EAGAIN, -EAGAIN, 3, -EAGAIN, 2);
     write("hello", [7, 8]);
@@ -69,7 +69,7 @@ describe("writing", () => {
     expect(socket.sendCalls).toBe(2 * first);
   });
 
-  test("a write from within `done` is sent after earlier writes", () => {
+  test("a write from within the callback `done` is sent after earlier writes", () => {
     const { socket, transport, write } = startTransport();
     transport.write(Buffer.from("a"), [], () => write("c"));
     expect(socket.sent.map(({ text }) => text)).toEqual(["a", "c"]);
@@ -80,7 +80,7 @@ describe("writing", () => {
     expect(socket.sent.map(({ text }) => text)).toEqual(["a", "c", "d", "e", "f"]);
   });
 
-  test("no data is read before start, and unsent data is sent after it", () => {
+  test("no data is read before start(), and data that could not be sent is sent later", () => {
     const socket = new ScriptedSocket();
     const transport = new FdTransport(socket, 99);
     expect(socket.watched).toEqual({ readable: false, writable: false });
@@ -97,7 +97,7 @@ describe("writing", () => {
     socket.sends.push(-ENOBUFS, -109, 5);
     write("hello", [7]);
     expect(socket.watched).toEqual({ readable: true, writable: false });
-    socket.event(); // arriving data does not make the retry earlier
+    socket.event(); // Arriving data does not make the retry happen earlier.
     expect(socket.sendCalls).toBe(1);
     await vi.waitFor(() => expect(events).toEqual(["done hello"]), WAIT_OPTIONS);
     expect(socket.sent).toEqual([{ text: "hello", fds: [7] }]);
@@ -117,7 +117,7 @@ describe("writing", () => {
     }
   });
 
-  test("a failed write closes the connection after the arrived data was read", async () => {
+  test("a failed write closes the connection after the data that has arrived was read", async () => {
     const { socket, transport, events, write } = startTransport();
     socket.sends.push(-EAGAIN);
     write("waits");
@@ -138,7 +138,7 @@ describe("writing", () => {
     expect(socket.log).toEqual(["unwatch", "close 99"]);
   });
 
-  test("a write that fails before start closes the connection", async () => {
+  test("a write that fails before start() closes the connection", async () => {
     const socket = new ScriptedSocket();
     const transport = new FdTransport(socket, 99);
     socket.sends.push(-EPIPE);
@@ -160,7 +160,7 @@ describe("writing", () => {
 });
 
 describe("reading", () => {
-  test("descriptors are reported before the data that they arrived with", () => {
+  test("descriptors are reported before the data with which they arrived", () => {
     const { socket, events } = startTransport();
     socket.receives.push(received("a", [3, 4]), received("b"));
     socket.event();
@@ -178,7 +178,7 @@ describe("reading", () => {
   test.each([
     ["the end of the stream", received(""), "closed"],
     ["a connection reset", -ECONNRESET, "closed: recvmsg ECONNRESET"],
-  ])("%s closes the connection once", async (_, last, closed) => {
+  ])("%s closes the connection exactly once", async (_, last, closed) => {
     const { socket, transport, events, write } = startTransport();
     socket.sends.push(-EAGAIN, -EAGAIN);
     write("unsent", [5]);
@@ -203,7 +203,7 @@ describe("reading", () => {
     await vi.waitFor(() => expect(() => fstatSync(fd)).toThrow("EBADF"), WAIT_OPTIONS);
   });
 
-  test("no event follows destroy, not even for data that was read with it", async () => {
+  test("no event follows destroy(), not even for data that was read together with other data", async () => {
     const socket = new ScriptedSocket();
     const transport = new FdTransport(socket, 99);
     const events: unknown[] = [];
@@ -220,7 +220,7 @@ describe("reading", () => {
     await vi.waitFor(() => expect(events).toEqual([[3], ["closed", undefined]]), WAIT_OPTIONS);
   });
 
-  test("a destroy from within `done` stops writing", async () => {
+  test("destroy() within the callback `done` stops writing", async () => {
     const { socket, transport, events, write } = startTransport();
     socket.sends.push(-EAGAIN);
     transport.write(Buffer.from("a"), [], () => transport.destroy());
@@ -234,7 +234,7 @@ describe("reading", () => {
 const load = (socket: ScriptedSocket) => () => Promise.resolve(socket);
 
 describe("connecting", () => {
-  test("a connect is retried while the backlog of the listener is full", async () => {
+  test("a connect is retried while the listener's backlog is full", async () => {
     const socket = new ScriptedSocket();
     socket.connects.push(-EAGAIN, -EAGAIN, -EAGAIN);
     const transport = await openFdTransport("/x", forever, load(socket));
@@ -271,7 +271,7 @@ describe("connecting", () => {
   });
 });
 
-test("without koffi the error says what to do", async () => {
+test("without the package koffi, the error suggests what to do", async () => {
   const missing = new Error("Cannot find package 'koffi'");
   const loadMissing = () => socketCallsFrom(() => Promise.reject(missing));
   await expect(openFdTransport("/nowhere", forever, loadMissing)).rejects.toMatchObject({
@@ -281,7 +281,7 @@ test("without koffi the error says what to do", async () => {
   });
 });
 
-test("with koffi the system calls are available", async () => {
+test("with the package koffi, the system calls are available", async () => {
   const calls = await loadSocketCalls();
   const fd = calls.open();
   expect(fd).toBeGreaterThan(2);

@@ -3,7 +3,7 @@ import { socketAddress } from "../../../src/dbus/socket-address.ts";
 
 const text = (path: string) => socketAddress(path).toString("latin1");
 
-test("a path ends with a NUL, an abstract name with the structure", () => {
+test("a path ends with a NUL byte, and an abstract name ends with the structure", () => {
   expect(text("/run/bus")).toBe("\x01\0/run/bus\0");
   expect(text("\0name")).toBe("\x01\0\0name");
   expect(text("/ü")).toBe("\x01\0/\xc3\xbc\0");
@@ -12,12 +12,12 @@ test("a path ends with a NUL, an abstract name with the structure", () => {
 test.each([
   ["a path", "/", 107],
   ["an abstract name", "\0", 108],
-])("%s may fill the structure, but not exceed it", (_, start, longest) => {
+])("%s may fill the address structure, but not exceed it", (_, start, longest) => {
   expect(socketAddress(start.padEnd(longest, "x"))).toHaveLength(110);
   expect(() => socketAddress(start.padEnd(longest + 1, "x"))).toThrow(
     expect.objectContaining({ code: "ENAMETOOLONG", syscall: "connect" }),
   );
-  // The limit counts bytes: each of these characters has two.
+  // The limit counts bytes, and each of these characters has two bytes.
   expect(() => socketAddress(start.padEnd(80, "ü"))).toThrow("ENAMETOOLONG");
 });
 

@@ -7,7 +7,7 @@ import {
   writeDescriptors,
 } from "../../../src/dbus/socket-message.ts";
 
-/** A control message in the kernel's form, with padding. */
+/** Returns a control message in the kernel's form, with padding. */
 function controlMessage(level: number, type: number, data: Buffer): Buffer {
   const bytes = Buffer.alloc(Math.ceil((16 + data.length) / 8) * 8);
   bytes.writeBigUInt64LE(BigInt(16 + data.length), 0);
@@ -23,7 +23,7 @@ function numbers(...fds: readonly number[]): Buffer {
 
 describe("control data", () => {
   test.each([1, 2, 3, 252, DESCRIPTORS_MAX])(
-    "%i descriptors are read as they were written",
+    "%i descriptors are the same after writing and reading",
     (count) => {
       const fds = Array.from({ length: count }, (_, index) => index + 3);
       const control = Buffer.alloc(getControlBytes(count), 0xff);
@@ -52,7 +52,7 @@ describe("control data", () => {
     expect(readDescriptors(control)).toHaveLength((2 * 65_520) / one.length);
   });
 
-  test("truncated control data gives the complete descriptors", () => {
+  test("truncated control data yields the descriptors that are complete", () => {
     const control = controlMessage(1, 1, numbers(5, 6, 7));
     expect(readDescriptors(control.subarray(0, 26))).toEqual([5, 6]);
     expect(readDescriptors(control.subarray(0, 16))).toEqual([]);
@@ -78,7 +78,7 @@ describe("a socket message header", () => {
 
   test("has the layout of 64-bit Linux, with zeros where musl has padding", () => {
     const message = new SocketMessage(10, 20, addressOf);
-    message.header.fill(0xff, 40, 52); // values that a call may leave there
+    message.header.fill(0xff, 40, 52); // A system call may leave such values in the padding.
     message.setLengths(7, 16);
     const words = Array.from({ length: 9 }, (_, index) =>
       message.header.readBigUInt64LE(8 * index),
@@ -96,7 +96,7 @@ describe("a socket message header", () => {
     ]);
   });
 
-  test("returns what the last call received", () => {
+  test("returns the descriptors of the last call, and whether its control data was truncated", () => {
     const message = new SocketMessage(10, 64, addressOf);
     const length = writeDescriptors(message.control, [3, 4]);
     message.header.writeUInt32LE(length, 40);

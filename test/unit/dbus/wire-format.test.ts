@@ -30,7 +30,7 @@ function roundTrip(signature: string, args: readonly BusValue[]): BusValue[] {
 }
 
 describe("addresses", () => {
-  test("are read from an environment", () => {
+  test("are read from the environment", () => {
     expect(sessionBusAddress({})).toBeUndefined();
     expect(
       sessionBusAddress({ DBUS_SESSION_BUS_ADDRESS: "", XDG_RUNTIME_DIR: "run" }),
@@ -42,7 +42,7 @@ describe("addresses", () => {
     expect(parseSocketPaths(odd)).toEqual(["/run/ü, user;1/bus"]);
   });
 
-  test("contain the paths of sockets", () => {
+  test("may contain the path of a socket", () => {
     expect(parseSocketPaths("unix:path=/run/user/1000/bus,guid=12")).toEqual([
       "/run/user/1000/bus",
     ]);
@@ -99,7 +99,7 @@ describe("values", () => {
         ]),
       ],
     ],
-  ])("%s is unchanged after writing and reading", (signature, args) => {
+  ])('values of the signature "%s" are unchanged after writing and reading', (signature, args) => {
     expect(roundTrip(signature, args)).toEqual(args);
   });
 
@@ -120,11 +120,11 @@ describe("values", () => {
     ["a{sv}", [[]]],
     ["v", ["bare"]],
     ["v", [{ signature: "ss", value: "a" }]],
-  ])("%s rejects values of other types (%#)", (signature, args) => {
+  ])('the signature "%s" rejects values of other types (%#)', (signature, args) => {
     expect(() => writeBytes(signature, args)).toThrow(Error);
   });
 
-  test("texts and numbers of any kind", () => {
+  test("texts and numbers of any kind are unchanged after writing and reading", () => {
     const scalar = fc.oneof(
       fc
         .string({ unit: "grapheme" })
@@ -145,7 +145,7 @@ describe("values", () => {
     );
   });
 
-  test("reading stops at the limit on values", () => {
+  test("reading stops when the limit on the number of values is exceeded", () => {
     const [frame] = readFrames([writeBytes("as", [Array.from({ length: 100 }, () => "x")])]);
     const read = (valuesMax: number) =>
       readValues(frame?.body ?? Buffer.alloc(0), {
@@ -158,7 +158,7 @@ describe("values", () => {
     expect(() => read(100)).toThrow(TooManyValuesError);
   });
 
-  test("descriptors are found at any depth", () => {
+  test("descriptors are found at any depth of the values", () => {
     const options = new Map([["x", { signature: "(sah)", value: ["a", [5, 6]] }]]);
     expect(findDescriptors("sha{sv}h", ["7", 3, options, 3])).toEqual([3, 5, 6]);
     expect(findDescriptors("v", [{ signature: "v", value: { signature: "h", value: 9 } }])).toEqual(
@@ -169,7 +169,7 @@ describe("values", () => {
 });
 
 describe("frames", () => {
-  test("are the same for any chunking", () => {
+  test("are the same however the bytes are split into chunks", () => {
     const stream = Buffer.concat([
       writeBytes("", [], 1),
       writeBytes("s", ["x".repeat(300)], 2),
@@ -187,7 +187,7 @@ describe("frames", () => {
             [2, "s"],
             [3, "ay"],
           ]);
-          // Of messages that are too long only the header is kept, and the message after each is found.
+          // A message that is too long keeps only its header, and the message after it is still found.
           const short = readFrames(chunks, 40);
           expect(short.map(({ body }) => body?.length)).toEqual([0, undefined, 37]);
           expect(short[2]?.body).toEqual(frames[2]?.body);
@@ -203,7 +203,7 @@ describe("frames", () => {
     );
   });
 
-  test("a header without end is rejected", () => {
+  test("a header that never ends is rejected", () => {
     const head = Buffer.alloc(16);
     head.set([108, 1, 0, 1]);
     head.writeUInt32LE(1 << 20, 12);

@@ -7,7 +7,7 @@ const message = fc.record({
   fds: fc.array(fc.nat(), { maxLength: 3 }),
 });
 
-test("bytes and descriptors are sent in order and once, for any number of accepted bytes", () => {
+test("bytes and descriptors are sent exactly once and in order, however few bytes each write accepts", () => {
   const accepting = fc.array(fc.nat({ max: 8 }));
   const inOrder = fc.property(fc.array(message), accepting, (messages, accepted) => {
     const queue = new WriteQueue();
@@ -46,7 +46,7 @@ test("bytes and descriptors are sent in order and once, for any number of accept
   fc.assert(inOrder);
 });
 
-test("cleared entries are done but not sent", () => {
+test("entries that clear() removes are reported as done and not sent", () => {
   const queue = new WriteQueue();
   const done: string[] = [];
   queue.add(Buffer.from("abc"), [1], () => done.push("first"));

@@ -8,7 +8,7 @@ import { buildProgram } from "../../../src/cli/program.ts";
 const root = join(import.meta.dirname, "../../..");
 const { program } = buildProgram(processIo({}));
 
-/** Every `berth ...` in a shell block, between backticks or in a comment of an example. */
+/** Every `berth ...` command in a shell block, between backticks or in a comment of an example. */
 const commands = [
   ...filesBelow("docs", ".md"),
   ...filesBelow("examples", ".yaml"),
@@ -28,7 +28,7 @@ test.each([
   ["berth get apps --colour", "no option --colour"],
   ["berth delete app hello --volumes", undefined],
   ["berth secrets set db key=value --force", undefined],
-])("a planted command: %s", (text, problem) => {
+])("the check finds the problem of a planted command: %s", (text, problem) => {
   expect(problemWith(text)).toBe(problem);
 });
 
@@ -41,7 +41,7 @@ function filesBelow(folder: string, ending: string): string[] {
 function commandsIn(text: string): string[] {
   const inline = [...text.matchAll(/`(berth [a-z][^`\n]*)`/g)];
   const inLines = [...text.matchAll(/^(?:\$ |# .*: )?(berth [a-z][^\n]*?)(?:\s+#.*)?$/gm)];
-  // Output of the program begins with its name too.
+  // Lines of program output begin with the name `berth` too.
   return [...inline, ...inLines]
     .map((match) => match[1] ?? "")
     .filter((command) => !/^berth (ready|is)\b/.test(command));

@@ -10,10 +10,10 @@ import { listSchemaFields } from "../../support/list-schema-fields.ts";
 const folder = join(import.meta.dirname, "../../../examples/specs");
 const files = readdirSync(folder).filter((file) => file.endsWith(".yaml"));
 
-/** The model that the hub returns for each name. */
+/** The model that the fake hub returns for each name. */
 const aModel = { commit: "c1".repeat(20), bytes: 1_000, memoryBytes: 400 };
 
-test("there are examples", () => {
+test("the folder contains examples", () => {
   expect(files.length).toBeGreaterThanOrEqual(8);
 });
 
@@ -27,21 +27,21 @@ describe.each(files)("examples/specs/%s", (file) => {
       harness.models.repositories.set(spec.source, aModel);
     harness.boot();
     for (const manifest of manifests) applyTo(harness, manifest);
-    // Apps with a source are skipped, because there is no repository here.
+    // Apps with a source are skipped, because this test has no git server.
     for (const { metadata, spec } of apps.filter((app) => app.spec.source === undefined)) {
       await harness.waitForPhase(metadata.name, spec.running === false ? "stopped" : "running");
     }
     expect(
       manifests.map(({ kind, metadata }) => harness.store.get(kind, metadata.name)),
     ).not.toContain(undefined);
-    // Applying again changes nothing.
+    // Applying the example again changes nothing.
     const calls = harness.store.lastSequence;
     for (const manifest of manifests) expect(applyTo(harness, manifest).changes).toEqual([]);
     expect(harness.store.lastSequence).toBe(calls);
   });
 });
 
-test("every-field.yaml has every field of an App, except those that exclude another one", () => {
+test("every-field.yaml has every field of an App, except fields that another field excludes", () => {
   const { spec } = requireManifest(read("every-field.yaml"), "App", "every-field");
   const missing = listSchemaFields(specSchemas.App)
     .map((field) => field.path)
@@ -72,7 +72,7 @@ function applyTo(harness: ControlPlaneHarness, { kind, metadata, spec }: Manifes
   });
 }
 
-/** Returns true if a value has the field of a path such as `volumes[].name` or `env.<key>.secret`. */
+/** Returns true if the value has the field at a path such as `volumes[].name` or `env.<key>.secret`. */
 function has(value: unknown, [part = "", ...rest]: string[]): boolean {
   if (part === "") return true;
   if (typeof value !== "object" || value === null) return false;

@@ -19,21 +19,21 @@ describe.each(kinds)("docs/kinds/%s.md", (kind) => {
   const rows = tableAfter(doc, "### Fields of `spec`");
   const fields = listSchemaFields(specSchemas[kind]);
 
-  test("the schema has fields", () => {
+  test("is compared with a schema that has fields", () => {
     expect(fields.length).toBeGreaterThan(1);
   });
 
-  test("has exactly one row for every field of the schema, in its order", () => {
+  test("has exactly one row for every field of the schema, in the same order", () => {
     expect(rows.map((row) => row.field)).toEqual(fields.map((field) => field.path));
   });
 
-  test("documents the type of every field, and if it is required", () => {
+  test("documents the type of every field, and whether it is required", () => {
     expect(rows.map((row) => [row.field, row.type, row.default === "required"])).toEqual(
       fields.map((field) => [field.path, field.type, field.required]),
     );
   });
 
-  test("has sections on writing, operating and the status", () => {
+  test("has the sections on writing, operating and the status", () => {
     expect(doc.match(/^#{1,2} .*$/gm)).toEqual([
       `# ${kind}`,
       "## Write",
@@ -42,7 +42,7 @@ describe.each(kinds)("docs/kinds/%s.md", (kind) => {
     ]);
   });
 
-  test("its examples are valid", () => {
+  test("has valid examples", () => {
     const examples = [...doc.matchAll(/```yaml\n(.*?)```/gs)]
       .map((match) => match[1] ?? "")
       .filter((text) => text.startsWith(`apiVersion: ${API_VERSION}`));
@@ -64,11 +64,11 @@ describe("defaults of App", () => {
     expect(defaults.length).toBeGreaterThan(12);
   });
 
-  test.each(defaults)("%s is %s if it is omitted", (field, text) => {
+  test.each(defaults)("of an omitted %s is %s", (field, text) => {
     expect(normal(withField(field, parse(text)))).toEqual(normal(base()));
   });
 
-  test("a wrong one is detected", () => {
+  test("are compared so that a wrong default is detected", () => {
     expect(normal(withField("stopGracePeriod", "11s"))).not.toEqual(normal(base()));
     expect(normal(withField("volumes[].readOnly", true))).not.toEqual(normal(base()));
   });
@@ -77,7 +77,7 @@ describe("defaults of App", () => {
 test.each([
   ["App", appPhases],
   ["Model", modelPhases],
-])("all phases of the status of %s are documented", (kind, all) => {
+])("the page documents all phases in the status of %s", (kind, all) => {
   const told = tableAfter(docOf(kind), "`phase` is one word").map((row) => row.field);
   expect(told).toEqual([...all]);
 });
@@ -88,7 +88,9 @@ interface Row {
   readonly default: string;
 }
 
-/** Returns the rows of the first table below a line that begins with `heading`, the first column without backticks. */
+/**
+ * Returns the rows of the first table below the line that begins with `heading`; the first column loses its backticks.
+ */
 function tableAfter(doc: string, heading: string): Row[] {
   const lines = doc.slice(doc.indexOf(heading)).split("\n");
   const start = lines.findIndex((line) => line.startsWith("|"));
@@ -104,7 +106,7 @@ function tableAfter(doc: string, heading: string): Row[] {
     });
 }
 
-/** A spec with one entry of every list and mapping. */
+/** Returns a spec with one entry in every list and mapping. */
 function base(): Record<string, unknown> {
   return {
     image: "img:1",

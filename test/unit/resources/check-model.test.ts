@@ -17,7 +17,7 @@ describe("a source", () => {
     expect(parseModelSource(text)).toMatchObject({ source });
   });
 
-  it("that is a URL loses its fragment, which is never sent", () => {
+  it("that is a URL loses its fragment, which is never sent to a server", () => {
     const parsed = parseModelSource("https://example.org/m.gguf?x=1#y");
     expect("source" in parsed && parsed.source.type === "url" && parsed.source.url.href).toBe(
       "https://example.org/m.gguf?x=1",

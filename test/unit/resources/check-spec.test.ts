@@ -425,7 +425,7 @@ describe("an App", () => {
 });
 
 describe("a Secret", () => {
-  it("for a registry requires server, username and password", () => {
+  it("of type registry requires server, username and password", () => {
     expect(issuesOf("Secret", { type: "registry", data: { server: "x", username: "y" } })).toEqual([
       'spec.data: missing key "password": a registry Secret holds server, username and password',
     ]);
@@ -436,7 +436,7 @@ describe("a Secret", () => {
 });
 
 describe("a Model", () => {
-  it("names a file inside its repository", () => {
+  it("accepts only a file inside its repository", () => {
     expect(issuesOf("Model", { source: "org/name", file: "../x.gguf" })).toEqual([
       "spec.file: has to be a path inside the repository, without ..",
     ]);
@@ -447,7 +447,7 @@ describe("a Model", () => {
 describe("a Template", () => {
   const entry = { title: "T", description: "D", category: "web", app: { image: "${image}" } };
 
-  it("has unique parameters that can be set", () => {
+  it("requires unique parameter names that are not reserved, and consistent parameters", () => {
     const parameters = [
       { name: "a" },
       { name: "a" },
@@ -463,7 +463,7 @@ describe("a Template", () => {
     ]);
   });
 
-  it("has apps with known keys", () => {
+  it("requires apps with known keys, and companions with unique suffixes", () => {
     const companions = [
       { suffix: "db", app: { image: "a" } },
       { suffix: "db", app: {} },

@@ -25,7 +25,7 @@ function messageForB(...apps: readonly ClaimingApp[]): string | undefined {
 }
 
 describe("claims", () => {
-  it("are the own domain, further ones, and redirected hosts, without duplicates", () => {
+  it("are the App's own domain, further domains and redirected hosts, without duplicates", () => {
     const spec: AppSpec = {
       image: "web:1",
       port: 80,
@@ -42,7 +42,7 @@ describe("claims", () => {
     ]);
   });
 
-  it("are empty without a port, unless the spec has a domain", () => {
+  it("are empty for an App without a port, unless the spec has a domain", () => {
     expect(listClaims("a", { image: "web:1" }, "localhost")).toEqual([]);
     expect(listClaims("a", { image: "web:1", domain: "a.test" }, "localhost")).toHaveLength(1);
   });
@@ -51,23 +51,23 @@ describe("claims", () => {
 describe("a domain of two Apps", () => {
   const domain = "x.test";
 
-  it("belongs to the older one, in any order of the list", () => {
+  it("belongs to the older App, whatever the order of the list", () => {
     const [old, young] = [app("z", 1, { domain }), app("a", 2, { domain })];
     expect(losers(old, young)).toEqual(["a"]);
     expect(losers(young, old)).toEqual(["a"]);
   });
 
-  it("belongs to the first one by name if both have the same age", () => {
+  it("belongs to the App whose name sorts first if both have the same age", () => {
     expect(losers(app("b", 1, { domain }), app("a", 1, { domain }))).toEqual(["b"]);
   });
 
-  it("can be shared with different paths", () => {
+  it("can be shared if the paths differ", () => {
     const below = { domain, ingress: { pathPrefix: "/api" } };
     expect(losers(app("a", 1, { domain }), app("b", 2, below))).toEqual([]);
     expect(losers(app("a", 1, below), app("b", 2, below))).toEqual(["b"]);
   });
 
-  it("that one App redirects cannot be shared by path, whichever App is older", () => {
+  it("that one App redirects cannot be shared by path, even if that App is younger", () => {
     const redirecting = { ingress: { redirects: [{ from: domain }] } };
     const below = { domain, ingress: { pathPrefix: "/api" } };
     expect(messageForB(app("a", 1, redirecting), app("b", 2, below))).toBe(
@@ -81,12 +81,12 @@ describe("a domain of two Apps", () => {
     ).toEqual([]);
   });
 
-  it("may be the default of one and a further domain of the other", () => {
+  it("may be the default domain of one App and a further domain of the other", () => {
     const claiming = app("b", 1, { ingress: { domains: ["a.localhost"] } });
     expect(losers(claiming, app("a", 2))).toEqual(["a"]);
   });
 
-  it("is free once its owner is being deleted", () => {
+  it("is free as soon as its owner is being deleted", () => {
     const old = app("a", 1, { domain });
     const leaving = { ...old, metadata: { ...old.metadata, deletionTimestamp: "2030-02-01" } };
     expect(losers(leaving, app("b", 2, { domain }))).toEqual([]);
@@ -97,7 +97,7 @@ describe("a domain of two Apps", () => {
     expect(losers(app("a", 1, { domain }), both, app("c", 3, { domain: "y.test" }))).toEqual(["b"]);
   });
 
-  it("is reported with its owner and the remedy", () => {
+  it("is reported with the name of its owner and a remedy", () => {
     const lost = findLostClaims([app("a", 1, { domain }), app("b", 2, { domain })], "localhost");
     expect(lost.get("b")).toEqual({ domain, pathPrefix: "", owner: "a" });
     const claim = { domain, pathPrefix: "/api", owner: "a" };
@@ -107,7 +107,7 @@ describe("a domain of two Apps", () => {
   });
 });
 
-it("never belongs to two Apps that did not lose", () => {
+it("a domain never belongs to two Apps that both keep their domains", () => {
   const domains = fc.constantFrom("a.test", "b.test", "c.test", "d.test");
   const apps = fc.uniqueArray(
     fc.record({

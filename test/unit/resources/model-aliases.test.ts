@@ -6,16 +6,16 @@ const aliases = (source: string, quantization: string | null = "Q4_K_M") =>
   listModelAliases({ name: "one", spec: { source }, quantization }, []);
 
 describe("the aliases of a Model", () => {
-  test("are its repository, and the repository with the actual quantization", () => {
+  test("are its repository, and the repository with the quantization of the file", () => {
     expect(aliases("org/x")).toEqual(["org/x", "org/x:Q4_K_M"]);
     expect(aliases("org/x", null)).toEqual(["org/x"]);
     expect(aliases("https://hub.test/x.gguf")).toEqual([]);
     expect(aliases("/srv/x.gguf")).toEqual([]);
   });
 
-  // The hub allows such names, but the assistant does not.
+  // The hub allows such repository names, but the assistant refuses them as names of models.
   test.each(["_org/x", "org/_x", "o_r.g-1/x.y_z"])(
-    "are ones that the assistant takes: %s",
+    "are names that the assistant accepts: %s",
     async (source) => {
       const known = new KnownModels({ folder: undefined, aliases: new Map() });
       const model = { id: "one", path: "/srv/x.gguf", isPinned: true, aliases: aliases(source) };

@@ -7,7 +7,7 @@ const head = (name = "hello", kind = "App") =>
   `apiVersion: berth.dev/v1\nkind: ${kind}\nmetadata: { name: ${name} }\n`;
 const app = (name = "hello") => `${head(name)}spec:\n  image: nginx\n`;
 
-/** Returns a short text that is long after its aliases are expanded. */
+/** Returns a short text that becomes very long when its aliases are expanded. */
 function bomb(): string {
   const lines = ["a: &a [x, x, x, x, x, x, x, x, x]"];
   for (const [index, key] of "bcdefghij".split("").entries()) {
@@ -17,7 +17,7 @@ function bomb(): string {
   return lines.join("\n");
 }
 
-/** Formats errors like a compiler. */
+/** Formats errors as a compiler does. */
 function errorsOf(input: string | Uint8Array): string[] {
   return parseManifests(input).errors.map(
     ({ line, column, message }) => `${line}:${column} ${message}`,
@@ -50,13 +50,13 @@ describe("parseManifests", () => {
   });
 
   it.each(["", "\n", "# only a comment\n", "---\n", "---\n...\n", "\uFEFF"])(
-    "finds nothing in %j, and nothing wrong",
+    "returns no document and no error for %j",
     (text) => {
       expect(parseManifests(text)).toEqual({ documents: [], errors: [] });
     },
   );
 
-  it("reads JSON, with tabs too, and text with a byte order mark or CRLF", () => {
+  it("reads JSON, also with tabs, and text with a byte order mark or CRLF", () => {
     const value = {
       apiVersion: "berth.dev/v1",
       kind: "App",
@@ -73,7 +73,7 @@ describe("parseManifests", () => {
     }
   });
 
-  it("follows YAML 1.2: yes and no are text, and quotes are optional", () => {
+  it("follows YAML 1.2: yes and no are strings, and strings need no quotes", () => {
     const { documents } = parseManifests(
       `${app()}  env: { A: yes, B: no, C: 12:30, D: 8080, E: true }\n`,
     );
@@ -90,7 +90,7 @@ describe("parseManifests", () => {
     expect(documents[0]?.manifest.spec).toMatchObject({ env: { A: "x", B: "x", C: "nginx" } });
   });
 
-  it("locates each issue at its key, and that of a missing key at its parent", () => {
+  it("locates each issue at its key, and the issue of a missing key at the parent", () => {
     const text = `${head()}spec:\n  imgae: nginx\n  port: eighty\n  volumes:\n    - name: data\n      path: data\n    - name: logs\n  env:\n    TOKEN:\n      key: x\n`;
     expect(errorsOf(text)).toEqual([
       '5:3 spec.imgae: unknown key "imgae"; did you mean "image"?',
@@ -108,7 +108,7 @@ describe("parseManifests", () => {
     expect(errorsOf(second.replaceAll("\n", "\r\n"))).toEqual(expected);
   });
 
-  it("locates any field of a document, and the nearest parent of a missing one", () => {
+  it("locates any field of a document, and locates a missing field at its nearest parent", () => {
     const document = parseManifests(`${app()}  env:\n    A: b\n`).documents[0];
     expect(document?.locate("/spec/image")).toEqual({ line: 5, column: 3 });
     expect(document?.locate("/spec/env/A")).toEqual({ line: 7, column: 5 });
@@ -117,7 +117,7 @@ describe("parseManifests", () => {
     expect(document?.locate("")).toEqual({ line: 1, column: 1 });
   });
 
-  it("returns the valid documents and the errors of the others", () => {
+  it("returns the valid documents, and the errors of the others", () => {
     const { documents, errors } = parseManifests(`${app("good")}---\n${head("bad")}spec: {}\n`);
     expect(documents.map(({ manifest }) => manifest.metadata.name)).toEqual(["good"]);
     expect(errors).toHaveLength(1);

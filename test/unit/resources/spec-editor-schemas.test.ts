@@ -8,7 +8,7 @@ import { createEditorSchemas } from "../../../src/resources/spec-editor-schemas.
 const folder = join(import.meta.dirname, "../../../schemas");
 
 describe("the schema files for editors", () => {
-  it("exist for each kind and for all kinds, as the code generates them", async () => {
+  it("exist for each kind and for all kinds, and equal what the code generates", async () => {
     const generated = createEditorSchemas();
     const names = [...generated.keys()].toSorted();
     expect(names).toEqual([...kinds.map((kind) => `${kind}.json`), "berth.json"].toSorted());
@@ -16,7 +16,7 @@ describe("the schema files for editors", () => {
     const found = (await readdir(folder)).filter((name) => name !== "ToolManifest.json");
     expect(found.toSorted()).toEqual(names);
     for (const [name, text] of generated) {
-      // If they differ, run npm run build.
+      // If the texts differ, run npm run build.
       expect(await readFile(join(folder, name), "utf8")).toBe(text);
     }
   });

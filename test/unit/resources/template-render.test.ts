@@ -46,7 +46,7 @@ function problem(run: () => unknown): InvalidSpecError {
 }
 
 describe("substitution", () => {
-  test("a placeholder alone gets the value with its type, inside a string its text", () => {
+  test("replaces a placeholder by the typed value if it is the whole string, and by text inside a string", () => {
     const spec = template(
       {
         port: "${port}",
@@ -64,7 +64,7 @@ describe("substitution", () => {
     expect(app(render(spec, { port: "81" }))).toMatchObject({ port: 81 });
   });
 
-  test("replaced text is not scanned again", () => {
+  test("does not scan replaced text again", () => {
     const spec = template({ env: { A: "${text}", B: "x${text}" } }, [{ name: "text" }]);
     expect(app(render(spec, { text: "${name} $${" })).env).toEqual({
       A: "${name} $${",
@@ -72,7 +72,7 @@ describe("substitution", () => {
     });
   });
 
-  test("a parameter without a value omits a field that consists of it, and is empty inside a text", () => {
+  test("omits a field that consists of a parameter without a value, and inserts nothing inside a text", () => {
     const spec = template(
       {
         port: 80,
@@ -92,7 +92,7 @@ describe("substitution", () => {
     });
   });
 
-  test("booleans keep their type", () => {
+  test("keeps the type of booleans", () => {
     const spec = template({ running: "${on}" }, [{ name: "on", default: true }]);
     expect(app(render(spec)).running).toBe(true);
     expect(app(render(spec, { on: "false" })).running).toBe(false);
@@ -104,7 +104,7 @@ describe("substitution", () => {
     ["${port", '"${" is not closed'],
     ["${PORT:-80}", '"${PORT:-80}" is not the name of a parameter; write "$${PORT:-80}"'],
     ["${}", "is not the name of a parameter"],
-  ])("%s is an error that names the field", (text, message) => {
+  ])("refuses %s with an error that names the field", (text, message) => {
     const error = problem(() => render(template({ command: ["x", text] }, [{ name: "port" }])));
     expect(error.message).toContain(message);
     expect(error.issues[0]?.path).toBe("/app/command/1");
@@ -129,7 +129,7 @@ describe("parameters", () => {
     ]);
   });
 
-  test("an unknown name that is near no known one lists all known ones", () => {
+  test("an unknown parameter name that is similar to no known one lists all known ones", () => {
     expect(problem(() => render(spec, { title: "x", zzzzzz: 1 })).message).toContain(
       "known are title, size",
     );
@@ -138,13 +138,13 @@ describe("parameters", () => {
     );
   });
 
-  test.each([[{}], [[1]], [() => {}]])("%j is not a value", (value) => {
+  test.each([[{}], [[1]], [() => {}]])("%j is not accepted as a parameter's value", (value) => {
     expect(problem(() => render(spec, { title: value })).message).toContain(
       "must be text, a number, true or false",
     );
   });
 
-  test("a number must be valid, an empty required value is missing, a huge value is refused", () => {
+  test("an invalid number, an empty required value and a huge value are refused", () => {
     expect(
       problem(() => render(template({ port: "${p}" }, [{ name: "p", default: 1 }]), { p: "1x" }))
         .message,
@@ -167,7 +167,7 @@ describe("parameters", () => {
 describe("secrets", () => {
   const password: TemplateParameter = { name: "password", secret: true, generate: 12 };
 
-  test("a variable that consists of the parameter refers to its Secret", () => {
+  test("an environment variable that consists of the parameter refers to its Secret", () => {
     const manifests = render(template({ env: { PASSWORD: "${password}", USER: "u" } }, [password]));
     expect(app(manifests).env).toEqual({
       PASSWORD: { secret: "blog-password", key: "value" },
@@ -177,7 +177,7 @@ describe("secrets", () => {
     expect(manifests.map((m) => m.kind)).toEqual(["Secret", "App"]);
   });
 
-  test("a longer text is stored as a whole, under a separate key for each app and variable", () => {
+  test("a text that contains a secret is stored as a whole, with a separate key for each app and variable", () => {
     const manifests = render(
       template(
         {
@@ -213,7 +213,7 @@ describe("secrets", () => {
     expect(manifests.map((m) => m.metadata.name)).toEqual(["blog-password", "blog-db", "blog"]);
   });
 
-  test("a text with two secret parameters is in the Secret of the first", () => {
+  test("a text with two secret parameters is stored in the Secret of the first", () => {
     const manifests = render(
       template({ env: { BOTH: "${one}:${two}" } }, [
         { name: "two", secret: true, default: "2" },
@@ -225,13 +225,13 @@ describe("secrets", () => {
     expect(secret(manifests, "blog-two")).toEqual({ value: "2" });
   });
 
-  test("outside env a secret parameter is refused", () => {
+  test("a secret parameter outside of env is refused", () => {
     const error = problem(() => render(template({ command: ["-p", "${password}"] }, [password])));
     expect(error.message).toContain('the secret parameter "password" is only allowed in env');
     expect(error.issues[0]?.path).toBe("/app/command/1");
   });
 
-  test("an optional secret that is not given creates no Secret and no variable", () => {
+  test("an optional secret without a value creates no Secret and no variable", () => {
     const manifests = render(
       template({ env: { KEY: "${key}", A: "b" } }, [{ name: "key", secret: true }]),
     );
@@ -262,7 +262,7 @@ describe("secrets", () => {
     ["adminPassword", "blog-admin-password"],
     ["db_root_password_", "blog-db-root-password"],
     ["s3Key", "blog-s3-key"],
-  ])("%s is stored in %s", (parameter, name) => {
+  ])("the parameter %s is stored in the Secret %s", (parameter, name) => {
     expect(getSecretName("blog", parameter)).toBe(name);
   });
 });
@@ -270,7 +270,7 @@ describe("secrets", () => {
 describe("names", () => {
   const companion = [{ suffix: "database", app: { image: "db:1" } }];
 
-  test("manifests are valid, and have a label with their app", () => {
+  test("of the manifests are valid, and the manifests have a label with the name of their app", () => {
     const manifests = render(template({ dependsOn: ["${name}-database"] }, [], companion));
     expect(manifests.map((m) => [m.kind, m.metadata])).toEqual([
       ["App", { name: "blog-database", labels: { "berth.dev/part-of": "blog" } }],
@@ -278,13 +278,13 @@ describe("names", () => {
     ]);
   });
 
-  test("a name that is too long for the companion is refused with the excess", () => {
+  test("that are too long for the companion are refused, and the error states by how much", () => {
     const error = problem(() => render(template({}, [], companion), {}, "x".repeat(60)));
     expect(error.message).toContain("69 characters");
     expect(error.message).toContain("6 shorter");
   });
 
-  test("a name that is too long for the Secret is refused too", () => {
+  test("that are too long for the Secret are refused too", () => {
     const spec = template({ env: { A: "${password}" } }, [
       { name: "password", secret: true, generate: 8 },
     ]);
@@ -292,11 +292,14 @@ describe("names", () => {
     expect(render(spec, {}, "x".repeat(54))).toHaveLength(2);
   });
 
-  test.each(["", "Blog", "a b", "-a", "a/../b", "x".repeat(64)])("%j is not a name", (name) => {
-    expect(problem(() => render(template({}), {}, name)).issues[0]?.path).toBe("/name");
-  });
+  test.each(["", "Blog", "a b", "-a", "a/../b", "x".repeat(64)])(
+    "%j is not accepted as a name",
+    (name) => {
+      expect(problem(() => render(template({}), {}, name)).issues[0]?.path).toBe("/name");
+    },
+  );
 
-  test("two apps with the same name are refused", () => {
+  test("that two apps of a template share are refused", () => {
     const twice = [...companion, ...companion];
     expect(problem(() => render(template({}, [], twice))).message).toContain("makes two apps");
   });

@@ -214,11 +214,11 @@ describe("validateManifest", () => {
       { image: "a", "<<": {} },
       'spec["<<"]: unknown key "<<": YAML 1.2 has no merge keys; repeat the values',
     ],
-  ])("gives one readable message: %s", (_what, spec, expected) => {
+  ])("describes the problem in one readable message: %s", (_what, spec, expected) => {
     expect(issuesOfApp(spec)).toEqual([expected]);
   });
 
-  it("lists the known keys if none is near", () => {
+  it("lists the known keys if none is similar to the unknown key", () => {
     expect(issuesOfApp({ image: "a", kubernetes: 1 })[0]).toMatch(
       /^spec\.kubernetes: unknown key "kubernetes"; known keys: image, source, build, port/,
     );
@@ -233,7 +233,7 @@ describe("validateManifest", () => {
     },
   );
 
-  it("reports all issues together, and summarizes them in its message", () => {
+  it("reports all issues together, and the message summarizes them", () => {
     const value = document({ image: "a", port: 0, replicas: 0, prot: 1 });
     expect(issuesOf(() => validateManifest(value))).toHaveLength(3);
     expect(() => validateManifest(value)).toThrow(
@@ -260,7 +260,7 @@ describe("validateManifest", () => {
     expect(texts.join("\n")).not.toMatch(/hunter2|77123/);
   });
 
-  it("refuses keys that give access to a prototype, from any source", () => {
+  it("refuses keys that give access to a prototype, whether parsed from JSON or set in code", () => {
     const parsed: unknown = JSON.parse('{"image":"a","env":{"__proto__":"x"}}');
     expect(issuesOfApp(parsed)).toEqual(['spec.env.__proto__: the key "__proto__" is not allowed']);
     expect(issuesOfApp({ image: "a", env: { constructor: "x" } })).toEqual([
@@ -268,7 +268,7 @@ describe("validateManifest", () => {
     ]);
   });
 
-  it("refuses values that JSON lacks, too deep nesting and too large values", () => {
+  it("refuses values that JSON cannot express, too deep nesting and too large values", () => {
     expect(issuesOfApp({ image: "a", port: Number.NaN })).toEqual([
       "spec.port: NaN is not a number that can be stored",
     ]);
@@ -284,7 +284,7 @@ describe("validateManifest", () => {
     ]);
   });
 
-  it("is fast and brief for random input", () => {
+  it("returns quickly with short messages for random input", () => {
     const env = Object.fromEntries(Array.from({ length: 20_000 }, (_, i) => [`A${i}`, []]));
     const started = performance.now();
     expect(issuesOfApp({ image: "a", env }).length).toBeLessThanOrEqual(100);
@@ -317,7 +317,7 @@ describe("validateManifest", () => {
   });
 });
 
-describe("validateSpec", () => {
+describe("reports paths that begin at the whole document", () => {
   it("reports paths of the whole document", () => {
     expect(issuesOf(() => validateSpec("App", { image: "a", port: 0 }))).toEqual([
       "spec.port: expected a whole number from 1 to 65535, found the number 0",
@@ -327,7 +327,7 @@ describe("validateSpec", () => {
     ]);
   });
 
-  it("checks rules about the name if it is given", () => {
+  it("checks the rules about the name only if the name is given", () => {
     const spec = { image: "a", dependsOn: ["me"] };
     expect(issuesOf(() => validateSpec("App", spec))).toEqual([]);
     expect(issuesOf(() => validateSpec("App", spec, "me"))).toEqual([

@@ -6,7 +6,7 @@ it.each([
   ["HTTP://10.0.0.5:9000", "http://10.0.0.5:9000/"],
   ["http://[fd00::1]/a", "http://[fd00::1]/a"],
   ["http://localhost:8080/", "http://localhost:8080/"],
-])("%s is a receiver", (text, url) => {
+])("%s is accepted as a receiver", (text, url) => {
   expect(checkWebhookUrl(text)).toBe(url);
 });
 
@@ -23,7 +23,7 @@ it.each([
   ["http://[::ffff:169.254.169.254]/", "machine's credentials"],
   ["http://[fd00:ec2::254]/", "machine's credentials"],
   ["http://100.100.100.200/", "machine's credentials"],
-])("%s is refused", (text, why) => {
+])("%s is refused as a receiver", (text, why) => {
   expect(() => checkWebhookUrl(text)).toThrow(
     expect.objectContaining({ code: "invalid_request", message: expect.stringContaining(why) }),
   );

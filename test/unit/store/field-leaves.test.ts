@@ -9,7 +9,7 @@ import {
 } from "../../../src/store/field-leaves.ts";
 
 describe("leaves of a document", () => {
-  it("are scalars, whole arrays and empty maps, by JSON Pointer", () => {
+  it("are scalars, whole arrays and empty maps, addressed by JSON Pointer", () => {
     const leaves = flattenFields({
       spec: {
         image: "nginx:1",
@@ -33,7 +33,7 @@ describe("leaves of a document", () => {
     });
   });
 
-  it("can be converted back to the same document, with any keys", () => {
+  it("can be converted back to the same document, whatever its keys", () => {
     const documents: fc.Arbitrary<ResourceFields> = fc.record({
       spec: fc.dictionary(
         fc.oneof(fc.string(), fc.constantFrom("__proto__", "constructor", "a/b", "~1", "")),
@@ -51,7 +51,7 @@ describe("leaves of a document", () => {
     );
   });
 
-  it("have ancestors, nearest first", () => {
+  it("have ancestors, which are returned with the nearest first", () => {
     expect(getAncestors("/spec/env/A")).toEqual(["/spec/env", "/spec"]);
     expect(getAncestors("/spec")).toEqual([]);
   });

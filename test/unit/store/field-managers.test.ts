@@ -238,13 +238,13 @@ describe("applyFields", () => {
       yielded: outcome.yielded,
       managers: Object.keys(outcome.managers).toSorted(),
     };
-    // Fields that an example does not mention are not checked.
+    // A case checks only the fields that it mentions.
     const { spec = seen.spec, owners = seen.owners } = example;
     const { yielded = seen.yielded, managers = seen.managers } = example;
     expect(seen).toEqual({ spec, owners, yielded, managers });
   });
 
-  it("a patch between two applies of a document does not make the document look new", () => {
+  it("does not treat an unchanged document as new after a patch by the same manager", () => {
     const documented = succeed(NOTHING, cli({ image: "a" }));
     const patched = succeed(documented, writeOf("cli", { running: false }, { mode: "merge" }));
     expect(patched.managers["cli"]?.contentHash).toBe(hashJson({ image: "a" }));
@@ -257,7 +257,7 @@ describe("applyFields", () => {
     expect(canonicalJson([[...before.leaves], before.owners, before.managers])).toBe(text);
   });
 
-  it("releasing a manager keeps its fields, without an owner", () => {
+  it("releasing a manager keeps the values of its fields and removes their owner", () => {
     const before = succeed(succeed(NOTHING, file({ image: "a" })), api({ running: true }));
     const after = releaseFields(before, "file:a.yaml");
     expect(specOf(after)).toEqual({ image: "a", running: true });
@@ -301,7 +301,7 @@ describe("applyFields, for any writes in any order", () => {
     );
   });
 
-  it("the same document again changes nothing", () => {
+  it("applying the same document again changes nothing", () => {
     fc.assert(
       fc.property(history, step, (writes, write) => {
         const once = applyFields(run(writes), write);
@@ -314,7 +314,7 @@ describe("applyFields, for any writes in any order", () => {
     );
   });
 
-  it("a file that is applied with force, or has changed, owns all of its fields", () => {
+  it("a file that is applied with force, or has changed, owns all fields that it contains", () => {
     fc.assert(
       fc.property(history, document, (writes, spec) => {
         const write = writeOf("file:1", spec, { force: true });
@@ -348,7 +348,7 @@ describe("applyFields, for any writes in any order", () => {
   });
 });
 
-/** Returns the result of a history of writes without the refused ones. */
+/** Returns the result of a history of writes; refused writes are skipped. */
 function run(writes: readonly FieldWrite[]): Ownership {
   return writes.reduce<Ownership>((before, write) => {
     const outcome = applyFields(before, write);
@@ -364,7 +364,7 @@ function succeed(before: Ownership, write: FieldWrite): Ownership {
 
 function expectSound(ownership: Ownership): void {
   expect(Object.keys(ownership.owners).toSorted()).toEqual([...ownership.leaves.keys()].toSorted());
-  // No leaf is an ancestor of another one.
+  // No leaf may be an ancestor of another leaf.
   const paths = [...flattenFields(unflattenLeaves(ownership.leaves)).keys()];
   expect(paths.toSorted()).toEqual([...ownership.leaves.keys()].toSorted());
   for (const owner of Object.values(ownership.owners)) {

@@ -40,7 +40,7 @@ const status = (phase: AppStatus["phase"]): AppStatus => ({
 });
 
 describe("delete", () => {
-  it("marks an App, and removing the last finalizer removes it with everything that belongs to it", async () => {
+  it("marks an App; removing its last finalizer then deletes the App and everything that belongs to it", async () => {
     const { store, clock } = open();
     const made = makeApp(store, "web");
     store.setStatus("App", "web", made.metadata.uid, status("running"));
@@ -107,7 +107,7 @@ describe("delete", () => {
     expect(store.secrets.reveal("s")).toBeUndefined();
   });
 
-  it("changes nothing when repeated, but may add the deletion of volumes", () => {
+  it("changes nothing when it is repeated, unless it adds the deletion of volumes", () => {
     const { store } = open();
     makeApp(store, "web");
     store.delete("App", "web", byApi);
@@ -129,7 +129,7 @@ describe("delete", () => {
     expect(catchBerthError(() => store.delete("App", "web", byApi)).code).toBe("not_found");
   });
 
-  it("of a resource that a file declares requires the file, or force", () => {
+  it("of a resource that a file declares is possible only for that file, or with force", () => {
     const { store } = open();
     makeApp(store, "web", "file:apps/web.yaml");
     expect(catchBerthError(() => store.delete("App", "web", byApi))).toMatchObject({
@@ -145,7 +145,7 @@ describe("delete", () => {
     expect(forced.metadata.deletionTimestamp).not.toBeNull();
   });
 
-  it("changes nothing as a dry run", () => {
+  it("changes nothing in a dry run", () => {
     const { store } = open();
     const made = makeApp(store, "web");
     const dry = store.delete("App", "web", { ...byApi, dryRun: true });
@@ -156,7 +156,7 @@ describe("delete", () => {
 });
 
 describe("removeFinalizer", () => {
-  it("only removes the finalizer of a resource that is not being deleted", () => {
+  it("removes only the finalizer if the resource is not being deleted", () => {
     const { store } = open();
     makeApp(store, "web");
     store.removeFinalizer("App", "web", APP_FINALIZER);
@@ -165,7 +165,7 @@ describe("removeFinalizer", () => {
 });
 
 describe("setStatus", () => {
-  it("writes a different status with a new resourceVersion and the same generation", () => {
+  it("writes a changed status with a new resourceVersion and the same generation", () => {
     const { store } = open();
     const { uid } = makeApp(store, "web").metadata;
     store.setStatus("App", "web", uid, status("pending"));
@@ -181,7 +181,7 @@ describe("setStatus", () => {
     expect(store.audit.list({ limit: 10 })).toHaveLength(1);
   });
 
-  it("does nothing if the resource is gone, or is another one of that name", () => {
+  it("does nothing if the resource no longer exists, or if a new resource has its name", () => {
     const { store } = open();
     const { uid } = makeApp(store, "web").metadata;
     store.setStatus("App", "gone", uid, status("running"));
@@ -190,7 +190,7 @@ describe("setStatus", () => {
     expect(store.lastSequence).toBe(1);
   });
 
-  it("survives a later change of the spec", () => {
+  it("writes a status that later changes of the spec keep", () => {
     const { store } = open();
     const { uid } = makeApp(store, "web").metadata;
     store.setStatus("App", "web", uid, status("running"));
@@ -200,7 +200,7 @@ describe("setStatus", () => {
 });
 
 describe("listDeclared", () => {
-  it("lists the resources that each file declares now", () => {
+  it("lists the resources that each file currently declares", () => {
     const { store } = open();
     makeApp(store, "b", "file:apps/x.yaml");
     makeApp(store, "a", "file:apps/x.yaml");

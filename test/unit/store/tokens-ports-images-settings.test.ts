@@ -13,7 +13,7 @@ const named = (name: string, lifetimeMs: number | null = null) =>
   ({ name, scope: "write", kind: "named", lifetimeMs }) as const;
 
 describe("tokens", () => {
-  it("are random, opaque, and cannot be found without their value", async () => {
+  it("are random and opaque, and are found only by their value", async () => {
     const test = open();
     const { token, record } = test.store.tokens.create(named("ci"));
     expect(token).toMatch(/^berth_[A-Za-z0-9_-]{43}$/);
@@ -52,7 +52,7 @@ describe("tokens", () => {
     expect(store.tokens.revoke(record.id)).toBe(false);
   });
 
-  it("have unique names, except for sessions", () => {
+  it("have unique names, except the tokens of sessions", () => {
     const { store } = open();
     store.tokens.create(named("ci"));
     expect(() => store.tokens.create(named("ci"))).toThrow(
@@ -64,7 +64,7 @@ describe("tokens", () => {
     expect(store.tokens.list()).toHaveLength(3);
   });
 
-  it("store the time of their last use, to the minute", async () => {
+  it("store the time of their last use, rounded to the minute", async () => {
     const { store, clock } = open();
     const { token } = store.tokens.create(named("ci"));
     expect(store.tokens.find(token)?.lastUsedAt).toBe("2030-01-01T00:00:00.000Z");
@@ -75,7 +75,7 @@ describe("tokens", () => {
     expect(store.tokens.list()[0]?.lastUsedAt).toBe("2030-01-01T00:01:00.000Z");
   });
 
-  it("of sessions are limited: the oldest session is removed first", async () => {
+  it("of sessions are limited in number: the oldest session is removed first", async () => {
     const { store, clock } = open();
     const login = () =>
       store.tokens.create({ name: "admin", scope: "admin", kind: "session", lifetimeMs: 1e9 });
@@ -90,7 +90,7 @@ describe("tokens", () => {
 });
 
 describe("port leases", () => {
-  it("are stable over a restart, and differ in another instance", async () => {
+  it("are the same after a restart, and differ between instances", async () => {
     const test = open({ instanceId: "00000001" });
     const port = test.store.ports.lease("web", 0, 80);
     expect(port).toBeGreaterThanOrEqual(LEASE_PORT_MIN);
@@ -99,7 +99,7 @@ describe("port leases", () => {
     expect(open({ instanceId: "00000002" }).store.ports.lease("web", 0, 80)).not.toBe(port);
   });
 
-  it("are never leased twice", () => {
+  it("are never assigned twice", () => {
     const { store } = open();
     const ports = [];
     for (let app = 0; app < 100; app += 1) {
@@ -111,7 +111,7 @@ describe("port leases", () => {
     expect(new Set(ports).size).toBe(1_000);
   });
 
-  it("move away from an occupied port, and stay on the new one", () => {
+  it("move away from a port that another program uses, and keep the new one", () => {
     const { store } = open();
     const first = store.ports.lease("web", 0, 80);
     const second = store.ports.lease("web", 0, 80, [first, first + 1]);
@@ -119,7 +119,7 @@ describe("port leases", () => {
     expect(store.ports.lease("web", 0, 80)).toBe(second);
   });
 
-  it("are free again after their release", () => {
+  it("can be assigned again after their release", () => {
     const { store } = open();
     const port = store.ports.lease("web", 0, 80);
     store.ports.release("web");
@@ -134,7 +134,7 @@ describe("port leases", () => {
 });
 
 describe("owned images", () => {
-  it("belong to apps, and are shared if two use the same one", () => {
+  it("belong to apps, and are shared if two apps use the same image", () => {
     const { store } = open();
     store.ownedImages.add("nginx:1", "web");
     store.ownedImages.add("nginx:1", "web");
@@ -150,7 +150,7 @@ describe("owned images", () => {
 });
 
 describe("settings", () => {
-  it("are stored separately from the store's own values", async () => {
+  it("are stored separately from the store's internal values", async () => {
     const test = open();
     expect(test.store.settings.get("password")).toBeUndefined();
     test.store.settings.set("password", "scrypt:1");

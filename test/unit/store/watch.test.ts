@@ -45,7 +45,7 @@ describe("watch", () => {
     expect(store.changesSince(0, 3)).toEqual(heard);
   });
 
-  it("sees the new state, and gets no change for a failed write", () => {
+  it("calls watchers after the new state is visible, and not for a failed write", () => {
     const { store } = open();
     const images: (string | undefined)[] = [];
     store.watch((change) => images.push(store.get("App", change.name)?.spec.image));
@@ -55,7 +55,7 @@ describe("watch", () => {
     expect(images).toEqual(["one", "two"]);
   });
 
-  it("keeps one order for all watchers when a watcher writes too", () => {
+  it("delivers changes to all watchers in the same order, even when a watcher writes too", () => {
     const { store } = open();
     const first: number[] = [];
     const second: number[] = [];
@@ -69,7 +69,7 @@ describe("watch", () => {
     expect(second).toEqual([1, 2]);
   });
 
-  it("that starts during a delivery begins with later changes", () => {
+  it("delivers only later changes to a watcher that starts during a delivery", () => {
     const { store } = open();
     const late: number[] = [];
     let begun = false;
@@ -85,7 +85,7 @@ describe("watch", () => {
     expect(late).toEqual([3]);
   });
 
-  it("logs a watcher that throws, without affecting the write or other watchers", () => {
+  it("logs the error of a watcher that throws, without affecting the write or other watchers", () => {
     const errors: string[] = [];
     const logger: Logger = { ...silentLogger, error: (_, message) => errors.push(message) };
     const { store } = open({ logger });
@@ -102,7 +102,7 @@ describe("watch", () => {
 });
 
 describe("changesSince", () => {
-  it("returns missed changes, in pages, also after a restart", async () => {
+  it("returns missed changes in pages, even after a restart", async () => {
     const test = open();
     for (const name of ["a", "b", "c"]) put(test.store, name);
     test.store.events.record(event("hello"));

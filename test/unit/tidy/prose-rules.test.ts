@@ -36,7 +36,7 @@ describe("fragments at the beginning of a doc comment", () => {
     expect(proseProblems(source(`/** ${text} */\nexport const x = 1;\n`))).toEqual([]);
   });
 
-  test("a later sentence, a line comment and a page may begin with any word", () => {
+  test("a later sentence, a line comment and a Markdown page may begin with any word", () => {
     const text =
       "/** The port. Of two, the lower one. */\n// Of two, the lower one.\nconst x = 1;\n";
     expect(proseProblems(source(text))).toEqual([]);
@@ -74,7 +74,7 @@ describe("banned wordings", () => {
     }
   });
 
-  test("code, code spans, texts of programs and fences are not prose", () => {
+  test("are allowed in code, code spans, strings of programs and fences", () => {
     expect(proseProblems(source('const nobody = "nobody";\n'))).toEqual([]);
     expect(proseProblems(source("/** The user `nobody` owns it. */\n"))).toEqual([]);
     expect(proseProblems(page("The user `nobody`.\n\n```sh\nsu nobody\n```\n"))).toEqual([]);
@@ -88,7 +88,7 @@ test("a problem names the line of its comment or title", () => {
   expect(proseProblems(page("# A\n\nA line.\nOf nobody.\n"))[0]).toContain("docs/page.md:4");
 });
 
-test("a line comment of several lines is one text, so that a wording across lines is found", () => {
+test("a line comment of several lines is checked as one text, so that a wording across two lines is found", () => {
   const found = proseOf(source("const x = 1;\n// It asks by\n// way of the bus.\nconst y = 2;\n"));
   expect(found.map(({ text }) => text)).toEqual(["It asks by way of the bus."]);
 });

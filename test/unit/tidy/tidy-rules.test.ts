@@ -16,7 +16,7 @@ import {
   parseImports,
 } from "../../support/tidy-rules.ts";
 
-/** Parses `a.ts imports b.ts`, and creates every named file. */
+/** Creates the files of imports such as `a.ts imports b.ts`. */
 function tree(...edges: [from: string, to: string][]) {
   const texts = new Map<string, string>();
   for (const [from, to] of edges) {
@@ -45,7 +45,7 @@ describe("importsOf", () => {
     expect(parseImports(`// first\n${text}\n`)).toEqual([{ specifier, line: 2, typeOnly }]);
   });
 
-  test("exports, and words in comments or texts, are not imports", () => {
+  test("exports, and import statements in comments or strings, are not parsed as imports", () => {
     const text = 'export const a = "b";\n/** import x from "y" */\nconst t = "import";\n';
     expect(parseImports(text)).toEqual([]);
   });
@@ -135,7 +135,7 @@ describe("the folders of controller/ and cli/", () => {
     expect(innerProblems(tree([from, to]))).toEqual([]);
   });
 
-  test("no folder in a table may import one that imports it", () => {
+  test("no folder may import a folder that the table allows to import it", () => {
     for (const { folders } of Object.values(innerRooms))
       for (const [folder, others] of Object.entries(folders))
         for (const other of others)
@@ -177,7 +177,7 @@ describe("the modules of the assistant", () => {
     ["src/assistant/inference/http/a.ts", "src/assistant/inference/service/inference-service.ts"],
     ["src/assistant/inference/service/a.ts", "src/assistant/ledger/open-ledger.ts"],
     ["src/assistant/inference/models/a.ts", "src/assistant/inference/service-port.ts"],
-  ])("%s may not import %s", (from, to) => {
+  ])("the module %s may not import %s", (from, to) => {
     expect(findAssistantProblems(tree([from, to]))).toHaveLength(1);
   });
 
@@ -189,13 +189,13 @@ describe("the modules of the assistant", () => {
     ["src/assistant/inference/service/a.ts", "src/assistant/ledger/port.ts"],
     ["src/assistant/inference/http/routes/a.ts", "src/assistant/inference/service-port.ts"],
     ["src/assistant/inference/http/routes/a.ts", "src/assistant/inference/http/b.ts"],
-  ])("%s may import %s", (from, to) => {
+  ])("the module %s may import %s", (from, to) => {
     expect(findAssistantProblems(tree([from, to]))).toEqual([]);
   });
 });
 
 describe("import cycles", () => {
-  test("two files, three files, and a file with itself", () => {
+  test("of two files, of three files, and of a file with itself are found", () => {
     expect(
       findImportCycles(tree(["src/a/a.ts", "src/a/b.ts"], ["src/a/b.ts", "src/a/a.ts"])),
     ).toEqual(["a circle: src/a/a.ts -> src/a/b.ts -> src/a/a.ts"]);
@@ -207,7 +207,7 @@ describe("import cycles", () => {
     expect(findImportCycles(file('import "./thing.ts";'))).toHaveLength(1);
   });
 
-  test("a diamond is not a cycle", () => {
+  test("are not found in a diamond of imports", () => {
     expect(
       findImportCycles(
         tree(
@@ -223,22 +223,22 @@ describe("import cycles", () => {
 
 describe("names and shape", () => {
   test.each(["utils.ts", "helpers.ts", "index.ts", "camelCase.ts", "under_score.ts", "Big.ts"])(
-    "%s is refused",
+    "the file name %s is refused",
     (name) => {
       expect(findNameProblems(file("", `src/api/${name}`))).toHaveLength(1);
     },
   );
 
-  test.each(["app-defaults.ts", "app.ts", "x509.ts"])("%s is fine", (name) => {
+  test.each(["app-defaults.ts", "app.ts", "x509.ts"])("the file name %s is accepted", (name) => {
     expect(findNameProblems(file("", `src/api/${name}`))).toEqual([]);
   });
 
-  test("more than 400 lines are refused", () => {
+  test("a file of more than 400 lines is refused", () => {
     expect(findShapeProblems(file("const a = 1;\n".repeat(400)))).toEqual([]);
     expect(findShapeProblems(file("const a = 1;\n".repeat(401)))[0]).toContain("401 lines");
   });
 
-  test("a barrel is refused, but not a file with code of its own", () => {
+  test("a barrel is refused, but not a file that has code of its own and re-exports", () => {
     const barrel = '/** All of it. */\nexport * from "./a.ts";\nexport { b } from "./b.ts";\n';
     expect(findShapeProblems(file(barrel))[0]).toContain("only passes on");
     expect(findShapeProblems(file(`${barrel}export const c = 1;\n`))).toEqual([]);
@@ -257,21 +257,21 @@ describe("environment and printing", () => {
     'const a = process["env"];',
     'import { env } from "node:process";',
     "/** doc */ const { HOME } = process.env;",
-  ])("%s is refused outside base/config.ts", (text) => {
+  ])("%s is refused outside of config/config.ts", (text) => {
     expect(findEnvironmentProblems(file(text))).toHaveLength(1);
     expect(findEnvironmentProblems(file(text, "src/config/config.ts"))).toEqual([]);
   });
 
-  test("comments may mention it", () => {
+  test("comments may mention process.env", () => {
     const text = "// process.env\n/* process.env\n process.env */\nconst a = 1; // process.env\n";
     expect(findEnvironmentProblems(file(text))).toEqual([]);
   });
 
-  test("code after a comment is reported with its line", () => {
+  test("an access after a comment of several lines is reported with its line", () => {
     expect(findEnvironmentProblems(file("/* a\n b */ f(process.env);\n"))[0]).toContain(":2 ");
   });
 
-  test("console is for the command line only", () => {
+  test("only files of the command line may use console", () => {
     expect(findConsoleProblems(file('console.log("x");', "src/api/a.ts"))).toHaveLength(1);
     expect(findConsoleProblems(file('console.log("x");', "src/cli/a.ts"))).toEqual([]);
   });
@@ -282,24 +282,24 @@ describe("paths in documents", () => {
   const problems = (text: string) =>
     findDocPathProblems({ path: "README.md", text }, (path) => there.has(path));
 
-  test("a missing path is reported with its line", () => {
+  test("a path that does not exist is reported with its line", () => {
     expect(problems("ok `src/base/clock.ts`\nsee `src/base/gone.ts`.")).toEqual([
       "README.md:2 names `src/base/gone.ts`, which is not there",
     ]);
   });
 
   test.each(["`src/base/`", "`src/base/clock.ts:12`", "`docs/kinds/<Kind>.md`", "`src/base/*.ts`"])(
-    "%s is fine",
+    "the document path %s is accepted",
     (text) => {
       expect(problems(text)).toEqual([]);
     },
   );
 
-  test("the folder of a pattern must exist", () => {
+  test("a pattern is refused if its folder does not exist", () => {
     expect(problems("`src/gone/*.ts`")).toHaveLength(1);
   });
 
-  test("fenced code and other words are ignored", () => {
+  test("fenced code and words that are not paths are ignored", () => {
     expect(problems("```sh\ncat `src/gone.ts`\n```\n`npm run src` and `etc/gone`")).toEqual([]);
   });
 });

@@ -12,7 +12,7 @@ import {
 } from "../../../src/tool-server/sanitize-value.ts";
 import { UndoRecords } from "../../../src/tool-server/undo-records.ts";
 
-/** Removes empty mappings, because a patch may leave one. */
+/** Removes empty mappings, because a patch may leave an empty mapping. */
 function without(value: Record<string, unknown>): Record<string, unknown> {
   return Object.fromEntries(
     Object.entries(value).filter(([, item]) => JSON.stringify(item) !== "{}"),
@@ -20,7 +20,7 @@ function without(value: Record<string, unknown>): Record<string, unknown> {
 }
 
 describe("patches", () => {
-  // Values of a spec are JSON without null, infinity, -0 and mappings that are empty in only one of two specs.
+  // Specs are JSON values without null, infinity, -0 and mappings that are empty in only one of two specs.
   const leaf = fc.oneof(
     fc.string(),
     fc.double({ noNaN: true, noDefaultInfinity: true }).map((value) => value + 0),
@@ -30,7 +30,7 @@ describe("patches", () => {
   const key = fc.constantFrom("a", "b", "c", "d");
   const spec = fc.dictionary(key, fc.oneof(leaf, fc.dictionary(key, leaf, { minKeys: 1 })));
 
-  test("the patch between two specs turns one into the other", () => {
+  test("applying the patch between two specs to the first one returns the second one", () => {
     fc.assert(
       fc.property(spec, spec, (from, to) => {
         expect(without(applyMergePatch(from, createMergePatch(from, to)))).toEqual(without(to));
@@ -77,7 +77,7 @@ describe("sanitised values", () => {
     expect(sanitizeText(text, 100)).toBe(shown);
   });
 
-  test("a truncated text has no half surrogate pair", () => {
+  test("a text is never cut inside a surrogate pair", () => {
     expect(sanitizeText(`abc\u{1F600}`, 4)).toBe("abc…");
     expect(sanitizeText(`abc\u{1F600}`, 5)).toBe("abc\u{1F600}");
   });
@@ -92,7 +92,7 @@ describe("sanitised values", () => {
     });
   });
 
-  test("values of variables with names of secrets are hidden", () => {
+  test("values of variables whose names suggest a secret are hidden", () => {
     expect(
       maskSecretVariables({
         API_KEY: "abc",
@@ -113,7 +113,7 @@ describe("sanitised values", () => {
   });
 });
 
-test("the oldest undo records are deleted above the limit", async () => {
+test("the oldest undo records are deleted when their number exceeds the limit", async () => {
   const folder = mkdtempSync(join(tmpdir(), "berth-undo-"));
   try {
     const records = new UndoRecords(join(folder, "undo"), 3);

@@ -35,7 +35,7 @@ function serve(flags: readonly string[], options: CliOptions = {}) {
   return runCommandLine(["tools", "serve", ...flags], { environment, ...options });
 }
 
-test("serves the tools until it is interrupted, and removes its socket", async () => {
+test("`berth tools serve` serves the tools until it is interrupted, and removes its socket", async () => {
   putApp(api.store, "web");
   let interrupt: (() => void) | undefined;
   const ended = serve([], { onInterruptible: (stop) => (interrupt = stop) });
@@ -60,12 +60,12 @@ test("serves the tools until it is interrupted, and removes its socket", async (
   expect((await serve(["--forget-token"])).output).toContain("no token to delete");
 });
 
-test("--until-input-ends stops it when standard input is closed", async () => {
+test("--until-input-ends stops the tool server when standard input is closed", async () => {
   expect(await serve(["--until-input-ends"])).toMatchObject({ code: 0 });
   expect(existsSync(socketOf())).toBe(false);
 });
 
-test("fails without a user session", async () => {
+test("`berth tools serve` fails without a user session", async () => {
   const { code, errors } = await runCommandLine(["tools", "serve"], {
     environment: { HOME: folder },
   });

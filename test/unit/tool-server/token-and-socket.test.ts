@@ -31,8 +31,8 @@ function keptIn(folder: string): string {
   return join(harness.stateDir, folder);
 }
 
-describe("the token", () => {
-  test("is a separate one, of the smallest sufficient scope, in a file of this user only", async () => {
+describe("the tool server's token for the API", () => {
+  test("is separate from the user's token, has the smallest sufficient scope, and is in a file that only this user can read", async () => {
     await Promise.all([
       harness.callExpectingSuccess("list_apps"),
       harness.callExpectingSuccess("deploy_app", deploy),
@@ -51,7 +51,7 @@ describe("the token", () => {
     expect(actors).toEqual([`token:${BERTH_APPS_ID}`]);
   });
 
-  test("that was revoked locks the assistant out until --forget-token", async () => {
+  test("that a user has revoked is not replaced until `berth tools serve --forget-token`", async () => {
     await harness.callExpectingSuccess("list_apps");
     const { tokens: store } = harness.controlPlane.store;
     for (const { id } of tokens()) store.revoke(id);
@@ -70,7 +70,7 @@ describe("the token", () => {
     expect(tokens()).toHaveLength(1);
   });
 
-  test("is another one for another server, and has another name if its name is taken", async () => {
+  test("is different for each server, and gets another name if its name is in use", async () => {
     const { port } = new URL(harness.target.url);
     await harness.callExpectingSuccess("list_apps");
     harness.target = { ...harness.target, url: `http://localhost:${port}` };
@@ -78,13 +78,13 @@ describe("the token", () => {
     const names = tokens().map(({ name }) => name);
     expect(names).toHaveLength(2);
     expect(names).toContain(BERTH_APPS_ID);
-    // A new server on this machine does not know older tokens.
+    // A new server on this machine does not know the older tokens.
     harness.target = { ...harness.target, instance: "another" };
     await harness.callExpectingSuccess("list_apps");
     expect(tokens()).toHaveLength(3);
   });
 
-  test("of a user who may not create tokens is used itself, and never stored", async () => {
+  test("is the user's own token if the user may not create tokens, and is then never stored", async () => {
     harness.target = { ...harness.target, token: harness.token("read") };
     expect(await harness.callExpectingSuccess("list_apps")).toMatchObject({ total: 0 });
     const refusal = await harness.callExpectingError("deploy_app", deploy);
@@ -103,7 +103,7 @@ describe("the token", () => {
     expect(await harness.callExpectingError("list_apps")).toContain("revoked, or has expired");
   });
 
-  test("file that is broken is replaced", async () => {
+  test("is replaced if its file is damaged", async () => {
     await harness.callExpectingSuccess("list_apps");
     await writeFile(keptIn("token.json"), "{");
     await harness.callExpectingSuccess("list_apps");
@@ -147,7 +147,7 @@ describe("without a server", () => {
 });
 
 describe("the socket", () => {
-  test("serves clients of the older version of the protocol", async () => {
+  test("serves clients that use the older version of the protocol", async () => {
     const socket = connect(harness.socket);
     const client = new Client({ name: "old", version: "1" });
     await client.connect(new StdioServerTransport(socket, socket));
@@ -159,7 +159,7 @@ describe("the socket", () => {
     socket.destroy();
   });
 
-  test("an endless frame closes its connection, invalid JSON does not", async () => {
+  test("closes the connection of a client that sends an endless frame, but not for invalid JSON", async () => {
     const socket = connect(harness.socket);
     socket.on("error", () => {});
     const closed = new Promise((resolve) => socket.once("close", resolve));
@@ -170,7 +170,7 @@ describe("the socket", () => {
     expect(await harness.callExpectingSuccess("list_apps")).toMatchObject({ total: 0 });
   });
 
-  test("a second server is refused, and the socket of a crashed one is replaced", async () => {
+  test("refuses a second server, and replaces the socket of a crashed one", async () => {
     await expect(harness.serve()).rejects.toMatchObject({ code: "wrong_state" });
     await harness.restart();
     await harness.callExpectingSuccess("list_apps");

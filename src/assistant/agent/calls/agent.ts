@@ -40,17 +40,17 @@ export interface AgentOptions {
   readonly registry: ToolRegistry;
   readonly apps: ToolApps;
   readonly ledger: Ledger;
-  /** Read again for each call. */
+  /** Returns the user's settings; called again for each tool call. */
   readonly rules: () => AgentRules;
   readonly discover: (query: string, signal: AbortSignal) => Promise<readonly ToolRecord[]>;
   /** The companion's state directory, which holds the journal `agent.db`. Only one daemon may use it at a time. */
   readonly dir: string;
   readonly clock: Clock;
   readonly logger: Logger;
-  /** Defaults to the clock of this machine. */
+  /** Defaults to the boot clock of this machine; tests pass their own. */
   readonly bootClock?: BootClock;
   readonly limits?: CallLimits;
-  /** Defaults to `full`; tests use `off`. */
+  /** Durability of the journal's commits. Defaults to `full`; tests use the faster `off`. */
   readonly durability?: Durability;
 }
 
@@ -95,7 +95,7 @@ export class Agent implements AgentService, AsyncDisposable {
   readonly #lifetime = new AbortController();
   readonly #running = new Set<Promise<unknown>>();
   #isClosing = false;
-  /** The only connection that may confirm calls; undefined if any may. */
+  /** The only connection that may confirm calls; undefined if any connection may. */
   #confirmer: string | undefined;
 
   private constructor(options: AgentOptions, journal: CallJournal) {
@@ -216,8 +216,8 @@ export class Agent implements AgentService, AsyncDisposable {
 
   withdraw(callId: number, caller: Caller): Promise<CallResult> {
     return this.#track(async () => {
-      // Usually runs once. It repeats when a concurrent answer failed because the ledger was closed, which leaves
-      // the call parked.
+      // The loop usually runs once. It repeats when the ledger was closed while another caller answered, because the
+      // call is still parked then.
       let requester = this.#pendingConfirmations.findRequester(callId);
       while (requester) {
         if (!isRequester(caller, requester))
@@ -241,7 +241,10 @@ export class Agent implements AgentService, AsyncDisposable {
     return this.#track(() => this.#undoExecutor.skip(callId, caller));
   }
 
-  /** Throws `forbidden` for a sandboxed app, which could otherwise lock the user out and approve in their name. */
+  /**
+   * Registers the only connection that may confirm calls. Throws `forbidden` for a sandboxed app, which could
+   * otherwise lock the user out and approve calls in the user's name.
+   */
   registerConfirmer(caller: Caller): void {
     const app = sandboxedApp(caller);
     if (app !== undefined)
@@ -261,8 +264,8 @@ export class Agent implements AgentService, AsyncDisposable {
   }
 
   /**
-   * The calls of that connection continue: parked calls wait for a program that may confirm them, and running calls
-   * are not interrupted.
+   * Handles the end of a connection. The calls of that connection continue: parked calls wait for a program that may
+   * confirm them, and running calls are not interrupted.
    */
   handleDisconnect(connection: string): void {
     if (this.#confirmer === connection) this.#confirmer = undefined;
@@ -273,7 +276,7 @@ export class Agent implements AgentService, AsyncDisposable {
   }
 
   /**
-   * Rejects new requests and gives running calls five seconds to end. Parked calls stay in the journal and are
+   * Rejects new requests and waits up to five seconds for running calls. Parked calls stay in the journal and are
    * denied at the next start.
    */
   async [Symbol.asyncDispose](): Promise<void> {
@@ -320,7 +323,10 @@ export class Agent implements AgentService, AsyncDisposable {
   }
 }
 
-/** A sandboxed app is recognised on every connection that it opens, any other program only on the same connection. */
+/**
+ * Returns true if `caller` requested the call. A sandboxed app is recognised on every connection that it opens, any
+ * other program only on the connection of the request.
+ */
 function isRequester(caller: Caller, requester: Caller): boolean {
   const app = sandboxedApp(requester);
   return app === undefined
@@ -328,7 +334,7 @@ function isRequester(caller: Caller, requester: Caller): boolean {
     : app === sandboxedApp(caller);
 }
 
-/** Also true for two connections of the same process. */
+/** Returns true if both connections belong to the same program, also for two connections of one process. */
 function isSameProgram(one: Caller, other: Caller): boolean {
   return one.connection === other.connection || (one.pid !== undefined && one.pid === other.pid);
 }

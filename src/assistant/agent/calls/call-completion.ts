@@ -39,8 +39,8 @@ interface CallCompletionDependencies {
 }
 
 /**
- * Records how calls end, first in the ledger and then in the journal. What either of them rejects is kept and tried
- * again.
+ * Records how calls end, first in the ledger and then in the journal. Entries that the ledger rejects go to the
+ * outbox, and results that the journal rejects are kept in memory; both are tried again.
  */
 export class CallCompletionRecorder {
   readonly #dependencies: CallCompletionDependencies;
@@ -88,7 +88,7 @@ export class CallCompletionRecorder {
     return this.#finish(call, { status: "executed", detail }, entry, isJournaled, kept);
   }
 
-  /** Records the end of a parked call that was not dispatched. The last of `entries` is the end. */
+  /** Records the end of a parked call that was not dispatched. `entries` are its last ledger entries in order. */
   async recordUndispatched(
     call: PlannedCall,
     refusal: CallRefusal,
@@ -116,7 +116,8 @@ export class CallCompletionRecorder {
           endedMs: clock.now(),
         });
       } catch {
-        // Logged when it happened first. The next start ends the call as interrupted.
+        // The first failure was logged, so this one is not. If the daemon exits before a retry succeeds, the next
+        // start reports the call as interrupted.
         return;
       }
       this.#unsaved.delete(callId);
@@ -144,7 +145,7 @@ export class CallCompletionRecorder {
     const queuedEntries = isRefusal(receipts) ? [entry] : [];
     if (this.#save(call, "dispatching", end, queuedEntries, compensation) || !compensation)
       return end;
-    // The compensation is not on the disk, so Undo will not find it.
+    // The compensation could not be written to the disk, so Undo will not find it.
     const { undo: _, ...rest } = end.detail;
     const message = `${call.tool.title}: done; it cannot be undone: the journal could not record it`;
     const irreversible = { ...end, detail: { ...rest, message, undoable: false } };
@@ -189,8 +190,8 @@ export class CallCompletionRecorder {
   }
 
   /**
-   * Returns a compensation whose arguments are valid, a string with the reason why there is none, or undefined if
-   * the tool declares none.
+   * Returns the compensation with valid arguments, a string with the reason why the call cannot be undone, or
+   * undefined if the tool declares no compensation.
    */
   #buildCompensation(
     call: PlannedCall,

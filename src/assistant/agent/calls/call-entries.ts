@@ -23,9 +23,9 @@ import type { PlannedCall } from "./planned-call.ts";
  * entries cannot hold fractions.
  */
 
-/** Larger results are sealed as a digest: the ledger is not a store for an app's files. */
+/** Results with more characters than this are sealed as a digest: the ledger is not a store for an app's files. */
 const SEALED_CHARS_MAX = 1024 * 1024;
-/** Names come from callers and may have any length and any characters. */
+/** Names are cut to this length, because callers may send names of any length and with any characters. */
 const NAME_CHARS_MAX = 256;
 
 export interface RequestedCall {
@@ -97,7 +97,7 @@ export function resultEntry(call: CallReference, result: ResultFields): NewEntry
   return buildResultEntry("agent.call.result", call, result);
 }
 
-/** `call.tool` is the compensation, not the tool that was called first. */
+/** Builds the entry that precedes a compensation. `call.tool` is the compensation, not the tool that it reverts. */
 export function undoDispatchEntry(
   call: CallReference,
   details: { readonly attempt: number; readonly by: Caller; readonly argsText: string },
@@ -113,7 +113,7 @@ export function undoResultEntry(call: CallReference, result: ResultFields): NewE
   return buildResultEntry("agent.undo.result", call, result);
 }
 
-/** Identifies a call and its tool. */
+/** Identifies a call and the tool that it calls. */
 export type CallReference = { readonly call: number; readonly app: string; readonly tool: string };
 
 export function toCallReference(call: PlannedCall): CallReference {
@@ -121,10 +121,10 @@ export function toCallReference(call: PlannedCall): CallReference {
 }
 
 export interface ResultFields {
-  /** skipped: the user decided that the call stays as it is. */
+  /** skipped: the user decided not to undo the call. */
   readonly status: CallStatus | "skipped";
   readonly code: string;
-  /** Sequence number of the dispatch entry; undefined if nothing was dispatched. */
+  /** Sequence number of the dispatch entry; undefined if the call was not dispatched. */
   readonly dispatch?: number | undefined;
   /** The result of the app as JSON text. */
   readonly text?: string | undefined;
@@ -163,6 +163,6 @@ function toCallerField(caller: Caller): EntryValue {
 }
 
 function truncateName(text: string): string {
-  // The cut may split a surrogate pair; encoding it as UTF-8 turns the lone half into U+FFFD.
+  // The cut may split a surrogate pair; encoding as UTF-8 replaces the lone half by U+FFFD.
   return Buffer.from(text.slice(0, NAME_CHARS_MAX)).toString();
 }

@@ -9,12 +9,15 @@ export type CallOutcome =
       readonly status: "executed";
       readonly structured: JsonObject | undefined;
       readonly content: readonly unknown[];
-      /** Content and structured result as JSON, for the ledger. */
+      /** The content and the structured result as one JSON text, for the ledger. */
       readonly text: string;
     }
   | CallRefusal;
 
-/** No frontend shows deeper values, and serialising them could overflow the stack. */
+/**
+ * Results nested deeper than this are rejected: no frontend shows them, and serialising them could overflow the
+ * stack.
+ */
 const DEPTH_MAX = 128;
 const TEXT_CHARS_MAX = 500;
 
@@ -52,7 +55,7 @@ function getContentText(content: readonly unknown[]): string {
 
 /** Turns a text from an app into one short line for logs, terminals and dialogs. */
 export function toSingleLine(text: string): string {
-  // Cuts by code units first, so that megabytes are not searched, and by code points later.
+  // The text is first cut by code units, so that the expression does not scan megabytes, and later by code points.
   const line = text
     .slice(0, 4 * TEXT_CHARS_MAX)
     .replaceAll(/[\s\p{Cc}\p{Cf}\p{Zl}\p{Zp}]+/gu, " ")
@@ -62,7 +65,7 @@ export function toSingleLine(text: string): string {
     characters.length <= TEXT_CHARS_MAX
       ? line
       : `${characters.slice(0, TEXT_CHARS_MAX - 1).join("")}…`;
-  // D-Bus strings are UTF-8, which cannot hold a lone surrogate.
+  // D-Bus strings are UTF-8, which cannot encode a lone surrogate.
   return Buffer.from(short).toString();
 }
 

@@ -21,7 +21,7 @@ export interface RefusedCall {
   readonly requested: RequestedCall;
 }
 
-/** Arguments that are not JSON are logged up to this length. */
+/** Arguments that are not valid JSON are written to the ledger up to this length. */
 const UNREADABLE_CHARS_MAX = 4_096;
 /** Longest name that an error message repeats. */
 const NAME_CHARS_MAX = 80;
@@ -89,7 +89,7 @@ export class CallPlanner {
     };
   }
 
-  /** Builds the refusal of a call that was not validated. */
+  /** Builds the refusal of a call that was refused before it was validated. */
   refuseUnplanned(
     callId: number,
     request: CallRequest,
@@ -157,12 +157,15 @@ export class CallPlanner {
   }
 }
 
-/** The chain of a call. A claimed chain that is too long is ignored, because the call is refused for it anyway. */
+/**
+ * Returns the provenance chain of a call. A claimed chain that is too long is left out, because such a call is
+ * refused anyway.
+ */
 function buildChain({ provenance }: CallRequest, caller: Caller): readonly string[] {
   return extendChain(findChainProblem(provenance) ? [] : provenance, sandboxedApp(caller));
 }
 
-/** The actor is only displayed, so it is cut to one line; no decision depends on it. */
+/** Cuts the actor to one line. The actor is only displayed, and no decision depends on it. */
 function sanitizeActor({ actor }: CallRequest): string | undefined {
   return actor === undefined ? undefined : toSingleLine(actor);
 }
@@ -171,7 +174,7 @@ function pausedRefusal(): CallRefusal {
   return deniedRefusal("paused", "tool calls are paused");
 }
 
-/** Quotes an unchecked name in one line: cut to its length limit, with control characters escaped. */
+/** Quotes a name that was not checked before: in one line, cut to its length limit, with control characters escaped. */
 function quoteName(name: string): string {
   return JSON.stringify(name.length > NAME_CHARS_MAX ? `${name.slice(0, NAME_CHARS_MAX)}…` : name);
 }

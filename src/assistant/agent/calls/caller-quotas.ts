@@ -4,10 +4,16 @@ import { type CallRefusal, deniedRefusal } from "./planned-call.ts";
 
 /** Limits per caller. Programs outside a sandbox have limits that only a runaway program reaches. */
 export interface CallLimits {
-  /** A token bucket: calls a second, and calls at once after a pause. */
+  /**
+   * Rate limit as a token bucket: `perSecond` is the sustained rate, `burst` the number of calls that may come at
+   * once after a pause.
+   */
   readonly sandboxed: { readonly perSecond: number; readonly burst: number };
   readonly unsandboxed: { readonly perSecond: number; readonly burst: number };
-  /** Calls without an answer, except parked ones; the arguments of each may have a megabyte. */
+  /**
+   * Number of calls that may run at the same time, without parked calls. The arguments of each call may have a
+   * megabyte.
+   */
   readonly runningPerCaller: number;
   readonly parkedPerCaller: number;
   readonly parkedTotal: number;
@@ -21,10 +27,13 @@ export const defaultCallLimits: CallLimits = {
   parkedTotal: 64,
 };
 
-/** Parsing and checking arguments blocks the event loop, so every 16 Ki characters count as one more call. */
+/**
+ * Arguments are charged against the rate limit, because parsing and checking them blocks the event loop: every 16 Ki
+ * characters count as one more call.
+ */
 const CHARS_PER_EXTRA_CALL = 16 * 1024;
 
-/** When this many callers are known, idle ones are forgotten. */
+/** When this number of callers is known, idle callers are forgotten. */
 const CALLERS_MAX = 1_024;
 
 interface CallerUsage {
@@ -33,7 +42,7 @@ interface CallerUsage {
   atMs: number;
   running: number;
   parked: number;
-  /** The last call of this caller was refused. */
+  /** True if the last call of this caller was refused. */
   isThrottled: boolean;
 }
 
@@ -47,8 +56,8 @@ export interface QuotaRefusal {
 }
 
 /**
- * Counts the calls of each caller. A sandboxed app is one caller with all its connections; otherwise each
- * connection is one.
+ * Counts the calls of each caller. All connections of a sandboxed app count as one caller; for other programs each
+ * connection is a caller.
  */
 export class CallerQuotas {
   readonly #limits: CallLimits;
@@ -61,7 +70,10 @@ export class CallerQuotas {
     this.#clock = options.clock;
   }
 
-  /** `chars` is the length of the arguments. Returns undefined if the call is accepted; `endCall` must follow then. */
+  /**
+   * Counts a new call whose arguments have `chars` characters. Returns undefined if the call is accepted; then the
+   * caller of this method must call `endCall` later.
+   */
   startCall(caller: Caller, chars: number): QuotaRefusal | undefined {
     const { perSecond, burst } = this.#rate(caller);
     const cost = Math.min(burst, 1 + Math.floor(chars / CHARS_PER_EXTRA_CALL));
@@ -91,7 +103,10 @@ export class CallerQuotas {
     this.#getUsage(caller, 0).running -= 1;
   }
 
-  /** Returns undefined if the call may be parked; `unpark` must follow then. */
+  /**
+   * Counts a parked call. Returns undefined if the call may be parked; then the caller of this method must call
+   * `unpark` later.
+   */
   park(caller: Caller): CallRefusal | undefined {
     const usage = this.#getUsage(caller, this.#rate(caller).burst);
     const { parkedPerCaller, parkedTotal: parked } = this.#limits;
@@ -136,7 +151,7 @@ export class CallerQuotas {
     return usage;
   }
 
-  /** Forgets callers that made no call for a minute: their token buckets are full again by then. */
+  /** Forgets callers that made no call for a minute: their token buckets are full again, so no state is lost. */
   #dropIdle(): void {
     const before = this.#clock.now() - 60_000;
     for (const [key, { atMs, running: underWay, parked }] of this.#usages) {

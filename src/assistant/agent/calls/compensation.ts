@@ -3,15 +3,18 @@ import type { JsonObject } from "../port.ts";
 import type { UndoDeclaration, UndoExpression } from "../tool-manifest.ts";
 import { findUnsafeNumber, isJsonObject } from "./parse-arguments.ts";
 
-/** The call that reverts another one. Its arguments are fixed when that call was executed. */
+/** The call that reverts an executed call. Its arguments are fixed when the reverted call is executed. */
 export interface Compensation {
   readonly tool: string;
   readonly args: JsonObject;
-  /** `args` as canonical JSON. */
+  /** `args` as canonical JSON text. */
   readonly argsText: string;
 }
 
-/** Evaluates the mapping of an undo declaration. Returns a one-line reason if that is not possible. */
+/**
+ * Computes the arguments of a compensation from the call and its result, as the undo declaration maps them. Returns a
+ * one-line reason if that is not possible.
+ */
 export function buildCompensation(
   undo: UndoDeclaration,
   input: JsonObject,
@@ -22,13 +25,13 @@ export function buildCompensation(
     const value = evaluateExpression(expression, input, result);
     const text = `$${expression.from}.${expression.fields.join(".")}`;
     if (value === undefined) return `the call has no ${text}`;
-    // An id that loses one digit could name another note, which would be deleted instead.
+    // A number that loses a digit is refused: as an id it could name another note, which would be deleted instead.
     if (findUnsafeNumber(value) !== undefined)
       return `${text} is a number that JSON parsers read differently`;
     Object.defineProperty(args, name, { value, enumerable: true });
   }
   const argsText = canonicalJson(args);
-  // The app's result may contain any value; only what survives serialisation is kept.
+  // Serialising and parsing drops what JSON cannot hold, because the app's result may contain any value.
   const parsed: unknown = JSON.parse(argsText);
   return isJsonObject(parsed)
     ? { tool: undo.tool, args: parsed, argsText }

@@ -9,14 +9,14 @@ import type { CallJournal } from "./call-journal.ts";
 import { type CallRefusal, deniedRefusal, failedRefusal } from "./planned-call.ts";
 
 /**
- * Compares the definition that an app reports for a tool with its manifest. The user has agreed to the manifest; a
- * definition that differs counts only after the user has approved it.
+ * Compares the definition that a running app reports for a tool with its manifest. The user has agreed to the
+ * manifest; a tool whose definition differs can be called only after the user has approved that definition.
  */
 export class LiveDefinitions {
   readonly #apps: ToolApps;
   readonly #journal: Pick<CallJournal, "findChangedTool" | "setChangedTool">;
   readonly #logger: Logger;
-  /** Digests of schemas that were already hashed; a connection returns the same object each time. */
+  /** Digests of schemas that were already hashed; a connection returns the same schema object each time. */
   readonly #digests = new WeakMap<JsonObject, string>();
 
   constructor(options: {
@@ -30,8 +30,8 @@ export class LiveDefinitions {
   }
 
   /**
-   * Connects to the app. Returns undefined if the tool may be called. Rejects with ToolAppError or the signal's
-   * reason.
+   * Connects to the app and compares its definition. Returns undefined if the tool may be called. Rejects with
+   * ToolAppError or the signal's reason.
    */
   async check(
     app: AppManifest,
@@ -62,8 +62,8 @@ export class LiveDefinitions {
   }
 
   /**
-   * Returns the reason why a call could not run after confirmation, so that the user is not asked in vain. Does not
-   * connect to the app. Never rejects.
+   * Returns the reason why a call would fail even if the user confirmed it, so that the user is not asked in vain.
+   * Does not connect to the app. Never rejects.
    */
   async precheck(
     app: AppManifest,
@@ -76,11 +76,11 @@ export class LiveDefinitions {
         `${app.name} is not running, and nothing can start it`,
       );
     if (!this.#apps.isConnected(app.appId)) return undefined;
-    // An error here is not final: the dispatch checks again.
+    // An error at this point is not final, because the dispatch checks again.
     return this.check(app, tool, signal).catch(() => undefined);
   }
 
-  /** Approves the definition that the app was last seen with. Throws `not_found` for any other digest. */
+  /** Approves the definition that the app last reported for the tool. Throws `not_found` if `digest` is another one. */
   approve(appId: string, tool: ToolDeclaration, digest: string): void {
     const known = this.#journal.findChangedTool(appId, tool.name);
     if (known?.declared !== tool.digest || known.live !== digest)
@@ -93,7 +93,10 @@ export class LiveDefinitions {
     this.#logger.info({ app: appId, tool: tool.name, digest }, "a changed tool was approved");
   }
 
-  /** Digest of the parts of a schema that define the arguments; undefined if it is nested too deeply to serialise. */
+  /**
+   * Returns a digest of the parts of a schema that define the arguments; undefined if the schema is nested too deeply
+   * to serialise.
+   */
   #digestSchema(schema: JsonObject): string | undefined {
     const known = this.#digests.get(schema);
     if (known !== undefined) return known;

@@ -23,23 +23,26 @@ import {
   toRefusedResult,
 } from "./planned-call.ts";
 
-/** Time that the user has to answer. */
+/** Time that the user has to confirm a call before it expires. */
 const CONFIRMATION_TTL_MS = 300_000;
-/** Limits the arguments in one list of calls: 64 calls with a megabyte each, written twice, exceed a D-Bus message. */
+/**
+ * Limit on the arguments in one list of calls: 64 calls with a megabyte each, whose arguments the list holds twice,
+ * would exceed the size of a D-Bus message.
+ */
 const LISTED_BYTES_MAX = 4 * 1024 * 1024;
-/** Timers pause while the machine sleeps, so the boot clock is read at least this often. */
+/** Timers pause while the machine sleeps, so the boot clock is checked for expired calls at least this often. */
 const CHECK_INTERVAL_MS_MAX = 5_000;
 
 interface ParkedCall {
   readonly plan: PlannedCall;
-  /** The spec that the listeners received. */
+  /** The specification that was sent to the listeners. */
   readonly spec: ConfirmationSpec;
   readonly expiresBootMs: number;
-  /** Set when an answer is being processed or the call is expiring; later answers wait for the same result. */
+  /** Set while an answer is being processed or the call is expiring; later answers wait for this result. */
   pendingResult: Promise<CallResult> | undefined;
 }
 
-/** The outcome of an answer. If not settled, nothing has happened and the call stays parked. */
+/** The outcome of an answer to a confirmation. If it is not settled, nothing has happened and the call stays parked. */
 interface DecisionOutcome {
   readonly result: CallResult;
   readonly isSettled: boolean;
@@ -96,7 +99,10 @@ export class PendingConfirmations {
     return specs;
   }
 
-  /** Writes to the ledger, the journal and the ledger again, in this order; then notifies the listeners. */
+  /**
+   * Parks a call: writes to the ledger, the journal and the ledger again, in this order, and then notifies the
+   * listeners.
+   */
   async park(
     plan: PlannedCall,
     disposition: "confirm-chip" | "confirm-modal",
@@ -134,7 +140,7 @@ export class PendingConfirmations {
     }
   }
 
-  /** Returns undefined if no such call is parked. */
+  /** Carries out an answer to a confirmation. Returns undefined if no such call is parked. */
   async answer(callId: number, approve: boolean, by: Caller): Promise<CallResult | undefined> {
     const parked = this.#parked.get(callId);
     if (!parked) return undefined;
@@ -171,7 +177,7 @@ export class PendingConfirmations {
     return { callId: plan.callId, disposition, detail };
   }
 
-  /** Every decision about a parked call runs here, one at a time. */
+  /** Runs the decision about a parked call, one decision at a time per call. */
   #decide(parked: ParkedCall, work: () => Promise<DecisionOutcome>): Promise<CallResult> {
     const { quotas, listener } = this.#dependencies;
     const { callId, caller } = parked.plan;
@@ -185,7 +191,8 @@ export class PendingConfirmations {
         return end;
       },
       (error: unknown) => {
-        // The journal knows if the call was dispatched, and does not dispatch it again.
+        // The call can be answered again: if it was already dispatched, the journal knows and does not dispatch it
+        // twice.
         this.#resumeWaiting(parked);
         throw error;
       },

@@ -32,8 +32,8 @@ interface UndoDependencies {
  *   journal: running, one attempt more -> ledger: agent.undo.dispatch -> app
  *   -> ledger: agent.undo.result -> journal: undone, or ready again
  *
- * A compensation that failed, or was running when the daemon died, is tried again by the next Undo as another
- * attempt: it is unknown whether it ran. The user can check that and skip the call instead.
+ * After a compensation that failed, or was running when the daemon died, it is unknown whether it ran. The next Undo
+ * tries it again, or the user checks the app and skips the call.
  */
 export class UndoExecutor {
   readonly #dependencies: UndoDependencies;
@@ -80,8 +80,8 @@ export class UndoExecutor {
   }
 
   /**
-   * Leaves that call as it is. Rejects with `not_found` if it cannot be undone, with `forbidden` if a sandboxed app
-   * did not request it, and with `busy`.
+   * Marks a call as not to be undone. Rejects with `not_found` if it cannot be undone, with `forbidden` if it was
+   * requested by another app than the sandboxed caller, and with `busy` while an undo runs.
    */
   async skip(callId: number, caller: Caller): Promise<UndoReport> {
     const { journal, ledger, logger } = this.#dependencies;
@@ -118,7 +118,7 @@ export class UndoExecutor {
     }
   }
 
-  /** Returns the compensation as it is declared now, or the reason why it may not be called. */
+  /** Returns the compensation that the manifest declares now, or the reason why it may not be called. */
   #findCompensation(top: UndoableCall): ToolInvocation | CallRefusal {
     const { planner } = this.#dependencies;
     const found = planner.findTool(top.app, top.compensation.tool);
@@ -172,7 +172,8 @@ export class UndoExecutor {
     try {
       journal.revertUndoStarted(callId);
     } catch (err) {
-      // It stays `running`, which Undo treats like `ready`; only the number of attempts is one too high.
+      // The undo stays in state `running`, which the next Undo treats like `ready`; only the number of attempts is
+      // one too high.
       logger.warn({ err, call: callId }, "the journal could not revert the start of an undo");
     }
   }

@@ -27,7 +27,10 @@ import { checkMetaSchema } from "./schema-compiler.ts";
 
 const SCHEMA_CHARS_MAX = 64 * 1024;
 const DEPTH_MAX = 32;
-/** Ajv compares non-primitive items pairwise: this allows at most a million comparisons. */
+/**
+ * Largest maxItems for `uniqueItems`. Ajv compares non-primitive items pairwise, so this allows at most a million
+ * comparisons.
+ */
 const UNIQUE_ITEMS_MAX = 1000;
 
 /**
@@ -132,7 +135,10 @@ class InputSchemaChecker {
     else if (!nullable && getTypes(schema).includes("null")) error("contradicts the type");
   }
 
-  /** Checks what Ajv rejects beyond the meta-schema, and what would take too long to validate. */
+  /**
+   * Checks values that Ajv rejects although the meta-schema allows them, and values that would take too long to
+   * validate.
+   */
   #checkValues(schema: JsonObject, pointer: string): void {
     const pattern = getOwn(schema, "pattern");
     if (typeof pattern === "string") this.#checkPattern(pattern, pointerBelow(pointer, "pattern"));
@@ -162,7 +168,7 @@ class InputSchemaChecker {
     }
   }
 
-  /** Keywords without an effect, which strict mode rejects as mistakes. */
+  /** Adds faults for keywords without an effect, which Ajv's strict mode rejects as mistakes. */
   #checkDependentKeywords(schema: JsonObject, pointer: string): void {
     const has = (keyword: string) => Object.hasOwn(schema, keyword);
     const need = (keyword: string, message: string) => {
@@ -195,7 +201,7 @@ class InputSchemaChecker {
     }
   }
 
-  /** Ajv's strict mode rejects a property that both keywords apply to. */
+  /** Checks that no property matches both `properties` and `patternProperties`, which Ajv's strict mode rejects. */
   #checkPatternProperties(patterns: JsonObject, schema: JsonObject, pointer: string): void {
     const properties = getOwn(schema, "properties");
     const names = isObject(properties) ? Object.keys(properties) : [];

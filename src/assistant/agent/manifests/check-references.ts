@@ -4,15 +4,18 @@ import { pointerBelow, resolvePointer } from "./json-pointer.ts";
 import { type FaultCollector, getOwn, isObject, quoteValue } from "./manifest-faults.ts";
 
 /**
- * Total number of schemas, counting a schema once per reference. It bounds the cost of validating one value and the
- * size of the code that Ajv generates.
+ * Largest number of schemas after all references are expanded, so that a schema counts once per reference. It bounds
+ * the time to validate one value and the size of the code that Ajv generates.
  */
 const EXPANDED_MAX = 5000;
 
-/** Schemas under these keywords count only when they are referenced. */
+/** Keywords for definitions, whose schemas count only when they are referenced. */
 const definitionKeywords = new Set(["$defs", "definitions"]);
 
-/** Reports references that are unresolvable, external or recursive, and schemas that expand to thousands. */
+/**
+ * Reports references that do not resolve, leave the schema or recurse, and schemas that expand to more than
+ * EXPANDED_MAX schemas.
+ */
 export function checkReferences(
   root: JsonObject,
   pointer: string,
@@ -34,7 +37,7 @@ class ReferenceChecker {
   readonly #root: JsonObject;
   readonly #dialect: Dialect;
   readonly #faults: FaultCollector;
-  /** The pointer of every subschema: a reference may only point to one of these. */
+  /** The pointers of all subschemas: a reference may only point to one of these. */
   readonly #pointers = new Map<object, string>();
   readonly #sizes = new Map<object, number | "open">();
 
@@ -45,7 +48,7 @@ class ReferenceChecker {
     this.#collect(root, pointer);
   }
 
-  /** Ajv also compiles definitions that are never referenced. */
+  /** Measures definitions that are never referenced, because Ajv compiles them too. */
   measureDefinitions(): void {
     for (const [schema, pointer] of this.#pointers) {
       if (isObject(schema)) this.measure(schema, pointer);

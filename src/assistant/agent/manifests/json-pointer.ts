@@ -6,7 +6,9 @@ export function pointerBelow(base: string, ...segments: readonly (string | numbe
   );
 }
 
-/** Returns the value that a JSON Pointer refers to; undefined if there is none. Inherited members do not count. */
+/**
+ * Returns the value that a JSON Pointer refers to; undefined if no such value exists. Inherited members do not count.
+ */
 export function resolvePointer(document: unknown, pointer: string): unknown {
   let value = document;
   for (const raw of pointer.split("/").slice(1)) {

@@ -69,7 +69,7 @@ const tool = {
 };
 
 const schema = {
-  // Editors support this draft best.
+  // Editors support draft-07 best.
   $schema: "http://json-schema.org/draft-07/schema#",
   title: "Tool manifest",
   description:

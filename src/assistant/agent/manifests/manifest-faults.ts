@@ -3,7 +3,7 @@ import type { JsonObject } from "../port.ts";
 import type { ManifestFault } from "../tool-manifest.ts";
 import { pointerBelow } from "./json-pointer.ts";
 
-/** A manifest that is wrong everywhere must not fill the log. */
+/** Further faults are dropped, so that a manifest that is wrong everywhere does not fill the log. */
 const FAULTS_MAX = 50;
 
 /** Collects all faults of one manifest, not only the first. */
@@ -21,7 +21,7 @@ export class FaultCollector {
     this.#add({ pointer, message, severity: "warning" });
   }
 
-  /** Number of errors. Compare it before and after a check to see if the check found one. */
+  /** Number of errors so far. A check found an error if the number has grown. */
   get errorCount(): number {
     return this.#errors;
   }
@@ -69,7 +69,7 @@ export function getOwn(object: JsonObject, name: string): unknown {
 
 const QUOTED_MAX = 60;
 
-/** Quotes a text from a manifest for a message, in one line and shortened. */
+/** Quotes a text from a manifest for a message, in one line and cut to a maximum length. */
 export function quoteValue(text: string): string {
   return JSON.stringify(text.length > QUOTED_MAX ? `${text.slice(0, QUOTED_MAX)}…` : text);
 }

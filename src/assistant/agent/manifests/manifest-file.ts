@@ -7,7 +7,7 @@ import { MANIFEST_BYTES_MAX } from "./manifest-format.ts";
 import { type ParsedManifest, parseManifest } from "./parse-manifest.ts";
 
 const EXTENSION = ".json";
-/** No desktop has more apps; the limit protects against a link to a huge folder. */
+/** Only this number of files is read. No desktop has more apps; the limit protects against a link to a huge folder. */
 const FILES_MAX = 5000;
 
 export interface ManifestListing {
@@ -17,7 +17,7 @@ export interface ManifestListing {
   readonly problem: string | undefined;
 }
 
-/** Lists a folder. A missing folder has no manifests, which is not a problem. Never rejects. */
+/** Lists the manifests in a folder. A missing folder counts as empty, without a problem. Never rejects. */
 export async function listManifests(directory: string): Promise<ManifestListing> {
   try {
     const names = (await readdir(directory)).filter(isManifestName).toSorted();
@@ -32,7 +32,7 @@ export async function listManifests(directory: string): Promise<ManifestListing>
   }
 }
 
-/** Hidden files and editor backups are not manifests. */
+/** Returns false for hidden files and editor backups, which are not manifests. */
 export function isManifestName(name: string): boolean {
   return name.endsWith(EXTENSION) && !/^[.#~]/.test(name);
 }
@@ -43,11 +43,14 @@ export function getFileStem(name: string): string {
 
 export interface ManifestFile {
   readonly parsed: ParsedManifest;
-  /** Undefined if the file cannot be read or was rejected unread. */
+  /** Undefined if the file could not be read, or was rejected without being read. */
   readonly bytes: Uint8Array | undefined;
 }
 
-/** Equal stamps mean an unchanged file, as far as the file system can tell; undefined: there is no such file. */
+/**
+ * Returns a stamp that changes with the file, as far as the file system can tell; undefined if the file does not
+ * exist.
+ */
 export async function readFileStamp(path: string): Promise<string | undefined> {
   try {
     const { dev, ino, size, mtimeNs, ctimeNs, mode, uid } = await stat(path, { bigint: true });
@@ -64,8 +67,8 @@ export async function readFileStamp(path: string): Promise<string | undefined> {
 }
 
 /**
- * Reads and checks one file; undefined if it does not exist. A manifest decides what tools claim to be, so it must
- * belong to this user or root, and other users must not be able to write it. Never rejects.
+ * Reads and checks one file; undefined if it does not exist. The file must belong to this user or root and must not
+ * be writable by others, because users trust what a manifest says about its tools. Never rejects.
  */
 export async function readManifestFile(
   path: string,
@@ -74,10 +77,10 @@ export async function readManifestFile(
 ): Promise<ManifestFile | undefined> {
   try {
     const isLink = (await lstat(path)).isSymbolicLink();
-    // Checked before opening, because opening a device file can have side effects.
+    // The type is checked before opening, because opening a device file can have side effects.
     const before = await stat(path, { bigint: true });
     if (!before.isFile()) return rejectFile("it is not a regular file");
-    // Non-blocking: a pipe that replaced the file meanwhile must not block the scan.
+    // O_NONBLOCK: a pipe that has replaced the file since the check must not block the scan.
     const handle = await open(path, constants.O_RDONLY | constants.O_NONBLOCK);
     try {
       const stats = await handle.stat({ bigint: true });
@@ -162,7 +165,7 @@ function getErrorCode(error: unknown): string {
   return error instanceof Error && "code" in error ? String(error.code) : "unknown";
 }
 
-/** Describes a system error without its path. */
+/** Describes a system error without mentioning its path. */
 function describeSystemError(error: unknown): string {
   const code = getErrorCode(error);
   switch (code) {

@@ -30,16 +30,16 @@ import {
 import { readDisplayText } from "./read-display-text.ts";
 import { readTool } from "./read-tool.ts";
 
-/** The result of parsing a manifest. */
+/** The result of parsing a manifest file. */
 export interface ParsedManifest {
-  /** Undefined if there is an error: a manifest is never used in part. */
+  /** Undefined if the manifest has any error: a manifest is never used in part. */
   readonly manifest: AppManifest | undefined;
-  /** The manifest's app id if that is valid, even if other parts are not. */
+  /** The manifest's app id if the id is valid, even if other parts of the manifest are not. */
   readonly appId: string | undefined;
   /** Every tool that could be read, even from a rejected manifest. */
   readonly tools: readonly ToolDeclaration[];
   readonly faults: readonly ManifestFault[];
-  /** The text is not JSON; perhaps it is still being written. */
+  /** True if the text is not valid JSON, perhaps because it is still being written. */
   readonly isIncomplete: boolean;
 }
 
@@ -49,7 +49,7 @@ export const manifestJsonRules: StrictJsonOptions = {
   subject: "the file",
 };
 
-/** Parses the text of a manifest. `expectedAppId` comes from its file name. Never throws. */
+/** Parses the text of a manifest. `expectedAppId` is the file name without its extension. Never throws. */
 export function parseManifest(
   bytes: Uint8Array,
   expectedAppId: string | undefined,
@@ -140,7 +140,10 @@ function checkVersion(document: JsonObject, faults: FaultCollector): void {
   );
 }
 
-/** A socket's path has at most 107 bytes, which also include the runtime directory. */
+/**
+ * Most characters of the socket's file name: a socket's path has at most 107 bytes, which also hold the runtime
+ * directory.
+ */
 const SOCKET_NAME_CHARS = 70;
 
 function readAppId(

@@ -22,8 +22,8 @@ import { readDisplayText } from "./read-display-text.ts";
 import { readUndo } from "./read-undo.ts";
 
 /**
- * Reads a tool's declaration; its undo is not yet checked against the other tools. Returns undefined if the tool
- * has no valid name.
+ * Reads a tool's declaration, without checking its undo against the other tools. Returns undefined if the tool has no
+ * valid name.
  */
 export function readTool(
   value: unknown,
@@ -70,7 +70,7 @@ function readTitle(tool: JsonObject, pointer: string, faults: FaultCollector): s
   return readDisplayText(title, pointerBelow(pointer, "title"), rules, faults);
 }
 
-/** A tool without a tier counts as destructive. */
+/** Reads the tier; a tool without a tier counts as destructive. */
 function readTier(tool: JsonObject, pointer: string, faults: FaultCollector): Tier {
   const tier = getOwn(tool, "tier");
   const known = tiers.find((name) => name === tier);

@@ -8,7 +8,7 @@ import { type FaultCollector, isObject } from "./manifest-faults.ts";
 
 const ajvOptions: Options = {
   strict: true,
-  // These three options report matters of style; published tools would fail them.
+  // These three checks of strict mode are off because they concern style, and many published tools would fail them.
   strictTypes: false,
   strictTuples: false,
   strictRequired: false,
@@ -16,7 +16,7 @@ const ajvOptions: Options = {
   coerceTypes: false,
   useDefaults: false,
   removeAdditional: false,
-  // A property such as `constructor` must count only if the arguments contain it themselves.
+  // A property such as `constructor` counts only if the arguments themselves contain it, not if it is inherited.
   ownProperties: true,
   logger: false,
   formats: argumentFormats,
@@ -27,7 +27,7 @@ const ajvOptions: Options = {
   },
 };
 
-/** One instance per draft, because creating one with its meta-schema takes milliseconds. */
+/** One Ajv instance per draft, because creating an instance with its meta-schema takes milliseconds. */
 const instances: Partial<Record<Dialect, Ajv>> = {};
 
 function getAjv(dialect: Dialect): Ajv {
@@ -46,7 +46,7 @@ export function checkMetaSchema(
   try {
     if (ajv.validateSchema(withoutDialect(schema)) === true) return;
   } catch {
-    // Ajv compares lists with fast-deep-equal, which calls the member `valueOf` of the compared values.
+    // The error comes from fast-deep-equal, which Ajv uses to compare values and which calls their member `valueOf`.
     faults.error(pointer, 'holds a member "valueOf" or "toString" where Ajv cannot compare it');
     return;
   }
@@ -56,7 +56,7 @@ export function checkMetaSchema(
   }
 }
 
-/** Compiles a checked schema. Throws Error if Ajv rejects it nevertheless. */
+/** Compiles a schema that passed `checkInputSchema`. Throws Error if Ajv rejects it nevertheless. */
 export function compileInputSchema(schema: JsonObject): ValidateFunction {
   const dialect = getDialect(schema) ?? "2020-12";
   const ajv = getAjv(dialect);
@@ -64,18 +64,21 @@ export function compileInputSchema(schema: JsonObject): ValidateFunction {
   try {
     return ajv.compile(plain);
   } finally {
-    // Ajv would keep every schema in its cache.
+    // Without this, Ajv would keep every schema in its cache.
     ajv.removeSchema(plain);
   }
 }
 
-/** The instance determines the draft; Ajv does not recognise its name with `http:` or without `#`. */
+/**
+ * Removes `$schema`. The chosen Ajv instance already determines the draft, and Ajv does not recognise a draft's name
+ * with `http:` or without `#`.
+ */
 function withoutDialect(schema: JsonObject): JsonObject {
   const { $schema: _, ...rest } = schema;
   return rest;
 }
 
-/** Removes `x-…` keywords, which anyone may use and Ajv's strict mode rejects. */
+/** Removes `x-…` keywords, which are common extensions that Ajv's strict mode rejects. */
 function withoutExtensions(schema: JsonObject, dialect: Dialect): JsonObject {
   const copy = structuredClone(schema);
   const strip = (part: unknown): void => {

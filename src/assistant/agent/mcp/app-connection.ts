@@ -13,14 +13,17 @@ interface AppConnectionOptions extends Pick<HandshakeOptions, "appId" | "clock" 
   readonly changes: ToolChanges;
 }
 
-/** One connection to one app, from the handshake to its end. Cached tools are dropped with it. */
+/** One connection to one app, from the handshake to its close. The cached tool list is dropped with the connection. */
 export class AppConnection {
   readonly #options: AppConnectionOptions;
   #tools: Promise<ReadonlyMap<string, LiveTool>> | undefined;
   #calls = 0;
   #stopIdleTimer = () => {};
 
-  /** Rejects with ToolAppError or the signal's reason. `onClosed` is called once, for each kind of close. */
+  /**
+   * Opens a connection. Rejects with ToolAppError or the signal's reason. `onClosed` is called once when the
+   * connection closes, whatever the cause.
+   */
   static async open(
     options: Omit<HandshakeOptions, "onToolsChanged" | "onEnded"> & {
       readonly onClosed: (connection: AppConnection) => void;
@@ -67,14 +70,15 @@ export class AppConnection {
     return await raceWithAbort(this.#tools, signal);
   }
 
-  /** Sends the call once. Rejects with ToolAppError or the signal's reason. */
+  /** Sends the call exactly once. Rejects with ToolAppError or the signal's reason. */
   async call(name: string, args: JsonObject, signal: AbortSignal): Promise<ToolResult> {
     if (this.#calls >= this.#options.limits.callsMax) {
       const message = `${this.#options.appId} already has ${this.#calls} calls to answer: try again later`;
       throw new ToolAppError("app_unavailable", message);
     }
     const result = await this.#exchange(this.#options.limits.callTimeoutMs, signal, (options) =>
-      // client.callTool would compile the app's output schema and might send a call twice.
+      // The SDK's client.callTool is not used, because it would compile the app's output schema and might send a call
+      // twice.
       this.#options.client.request(
         { method: "tools/call", params: { name, arguments: { ...args } } },
         options,
@@ -119,7 +123,7 @@ export class AppConnection {
     this.#calls += 1;
     this.#stopIdleTimer();
     const stop = new AbortController();
-    // The reason is sent to the app, so it must not contain the caller's own reason.
+    // The reason of the abort is sent to the app, so the caller's own reason must not be used.
     const onAbort = () => stop.abort("cancelled");
     signal.addEventListener("abort", onAbort, { once: true });
     let isLate = false;
@@ -138,7 +142,7 @@ export class AppConnection {
         throw new ToolAppError("timeout", message, { cause: error });
       }
       const failure = toRequestFailure(this.#options.appId, error);
-      // Validating a wrong answer is expensive: an app that sends one must connect again.
+      // Validating a wrong answer is expensive, so the connection to an app that sends one is closed.
       if (failure.code === "bad_result") await this.close();
       throw this.isClosed && failure.code === "timeout"
         ? connectionLostError(this.#options.appId, error)
@@ -159,7 +163,10 @@ export class AppConnection {
     );
   }
 
-  /** Apps of MCP 2026 report changes only while the subscription lasts; afterwards the list is read for each call. */
+  /**
+   * Stops trusting the cached tools when the subscription ends. Apps with the 2026 revision of MCP report changes
+   * only while it lasts; afterwards the list is read for each call.
+   */
   #watchSubscription(): void {
     if (this.#options.client.getProtocolEra() !== "modern") return;
     const doesChange = this.#options.client.getServerCapabilities()?.tools?.listChanged === true;
@@ -180,7 +187,10 @@ interface ToolChanges {
   isNotified: boolean;
 }
 
-/** In MCP 2026 structuredContent may be any value; older revisions put a value that is not an object under `result`. */
+/**
+ * Returns the structured result as an object. In MCP 2026 structuredContent may be any value; as in older revisions,
+ * a value that is not an object is put under the member `result`.
+ */
 function toStructuredResult(value: unknown): JsonObject | undefined {
   if (value === undefined) return undefined;
   return isJsonObject(value) ? value : { result: value };

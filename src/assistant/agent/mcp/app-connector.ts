@@ -23,7 +23,7 @@ export interface AppConnectorOptions {
   readonly signal: AbortSignal;
 }
 
-/** Keeps at most one connection to one app and one attempt to connect, with a back-off after failures. */
+/** Keeps at most one connection and one connection attempt to one app, with a back-off after failures. */
 export class AppConnector {
   readonly #options: AppConnectorOptions;
   #connection: AppConnection | undefined;
@@ -41,7 +41,7 @@ export class AppConnector {
     return this.#connection !== undefined && !this.#connection.isClosed;
   }
 
-  /** Returns the connection, and connects if necessary. Callers share one attempt, which none of them can abort. */
+  /** Returns the open connection, or connects. Concurrent callers share one attempt, which none of them can abort. */
   async getConnection(isActivatable: boolean, signal: AbortSignal): Promise<AppConnection> {
     signal.throwIfAborted();
     if (this.#connection && !this.#connection.isClosed) return this.#connection;
@@ -60,7 +60,10 @@ export class AppConnector {
     this.#failures = 0;
   }
 
-  /** Counts a failure once per `connection`, because all its callers see the same one; undefined: connecting failed. */
+  /**
+   * Counts a failure once per `connection`, because all callers on a connection see the same failure. `connection` is
+   * undefined if connecting failed.
+   */
   recordFailure(error: unknown, connection?: AppConnection): void {
     const { clock, limits, logger, appId, signal } = this.#options;
     if (signal.aborted || !(error instanceof ToolAppError)) return;
@@ -117,7 +120,7 @@ export class AppConnector {
       logger.debug({ app: appId }, "app connected");
       return connection;
     } catch (error) {
-      // Checking an app that cannot be started is cheap, so its absence is not counted.
+      // An app that cannot be started is not counted as a failure, because checking that is cheap.
       if (hasListened || isActivatable) this.recordFailure(error);
       throw error;
     }
@@ -148,13 +151,13 @@ export class AppConnector {
     try {
       return await Promise.race([arriving, activating.then(() => arriving)]);
     } catch (error) {
-      // The socket may have appeared at the same moment.
+      // The socket may have appeared at the moment when the activation failed.
       void arriving.then((socket) => socket.destroy()).catch(() => {});
       throw error;
     } finally {
       stopTimer();
       signal.removeEventListener("abort", follow);
-      // Ends the pending bus call and the watch of the folder.
+      // Ends the bus call and the folder watch, one of which is still pending.
       bound.abort(new DOMException("the app is running or cannot be started", "AbortError"));
       activating.catch(() => {});
     }

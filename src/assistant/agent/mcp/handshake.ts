@@ -14,11 +14,11 @@ export interface HandshakeResult {
 
 export interface HandshakeOptions {
   readonly appId: string;
-  /** Opens a new connection at each call. */
+  /** Opens a new connection each time it is called. */
   readonly open: (signal: AbortSignal) => Promise<Socket>;
   /** Called when the app reports that its list of tools has changed. */
   readonly onToolsChanged: () => void;
-  /** Called once for each connection that was opened. */
+  /** Called once for each connection that `open` returned, when that connection ends. */
   readonly onEnded: (transport: SocketTransport) => void;
   /** Berth's version, which is sent to apps. */
   readonly version: string;
@@ -69,7 +69,7 @@ async function attemptHandshake(
   const client = createClient(options);
   try {
     await client.connect(transport, {
-      // The signal sets the limit, because the SDK's own timers use real time.
+      // The signal enforces the time limit, because the SDK's own timers use real time.
       timeout: 2 * limits.handshakeTimeoutMs,
       signal: bound.signal,
       ...(era === "older" && { prior: { kind: "legacy" as const } }),
@@ -82,7 +82,7 @@ async function attemptHandshake(
     if (transport.closeReason) throw transport.closeReason;
     const failure = toRequestFailure(appId, error);
     if (era === "any" && mayBeLegacy(error)) return { failure };
-    // A failed handshake is not the failure of a tool.
+    // An error of the handshake is not an error of a tool call, and gets another code.
     if (failure.code !== "tool_error") throw failure;
     throw new ToolAppError("bad_result", failure.message, { cause: error });
   } finally {
@@ -95,7 +95,7 @@ function createClient(options: HandshakeOptions): Client {
   return new Client(
     { name: "berth", version: options.version },
     {
-      // Sampling, elicitation and roots need an interactive host, so they are refused.
+      // The client declares no sampling, elicitation or roots, because these need an interactive host.
       capabilities: {},
       inputRequired: { autoFulfill: false },
       versionNegotiation: { mode: "auto", probe: { timeoutMs: options.limits.probeTimeoutMs } },

@@ -1,7 +1,7 @@
 import { constants } from "node:fs";
 import { open, readFile } from "node:fs/promises";
 
-/** Read limit per file; files that the system writes are shorter. */
+/** Only this number of bytes is read of a file; the files that the system writes are shorter. */
 const FILE_BYTES_MAX = 64 * 1024;
 
 export type FlatpakInfo =
@@ -27,14 +27,19 @@ export class ProcessFiles {
     return fields?.[0] === "Z" ? undefined : fields?.[19];
   }
 
-  /** Returns the process id of a pidfd of this process, while that process lives. */
+  /**
+   * Returns the process id that a pidfd refers to, while that process lives. The pidfd must be open in this process.
+   */
   async pidOfPidfd(fd: number): Promise<number | undefined> {
     const info = await readFile(`${this.#root}/self/fdinfo/${fd}`, "utf8").catch(() => "");
     const pid = Number(/^Pid:\s*(-?\d+)$/m.exec(info)?.[1]);
     return pid > 0 ? pid : undefined;
   }
 
-  /** Returns "" if there is none. Rejects if this process has run out of descriptors or memory. */
+  /**
+   * Returns the text of the file `cgroup`; "" if there is none. Rejects if this process has run out of descriptors or
+   * memory.
+   */
   async cgroup(pid: number): Promise<string> {
     return await readTextIfPresent(`${this.#root}/${pid}/cgroup`);
   }
@@ -45,9 +50,9 @@ export class ProcessFiles {
   }
 
   /**
-   * Returns flatpak's description of the process's sandbox. hidden: it is unknown if there is one. odd: the file is
-   * not a regular file, which happens only if a process hides its sandbox. Rejects with any other system error:
-   * running out of descriptors, for example, must not make a process look unsandboxed.
+   * Returns flatpak's description of the process's sandbox. hidden: it is unknown if the process has a sandbox. odd:
+   * the file is not a regular file, which happens only if a process hides its sandbox. Rejects with any other system
+   * error: running out of descriptors, for example, must not make a process look unsandboxed.
    */
   async flatpakInfo(pid: number): Promise<FlatpakInfo> {
     try {
@@ -61,7 +66,7 @@ export class ProcessFiles {
       const code = error instanceof Error && "code" in error ? error.code : undefined;
       if (code === "ENOENT" || code === "ENOTDIR" || code === "ESRCH") return { kind: "none" };
       if (code === "EACCES" || code === "EPERM") return { kind: "hidden" };
-      // The file is a link, or a socket or device without a listener.
+      // The path is a link, or a socket or device that no process serves.
       if (code === "ELOOP" || code === "ENXIO") return { kind: "odd" };
       throw error;
     }

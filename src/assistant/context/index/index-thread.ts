@@ -11,9 +11,9 @@ import type {
 export interface IndexThreadListener {
   onState(message: Extract<IndexWorkerMessage, { type: "state" }>): void;
   onLog(message: Extract<IndexWorkerMessage, { type: "log" }>): void;
-  /** The index requests vectors for texts. `sendVectors` answers it. */
+  /** The index requests vectors for texts. The listener answers with `sendVectors`. */
   onVectorsWanted(texts: readonly string[]): void;
-  /** The thread has ended unexpectedly and cannot be used any more. */
+  /** The thread has ended unexpectedly, and this object cannot be used any more. */
   onEnd(detail: string): void;
 }
 
@@ -22,7 +22,7 @@ interface PendingRequest {
   readonly reject: (error: Error) => void;
 }
 
-/** A promise interface to the index's thread. Several requests may be pending at once. */
+/** A promise interface to the index's worker thread. Several requests may be pending at once. */
 export class IndexThread {
   readonly #worker: Worker;
   readonly #listener: IndexThreadListener;
@@ -43,7 +43,7 @@ export class IndexThread {
         resolve();
       });
     });
-    // An idle index must not keep the process running.
+    // The thread is unreferenced, because an idle index must not keep the process running.
     this.#worker.unref();
   }
 
@@ -51,7 +51,10 @@ export class IndexThread {
     return this.#pending.size;
   }
 
-  /** Rejects with the signal's reason when it aborts. The thread skips the search if it has not begun. */
+  /**
+   * Searches the index. Rejects with the signal's reason when it aborts; the thread then skips the search if it has
+   * not begun.
+   */
   async search(
     query: Omit<Extract<IndexWorkerRequest, { type: "search" }>, "type" | "id">,
     signal: AbortSignal,
@@ -79,7 +82,7 @@ export class IndexThread {
     this.#post({ type: "embedder", embedder });
   }
 
-  /** Waits until the database is closed. */
+  /** Ends the thread and waits until the database is closed. */
   async close(): Promise<void> {
     if (!this.#hasEnded) {
       const closed = new Promise<void>((resolve) => (this.#onClosed = resolve));

@@ -17,7 +17,7 @@ export interface MemoryItem {
   readonly value: string;
 }
 
-/** A stored value was changed, or does not belong to this app, key or place. */
+/** Thrown if a stored value was changed, or belongs to another app, key or row. */
 export class MemorySealBrokenError extends Error {
   constructor() {
     super("a stored value cannot be decrypted with its app's key");
@@ -50,8 +50,8 @@ export class AppKey {
   }
 
   /**
-   * Returns 64 hex digits for the ledger. They prove the text while the memory exists. After a wipe they cannot be compared
-   * with guesses.
+   * Returns a keyed digest of a text as 64 hex digits, for the ledger. It proves the text while the app's key exists.
+   * After a wipe, guesses of the text can no longer be compared with the digest.
    */
   computeLedgerHmac(text: string): string {
     return createHmac("sha256", this.#ledgerKey).update(text).digest("hex");
@@ -68,7 +68,7 @@ export class AppKey {
     return Buffer.concat([nonce, ...sealed, cipher.final(), cipher.getAuthTag()]);
   }
 
-  /** Throws MemorySealBrokenError. */
+  /** Decrypts an item. Throws MemorySealBrokenError if it was changed or belongs to another app or row. */
   unseal(name: Uint8Array, sealed: Buffer): MemoryItem {
     try {
       const decipher = createDecipheriv(
@@ -90,7 +90,10 @@ export class AppKey {
     }
   }
 
-  /** Binds a value to its app and key, so that it cannot be moved to another one. */
+  /**
+   * Returns the data that binds an encrypted value to its app and key, so that it cannot be moved to another app or
+   * key.
+   */
   #associatedData(name: Uint8Array): Buffer {
     return Buffer.concat([Buffer.from(`${this.#app}\0`), name]);
   }

@@ -35,7 +35,7 @@ export interface AppMemoryOptions {
 /** The longest time that a call waits for another program that writes to the database. */
 const BUSY_MS_MAX = 5_000;
 const BUSY_RETRY_MS = 25;
-/** The delay after which traces of an overwritten value are removed, and the back-off of retries. */
+/** The delay until traces of an overwritten value are removed, and the back-off of retries. */
 const cleanupBackoff: BackoffOptions = { firstMs: 1_000, maxMs: 30_000 };
 /** The number of values that are decrypted between two turns of the event loop, in about a millisecond. */
 const UNSEALED_PER_STEP = 256;
@@ -48,15 +48,15 @@ interface OpenFiles {
 }
 
 /**
- * The memory of apps, encrypted with one key for each app. A wipe deletes the rows in one transaction, overwrites and deletes
- * the key, and truncates the write-ahead log. If another program reads the database at that time, SQLite keeps the pages that
- * this reader sees; they cannot be decrypted any more, and are removed when the reader ends.
+ * The memory of apps, encrypted with one key for each app. A wipe deletes the rows in one transaction, overwrites and
+ * deletes the key, and truncates the write-ahead log. If another program reads the database at that time, SQLite
+ * keeps the pages that this reader sees; they cannot be decrypted any more, and are removed when the reader ends.
  *
- * An overwritten value is removed from all files one second later, or when the last outside reader of that time ends; at the
- * latest when the daemon ends or starts.
+ * An overwritten value is removed from all files one second later, or when the last outside program that reads at
+ * that time has ended; at the latest when the daemon ends or starts.
  *
- * The files are opened on first use, and again after a failure, so that no restart is needed. Writes block the event loop:
- * some milliseconds for a value, and 0.2 s for the wipe of 16 MiB.
+ * The files are opened on first use, and again after a failure, so that no restart is needed. Writes block the event
+ * loop: a few milliseconds for a value, and 0.2 s for the wipe of 16 MiB.
  */
 export class AppMemory implements Memory, AsyncDisposable {
   readonly #options: AppMemoryOptions;
@@ -66,10 +66,10 @@ export class AppMemory implements Memory, AsyncDisposable {
   readonly #appKeys = new Map<string, AppKey>();
   #files: OpenFiles | undefined;
   #cancelCleanup: (() => void) | undefined;
-  /** Failed attempts to clean up in a row. */
+  /** Number of attempts to clean up that failed in a row. */
   #cleanupFailures = 0;
 
-  /** Cleans up after an earlier run. Never throws: calls report errors. */
+  /** Opens the memory and cleans up after an earlier run. Never throws, because each call reports its own errors. */
   constructor(options: AppMemoryOptions) {
     this.#options = options;
     this.#logger = options.logger ?? silentLogger;
@@ -112,7 +112,7 @@ export class AppMemory implements Memory, AsyncDisposable {
       await this.#withFiles(({ file, keys }) => {
         if (plan.newSecret) {
           checkAppCount(file);
-          // A key without rows was left by a wipe, or never used.
+          // A key without rows was left by a wipe or was never used, so a new key replaces it.
           keys.destroy(app);
           keys.write(app, plan.newSecret);
         }
@@ -159,7 +159,7 @@ export class AppMemory implements Memory, AsyncDisposable {
           keys.destroy(app);
         });
       } finally {
-        // Also after a failure to overwrite the key's file, which is retried until it succeeds.
+        // The cleanup also runs after a failure to overwrite the key's file, and is retried until it succeeds.
         this.#cleanUp();
       }
     });
@@ -222,8 +222,8 @@ export class AppMemory implements Memory, AsyncDisposable {
   }
 
   /**
-   * Runs `work`, and retries it while another program writes to the database, so it must be repeatable. After any other
-   * failure the files are opened again.
+   * Runs `work` with the open files, and again while another program writes to the database, so `work` must be
+   * repeatable. After any other failure the files are opened again.
    */
   async #withFiles<T>(work: (opened: OpenFiles) => T): Promise<T> {
     const { clock } = this.#options;
@@ -257,7 +257,7 @@ export class AppMemory implements Memory, AsyncDisposable {
     this.#files = undefined;
   }
 
-  /** Deletes unused keys and truncates the write-ahead log. Retries later if it fails. */
+  /** Deletes unused keys and truncates the write-ahead log. After a failure, it is retried later. */
   #cleanUp(): void {
     this.#cancelCleanup?.();
     this.#cancelCleanup = undefined;

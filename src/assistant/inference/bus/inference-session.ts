@@ -16,19 +16,20 @@ export interface InferenceSessionOptions {
   readonly service: InferenceService;
   readonly clock: Clock;
   /**
-   * Runs work that continues after the call was answered and never rejects; the daemon waits for it when it shuts down.
+   * Runs a task that never rejects and continues after the call was answered. The daemon waits for such tasks when it
+   * shuts down.
    */
   readonly background: (task: () => Promise<void>) => void;
-  /** Called when a message has ended with EOF. */
+  /** Called when a message has ended and EOF was sent. */
   readonly onFinished: (finished: FinishedSignal) => void;
   /** Called with an unexpected error that ended a message. */
   readonly onUnexpectedError: (error: unknown) => void;
 }
 
-/** Interval for checking that the reader still exists while the model has not produced text yet. */
+/** The interval for checking that the pipe still has a reader, while the model has not produced text yet. */
 const READER_CHECK_MS = 1_000;
 
-/** A message in progress, from the call of Generate on. */
+/** A message in progress, from the call of Generate on. The pipe's message begins later. */
 interface MessageRun {
   readonly controller: AbortController;
   message: PipeMessage | undefined;
@@ -41,8 +42,8 @@ interface MessageRun {
  * - generating: the message ends, Cancel is called or the reader closes its end -> open; Close -> closed
  * - closed: the pipe is closed for good
  *
- * The session pulls the model's next event only after the pipe has accepted the last one, so a slow reader slows down
- * only its own message.
+ * The session pulls the model's next event only after the pipe has accepted the last one, so a slow reader delays only
+ * its own message.
  */
 export class InferenceSession {
   readonly #options: InferenceSessionOptions;
@@ -64,8 +65,8 @@ export class InferenceSession {
   }
 
   /**
-   * Resolves when the request is in the ledger and in the queue; the message follows through the pipe. Rejects with the
-   * errors of the service, and with `busy`, `cancelled`, or `not_found` if the pipe has no reader.
+   * Resolves when the request is in the ledger and in the queue. The message then follows through the pipe. Rejects
+   * with the errors of the service, and with `busy`, with `cancelled`, or with `not_found` if the pipe has no reader.
    */
   async generate(request: GenerateRequest): Promise<void> {
     if (this.signal.aborted) throw sessionClosedError();
@@ -93,21 +94,21 @@ export class InferenceSession {
     }
     const { message } = run;
     this.#options.background(async () => {
-      // The reply to Generate is sent first, even if the whole message is available already.
+      // The message starts after the reply to Generate was sent, even if the whole message is available already.
       await nextTurn();
       await this.#stream(run, message, events);
     });
   }
 
   /**
-   * Sends EOF immediately, even to a reader that waits for a message that has not begun. Does nothing without a
-   * message.
+   * Ends the current message and sends EOF immediately, even if the message has not begun and its reader waits. Does
+   * nothing if there is no message.
    */
   cancel(): void {
     this.#endMessage("Cancel was called");
   }
 
-  /** Closes the session. Safe to call twice. */
+  /** Closes the session. May be called more than once. */
   close(why: string): void {
     if (this.signal.aborted) return;
     this.#endMessage(why);
@@ -127,7 +128,7 @@ export class InferenceSession {
     } catch (error) {
       if (error instanceof ReaderGoneError) this.#finishMessage(run, cancelledSignal(READER_GONE));
       else {
-        // After an abort, the method that aborted has finished the message.
+        // After an abort, the method that aborted the message has also finished it, so this error is not unexpected.
         if (this.#run === run && !(error instanceof AssistantError))
           this.#options.onUnexpectedError(error);
         this.#finishMessage(run, failedSignal(error));
@@ -162,7 +163,7 @@ export class InferenceSession {
     const run = this.#run;
     if (!run) return;
     run.controller.abort(new AssistantError("cancelled", `the generation was ended: ${why}`));
-    // If the message has not begun, the caller of Generate gets the error as the reply.
+    // If the message has not begun, Generate has not been answered, and its caller receives the error as the reply.
     if (run.message) this.#finishMessage(run, cancelledSignal(why));
     else {
       this.#run = undefined;
@@ -170,7 +171,7 @@ export class InferenceSession {
     }
   }
 
-  /** Runs once for each message: sends EOF, reopens the session, then emits Finished. */
+  /** Finishes a message once: sends EOF, makes the session available again, then emits the signal Finished. */
   #finishMessage(run: MessageRun, finished: FinishedSignal): void {
     if (this.#run !== run) return;
     this.#options.pipe.endMessage();
@@ -191,7 +192,10 @@ export class InferenceSession {
   }
 }
 
-/** Makes the service release its resources. Its error was reported before, or is the expected result of an abort. */
+/**
+ * Ends the answer, so that the service releases its resources. An error is ignored: it was reported before, or is the
+ * expected result of an abort.
+ */
 async function releaseAnswer(run: MessageRun, events: AsyncIterator<AnswerEvent>): Promise<void> {
   run.controller.abort();
   await events.return?.().catch(() => {});

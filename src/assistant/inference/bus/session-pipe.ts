@@ -2,20 +2,23 @@ import { closeSync, constants, openSync, readSync, unlinkSync } from "node:fs";
 import { Socket } from "node:net";
 import { codePointPieces } from "./code-point-pieces.ts";
 
-/** The flag O_PATH on x86, ARM, RISC-V and POWER; Node has no constant for it. */
+/** The value of the flag O_PATH on x86, ARM, RISC-V and POWER. Node has no constant for this flag. */
 const O_PATH = 0o10000000;
-/** A write of up to this size is atomic (PIPE_BUF). */
+/** The largest size of an atomic write to a pipe (PIPE_BUF). */
 const ATOMIC_BYTES = 4_096;
-/** The default maximum size of a pipe, 1 MiB, which only root can change. */
+/**
+ * The largest amount of unread data that is discarded: the default maximum size of a pipe, 1 MiB, which only root can
+ * change.
+ */
 const UNREAD_BYTES_MAX = 1024 * 1024;
 
 export interface OpenedPipe {
   readonly pipe: SessionPipe;
-  /** A blocking descriptor, as readers of a pipe expect; the caller that takes it must close it. */
+  /** The descriptor of the read end. It is blocking, as readers of a pipe expect. The receiver must close it. */
   readonly readEnd: number;
 }
 
-/** The reader has closed its end, or has exited. */
+/** Thrown when the reader has closed its end of the pipe, or has exited. */
 export class ReaderGoneError extends Error {
   constructor() {
     super("no process has the read end of the session's pipe any more");
@@ -25,11 +28,10 @@ export class ReaderGoneError extends Error {
 
 /**
  * The daemon's side of a session's pipe. One read end serves many messages. Each message has its own write end, and
- * closing that end is the EOF that ends the message. Between messages there is only an O_PATH handle on the FIFO, which
- * is neither reader nor writer, and through which the next write end is opened.
+ * closing that end is the EOF that ends the message. Between messages the daemon holds only an O_PATH handle on the
+ * FIFO. The handle is neither reader nor writer, and serves to open the next write end.
  *
- * Before the first message a write end is held as well, so that a reader that starts early waits in place of reading
- * EOF.
+ * Before the first message the daemon also holds a write end, so that an early reader waits instead of reading EOF.
  */
 export class SessionPipe {
   readonly #handle: number;
@@ -37,7 +39,7 @@ export class SessionPipe {
   #message: PipeMessage | undefined;
   #isClosed = false;
 
-  /** Opens a FIFO and removes its name. Throws the system's error. */
+  /** Opens a FIFO and removes its name from the directory. Throws errors of the system. */
   static open(path: string): OpenedPipe {
     const { O_RDWR, O_RDONLY, O_NONBLOCK } = constants;
     const opened: number[] = [];
@@ -49,7 +51,8 @@ export class SessionPipe {
     try {
       const handle = open(path, O_PATH);
       const self = `/proc/self/fd/${handle}`;
-      // Opening both ends at once never blocks; after that, opening a blocking end does not block either.
+      // Opening both ends at once never blocks. While this descriptor is open, opening a blocking read end does not
+      // block either.
       const both = open(self, O_RDWR | O_NONBLOCK);
       const readEnd = open(self, O_RDONLY);
       const early = openWriter(handle);
@@ -68,7 +71,9 @@ export class SessionPipe {
     this.#initialWriter = early;
   }
 
-  /** Also true if this cannot be determined because no more files can be opened. */
+  /**
+   * Returns true if a process has the read end open, and also if this is unknown because no more files can be opened.
+   */
   hasReader(): boolean {
     if (this.#isClosed) return false;
     try {
@@ -80,8 +85,8 @@ export class SessionPipe {
   }
 
   /**
-   * Starts a message; the last one must have ended. Discards what the reader left of the last message, so that two
-   * messages never run together. Throws ReaderGoneError.
+   * Starts a message; the previous message must have ended. Discards unread data of the previous message, so that two
+   * messages are never mixed. Throws ReaderGoneError.
    */
   begin(): PipeMessage {
     if (this.#isClosed) throw new ReaderGoneError();
@@ -92,7 +97,7 @@ export class SessionPipe {
     return this.#message;
   }
 
-  /** Sends EOF to a reader that waits for a message, even for one that has not begun. */
+  /** Ends the message and sends EOF to the reader, even if the reader waits for a message that has not begun. */
   endMessage(): void {
     this.#closeInitialWriter();
     this.#message?.end();
@@ -112,20 +117,20 @@ export class SessionPipe {
   }
 }
 
-/** One message in transit to the reader. */
+/** One message that is being written to the reader. */
 export class PipeMessage {
   readonly #socket: Socket;
 
   constructor(writer: number) {
     this.#socket = new Socket({ fd: writer, readable: false, writable: true });
-    // Each write receives its own error.
+    // Errors are handled by the writes, each of which receives its own error.
     this.#socket.on("error", () => {});
   }
 
   /**
-   * Resolves when the pipe has accepted everything, which waits until the reader has read enough. Writes pieces that a
-   * pipe accepts atomically, so that a message can only be cut between two code points. Rejects with ReaderGoneError,
-   * also if the message is ended meanwhile.
+   * Resolves when the pipe has accepted the whole text, which may require that the reader reads first. The text is
+   * written in pieces that a pipe accepts atomically, so that a message can be cut only between two code points.
+   * Rejects with ReaderGoneError, also if the message is ended meanwhile.
    */
   async write(text: string): Promise<void> {
     for (const piece of codePointPieces(text, ATOMIC_BYTES)) {
@@ -135,7 +140,7 @@ export class PipeMessage {
     }
   }
 
-  /** Closes the write end immediately; the reader can still read what the pipe holds. Safe to call twice. */
+  /** Closes the write end immediately. The reader can still read the data in the pipe. May be called more than once. */
   end(): void {
     this.#socket.destroy();
   }
@@ -162,7 +167,7 @@ function discardUnread(handle: number): void {
       bytes += read;
     }
   } catch (error) {
-    // The pipe is empty, and its writers can write.
+    // EAGAIN means that all unread data has been discarded.
     if (!(error instanceof Error && "code" in error && error.code === "EAGAIN")) throw error;
   } finally {
     closeSync(reader);

@@ -4,17 +4,20 @@ import type { AnswerEvent } from "../service-port.ts";
 export type ChoiceEvent = Exclude<AnswerEvent, { readonly type: "accepted" | "started" }>;
 export type StartedEvent = Extract<AnswerEvent, { readonly type: "started" }>;
 
-/** Members that all chunks of an answer have, and the answer itself. */
+/** The members that the answer and all its chunks have in common. */
 export interface AnswerHead {
   readonly id: string;
-  /** Seconds since the Unix epoch. */
+  /** The creation time in seconds since the Unix epoch. */
   readonly created: number;
   readonly model: string;
 }
 
-/** Formats the stream of one route. Each text consists of whole server-sent events, or is "" for none. */
+/**
+ * Formats the events of one route's stream. Each returned text consists of whole server-sent events, or is "" if there
+ * is nothing to send.
+ */
 export interface ChunkFormat {
-  /** Sent before anything else. */
+  /** Returns the first events of the stream, which are sent before any chunk. */
   preamble(): string;
   chunk(event: ChoiceEvent): string;
 }
@@ -22,11 +25,11 @@ export interface ChunkFormat {
 /** Collects the events of an answer that is sent as one document. */
 export interface AnswerBuilder {
   add(event: ChoiceEvent): void;
-  /** `usage` is the result of `formatUsage`. */
+  /** Returns the document. `usage` is the result of `formatUsage`. */
   answer(head: AnswerHead, usage: unknown): unknown;
 }
 
-/** Returns the start of every chunk, up to its choices. */
+/** Returns the start of a chunk, up to its choices. All chunks of an answer have the same start. */
 export function chunkHead(head: AnswerHead, object: string): string {
   const { id, created, model } = head;
   return `data: ${JSON.stringify({ id, object, created, model }).slice(0, -1)},"choices":[`;
@@ -37,12 +40,12 @@ export function chunkTail(includeUsage: boolean): string {
   return includeUsage ? '],"usage":null}\n\n' : "]}\n\n";
 }
 
-/** Sent with `svc_counts` when the request is accepted. */
+/** Returns the chunk that is sent when the request is accepted, if the client set `svc_counts`. */
 export function acceptedChunk(head: AnswerHead, object: string): string {
   return `${chunkHead(head, object)}],"svc_accepted":true}\n\n`;
 }
 
-/** Sent with `svc_counts` when a prompt has been read. */
+/** Returns the chunk that is sent when a prompt has been read, if the client set `svc_counts`. */
 export function startedChunk(head: AnswerHead, object: string, started: StartedEvent): string {
   const counts = {
     prompt: started.prompt,
@@ -52,7 +55,7 @@ export function startedChunk(head: AnswerHead, object: string, started: StartedE
   return `${chunkHead(head, object)}],"svc_started":${JSON.stringify(counts)}}\n\n`;
 }
 
-/** Returns the token counts that follow a choice's finish_reason with `svc_counts`. */
+/** Returns the token counts that follow a choice's finish_reason if the client set `svc_counts`. */
 export function endCounts(end: ChoiceEvent & { readonly type: "end" }): string {
   const counts = {
     completion_tokens: end.completionTokens,

@@ -3,18 +3,20 @@ import type { Static, TSchema } from "typebox";
 import { AssistantError } from "../../assistant-error.ts";
 
 /**
- * Validation of the schemas is off: they are constants, and the meta-schema takes longer to compile than any of them.
+ * The validation of the schemas themselves is off: they are constants, and compiling the meta-schema takes longer than
+ * compiling any of them.
  */
 const ajv = new Ajv2020({ strict: false, verbose: true, meta: false, validateSchema: false });
 
 /**
- * Validates one shape and returns the value with its type. Throws AssistantError `invalid_request` with the parameter's
- * name. `at` is the position of the value: `messages[2]`, or "" for the body.
+ * Returns a function that validates a value against a schema and returns it with its type. It throws AssistantError
+ * `invalid_request` with the parameter's name. `at` is the position of the value in the request: `messages[2]`, or ""
+ * for the body.
  */
 export function createValidator<Schema extends TSchema>(
   schema: Schema,
 ): (value: unknown, at: string) => Static<Schema> {
-  // Copied through JSON, because TypeBox marks schemas with symbols of its own.
+  // The schema is copied through JSON, because TypeBox adds its own symbols to schemas, which Ajv does not need.
   const plain: Record<string, unknown> = JSON.parse(JSON.stringify(schema));
   let validate: ValidateFunction<Static<Schema>> | undefined;
   return (value, at) => {
@@ -25,7 +27,10 @@ export function createValidator<Schema extends TSchema>(
   };
 }
 
-/** `param` is the client's spelling; the message begins with it. */
+/**
+ * Creates the error for an invalid parameter. `param` is the parameter's name as the client spells it, with which the
+ * message begins.
+ */
 export function invalidParamError(param: string, what: string): AssistantError {
   return new AssistantError("invalid_request", `${param === "" ? "the body" : param} ${what}`, {
     param: param === "" ? undefined : param,
@@ -76,7 +81,9 @@ function explainError(error: ErrorObject, at: string): AssistantError {
   }
 }
 
-/** Turns `/content/0/type` below `messages[2]` into `messages[2].content[0].type`. */
+/**
+ * Appends a JSON pointer to a position: `/content/0/type` below `messages[2]` becomes `messages[2].content[0].type`.
+ */
 function joinPointer(at: string, pointer: string): string {
   let path = at;
   for (const token of pointer.split("/").slice(1)) {

@@ -28,8 +28,8 @@ const textPart = createValidator(Type.Object({ text: Type.String() }));
 const refusalPart = createValidator(Type.Object({ refusal: Type.String() }));
 
 /**
- * Types of OpenAI's API. A remote model may understand them, but there is no consent yet for images to leave the
- * machine.
+ * Types of message parts in OpenAI's API that are refused. A remote model may understand them, but the user cannot
+ * consent to sending images yet.
  */
 const unsupportedPartTypes: ReadonlySet<string> = new Set([
   "image_url",
@@ -38,7 +38,10 @@ const unsupportedPartTypes: ReadonlySet<string> = new Set([
   "file",
 ]);
 
-/** Ignored members of messages; no template renders them. */
+/**
+ * The known members of messages. Some of them are ignored, because no template renders them, but they are not reported
+ * as unknown.
+ */
 const knownMessageKeys = new Set([
   "role",
   "content",
@@ -51,7 +54,7 @@ const knownMessageKeys = new Set([
   "id",
 ]);
 
-/** `unknown` collects the names of ignored members, such as `messages[].color`. */
+/** Parses the messages of a request. `unknown` collects the names of ignored members, such as `messages[].color`. */
 export function parseMessages(messages: readonly unknown[], unknown: Set<string>): ChatMessage[] {
   return messages.map((value, index) => parseMessage(value, `messages[${index}]`, unknown));
 }
@@ -107,7 +110,7 @@ function parseContent(content: unknown, at: string, mayBeEmpty: boolean): string
   }
   if (content.length === 0 && !mayBeEmpty)
     throw invalidParamError(at, "has to have at least 1 item");
-  // Templates accept one text, so the parts become its paragraphs.
+  // Chat templates accept only one text, so the parts become paragraphs of that text.
   return content.map((part, index) => parseContentPart(part, `${at}[${index}]`)).join("\n");
 }
 

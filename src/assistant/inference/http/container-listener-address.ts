@@ -3,8 +3,8 @@ import { BlockList, isIPv4, isIPv6 } from "node:net";
 import { AssistantError } from "../../assistant-error.ts";
 
 /**
- * Checks that a container listener is on loopback or on a bridge of this machine, where containers are. An address that
- * leads to a network would be a mistake of the caller and is refused.
+ * Checks the addresses of container listeners. They must be on loopback or on a bridge of this machine, because
+ * containers are there. Any other address would be reachable from a network.
  */
 
 /** The kernel's information about this machine's networks. */
@@ -15,8 +15,8 @@ export interface HostNetworks {
 }
 
 export const localNetworks: HostNetworks = {
-  // os.networkInterfaces() is no substitute: it omits bridges that are down, as is a bridge without a running
-  // container.
+  // The routing table is used instead of os.networkInterfaces(), which omits bridges that are down. A bridge without a
+  // running container is down.
   routes: () => readFile("/proc/net/route", "utf8").catch(() => ""),
   isBridge: (name) =>
     access(`/sys/class/net/${name}/bridge`).then(
@@ -31,8 +31,8 @@ interface Subnet {
 }
 
 /**
- * Private use, shared address space, link-local, unique local: the ranges that container engines use for their
- * networks.
+ * The address ranges that container engines use for their networks: private, shared, link-local and unique local
+ * addresses.
  */
 const privateRanges: readonly Subnet[] = [
   { address: "10.0.0.0", prefix: 8 },
@@ -47,8 +47,8 @@ const loopbackRanges: readonly Subnet[] = [{ address: "127.0.0.0", prefix: 8 }];
 const getFamily = (address: string) => (isIPv6(address) ? "ipv6" : "ipv4");
 
 /**
- * Returns a filter for the clients of these networks. Throws AssistantError `invalid_request` for a network that is not
- * private.
+ * Parses networks and returns a filter that accepts clients of these networks. Throws AssistantError `invalid_request`
+ * for a network that is not private.
  */
 export function parseClientSubnets(subnets: readonly string[]): BlockList {
   const clients = new BlockList();
@@ -81,8 +81,8 @@ export function isLoopback(address: string): boolean {
 }
 
 /**
- * Returns the interface whose own network contains the address; undefined if there is none, or only one through a
- * gateway.
+ * Returns the interface that is directly connected to the network of the address. Returns undefined if there is none,
+ * or if the network is behind a gateway.
  */
 export function findInterface(address: string, routes: string): string | undefined {
   const target = parseIpv4(address);
@@ -91,13 +91,16 @@ export function findInterface(address: string, routes: string): string | undefin
     .map((line) => line.trim().split(/\s+/))
     .find(([, destination = "", gateway, , , , , mask = ""]) => {
       const bits = fromHex(mask);
-      // The default route matches every address and has no network of its own.
+      // Routes through a gateway and the default route, which matches every address, are skipped.
       if (gateway !== "00000000" || bits === 0 || bits === undefined) return false;
       return (target & bits) >>> 0 === fromHex(destination);
     })?.[0];
 }
 
-/** Little-endian, like all machines with current builds of Node; undefined for the header line. */
+/**
+ * Parses a 32-bit word of the routing table. It is little-endian, like all machines that current builds of Node
+ * support. Returns undefined for the header line.
+ */
 function fromHex(word: string): number | undefined {
   return /^[0-9A-F]{8}$/i.test(word) ? Buffer.from(word, "hex").readUInt32LE() : undefined;
 }

@@ -10,32 +10,39 @@ import {
   parseClientSubnets,
 } from "./container-listener-address.ts";
 
-/** An extra address for the endpoint, which accepts only clients of some networks. */
+/** An additional address of the endpoint. It accepts only clients from the given networks. */
 export interface ContainerListener {
   readonly address: string;
   readonly port: number;
-  /** The name that the Host header must have. */
+  /** The host name that requests must have in their Host header. */
   readonly host: string;
-  /** Such as 172.18.0.0/16. Connections from other networks are closed before anything is read. */
+  /**
+   * The networks of the clients, for example 172.18.0.0/16. Connections from other networks are closed before any data
+   * is read.
+   */
   readonly subnets: readonly string[];
 }
 
-/** The host name that requests of a connection must use. */
+/** The host name that the requests of a connection must use. */
 export interface ListenerHost {
   readonly host: string;
-  /** True if the connection came in at the endpoint's own address and may use the names of loopback as well. */
+  /** True if the client connected to the endpoint's own address. Such a client may also use the names of loopback. */
   readonly isOwn: boolean;
 }
 
-/** Per listener: half of the endpoint's own limit. */
+/** The largest number of connections of one listener: half of the endpoint's own limit. */
 const CONNECTIONS_MAX = 1_024;
-/** If a container vanishes with its network, no packet announces it; keep-alive probes start after this silence. */
+/**
+ * The silence after which keep-alive probes start. When a container disappears together with its network, no packet
+ * reports it.
+ */
 const KEEP_ALIVE_MS = 30_000;
 
 /**
  * Lets containers of this machine reach the endpoint, which itself listens on loopback only. Connections of a container
  * listener are passed to the same HTTP server. A listener with the endpoint's own address and port opens no socket: it
- * only adds an allowed host name, for engines in a virtual machine, whose containers connect through loopback.
+ * only adds an allowed host name, for container engines in a virtual machine, because their containers connect through
+ * loopback.
  */
 export class ContainerListeners implements AsyncDisposable {
   readonly #logger: Logger;
@@ -56,12 +63,15 @@ export class ContainerListeners implements AsyncDisposable {
     this.#networks = options.machine ?? localNetworks;
   }
 
-  /** Sets the server that gets the connections. */
+  /** Sets the HTTP server that receives the connections. */
   attach(http: HttpServer): void {
     this.#http = http;
   }
 
-  /** Undefined for a connection at the endpoint's own address, which must use a name of loopback. */
+  /**
+   * Returns the host name that the requests of a connection must use. Returns undefined for a connection to the
+   * endpoint's own address, whose requests must use a name of loopback.
+   */
   getExpectedHost(socket: Socket): ListenerHost | undefined {
     const known = this.#expectedHosts.get(socket);
     if (known || !this.#own) return known;
@@ -71,9 +81,9 @@ export class ContainerListeners implements AsyncDisposable {
   }
 
   /**
-   * Replaces all open listeners; one that is in both lists keeps its connections. Throws AssistantError
-   * `invalid_request` if one cannot be opened: for a refused address or network nothing has changed, for a port in use
-   * the other listeners are open.
+   * Replaces all open listeners. A listener that is in both lists keeps its connections. Rejects with AssistantError
+   * `invalid_request` if a listener cannot be opened. After a refused address or network nothing has changed; after a
+   * port in use the other listeners are open.
    */
   async replace(listeners: readonly ContainerListener[]): Promise<void> {
     const before = this.#lastUpdate;
@@ -85,7 +95,7 @@ export class ContainerListeners implements AsyncDisposable {
     return turn;
   }
 
-  /** Stops accepting connections; the HTTP server closes those that exist. */
+  /** Stops accepting connections. The HTTP server closes the existing connections. */
   async [Symbol.asyncDispose](): Promise<void> {
     this.#isEnded = true;
     await this.#lastUpdate;
@@ -124,7 +134,7 @@ export class ContainerListeners implements AsyncDisposable {
     if (failures[0]) throw failures[0];
   }
 
-  /** The endpoint's own address, in the form of a listener's key. */
+  /** Returns the endpoint's own address in the form of a listener's key. */
   #ownKey(): string | undefined {
     const bound = this.#http?.address();
     return typeof bound === "object" && bound !== null && isLoopback(bound.address)
@@ -132,7 +142,7 @@ export class ContainerListeners implements AsyncDisposable {
       : undefined;
   }
 
-  /** Returns the reason for a failure; "" if it listens. */
+  /** Opens a listener. Resolves to the errors of the attempt; the list is empty if the listener is open. */
   async #listen(
     listener: ContainerListener,
     name: ListenerHost,
@@ -164,7 +174,7 @@ export class ContainerListeners implements AsyncDisposable {
   }
 }
 
-/** A listening socket with its client filter. */
+/** A listening socket that accepts only certain clients. */
 class BoundListener {
   readonly server: Server;
   readonly #connections = new Set<Socket>();
@@ -179,12 +189,14 @@ class BoundListener {
   ) {
     this.#name = name;
     this.#clients = clients;
-    // Half-open connections are off: clients are not on loopback, so it cannot be seen whether a program in a container
-    // still reads. A client that closes its sending half counts as disconnected, as in most servers.
+    // Half-open connections are off. The clients are not on loopback, so the server cannot see if a program in a
+    // container still reads. A client that closes its sending half therefore counts as disconnected, as in most
+    // servers.
     this.server = createServer({ allowHalfOpen: false, noDelay: true }, (socket) => {
       if (!isClient(this.#clients, socket)) {
         this.onRefused(socket.remoteAddress);
-        // Closed by a reset without an answer: after an orderly close some clients keep reconnecting.
+        // The connection is closed with a reset and without an answer, because some clients keep reconnecting after an
+        // orderly close.
         socket.on("error", () => {}).resetAndDestroy();
         return;
       }
@@ -199,14 +211,14 @@ class BoundListener {
   listen(host: string, port: number): Promise<void> {
     return new Promise((resolve, reject) => {
       this.server.once("error", reject).listen({ host, port }, () => {
-        // A failed accept, for lack of descriptors, loses one connection; the listener stays open.
+        // If accept fails for lack of descriptors, one connection is lost and the listener stays open.
         this.server.off("error", reject).on("error", () => {});
         resolve();
       });
     });
   }
 
-  /** Replaces the client filter and closes connections that it does not admit. */
+  /** Replaces the client filter and closes connections of clients that are no longer accepted. */
   updateClients(host: ListenerHost, clients: BlockList): void {
     this.#name = host;
     this.#clients = clients;

@@ -26,11 +26,14 @@ export interface EmbeddingRequest extends UnknownParameters {
   readonly embed: EmbedRequest;
   readonly encoding: "float" | "base64";
   readonly dimensions: number | undefined;
-  /** True if the answer contains the token count of each text. */
+  /** True if the client requested the token count of each text. */
   readonly includeCounts: boolean;
 }
 
-/** Throws AssistantError `invalid_request` or `unsupported_parameter`, both with `param`. */
+/**
+ * Parses the body of an embeddings request. Throws AssistantError `invalid_request` or `unsupported_parameter`, both
+ * with `param`.
+ */
 export function parseEmbeddingRequest(body: unknown): EmbeddingRequest {
   const raw = parseObject(body);
   const stray = findUnknownParameters(raw, embeddingParameters, "embeddings");
@@ -60,7 +63,7 @@ function parseTexts(input: unknown): readonly string[] {
   return texts.map((text, index) => {
     const at = isList ? `input[${index}]` : "input";
     if (typeof text === "number" || Array.isArray(text)) {
-      // Clients that send token ids use the vocabulary of another vendor's model.
+      // Token ids are refused, because clients that send them use the vocabulary of another vendor's model.
       throw invalidParamError(at, "has to be text: token ids mean something else to every model");
     }
     if (typeof text !== "string") {

@@ -3,14 +3,14 @@ import { setImmediate as nextTurn } from "node:timers/promises";
 import { invalidParamError } from "./body-validator.ts";
 
 /**
- * Formatting a thousand vectors as digits takes half a second, so it runs in slices of about ten milliseconds to let
- * other streams continue.
+ * The number of values that are formatted in one turn of the event loop. Formatting a thousand vectors as digits takes
+ * half a second, so the work is divided into slices of about ten milliseconds, between which other streams continue.
  */
 const FLOATS_PER_TURN = 16_384;
 
 /**
- * Returns the list of embeddings as JSON text, in the order of the vectors, with the token count of each text if
- * `tokens` is set. Rejects when the signal aborts.
+ * Returns the list of embeddings as JSON text, in the order of the vectors. If `tokens` is set, each embedding has its
+ * token count. Rejects when the signal aborts.
  */
 export async function formatEmbeddings(
   vectors: readonly Float32Array[],
@@ -41,7 +41,10 @@ export function checkDimensions(requested: number | undefined, length: number | 
   throw invalidParamError("dimensions", `has to be at most ${length}, which is what the model has`);
 }
 
-/** Returns the first dimensions, normalised to length 1 again; models that are trained for truncation need that. */
+/**
+ * Returns the first dimensions of a vector, normalised to length 1 again. Models that are trained for truncation need
+ * the normalisation.
+ */
 export function truncateVector(vector: Float32Array, dimensions: number): Float32Array {
   if (vector.length === dimensions) return vector;
   const kept = vector.slice(0, dimensions);
@@ -49,7 +52,7 @@ export function truncateVector(vector: Float32Array, dimensions: number): Float3
   return norm === 0 ? kept : kept.map((value) => value / norm);
 }
 
-/** Returns little-endian 32-bit floats, whatever the byte order of this machine. */
+/** Encodes a vector in Base64, as little-endian 32-bit floats whatever the byte order of this machine. */
 export function encodeBase64(vector: Float32Array): string {
   const bytes = Buffer.from(vector.buffer, vector.byteOffset, vector.byteLength);
   return (endianness() === "LE" ? bytes : Buffer.from(bytes).swap32()).toString("base64");

@@ -3,7 +3,10 @@ import type { GenerateRequest, Guide, SamplingParams } from "../service-port.ts"
 import { createValidator, describeValueType, invalidParamError } from "./body-validator.ts";
 import { egressField, parseEgress } from "./egress-parameter.ts";
 
-/** Parameters that chat and plain completions have in common. Unions are checked in code, for better messages. */
+/**
+ * The schema of the parameters that chat and plain completions have in common. Unions are checked in code, which allows
+ * better messages.
+ */
 export const generationFields = {
   model: Type.Optional(Type.String({ maxLength: 256 })),
   n: Type.Optional(Type.Integer({ minimum: 1, maximum: 8 })),
@@ -42,17 +45,20 @@ export const generationFields = {
 const Generation = Type.Object(generationFields);
 type Generation = Static<typeof Generation>;
 
-/** Options of a request's stream. */
+/** The options of a streamed answer. */
 export interface StreamOptions {
   readonly isStream: boolean;
   readonly includeUsage: boolean;
-  /** True if token counts are sent as they become known, and not only with the usage. */
+  /** True if token counts are sent as soon as they are known, and not only in `usage`. */
   readonly includeCounts: boolean;
-  /** False if the caller wants an answer with a schema to be held back until it has been checked. */
+  /**
+   * False if the answer is not streamed, or if the client wants an answer with a schema to be held back until it has
+   * been checked.
+   */
   readonly isUnbuffered: boolean;
 }
 
-/** `unknown` collects the ignored members of `stream_options`. */
+/** Parses `stream_options`. `unknown` collects the names of ignored members. */
 export function parseStreamOptions(body: Generation, unknown: Set<string>): StreamOptions {
   const isStream = body.stream ?? false;
   const options = body.stream_options;
@@ -67,12 +73,12 @@ export function parseStreamOptions(body: Generation, unknown: Set<string>): Stre
 
 const STOPS_MAX = 4;
 const STOP_CHARACTERS_MAX = 256;
-/** No vocabulary is nearly as large. */
+/** The largest token id that is accepted. No vocabulary is nearly as large. */
 const TOKEN_MAX = 2 ** 31 - 1;
-/** In llama.cpp 2^32 - 1 means "any seed", but a client's seed must be reproducible. */
+/** The largest seed. In llama.cpp, 2^32 - 1 means "any seed", but a client's seed must be reproducible. */
 const SEED_MAX = 2 ** 32 - 2;
 
-/** Reads the part of a request that both routes share; `logprobs` is the requested number. */
+/** Parses the parameters that both routes have in common. `logprobs` is the requested number of logprobs. */
 export function parseGeneration(
   body: Generation,
   logprobs: number | undefined,
@@ -101,7 +107,7 @@ function parseSampling(body: Generation): SamplingParams {
   return {
     temperature: body.temperature,
     topP: body.top_p,
-    // Both values mean no limit.
+    // Both -1 and 0 mean that `top_k` sets no limit.
     topK: body.top_k === -1 ? 0 : body.top_k,
     minP: body.min_p,
     seed: body.seed === undefined ? undefined : foldSeed(body.seed),
@@ -112,7 +118,7 @@ function parseSampling(body: Generation): SamplingParams {
   };
 }
 
-/** Maps any integer to a seed of 32 bits, which engines require. */
+/** Maps any integer to a 32-bit seed, because engines require one. */
 function foldSeed(seed: number): number {
   const folded = ((seed % 2 ** 32) + 2 ** 32) % 2 ** 32;
   return Math.min(folded, SEED_MAX);
@@ -186,7 +192,7 @@ function parseResponseFormat(format: unknown): Guide {
   const { json_schema: inner, schema: bare }: { json_schema?: unknown; schema?: unknown } = {
     ...(typeof format === "object" ? format : {}),
   };
-  // llama-server, Together and their clients put the schema here, with either type.
+  // llama-server, Together and their clients put the schema at this place, with either type.
   if (bare !== undefined && bare !== null) {
     if (inner !== undefined && inner !== null) {
       throw invalidParamError(
@@ -211,7 +217,7 @@ function parseResponseFormat(format: unknown): Guide {
   };
 }
 
-/** Returns the position of the client's schema in the body, for errors about it. */
+/** Returns the position of the client's schema in the body, for error messages. */
 export function getSchemaParam({
   response_format: format,
 }: {
@@ -240,7 +246,7 @@ const unitsMs: Readonly<Record<string, number>> = {
   h: 3_600_000,
 };
 
-/** Reads seconds, or a text such as `5m`; any negative value means forever. */
+/** Parses the parameter `keep_alive`: a number of seconds, or a text such as `5m`. Any negative value means forever. */
 export function parseKeepAlive(value: unknown): number | undefined {
   if (value === undefined) return undefined;
   if (typeof value === "number" && Number.isFinite(value)) {

@@ -3,23 +3,24 @@ import { AssistantError } from "../../assistant-error.ts";
 import type { ListenerHost } from "./container-listeners.ts";
 
 /**
- * Checks which programs may use the port. It needs no key, so every program of this machine may; web pages from
- * elsewhere may not. Browsers send a page's origin in Origin, and a DNS name that was pointed at this machine (DNS
- * rebinding) shows in Host. Connections of a container listener use its own host name, which no public DNS server
- * knows.
+ * Checks which clients may use the port. The port requires no key, so every program of this machine may use it, but web
+ * pages from other machines may not. Browsers send the origin of a page in the Origin header. If a DNS name was pointed
+ * at this machine (DNS rebinding), the Host header contains that name. Connections of a container listener use its own
+ * host name, which no public DNS server knows.
  */
 const hostPattern = String.raw`(?:localhost\.?|127(?:\.\d{1,3}){3}|\[(?:::1|0:0:0:0:0:0:0:1|::ffff:127(?:\.\d{1,3}){3})\])(?::\d{1,5})?`;
 const loopbackHost = new RegExp(`^${hostPattern}$`, "i");
 const loopbackOrigin = new RegExp(`^https?://${hostPattern}$`, "i");
 
-/** Time for which a browser may cache the answer to a preflight, in seconds. */
+/** The time in seconds for which a browser may cache the response to a preflight request. */
 const PREFLIGHT_SECONDS = 600;
-/** Headers of an answer that a page may read. */
+/** The response headers that a web page may read. */
 const exposedHeaders = "x-request-id, x-berth-ignored, x-should-retry, retry-after";
 
 /**
- * Throws AssistantError `forbidden`. Sets the CORS headers for pages of this machine. `listenerHost` describes the
- * container listener of the connection; undefined for the endpoint's own address.
+ * Checks the Host and Origin headers and throws AssistantError `forbidden` if they are not allowed. Sets the CORS
+ * headers for web pages of this machine. `listenerHost` describes the container listener of the connection; undefined
+ * for the endpoint's own address.
  */
 export function checkHostAndOrigin(
   request: FastifyRequest,
@@ -27,7 +28,7 @@ export function checkHostAndOrigin(
   listenerHost?: ListenerHost,
 ): void {
   const { origin } = request.headers;
-  // With two Host headers, Node would use the first one and a browser or a proxy perhaps the other.
+  // Requests with two Host headers are refused: Node would use the first, but a browser or a proxy may use the second.
   const hosts = getHostHeaders(request.raw.rawHeaders);
   if (hosts.length !== 1 || !hosts.every((host) => isAllowedHost(host, listenerHost))) {
     const names = listenerHost?.isOwn === false ? listenerHost.host : "this machine";
@@ -45,7 +46,7 @@ export function checkHostAndOrigin(
     .header("access-control-expose-headers", exposedHeaders);
 }
 
-/** Answers a browser's preflight request. `checkHostAndOrigin` must have succeeded before. */
+/** Responds to a browser's preflight request. `checkHostAndOrigin` must have succeeded before. */
 export function answerOptions(
   request: FastifyRequest,
   reply: FastifyReply,
@@ -72,7 +73,7 @@ function isAllowedHost(host: string, listenerHost: ListenerHost | undefined): bo
   return listenerHost?.isOwn !== false && loopbackHost.test(host);
 }
 
-/** Raw headers alternate between names and values. */
+/** Returns all Host headers. In `rawHeaders`, names and values alternate. */
 function getHostHeaders(rawHeaders: readonly string[]): readonly string[] {
   return rawHeaders.filter(
     (_, index) => index % 2 === 1 && rawHeaders[index - 1]?.toLowerCase() === "host",

@@ -24,15 +24,17 @@ import { healthRoutes } from "./routes/health.ts";
 import { metricsRoutes } from "./routes/metrics.ts";
 import { modelRoutes } from "./routes/models.ts";
 
-/** Longer than any id, so that an id which is slightly too long still gets a proper error. */
+/**
+ * The largest length of a path parameter. It is longer than any id, so that a slightly too long id still gets a helpful
+ * error.
+ */
 const PARAM_LENGTH_MAX = 2048;
-/** Interval of the check for connections that send too slowly. */
+/** The interval at which connections that send too slowly are detected. */
 const SLOW_CHECK_MS = 2_000;
 
 /**
- * Builds the HTTP server of the chat-completions convention. The caller makes it listen, on a loopback address only.
- * `close()` ends requests in progress with `shutting_down`, waits for them for a moment, and does not touch the
- * service.
+ * Builds the HTTP server for the chat-completions convention. The caller starts listening, only on a loopback address.
+ * `close()` ends requests in progress with `shutting_down` and waits for them briefly. It does not close the service.
  */
 export function buildInferenceServer(options: InferenceHttpOptions): FastifyInstance {
   const { clock, logger } = options;
@@ -125,7 +127,10 @@ export function buildInferenceServer(options: InferenceHttpOptions): FastifyInst
     }
   });
 
-  /** Returns true if it has answered OPTIONS. Throws AssistantError if the path exists, but not with this method. */
+  /**
+   * Responds to OPTIONS requests and returns true if it did. Throws AssistantError if the path exists, but not with
+   * this method.
+   */
   const answersWithoutRoute = (request: FastifyRequest, reply: FastifyReply): boolean => {
     const methods = paths.getMethods(request.url);
     if (methods.length === 0) return false;
@@ -173,7 +178,7 @@ export function buildInferenceServer(options: InferenceHttpOptions): FastifyInst
   return server;
 }
 
-/** A client's own id is used if it is safe for a log. */
+/** Returns the id of a request. A client's own id is used if it is safe for a log. */
 function getRequestId(header: string | string[] | undefined): string {
   return typeof header === "string" && /^[A-Za-z0-9._:-]{1,128}$/.test(header)
     ? header

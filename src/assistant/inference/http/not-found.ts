@@ -2,8 +2,8 @@ import { AssistantError } from "../../assistant-error.ts";
 import type { KnownPaths } from "./known-paths.ts";
 
 /**
- * Describes a 404. Such requests come from clients with a wrong base URL or for another API. Their users often see only
- * this message, so it says which setting to change.
+ * Creates the error for an unknown path. The client usually has a wrong base URL or expects another API. Users often
+ * see only this message, so it names the setting to change.
  */
 export function notFoundError(url: string, paths: KnownPaths): AssistantError {
   const path = url.split("?", 1)[0] ?? "";
@@ -17,7 +17,8 @@ const baseUrlHint = "the base URL of a client ends in /v1";
 
 function suggestRoute(path: string, known: readonly string[]): string {
   const plain = path.replace(/\/+$/, "");
-  // Without /v1, with it twice, below another path, or with the route in the base URL.
+  // The path may lack /v1, contain it twice, be below another path, or contain the route twice because the base URL
+  // includes it.
   const route = known.find((one) => one.startsWith("/v1/") && plain.endsWith(one.slice(3)));
   if (route !== undefined) return `: it is at ${route}; ${baseUrlHint}`;
   if (/\/responses(?:\/|$)/.test(plain)) {

@@ -3,16 +3,17 @@ import { isIPv4, isIPv6, type Socket } from "node:net";
 import { endianness } from "node:os";
 
 /**
- * The state of the other end of a connection that has sent its last byte. reads: it has closed only its sending half
- * and waits for the answer. gone: no process has it open any more. missing: neither end is listed, for example after a
- * reset; if a second check finds this too, the connection was reset. unknown: this check, or this system, cannot tell.
+ * The state of the other end of a connection that has sent its last byte. reads: the peer has closed only its sending
+ * half and waits for the answer. gone: no process has the peer's end open any more. missing: neither end is listed, for
+ * example after a reset; if a second check also finds this, the connection was reset. unknown: the check failed, or
+ * this system does not support it.
  */
 export type PeerState = "reads" | "gone" | "missing" | "unknown";
 
 /**
- * Determines the state of the other end of half-closed connections. Whether the program has closed only its sending
- * half, or the whole connection, cannot be seen from this end until data is sent. But the other end is on this machine,
- * so the kernel's table of connections lists it, without an inode once no program has it open.
+ * Determines the state of the other end of half-closed connections. Until data is sent, this end cannot distinguish a
+ * peer that has closed only its sending half from one that has closed the connection. But the peer is on this machine,
+ * so the kernel's table of connections lists its end, without an inode if no process has it open.
  */
 export async function readPeerStates(
   ends: readonly (SocketEndpoints | undefined)[],
@@ -25,33 +26,36 @@ export async function readPeerStates(
   return ends.map((end) => (end ? getPeerState(end, seen) : "unknown"));
 }
 
-/** The table changes while it is read, so a line may be missed: one missing line proves nothing. */
+/** Determines the state of one peer. The table changes while it is read, so one missing line proves nothing. */
 function getPeerState({ peer, own }: SocketEndpoints, { inodes, listening }: TcpTable): PeerState {
   const inode = inodes.get(`${peer} ${own}`);
   if (inode !== undefined) return inode === "0" ? "gone" : "reads";
-  // After the last byte Node does not report a reset, and the kernel drops the connection from its table. If this table
-  // does not list the server's listening port, its connections are in another table.
+  // Node does not report a reset after the last byte, and the kernel removes the connection from its table. If this
+  // table does not list the server's listening port, the server's connections are in another table.
   return !inodes.has(`${own} ${peer}`) && listening.has(getPort(own)) ? "missing" : "unknown";
 }
 
 interface TcpTable {
   readonly inodes: Map<string, string>;
-  /** Ports in the table's notation. */
+  /** The listening ports, in the notation of the table. */
   readonly listening: Set<string>;
 }
 
 const LISTEN_STATE = "0A";
 const getPort = (end: string) => end.slice(end.indexOf(":") + 1);
 
-/** Both ends of a connection, as in the kernel's table. */
+/** Both ends of a connection, in the notation of the kernel's table. */
 export interface SocketEndpoints {
   readonly table: "/proc/net/tcp" | "/proc/net/tcp6";
-  /** Address and port in the table's notation. */
+  /** The address and the port of this end, in the notation of the table. */
   readonly own: string;
   readonly peer: string;
 }
 
-/** Undefined if they are not available. Must be called early: after a reset the addresses are lost. */
+/**
+ * Returns both ends of a connection, or undefined if the addresses are not available. Must be called early, because the
+ * addresses are lost after a reset.
+ */
 export function getEndpoints(socket: Socket): SocketEndpoints | undefined {
   const { localAddress, localPort, remoteAddress, remotePort } = socket;
   if (localAddress === undefined || remoteAddress === undefined) return undefined;
@@ -61,7 +65,10 @@ export function getEndpoints(socket: Socket): SocketEndpoints | undefined {
   return { table: isIPv4(localAddress) ? "/proc/net/tcp" : "/proc/net/tcp6", own, peer };
 }
 
-/** Formats `127.0.0.1` and 7777 as `0100007F:1E61`: words of 32 bits in the byte order of this machine. */
+/**
+ * Formats an address and a port as in the table: `127.0.0.1` and 7777 become `0100007F:1E61`. The 32-bit words are in
+ * the byte order of this machine.
+ */
 function formatEndpoint(address: string, port: number | undefined): string | undefined {
   if (port === undefined) return undefined;
   const bytes = parseAddressBytes(address);
@@ -76,7 +83,7 @@ function formatEndpoint(address: string, port: number | undefined): string | und
 
 function parseAddressBytes(address: string): Buffer | undefined {
   if (isIPv4(address)) return Buffer.from(address.split(".").map(Number));
-  // IPv4 addresses in IPv6 notation are in the other table, with different rules.
+  // IPv4 addresses in IPv6 notation are in the other table, in another format.
   if (!isIPv6(address) || address.includes(".") || address.includes("%")) return undefined;
   const [head = "", tail] = address.split("::");
   const left = head === "" ? [] : head.split(":");
@@ -86,7 +93,10 @@ function parseAddressBytes(address: string): Buffer | undefined {
   return Buffer.from(words.flatMap((word) => [word >> 8, word & 0xff]));
 }
 
-/** Parses `sl local remote st queues timer retransmits uid timeout inode ...`, below one header line. */
+/**
+ * Parses the lines of the table, which follow one header line: `sl local remote st queues timer retransmits uid timeout
+ * inode ...`.
+ */
 function parseTcpTable({ inodes, listening }: TcpTable, table: string): void {
   for (const line of table.split("\n").slice(1)) {
     const [, local, remote, state, , , , , , inode] = line.trim().split(/\s+/);
@@ -100,7 +110,7 @@ async function readOrEmpty(path: string): Promise<string> {
   try {
     return await readFile(path, "utf8");
   } catch {
-    // Not Linux, or not readable for this process.
+    // The file does not exist on this system, or this process may not read it.
     return "";
   }
 }

@@ -16,7 +16,7 @@ import { formatUsage, type HttpExchange } from "./http-exchange.ts";
 import { createErrorEnvelope, toAssistantError } from "./inference-error-response.ts";
 import { SseStream } from "./sse-stream.ts";
 
-/** Returns the prefix and 24 hexadecimal digits. */
+/** Creates the id of an answer: the prefix and 24 hexadecimal digits. */
 function answerId(prefix: "chatcmpl" | "cmpl"): string {
   return `${prefix}-${randomBytes(12).toString("hex")}`;
 }
@@ -27,11 +27,11 @@ export interface AnswerContext {
   readonly exchange: HttpExchange;
   readonly reply: FastifyReply;
   readonly idPrefix: "chatcmpl" | "cmpl";
-  /** The client's names for the parameters of errors. */
+  /** The client's names of the parameters that errors may mention. */
   readonly paramNames: ClientParamNames;
 }
 
-/** Resolves to the whole answer; rejects with the error of the events. */
+/** Collects the events and resolves to the whole answer. Rejects if the events end with an error. */
 export async function collectAnswer(
   { context, exchange, idPrefix, paramNames }: AnswerContext,
   events: AsyncIterable<AnswerEvent>,
@@ -50,9 +50,9 @@ export async function collectAnswer(
 }
 
 /**
- * Sends an answer as a stream. Rejects only while nothing has been sent, so that the error becomes a status; later an
- * error is the stream's last event, without [DONE]. The headers are sent with the first delta, or after a delay without
- * one, so that the reader receives something.
+ * Sends an answer as a stream. Rejects only if nothing has been sent, so that the error determines the HTTP status. A
+ * later error is sent as the last event, without [DONE]. The headers are sent with the first delta. If there is no
+ * delta for a while, they are sent without one, so that the reader receives something.
  */
 export async function streamAnswer(
   answering: AnswerContext,
@@ -116,14 +116,14 @@ export async function streamAnswer(
   }
 }
 
-/** A pull that was started and may be pending. */
+/** A pull from the events that was started and may still be pending. */
 interface PendingPull {
   readonly pull: Promise<IteratorResult<AnswerEvent>>;
 }
 
 /**
- * Pulls up to the first delta, but no longer than a reader may stay without an answer. `early` collects the `started`
- * events until then.
+ * Pulls events up to the first delta, but stops waiting when the stream must begin. `early` collects the `started`
+ * events.
  */
 async function pullFirstDelta(
   { context, exchange }: AnswerContext,
@@ -132,7 +132,8 @@ async function pullFirstDelta(
 ): Promise<PendingPull> {
   for (;;) {
     const pull = iterator.next();
-    // Before the request is accepted it can only be refused, and a refusal needs its own status.
+    // Until the request is accepted, there is no time limit: the request may still be refused, and a refusal needs its
+    // own HTTP status.
     const isAccepted = exchange.facts.model !== undefined;
     const result = isAccepted ? await pullWithin(context, pull) : await pull;
     if (result === undefined || result.done === true) return { pull };
@@ -143,7 +144,7 @@ async function pullFirstDelta(
   }
 }
 
-/** Resolves to undefined when the time is over; the pull stays pending. */
+/** Resolves to undefined when the time limit has passed. The pull itself stays pending. */
 function pullWithin(
   { clock, limits }: InferenceHttpContext,
   pull: Promise<IteratorResult<AnswerEvent>>,
@@ -154,7 +155,7 @@ function pullWithin(
   });
 }
 
-/** Ends the events. An error that they end with was handled before. */
+/** Ends the iteration. An error of the events is ignored, because it was handled before. */
 async function closeIterator(iterator: AsyncIterator<AnswerEvent>): Promise<void> {
   try {
     await iterator.return?.();

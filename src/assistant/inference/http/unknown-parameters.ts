@@ -6,7 +6,7 @@ import { AssistantError } from "../../assistant-error.ts";
  * is dropped silently.
  */
 
-/** Accepted silently: they would not change the answer, or only its speed. */
+/** These parameters are accepted silently, because they would not change the answer, or only its speed. */
 export const ignoredParameters: readonly string[] = [
   "user",
   "metadata",
@@ -24,7 +24,7 @@ export const ignoredParameters: readonly string[] = [
 export interface RefusedParameter {
   /** The advice for the client: what to send in place of the parameter. */
   readonly instead: string;
-  /** Values without effect, which clients send by default. */
+  /** Values of the parameter that have no effect. Clients send them by default, so they are accepted. */
   readonly neutral?: readonly unknown[];
 }
 
@@ -33,7 +33,7 @@ const samplerHint = "leave it out, and use temperature, top_p, top_k or min_p";
 const schemaHint = "use response_format with type json_schema";
 const lengthHint = "use max_tokens";
 
-/** These would change the answer, so they are refused unless their value has no effect. */
+/** These parameters would change the answer, so they are refused unless their value has no effect. */
 export const refusedParameters: Readonly<Record<string, RefusedParameter>> = {
   functions: { instead: "use tools", neutral: [[]] },
   function_call: { instead: "use tool_choice", neutral: ["auto", "none"] },
@@ -72,7 +72,7 @@ export const refusedParameters: Readonly<Record<string, RefusedParameter>> = {
   truncate_prompt_tokens: { instead: "a prompt that is too long is refused, never cut" },
 };
 
-/** Refused on one route only, because another route supports them. */
+/** Parameters that are refused on one route only, because other routes support them. */
 export const refusedByRoute = {
   chat: {
     prompt: { instead: "use messages, or POST /v1/completions" },
@@ -100,20 +100,20 @@ export const refusedByRoute = {
 
 export type RouteName = keyof typeof refusedByRoute;
 
-/** The ignored parameters with their values, by name. */
+/** The ignored parameters by name, with their values. */
 export type PassthroughParameters = Readonly<Record<string, unknown>>;
 
-/** Parameters that local models ignore. */
+/** The parameters of a request that local models ignore. */
 export interface UnknownParameters {
-  /** Names of parameters that are on no list. */
+  /** The names of the parameters that are on no list. */
   readonly unknown: readonly string[];
   /** All ignored parameters, including those accepted silently, because a provider may know them. */
   readonly passthrough: PassthroughParameters;
 }
 
 /**
- * Checks every parameter that the route does not support. Throws AssistantError `unsupported_parameter` for one that
- * would change the answer.
+ * Checks every parameter that the route does not support. Throws AssistantError `unsupported_parameter` for a parameter
+ * that would change the answer.
  */
 export function findUnknownParameters(
   body: Readonly<Record<string, unknown>>,
@@ -142,13 +142,13 @@ export function unsupportedParamError(param: string, instead: string): Assistant
 
 const HEADER_NAMES_MAX = 20;
 
-/** Encodes names for a header. */
+/** Encodes the names of parameters for a response header. */
 export function formatIgnoredHeader(names: readonly string[]): string {
   const shown = names.slice(0, HEADER_NAMES_MAX).map((name) => encodeHeaderName(name));
   return [...shown, ...(names.length > HEADER_NAMES_MAX ? ["..."] : [])].join(", ");
 }
 
-/** Replaces unpaired surrogates, which JSON can contain and a URI cannot, with a question mark. */
+/** Encodes a name. Unpaired surrogates, which JSON can contain but a URI cannot, are replaced with question marks. */
 function encodeHeaderName(name: string): string {
   const whole = name.slice(0, 64).replaceAll(/\p{Surrogate}/gu, "?");
   return encodeURIComponent(whole).replaceAll("%5B%5D", "[]");

@@ -3,7 +3,7 @@ const ELLIPSIS = "…";
 /**
  * Escapes text from outside for models and people: control characters, invisible characters and characters that
  * reverse the direction of a line, which can hide words, are written as escapes. A lone surrogate becomes U+FFFD.
- * Line breaks and tabs stay, and so do the joiners that scripts and emoji need.
+ * Line breaks, tabs, and the joiners that scripts and emoji need are not changed.
  */
 export function escapeText(text: string): string {
   return Buffer.from(text.replaceAll(/\r\n?/g, "\n"))
@@ -14,7 +14,7 @@ export function escapeText(text: string): string {
     );
 }
 
-/** Like `escapeText`, but in one line of at most `charsMax` characters. */
+/** Escapes text like `escapeText`, and converts it to one line of at most `charsMax` characters. */
 export function escapeLine(text: string, charsMax: number): string {
   return truncateText(
     escapeText(text.slice(0, 2 * charsMax).replaceAll(/\s+/g, " ")).trim(),
@@ -22,12 +22,12 @@ export function escapeLine(text: string, charsMax: number): string {
   );
 }
 
-/** Cuts to at most `charsMax` characters, of which the last is an ellipsis. Does not split a code point. */
+/** Cuts a text to at most `charsMax` characters, of which the last is then an ellipsis. Does not split a code point. */
 export function truncateText(text: string, charsMax: number): string {
   return text.length <= charsMax ? text : `${sliceCodePoints(text, charsMax - 1)}${ELLIPSIS}`;
 }
 
-/** Cuts to at most `bytesMax` bytes of UTF-8. */
+/** Cuts a text to at most `bytesMax` bytes of UTF-8. */
 export function truncateBytes(text: string, bytesMax: number): string {
   const bytes = Buffer.from(text);
   if (bytes.length <= bytesMax) return text;

@@ -15,12 +15,12 @@ import { findCandidates, type ToolDeclarations } from "./tool-candidates.ts";
 import { type Choice, ToolChooser } from "./tool-chooser.ts";
 
 export interface PassLimits {
-  /** Steps per turn; each is one request to the model. */
+  /** Most steps per turn; each step is one request to the model. */
   readonly steps: number;
-  /** Failed calls or invalid choices in a row, after which the pass ends. */
+  /** The pass ends after this number of failed calls or invalid choices in a row. */
   readonly failuresInARow: number;
   readonly tools: number;
-  /** Size of one result in UTF-8. */
+  /** Largest size of one result, in bytes of UTF-8. */
   readonly resultBytes: number;
 }
 
@@ -32,7 +32,7 @@ export const defaultPassLimits: PassLimits = {
 };
 
 export interface LocalAgentPassOptions {
-  /** Only local models, because the prompts must not leave the machine. */
+  /** The inference service with local models only, because the prompts must not leave the machine. */
   readonly inference: InferenceService;
   readonly agent: AgentService;
   readonly declarations: ToolDeclarations;
@@ -40,18 +40,18 @@ export interface LocalAgentPassOptions {
   readonly limits?: Partial<PassLimits>;
 }
 
-/** These errors mean that no local model is available, not that the question is wrong. */
+/** Codes of errors that mean that no local model is available, rather than that the question is wrong. */
 const unavailableModelCodes: ReadonlySet<AssistantErrorCode> = new Set([
   "no_model",
   "model_unusable",
   "model_unsuitable",
   "insufficient_memory",
   "unreachable",
-  // Even the smallest prompt does not fit the model's context.
+  // `context_length_exceeded`: even the smallest prompt does not fit the model's context.
   "context_length_exceeded",
 ]);
 
-/** Codes whose messages the agent writes itself; other messages may contain text from an app. */
+/** Codes of errors whose messages the agent writes itself; messages with other codes may contain text from an app. */
 const agentAuthoredCodes: ReadonlySet<CallDetail["code"]> = new Set([
   "unknown_app",
   "unknown_tool",
@@ -64,7 +64,7 @@ const agentAuthoredCodes: ReadonlySet<CallDetail["code"]> = new Set([
   "paused",
 ]);
 
-/** The state of one turn's pass. */
+/** The progress of one turn's pass. */
 interface PassProgress {
   readonly chain: ProvenanceChain;
   readonly past: PastStep[];
@@ -147,12 +147,12 @@ export class LocalAgentPass implements AgentPass, AsyncDisposable {
     return toPassOutcome(progress, true);
   }
 
-  /** Waits for calls that are being withdrawn. */
+  /** Waits until the calls that are being withdrawn have ended. */
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#tasks[Symbol.asyncDispose]();
   }
 
-  /** Returns true if the pass must end. */
+  /** Runs one call that the model chose. Returns true if the pass must end. */
   async #call(
     { candidate, args }: Choice & { readonly kind: "call" },
     turn: PassTurn,
@@ -161,7 +161,7 @@ export class LocalAgentPass implements AgentPass, AsyncDisposable {
   ): Promise<boolean> {
     const { appId, tool, name } = candidate;
     const call = `${name} ${canonicalJson(args)}`;
-    // The model repeats itself.
+    // The model has chosen the same call with the same arguments again.
     if (call === progress.lastCall) return true;
     progress.lastCall = call;
     const provenance = progress.chain.labels;
@@ -180,7 +180,7 @@ export class LocalAgentPass implements AgentPass, AsyncDisposable {
   }
 }
 
-/** The failure is shown to the model, which can correct itself in the next step. */
+/** Adds the failure to the prompt, so that the model can correct itself in the next step. */
 function recordFailure(progress: PassProgress, past: PastStep): false {
   progress.past.push(past);
   progress.failuresInARow += 1;

@@ -3,7 +3,8 @@ import { escapeText, truncateBytes } from "./escape-text.ts";
 
 /** Formats a call's result or failure as a text of at most `bytesMax` bytes. */
 export function formatResult(detail: CallDetail, bytesMax: number): string {
-  // Cut first, because a result may have megabytes; each character has at least one byte.
+  // The result is cut before it is escaped, because it may have megabytes. A cut to `bytesMax` characters keeps
+  // enough, because each character has at least one byte.
   const text = formatRawResult(detail).slice(0, bytesMax + 1);
   return truncateBytes(escapeText(text), bytesMax);
 }
@@ -21,7 +22,7 @@ function formatFailure({ code, message, errors }: CallDetail): string {
   return `not done (${code}): ${reason}`;
 }
 
-/** A block that is not text is replaced by its type. */
+/** Formats one content block; a block that is not text is replaced by the name of its type. */
 function formatBlock(block: unknown): string {
   if (typeof block !== "object" || block === null) return "[content of no kind]";
   const type: unknown = Reflect.get(block, "type");

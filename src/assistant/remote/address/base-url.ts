@@ -1,30 +1,30 @@
 import { isIP } from "node:net";
 import { AssistantError } from "../../assistant-error.ts";
 
-/** The parts of a base URL, before its host is resolved. */
+/** The parts of a provider's base URL. The host is not resolved yet. */
 export interface BaseUrl {
-  /** Normal form without a slash at the end: `origin` and `path`. */
+  /** The URL in normal form without a slash at the end: `origin` followed by `path`. */
   readonly href: string;
-  /** With the port, unless it is the scheme's default. */
+  /** The origin of the URL. It includes the port unless the port is the scheme's default. */
   readonly origin: string;
   /** `/v1`, or "". */
   readonly path: string;
   readonly isEncrypted: boolean;
-  /** A name in lower-case ASCII, or an address without brackets. */
+  /** The host: a name in lower-case ASCII, or an IP address without brackets. */
   readonly host: string;
   readonly isIpLiteral: boolean;
   readonly port: number;
 }
 
-/** No address that a person enters is longer. */
+/** The largest length of a base URL. No address that a user enters is longer. */
 const CHARACTERS_MAX = 2_048;
-/** The limits of the DNS for a name and for one label of it. */
+/** The largest lengths that the DNS allows for a name and for one label of a name. */
 const HOST_CHARACTERS_MAX = 253;
 const LABEL_CHARACTERS_MAX = 63;
 
 /**
- * Throws AssistantError `invalid_request` with the problem. The message never quotes a user or a query, which may be a
- * key.
+ * Parses the base URL that a user entered. Throws AssistantError `invalid_request` with the problem. The message never
+ * quotes the URL's user or query, because they may contain a key.
  */
 export function parseBaseUrl(text: string): BaseUrl {
   const given = text.trim();
@@ -32,7 +32,7 @@ export function parseBaseUrl(text: string): BaseUrl {
     throw invalidBaseUrlError("it is empty; write one such as https://example.com/v1");
   if (given.length > CHARACTERS_MAX)
     throw invalidBaseUrlError(`it is longer than ${CHARACTERS_MAX} characters`);
-  // The URL parser drops or replaces these, so the URL would differ from the one that the user sees.
+  // The URL parser drops or replaces these characters, so the parsed URL would differ from the one that the user sees.
   if (/[\s\\\p{Cc}\p{Cf}]/u.test(given))
     throw invalidBaseUrlError("it has a space, a backslash or an invisible character");
   const authority = /^https?:\/\/(?<authority>[^/?#]+)/i.exec(given)?.groups?.["authority"];
@@ -76,7 +76,10 @@ function normalizeUrl(url: URL): BaseUrl {
   };
 }
 
-/** Without the dot at the end of a fully qualified name, which certificates and origins do not have. */
+/**
+ * Returns the URL's host without brackets. The dot at the end of a fully qualified name is removed, because
+ * certificates and origins do not have it.
+ */
 function getHost(url: URL): string {
   return url.hostname.startsWith("[") ? url.hostname.slice(1, -1) : url.hostname.replace(/\.$/, "");
 }

@@ -14,7 +14,7 @@ interface NetworkRule<Address> {
 
 /**
  * Classifies an IPv4 or IPv6 address in the notation of a resolver. An IPv4 address mapped into IPv6 counts as that
- * address. An address of a tunnel or translation (NAT64, 6to4, Teredo and the like) is routed through other people's
+ * address. An address for tunnelling or translation (NAT64, 6to4, Teredo and the like) is routed through other people's
  * machines, so the IPv4 address inside must be public; otherwise it would bypass the rules.
  */
 export function classifyIp(ip: string): AddressVerdict {
@@ -33,7 +33,7 @@ export function classifyIp(ip: string): AddressVerdict {
     : refused(`another notation of ${inner}`);
 }
 
-/** Returns the IPv4 address of a mapped IPv6 address; any other address is returned unchanged. */
+/** Returns the IPv4 address of an IPv4-mapped IPv6 address. Any other address is returned unchanged. */
 export function unmapIpv4(ip: string): string {
   if (isIP(ip) !== 6) return ip;
   const address = parseIpv6(ip);
@@ -41,14 +41,17 @@ export function unmapIpv4(ip: string): string {
 }
 
 /**
- * Removes the zone. Converts through hexadecimal digits, because the library reads `::127.0.0.1` as a mapped address.
+ * Parses an IPv6 address without its zone. The URL parser first converts the address to hexadecimal groups, because the
+ * library takes `::127.0.0.1` for a mapped address.
  */
 function parseIpv6(ip: string): ipaddr.IPv6 {
   const { hostname } = new URL(`http://[${ip.replace(/%.*/, "")}]`);
   return ipaddr.IPv6.parse(hostname.slice(1, -1));
 }
 
-/** Returns the IPv4 address inside an IPv6 address. */
+/**
+ * Returns the IPv4 address inside an IPv6 address for tunnelling or translation, or undefined for any other address.
+ */
 function extractEmbeddedIpv4(address: ipaddr.IPv6): string | undefined {
   const found = tunnels.find(({ network }) => address.match(network));
   if (!found) return undefined;
@@ -56,7 +59,10 @@ function extractEmbeddedIpv4(address: ipaddr.IPv6): string | undefined {
   return bytes.map((byte) => byte ^ found.mask).join(".");
 }
 
-/** Offset of the IPv4 address in the sixteen bytes; Teredo inverts its bits. */
+/**
+ * The networks for tunnelling and translation. `at` is the offset of the IPv4 address in the sixteen bytes, and `mask`
+ * inverts the bits of Teredo's addresses.
+ */
 const tunnels = [
   { network: ipaddr.IPv6.parseCIDR("::/96"), at: 12, mask: 0 },
   { network: ipaddr.IPv6.parseCIDR("::ffff:0:0:0/96"), at: 12, mask: 0 },
@@ -76,9 +82,12 @@ const benchmark = refused("an address reserved for network benchmarks");
 const multicast = refused("a multicast address");
 const reserved = refused("a reserved address");
 
-/** The first match applies, so narrower ranges come first. From IANA's registries of special-purpose addresses. */
+/**
+ * The rules for IPv4 addresses, from IANA's registries of special-purpose addresses. The first rule that matches
+ * applies, so narrower networks come first.
+ */
 const ipv4Rules: readonly NetworkRule<ipaddr.IPv4>[] = [
-  // Alibaba Cloud, Azure and Oracle Cloud; the other clouds use a link-local address.
+  // The metadata services of Alibaba Cloud, Azure and Oracle Cloud. The other clouds use a link-local address.
   ipv4Rule("100.100.100.200/32", metadata),
   ipv4Rule("168.63.129.16/32", metadata),
   ipv4Rule("192.0.0.192/32", metadata),
@@ -88,7 +97,7 @@ const ipv4Rules: readonly NetworkRule<ipaddr.IPv4>[] = [
   ),
   ipv4Rule("0.0.0.0/8", reserved),
   ipv4Rule("10.0.0.0/8", { kind: "private" }),
-  // Shared by the customers of an internet provider (CGNAT), and used by overlay networks.
+  // The network that the customers of an internet provider share (CGNAT); overlay networks use it as well.
   ipv4Rule("100.64.0.0/10", { kind: "private" }),
   ipv4Rule("127.0.0.0/8", { kind: "loopback" }),
   ipv4Rule("169.254.0.0/16", linkLocal),
@@ -105,14 +114,17 @@ const ipv4Rules: readonly NetworkRule<ipaddr.IPv4>[] = [
   ipv4Rule("240.0.0.0/4", reserved),
 ];
 
-/** Before the tunnels, because `::` and `::1` would also match the obsolete IPv4-compatible notation. */
+/**
+ * These rules are checked before the tunnels, because `::` and `::1` would also match the obsolete IPv4-compatible
+ * notation.
+ */
 const ipv6SpecialRules: readonly NetworkRule<ipaddr.IPv6>[] = [
   ipv6Rule("::/128", refused("the unspecified address, which means every address of this machine")),
   ipv6Rule("::1/128", { kind: "loopback" }),
 ];
 
 const ipv6Rules: readonly NetworkRule<ipaddr.IPv6>[] = [
-  // Amazon's and Google's, inside an otherwise private range.
+  // The metadata services of Amazon and Google, inside a network that is otherwise private.
   ipv6Rule("fd00:ec2::/32", metadata),
   ipv6Rule("fd20:ce::/32", metadata),
   ipv6Rule("fc00::/7", { kind: "private" }),

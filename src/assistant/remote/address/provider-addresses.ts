@@ -11,32 +11,37 @@ import type { AddressRules, CheckedAddress } from "./port.ts";
 
 /** The destination of a connection. */
 export interface HostAndPort {
-  /** A name, or an address without brackets. */
+  /** The host: a name, or an IP address without brackets. */
   readonly host: string;
   readonly port: number;
 }
 
-/** Resolves to every address of a host. Rejects like `dns.lookup`. */
+/** Resolves a host name to all its addresses. Rejects with the errors of `dns.lookup`. */
 export type Resolve = (host: string, signal: AbortSignal) => Promise<readonly string[]>;
 
-/** No real provider has a name with more addresses, and trying all of them would take too long. */
+/**
+ * The largest number of addresses of one name. No real provider has more, and trying all of them would take too long.
+ */
 const ADDRESSES_MAX = 64;
 const RESOLVE_MS_MAX = 10_000;
 
 /**
  * Applies the rules for addresses of providers when a provider is added (`check`) and for each connection
- * (`resolveConnectable`), because a name may resolve to other addresses by then.
+ * (`resolveConnectable`), because a name may later resolve to other addresses.
  */
 export class ProviderAddresses implements AddressRules {
   readonly #ownPorts: () => ReadonlySet<number>;
   readonly #resolve: Resolve;
   readonly #ownAddresses: () => ReadonlySet<string>;
 
-  /** `ownPorts` has those of the companion, the system instance and the control plane; it is read at each check. */
+  /**
+   * `ownPorts` returns the ports of the companion, the system instance and the control plane. It is called at each
+   * check.
+   */
   constructor(options: {
     readonly ownPorts: () => ReadonlySet<number>;
     readonly resolve?: Resolve;
-    /** Default: this machine's network interfaces. Tests replace it. */
+    /** Returns the addresses of this machine. The default reads its network interfaces; tests replace it. */
     readonly ownAddresses?: () => ReadonlySet<string>;
   }) {
     this.#ownPorts = options.ownPorts;
@@ -56,7 +61,7 @@ export class ProviderAddresses implements AddressRules {
 
   /**
    * Resolves to the addresses for a connection: all of the host's addresses, which must all be of the class `pinned`.
-   * Rejects with AssistantError `unreachable`, and with the signal's reason.
+   * Rejects with AssistantError `unreachable`, and with the signal's abort reason.
    */
   async resolveConnectable(
     target: HostAndPort,
@@ -85,7 +90,10 @@ export class ProviderAddresses implements AddressRules {
     );
   }
 
-  /** One forbidden address refuses the whole name, because the connection could use any of them. */
+  /**
+   * Classifies all addresses of the target's host. One forbidden address makes the whole name forbidden, because a
+   * connection could use any of the addresses.
+   */
   #classify(
     target: HostAndPort,
     addresses: readonly string[],
@@ -107,7 +115,8 @@ export class ProviderAddresses implements AddressRules {
   }
 
   /**
-   * Compares the port on every address of this machine, because some of Berth's listeners are open to containers too.
+   * Returns true for a listener of Berth itself. The port is compared for every address of this machine, because
+   * containers reach some of Berth's listeners at other addresses than loopback.
    */
   #isOwn(ip: string, kind: AddressClass, port: number): boolean {
     return this.#ownPorts().has(port) && (kind === "loopback" || this.#ownAddresses().has(ip));

@@ -16,43 +16,48 @@ import { createProviderErrors, type ProviderErrors } from "./provider-errors.ts"
 import { getStatusAfter } from "./provider-status.ts";
 import { requireBearer } from "./require-bearer.ts";
 
-/** Retries after temporary failures. A list of models is not retried, because it is requested again soon. */
+/**
+ * The number of retries after temporary failures. Requests for a list of models are not retried, because the list is
+ * requested again soon.
+ */
 const retriesMax = { generate: 2, embed: 2, models: 0 } as const;
-/** 250 and 500 ms, each up to 25 % shorter or longer. */
+/** The delays before the retries: 250 and 500 ms, each up to 25 % shorter or longer. */
 const BACKOFF = { firstMs: 312.5, maxMs: 5_000, jitter: 0.4 } as const;
-/** If a provider's Retry-After is longer, the caller gets the error at once. */
+/**
+ * The longest Retry-After that is obeyed. If the provider asks for a longer delay, the caller gets the error at once.
+ */
 const RETRY_AFTER_MS_MAX = 2_000;
 
-/** Destination and content of a request, and the signal that ends it. */
+/** The destination and the data classes of a request, and the signal that ends it. */
 export interface EgressAuthorization {
   readonly provider: Provider;
   readonly classes: readonly DataClass[];
-  /** Those of `classes` that are allowed for this one request only. */
+  /** Those of `classes` that the user allows for this request only. */
   readonly once: readonly DataClass[];
   readonly signal: AbortSignal;
 }
 
 export interface EgressRequestOptions {
   readonly kind: "generate" | "embed" | "models";
-  /** The full remote name; null if the request concerns no model. */
+  /** The full name of the remote model; null if the request concerns no model. */
   readonly model: string | null;
   readonly method: "GET" | "POST";
   readonly path: string;
-  /** The token for the first attempt. */
+  /** The token for the Authorization header of the first attempt. */
   readonly bearer: string | undefined;
   readonly limits: ProviderLimits;
 }
 
 /**
  * One request to a provider in one or more attempts; each attempt is in the ledger before a byte of it is sent. Only
- * failures before the answer began are retried: no connection, and 502, 503 and 504, which proxies send in front of the
- * provider. A body that the provider refuses because of a parameter's name is adapted and sent again.
+ * failures before the start of the answer are retried: failed connections, and the statuses 502, 503 and 504 of proxies
+ * in front of the provider. If the provider refuses the name of a parameter, the body is adapted and sent again.
  */
 export class EgressRequest {
   readonly #dependencies: EgressDependencies;
   readonly #authorization: EgressAuthorization;
   readonly #options: EgressRequestOptions;
-  /** The body of the next attempts; undefined for none. */
+  /** The body of the next attempts; undefined for requests without a body. */
   body: AdaptedBody | undefined;
   #bearer: string | undefined;
   #attempt = 0;
@@ -71,19 +76,19 @@ export class EgressRequest {
     this.body = body;
   }
 
-  /** Creates the errors for the answer of the last attempt. */
+  /** Creates the errors for the answer to the last attempt. */
   get errors(): ProviderErrors {
     return createProviderErrors(this.#authorization.provider, this.#bearer);
   }
 
   /**
    * Appends the next attempt to the ledger, after `entries` and in the same commit. Resolves to the seq of the first
-   * entry. Rejects with `ledger_unavailable` and the signal's reason.
+   * entry. Rejects with `ledger_unavailable`, or with the signal's reason.
    */
   async appendToLedger(...entries: readonly NewEntry[]): Promise<number> {
     this.#attempt += 1;
     const all = [...entries, this.#entry()];
-    // Appended within one turn, so that they are in one commit.
+    // All entries are appended in the same turn of the event loop, so that one commit writes them.
     const written = Promise.all(all.map((entry) => this.#dependencies.ledger.append(entry)));
     const [first] = await raceWithAbort(written, this.#authorization.signal);
     if (!first) throw new Error("the ledger returned no receipt");
@@ -92,7 +97,8 @@ export class EgressRequest {
   }
 
   /**
-   * Resolves to an answer with status 2xx, which `signal` ends. The caller must pass its outcome to `reportOutcome`.
+   * Sends the request, with retries, and resolves to an answer with status 2xx. `signal` aborts the answer too. The
+   * caller must pass the outcome of the answer to `reportOutcome`.
    */
   async open(signal: AbortSignal): Promise<ProviderAnswer> {
     const { clock, random } = this.#dependencies;
@@ -120,7 +126,7 @@ export class EgressRequest {
     }
   }
 
-  /** Sends the request and resolves to the result of `read` for the whole answer. */
+  /** Sends the request, reads the whole answer and resolves to the result of `read`. */
   async readDocument<T>(read: (text: string, errors: ProviderErrors) => T): Promise<T> {
     using own = new LinkedAbort(this.#authorization.signal);
     const answer = await this.open(own.signal);
@@ -135,15 +141,18 @@ export class EgressRequest {
   }
 
   /**
-   * Updates the provider's status after an answer ended or failed. A revocation says nothing about the provider, so it
-   * is ignored.
+   * Updates the provider's status after an answer ended or failed. A request that was revoked is ignored, because a
+   * revocation says nothing about the provider.
    */
   reportOutcome(error?: unknown): void {
     if (this.#authorization.signal.reason instanceof Revoked) return;
     this.#dependencies.providers.noteStatus(this.#authorization.provider.id, getStatusAfter(error));
   }
 
-  /** Reads the credential again: a key that was removed meanwhile, or whose provider was removed, must not be sent. */
+  /**
+   * Reads the credential again before a retry, because a key that was removed meanwhile, or whose provider was removed,
+   * must not be sent.
+   */
   async #renewBearer(signal: AbortSignal): Promise<void> {
     const { providers: directory } = this.#dependencies;
     const { provider } = this.#authorization;
@@ -183,7 +192,7 @@ export class EgressRequest {
   }
 }
 
-/** Sent by proxies in front of the provider; mostly temporary. */
+/** The statuses that proxies in front of the provider send for mostly temporary failures. */
 const transientStatuses: ReadonlySet<number> = new Set([502, 503, 504]);
 
 function isTransient(error: unknown): boolean {

@@ -5,7 +5,7 @@ import type { Provider } from "../port.ts";
 import { sanitizeProviderMessage } from "../provider-http/sanitize-provider-message.ts";
 
 export interface ProviderErrors extends ResponseErrors {
-  /** For a connection or a stream that ended before the answer. */
+  /** Creates the error for a connection or a stream that ended before the answer was complete. */
   cutOff(): AssistantError;
 }
 
@@ -15,7 +15,7 @@ export function createProviderErrors(
   bearer: string | undefined,
 ): ProviderErrors {
   return {
-    // Without the cause, because a parser's message quotes its input, which may contain the key.
+    // The error has no cause, because a parser's message quotes its input, which may contain the key.
     malformedResponse: (what) =>
       new AssistantError(
         "bad_response",
@@ -35,7 +35,10 @@ export function createProviderErrors(
   };
 }
 
-/** Codes are numbers at some providers, names at others. */
+/**
+ * Returns the AssistantError code for an error that a provider reports. Some providers use numbers as codes, others use
+ * names.
+ */
 function parseErrorCode(envelope: unknown): AssistantErrorCode {
   const number = getCountMember(envelope, "code") ?? getCountMember(envelope, "status");
   const name = `${getStringMember(envelope, "code") ?? ""} ${getStringMember(envelope, "type") ?? ""}`;

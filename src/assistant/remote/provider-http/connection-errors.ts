@@ -1,10 +1,13 @@
 import { errors } from "undici";
 import { AssistantError } from "../../assistant-error.ts";
 
-/** The destination, for messages. */
+/** The destination of a request, as error messages name it. */
 export interface ProviderEndpoint {
   readonly providerId: string;
-  /** `https://example.com`, with the port unless it is the scheme's default. */
+  /**
+   * The provider's origin, for example `https://example.com`. It includes the port unless the port is the scheme's
+   * default.
+   */
   readonly origin: string;
 }
 
@@ -19,8 +22,8 @@ function unreachableError(named: ProviderEndpoint, why: string): AssistantError 
 export class LostConnectionError extends Error {}
 
 /**
- * Turns an error of connecting or of the TLS handshake into an AssistantError. The original error is not its cause,
- * because it may contain data of the server.
+ * Turns an error of connecting or of the TLS handshake into an AssistantError. The original error is not set as its
+ * cause, because that error may contain data of the server.
  */
 export function connectError(named: ProviderEndpoint, error: unknown): AssistantError {
   if (error instanceof AssistantError)
@@ -30,8 +33,8 @@ export function connectError(named: ProviderEndpoint, error: unknown): Assistant
 }
 
 /**
- * For a connection that failed after it was established, before the head of the answer. `bytes` of an answer had
- * arrived.
+ * Returns the error for a connection that failed after it was established and before the head of the answer was
+ * complete. `bytes` is the number of bytes of the answer that had arrived.
  */
 export function noResponseError(
   named: ProviderEndpoint,
@@ -43,7 +46,7 @@ export function noResponseError(
     : badResponseError(named, describeParserError(error));
 }
 
-/** For a failure in the body of an answer. */
+/** Returns the error for a failure while the body of an answer is read. */
 export function cutOffError(named: ProviderEndpoint, error: unknown): AssistantError {
   if (isUnparsable(error)) return badResponseError(named, describeParserError(error));
   return new AssistantError(
@@ -59,7 +62,10 @@ export function badResponseError(named: ProviderEndpoint, what: string): Assista
   );
 }
 
-/** `data` is the text that the parser could not read; it is empty if the answer ended within a chunk. */
+/**
+ * Returns true if the server's data was not valid HTTP. `data`, the text that the parser could not read, is empty if
+ * the answer merely ended within a chunk.
+ */
 function isUnparsable(error: unknown): boolean {
   return error instanceof errors.HTTPParserError && "data" in error && error.data !== "";
 }

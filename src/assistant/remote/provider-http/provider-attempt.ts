@@ -13,10 +13,13 @@ import type { ProviderLimits } from "./port.ts";
 import type { ProviderConnection } from "./provider-connection.ts";
 import { ProviderExchange, type ResponseHead } from "./provider-exchange.ts";
 
-/** Limit for reading the body of an error. */
+/** The limits for reading the body of an error. */
 const REFUSAL_BYTES_MAX = 65_536;
 const REFUSAL_MS_MAX = 5_000;
-/** If a connection is lost later than this, the server may have read the request, so it is not sent again. */
+/**
+ * The time after sending within which a closed connection counts as lost. Later the server may have read the request,
+ * so the request is not sent again.
+ */
 const LOST_MS_MAX = 1_000;
 
 export interface ProviderAttemptOptions {
@@ -24,11 +27,16 @@ export interface ProviderAttemptOptions {
   readonly request: Dispatcher.DispatchOptions;
   readonly limits: ProviderLimits;
   readonly clock: Clock;
-  /** Called once. If the answer was complete, the connection can be reused; otherwise it cannot. */
+  /**
+   * Called once when the attempt has ended. The connection can be reused only if the answer was complete (`isWhole`).
+   */
   readonly onEnd: (isWhole: boolean) => void;
 }
 
-/** One request on one connection. It ends when the caller's signal aborts, and when nothing arrives for too long. */
+/**
+ * One request on one connection. The attempt ends early when the caller's signal aborts, or when nothing arrives for
+ * too long.
+ */
 export class ProviderAttempt {
   readonly #named: ProviderEndpoint;
   readonly #limits: ProviderLimits;
@@ -76,13 +84,17 @@ export class ProviderAttempt {
     this.#start();
   }
 
-  /** Rejects with AssistantError, LostConnectionError, and the signal's reason. */
+  /**
+   * Resolves to the head of the answer. Rejects with AssistantError, with LostConnectionError, or with the signal's
+   * reason.
+   */
   head(): Promise<ResponseHead> {
     return this.#exchange.head(this.#limits.headMs, () => this.#silenceError(this.#limits.headMs));
   }
 
   body(): AsyncIterable<Uint8Array> {
-    // Not a generator: one that is ended before its first step would not run, and so would not free the connection.
+    // The iterator is not a generator, because a generator that is ended before its first step does not run, and so
+    // could not free the connection.
     const iterator: AsyncIterator<Uint8Array> = {
       next: async () => {
         const value = await this.#next();
@@ -120,8 +132,8 @@ export class ProviderAttempt {
   }
 
   /**
-   * Rejects a pending read with this error and frees the connection at once. After the end of the answer, no more of it
-   * is returned.
+   * Ends the attempt: rejects a pending read with `reason` and frees the connection at once. Data that was received but
+   * not read yet is dropped.
    */
   end(reason: unknown): void {
     this.#exchange.fail(reason);

@@ -15,13 +15,16 @@ import { ProviderConnection } from "./provider-connection.ts";
 import type { ResponseHead } from "./provider-exchange.ts";
 import { redactKey } from "./redact-key.ts";
 
-/** Far above what a user and their programs start at once; more means that a program is out of control. */
+/**
+ * The largest number of concurrent requests. It is far above what a user and their programs start at once; more
+ * requests come from a program that is out of control.
+ */
 const CALLS_MAX = 1_000;
 
 export interface ProviderHttpClientOptions {
   readonly addresses: ProviderAddresses;
   readonly clock: Clock;
-  /** PEM of additional certificate authorities, for tests. */
+  /** Certificates of additional authorities in PEM format, for tests. */
   readonly extraAuthorities?: readonly string[];
 }
 
@@ -66,12 +69,15 @@ export class ProviderHttpClient implements ProviderHttp, AsyncDisposable {
     );
   }
 
-  /** Closes the idle connections to a provider that was removed; others close after a while. */
+  /**
+   * Closes the idle connections to a provider that was removed. Connections in use close when they have been idle for a
+   * while.
+   */
   async closeIdle(providerId: string): Promise<void> {
     await this.#idle.end((place) => place.startsWith(`${providerId} `));
   }
 
-  /** Rejects calls in progress with `shutting_down`. */
+  /** Rejects calls in progress with `shutting_down` and closes all connections. */
   async [Symbol.asyncDispose](): Promise<void> {
     this.#isClosing = true;
     const connections = [...this.#underWay.values()];
@@ -98,7 +104,7 @@ export class ProviderHttpClient implements ProviderHttp, AsyncDisposable {
       if (!(error instanceof LostConnectionError)) throw error;
     }
     this.#throwIfUnavailable(signal);
-    // A new connection, because the server has probably closed the other idle ones as well.
+    // The retry uses a new connection, because the server has probably closed the other idle connections as well.
     return await send(this.#createConnection(call, url, place));
   }
 
@@ -158,7 +164,7 @@ export class ProviderHttpClient implements ProviderHttp, AsyncDisposable {
       body,
       headers: {
         accept: "application/json, text/event-stream",
-        // The size of a compressed answer after decompression is not known in advance.
+        // Compressed answers are not requested, because their size after decompression is not known in advance.
         "accept-encoding": "identity",
         "user-agent": this.#userAgent,
         ...(body && { "content-type": "application/json" }),
@@ -186,7 +192,7 @@ interface PreparedRequest {
   readonly call: ProviderCall;
   readonly url: BaseUrl;
   readonly request: Dispatcher.DispatchOptions;
-  /** Calls with equal keys may reuse each other's connections. */
+  /** Identifies the destination. Calls with the same `place` may reuse each other's connections. */
   readonly place: string;
 }
 
@@ -195,7 +201,10 @@ function isCompressed({ headers }: ResponseHead): boolean {
   return encoding !== undefined && encoding !== "" && encoding.toLowerCase() !== "identity";
 }
 
-/** "" if the header is no media type; a header can contain anything, even the key. */
+/**
+ * Returns the media type of the answer; "" if the header contains no media type. The header is checked, because it can
+ * contain anything, even the key.
+ */
 function parseContentType({ headers }: ResponseHead, bearer: string | undefined): string {
   const type = headers["content-type"]?.split(";", 1)[0]?.trim().toLowerCase() ?? "";
   return /^[\w.+-]+\/[\w.+-]+$/.test(type) && redactKey(type, bearer?.toLowerCase()) === type

@@ -9,7 +9,7 @@ export interface CallbackPage {
 const CLOSE = "You can close this window.";
 const TRY_AGAIN = "Nothing was kept. You can close this window and sign in again.";
 
-/** The browser's page for each result. */
+/** The page that the browser shows for each result of a sign-in. */
 export const endPages: Readonly<Record<LoginDetail, CallbackPage>> = {
   ok: { status: 200, title: "You are signed in", text: CLOSE },
   denied_by_user: {
@@ -70,7 +70,7 @@ export const wrongMethodPage: CallbackPage = {
   text: "This address accepts only GET requests.",
 };
 
-/** No page contains data from a request. */
+/** The headers of every page. No page contains data from a request. */
 export const pageHeaders: Readonly<Record<string, string>> = {
   "content-type": "text/html; charset=utf-8",
   "content-security-policy":

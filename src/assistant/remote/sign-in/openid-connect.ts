@@ -10,14 +10,23 @@ import type { SignInHttpClient, SignInRequest } from "./sign-in-http-client.ts";
 import type { SignInProtocol, StartedSignIn } from "./sign-in-protocol.ts";
 import { isEqualConstantTime, parseToken, randomPathSegment } from "./sign-in-secrets.ts";
 
-/** Allows requests to models in the user's name, and gives no access to the account itself. */
+/** The OAuth scopes. They allow requests to models in the user's name, and give no access to the account itself. */
 const SCOPE = "openid inference-api";
-/** Redirect URIs of a manually registered client are fixed; only their port may vary (RFC 8252, 7.3). */
+/**
+ * The path of the callback for a manually registered client. The redirect URI of such a client is fixed; only the port
+ * may vary (RFC 8252, 7.3).
+ */
 const REGISTERED_CLIENT_CALLBACK = "/callback";
-/** Upper limit for a session's stated lifetime; the session is renewed after this time at the latest. */
+/**
+ * The upper limit for the lifetime of a session that the provider states. The session is renewed after this time at the
+ * latest.
+ */
 const EXPIRES_SECONDS_MAX = 10 * 365 * 86_400;
 
-/** OpenID Connect with code, PKCE, state, nonce and, if the provider supports it, `iss`. Used by Hugging Face. */
+/**
+ * Sign-in with OpenID Connect, using code, PKCE, state, nonce and, if the provider supports it, `iss`. Hugging Face
+ * uses this protocol.
+ */
 export class OpenIdConnectSignIn implements SignInProtocol {
   readonly #endpoints: SignInConfig["huggingface"];
   readonly #requests: SignInHttpClient;
@@ -59,7 +68,7 @@ export class OpenIdConnectSignIn implements SignInProtocol {
       isCallback: (pathname) => pathname === path,
       redeem: async ({ searchParams }, redeeming) => {
         verifyCallback(server, searchParams, secrets.state);
-        // Checked for the error first, because a code must be the only result.
+        // The callback must contain either an error or a code. The error is checked first.
         readCode(searchParams);
         try {
           const parameters = oauth.validateAuthResponse(
@@ -219,7 +228,9 @@ export class OpenIdConnectSignIn implements SignInProtocol {
     };
   }
 
-  /** The HTTP client decides which addresses are allowed, not the library. */
+  /**
+   * Returns the options for the OAuth library. The HTTP client, not the library, decides which addresses are allowed.
+   */
   #requestOptions(signal: AbortSignal) {
     return {
       signal,

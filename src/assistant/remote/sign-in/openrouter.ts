@@ -9,9 +9,9 @@ import type { SignInProtocol, StartedSignIn } from "./sign-in-protocol.ts";
 import { isEqualConstantTime, parseToken, randomPathSegment } from "./sign-in-secrets.ts";
 
 /**
- * OpenRouter's own exchange of a code for a key that the user can revoke there. It resembles OAuth with PKCE, but has
- * no clients, `state`, `iss`, expiry or revocation. The state is the last segment of the callback's path, because the
- * path is returned unchanged whatever happens to the query.
+ * Sign-in with OpenRouter's own protocol, which exchanges a code for a key that the user can revoke at OpenRouter. The
+ * protocol resembles OAuth with PKCE, but has no clients, `state`, `iss`, expiry or revocation. The state is the last
+ * segment of the callback's path, because the path is returned unchanged even if the query is changed.
  */
 export class OpenRouterSignIn implements SignInProtocol {
   readonly #endpoints: SignInConfig["openrouter"];
@@ -47,7 +47,7 @@ export class OpenRouterSignIn implements SignInProtocol {
     );
   }
 
-  /** Does nothing: a key cannot delete itself; users delete keys in OpenRouter's settings. */
+  /** Does nothing, because a key cannot delete itself. Users delete keys in OpenRouter's settings. */
   async revoke(): Promise<void> {}
 
   async #exchange(code: string, verifier: string, signal: AbortSignal): Promise<unknown> {

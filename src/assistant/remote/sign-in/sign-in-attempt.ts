@@ -7,9 +7,12 @@ import { CallbackListener, type CallbackReceiver } from "./callback-listener.ts"
 import { type FailedLoginDetail, SignInFailure } from "./sign-in-failure.ts";
 import type { SignInProtocol, StartedSignIn } from "./sign-in-protocol.ts";
 
-/** Time that the user has for a sign-in. */
+/** The time that the user has to complete a sign-in. */
 const ATTEMPT_MS = 5 * 60_000;
-/** The listener stays open for this time, so that a browser which reloads the page reads that the sign-in has ended. */
+/**
+ * The time that the listener stays open after the sign-in. A browser that reloads the page then learns that the sign-in
+ * has ended.
+ */
 const LINGER_MS = 30_000;
 
 export interface SignInAttemptOptions {
@@ -17,9 +20,9 @@ export interface SignInAttemptOptions {
   readonly clock: Clock;
   /** Stores the session. Rejects if that fails. */
   keep(session: OAuthSession): Promise<void>;
-  /** Called with a session that will not be stored, so that it can be revoked. */
+  /** Called with a session that will not be stored. The receiver should revoke the session. */
   discard(session: OAuthSession): void;
-  /** Called once, and only if `open` has resolved to a URL. */
+  /** Called once when the sign-in has ended, but only if `open` has resolved to a URL. */
   ended(detail: LoginDetail, reason: string): void;
 }
 
@@ -42,7 +45,7 @@ export class SignInAttempt implements CallbackReceiver, AsyncDisposable {
   #keeping: Promise<void> = Promise.resolve();
   #outcome: LoginDetail | undefined;
   #isClosing = false;
-  /** Milliseconds since the Unix epoch. */
+  /** The end of the time for this sign-in, in milliseconds since the Unix epoch. */
   expiresAtMs = Number.POSITIVE_INFINITY;
 
   constructor(options: SignInAttemptOptions) {
@@ -50,7 +53,7 @@ export class SignInAttempt implements CallbackReceiver, AsyncDisposable {
   }
 
   /**
-   * Resolves to the URL for the browser once the listener is open. `former` is awaited first: the end of the earlier
+   * Resolves to the URL for the browser once the listener is open. First waits for `former`, the end of the earlier
    * sign-in. Rejects with `cancelled` if the sign-in was ended meanwhile.
    */
   async open(former: Promise<void>): Promise<string> {
@@ -76,12 +79,12 @@ export class SignInAttempt implements CallbackReceiver, AsyncDisposable {
     return this.#started.authorizeUrl;
   }
 
-  /** True while the user can still complete this sign-in. */
+  /** True from the time when the URL is known until the sign-in has ended. */
   get isPending(): boolean {
     return this.#state !== "over" && this.#state !== "opening";
   }
 
-  /** Does nothing if the sign-in has ended or its session is already being stored. */
+  /** Ends the sign-in. Does nothing if it has ended already, or if its session is already being stored. */
   end(detail: FailedLoginDetail, reason: string = detail): void {
     if (this.#state === "keeping" || this.#state === "over") return;
     const hadUrl = this.#state !== "opening";
@@ -102,8 +105,8 @@ export class SignInAttempt implements CallbackReceiver, AsyncDisposable {
   }
 
   /**
-   * A callback with the right path but another Host comes through DNS rebinding or a proxy. Its code may be known to
-   * others, so the sign-in fails.
+   * Ends the sign-in. A callback with the right path but another Host header comes through DNS rebinding or a proxy,
+   * and others may know its code.
    */
   receiveByOtherHost(): void {
     if (this.#state === "waiting") this.end("state_mismatch", "host");
@@ -118,7 +121,7 @@ export class SignInAttempt implements CallbackReceiver, AsyncDisposable {
     try {
       session = await raceWithAbort(redeeming, signal);
     } catch (error) {
-      // The exchange may still succeed if the answer was in transit; the session is revoked then.
+      // The exchange may still succeed if the provider's answer was in transit. In that case, the session is revoked.
       redeeming.then(
         (late) => this.#options.discard(late),
         () => {},
@@ -126,7 +129,7 @@ export class SignInAttempt implements CallbackReceiver, AsyncDisposable {
       this.#finish(...describeFailure(error));
       return this.#outcome;
     }
-    // The sign-in was cancelled in the same turn in which the session arrived.
+    // The sign-in was cancelled in the same turn of the event loop in which the session arrived.
     if (signal.aborted) {
       this.#options.discard(session);
       return this.#outcome;
@@ -156,7 +159,7 @@ export class SignInAttempt implements CallbackReceiver, AsyncDisposable {
     this.#finish("ok", "ok");
   }
 
-  /** Returns the result for an error of the callback or of the exchange. */
+  /** Ends the sign-in after a failure of the callback or of the exchange. */
   #finish(detail: LoginDetail, reason: string): void {
     if (this.#state === "over") return;
     this.#state = "over";

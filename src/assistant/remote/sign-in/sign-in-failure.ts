@@ -2,7 +2,7 @@ import type { LoginDetail } from "../port.ts";
 
 export type FailedLoginDetail = Exclude<LoginDetail, "ok">;
 
-/** The reason of a failed sign-in. `reason` is a code for the log; it contains nothing from the callback. */
+/** The error of a failed sign-in. `reason` is a code for the log; it contains no data from the callback. */
 export class SignInFailure extends Error {
   readonly detail: FailedLoginDetail;
   readonly reason: string;
@@ -15,7 +15,10 @@ export class SignInFailure extends Error {
   }
 }
 
-/** Returns an error code from outside if it has the form of OAuth's codes and is safe for a log, else a fixed text. */
+/**
+ * Returns an error code of the provider if it has the form of OAuth's codes, which is safe for a log. Otherwise returns
+ * a fixed text.
+ */
 export function toLoggableCode(text: unknown): string {
   return typeof text === "string" && /^[A-Za-z_]{1,64}$/.test(text) ? text : "unknown";
 }

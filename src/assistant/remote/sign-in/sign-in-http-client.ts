@@ -3,7 +3,7 @@ import { createTimeLimit } from "../../../base/time-limit.ts";
 import { AssistantError } from "../../assistant-error.ts";
 import { toLoggableCode } from "./sign-in-failure.ts";
 
-/** Far above the size of metadata, key sets and token answers. */
+/** The largest size of an answer. It is far above the size of metadata, key sets and token answers. */
 const BODY_BYTES_MAX = 256 * 1024;
 
 export interface SignInRequest {
@@ -15,9 +15,9 @@ export interface SignInRequest {
 
 export interface SignInHttpClientOptions {
   readonly dispatcher: Dispatcher;
-  /** Time from the start of a request to the last byte of its answer. */
+  /** The longest time from the start of a request to the last byte of its answer. */
   readonly limitMs: number;
-  /** Allows http for this machine; used for providers that run on it. */
+  /** Allows http for addresses of this machine, for providers that run on it. */
   readonly isLoopbackAllowed: boolean;
 }
 
@@ -33,9 +33,9 @@ export class SignInHttpClient {
   }
 
   /**
-   * Resolves to the whole answer, whatever its status. `unreachable` if it does not arrive in time, `bad_response` for
-   * an answer that is too large and for an address that is not allowed; the signal's reason. Messages contain no
-   * address.
+   * Resolves to the whole answer, whatever its status. Rejects with `unreachable` if the answer does not arrive in
+   * time, with `bad_response` for an answer that is too large and for an address that is not allowed, and with the
+   * signal's reason. Messages contain no address.
    */
   async send(address: string, init: SignInRequest): Promise<Response> {
     if (!this.isAllowed(address))
@@ -58,7 +58,7 @@ export class SignInHttpClient {
     } catch (error) {
       if (parent.aborted) throw parent.reason;
       if (error instanceof AssistantError) throw error;
-      // Not set as the cause, because an error of undici may contain data that it has read.
+      // The error is not set as the cause, because an error of undici may contain data that was received.
       throw new AssistantError(
         "unreachable",
         limit.signal.aborted
@@ -68,7 +68,7 @@ export class SignInHttpClient {
     }
   }
 
-  /** Also used to check the address for the user's browser. */
+  /** Returns true if requests to this address are allowed. Also used for the address that the user's browser opens. */
   isAllowed(address: string): boolean {
     const url = URL.parse(address);
     if (!url) return false;
@@ -89,7 +89,7 @@ async function readBody(body: Dispatcher.ResponseData["body"]): Promise<Buffer> 
   for await (const part of body) {
     if (!Buffer.isBuffer(part)) continue;
     bytes += part.length;
-    // Ending the loop destroys the body and with it the connection.
+    // Leaving the loop destroys the body, which closes the connection.
     if (bytes > BODY_BYTES_MAX)
       throw new AssistantError(
         "bad_response",

@@ -22,21 +22,24 @@ export interface OAuthSignInsOptions {
   readonly sink: SignInSink;
   readonly clock: Clock;
   readonly logger: Logger;
-  /** The undici dispatcher for requests; undefined for connections of its own. */
+  /** The undici dispatcher for requests. If undefined, this object opens its own connections. */
   readonly dispatcher?: Dispatcher;
-  /** Limit for each request to a provider; 15 s by default. */
+  /** The time limit for each request to a provider. Default: 15 s. */
   readonly requestMs?: number;
 }
 
 /**
- * Sign-in at the built-in providers: the browser returns to a listener on this machine. See
+ * Sign-in at the built-in providers. The browser returns to a listener on this machine. See
  * `docs/remote-credentials.md`.
  */
 export class OAuthSignIns implements SignIns, AsyncDisposable {
   readonly #options: OAuthSignInsOptions;
   readonly #protocols: Readonly<Record<BuiltInProvider, SignInProtocol>>;
   #ownConnections: Agent | undefined;
-  /** The latest sign-in per provider. One that has ended stays until its listener closes or another one starts. */
+  /**
+   * The latest sign-in of each provider. A sign-in that has ended remains here until its listener closes or another
+   * sign-in starts.
+   */
   readonly #attempts = new Map<BuiltInProvider, SignInAttempt>();
   /** Renewals in progress by refresh token, because each token can be used only once. */
   readonly #refreshing = new Map<string, Promise<OAuthSession>>();
@@ -47,7 +50,7 @@ export class OAuthSignIns implements SignIns, AsyncDisposable {
     this.#options = options;
     let { dispatcher } = options;
     if (!dispatcher) {
-      // Set explicitly, because NODE_TLS_REJECT_UNAUTHORIZED would change the default.
+      // This is set explicitly, because NODE_TLS_REJECT_UNAUTHORIZED would change the default.
       this.#ownConnections = new Agent({ connect: { rejectUnauthorized: true } });
       dispatcher = this.#ownConnections;
     }
@@ -106,8 +109,8 @@ export class OAuthSignIns implements SignIns, AsyncDisposable {
   }
 
   /**
-   * Concurrent callers with the same session share one renewal. It continues even if they abort, because its token is
-   * already used.
+   * Renews a session. Concurrent callers with the same session share one renewal. It continues even if they abort,
+   * because the session's refresh token has already been used.
    */
   refresh(
     provider: BuiltInProvider,
@@ -134,7 +137,7 @@ export class OAuthSignIns implements SignIns, AsyncDisposable {
     }
   }
 
-  /** Ends sign-ins in progress as `cancelled`, except one whose session is being stored, which this waits for. */
+  /** Ends sign-ins in progress as `cancelled`. If a sign-in is storing its session, waits for that instead. */
   async [Symbol.asyncDispose](): Promise<void> {
     this.#closing.abort(new AssistantError("shutting_down", "the assistant is shutting down"));
     for (const attempt of this.#attempts.values()) attempt.end("cancelled");

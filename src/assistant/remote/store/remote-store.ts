@@ -12,12 +12,15 @@ import { toStorageError } from "./storage-error.ts";
 
 const storeFile = { what: "the list of remote providers", file: "remote.db" };
 
-/** The time of last use is information for people, so it is written at most this often, and at the end. */
+/**
+ * The shortest time between two writes of a provider's last use. The time is only shown to users, so it is written
+ * rarely, and at shutdown.
+ */
 const LAST_USE_WRITE_INTERVAL_MS = 60_000;
 
 const migrations: readonly Migration[] = [
   `
-  -- Providers that somebody added; those that Berth knows by itself are not here.
+  -- Providers that the user added. The built-in providers are not in this table.
   CREATE TABLE provider (
     number        INTEGER PRIMARY KEY,
     id            TEXT NOT NULL UNIQUE,
@@ -31,7 +34,7 @@ const migrations: readonly Migration[] = [
     data_class TEXT PRIMARY KEY
   ) STRICT;
 
-  -- Of any provider, built in or added.
+  -- The last use of each provider, built in or added.
   CREATE TABLE used (
     provider TEXT PRIMARY KEY,
     last_ms  INTEGER NOT NULL
@@ -42,7 +45,7 @@ const migrations: readonly Migration[] = [
 interface LastUse {
   lastMs: number;
   isWritten: boolean;
-  /** When this process last tried to write it; undefined if never. */
+  /** The time of this process's last attempt to write the entry; undefined if there was none. */
   triedMs: number | undefined;
 }
 
@@ -75,7 +78,7 @@ export class RemoteStore implements Disposable {
     });
   }
 
-  /** In the order of their addition. */
+  /** Returns the added providers in the order in which they were added. */
   providers(): readonly Provider[] {
     const rows = this.#run((db) =>
       db
@@ -88,7 +91,7 @@ export class RemoteStore implements Disposable {
     return rows.map((row) => ({ ...row, builtin: false, auth: "key" }));
   }
 
-  /** Returns false if the id exists already; that provider stays unchanged. */
+  /** Adds a provider. Returns false if a provider with this id exists already; that provider stays unchanged. */
   addProvider(
     provider: Pick<Provider, "id" | "displayName" | "baseUrl" | "addressClass">,
   ): boolean {
@@ -104,7 +107,7 @@ export class RemoteStore implements Disposable {
     });
   }
 
-  /** Removes a provider with all its data. Returns false if there was none. */
+  /** Removes a provider with all its data. Returns false if there is no such provider. */
   removeProvider(id: string): boolean {
     const isRemoved = this.#run((db) =>
       db
@@ -118,7 +121,7 @@ export class RemoteStore implements Disposable {
     return isRemoved;
   }
 
-  /** The data classes that may leave the machine; none at first. */
+  /** Returns the data classes that may leave the machine. Initially there are none. */
   allowed(): readonly DataClass[] {
     const rows = this.#run((db) =>
       db.prepare<[], string>("SELECT data_class FROM allowed").pluck().all(),
@@ -133,18 +136,20 @@ export class RemoteStore implements Disposable {
     this.#run((db) => db.prepare(sql).run(scope));
   }
 
-  /** Milliseconds since the Unix epoch; undefined if never used. */
+  /**
+   * Returns the time of the provider's last use in milliseconds since the Unix epoch; undefined if it was never used.
+   */
   lastUsedMs(providerId: string): number | undefined {
     return this.#lastUses.get(providerId)?.lastMs;
   }
 
   /**
    * Records a use in memory and writes it at most once a minute per provider; a crash may lose that minute. Never
-   * throws, because no request may fail over this.
+   * throws, because an error here must not fail a request.
    */
   noteUsed(providerId: string, nowMs: number): void {
     const { triedMs } = this.#lastUses.get(providerId) ?? {};
-    // Also written if the clock was set back.
+    // If the clock was set back, the entry is written as well.
     const isDue = triedMs === undefined || Math.abs(nowMs - triedMs) >= LAST_USE_WRITE_INTERVAL_MS;
     const used = { lastMs: nowMs, isWritten: false, triedMs: isDue ? nowMs : triedMs };
     this.#lastUses.set(providerId, used);
@@ -184,7 +189,7 @@ function openStoreFile(file: string, durability: Durability): SqliteDatabase {
   let db: SqliteDatabase | undefined;
   try {
     db = openDatabase({ file, durability });
-    // Deleted data is overwritten, because an address in a private network reveals something about its user.
+    // SQLite must overwrite deleted data, because an address in a private network reveals something about its user.
     db.pragma("secure_delete = ON");
     migrate(db, migrations);
     return db;

@@ -18,20 +18,20 @@ import { CredentialSealBrokenError, type SealContext } from "./vault-key.ts";
 
 export interface EncryptedVaultOptions {
   /**
-   * The companion's data directory, an absolute path. It gets `vault.db`, and `vault-key` if no better key source is
-   * available.
+   * The companion's data directory, an absolute path. The vault creates `vault.db` there, and `vault-key` if no better
+   * source of the key is available.
    */
   readonly dir: string;
-  /** Provides `CREDENTIALS_DIRECTORY`. */
+  /** The environment variables, of which `CREDENTIALS_DIRECTORY` is read. */
   readonly environment: Environment;
-  /** The session bus, on which there may be a keyring. */
+  /** The session bus, which may offer a keyring. */
   readonly sessionBus?: SessionBus | undefined;
   readonly clock: Clock;
   readonly logger: Logger;
   readonly durability?: Durability;
 }
 
-/** Time that a call waits while another program locks the database. */
+/** The longest time that a call waits while another program locks the database. */
 const BUSY_MS_MAX = 5_000;
 const BUSY_RETRY_MS = 25;
 const storeFile = { what: "the vault of credentials", file: "vault.db" };
@@ -44,8 +44,8 @@ const noCredential: CredentialState = {
 
 /**
  * Stores credentials in `vault.db`, each encrypted with AES-256-GCM and bound to its provider and origin. The master
- * key is a systemd credential, in the desktop's keyring, or in a file: the first of these that is available when the
- * first credential is stored; it does not change later.
+ * key is a systemd credential, an item in the desktop's keyring, or a file. The first of these sources that is
+ * available when the first credential is stored is used from then on.
  *
  * The database is opened once; `describe` and `remove` need no key. Writes run one after the other.
  */
@@ -56,12 +56,12 @@ export class EncryptedVault implements Vault, AsyncDisposable {
   readonly #logger: Logger;
   readonly #ending: AbortController;
   #lastWrite: Promise<unknown> = Promise.resolve();
-  /** True if overwritten or deleted data may still be in a file. */
+  /** True if overwritten or deleted data may still be in one of the files. */
   #hasRemains = true;
 
   /**
-   * Rejects with `storage_failed` if the database cannot be used. Without its key the vault opens as locked; a keyring
-   * that does not answer delays this by five seconds.
+   * Opens the vault. Rejects with `storage_failed` if the database cannot be used. If the key is not available, the
+   * vault opens as locked; a keyring that does not answer delays this by five seconds.
    */
   static async open(options: EncryptedVaultOptions): Promise<EncryptedVault> {
     let file: VaultFile | undefined;
@@ -69,7 +69,7 @@ export class EncryptedVault implements Vault, AsyncDisposable {
       file = new VaultFile(options.dir, options.durability ?? "full");
       const vault = new EncryptedVault(file, options);
       await vault.#master.probe();
-      // Left by a daemon that exited between a change and the rewrite of the file.
+      // A daemon that exited between a change and rewriting the file leaves such data.
       await vault.#eraseRemains().catch(() => undefined);
       return vault;
     } catch (error) {
@@ -112,7 +112,7 @@ export class EncryptedVault implements Vault, AsyncDisposable {
       const sealed = key.seal(serializeCredential(credential), context);
       await this.#retryWhileBusy(() => this.#file.put({ provider, ...rest, sealed }, record));
       this.#hasRemains = true;
-      // The credential is stored; removing the old one from the files can wait.
+      // The new credential is stored. Erasing the old one from the files may be retried later.
       await this.#eraseRemains().catch((error: unknown) => {
         const failure = toStorageError(error, storeFile);
         this.#logger.warn(
@@ -138,7 +138,8 @@ export class EncryptedVault implements Vault, AsyncDisposable {
     return this.#write(async () => {
       const isRemoved = await this.#retryWhileBusy(() => this.#file.remove(providerId));
       this.#hasRemains ||= isRemoved;
-      // A user who has lost the key, or wants another source, starts over by clearing all credentials.
+      // The credential is removed without the key: a user who has lost the key, or wants another source, starts over by
+      // clearing all credentials.
       if (!this.#file.masterRecord()) this.#master.forget();
       await this.#eraseRemains().catch((error: unknown) => {
         throw notErasedError(error);
@@ -172,7 +173,7 @@ export class EncryptedVault implements Vault, AsyncDisposable {
     if (this.#ending.signal.aborted) return;
     this.#ending.abort(shuttingDownError());
     await this.#lastWrite;
-    // One last attempt; if it fails, it is repeated when the vault is opened again.
+    // This is the last attempt to erase old data. If it fails, it is repeated when the vault is opened again.
     await this.#eraseRemains().catch(() => undefined);
     this.#file.close();
   }
@@ -235,7 +236,7 @@ function getSealContext({
   return { providerId: provider, origin, kind, setAtMs, expiresAtMs };
 }
 
-/** The row is deleted, but its content may still be in a file. */
+/** Returns the error for a credential that is deleted from the database but may still be in one of the files. */
 function notErasedError(error: unknown): unknown {
   if (!isBusy(error)) return error;
   return new AssistantError(

@@ -25,7 +25,7 @@ export class KeyFile implements KeySource {
   async probe(): Promise<FoundKey> {
     let handle: FileHandle | undefined;
     try {
-      // A link could point to another user's file, and opening a FIFO would block.
+      // Links and special files are refused: a link could point to another user's file, and opening a FIFO would block.
       const { O_RDONLY, O_NOFOLLOW, O_NONBLOCK } = constants;
       handle = await open(join(this.#dir, NAME), O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
       return await this.#read(handle);
@@ -39,21 +39,21 @@ export class KeyFile implements KeySource {
     }
   }
 
-  /** Never replaces an existing file: of two processes, the second one fails. */
+  /** Creates the file and never replaces an existing one: of two processes that create it, the second one fails. */
   async store(key: Buffer): Promise<void> {
     const unfinished = join(this.#dir, UNFINISHED);
     try {
-      // Left by a process that was killed here.
+      // A process that was killed at this point has left the temporary file.
       await rm(unfinished, { force: true });
       const handle = await open(unfinished, "wx", 0o600);
       try {
-        await handle.chmod(0o600); // the umask may have removed more
+        await handle.chmod(0o600); // the umask may have removed permissions
         await handle.writeFile(key);
         await handle.sync();
       } finally {
         await handle.close();
       }
-      // A rename would replace an existing file.
+      // The file is linked instead of renamed, because renaming would replace an existing file.
       await link(unfinished, join(this.#dir, NAME));
       await rm(unfinished);
       await fsyncDirectory(this.#dir);

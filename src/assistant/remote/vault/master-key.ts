@@ -8,9 +8,9 @@ import { MASTER_KEY_BYTES, VaultKey } from "./vault-key.ts";
 
 export interface MasterKeyOptions {
   readonly vaultId: string;
-  /** In order of preference; at least one is never `absent`. */
+  /** The sources in order of preference. At least one of them is never `absent`. */
   readonly sources: readonly KeySource[];
-  /** Reads the record from the database; throws SQLite's errors. */
+  /** Reads the record of the master key from the database. Throws the errors of SQLite. */
   readonly record: () => MasterRecord | undefined;
   readonly logger: Logger;
   readonly signal: AbortSignal;
@@ -52,7 +52,7 @@ export class MasterKey {
     return this.#protection;
   }
 
-  /** Called when nothing is encrypted any more, so that the next key may have another source. */
+  /** Called when no encrypted data is left, so that the next key may come from another source. */
   forget(): void {
     this.#held = undefined;
   }
@@ -64,13 +64,13 @@ export class MasterKey {
     await this.#probing;
   }
 
-  /** Rejects with `storage_failed` while the key is locked. */
+  /** Resolves to the key. Rejects with `storage_failed` while the key is not available. */
   async get(): Promise<HeldKey> {
     await this.probe();
     return this.#held ?? this.#refuse();
   }
 
-  /** Like `get`, but creates a key if nothing is encrypted yet. Must not run twice at the same time. */
+  /** Resolves to the key; creates a key if nothing is encrypted yet. Must not run twice at the same time. */
   async getOrCreate(): Promise<HeldKey> {
     await this.probe();
     if (!this.#held && !this.#options.record()) await this.#probeSources(true);
@@ -85,7 +85,7 @@ export class MasterKey {
       let found = await source.probe(signal);
       if (found.state === "absent") continue;
       if (found.state === "empty" && !record && mayMake) found = await this.#createKey(source);
-      // A concurrent call has set it.
+      // A concurrent call has set the key meanwhile.
       if (this.#held) return;
       this.#applyFound(source, found, record);
       return;
@@ -94,13 +94,13 @@ export class MasterKey {
     this.#lock(source, record ? missingMessages[record.source] : "no source can store a key");
   }
 
-  /** Returns the key that was created, or the reason for the failure. */
+  /** Creates a key in a source. Resolves to the key, or to the reason why it could not be created. */
   async #createKey(source: KeySource): Promise<FoundKey> {
     const key = randomBytes(MASTER_KEY_BYTES);
     try {
       if (!source.store) return { state: "empty" };
       await source.store(key, this.#options.signal);
-      // Read back, because a key that cannot be read later must not encrypt anything.
+      // The key is read back, because a key that cannot be read later must not encrypt anything.
       return await source.probe(this.#options.signal);
     } catch (error) {
       if (!(error instanceof KeyNotStoredError)) throw error;
@@ -156,14 +156,14 @@ export class MasterKey {
 
 const orStartOver = "or clear the keys of all providers, so that a new key can be created";
 
-/** Messages for a source that is no longer available or has no key any more. */
+/** The messages for a source that is no longer available or no longer contains a key. */
 const missingMessages: Readonly<Record<Protection["source"], string>> = {
   "systemd-credential": `the systemd credential berth.vault-key that the credentials are encrypted with is missing; start the assistant with it again, ${orStartOver}`,
   "secret-service": `the keyring with the key of the credentials is not available, or no longer has the key; log in to the desktop, or start the keyring, ${orStartOver}`,
   file: `the file vault-key that the credentials are encrypted with is missing in the assistant's data directory; restore it from a backup, ${orStartOver}`,
 };
 
-/** Messages for a source that has another key. */
+/** The messages for a source that contains another key than the one which encrypted the credentials. */
 const wrongMessages: Readonly<Record<Protection["source"], string>> = {
   "systemd-credential": `the systemd credential berth.vault-key is not the one that the credentials are encrypted with; restore that one, ${orStartOver}`,
   "secret-service": `the keyring's key is not the one that the credentials are encrypted with; restore the keyring from a backup, ${orStartOver}`,

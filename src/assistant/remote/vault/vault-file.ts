@@ -7,8 +7,8 @@ import type { Credential } from "./port.ts";
 
 const migrations: readonly Migration[] = [
   `
-  -- One row. Source and check value: of the master key that everything in credential is sealed with;
-  -- NULL as long as nothing has been sealed.
+  -- This table has one row. source and check_value describe the master key that encrypts all credentials;
+  -- they are NULL as long as there are none.
   CREATE TABLE vault (
     one         INTEGER PRIMARY KEY CHECK (one = 1),
     id          TEXT NOT NULL,
@@ -29,7 +29,10 @@ const migrations: readonly Migration[] = [
   `,
 ];
 
-/** The source of the master key, and a value that identifies the key. All credentials of a vault have the same key. */
+/**
+ * The source of the master key, and a value that identifies the key. One master key encrypts all credentials of a
+ * vault.
+ */
 export interface MasterRecord {
   readonly source: Protection["source"];
   readonly checkValue: Buffer;
@@ -45,29 +48,33 @@ export interface CredentialRow {
 }
 
 /**
- * `vault.db`, mode 0600, with the encrypted credentials; it knows no key. It is separate from `remote.db`, because it
- * is rewritten as a whole after each change, which must not slow down the use of providers, and because it can be
- * included in a backup, or not, on its own. Every method throws SQLite's errors.
+ * `vault.db`, mode 0600, with the encrypted credentials. It does not contain the key. The file is separate from
+ * `remote.db`, because it is rewritten as a whole after each change, which must not slow down the use of providers, and
+ * because users can include it in a backup or leave it out. Every method throws SQLite's errors.
  */
 export class VaultFile {
   readonly #db: SqliteDatabase;
 
   constructor(dir: string, durability: Durability) {
     const file = join(dir, "vault.db");
-    // A file that was restored from a backup may have another mode, which its write-ahead log would copy.
+    // The mode is set again, because a file that was restored from a backup may have another mode, and its write-ahead
+    // log gets the same mode.
     if (existsSync(file)) chmodSync(file, 0o600);
-    // Deleted data is overwritten at once, even if rewriting the file must wait for another program.
+    // SQLite must overwrite deleted data at once, even if rewriting the file has to wait for another program.
     this.#db = openSecureDeleteDatabase({ file, durability }, migrations);
   }
 
-  /** Random, created with the file; 32 hex digits. */
+  /** The random id of this vault, 32 hex digits. It is created with the file. */
   get vaultId(): string {
     const id = this.#db.prepare<[], string>("SELECT id FROM vault").pluck().get();
     if (id === undefined) throw new Error("the vault has no id");
     return id;
   }
 
-  /** Undefined if nothing is encrypted yet, so that any key may be the first. */
+  /**
+   * Returns the record of the master key. Undefined if nothing is encrypted yet, so that any key may become the master
+   * key.
+   */
   masterRecord(): MasterRecord | undefined {
     return this.#db
       .prepare<[], MasterRecord>(
@@ -85,7 +92,7 @@ export class VaultFile {
       .get(provider);
   }
 
-  /** Stores the credential with its key record in one transaction; both are on the disk when this returns. */
+  /** Stores the credential and the record of its key in one transaction. Both are on the disk when this returns. */
   put(row: CredentialRow, master: MasterRecord): void {
     this.#db
       .transaction(() => {
@@ -105,7 +112,9 @@ export class VaultFile {
       .immediate();
   }
 
-  /** Removing the last credential also removes the key record. Returns false if there was none. */
+  /**
+   * Removes a credential. Removing the last one also removes the record of the key. Returns false if there was none.
+   */
   remove(provider: string): boolean {
     return this.#db
       .transaction(() => {

@@ -12,10 +12,16 @@ import type { Credential } from "./port.ts";
 export const MASTER_KEY_BYTES = 32;
 const NONCE_BYTES = 12;
 const TAG_BYTES = 16;
-/** Version of the encryption format and of its associated data; each version decrypts only its own texts. */
+/**
+ * The version of the encryption format and of its associated data. Each version decrypts only texts of the same
+ * version.
+ */
 const FORMAT_VERSION = 1;
 
-/** The context of an encrypted text, authenticated as associated data: with another context it cannot be decrypted. */
+/**
+ * The context of an encrypted text. It is authenticated as associated data, so that the text cannot be decrypted in
+ * another context.
+ */
 export interface SealContext {
   readonly providerId: string;
   readonly origin: string;
@@ -24,7 +30,7 @@ export interface SealContext {
   readonly expiresAtMs: number | null;
 }
 
-/** The encrypted text was changed, moved or truncated; the key itself has been checked before. */
+/** The encrypted text was changed, moved or truncated. A wrong key is ruled out, because the key was checked before. */
 export class CredentialSealBrokenError extends Error {
   constructor() {
     super("an encrypted credential cannot be decrypted");
@@ -47,7 +53,9 @@ export class VaultKey {
     this.#check = derived("check");
   }
 
-  /** Identifies the master key without revealing anything else about it. 32 bytes, stored in the database. */
+  /**
+   * A value that identifies the master key without revealing anything else about it: 32 bytes, stored in the database.
+   */
   get checkValue(): Buffer {
     return Buffer.from(this.#check);
   }
@@ -56,7 +64,7 @@ export class VaultKey {
     return value.length === this.#check.length && timingSafeEqual(value, this.#check);
   }
 
-  /** AES-256-GCM: a random nonce of 96 bits, the ciphertext, and the tag. */
+  /** Encrypts a text with AES-256-GCM. Returns a random nonce of 96 bits, the ciphertext, and the tag. */
   seal(text: string, context: SealContext): Buffer {
     const nonce = randomBytes(NONCE_BYTES);
     const cipher = createCipheriv("aes-256-gcm", this.#sealing, nonce);
@@ -65,7 +73,7 @@ export class VaultKey {
     return Buffer.concat([nonce, sealed, cipher.final(), cipher.getAuthTag()]);
   }
 
-  /** Throws SealBrokenError. */
+  /** Decrypts a text that `seal` returned. Throws CredentialSealBrokenError. */
   open(sealed: Buffer, context: SealContext): string {
     try {
       const nonce = sealed.subarray(0, NONCE_BYTES);
@@ -77,7 +85,7 @@ export class VaultKey {
       const opened = decipher.update(sealed.subarray(NONCE_BYTES, -TAG_BYTES));
       return Buffer.concat([opened, decipher.final()]).toString("utf8");
     } catch {
-      // Not set as the cause, because the library's message has no useful information.
+      // The library's error is not set as the cause, because its message has no useful information.
       throw new CredentialSealBrokenError();
     }
   }

@@ -10,12 +10,6 @@ import type { ContainerHealth, ObservedApp, Operation } from "./plan-types.ts";
  * the version that has them keeps them, as long as a container of it runs.
  */
 
-/**
- * A new version gets the requests of a working one only after it has run this long, because a program may answer its
- * first probe and crash later in its start-up. Short, since most programs need as long for their first answer.
- */
-const MIN_UP_MS = 250;
-
 /** Returns the host:port at which the ingress reaches a container of any version; undefined if it has none now. */
 export function getTarget(desired: DesiredApp, container: ObservedContainer): string | undefined {
   const port = container.labels[labels.PORT];
@@ -36,6 +30,15 @@ export function isServing(
 ): boolean {
   const target = getTarget(desired, container);
   return target !== undefined && route !== null && route.targets.includes(target);
+}
+
+/** True if the container may get the requests back, because the version that has them is still observed. */
+export function isKeptBack(
+  { window }: Pick<ObservedApp, "window">,
+  container: ObservedContainer,
+): boolean {
+  if (!window || window.outcome === "passed") return false;
+  return getSpecHash(container) === window.previous;
 }
 
 /** True if every replica of the desired version exists and is healthy and reachable. */
@@ -119,7 +122,10 @@ function chooseRoute(
   starting: ReadonlySet<string>,
 ): { readonly version: string; readonly targets: readonly string[] } {
   const { desired, observed } = draft;
-  const { containers, health, route } = observed;
+  const { containers, health, route, window } = observed;
+  const back = listPreviousTargets(desired, observed, stopping);
+  if (window?.outcome === "failed" && back.length > 0)
+    return { version: window.previous, targets: back };
   const { kept, old } = classifyContainers(desired, containers);
   const own = [...kept.values()].filter(({ id }) => !stopping.has(id));
   const taken = { version: desired.hash, targets: listTargets(desired, own) };
@@ -134,9 +140,12 @@ function chooseRoute(
       .filter(({ id }) => !stopping.has(id))
       .filter((item) => isServing(desired, observed, item) || isHealthy(item, health)),
   );
-  const provenAtMs = Math.max(0, ...own.map(({ id }) => getUpSince(observed, id))) + MIN_UP_MS;
-  if (isReady && (serving.length === 0 || observed.nowMs >= provenAtMs)) return taken;
-  if (isReady) draft.requeueAt(provenAtMs);
+  const healthySinceMs = Math.max(0, ...own.map(({ id }) => getHealthySince(observed, id)));
+  const dueAtMs = healthySinceMs + desired.app.rollout.minReadyMs;
+  // A version that is stalled although it works has failed while it was observed.
+  const isDue = !observed.isStalled && observed.nowMs >= dueAtMs;
+  if (isReady && (serving.length === 0 || isDue)) return taken;
+  if (isReady && !observed.isStalled) draft.requeueAt(dueAtMs);
   // An incomplete desired version gets no requests while the previous version runs or is being restarted.
   const isComingUp = before.some((item) => starting.has(item.id) || item.state === "running");
   const isReturning = isComingUp || (before.length > 0 && draft.restartAtMs !== null);
@@ -147,9 +156,25 @@ function chooseRoute(
   return { version, targets };
 }
 
-/** Returns when a container was first seen running; a container that was never seen counts from now. */
-function getUpSince({ firstSeen: seen, nowMs }: ObservedApp, id: string): number {
-  return seen.upSince.get(id) ?? nowMs;
+/**
+ * Lists the targets of the previous version that is kept while the new one, which has the requests, is observed. They
+ * were good a moment ago, so they need no probe.
+ */
+export function listPreviousTargets(
+  desired: DesiredApp,
+  { containers, route, window }: Pick<ObservedApp, "containers" | "route" | "window">,
+  stopping: ReadonlySet<string> = new Set(),
+): readonly string[] {
+  if (!window || window.outcome === "passed" || route?.version !== window.version) return [];
+  const previous = containers.filter(
+    (container) => getSpecHash(container) === window.previous && !stopping.has(container.id),
+  );
+  return listTargets(desired, previous);
+}
+
+/** Returns when a container was first seen healthy; one that was never seen counts from now. */
+function getHealthySince({ firstSeen, nowMs }: ObservedApp, id: string): number {
+  return firstSeen.healthySince.get(id) ?? nowMs;
 }
 
 /**

@@ -1,3 +1,4 @@
+import type { RolloutWindow } from "../../../resources/app-status.ts";
 import type { AppRoute } from "../../ingress/port.ts";
 import type { ContainerSpec, Labels, ObservedContainer } from "../../runtime/port.ts";
 import type { DriftHistory } from "../drift-history.ts";
@@ -24,6 +25,9 @@ export interface ObservedApp {
   /** Versions that had the App's requests or were Ready. */
   readonly served: readonly string[];
   readonly firstSeen: FirstSeen;
+  readonly window: RolloutWindow | null;
+  /** The open connections of containers without new requests, by id; absent if they are unknown. */
+  readonly connections: ReadonlyMap<string, number>;
   /** Ids of containers that are being stopped already. */
   readonly stopping: ReadonlySet<string>;
   /** Nothing is created for the desired version until an input changes; the version that serves is kept running. */
@@ -36,8 +40,8 @@ export interface ObservedApp {
 
 /** The times at which containers were first seen in a state, in epoch milliseconds of Berth's own clock. */
 export interface FirstSeen {
-  /** The time at which each container (by id) was first seen running since its last start. */
-  readonly upSince: ReadonlyMap<string, number>;
+  /** The time at which each container (by id) was first seen healthy since its last start or failure. */
+  readonly healthySince: ReadonlyMap<string, number>;
   /** The time at which each running container (by id) was first seen without any of the App's requests. */
   readonly idleSince: ReadonlyMap<string, number>;
 }
@@ -47,6 +51,8 @@ export interface ContainerHealth {
   readonly healthy: boolean | null;
   /** The container was healthy and then failed too often in a row, or never became healthy in its time. */
   readonly restartDue: boolean;
+  /** It counts as healthy, but its last probe failed. */
+  readonly isSuspect?: boolean;
   readonly message: string;
 }
 

@@ -4,13 +4,15 @@ import { planContainers, planCreations, planOldRestart } from "./containers.ts";
 import { decideCreations } from "./creations.ts";
 import { classifyContainers, getSpecHash, hasEnded, isUp } from "./observed-containers.ts";
 import { buildStop, type PlanDraft } from "./plan-draft.ts";
-import { isRouted, isServing, planRoute } from "./plan-route.ts";
+import { isKeptBack, isRouted, isServing, planRoute } from "./plan-route.ts";
 
 /**
  * Plans the strategy rolling: the new version starts next to the old one and gets the requests when every replica is
- * healthy; the old one is stopped when its last requests have had their time:
+ * healthy; the old one is kept until the new one has been observed, and stopped when its last requests have ended or have
+ * had their time:
  *
- *   candidate -> healthy -> switch -> old drains -> old stops
+ *   candidate -> healthy -> switch -> window -> old drains -> old stops
+ *                             ^------ failed, switch back
  *
  * The due step follows from labels, health, the route table and the versions that have had requests (`served`, kept in
  * the status); the remaining wait of a step follows from what this process has seen (`firstSeen`).
@@ -46,8 +48,8 @@ function planSurplus(draft: PlanDraft, surplus: readonly ObservedContainer[]): v
   const cause = `${draft.desired.containers.length} wanted`;
   for (const container of surplus) {
     if (isServing(draft.desired, draft.observed, container)) continue;
-    if (hasDrained(draft, container, draft.observed.firstSeen.idleSince.get(container.id)))
-      planEnd(draft, container, cause);
+    const sinceMs = draft.observed.firstSeen.idleSince.get(container.id);
+    if (hasDrained(draft, container, sinceMs, sinceMs)) planEnd(draft, container, cause);
   }
 }
 
@@ -67,22 +69,37 @@ function planEnd(draft: PlanDraft, container: ObservedContainer, cause: string):
 
 const STOPPING_RETRY_MS = 1_000;
 
-/** True if the container has had its drain time since `sinceMs` to finish its requests, or has ended. */
+/** The ingress may still open a connection for a request that it accepted before the switch. */
+const LATE_CONNECTION_MS = 2_000;
+const DRAIN_CHECK_MIN_MS = 250;
+const DRAIN_CHECK_MAX_MS = 5_000;
+
+/**
+ * True if the container has ended, if its last requests have ended, or if they have had their drain time since
+ * `sinceMs`. It got its last request at `lastRequestMs`.
+ */
 function hasDrained(
   draft: PlanDraft,
   container: ObservedContainer,
   sinceMs: number | undefined,
+  lastRequestMs: number | undefined,
 ): boolean {
   if (!isUp(container)) return true;
   const { desired, observed } = draft;
-  const drainedAtMs = (sinceMs ?? observed.nowMs) + desired.app.rollout.drainMs;
-  if (observed.nowMs >= drainedAtMs) return true;
+  const { nowMs } = observed;
+  const beganMs = sinceMs ?? nowMs;
+  const drainedAtMs = beganMs + desired.app.rollout.drainMs;
+  const connections = observed.connections.get(container.id);
+  const idleAtMs = (lastRequestMs ?? nowMs) + LATE_CONNECTION_MS;
+  if (nowMs >= drainedAtMs || (connections === 0 && nowMs >= idleAtMs)) return true;
   draft.requeueAt(drainedAtMs);
+  const checkMs = Math.max(DRAIN_CHECK_MIN_MS, Math.min((nowMs - beganMs) / 8, DRAIN_CHECK_MAX_MS));
+  if (connections !== undefined) draft.requeueAt(Math.max(idleAtMs, nowMs + checkMs));
   return false;
 }
 
 /**
- * The role of an old container. serving: its version has the requests until the switch. draining: it had requests, and
+ * The role of an old container. serving: its version has the requests, or may get them back. draining: it had requests, and
  * may still be answering some. done: it has drained. abandoned: its version was replaced before it got a request.
  */
 type RolloutRole = "serving" | "draining" | "done" | "abandoned";
@@ -91,7 +108,7 @@ function getRolloutRole(draft: PlanDraft, container: ObservedContainer): Rollout
   const { desired, observed } = draft;
   const { route, served } = observed;
   const hasTakenOver = isRouted(desired, observed);
-  if (isServing(desired, observed, container)) return "serving";
+  if (isServing(desired, observed, container) || isKeptBack(observed, container)) return "serving";
   if (getSpecHash(container) === route?.version && route.version !== desired.hash) return "serving";
   // The container was created without an ingress, or without a port, so the route does not know it.
   const isPublished = container.labels[labels.LOOPBACK_PORT] !== undefined;
@@ -100,5 +117,6 @@ function getRolloutRole(draft: PlanDraft, container: ObservedContainer): Rollout
   if (!hasServed) return "abandoned";
   if (isOutside && !hasTakenOver) return "serving";
   if (!route) return hasTakenOver ? "done" : "serving";
-  return hasDrained(draft, container, route.sinceMs) ? "done" : "draining";
+  const sinceMs = Math.max(route.sinceMs, observed.window?.endedAt ?? 0);
+  return hasDrained(draft, container, sinceMs, route.sinceMs) ? "done" : "draining";
 }

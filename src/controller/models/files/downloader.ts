@@ -24,6 +24,8 @@ export interface DownloaderDependencies {
   readonly linking: Mutex;
   readonly space: DiskSpace;
   readonly userAgent: string;
+  /** Throws `model_unusable` for a complete file that is no model. It gets its path and its name. */
+  readonly assertUsable: (path: string, name: string) => Promise<void>;
   readonly transfer: TransferDependencies;
 }
 
@@ -131,6 +133,7 @@ export class Downloader implements AsyncDisposable {
     if (known !== undefined) {
       const sizeBytes = await this.#findExisting(known, onRead, signal);
       if (sizeBytes !== undefined && (file.sizeBytes === null || file.sizeBytes === sizeBytes)) {
+        await this.#dependencies.assertUsable(blobs.getPath(known), file.name);
         await linking.runExclusive(async () => {
           // A kill right after the file was renamed leaves its folder.
           if (!this.#transfers.get(content)) await this.#dependencies.partials.remove(content);
@@ -153,6 +156,8 @@ export class Downloader implements AsyncDisposable {
       // Another model that waited for the same file may already have stored it.
       if ((await blobs.find(sha256)) === undefined) await this.#adopt(file, content, result);
       else if (!this.#transfers.get(content)) await this.#dependencies.partials.remove(content);
+      // Without its link the file is unused: it is removed with others when space is needed.
+      await this.#dependencies.assertUsable(blobs.getPath(sha256), file.name);
       await views.link(key, file.name, sha256);
       return { sizeBytes: result.sizeBytes, sha256 };
     });

@@ -3,6 +3,7 @@ import { join } from "node:path";
 import type { Clock } from "../../../base/clock.ts";
 import type { Logger } from "../../../base/logger.ts";
 import { Mutex, Semaphore } from "../../../base/mutex.ts";
+import { assertGgufFile } from "../gguf-file.ts";
 import type { ResolvedModel } from "../hub/port.ts";
 import { BandwidthLimiter } from "./bandwidth-limiter.ts";
 import { Blobs } from "./blobs.ts";
@@ -38,6 +39,8 @@ export interface ModelDiskOptions {
   readonly partsMax?: number;
   readonly freeBytes?: () => Promise<number>;
   readonly limits?: RetryLimits;
+  /** For tests whose files are no models. Default: the files have to be GGUF files. */
+  readonly assertUsable?: (path: string, name: string) => Promise<void>;
 }
 
 /**
@@ -76,6 +79,7 @@ export class ModelDisk implements ModelFiles, AsyncDisposable {
       linking,
       space: new DiskSpace(options.freeBytes ?? (() => readFreeBytes(dir))),
       userAgent: `berth/${options.version}`,
+      assertUsable: options.assertUsable ?? assertGgufFile,
       transfer: {
         clock,
         logger,

@@ -1,6 +1,7 @@
 import { access, constants, stat } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { BerthError } from "../../../base/errors.ts";
+import { assertGgufFile } from "../gguf-file.ts";
 import { parseGgufName } from "./gguf-name.ts";
 import { hashModelKey } from "./model-key.ts";
 import type { ResolvedFile, ResolvedModel } from "./port.ts";
@@ -57,6 +58,7 @@ async function statModelFile(
         },
       );
     await access(path, constants.R_OK);
+    await assertGgufFile(path, title);
     return found;
   } catch (error) {
     if (error instanceof BerthError) throw error;

@@ -221,7 +221,6 @@ describe("a build that fails", () => {
     ["registry_denied", "BuildFailed", true],
     ["engine_unreachable", "EngineUnreachable", false],
     ["engine_error", "EngineError", false],
-    ["disk_full", "DiskFull", false],
   ] as const)("with %s is %s", async (code, reason, terminal) => {
     bench.builder.script = { error: new BerthError(code, "no such luck") };
     expect(await bench.waitUntilBuilt(bench.apply("web"))).toMatchObject({ reason, terminal });
@@ -272,25 +271,71 @@ describe("a build that fails", () => {
     });
   });
 
-  test("before it begins where space is short, at the engine or here", async () => {
+  test("does not happen for want of space: it waits with one record until there is room, at the engine and here", async () => {
     bench.newService({ freeBytesMin: 2 ** 30 });
     bench.builder.freeBytes = 3 * 2 ** 20;
     const app = bench.apply("web");
     const state = await bench.waitUntilBuilt(app);
-    expect(state).toMatchObject({ reason: "DiskFull", terminal: false });
+    expect(state).toMatchObject({ type: "waiting", id: 1, retryAtMs: null });
     expect(state).toHaveProperty(
       "message",
       expect.stringContaining(
         "3 MiB are free on the disk of the engine's images, but a build needs 1 GiB",
       ),
     );
+    await bench.clock.advance(3_600_000);
+    expect(bench.store.builds.list({ limit: 10 })).toMatchObject([
+      { id: 1, state: "queued", message: expect.stringContaining("3 MiB are free") },
+    ]);
+    expect(bench.builder.runs).toEqual([]);
+    bench.builder.freeBytes = 2 ** 31;
+    await bench.clock.advance(10_000);
+    await vi.waitFor(() => expect(bench.store.builds.get(1)?.state).toBe("succeeded"));
+    expect(await bench.waitUntilBuilt(app)).toEqual({ type: "succeeded", id: 1 });
+
     bench.newService({ freeBytesMin: 2 ** 60 });
     bench.builder.freeBytes = undefined;
-    expect(await bench.waitUntilBuilt(app)).toHaveProperty(
-      "message",
-      expect.stringContaining("are free in Berth's data directory"),
-    );
-    expect(bench.builder.runs).toEqual([]);
+    expect(await bench.waitUntilBuilt(bench.apply("other"))).toMatchObject({
+      type: "waiting",
+      message: expect.stringContaining("are free in Berth's data directory"),
+    });
+    expect(bench.builder.runs).toHaveLength(1);
+  });
+
+  test("that fills the disk is tried again when there is more room than before, or when the user asks", async () => {
+    bench.newService();
+    bench.builder.freeBytes = 2 ** 30;
+    bench.builder.script = { error: new BerthError("disk_full", "the engine's disk is full") };
+    const app = bench.apply("web");
+    expect(await bench.waitUntilBuilt(app)).toMatchObject({
+      type: "waiting",
+      message: "the engine's disk is full",
+    });
+    await bench.clock.advance(30 * 60_000);
+    expect(bench.builder.runs).toHaveLength(1);
+    bench.apply("web", undefined, { "berth.dev/retried-at": "now" });
+    await vi.waitFor(() => expect(bench.builder.runs).toHaveLength(2));
+    await bench.waitUntilBuilt(app);
+    bench.builder.script = {};
+    bench.builder.freeBytes = 1.2 * 2 ** 30;
+    await bench.clock.advance(10_000);
+    await vi.waitFor(() => expect(bench.store.builds.get(1)?.state).toBe("succeeded"));
+    expect(bench.builder.runs).toHaveLength(3);
+    expect(bench.store.builds.list({ limit: 10 })).toHaveLength(1);
+    expect((await bench.readLog(1)).join("\n")).toContain("==> waiting for space: the engine");
+  });
+
+  test("that fills the disk of an engine elsewhere is tried again once in five minutes", async () => {
+    bench.newService();
+    bench.builder.freeBytes = undefined;
+    bench.builder.script = { error: new BerthError("disk_full", "the engine's disk is full") };
+    await bench.waitUntilBuilt(bench.apply("web"));
+    for (let minute = 1; minute <= 20; minute += 1) {
+      await bench.clock.advance(60_000);
+      await vi.waitFor(() => expect(bench.builder.runs).toHaveLength(1 + Math.floor(minute / 5)));
+      await vi.waitFor(() => expect(bench.store.builds.get(1)?.state).toBe("queued"));
+    }
+    expect(bench.store.builds.list({ limit: 10 })).toHaveLength(1);
   });
 
   test("by its time limit says how long it had and where it was", async () => {

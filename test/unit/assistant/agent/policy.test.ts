@@ -33,13 +33,13 @@ const cells: readonly [
   ["destructive", "unknown", unknown, "confirm-modal", "destructive", 0],
 ];
 
-describe("the policy table", () => {
+describe("the table of confirmation rules", () => {
   it.each(cells)("%s, %s", (tier, trust, chain, disposition, effective, holdMs) => {
     expect(decideCall(tier, chain)).toEqual({ trust, disposition, effective, holdMs });
   });
 });
 
-describe("labels", () => {
+describe("provenance labels", () => {
   it.each(["user", "system", "user:", "user:voice", "system:timer:x"])(
     "%s is a trusted label",
     (label) => {
@@ -98,7 +98,7 @@ describe("a provenance chain", () => {
     );
   });
 
-  it("is never weakened by what the bus observed, even if it is empty", () => {
+  it("is never weakened by the app that the bus has identified, even if the given chain is empty", () => {
     fc.assert(
       fc.property(
         tiers,
@@ -114,7 +114,7 @@ describe("a provenance chain", () => {
     );
   });
 
-  it("stays unchanged if the bus observed nothing", () => {
+  it("stays unchanged if the bus has identified no app", () => {
     expect(extendChain(["web"], undefined)).toEqual(["web"]);
     expect(extendChain(undefined, undefined)).toEqual([]);
     expect(extendChain(["user"], "org.example.a")).toEqual(["user", "app:org.example.a"]);

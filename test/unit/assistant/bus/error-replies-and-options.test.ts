@@ -6,16 +6,19 @@ import { toErrorReply } from "../../../../src/assistant/bus/error-reply.ts";
 import { parseInterfaceFile } from "../../../../src/assistant/bus/parse-interface-file.ts";
 import { readOptions } from "../../../../src/assistant/bus/read-options.ts";
 
-test.each(assistantErrorCodes)("%s becomes a one-line error with its D-Bus name", (code) => {
-  const reply = toErrorReply(
-    new AssistantError(code, `one\r\ntwo\u2028three\u0007 ${"x".repeat(2_000)}`),
-  );
-  expect(reply.busName).toBe(busErrorTable[code]);
-  expect(reply.text).toMatch(/^\P{C}{20,1000}$/u);
-  expect(reply.text).not.toMatch(/[\r\n\u2028]/);
-  expect(reply.text.startsWith("one two three x")).toBe(code !== "internal");
-  expect(reply.isUnexpected).toBe(code === "internal");
-});
+test.each(assistantErrorCodes)(
+  "the error %s becomes a one-line D-Bus error with its own name",
+  (code) => {
+    const reply = toErrorReply(
+      new AssistantError(code, `one\r\ntwo\u2028three\u0007 ${"x".repeat(2_000)}`),
+    );
+    expect(reply.busName).toBe(busErrorTable[code]);
+    expect(reply.text).toMatch(/^\P{C}{20,1000}$/u);
+    expect(reply.text).not.toMatch(/[\r\n\u2028]/);
+    expect(reply.text.startsWith("one two three x")).toBe(code !== "internal");
+    expect(reply.isUnexpected).toBe(code === "internal");
+  },
+);
 
 test("standard D-Bus errors keep their names, and unexpected errors lose their text", () => {
   expect(toErrorReply(new BusReplyError("UnknownMethod", "no"))).toMatchObject({
@@ -32,7 +35,7 @@ test("standard D-Bus errors keep their names, and unexpected errors lose their t
 
 const types = { limit: "u", hybrid: "b", scopes: "as" } as const;
 
-test("options are read by name and type", () => {
+test("options of a method are read by name and type", () => {
   const given = new Map([
     ["limit", { signature: "u", value: 5 }],
     ["scopes", { signature: "as", value: [] }],
@@ -46,12 +49,15 @@ test.each([
   ["limit", "i", "limit"],
   ["hasOwnProperty", "b", "hasOwnProperty"],
   ["__proto__", "b", "__proto__"],
-])("the option %s of the type %s is refused by name", (name, signature, param) => {
-  const given = new Map([[name, { signature, value: 1 }]]);
-  expect(() => readOptions(types, given)).toThrow(
-    expect.objectContaining({ code: "invalid_request", param }),
-  );
-});
+])(
+  "the option %s of the wrong type %s is refused, and the error names it",
+  (name, signature, param) => {
+    const given = new Map([[name, { signature, value: 1 }]]);
+    expect(() => readOptions(types, given)).toThrow(
+      expect.objectContaining({ code: "invalid_request", param }),
+    );
+  },
+);
 
 test.each([
   ['<interface name="a.b"><method name="M"></interface>', /closes/],

@@ -33,7 +33,7 @@ describe("systemd units of apps", () => {
     expect(parseCgroupApp(`${slice}/${unit}\n`)).toBeUndefined();
   });
 
-  test("the innermost unit counts, in systemd's own hierarchy if there are several", () => {
+  test("are found by the innermost unit, in systemd's own hierarchy if there are several", () => {
     const inner = `${slice}/app-a.b.C-1.scope/app-d.e.F-2.scope`;
     expect(parseCgroupApp(inner)?.id).toBe("d.e.F");
     const several = "12:cpu:/app-x.y.Z-1.scope\n1:name=systemd:/user.slice/app-a.b.C-1.scope\n";
@@ -41,13 +41,13 @@ describe("systemd units of apps", () => {
     expect(parseCgroupApp("12:cpu:/app-x.y.Z-1.scope\n")).toBeUndefined();
   });
 
-  test("units of snapd belong to snaps", () => {
+  test("of snapd belong to snaps", () => {
     const unit = "snap.firefox_dev.firefox-0a1b.scope";
     expect(parseCgroupApp(`${slice}/${unit}`)).toEqual({ id: "firefox_dev", kind: "snap" });
   });
 });
 
-describe("processes", () => {
+describe("the identity of a process", () => {
   let root: string;
   let files: ProcessFiles;
   const dir = () => path.join(root, "42");
@@ -61,19 +61,19 @@ describe("processes", () => {
   });
   afterEach(async () => await rm(root, { recursive: true }));
 
-  test("the sandbox of a flatpak counts, not the unit that it was started in", async () => {
+  test("of a flatpak is that of its sandbox, not of the unit from which it was started", async () => {
     const info = "[Application]\nname=org.mozilla.firefox\nruntime=x\n\n[Instance]\nname=other\n";
     await writeFile(path.join(dir(), "root", ".flatpak-info"), info);
     const app = { id: "org.mozilla.firefox", kind: "flatpak" };
     expect(await identifyProcessApp(files, 42, "snap.a.b (enforce)")).toEqual(app);
   });
 
-  test("a sandbox without an app name still counts as a sandbox", async () => {
+  test("of a sandbox without an app name is still that of a sandbox", async () => {
     await writeFile(path.join(dir(), "root", ".flatpak-info"), "[Runtime]\nname=org.x.Platform\n");
     expect((await identifyProcessApp(files, 42, ""))?.kind).toBe("flatpak");
   });
 
-  test("a link in place of the sandbox description is not followed and counts as a sandbox", async () => {
+  test("with a link instead of the sandbox description is that of a sandbox, and the link is not followed", async () => {
     await writeFile(path.join(root, "forged"), "[Application]\nname=org.other.App\n");
     await symlink(path.join(root, "forged"), path.join(dir(), "root", ".flatpak-info"));
     const app = { id: "org.evil.App", kind: "flatpak" };
@@ -82,12 +82,12 @@ describe("processes", () => {
     expect(await identifyProcessApp(files, 42, "")).toEqual({ id: "flatpak", kind: "flatpak" });
   });
 
-  test("a folder in place of the sandbox description counts as a hidden sandbox", async () => {
+  test("with a folder instead of the sandbox description is that of a hidden sandbox", async () => {
     await mkdir(path.join(dir(), "root", ".flatpak-info"));
     expect((await identifyProcessApp(files, 42, ""))?.kind).toBe("flatpak");
   });
 
-  test("a snap is recognised by its label from the bus or from the process", async () => {
+  test("of a snap is recognised by its security label from the bus or from the process", async () => {
     expect(await identifyProcessApp(files, 42, "snap.code.code (enforce)")).toEqual({
       id: "code",
       kind: "snap",
@@ -96,7 +96,7 @@ describe("processes", () => {
     expect(await identifyProcessApp(files, 42, "unconfined")).toEqual({ id: "vlc", kind: "snap" });
   });
 
-  test("the start time is parsed for any program name", async () => {
+  test("includes the start time, whatever the program name contains", async () => {
     const fields = Array.from({ length: 40 }, (_, index) => String(index + 3)).join(" ");
     await writeFile(path.join(dir(), "stat"), `42 (a) S 1 (b) ${fields.replace(/^3/, "S")}\n`);
     expect(await files.startTime(42)).toBe("22");
@@ -105,11 +105,11 @@ describe("processes", () => {
     expect(await files.startTime(43)).toBeUndefined();
   });
 
-  test("a process that started after its connection was made is detected", async () => {
+  test("is rejected if the process started after its connection was made", async () => {
     let nowMs = 50_000;
     const times = new ConnectionTimes(() => nowMs);
     const startedAtMs = async (ms: number) => times.isTooYoung(":1.7", String(ms / 10), files);
-    expect(await startedAtMs(60_000)).toBe(false); // recording has not started yet
+    expect(await startedAtMs(60_000)).toBe(false); // The recording of start times has not begun yet.
     times.startRecording();
     expect(await startedAtMs(50_000)).toBe(false);
     expect(await startedAtMs(50_100)).toBe(true);
@@ -121,14 +121,14 @@ describe("processes", () => {
     expect(await startedAtMs(60_000)).toBe(true);
   });
 
-  test("start times are ignored if the machine reports another uptime", async () => {
+  test("does not use start times if the uptime of the machine is another one", async () => {
     const times = new ConnectionTimes(() => 1_000);
     times.startRecording();
     const own = new ProcessFiles();
     expect(await times.isTooYoung(":1.7", "99999999999", own)).toBe(false);
   });
 
-  test("the machine's own uptime", async () => {
+  test("is read from the real files of this machine", async () => {
     const machine = new ProcessFiles();
     expect(await machine.startTime(process.pid)).toMatch(/^\d+$/);
     expect(await machine.flatpakInfo(process.pid)).toEqual({ kind: "none" });

@@ -5,7 +5,7 @@ import { extractSnippet } from "../../../../src/assistant/context/index/search/s
 const matches = (query: string) => parseQueryWords(query).map(({ match }) => match);
 
 describe("parseQueryWords", () => {
-  it("quotes each word once, even if it occurs in several forms", () => {
+  it("quotes each word once, even if the query has it in several forms", () => {
     expect(matches("Run the RUNNING run")).toEqual(['"Run"', '"the"']);
     expect(matches('a" OR title:"x')).toEqual(['"a"', '"OR"', '"title"', '"x"']);
     expect(matches("🚢 !? %")).toEqual([]);
@@ -27,7 +27,7 @@ describe("parseQueryWords", () => {
 describe("extractSnippet", () => {
   const filler = "lorem ipsum dolor ".repeat(60);
 
-  it("returns the part with the most different words, without cutting words", () => {
+  it("returns the part that contains the most distinct words, without cutting words", () => {
     const text = `kayak ${filler}river and kayak meet ${filler}`;
     const snippet = extractSnippet(text, new Set(["kayak", "river"]));
     expect(snippet).toContain("river and kayak meet");

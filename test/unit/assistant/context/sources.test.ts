@@ -31,7 +31,7 @@ describe("IgnoreFile", () => {
     expect(new IgnoreFile("", text).isIgnored(path, isFolder)).toBe(verdict);
   });
 
-  it("applies to its folder, even if the name has special characters", () => {
+  it("applies to its own folder, even if the folder's name has special characters", () => {
     const file = new IgnoreFile("a[1]/b", "/x\n*.tmp");
     expect(file.isIgnored("a[1]/b/x", false)).toBe(true);
     expect(file.isIgnored("x", false)).toBeUndefined();
@@ -40,7 +40,7 @@ describe("IgnoreFile", () => {
   });
 });
 
-describe("secrets", () => {
+describe("files with secrets", () => {
   it.each(
     (
       ".env .env.local prod.env server.PEM id_rsa id_ed25519.pub tls.key .netrc credentials.json secrets.yaml " +
@@ -48,7 +48,7 @@ describe("secrets", () => {
       "env.production secrets.prod.yaml prod.tfvars terraform.tfstate.backup client_secret_12.json kubeconfig " +
       "aws_credentials recovery-codes.txt .ssh .gnupg keys.kdbx wallet.dat logins.json key4.db .git-credentials cookies.sqlite"
     ).split(" "),
-  )("%s is one", (name) => {
+  )("include %s", (name) => {
     expect(isSecretName(name)).toBe(true);
   });
 
@@ -57,7 +57,7 @@ describe("secrets", () => {
       "environment.md keyboard.txt monkey.md idea.txt secretary.md password-policy.md tokenizer.ts " +
       "how-to-keep-secrets.md tokens-explained.txt env.md keys.md"
     ).split(" "),
-  )("%s is none", (name) => {
+  )("do not include %s", (name) => {
     expect(isSecretName(name)).toBe(false);
   });
 

@@ -57,7 +57,7 @@ describe("classifyFile", () => {
 });
 
 describe("readMarkdown", () => {
-  it("creates a section for each heading, with the headings above", () => {
+  it("creates a section for each heading, and keeps the parent headings of each section", () => {
     const text = [
       "---\ntitle: From the front\n---\nIntro.",
       "# One\n\nText [here](https://example.org/long).\n\n```sh\n# no heading\n```",
@@ -74,7 +74,7 @@ describe("readMarkdown", () => {
     });
   });
 
-  it("uses the name of the file as the title of a text without headings", () => {
+  it("uses the file name as the title of a text without headings", () => {
     expect(readMarkdown("just text", "file")).toEqual({
       title: "file",
       sections: [{ heading: "", text: "just text" }],
@@ -106,7 +106,7 @@ describe("readHtml", () => {
     });
   });
 
-  it("reads a hostile page in time that grows linearly with its size", () => {
+  it("reads a malicious page in time that is linear in its size", () => {
     const bads = ["<", "<a '", "<!--", "<script>", "<a b='", "&", "<h1>", "<i>", "<svg>", "<form>"];
     for (const bad of [...bads, "</b>", "<title>"]) {
       const began = performance.now();
@@ -119,7 +119,7 @@ describe("readHtml", () => {
 const document = (text: string) => ({ title: "T", sections: [{ heading: "H", text }] });
 
 describe("splitIntoChunks", () => {
-  it("keeps all words of any text whole", () => {
+  it("does not split words", () => {
     const text = fc.array(fc.stringMatching(/^(?:[a-zäé漢.]|🚢){1,30}[ \n]{1,2}$/), {
       minLength: 1,
       maxLength: 200,
@@ -142,7 +142,7 @@ describe("splitIntoChunks", () => {
     for (const { text } of pieces) expect(/\p{Surrogate}/u.test(text)).toBe(false);
   });
 
-  it("keeps a heading without text, but not one with subsections", () => {
+  it("keeps a heading that has no text, unless it has subsections", () => {
     const found = readText(bytes("# Call the plumber\n"), "todo.md", "markdown");
     expect(found?.chunks).toEqual([{ title: "Call the plumber", text: "Call the plumber" }]);
     const list = readText(bytes("# House\n\n## Boiler\n\nold\n\n## Roof\n"), "h.md", "markdown");
@@ -152,7 +152,7 @@ describe("splitIntoChunks", () => {
     ]);
   });
 
-  it("adds the title and the headings to a passage", () => {
+  it("adds the title and the headings to each chunk", () => {
     expect(splitIntoChunks(document("a"))).toEqual([{ title: "T > H", text: "a" }]);
   });
 });

@@ -43,7 +43,7 @@ describe("VectorIndex", () => {
     }
   });
 
-  it("packs a vector with an error below 0.01", () => {
+  it("stores a vector in packed form with an error below 0.01", () => {
     const vector = unitVector(new Dice(1), 64);
     for (const [at, value] of unpackVector(packVector(vector)).entries())
       expect(Math.abs(value - (vector[at] ?? 0))).toBeLessThan(0.01);

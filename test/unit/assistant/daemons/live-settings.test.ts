@@ -24,7 +24,7 @@ function live(): LiveSettings {
   });
 }
 
-it("a changed settings file applies from the next check of the file, even if the file is new", () => {
+it("live settings use a changed settings file at the next read, even if the file is new or was removed", () => {
   const settings = live();
   expect(settings.current().isPaused).toBe(false);
   writeFileSync(file, "paused: true\n");
@@ -33,7 +33,7 @@ it("a changed settings file applies from the next check of the file, even if the
   expect(settings.current().isPaused).toBe(false);
 });
 
-it("keep the last valid settings while the file is invalid", () => {
+it("live settings keep their last valid values while the file is invalid", () => {
   writeFileSync(file, "paused: true\n");
   const settings = live();
   expect(settings.current().isPaused).toBe(true);
@@ -43,7 +43,7 @@ it("keep the last valid settings while the file is invalid", () => {
   expect(settings.current().isPaused).toBe(false);
 });
 
-it("keep the last valid settings while the file cannot be read", () => {
+it("live settings keep their last valid values while the file cannot be read", () => {
   writeFileSync(file, "paused: true\n");
   const settings = live();
   expect(settings.current().isPaused).toBe(true);
@@ -55,7 +55,7 @@ it("keep the last valid settings while the file cannot be read", () => {
   expect(settings.current().isPaused).toBe(false);
 });
 
-it("allow nothing more at the moment when an editor has emptied the file", () => {
+it("live settings grant nothing new at the moment when an editor has emptied the file", () => {
   writeFileSync(file, "paused: true\n");
   const settings = live();
   expect(settings.current().isPaused).toBe(true);

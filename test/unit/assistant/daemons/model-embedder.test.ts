@@ -12,7 +12,7 @@ import { VirtualClock } from "../../../support/virtual-clock.ts";
 const MODEL = "hub/org/embedder:q8";
 const { signal } = new AbortController();
 
-it("returns the model's vectors, with background priority", async () => {
+it("the embedder returns the model's vectors, and works with background priority", async () => {
   const service = new ScriptedService();
   const embedder = await connectModelEmbedder({ service, model: MODEL, logger: silentLogger });
   expect(embedder).toMatchObject({ id: `model:${MODEL}:8`, dimensions: 8 });
@@ -24,7 +24,7 @@ it("returns the model's vectors, with background priority", async () => {
   ]);
 });
 
-it("embeds a probe if the vectors' length is not known yet", async () => {
+it("the embedder embeds a sample text if the length of the vectors is unknown", async () => {
   const service = new ScriptedService();
   const vectors = [new Float32Array([1, 0, 0])];
   service.embedder = async () => ({ model: "late", ledgerSeq: 1, vectors, tokens: [1] });
@@ -32,7 +32,7 @@ it("embeds a probe if the vectors' length is not known yet", async () => {
   expect(embedder).toMatchObject({ id: "model:late:3", dimensions: 3 });
 });
 
-it("is undefined if the model is not available", async () => {
+it("the embedder is undefined if the model is not available", async () => {
   const service = new ScriptedService();
   service.embedder = async () => {
     throw new AssistantError("model_not_found", "there is no such model");
@@ -42,7 +42,7 @@ it("is undefined if the model is not available", async () => {
   ).toBeUndefined();
 });
 
-it("polls until the model is available, and not after disposal", async () => {
+it("the embedder polls until the model is available, and stops after disposal", async () => {
   const service = new ScriptedService();
   const clock = new VirtualClock();
   const found: ContextEmbedder[] = [];

@@ -6,17 +6,17 @@ it.each([
   ["llama", false, { engine: "llama" }],
   ["stub", false, { engine: "stub" }],
   ["stub", true, { engine: "stub" }],
-] as const)("%s, with musl %s, needs no explanation", (wanted, isMusl, choice) => {
+] as const)("the engine %s is chosen without a notice (musl: %s)", (wanted, isMusl, choice) => {
   expect(chooseEngine(wanted, { isMusl })).toEqual(choice);
 });
 
-it("auto is the stub on musl, and says why", () => {
+it("the engine auto is the stub on musl, with a notice", () => {
   const { engine, notice } = chooseEngine("auto", { isMusl: true });
   expect(engine).toBe("stub");
   expect(notice).toContain("musl");
 });
 
-it("llama.cpp by name is refused on musl", () => {
+it("the engine llama.cpp is refused on musl if it is chosen by name", () => {
   expect(() => chooseEngine("llama", { isMusl: true })).toThrow(
     expect.objectContaining({ code: "engine_failed" }),
   );

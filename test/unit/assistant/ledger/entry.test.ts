@@ -27,7 +27,7 @@ const values = fc.letrec<{ value: EntryValue }>((tie) => ({
   ),
 })).value;
 
-it("a body is canonical JSON for any fields", () => {
+it("the body of a ledger entry is canonical JSON for any fields", () => {
   fc.assert(
     fc.property(
       fc.dictionary(fc.string({ unit: "binary" }), values, { maxKeys: 4 }),
@@ -51,7 +51,7 @@ it("a body is canonical JSON for any fields", () => {
   );
 });
 
-it("a value without a canonical text is refused", () => {
+it("a value that has no canonical text is refused", () => {
   for (const bad of [1.5, Number.NaN, 2 ** 53, 10n, () => 1]) {
     const fields: Record<string, EntryValue> = {};
     Object.assign(fields, { deep: { in: [bad] } });
@@ -73,7 +73,7 @@ it("fields that are too long for an export are refused", () => {
   );
 });
 
-it("a commitment is sha256 of the salt and the canonical text", () => {
+it("the commitment to a field is the sha256 of the salt and the canonical text", () => {
   const { sealed } = draftEntry({ name, fields: {}, sealed: { b: 1, a: "ü" } }, TIME);
   expect(sealed).toBe('{"a":"ü","b":1}');
   const salt = Buffer.alloc(32, 3);
@@ -84,7 +84,7 @@ it("a commitment is sha256 of the salt and the canonical text", () => {
   expect(computeCommitment(salt, sealed ?? "")).toBe(expected);
 });
 
-it("an invalid body is not parsed", () => {
+it("an invalid entry body is not parsed", () => {
   const good = formatBody(draftEntry({ name, fields: {} }, TIME), {
     seq: 1,
     prev: FIRST_ENTRY_PREV,

@@ -15,7 +15,7 @@ import { hashLeaf, hashNode, TreeEdge } from "../../../../src/assistant/ledger/m
 
 const hex = (hashes: readonly Buffer[]) => hashes.map((hash) => hash.toString("hex"));
 
-/** Test vectors that implementations of certificate transparency share. */
+/** The test vectors that implementations of certificate transparency share. */
 const inputs = [
   "",
   "00",
@@ -61,7 +61,7 @@ function buildTree(leaves: readonly Buffer[]): { hashes: TreeHashes; edge: TreeE
   return { edge, hashes: { read: (level, from, to) => levels[level]?.slice(from, to) ?? [] } };
 }
 
-/** The definition of RFC 6962, section 2.1, implemented literally. */
+/** Implements the definition of RFC 6962, section 2.1, literally. */
 function computeRootByDefinition(leaves: readonly Buffer[]): Buffer {
   const [first] = leaves;
   if (first === undefined) return createHash("sha256").digest();
@@ -81,16 +81,19 @@ const numbered = (count: number) =>
 describe("the vectors of RFC 6962", () => {
   const { hashes } = buildTree(inputs.map((input) => hashLeaf(input)));
 
-  it("hashes leaves and nodes", () => {
+  it("define the hashes of leaves and nodes", () => {
     expect(hex([hashLeaf("L123456"), hashNode(Buffer.from("N123"), Buffer.from("N456"))])).toEqual([
       "395aa064aa4c29f7010acfe3f25db9485bbd4b91897b6ad7ad547639252b4d56",
       "aa217fe888e47007fa15edab33c2b492a722cb106c64667fc2b044444de66bbb",
     ]);
   });
 
-  it.each(roots.map((root, size) => [size, root] as const))("root of %i leaves", (size, root) => {
-    expect(rootAt(hashes, size).toString("hex")).toBe(root);
-  });
+  it.each(roots.map((root, size) => [size, root] as const))(
+    "compute the root of %i leaves",
+    (size, root) => {
+      expect(rootAt(hashes, size).toString("hex")).toBe(root);
+    },
+  );
 
   it.each([
     [0, 1, []],
@@ -98,7 +101,7 @@ describe("the vectors of RFC 6962", () => {
     [5, 8, [node.leaf4, node.six7, roots[4]]],
     [2, 3, [roots[2]]],
     [1, 5, [roots[1], node.two3, node.leaf4]],
-  ])("inclusion of leaf %i in %i", (seq, size, path) => {
+  ])("prove the inclusion of leaf %i in a tree of %i leaves", (seq, size, path) => {
     expect(hex(proveInclusion(hashes, seq, size))).toEqual(path);
   });
 
@@ -107,16 +110,16 @@ describe("the vectors of RFC 6962", () => {
     [1, 8, [node.leaf1, node.two3, node.four7]],
     [6, 8, [node.four5, node.six7, roots[4]]],
     [2, 5, [node.two3, node.leaf4]],
-  ])("consistency of %i with %i", (oldSize, size, path) => {
+  ])("prove the consistency of %i with %i leaves", (oldSize, size, path) => {
     expect(hex(proveConsistency(hashes, oldSize, size))).toEqual(path);
   });
 });
 
-describe("trees of any size", () => {
+describe("Merkle trees of any size", () => {
   const leaves = numbered(1_300);
   const { hashes, edge } = buildTree(leaves);
 
-  it("have the root of the definition, from stored hashes and from the growing edge", () => {
+  it("have the root that RFC 6962 defines, computed from stored hashes and from the growing edge", () => {
     for (const size of [1, 2, 3, 255, 256, 257, 511, 512, 513, 1_000, 1_024, 1_299, 1_300]) {
       const root = computeRootByDefinition(leaves.slice(0, size));
       expect(rootAt(hashes, size).equals(root)).toBe(true);
@@ -127,7 +130,7 @@ describe("trees of any size", () => {
     }
   });
 
-  it("prove each leaf, and no other one", () => {
+  it("prove the inclusion of each leaf, and of no other leaf", () => {
     fc.assert(
       fc.property(
         fc.integer({ min: 1, max: 1_300 }),

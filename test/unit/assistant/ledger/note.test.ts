@@ -22,7 +22,7 @@ describe("a signed note", () => {
   const signer = parseSigner(example.signer);
   const verifier = parseVerifier(example.verifier);
 
-  it("equals the note of other tools for the same key and text", () => {
+  it("equals the note that other tools produce for the same key and text", () => {
     expect(signer?.verifier.text).toBe(example.verifier);
     expect(signer && signNote(example.text, signer)).toBe(`${example.text}\n${example.signature}`);
     const note = `${example.text}\n${example.signature}`;
@@ -54,7 +54,7 @@ describe("a signed note", () => {
     }
   });
 
-  it("is not verified with an invalid key, which is not parsed", () => {
+  it("is not verified with an invalid key", () => {
     for (const text of [
       "",
       "name+00000000+AAAA",

@@ -18,7 +18,7 @@ async function serveTestOverlay() {
   };
 }
 
-test("signals of a query are held until its id was sent, and keep their order", async () => {
+test("signals of a query are held back until its id was sent, and keep their order", async () => {
   await using all = await serveTestOverlay();
   const { harness, bus } = all;
   const answered: (() => void)[] = [];
@@ -49,7 +49,7 @@ test("signals of a query are held until its id was sent, and keep their order", 
   });
 });
 
-test("the disconnection of a client is watched once, and cancels its queries", async () => {
+test("the overlay watches the disconnection of a client once, and then cancels the client's queries", async () => {
   await using all = await serveTestOverlay();
   const { harness, bus } = all;
   harness.inference.script = async function* (_, signal) {
@@ -67,7 +67,7 @@ test("the disconnection of a client is watched once, and cancels its queries", a
   expect(bus.countWatchers(":1.7")).toBe(1);
 });
 
-test("no signals are sent after the overlay was removed from the bus", async () => {
+test("the overlay sends no signals after it was removed from the bus", async () => {
   await using all = await serveTestOverlay();
   const { harness, bus, unserve } = all;
   unserve();

@@ -16,7 +16,7 @@ import {
 } from "../../../support/overlay-harness.ts";
 import { accepted, says } from "../../../support/scripted-service.ts";
 
-describe("consent", () => {
+describe("the consent to send data to a provider", () => {
   test("is requested before data leaves the machine, is valid for one turn, and is in the ledger before it is used", async () => {
     const harness = createOverlayHarness();
     harness.hits = async () => [searchHit()];
@@ -119,7 +119,7 @@ describe("consent", () => {
       "expired",
       async (harness: OverlayHarness) => harness.clock.advance(300_000),
     ],
-  ])("no data leaves the machine after: %s", async (_, code, deny) => {
+  ])("is missing after %s, and no data leaves the machine", async (_, code, deny) => {
     const harness = createOverlayHarness();
     const id = await harness.ask({ modelHint: REMOTE_MODEL });
     await harness.clock.advance(299_000);
@@ -134,7 +134,7 @@ describe("consent", () => {
     );
   });
 
-  test("is not valid if it cannot be recorded", async () => {
+  test("is not valid if the ledger cannot record it", async () => {
     const harness = createOverlayHarness();
     const id = await harness.ask({ modelHint: REMOTE_MODEL });
     harness.ledger.mode = "down";
@@ -144,7 +144,7 @@ describe("consent", () => {
     expect(harness.inference.requests).toEqual([]);
   });
 
-  test("that is revoked while the answer streams fails the query", async () => {
+  test("fails the query if it is revoked while the answer streams", async () => {
     const harness = createOverlayHarness();
     harness.consent.set("prompt", true);
     harness.inference.script = function* () {
@@ -157,7 +157,7 @@ describe("consent", () => {
     expect(harness.eventSequence(id)).toBe("started so failed/consent_required");
   });
 
-  test("is requested once if a local model failed and a remote one is its fallback", async () => {
+  test("is requested once if a local model has failed and a remote one is its fallback", async () => {
     const harness = createOverlayHarness();
     harness.aliases.set("best", ["tiny", REMOTE_MODEL, "remote:other:gpt"]);
     harness.inference.script = (request) => {
@@ -172,7 +172,7 @@ describe("consent", () => {
     harness.overlay.respond(id, true, defaultCaller);
     await harness.settle();
     expect(harness.eventSequence(id)).toBe("started needed(consent) far completed/ok");
-    // The consent was given for this provider, so no other one is tried.
+    // The consent is valid for this provider only, so no other provider is tried.
     expect(harness.inference.requests.at(-1)?.model).toBe(REMOTE_MODEL);
     harness.inference.script = () => {
       throw new AssistantError("consent_required", "not allowed");
@@ -200,7 +200,7 @@ describe("consent", () => {
     expect(harness.eventSequence(id)).toBe("started needed(consent)");
   });
 
-  test("is answered once: the first answer counts", async () => {
+  test("is requested once, and only the first answer counts", async () => {
     const harness = createOverlayHarness();
     const id = await harness.ask({ modelHint: REMOTE_MODEL });
     harness.overlay.respond(id, false, defaultCaller);
@@ -236,7 +236,7 @@ describe("a tool call that needs confirmation", () => {
     expect(harness.finished(id)?.status).toBe("completed");
   });
 
-  test("needs no answer if it was resolved elsewhere, and the turn continues", async () => {
+  test("needs no answer if another frontend has resolved it, and the turn continues", async () => {
     const harness = createOverlayHarness();
     const decided = new AbortController();
     harness.pass = async ({ ask }) => {

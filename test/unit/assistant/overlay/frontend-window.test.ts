@@ -8,7 +8,7 @@ import {
 import { Gate } from "../../../support/scripted-service.ts";
 
 describe("the frontend's window", () => {
-  test("is shown if the user is asked and cannot see it, and hidden when no question is open", async () => {
+  test("is shown if the user must answer and cannot see it, and is hidden when no question is open", async () => {
     const harness = createOverlayHarness();
     harness.ui.owner = ":1.30";
     const first = await harness.ask({ modelHint: REMOTE_MODEL });
@@ -27,7 +27,7 @@ describe("the frontend's window", () => {
     expect(harness.ui.calls).toEqual([`summon "" ${first}`, "hide"]);
   });
 
-  test("stays visible if it was visible before, or was summoned since", async () => {
+  test("stays visible if it was visible before, or if the user has summoned it since", async () => {
     const harness = createOverlayHarness();
     Object.assign(harness.ui, { owner: ":1.30", visible: true });
     const first = await harness.ask({ modelHint: REMOTE_MODEL });
@@ -52,7 +52,7 @@ describe("the frontend's window", () => {
     expect(harness.ui.calls).toEqual([`summon "" ${id}`]);
   });
 
-  test("does not get a question that was closed while the frontend was looked up", async () => {
+  test("does not get a question that was closed while the frontend was being found", async () => {
     const harness = createOverlayHarness();
     const gate = new Gate();
     harness.ui.owner = ":1.30";
@@ -73,7 +73,7 @@ describe("the frontend's window", () => {
     expect(harness.ui.calls).toEqual([]);
   });
 
-  test("does not affect queries if it fails or asks a query itself", async () => {
+  test("does not affect queries if it fails, or if the frontend itself asks a query", async () => {
     const harness = createOverlayHarness();
     harness.ui.owner = defaultCaller.connection;
     const own = await harness.ask({ modelHint: REMOTE_MODEL });

@@ -12,8 +12,8 @@ import {
 } from "../../../support/overlay-harness.ts";
 import { accepted, forever, Gate } from "../../../support/scripted-service.ts";
 
-describe("places", () => {
-  test("4 queries run and 16 wait; the next one is refused until one has ended", async () => {
+describe("the capacity for queries", () => {
+  test("allows 4 running and 16 waiting queries; the next query is refused until one has ended", async () => {
     const harness = createOverlayHarness();
     harness.inference.script = streamForever;
     for (let at = 0; at < 20; at += 1) harness.overlay.ask(askRequest(), defaultCaller);
@@ -30,7 +30,7 @@ describe("places", () => {
     expect(harness.inference.running).toBe(4);
   });
 
-  test("a connection without a query is accepted, and runs next, although another one has used all capacity", async () => {
+  test("is reserved for a connection without a query, which runs next even if another connection has used the rest", async () => {
     const harness = createOverlayHarness();
     harness.inference.script = streamForever;
     for (let at = 0; at < 20; at += 1) harness.overlay.ask(askRequest(), defaultCaller);
@@ -48,7 +48,7 @@ describe("places", () => {
     );
   });
 
-  test("are free while a query waits for the user", async () => {
+  test("is not used by a query while it waits for the user", async () => {
     const harness = createOverlayHarness();
     harness.inference.script = streamForever;
     for (let at = 0; at < 4; at += 1) await harness.ask({ modelHint: REMOTE_MODEL });
@@ -69,7 +69,7 @@ describe("places", () => {
   });
 });
 
-describe("Cancel", () => {
+describe("Cancel of the overlay", () => {
   test("ends a query in any state, at once", async () => {
     const harness = createOverlayHarness();
     const stages: readonly [string, () => void, Partial<AskRequest>][] = [
@@ -117,7 +117,7 @@ describe("Cancel", () => {
     expect(harness.eventSequence(id)).toBe("started cancelled/cancelled");
   });
 
-  test("has no effect on an ended query of the same connection, and is an error for other queries", async () => {
+  test("has no effect on an ended query of the same connection, and returns an error for queries of others", async () => {
     const harness = createOverlayHarness();
     const id = await harness.ask();
     harness.overlay.cancel(id, defaultCaller);
@@ -132,7 +132,7 @@ describe("Cancel", () => {
     expect(harness.eventSequence(running)).toBe("started so");
   });
 
-  test("happens to all queries of a connection that disconnects", async () => {
+  test("is applied to all queries of a connection that disconnects", async () => {
     const harness = createOverlayHarness();
     harness.inference.script = streamForever;
     for (let at = 0; at < 6; at += 1) harness.overlay.ask(askRequest(), defaultCaller);
@@ -148,7 +148,7 @@ describe("Cancel", () => {
     expect(getRefusal(() => harness.overlay.cancel(1, defaultCaller))).toMatch(/^not_found/);
   });
 
-  test("happens to all queries when the companion shuts down", async () => {
+  test("is applied to all queries when the companion shuts down", async () => {
     const harness = createOverlayHarness();
     harness.inference.script = streamForever;
     for (let at = 0; at < 6; at += 1) harness.overlay.ask(askRequest(), defaultCaller);
@@ -189,7 +189,7 @@ test("GetStatus reports the current numbers and states", async () => {
   });
 });
 
-test("a listener that throws does not affect the others", async () => {
+test("a listener of the overlay that throws does not affect the others", async () => {
   const harness = createOverlayHarness();
   const stop = harness.overlay.subscribe({
     started: () => {

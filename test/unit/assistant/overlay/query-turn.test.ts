@@ -14,7 +14,7 @@ import {
 import { accepted, says, started } from "../../../support/scripted-service.ts";
 
 describe("a turn of a query", () => {
-  test("in the chat lane sends the history and the prompt, and streams the answer", async () => {
+  test("in the lane `chat` sends the history and the prompt to the model, and streams the answer", async () => {
     const harness = createOverlayHarness();
     const history = [
       { role: "user", content: "Hi" },
@@ -55,7 +55,7 @@ describe("a turn of a query", () => {
     expect(harness.passTurns).toEqual([]);
   });
 
-  test("sends its first event in a later turn of the event loop than Ask returns the id", async () => {
+  test("sends its first event in a later turn of the event loop than the id of the query", async () => {
     const harness = createOverlayHarness();
     expect(harness.overlay.ask(askRequest(), defaultCaller)).toBe(1);
     expect(harness.overlay.ask(askRequest(), defaultCaller)).toBe(2);
@@ -63,7 +63,7 @@ describe("a turn of a query", () => {
     expect(harness.events).toEqual([]);
   });
 
-  test("in the agent lane gives the model the search results and tool results as quotations", async () => {
+  test("in the lane `agent` gives the model the search results and tool results as quotations", async () => {
     const harness = createOverlayHarness();
     harness.hits = async () => [
       searchHit(),
@@ -125,7 +125,7 @@ describe("a turn of a query", () => {
     expect(harness.inference.requests[0]?.egress?.classes).toEqual(["prompt", "files", "mail"]);
   });
 
-  test("cuts a long prompt for the search, between code points", async () => {
+  test("shortens a long prompt for the search, between code points", async () => {
     const harness = createOverlayHarness();
     await harness.ask({ myStuff: true, prompt: `a${"🌱".repeat(2_000)}` });
     const [query = ""] = harness.searches;
@@ -133,7 +133,7 @@ describe("a turn of a query", () => {
     expect(query.endsWith("🌱")).toBe(true);
   });
 
-  test("continues without context if the search fails, and reports that", async () => {
+  test("continues without context if the search fails, and reports the failure", async () => {
     const harness = createOverlayHarness();
     harness.hits = () => Promise.reject(new AssistantError("timeout", "too slow"));
     const id = await harness.ask({ myStuff: true });
@@ -158,7 +158,7 @@ describe("a turn of a query", () => {
     expect(harness.finished(id)?.status).toBe("completed");
   });
 
-  test("reports at the end if the local model turned out to be unable to choose tools", async () => {
+  test("reports at the end if the local model was unable to choose tools", async () => {
     const harness = createOverlayHarness();
     harness.pass = async () => ({ isAvailable: false, calls: [], results: [] });
     const id = await harness.ask({ lane: "agent" });
@@ -169,7 +169,7 @@ describe("a turn of a query", () => {
     });
   });
 
-  test("sends whole code points without NUL, and no reasoning", async () => {
+  test("sends whole code points without NUL characters, and no reasoning", async () => {
     const harness = createOverlayHarness();
     const [high = "", low = ""] = "🌱".split("");
     harness.inference.script = function* () {
@@ -245,7 +245,7 @@ describe("invalid requests", () => {
       { lane: "agent", history: [{ role: "user", content: "Hi" }] },
       "invalid_request: history_json",
     ],
-  ])("%j is refused", (given, error) => {
+  ])("are refused with an error: %j", (given, error) => {
     const harness = createOverlayHarness();
     expect(getRefusal(() => harness.overlay.ask(askRequest(given), defaultCaller))).toContain(
       error,

@@ -18,7 +18,7 @@ import { Gate } from "../../../support/scripted-service.ts";
 const remote: Partial<AskRequest> = { modelHint: REMOTE_MODEL, lane: "agent" };
 
 describe("an answer to a question", () => {
-  test("counts only for its own question, not for a later one of the query", async () => {
+  test("counts only for the question with its number, not for a later question of the query", async () => {
     const harness = createOverlayHarness();
     let confirmed = 0;
     harness.pass = async ({ ask }, signal) => {
@@ -34,7 +34,7 @@ describe("an answer to a question", () => {
     harness.overlay.respond(id, true, defaultCaller, 1);
     await harness.settle();
     expect(harness.spec(id)).toMatchObject({ kind: "call", question: 2 });
-    // Two frontends show the first question, and the user of the second one is slower.
+    // Two frontends show the first question, and the second frontend answers after the first.
     for (const number of [1, 0, 3])
       expect(
         getRefusal(() => harness.overlay.respond(id, true, createCaller(":1.30"), number)),
@@ -53,7 +53,7 @@ describe("an answer to a question", () => {
     );
   });
 
-  test("from elsewhere lets the turn continue as soon as a slot is free", async () => {
+  test("by another frontend lets the turn continue as soon as a slot is free", async () => {
     const harness = createOverlayHarness({
       running: 1,
       waiting: 4,
@@ -80,7 +80,7 @@ describe("an answer to a question", () => {
     expect(harness.eventSequence(first)).toBe("started needed(call) so");
   });
 
-  test("gives the query priority over new queries that have waited longer", async () => {
+  test("gives the query priority over new queries, even if these have waited longer", async () => {
     const harness = createOverlayHarness({
       running: 1,
       waiting: 4,
@@ -105,7 +105,7 @@ describe("an answer to a question", () => {
     ]);
   });
 
-  test("with a question number is still refused to a sandboxed app", async () => {
+  test("with a question number is still refused if a sandboxed app sends it", async () => {
     const harness = createOverlayHarness();
     const id = await harness.ask(remote);
     expect(getRefusal(() => harness.overlay.respond(id, true, sandboxedCaller, 1))).toContain(
@@ -151,7 +151,7 @@ describe("the question for consent", () => {
     });
   });
 
-  test("is valid for that provider at that address, and no data is sent to another address", async () => {
+  test("is valid for one provider at one address, and no data is sent to another address", async () => {
     const harness = createOverlayHarness();
     const id = await harness.ask(remote);
     harness.providers.set("cloud", "https://evil.example");
@@ -176,7 +176,7 @@ describe("the question for consent", () => {
     expect(harness.inference.requests).toEqual([]);
   });
 
-  test("is repeated for the same address, and fails for another one", async () => {
+  test("is repeated for the same address, and fails for another address", async () => {
     const harness = createOverlayHarness();
     harness.pass = async () => oneCallPassOutcome;
     const id = await harness.ask(remote);
@@ -203,7 +203,7 @@ describe("the question for consent", () => {
   test("is not sent to the frontend if the query has ended", async () => {
     const harness = createOverlayHarness();
     harness.ui.connection = async () => {
-      // The answer of the bus and the disconnection arrive in one read.
+      // The bus's answer and the disconnection arrive in one read.
       queueMicrotask(() => harness.overlay.handleDisconnect(defaultCaller.connection));
       return ":1.30";
     };

@@ -21,7 +21,7 @@ const session: OAuthSession = {
   clientId: "berth",
 };
 
-/** Collects the errors for requests in progress at a provider, from now on. */
+/** Collects the errors with which requests in progress at a provider end, from now on. */
 const endings = (harness: RemoteHarness, id: string) => {
   const codes: string[] = [];
   const watch = () =>
@@ -33,8 +33,8 @@ const endings = (harness: RemoteHarness, id: string) => {
   return codes;
 };
 
-describe("providers", () => {
-  test("two are built in, without a key, and nothing is allowed", async () => {
+describe("the providers of the remote manager", () => {
+  test("include two built-in ones, without a key, and nothing is allowed", async () => {
     await using harness = new RemoteHarness();
     const { providers, consent, login, protection } = harness.remote.state();
     expect(providers.map(({ id, builtin, auth }) => [id, builtin, auth])).toEqual([
@@ -49,7 +49,7 @@ describe("providers", () => {
     expect(harness.providers.usable()).toEqual([]);
   });
 
-  test("an added one is stored after the ledger entry", async () => {
+  test("are stored after the ledger entry when they are added", async () => {
     await using harness = new RemoteHarness();
     await harness.remote.addProvider(home, userCaller);
     expect(harness.store.providers()).toMatchObject([{ id: "home", addressClass: "loopback" }]);
@@ -59,7 +59,7 @@ describe("providers", () => {
     await expect(harness.remote.listModels("home", never)).resolves.toEqual(["home-model"]);
   });
 
-  test("an added one has its id, name and address checked, and its id is unique", async () => {
+  test("have a checked id, name and address, and the id is unique", async () => {
     await using harness = new RemoteHarness();
     const refused = (wanted: Partial<typeof home>) =>
       harness.remote.addProvider({ ...home, ...wanted }, userCaller);
@@ -80,7 +80,7 @@ describe("providers", () => {
     expect(harness.store.providers()).toHaveLength(1);
   });
 
-  test("removing one removes its key, and built-in ones cannot be removed", async () => {
+  test("lose their key when they are removed, and built-in ones cannot be removed", async () => {
     await using harness = new RemoteHarness();
     await harness.remote.addProvider(home, userCaller);
     await harness.remote.setKey("home", "sk-1", userCaller);
@@ -97,7 +97,7 @@ describe("providers", () => {
       status: "ok",
       last_used: "2030-01-01T00:00:00.000Z",
     });
-    // An answer that was still in transit.
+    // The answer to a request that was in progress during the removal arrives.
     harness.providers.noteStatus("home", "unauthorized");
     await harness.remote.addProvider(home, userCaller);
     expect(harness.remote.state().providers.at(-1)).toMatchObject({
@@ -113,7 +113,7 @@ describe("providers", () => {
     });
   });
 
-  test("there are 64 of them at most", async () => {
+  test("are limited to 64", async () => {
     await using harness = new RemoteHarness();
     const add = (id: string) => harness.remote.addProvider({ ...home, id }, userCaller);
     await Promise.all(Array.from({ length: 62 }, (_, number) => add(`p${number}`)));
@@ -125,7 +125,7 @@ describe("providers", () => {
     expect(harness.remote.state().providers).toHaveLength(64);
   });
 
-  test("nothing is changed that the ledger has not recorded", async () => {
+  test("do not change if the ledger has not recorded the change", async () => {
     await using harness = new RemoteHarness();
     harness.ledger.mode = "down";
     const down = { code: "ledger_unavailable" };
@@ -141,7 +141,7 @@ describe("providers", () => {
     expect(harness.consent.missing(["prompt"])).toEqual(["prompt"]);
   });
 
-  test("a sandboxed app may read but change nothing", async () => {
+  test("can be read but not changed by a sandboxed app", async () => {
     await using harness = new RemoteHarness();
     const { remote } = harness;
     const forbidden = { code: "forbidden" };
@@ -163,7 +163,7 @@ describe("providers", () => {
   });
 });
 
-describe("keys", () => {
+describe("the keys of providers", () => {
   test.each([
     ["", "empty"],
     [" \n", "empty"],
@@ -171,7 +171,7 @@ describe("keys", () => {
     ["a\nb", "spaces"],
     ["schlüssel", "outside ASCII"],
     ["x".repeat(16_385), "longer"],
-  ])("%j is refused", async (key, why) => {
+  ])("are refused if they have the form %j", async (key, why) => {
     await using harness = new RemoteHarness();
     await expect(harness.remote.setKey("openrouter", key, userCaller)).rejects.toMatchObject({
       code: "invalid_request",
@@ -181,7 +181,7 @@ describe("keys", () => {
     expect(harness.entries).toEqual([]);
   });
 
-  test("one is trimmed when it is set, described without its text, and cleared", async () => {
+  test("are trimmed when they are set, described without their text, and can be cleared", async () => {
     await using harness = new RemoteHarness();
     harness.providers.noteStatus("openrouter", "unauthorized");
     await harness.remote.setKey("openrouter", "  sk-canary\n", userCaller);
@@ -199,7 +199,7 @@ describe("keys", () => {
     expect(harness.entries).toEqual(["remote.key.set", "remote.key.clear", "remote.key.clear"]);
   });
 
-  test("a descriptor is read only if the caller may set the key", async () => {
+  test("are read from a file descriptor only if the caller may set the key", async () => {
     await using harness = new RemoteHarness();
     let times = 0;
     const read = async () => {
@@ -221,17 +221,17 @@ describe("keys", () => {
   });
 });
 
-describe("requests in progress", () => {
+describe("requests in progress at a provider", () => {
   test("end when their key is cleared, their session is logged out or their provider is removed", async () => {
     await using harness = new RemoteHarness();
     await harness.remote.addProvider(home, userCaller);
     const [here, there] = [endings(harness, "home"), endings(harness, "huggingface")];
     await harness.remote.setKey("home", "sk-1", userCaller);
-    // Another key does not end requests that use the former one.
+    // A new key does not end requests that use the previous key.
     await harness.remote.setKey("home", "sk-2", userCaller);
     expect(here).toEqual([]);
     await harness.remote.clearKey("home", userCaller);
-    // Without a key the request continues, and may do so.
+    // A request that runs without a key is not ended when the missing key is cleared.
     await harness.remote.clearKey("home", userCaller);
     expect(here).toEqual(["unauthorized"]);
     await harness.remote.removeProvider("home", userCaller);
@@ -243,7 +243,7 @@ describe("requests in progress", () => {
     expect(there).toEqual(["unauthorized"]);
   });
 
-  test("continue if the removal failed because it could not be recorded", async () => {
+  test("continue if the removal of their key failed because the ledger could not record it", async () => {
     await using harness = new RemoteHarness();
     await harness.remote.setKey("openrouter", "sk-1", userCaller);
     const ended = endings(harness, "openrouter");
@@ -272,7 +272,7 @@ describe("consent", () => {
     expect(harness.entries).toEqual(["remote.consent", "remote.consent", "remote.consent"]);
   });
 
-  test("is revoked even if that cannot be stored", async () => {
+  test("is revoked even if the revocation cannot be stored", async () => {
     await using harness = new RemoteHarness();
     await harness.remote.setConsent("prompt", true, userCaller);
     let revoked = 0;
@@ -283,11 +283,11 @@ describe("consent", () => {
     });
     expect(revoked).toBe(1);
     expect(harness.consent.missing(["prompt"])).toEqual(["prompt"]);
-    // The next start does not restore it either.
+    // The next start does not restore the consent either.
     expect(harness.store.allowed()).toEqual([]);
   });
 
-  test("a grant that began before a revocation does not take effect after it", async () => {
+  test("is not given by a grant that began before a revocation and ends after it", async () => {
     await using harness = new RemoteHarness();
     const seen: boolean[] = [];
     harness.ledger.onCommit = () => void seen.push(harness.consent.isAllowed("prompt"));
@@ -306,7 +306,7 @@ describe("consent", () => {
     expect(seen).toEqual([false, false]);
   });
 
-  test("of an unknown scope is refused with its name", async () => {
+  test("of an unknown scope is refused, and the error names the scope", async () => {
     await using harness = new RemoteHarness();
     await expect(harness.remote.setConsent("Prompt", true, userCaller)).rejects.toMatchObject({
       code: "invalid_request",
@@ -316,8 +316,8 @@ describe("consent", () => {
   });
 });
 
-describe("sessions", () => {
-  test("a sign-in is stored as a session, and logging out deletes it and revokes it at the provider", async () => {
+describe("the sessions of signed-in providers", () => {
+  test("are stored after a sign-in; a logout deletes them and revokes them at the provider", async () => {
     await using harness = new RemoteHarness();
     await expect(harness.remote.beginLogin("openrouter", userCaller)).resolves.toContain(
       "openrouter",
@@ -346,7 +346,7 @@ describe("sessions", () => {
     ]);
   });
 
-  test("one that is being stored during a logout is deleted, too", async () => {
+  test("that are being stored during a logout are deleted too", async () => {
     await using harness = new RemoteHarness();
     const kept = harness.signIns.sink?.keep("openrouter", session);
     await harness.remote.logout("openrouter", userCaller);
@@ -354,14 +354,14 @@ describe("sessions", () => {
     expect(harness.vault.kept.size).toBe(0);
   });
 
-  test("logging out keeps a key that was entered", async () => {
+  test("are logged out without deleting a key that the user has entered", async () => {
     await using harness = new RemoteHarness();
     await harness.remote.setKey("openrouter", "sk-mine", userCaller);
     await harness.remote.logout("openrouter", userCaller);
     expect(await harness.credentials.bearer(found(harness, "openrouter"), never)).toBe("sk-mine");
   });
 
-  test("sign-in exists at the built-in providers only", async () => {
+  test("exist only for the built-in providers", async () => {
     await using harness = new RemoteHarness();
     await harness.remote.addProvider(home, userCaller);
     for (const call of [
@@ -374,7 +374,7 @@ describe("sessions", () => {
     });
   });
 
-  test("one that is about to expire is renewed once for all callers", async () => {
+  test("that are about to expire are renewed once for all callers", async () => {
     await using harness = new RemoteHarness();
     const provider = found(harness, "huggingface");
     await harness.credentials.keep(provider, {
@@ -395,7 +395,7 @@ describe("sessions", () => {
     expect(harness.signIns.refreshes).toBe(1);
   });
 
-  test("one that cannot be renewed is used until it expires", async () => {
+  test("that cannot be renewed are used until they expire", async () => {
     await using harness = new RemoteHarness();
     const provider = found(harness, "huggingface");
     const expiresAtMs = harness.clock.now() + 30_000;
@@ -407,7 +407,7 @@ describe("sessions", () => {
     expect(harness.signIns.refreshes).toBe(1);
   });
 
-  test("one that was deleted while it was renewed is not restored", async () => {
+  test("that were deleted during their renewal are not restored", async () => {
     await using harness = new RemoteHarness();
     const provider = found(harness, "huggingface");
     await harness.credentials.keep(provider, { ...session, expiresAtMs: harness.clock.now() });
@@ -417,7 +417,7 @@ describe("sessions", () => {
     await expect.poll(() => harness.signIns.refreshes).toBe(1);
     await harness.remote.logout("huggingface", userCaller);
     answer({ ...session, accessToken: "second" });
-    // Nor is it used by the request that has waited for it.
+    // The request that waited for the renewed session does not use it either.
     expect(await asked).toBeUndefined();
     expect(harness.vault.kept.size).toBe(0);
     expect(harness.signIns.revoked.map(({ accessToken }) => accessToken)).toEqual([
@@ -426,7 +426,7 @@ describe("sessions", () => {
     ]);
   });
 
-  test("a key that was entered while a session was renewed is used in its place", async () => {
+  test("are replaced by a key that the user enters during their renewal", async () => {
     await using harness = new RemoteHarness();
     const provider = found(harness, "huggingface");
     await harness.credentials.keep(provider, { ...session, expiresAtMs: harness.clock.now() });

@@ -30,7 +30,7 @@ function opened(dir: string): RemoteStore {
   return store;
 }
 
-/** Closes the store and opens it again, like a daemon that restarts. */
+/** Closes the store and opens it again, as a daemon that restarts does. */
 function restarted(store: RemoteStore, dir: string): RemoteStore {
   store[Symbol.dispose]();
   return opened(dir);
@@ -45,8 +45,8 @@ function sql<T>(dir: string, work: (db: Database.Database) => T): T {
   }
 }
 
-describe("providers", () => {
-  it("are stored in the order of their addition, each id once", () => {
+describe("stored providers", () => {
+  it("are in the order in which they were added, each id once", () => {
     const dir = vaultDirectory();
     let store = opened(dir);
     expect(store.providers()).toEqual([]);
@@ -74,8 +74,8 @@ describe("providers", () => {
   });
 });
 
-describe("consent", () => {
-  it("is for nothing at first, and then for the allowed classes", () => {
+describe("stored consent", () => {
+  it("is empty at first, and then contains the allowed classes of data", () => {
     const dir = vaultDirectory();
     let store = opened(dir);
     expect(store.allowed()).toEqual([]);
@@ -100,8 +100,8 @@ describe("consent", () => {
 const written = (dir: string) =>
   sql(dir, (db) => db.prepare("SELECT last_ms FROM used").pluck().get());
 
-describe("the last use", () => {
-  it("is known at once, and written once a minute and at disposal", () => {
+describe("the stored time of a provider's last use", () => {
+  it("is known at once, and is written once a minute and at disposal", () => {
     const dir = vaultDirectory();
     let store = opened(dir);
     store.noteUsed("openrouter", NOON);
@@ -111,7 +111,7 @@ describe("the last use", () => {
     expect(written(dir)).toBe(NOON);
     store.noteUsed("openrouter", NOON + 60_000);
     expect(written(dir)).toBe(NOON + 60_000);
-    // A clock that was set back.
+    // The clock was set back.
     store.noteUsed("openrouter", NOON - 3_600_000);
     expect(written(dir)).toBe(NOON - 3_600_000);
     store.noteUsed("openrouter", NOON - 3_599_999);
@@ -119,7 +119,7 @@ describe("the last use", () => {
     expect(store.lastUsedMs("openrouter")).toBe(NOON - 3_599_999);
   });
 
-  it("never makes a request fail if it cannot be written", () => {
+  it("does not make a request fail if it cannot be written", () => {
     const dir = vaultDirectory();
     const store = opened(dir);
     sql(dir, (db) => db.exec("DROP TABLE used"));
@@ -128,8 +128,8 @@ describe("the last use", () => {
   });
 });
 
-describe("a file that cannot be used", () => {
-  it("is named in the error, with what to do and without a path", () => {
+describe("a provider file that cannot be used", () => {
+  it("is reported with a hint and without its path", () => {
     const dir = vaultDirectory();
     writeFileSync(join(dir, "remote.db"), "no database".repeat(1_000));
     expect(() => new RemoteStore({ dir })).toThrow(
@@ -147,7 +147,7 @@ describe("a file that cannot be used", () => {
     );
   });
 
-  it("of a newer version is left unchanged", () => {
+  it("is left unchanged if a newer version has written it", () => {
     const dir = vaultDirectory();
     opened(dir)[Symbol.dispose]();
     sql(dir, (db) => db.pragma("user_version = 99"));

@@ -3,7 +3,7 @@ import { Revocations, Revoked } from "../../../../src/assistant/remote/revocatio
 
 const gone = new Revoked("model_not_found", "the provider acme was removed", "acme");
 
-test("each subscription is called once, and none after it was removed", () => {
+test("each subscription to a revocation is called once, and not after it was removed", () => {
   const withdrawals = new Revocations();
   const told: string[] = [];
   const tell = ({ code }: Revoked) => told.push(code);

@@ -6,7 +6,7 @@ import { TestProvider } from "../../../support/provider/test-provider.ts";
 
 const KEY = "test-key-0123456789";
 
-it("works with the openai client", async () => {
+it("the test provider works with the openai client", async () => {
   await using provider = await TestProvider.start({ key: KEY });
   const client = new OpenAI({ baseURL: provider.baseUrl, apiKey: KEY, maxRetries: 0 });
 
@@ -47,7 +47,7 @@ it("works with the openai client", async () => {
   await provider.until(() => provider.requests.every(({ state }) => state === "answered"));
 });
 
-it("has a certificate that only its own authority has signed", async () => {
+it("the certificate of the test provider is signed only by its own authority", async () => {
   await using provider = await TestProvider.start({ tls: true });
   const ask = async (options: object) => {
     const request = get(`${provider.baseUrl}/models`, { agent: false, ...options });

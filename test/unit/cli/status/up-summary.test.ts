@@ -98,7 +98,7 @@ it("lists the models with the reasons of failures, and suggests a chat", async (
   expect(text).toMatch(/^ {2}bin\/berth chat large +chat with a model$/m);
 });
 
-it("waits for an assistant that starts, and shows why one is off or not ready", async () => {
+it("waits for an assistant that is starting, and shows why an assistant is off or not ready", async () => {
   const { assistantReport: daemon } = api.control;
   api.control.assistantReport = {
     ...daemon,

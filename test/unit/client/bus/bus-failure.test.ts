@@ -4,11 +4,11 @@ import { BerthError } from "../../../../src/base/errors.ts";
 import { toBerthError } from "../../../../src/client/bus/bus-failure.ts";
 import { BusCallError } from "../../../../src/dbus/port.ts";
 
-/** Errors whose details only the companion's log contains. */
+/** Error names whose details only the companion's log contains. */
 const inexplicable = ["dev.assistant.Error.Failed"];
 
 it.each([...new Set(Object.values(busErrorTable))])(
-  "%s is mapped to an error of the command line",
+  "the bus error %s is mapped to an error of the command line",
   (name) => {
     const failure = toBerthError(new BusCallError(name, "the text"));
     if (!(failure instanceof BerthError)) throw new Error("it was passed on");

@@ -29,7 +29,7 @@ async function written(write: ReturnType<Client["apps"]["start"]>) {
   return result;
 }
 
-/** Starts a server that is not Berth on a free port. */
+/** Starts an HTTP server that is not Berth on a free port. */
 async function serve(listener: RequestListener): Promise<{ server: Server; baseUrl: string }> {
   const server = createServer(listener).listen(0, "127.0.0.1");
   await new Promise((resolve) => server.once("listening", resolve));
@@ -39,7 +39,7 @@ async function serve(listener: RequestListener): Promise<{ server: Server; baseU
 }
 
 describe("the client", () => {
-  it("has a call for each operation on apps", async () => {
+  it("has a method for each operation on apps", async () => {
     const made = await written(client.apps.create({ name: "web", image: "bb:1", port: 80 }));
     expect(made).toMatchObject({ app: { name: "web", port: 80 }, timedOut: false, accepted: true });
     expect(await client.apps.list({ limit: 1 })).toMatchObject({
@@ -66,7 +66,7 @@ describe("the client", () => {
     expect((await written(client.apps.delete("web"))).app.status).toBe("deleting");
   });
 
-  it("has a call for each other operation", async () => {
+  it("has a method for each other operation", async () => {
     expect(await client.health()).toMatchObject({ status: "ok" });
     expect((await client.system.info()).version).toBe("1.2.3");
     expect((await client.system.config()).config).toHaveLength(2);
@@ -164,7 +164,7 @@ describe("errors", () => {
     });
   });
 
-  it("do not occur for names with special characters, which are encoded", async () => {
+  it("do not occur for names with special characters, which the client encodes", async () => {
     putApp(api.store, "web");
     for (const name of ["../apps", "web/../web", "web?x=1", "web#x", "%2e%2e", "a b"]) {
       await expect(client.apps.get(name)).rejects.toMatchObject({ status: 404 });
@@ -201,7 +201,7 @@ describe("errors", () => {
     await new Promise((resolve) => server.close(resolve));
   });
 
-  it("are the reason of the signal when the caller aborts", async () => {
+  it("are the abort reason of the signal when the caller aborts", async () => {
     putApp(api.store, "web");
     const signal = AbortSignal.abort(new Error("enough"));
     await expect(client.apps.get("web", signal)).rejects.toThrow("enough");

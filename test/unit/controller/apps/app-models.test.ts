@@ -41,8 +41,8 @@ const plain: AppSpec = {
   volumes: [{ name: "data", path: "/data" }],
 };
 
-describe("the settings that containers get for models", () => {
-  it("are the URL, a key, and the names of the models", () => {
+describe("the environment variables that containers get for models", () => {
+  it("contain the URL, a key, and the names of the models", () => {
     const [container] = desired({ image: "web:1", models: ["chat", "embed"] }).containers;
     expect(container?.env).toEqual([
       "OPENAI_BASE_URL=http://models.berth.internal:7777/v1",
@@ -53,7 +53,7 @@ describe("the settings that containers get for models", () => {
     expect(container?.hostAliases).toEqual(["models.berth.internal"]);
   });
 
-  it("never override what the spec sets", () => {
+  it("never override variables that the spec sets", () => {
     const env = {
       OPENAI_BASE_URL: "https://api.example.org/v1",
       OPENAI_API_KEY: { secret: "openai" },
@@ -67,12 +67,12 @@ describe("the settings that containers get for models", () => {
     ]);
   });
 
-  it("come after the port of an image that was built from source", () => {
+  it("come after the PORT variable of an image that was built from source", () => {
     const spec: AppSpec = { source: { archive: "0".repeat(64) }, port: 80, models: ["chat"] };
     expect(envOf(spec)?.[0]).toBe("PORT=80");
   });
 
-  it("follow the port of the endpoint", () => {
+  it("change with the port of the endpoint", () => {
     const spec = { image: "web:1", models: ["chat"] };
     expect(envOf(spec, 7790)?.[0]).toBe("OPENAI_BASE_URL=http://models.berth.internal:7790/v1");
     expect(desired(spec, 7790).hash).not.toBe(desired(spec).hash);
@@ -80,8 +80,8 @@ describe("the settings that containers get for models", () => {
 });
 
 describe("an App without models", () => {
-  it("keeps the containers and revisions of versions of Berth without models", () => {
-    // The expected values come from the version of Berth before Apps could name models.
+  it("keeps the containers and revisions that versions of Berth without models have created", () => {
+    // The expected values come from the last version of Berth in which Apps could not name models.
     const before = {
       hash: "a60e7836d687a3c5",
       version: "9f983821d3543a4d",
@@ -117,14 +117,14 @@ const made = (models: string[], env: AppSpec["env"] = {}) => {
   };
 };
 
-describe("a change of models", () => {
-  it("replaces the containers and makes a revision if they get other settings", () => {
+describe("a change of the models of an App", () => {
+  it("replaces the containers and creates a revision if it changes their environment", () => {
     expect(made(["b"]).hash).not.toBe(made(["a"]).hash);
     expect(made(["b"]).revision).not.toBe(made(["a"]).revision);
     expect(made(["b", "a"]).revision).not.toBe(made(["a", "b"]).revision);
   });
 
-  it("replaces no container if the spec sets all of them, but allows another try", () => {
+  it("replaces no container if the spec sets all of the variables, but allows another try of a failed version", () => {
     const env = { OPENAI_BASE_URL: "u", OPENAI_API_KEY: "k", OPENAI_MODEL: "m", BERTH_MODELS: "m" };
     const [before, after] = [made(["a"], env), made(["b"], env)];
     expect(after.hash).toBe(before.hash);
@@ -183,7 +183,7 @@ const closedListener: ContainerListenerStatus = {
 const pending = (spec: AppSpec, door = defaultContainerListener) =>
   findPendingModel(testStore.store, spec, door);
 
-describe("an App waits", () => {
+describe("an App with models waits", () => {
   const spec: AppSpec = { image: "web:1", models: ["chat"] };
 
   it("for a model that does not exist", () => {
@@ -207,7 +207,7 @@ describe("an App waits", () => {
     ["failed", "the file is damaged"],
     ["ready", "2 GiB of memory are missing"],
     ["stopping", "being unloaded from memory"],
-  ] as const)("for one that is %s, and says how far it is", (phase, message) => {
+  ] as const)("for a model that is %s, and reports the progress of the model", (phase, message) => {
     putModel("chat", true);
     setPhase("chat", phase, message);
     expect(pending(spec)).toEqual({
@@ -222,21 +222,21 @@ describe("an App waits", () => {
     expect(pending(spec)?.message).toContain("berth models start chat");
   });
 
-  it("for a model that is being deleted, although it still answers", () => {
+  it("for a model that is being deleted, although the model still answers", () => {
     putModel("chat", true);
     setPhase("chat", "running", "answers");
     testStore.store.delete("Model", "chat", { actor: { name: "test" }, manager: "api" });
     expect(pending(spec)?.message).toMatch(/being deleted|not there/);
   });
 
-  it("for all of its models, one after the other", () => {
+  it("for all of its models, and reports one at a time", () => {
     putModel("chat", true);
     setPhase("chat", "running", "answers");
     expect(pending(spec)).toBeUndefined();
     expect(pending({ ...spec, models: ["chat", "embed"] })?.message).toContain('"embed"');
   });
 
-  it("for the listener of containers, unless it has a base URL of its own", () => {
+  it("for the container listener, unless the spec sets the base URL", () => {
     putModel("chat", true);
     setPhase("chat", "running", "answers");
     expect(pending(spec, closedListener)).toEqual({
@@ -261,15 +261,15 @@ const resolved = (spec: AppSpec, modelDoor?: ContainerListenerStatus) =>
     ...(modelDoor ? { containerListener: modelDoor } : {}),
   });
 
-describe("a resolved spec", () => {
-  it("has the reason for waiting and the desired version", () => {
+describe("a resolved spec of an App with models", () => {
+  it("contains the reason for waiting and the desired version", () => {
     const { blocked, desired: app, refused } = resolved({ image: "web:1", models: ["chat"] });
     expect(refused).toBeNull();
     expect(blocked?.reason).toBe("ModelNotFound");
     expect(app?.containers[0]?.env).toContain("OPENAI_MODEL=chat");
   });
 
-  it("has the port of the listener for containers", () => {
+  it("contains the port of the container listener", () => {
     putModel("chat", true);
     setPhase("chat", "running", "answers");
     const { blocked, desired: app } = resolved(
@@ -286,7 +286,7 @@ describe("a resolved spec", () => {
   });
 });
 
-it("the index of references has the Apps that use a model", () => {
+it("the index of references lists the Apps that use a model", () => {
   const references = new AppReferences();
   references.update(appResource("web", { image: "web:1", models: ["chat", "embed"] }));
   references.update(appResource("worker", { image: "web:1", models: ["embed"] }));

@@ -5,7 +5,7 @@ import { ControlPlaneHarness } from "../../../support/control-plane-harness.ts";
 const web: AppSpec = { image: "web:1", port: 80 };
 
 describe("an App", () => {
-  test("starts, becomes Ready for its generation, and then needs no more calls of the engine", async () => {
+  test("starts, becomes Ready for its generation, and then needs no more calls to the engine", async () => {
     await using harness = new ControlPlaneHarness().boot();
     harness.apply("web", { ...web, replicas: 2 });
     await harness.waitUntilReady("web");
@@ -26,7 +26,7 @@ describe("an App", () => {
     expect(harness.runtime.calls.writes).toBe(0);
   });
 
-  test("an identical re-apply calls nothing; a new image replaces the container", async () => {
+  test("makes no call for an identical re-apply; a new image replaces the container", async () => {
     await using harness = new ControlPlaneHarness().boot();
     harness.apply("web", web);
     await harness.waitUntilReady("web");
@@ -45,7 +45,7 @@ describe("an App", () => {
     expect(harness.app("web")?.status?.revisions).toEqual({ attempted: 2, applied: 2, stable: 2 });
   });
 
-  test("a change of replicas leaves the other replicas alone", async () => {
+  test("keeps its first container when replicas are added and removed again", async () => {
     await using harness = new ControlPlaneHarness().boot();
     harness.apply("web", web);
     await harness.waitUntilReady("web");
@@ -58,7 +58,7 @@ describe("an App", () => {
     expect(harness.listContainers("web").map((container) => container.id)).toEqual([first?.id]);
   });
 
-  test("stop keeps the container, start uses it again", async () => {
+  test("keeps its container when it is stopped, and starts the same container again", async () => {
     await using harness = new ControlPlaneHarness().boot();
     harness.apply("web", web);
     await harness.waitUntilReady("web");
@@ -72,7 +72,7 @@ describe("an App", () => {
     expect(harness.app("web")?.status?.restarts).toBe(0);
   });
 
-  test("a suspended app is not touched", async () => {
+  test("is not touched while it is suspended", async () => {
     await using harness = new ControlPlaneHarness().boot();
     harness.apply("web", web);
     await harness.waitUntilReady("web");
@@ -88,7 +88,7 @@ describe("an App", () => {
     });
   });
 
-  test("a deletion removes containers and keeps volumes, unless the user asks to delete them", async () => {
+  test("loses its containers when it is deleted, and its volumes only if the user asks for it", async () => {
     await using harness = new ControlPlaneHarness().boot();
     const spec = { ...web, volumes: [{ name: "data", path: "/data" }] };
     harness.apply("keep", spec);
@@ -107,7 +107,7 @@ describe("an App", () => {
     expect([...harness.engine.volumes.keys()]).toEqual(["berth-0123abcd-keep-data"]);
   });
 
-  test("a deletion that the engine refuses is retried until it succeeds", async () => {
+  test("is deleted in the end, even if the engine refuses the deletion at first", async () => {
     await using harness = new ControlPlaneHarness().boot();
     harness.apply("web", web);
     await harness.waitUntilReady("web");
@@ -141,7 +141,7 @@ describe("drift", () => {
     ["paused", (harness: ControlPlaneHarness, id: string) => harness.engine.pause(id)],
     ["unhealthy", (harness: ControlPlaneHarness, id: string) => harness.engine.makeUnhealthy(id)],
   ])(
-    "%s by hand is corrected, with an event, even if the engine's event is lost",
+    "is corrected with an event after %s by hand, even if the engine's event is lost",
     async (_what, meddle) => {
       for (const deliverEvents of [true, false]) {
         await using harness = new ControlPlaneHarness().boot();
@@ -164,7 +164,7 @@ describe("drift", () => {
     },
   );
 
-  test("after three corrections in ten minutes Berth stops correcting, and reports it", async () => {
+  test("is reported instead of corrected after three corrections in ten minutes", async () => {
     await using harness = new ControlPlaneHarness().boot();
     harness.apply("web", web);
     await harness.waitUntilReady("web");
@@ -185,7 +185,7 @@ describe("drift", () => {
 });
 
 describe("failures", () => {
-  test("an image that exits at once is restarted within its budget, then Stalled with code and log", async () => {
+  test("an image that exits at once is restarted within its budget; then the App is Stalled with exit code and log", async () => {
     await using harness = new ControlPlaneHarness({
       images: { "bad:1": { exits: { afterMs: 10, code: 3 }, logs: ["no config"] } },
     }).boot();
@@ -240,7 +240,7 @@ describe("failures", () => {
     ]);
   });
 
-  test("if the version of a revert fails too, it is restarted at growing intervals and not reverted again", async () => {
+  test("if the version of a revert fails too, that version is restarted at growing intervals and not reverted again", async () => {
     await using harness = new ControlPlaneHarness({
       images: { "web:1": {}, "bad:1": { exits: { afterMs: 10, code: 1 } } },
     }).boot();
@@ -263,7 +263,7 @@ describe("failures", () => {
     expect(harness.condition("web", "Stalled")?.status).toBe("True");
   });
 
-  test("a version that never becomes healthy fails at its deadline, with its last state and its real port", async () => {
+  test("a version that never becomes healthy fails at its deadline, and the error has its last state and its real port", async () => {
     await using harness = new ControlPlaneHarness({
       images: { "web:1": { listensOn: [3000] } },
     }).boot();
@@ -277,7 +277,7 @@ describe("failures", () => {
     );
   });
 
-  test("an image that does not exist is terminal, and the old version keeps running", async () => {
+  test("an image that does not exist is not retried, and the old version keeps running", async () => {
     await using harness = new ControlPlaneHarness().boot();
     harness.apply("web", web);
     await harness.waitUntilReady("web");
@@ -311,7 +311,7 @@ describe("failures", () => {
     await harness.waitUntilReady("web");
   });
 
-  test("a missing secret blocks the app and is named; the app starts when the secret is created", async () => {
+  test("a missing Secret blocks the app and is named; the app starts when the Secret is created", async () => {
     await using harness = new ControlPlaneHarness().boot();
     harness.apply("web", { ...web, env: { TOKEN: { secret: "hello-token" } } });
     await harness.waitForPhase("web", "pending");
@@ -342,7 +342,7 @@ describe("failures", () => {
     expect(harness.listContainers("web")[0]?.spec.env).toContain("TOKEN=rotated");
   });
 
-  test("dependsOn waits for Ready, reports a cycle, and does not stop running apps", async () => {
+  test("dependsOn waits until the apps are Ready, reports a cycle, and does not stop running apps", async () => {
     await using harness = new ControlPlaneHarness({
       images: { "web:1": {}, "db:1": { healthyAfterMs: 5_000, readyAfterMs: 5_000 } },
     }).boot();
@@ -361,7 +361,7 @@ describe("failures", () => {
     });
   });
 
-  test("while the engine cannot be reached the app is Unknown, never Ready; it converges afterwards", async () => {
+  test("while the engine cannot be reached, the app is Unknown and never Ready; afterwards it converges", async () => {
     await using harness = new ControlPlaneHarness().boot();
     harness.apply("web", web);
     await harness.waitUntilReady("web");
@@ -377,7 +377,7 @@ describe("failures", () => {
     await harness.waitUntilReady("web");
   });
 
-  test("an engine restart ends every container, and all of them start again", async () => {
+  test("an engine restart ends every container, and Berth starts all of them again", async () => {
     await using harness = new ControlPlaneHarness().boot();
     for (const name of ["a", "b", "c"]) harness.apply(name, { ...web, replicas: 2 });
     for (const name of ["a", "b", "c"]) await harness.waitUntilReady(name);
@@ -386,7 +386,7 @@ describe("failures", () => {
     for (const name of ["a", "b", "c"]) expect(harness.isReady(name)).toBe(true);
   });
 
-  test("a container of another program is never touched, and a conflict of names is reported", async () => {
+  test("a container of another program is never touched, and a conflict of container names is reported", async () => {
     await using harness = new ControlPlaneHarness().boot();
     harness.apply("web", web);
     await harness.waitUntilReady("web");
@@ -402,7 +402,7 @@ describe("failures", () => {
     await harness.waitUntilReady("web", 400_000);
   });
 
-  test("a loopback port that another program has taken is replaced", async () => {
+  test("a loopback port that another program uses is replaced by another port", async () => {
     await using harness = new ControlPlaneHarness().boot();
     harness.apply("web", web);
     const port = harness.store.ports.lease("web", 0, 80);

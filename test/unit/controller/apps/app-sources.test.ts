@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
 import { createSameSourcePatch } from "../../../../src/api/deploy-patches.ts";
+import type { SourceState } from "../../../../src/controller/builds/port.ts";
 import type { AppSpec } from "../../../../src/resources/app-spec.ts";
 import {
   DEPLOYED_AT_ANNOTATION,
@@ -39,7 +40,7 @@ async function deployed(harness: ControlPlaneHarness): Promise<void> {
   await harness.clock.advance(15_000);
 }
 
-test("a source is built, then runs; the condition shows the progress", async () => {
+test("a source is built and then run; the condition shows the progress", async () => {
   await using harness = new ControlPlaneHarness({ ingress: "fake" }).boot();
   harness.apply("web", app);
   await harness.clock.until(
@@ -55,7 +56,7 @@ test("a source is built, then runs; the condition shows the progress", async () 
   expect(harness.builds.asked).toEqual(["commit1"]);
 });
 
-test("the previous version serves until the new commit is built and healthy", async () => {
+test("the previous version serves requests until the new commit is built and healthy", async () => {
   await using harness = new ControlPlaneHarness({ ingress: "fake" });
   await deployed(harness);
   push(harness, "commit2");
@@ -73,7 +74,7 @@ test("the previous version serves until the new commit is built and healthy", as
   await harness.waitUntilReady("web");
 });
 
-test("a build that fails leaves the previous version running, and is not retried by itself", async () => {
+test("a build that fails leaves the previous version running, and is not retried automatically", async () => {
   await using harness = new ControlPlaneHarness({ ingress: "fake" });
   await deployed(harness);
   harness.builds.scripts.set("bad", { failure });
@@ -96,7 +97,7 @@ test("a build that fails leaves the previous version running, and is not retried
   expect(harness.listServedImages("web")).toEqual([harness.builds.getImage("web", "commit3")]);
 });
 
-test("without a version to revert to, a failed build stalls the app until the user retries", async () => {
+test("a failed build of an app without a previous version stalls the app until the user retries", async () => {
   await using harness = new ControlPlaneHarness({ ingress: "fake" }).boot();
   harness.builds.scripts.set("commit1", { failure });
   harness.apply("web", app);
@@ -110,15 +111,15 @@ test("without a version to revert to, a failed build stalls the app until the us
   expect(harness.builds.asked).toEqual(["commit1", "commit1"]);
 });
 
-test("a failure that may pass is retried", async () => {
+test("a build that fails for a temporary reason is retried", async () => {
   await using harness = new ControlPlaneHarness({ ingress: "fake" }).boot();
-  const message = "no space left for the image";
+  const message = "the engine has failed";
   harness.builds.scripts.set("commit1", {
-    failure: { reason: "DiskFull", message, terminal: false },
+    failure: { reason: "EngineError", message, terminal: false },
   });
   harness.apply("web", app);
   await harness.clock.until(
-    () => harness.condition("web", "Ready")?.message.includes("no space left") ?? false,
+    () => harness.condition("web", "Ready")?.message.includes(message) ?? false,
     60_000,
     "the app says why",
   );
@@ -155,7 +156,7 @@ test("the last good version keeps running while its source cannot be resolved", 
   expect(harness.listServedImages("web")).toEqual([harness.builds.getImage("web", "commit2")]);
 });
 
-test("each commit is a revision, and the user can pin an earlier one", async () => {
+test("each commit becomes a revision, and the user can pin an earlier commit", async () => {
   await using harness = new ControlPlaneHarness({ ingress: "fake" });
   await deployed(harness);
   push(harness, "commit2");
@@ -171,11 +172,11 @@ test("each commit is a revision, and the user can pin an earlier one", async () 
     "commit1 serves",
   );
   expect(harness.app("web")?.status?.revisions.attempted).toBe(1);
-  // An image that exists is not built again.
+  // A commit is not built again if its image exists.
   expect(harness.builds.asked).toEqual(["commit1", "commit2"]);
 });
 
-test("a commit that builds but fails is reverted, and the next one is deployed", async () => {
+test("a version whose commit builds but then fails is reverted, and the next commit is deployed", async () => {
   await using harness = new ControlPlaneHarness({ ingress: "fake" });
   await deployed(harness);
   harness.builds.scripts.set("commit2", { image: { exits: { afterMs: 10, code: 1 } } });
@@ -190,7 +191,7 @@ test("a commit that builds but fails is reverted, and the next one is deployed",
   await harness.waitUntilReady("web");
 });
 
-test("a build that a kill of Berth has interrupted is repeated, while the previous version serves", async () => {
+test("a build that a kill of Berth has interrupted is repeated, while the previous version serves requests", async () => {
   await using harness = new ControlPlaneHarness({ ingress: "fake" });
   await deployed(harness);
   push(harness, "commit2");
@@ -231,7 +232,7 @@ test("while another source is being resolved, the status reports that and not th
   });
 });
 
-test("a deploy after a cancelled build builds again, as the message says", async () => {
+test("a deploy after a cancelled build starts a new build, as the cancellation message announces", async () => {
   await using harness = new ControlPlaneHarness({ ingress: "fake" });
   await deployed(harness);
   const cancelled = { reason: "BuildCancelled", message: "deploy again", terminal: true };
@@ -254,11 +255,35 @@ test("an image counts as built even if Berth was killed before it recorded the b
   harness.apply("web", app);
   await harness.waitUntilReady("web");
   const build = harness.store.builds.findByImage(harness.builds.getImage("web", "commit1"));
-  // The next start marks a record that still says "running" as abandoned; the image is on the engine.
+  // The next start marks a build record that is still "running" as abandoned; the image is on the engine.
   harness.store.builds.mark(build?.id ?? 0, "abandoned", { message: "Berth ended" });
   await harness.kill();
   harness.boot();
   await harness.waitUntilReady("web");
   await harness.clock.advance(120_000);
   expect(harness.condition("web", "Built")).toMatchObject({ status: "True", reason: "Succeeded" });
+});
+
+test("a followed branch that was deleted is a condition, and the app stays Ready", async () => {
+  await using harness = new ControlPlaneHarness({ ingress: "fake" });
+  await deployed(harness);
+  const resolved = {
+    type: "resolved",
+    revision: "commit1",
+    image: harness.builds.getImage("web", "commit1"),
+  } as const;
+  const fetchFailure = { reason: "GitNotFound", message: "there is no branch main" };
+  const set = async (state: SourceState) => {
+    harness.builds.head = state;
+    harness.manager.apps.enqueue("web");
+    await harness.clock.advance(1_000);
+  };
+  await set({ ...resolved, fetchFailure });
+  expect(harness.condition("web", "FetchFailed")).toMatchObject({
+    status: "True",
+    ...fetchFailure,
+  });
+  expect(harness.isReady("web")).toBe(true);
+  await set(resolved);
+  expect(harness.condition("web", "FetchFailed")).toBeUndefined();
 });

@@ -8,7 +8,7 @@ test("after a long stop of Berth, a Ready version is probed before its deadline 
   harness.boot();
   harness.apply("web", web);
   await harness.waitUntilReady("web");
-  // Too short to count as good: the deadline still applies to it.
+  // The version was healthy for too short a time to count as good, so its deadline still applies.
   await harness.clock.advance(3_000);
   expect(harness.app("web")?.status?.revisions.stable).toBeNull();
   const [before] = harness.listContainers("web");
@@ -22,7 +22,7 @@ test("after a long stop of Berth, a Ready version is probed before its deadline 
   expect(harness.app("web")?.status?.revisions.stable).toBe(1);
 });
 
-test("a version that was never healthy still fails after a start of Berth", async () => {
+test("a version that was never healthy still fails at its deadline after a restart of Berth", async () => {
   await using harness = new ControlPlaneHarness({
     images: { "sick:1": { readyAfterMs: Number.POSITIVE_INFINITY } },
   });
@@ -36,7 +36,7 @@ test("a version that was never healthy still fails after a start of Berth", asyn
   expect(harness.condition("web", "Stalled")?.reason).toBe("ProgressDeadlineExceeded");
 });
 
-test("an image that was pulled for an app is recorded, and removed with the app", async () => {
+test("an image that was pulled for an app is recorded, and removed together with the app", async () => {
   await using harness = new ControlPlaneHarness({
     images: { "pulled:1": { held: false, pullMs: 3_000 } },
   });

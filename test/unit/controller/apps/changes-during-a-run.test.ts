@@ -38,7 +38,7 @@ test("a run stops executing its plan when a newer generation exists", async () =
   expect(running).toHaveLength(10);
 });
 
-test("a failed pull that no app wants any more is not the result of a later request", async () => {
+test("the failure of a pull that was started for a deleted or changed app is not returned to a later request", async () => {
   await using harness = new ControlPlaneHarness({
     images: {
       "web:1": {},
@@ -65,14 +65,14 @@ test("a failed pull that no app wants any more is not the result of a later requ
   expect(harness.condition("web", "Stalled")).toBeUndefined();
 });
 
-test("a failing pull that several apps want runs once", async () => {
+test("a failing pull that several apps need runs once", async () => {
   await using harness = new ControlPlaneHarness().boot();
   for (const name of ["a", "b", "c", "d"]) harness.apply(name, { image: "nowhere:1", port: 80 });
   for (const name of ["a", "b", "c", "d"]) await harness.waitForPhase(name, "failed");
   expect(harness.runtime.calls.byName.get("pullImage")).toBe(1);
 });
 
-test("the last two apps, deleted at once, remove the network", async () => {
+test("the network is removed when the last two apps are deleted concurrently", async () => {
   await using harness = new ControlPlaneHarness().boot();
   harness.apply("a", web);
   harness.apply("b", web);
@@ -84,7 +84,7 @@ test("the last two apps, deleted at once, remove the network", async () => {
   expect([...harness.engine.networks.keys()]).toEqual([]);
 });
 
-test("a suspended app is not touched even if its spec is refused", async () => {
+test("a suspended app is not touched, even if its spec is refused", async () => {
   await using harness = new ControlPlaneHarness().boot();
   harness.apply("web", web);
   await harness.waitUntilReady("web");
@@ -107,7 +107,7 @@ test("a clock that was set back delays no restart", async () => {
   const of = `${memory.stable?.hash}/0`;
   await harness.kill();
   harness.boot();
-  // The times that were written before the clock was set back by a day.
+  // The recorded times are from before the clock was set back by a day.
   const restarts = [{ of, at: harness.clock.now() + day }];
   const status = { ...app.status, memory: { ...memory, restarts } };
   harness.store.setStatus("App", "web", app.metadata.uid, status);
@@ -116,7 +116,7 @@ test("a clock that was set back delays no restart", async () => {
   expect(harness.isReady("web")).toBe(true);
 });
 
-test("the deadline of a new version does not run while the engine is away", async () => {
+test("the deadline of a new version is suspended while the engine is unreachable", async () => {
   await using harness = new ControlPlaneHarness().boot();
   harness.apply("web", web);
   await harness.waitUntilReady("web");
@@ -129,7 +129,7 @@ test("the deadline of a new version does not run while the engine is away", asyn
   expect(harness.condition("web", "Stalled")).toBeUndefined();
 });
 
-test("a dry run leases no port for an app that does not exist", async () => {
+test("a dry run reserves no port for an app that does not exist", async () => {
   await using harness = new ControlPlaneHarness().boot();
   const signal = new AbortController().signal;
   const { operations } = await harness.controlPlane.planApp("ghost", web, signal);

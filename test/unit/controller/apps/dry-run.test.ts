@@ -56,7 +56,7 @@ async function planOperations(harness: ControlPlaneHarness, spec?: AppSpec): Pro
   return operations.map(({ operation, cause }) => `${operation}: ${cause}`);
 }
 
-test("a dry run shows the restart of a container that has become unhealthy", async () => {
+test("a dry run shows that a container that has become unhealthy will be restarted", async () => {
   await using harness = new ControlPlaneHarness().boot({
     beforeCall: ({ name }) => {
       if (name === "stopContainer") throw new BerthError("engine_error", "no stop today");
@@ -75,7 +75,7 @@ test("a dry run shows the restart of a container that has become unhealthy", asy
   ]);
 });
 
-test("a dry run shows the stop of a surplus container that has drained", async () => {
+test("a dry run shows that a surplus container that has drained will be stopped", async () => {
   await using harness = new ControlPlaneHarness({ ingress: "fake" }).boot();
   const web = { image: "web:1", port: 80, replicas: 2, rollout: { drain: "10m" } };
   harness.apply("web", web);
@@ -88,7 +88,7 @@ test("a dry run shows the stop of a surplus container that has drained", async (
   expect(await planOperations(harness, impatient)).toEqual(["stopContainer: 1 wanted"]);
 });
 
-test("a dry run shows that requests are about to switch to a healthy new version", async () => {
+test("a dry run shows that requests will switch to a new version that is healthy", async () => {
   await using harness = new ControlPlaneHarness({ ingress: "fake" }).boot();
   const web = { image: "web:1", port: 80 };
   harness.apply("web", web);
@@ -107,7 +107,7 @@ test("a dry run shows that requests are about to switch to a healthy new version
   expect(harness.store.events.list({ kind: "App", name: "web", limit: 100 })).toHaveLength(events);
 });
 
-test("a dry run shows the pull of an image that the engine holds if the pull policy is Always", async () => {
+test("a dry run shows a pull of an image that the engine already has if the pull policy is Always", async () => {
   await using harness = new ControlPlaneHarness().boot();
   const operations = await planOperations(harness, { image: "web:1", pullPolicy: "Always" });
   expect(operations[0]).toBe("pullImage: the engine does not hold the image");

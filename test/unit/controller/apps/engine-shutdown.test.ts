@@ -8,7 +8,7 @@ const web: AppSpec = { image: "web:1", port: 80 };
 const started = (harness: ControlPlaneHarness) =>
   harness.runtime.calls.byName.get("startContainer") ?? 0;
 
-test("while an engine shuts down nothing is started, and ended containers count as no restarts", async () => {
+test("while an engine shuts down, nothing is started, and containers that end do not count as restarts", async () => {
   await using harness = new ControlPlaneHarness();
   harness.boot();
   harness.apply("usual", web);
@@ -19,7 +19,7 @@ test("while an engine shuts down nothing is started, and ended containers count 
   harness.runtime.resetCalls();
 
   harness.engine.shutDown();
-  // Longer than all restarts of a budget need.
+  // Longer than all restarts of a restart budget take.
   await harness.clock.advance(60_000);
   expect(started(harness)).toBe(0);
   for (const name of ["usual", "never-again"]) {
@@ -36,7 +36,7 @@ test("while an engine shuts down nothing is started, and ended containers count 
   expect(harness.engine.containers().map(({ id }) => id)).toEqual(before);
 });
 
-test("any number of restarts of the engine uses no restart budget", async () => {
+test("restarts of the engine never use up the restart budget", async () => {
   await using harness = new ControlPlaneHarness();
   harness.boot();
   harness.apply("web", web);
@@ -54,7 +54,7 @@ test("any number of restarts of the engine uses no restart budget", async () => 
   expect(harness.app("web")?.status?.restarts).toBe(0);
 });
 
-test("after a restart of the engine, an app that ends by itself gets one more start and no new budget", async () => {
+test("after a restart of the engine, an app that keeps crashing gets one more start and no new budget", async () => {
   await using harness = new ControlPlaneHarness({
     images: { "crash:1": { exits: { afterMs: 500, code: 1 } } },
   });
@@ -69,7 +69,7 @@ test("after a restart of the engine, an app that ends by itself gets one more st
   harness.engine.restart();
   await harness.waitForPhase("web", "failed");
   expect(harness.condition("web", "Stalled")?.reason).toBe("CrashLoop");
-  // One that counts as no restart, and the one that was left of the budget.
+  // One start counts as no restart, and one restart was left in the budget.
   expect(started(harness)).toBe(2);
 });
 
@@ -89,13 +89,13 @@ describe("an app without a restart budget", () => {
     await harness.waitUntilReady("web");
   };
 
-  test("runs again after a restart of the machine, and only once", async () => {
+  test("runs again after a restart of the machine, but not after it then ends by itself", async () => {
     await using harness = new ControlPlaneHarness();
     await begin(harness);
     await harness.restartMachine();
     harness.boot();
     expect(await restartsWhenBack(harness)).toBe(0);
-    // Now it ends by itself, after the machine was started.
+    // The container ends by itself, after the machine has restarted.
     harness.engine.kill(harness.listContainers("web")[0]?.id ?? "", 1);
     await harness.waitForPhase("web", "failed");
   });
@@ -111,10 +111,10 @@ describe("an app without a restart budget", () => {
     expect(harness.condition("web", "Stalled")?.reason).toBe("CrashLoop");
   });
 
-  test("runs again if the next engine answers a call that was meant for the previous one", async () => {
+  test("runs again if the restarted engine answers a call that was sent to its predecessor", async () => {
     await using harness = new ControlPlaneHarness();
     await begin(harness);
-    // systemd's socket queues calls while the engine restarts.
+    // The socket of systemd queues calls while the engine restarts.
     harness.runtime.faults.beforeCall = async ({ name }) => {
       if (name === "ping")
         await new Promise<void>((resolve) => harness.clock.setTimer(4_000, resolve));
@@ -128,7 +128,7 @@ describe("an app without a restart budget", () => {
     expect(await restartsWhenBack(harness)).toBe(0);
   });
 
-  test("runs again after a call that failed when the engine was just back", async () => {
+  test("runs again if a call failed just after the engine was back", async () => {
     await using harness = new ControlPlaneHarness();
     await begin(harness);
     let failures = 0;
@@ -142,7 +142,7 @@ describe("an app without a restart budget", () => {
     expect(failures).toBe(1);
   });
 
-  test("runs again when an app that was suspended meanwhile is resumed", async () => {
+  test("runs again when it was suspended during the restart and is resumed later", async () => {
     await using harness = new ControlPlaneHarness();
     await begin(harness);
     harness.apply("web", { ...once, suspend: true });
@@ -154,10 +154,10 @@ describe("an app without a restart budget", () => {
     expect(await restartsWhenBack(harness)).toBe(0);
   });
 
-  test("runs again if only an observation has found the engine away", async () => {
+  test("runs again if Berth noticed the engine's absence only through a failed ping", async () => {
     await using harness = new ControlPlaneHarness();
     await begin(harness);
-    // The stream of events stays open, as if the other end disappeared silently.
+    // The event stream stays open, as if the other end had disappeared silently.
     let isAway = true;
     harness.runtime.faults.beforeCall = ({ name }) => {
       if (name === "ping" && isAway) throw new BerthError("engine_unreachable", "no answer");
@@ -170,12 +170,12 @@ describe("an app without a restart budget", () => {
   });
 });
 
-test("no version fails because of the time in which only observations found the engine away", async () => {
+test("no version fails because of time during which only failed pings showed that the engine was away", async () => {
   await using harness = new ControlPlaneHarness();
   harness.boot();
   harness.apply("web", { ...web, rollout: { progressDeadline: "10s" } });
   await harness.waitUntilReady("web");
-  // Too short to count as good: the deadline still applies to it.
+  // The version was healthy for too short a time to count as good, so its deadline still applies.
   await harness.clock.advance(3_000);
   let isAway = true;
   harness.runtime.faults.beforeCall = ({ name }) => {
@@ -188,7 +188,7 @@ test("no version fails because of the time in which only observations found the 
   expect(harness.condition("web", "Stalled")).toBeUndefined();
 });
 
-test("no version fails because of the time in which the engine shuts down", async () => {
+test("no version fails because of the time during which the engine shuts down", async () => {
   await using harness = new ControlPlaneHarness({
     images: { "crash:1": { exits: { afterMs: 500, code: 1 } } },
   });
@@ -206,7 +206,7 @@ test("no version fails because of the time in which the engine shuts down", asyn
   expect(harness.condition("web", "Ready")).toMatchObject({ status: "Unknown" });
 });
 
-test("an engine that shuts down starts nothing, even if its events connect once more", async () => {
+test("nothing is started on an engine that shuts down, even if its event stream connects once more", async () => {
   await using harness = new ControlPlaneHarness();
   harness.boot();
   harness.apply("web", web);
@@ -220,7 +220,7 @@ test("an engine that shuts down starts nothing, even if its events connect once 
   expect(started(harness)).toBe(0);
 });
 
-test("the version that serves next to a failed one runs again after each restart of the engine", async () => {
+test("the version that serves requests next to a failed one runs again after each restart of the engine", async () => {
   await using harness = new ControlPlaneHarness({
     images: { "web:1": {}, "sick:1": { readyAfterMs: Number.POSITIVE_INFINITY } },
     ingress: "fake",
@@ -256,7 +256,7 @@ test("the engine is not pinged if no container has ended", async () => {
   expect(harness.runtime.calls.byName.get("ping")).toBeUndefined();
 });
 
-test("the first connection is no loss of the engine: a container that ended by itself counts as a restart", async () => {
+test("the first connection to the engine is not treated as a recovery: a container that ended by itself counts as a restart", async () => {
   await using harness = new ControlPlaneHarness();
   harness.boot();
   harness.apply("web", web);

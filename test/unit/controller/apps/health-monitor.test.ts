@@ -4,7 +4,7 @@ import { ControlPlaneHarness } from "../../../support/control-plane-harness.ts";
 
 const web: AppSpec = { image: "web:1", port: 80 };
 
-test("an engine that cannot be reached makes no container unhealthy, and causes no restart afterwards", async () => {
+test("while the engine cannot be reached, no container becomes unhealthy, and none is restarted afterwards", async () => {
   await using harness = new ControlPlaneHarness().boot();
   harness.apply("web", { ...web, healthCheck: { command: ["true"], interval: "1s" } });
   await harness.waitUntilReady("web");
@@ -19,7 +19,7 @@ test("an engine that cannot be reached makes no container unhealthy, and causes 
   expect(harness.app("web")?.status?.restarts).toBe(0);
 });
 
-test("a container that runs at the start of Berth has its deadline before a failed probe restarts it", async () => {
+test("after a start of Berth, a running container has its whole deadline before a failed probe restarts it", async () => {
   await using harness = new ControlPlaneHarness().boot();
   harness.apply("web", web);
   await harness.waitUntilReady("web");
@@ -35,7 +35,7 @@ test("a container that runs at the start of Berth has its deadline before a fail
   expect(harness.app("web")?.status?.restarts).toBe(0);
 });
 
-test("a stable version that hangs after a restart is restarted at its deadline, again and again", async () => {
+test("a stable version that hangs is restarted at its deadline each time", async () => {
   await using harness = new ControlPlaneHarness().boot();
   harness.apply("web", web);
   await harness.waitUntilReady("web");
@@ -44,7 +44,7 @@ test("a stable version that hangs after a restart is restarted at its deadline, 
   if (!container) throw new Error("there is no container");
   harness.engine.kill(container.id);
   await harness.waitUntilReady("web");
-  // From now on it never answers again, also after a restart.
+  // The container never answers again, not even after a restart.
   Object.defineProperty(container, "unhealthy", { get: () => true, set: () => {} });
   harness.engine.kill(container.id);
   await harness.waitForPhase("web", "failed", 15 * 60_000);
@@ -53,7 +53,7 @@ test("a stable version that hangs after a restart is restarted at its deadline, 
   await harness.waitUntilReady("web", 10 * 60_000);
 });
 
-test("the version of a revert is not restarted because of probes of the failed version", async () => {
+test("after a revert, probes of the failed version do not restart the version that replaces it", async () => {
   await using harness = new ControlPlaneHarness({
     images: {
       "old:1": { listensOn: [80] },

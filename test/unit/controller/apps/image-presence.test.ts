@@ -6,7 +6,7 @@ import { FakeEngine } from "../../../support/fake-engine.ts";
 import { FakeRuntime } from "../../../support/fake-runtime.ts";
 import { VirtualClock } from "../../../support/virtual-clock.ts";
 
-test("an answer is valid for the rounds of one run only", async () => {
+test("the engine's answer about an image is cached only during one run", async () => {
   const clock = new VirtualClock();
   const engine = new FakeEngine(clock, {});
   engine.setImage("web:1", {});
@@ -19,7 +19,7 @@ test("an answer is valid for the rounds of one run only", async () => {
   expect(await images.check("web:1", signal)).toBe("absent");
 });
 
-test("recreate keeps the old version running if the image of the new one was removed meanwhile", async () => {
+test("recreate keeps the old version running if the image of the new version has been removed", async () => {
   const spec: AppSpec = { image: "web:1", port: 80, volumes: [{ name: "data", path: "/data" }] };
   await using harness = new ControlPlaneHarness({ ingress: "fake" }).boot();
   for (const image of ["web:1", "web:2", "web:1"]) {

@@ -31,7 +31,7 @@ test("a stopped app whose network was pruned starts again in the same container"
   expect(harness.listServedImages("web")).toEqual(["web:1"]);
 });
 
-test("a container joins the network that another app has created after a prune", async () => {
+test("a container joins the network that another app created after a prune", async () => {
   await using harness = await stoppedAndPruned();
   harness.apply("other", web);
   await harness.waitUntilReady("other");
@@ -40,7 +40,7 @@ test("a container joins the network that another app has created after a prune",
   expect(harness.app("web")?.status?.restarts).toBe(0);
 });
 
-test("a container that ended while no other ran starts on a new network of the same name", async () => {
+test("a container that ended while no other container ran starts on a new network of the same name", async () => {
   await using harness = new ControlPlaneHarness({ ingress: "fake" }).boot();
   harness.apply("web", web);
   await harness.waitUntilReady("web");

@@ -1,17 +1,18 @@
 import { expect, test } from "vitest";
 import { BerthError } from "../../../../src/base/errors.ts";
+import { RetryTimes } from "../../../../src/controller/apps/retry-times.ts";
 import { ControlPlaneHarness } from "../../../support/control-plane-harness.ts";
 
 /**
- * The most tries in an hour: 11 until the delay has grown from 250 ms to the cap of 5 minutes, and then one every
- * four minutes, the cap less its jitter.
+ * The maximum of tries in an hour: 11 until the delay has grown from 250 ms to the cap of 5 minutes, and then one every
+ * four minutes (the cap less its jitter).
  */
 const TRIES_MAX = 11 + 60 / 4;
 const gitApp = { source: { git: { url: "https://git.example.org/web.git" } }, port: 80 };
 
 const imageApp = (image: string) => ({ image, port: 80, healthCheck: { interval: "60s" } });
 
-/** Lets an hour pass in which something queues the app every few seconds, as a container that restarts does. */
+/** Lets an hour pass in which the app is queued every few seconds, as a container that keeps restarting does. */
 async function passNoisyHour(harness: ControlPlaneHarness): Promise<void> {
   for (let elapsedMs = 0; elapsedMs < 60 * 60_000; elapsedMs += 4_900) {
     harness.manager.apps.enqueue("web");
@@ -22,7 +23,7 @@ async function passNoisyHour(harness: ControlPlaneHarness): Promise<void> {
 const isDueLater = (harness: ControlPlaneHarness) =>
   Date.parse(harness.app("web")?.status?.nextRetryAt ?? "") >= harness.clock.now();
 
-test("a git server that is away for an hour is asked as often as the back-off allows", async () => {
+test("a git server that is unreachable for an hour is contacted no more often than the back-off allows", async () => {
   await using harness = new ControlPlaneHarness({ ingress: "fake", random: Math.random });
   const reason = "GitUnreachable";
   harness.builds.resolution = { type: "failed", reason, message: "no answer", terminal: false };
@@ -35,7 +36,7 @@ test("a git server that is away for an hour is asked as often as the back-off al
   expect(isDueLater(harness)).toBe(true);
 });
 
-test("an outage of the git server leaves the version that serves alone, and a deploy tries at once", async () => {
+test("an outage of the git server does not affect the version that serves requests, and a deploy tries at once", async () => {
   await using harness = new ControlPlaneHarness({ ingress: "fake", random: Math.random }).boot();
   harness.apply("web", imageApp("web:1"));
   await harness.waitUntilReady("web");
@@ -50,7 +51,16 @@ test("an outage of the git server leaves the version that serves alone, and a de
   await harness.waitUntilReady("web", 10_000);
 });
 
-test("a registry that is away for an hour is asked as often as the back-off allows", async () => {
+test("a clock that is set back by a day does not delay the next try", () => {
+  let now = 1_900_000_000_000;
+  const retries = new RetryTimes({ now: () => now, setTimer: () => () => {} }, () => 0.5);
+  retries.fail("web", "pull", new BerthError("engine_error", "no answer"), { deadlineMs: 60_000 });
+  expect(retries.getWait("web", "pull")?.message).toBe("no answer");
+  now -= 24 * 60 * 60_000;
+  expect(retries.getWait("web", "pull")).toBeUndefined();
+});
+
+test("a registry that is unreachable for an hour is contacted no more often than the back-off allows", async () => {
   await using harness = new ControlPlaneHarness({ ingress: "fake", random: Math.random });
   let pulls = 0;
   harness.boot({
@@ -67,9 +77,9 @@ test("a registry that is away for an hour is asked as often as the back-off allo
   expect(isDueLater(harness)).toBe(true);
 });
 
-test("a build that fails for a reason that may pass is repeated as often as the back-off allows", async () => {
+test("a build that fails for a temporary reason is repeated no more often than the back-off allows", async () => {
   await using harness = new ControlPlaneHarness({ ingress: "fake", random: Math.random });
-  const failure = { reason: "DiskFull", message: "no space left", terminal: false };
+  const failure = { reason: "EngineError", message: "no such luck", terminal: false };
   harness.builds.scripts.set("commit1", { failure });
   harness.boot();
   harness.apply("web", gitApp);
@@ -78,7 +88,7 @@ test("a build that fails for a reason that may pass is repeated as often as the 
   expect(harness.builds.asked.length).toBeLessThanOrEqual(TRIES_MAX);
 });
 
-test("a stop that the engine refuses is repeated at growing intervals, and no loop calls the engine", async () => {
+test("a stop that the engine refuses is repeated at growing intervals, and the engine is not called in a loop", async () => {
   await using harness = new ControlPlaneHarness({ ingress: "fake" });
   let stops = 0;
   let isRefused = true;
@@ -94,7 +104,7 @@ test("a stop that the engine refuses is repeated at growing intervals, and no lo
   harness.apply("web", imageApp("web:2"));
   await harness.waitUntilReady("web");
   await passNoisyHour(harness);
-  // 1 + 2 + 4 + 8 + 16 + 32 seconds, and then one each minute.
+  // The delays are 1, 2, 4, 8, 16 and 32 seconds, and then one minute each.
   expect(stops).toBeGreaterThan(10);
   expect(stops).toBeLessThanOrEqual(6 + 60);
   isRefused = false;

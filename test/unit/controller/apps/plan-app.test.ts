@@ -70,7 +70,9 @@ function observedOf(
     health: new Map(),
     route: null,
     served: [],
-    firstSeen: { upSince: new Map(), idleSince: new Map() },
+    firstSeen: { healthySince: new Map(), idleSince: new Map() },
+    window: null,
+    connections: new Map(),
     stopping: new Set(),
     isStalled: false,
     isProven: false,
@@ -86,7 +88,7 @@ function observedOf(
 
 const stepsOf = (plan: Plan) => plan.operations.map((operation) => operation.type);
 
-/** Applies the operations of a plan to containers, as an engine would. */
+/** Applies the operations of a plan to the containers, as an engine would. */
 function apply(
   desired: Desired,
   observed: ObservedApp,
@@ -142,7 +144,7 @@ function apply(
         break;
     }
   }
-  // After a restart the container counts as healthy again.
+  // A container that has just been restarted counts as healthy.
   return { ...observed, containers, image, restarts, health: new Map() };
 }
 
@@ -180,7 +182,7 @@ const states = fc.constantFrom<ObservedContainer["state"]>(
   "dead",
 );
 
-/** An App with arbitrary containers: of this and of other versions, in any state, some changed by hand. */
+/** An App with arbitrary containers: of its current and other versions, in any state, some changed by hand. */
 const situations = fc
   .record({ spec: specs, other: specs, generation: fc.integer({ min: 1, max: 9 }) })
   .chain(({ spec, other, generation }) => {
@@ -266,7 +268,7 @@ describe("planApp, for any App in any state", () => {
     );
   });
 
-  test("a complete App plans nothing", () => {
+  test("a complete App has an empty plan", () => {
     fc.assert(
       fc.property(specs, (spec) => {
         const desired = desiredOf(spec);
@@ -279,7 +281,7 @@ describe("planApp, for any App in any state", () => {
     );
   });
 
-  test("a stopped App is never started, and a suspended one never touched", () => {
+  test("a stopped App is never started, and a suspended App is never touched", () => {
     fc.assert(
       fc.property(situations, ({ desired, observed }) => {
         const types = stepsOf(planApp(desired, observed));
@@ -294,7 +296,7 @@ describe("planApp, for any App in any state", () => {
     );
   });
 
-  test("with recreate no version starts while another one runs", () => {
+  test("with the strategy recreate, no version starts while another version runs", () => {
     fc.assert(
       fc.property(situations, ({ desired, observed }) => {
         const up = new Map(
@@ -314,7 +316,7 @@ describe("planApp, for any App in any state", () => {
     );
   });
 
-  test("the old version keeps running while anything but its own stop blocks the new one", () => {
+  test("the old version keeps running unless only its own stop still blocks the new version", () => {
     fc.assert(
       fc.property(
         situations,
@@ -355,7 +357,7 @@ describe("planApp, for any App in any state", () => {
 describe("planApp", () => {
   const spec: AppSpec = { image: "web:1", port: 80 };
 
-  test("a new App gets a network, volumes, a container and its start", () => {
+  test("a new App gets a network, volumes, a container and a start", () => {
     const desired = desiredOf({ ...spec, replicas: 2, volumes: [{ name: "data", path: "/data" }] });
     expect(stepsOf(planApp(desired, observedOf([])))).toEqual([
       "ensureNetwork",
@@ -367,7 +369,7 @@ describe("planApp", () => {
     ]);
   });
 
-  test("replicas, domain, health check, rollout and budget do not change the version", () => {
+  test("changes of replicas, domain, health check, rollout and budget do not change the version", () => {
     const base = desiredOf(spec).hash;
     const others: AppSpec[] = [
       { ...spec, replicas: 3 },
@@ -387,7 +389,7 @@ describe("planApp", () => {
     }
   });
 
-  test("restarts wait for their back-off, and stop when the budget is used up", () => {
+  test("restarts wait for their back-off, and end when the budget is used up", () => {
     const desired = desiredOf({
       ...spec,
       restart: { attempts: 2, backoff: "4s", interval: "10m" },
@@ -408,7 +410,7 @@ describe("planApp", () => {
     expect(stepsOf(later)).toEqual(["ensureNetwork", "startContainer"]);
   });
 
-  test("a container that the engine gave up is replaced within the budget", () => {
+  test("a container that the engine can never start again is replaced within the budget", () => {
     const desired = desiredOf(spec);
     const dead = containerOf(desired, 0, { state: "dead" });
     const of = `${desired.hash}/0`;
@@ -425,7 +427,7 @@ describe("planApp", () => {
     expect([stepsOf(waiting), waiting.restartAtMs]).toEqual([[], NOW + 1_000]);
   });
 
-  test("the fourth correction of one field in ten minutes is not planned", () => {
+  test("the fourth correction of a field within ten minutes is not planned", () => {
     const desired = desiredOf(spec);
     const renamed = [containerOf(desired, 0, { name: "somebody-elses" })];
     const drifts = Array.from({ length: DRIFT_CORRECTIONS_MAX }, (_, i) => ({
@@ -443,7 +445,7 @@ describe("planApp", () => {
     ]);
   });
 
-  test("a removed container counts as drift only if it had been Ready", () => {
+  test("a removed container counts as drift only if the container had been Ready", () => {
     const desired = desiredOf({ ...spec, replicas: 2 });
     const one = [containerOf(desired, 0)];
     expect(planApp(desired, observedOf(one, { stableReplicas: 2 })).corrections).toEqual([
@@ -452,7 +454,7 @@ describe("planApp", () => {
     expect(planApp(desired, observedOf(one, { stableReplicas: 1 })).corrections).toEqual([]);
   });
 
-  test("an old version that ended is restarted while the new one cannot start", () => {
+  test("a container of the old version that ended is restarted while the new version cannot start", () => {
     const desired = desiredOf({ ...spec, image: "web:2" }, 2);
     const old = [containerOf(desiredOf(spec), 0, { state: "exited", exitCode: 1 })];
     const plan = planApp(desired, observedOf(old, { image: "absent" }));

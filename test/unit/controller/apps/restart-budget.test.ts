@@ -6,7 +6,7 @@ const web: AppSpec = { image: "web:1", port: 80 };
 const imagesOf = (harness: ControlPlaneHarness) =>
   harness.listContainers("web").map((container) => container.spec.image);
 
-test("each replica has a budget of its own, so that an engine restart costs each of them one restart", async () => {
+test("each replica has a restart budget of its own, so that an engine restart costs each replica one restart", async () => {
   await using harness = new ControlPlaneHarness().boot();
   harness.apply("web", { ...web, replicas: 8 });
   await harness.waitUntilReady("web");
@@ -21,7 +21,7 @@ test("each replica has a budget of its own, so that an engine restart costs each
   expect(harness.isReady("web")).toBe(true);
 });
 
-test("replicas that the user removes one by one are no drift loop", async () => {
+test("replicas that the user removes one by one do not count as a drift loop", async () => {
   await using harness = new ControlPlaneHarness().boot();
   harness.apply("web", { ...web, replicas: 5 });
   await harness.waitUntilReady("web");

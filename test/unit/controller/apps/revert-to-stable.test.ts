@@ -36,7 +36,7 @@ function setSecret(harness: ControlPlaneHarness, name: string, data: Record<stri
 const imagesOf = (harness: ControlPlaneHarness) =>
   harness.listContainers("web").map((container) => container.spec.image);
 
-/** Makes web:1 good, and waits until the App is reverted to it because `spec` has failed. */
+/** Makes web:1 a good version, and waits until the App is reverted to it because `spec` has failed. */
 async function reverted(
   harness: ControlPlaneHarness,
   spec: AppSpec,
@@ -55,7 +55,7 @@ async function reverted(
   expect(harness.condition("web", "Available")?.status).toBe("True");
 }
 
-test("a good version whose restart fails is not replaced by an older one", async () => {
+test("a good version whose restart fails is not replaced by an older version", async () => {
   await using harness = new ControlPlaneHarness().boot();
   harness.apply("web", web);
   await harness.waitUntilReady("web");
@@ -70,7 +70,7 @@ test("a good version whose restart fails is not replaced by an older one", async
   expect(harness.condition("web", "Stalled")).toMatchObject({ reason: "CrashLoop" });
 });
 
-test("a revert chooses the version that was good last, not the one with the highest number", async () => {
+test("a revert chooses the version that was good last, not the version with the highest number", async () => {
   await using harness = new ControlPlaneHarness({
     images: { "web:1": {}, "web:2": {}, "bad:1": bad },
   }).boot();
@@ -104,7 +104,7 @@ test("a version whose secret is missing is not chosen for a revert", async () =>
   expect(harness.runtime.calls.writes).toBe(0);
 });
 
-test("a corrected health check causes another try of the version that failed because of it", async () => {
+test("a correction of the health check retries the version that failed because of it", async () => {
   await using harness = new ControlPlaneHarness({
     images: { "web:1": {}, "web:2": { listensOn: [80] } },
   }).boot();
@@ -115,7 +115,7 @@ test("a corrected health check causes another try of the version that failed bec
   expect(imagesOf(harness)).toEqual(["web:2"]);
 });
 
-test("a restart after a revert restarts the earlier version, and does not retry the failed one", async () => {
+test("a restart after a revert restarts the earlier version, and does not retry the failed version", async () => {
   await using harness = new ControlPlaneHarness({ images: { "web:1": {}, "bad:1": bad } }).boot();
   await reverted(harness, { ...web, image: "bad:1" });
   const [held] = harness.listContainers("web");
@@ -129,7 +129,7 @@ test("a restart after a revert restarts the earlier version, and does not retry 
   expect(creations.map((event) => event.count)).toEqual([1]);
 });
 
-test("new registry credentials do not retry a version that was pulled and crashed", async () => {
+test("new registry credentials do not retry a version that was pulled and then crashed", async () => {
   await using harness = new ControlPlaneHarness({ images: { "web:1": {}, "bad:1": bad } }).boot();
   await reverted(harness, { ...web, image: "bad:1" });
   harness.runtime.resetCalls();
@@ -145,7 +145,7 @@ test("new registry credentials do not retry a version that was pulled and crashe
   expect(harness.runtime.calls.writes).toBe(0);
 });
 
-test("the version of a revert is probed with its latest health check, not with its first", async () => {
+test("after a revert, the version is probed with its latest health check, not with its first one", async () => {
   await using harness = new ControlPlaneHarness({
     images: { "web:1": { listensOn: [80, 81] }, "bad:1": bad },
   }).boot();
@@ -174,7 +174,7 @@ test("no event reports the failed generation as running", async () => {
   expect(said.filter((message) => message.startsWith("generation 2"))).toEqual([]);
 });
 
-test("the removal of the retry annotation by a spec file is no retry", async () => {
+test("the removal of the retry annotation by a spec file does not trigger a retry", async () => {
   await using harness = new ControlPlaneHarness({ images: { "web:1": {}, "bad:1": bad } }).boot();
   await reverted(harness, { ...web, image: "bad:1" });
   harness.retry("web");
@@ -231,7 +231,7 @@ test("a volume that was removed by hand is created again with its labels", async
   expect(labels).toEqual([expect.objectContaining({ "dev.berth.app": "web" })]);
 });
 
-test("a version that the user rolled back to becomes the one to revert to, however old it is", async () => {
+test("a version that the user rolled back to becomes the target of reverts, whatever its age", async () => {
   await using harness = new ControlPlaneHarness({
     images: {
       "web:1": {},

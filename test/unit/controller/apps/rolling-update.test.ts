@@ -6,6 +6,7 @@ const images = {
   "web:1": {},
   "web:2": {},
   "web:3": {},
+  "late:2": { readyAfterMs: 500, healthyAfterMs: 500 },
   "slow:1": { readyAfterMs: 8_000, healthyAfterMs: 8_000 },
   "sick:1": { readyAfterMs: Number.POSITIVE_INFINITY, healthyAfterMs: Number.POSITIVE_INFINITY },
 };
@@ -34,7 +35,7 @@ test("containers behind an ingress publish no ports, and the domain reaches them
   expect(harness.condition("web", "Progressing")?.message).toContain("rolling");
 });
 
-test("the new version is Ready when it gets the requests, and the old one drains", async () => {
+test("requests switch to the new version when it is Ready, and the old version drains", async () => {
   await using harness = await serving({ ...web, rollout: { drain: "30s" } });
   harness.apply("web", { ...web, image: "web:2", rollout: { drain: "30s" } });
   await harness.waitUntilReady("web");
@@ -52,7 +53,7 @@ test("the new version is Ready when it gets the requests, and the old one drains
   expect(runningImages(harness)).toEqual(["web:2", "web:2"]);
 });
 
-test("a version that is never healthy gets no request, and the old one keeps running", async () => {
+test("a version that is never healthy gets no request, and the old version keeps running", async () => {
   await using harness = await serving();
   const before = harness.listContainers("web").map(({ id }) => id);
   harness.apply("web", { ...web, image: "sick:1" });
@@ -68,10 +69,10 @@ test("a version that is never healthy gets no request, and the old one keeps run
   expect(harness.listContainers("web").map(({ id }) => id)).toEqual(before);
 });
 
-test("of several changes during one rollout only the last one gets the requests", async () => {
+test("of several changes during one rollout, only the last version gets requests", async () => {
   await using harness = await serving();
   const seen = new Set<string>();
-  for (const image of ["slow:1", "web:2", "slow:1", "sick:1", "web:3"]) {
+  for (const image of ["slow:1", "late:2", "slow:1", "sick:1", "web:3"]) {
     harness.apply("web", { ...web, image });
     await harness.clock.advance(200);
     for (const served of harness.listServedImages("web")) seen.add(served);
@@ -89,7 +90,7 @@ test("of several changes during one rollout only the last one gets the requests"
   expect(runningImages(harness)).toEqual(["web:3", "web:3"]);
 });
 
-test("a rollback while the old version still drains uses its containers again", async () => {
+test("a rollback while the old version still drains reuses its containers", async () => {
   await using harness = await serving({ ...web, rollout: { drain: "1m" } });
   const before = harness.listContainers("web").map(({ id }) => id);
   harness.apply("web", { ...web, image: "web:2", rollout: { drain: "1m" } });
@@ -133,7 +134,7 @@ test("the old version keeps running during a rollout, even if it crashes", async
   expect(harness.listServedImages("web")).toEqual(["slow:1"]);
 });
 
-test("a stopped app gets no requests; after a start the same containers get them", async () => {
+test("a stopped app gets no requests; after a start, the same containers get them", async () => {
   await using harness = await serving();
   const before = harness.listContainers("web").map(({ id }) => id);
   harness.apply("web", { ...web, running: false });
@@ -164,7 +165,7 @@ test("a start of Berth does not change the route of a healthy app", async () => 
   expect(changes).toBe(0);
 });
 
-describe("an app with a resource that two versions cannot share is recreated, and the plan says why", () => {
+describe("an app with a resource that two versions cannot share is recreated, and the plan states the reason", () => {
   test.each<[string, AppSpec, string]>([
     ["a volume", { ...web, volumes: [{ name: "data", path: "/data" }] }, 'volume "data"'],
     ["a folder", { ...web, volumes: [{ hostPath: "/srv/web", path: "/data" }] }, "/srv/web"],
@@ -194,7 +195,7 @@ describe("an app with a resource that two versions cannot share is recreated, an
     expect(versions.has("web:1+web:2")).toBe(false);
   });
 
-  test("two versions can share a volume that is read-only", async () => {
+  test("two versions can share a read-only volume", async () => {
     const spec = { ...web, volumes: [{ hostPath: "/srv/web", path: "/data", readOnly: true }] };
     await using harness = await serving(spec);
     const report = await harness.controlPlane.planApp("web", undefined, AbortSignal.timeout(5_000));
@@ -202,8 +203,8 @@ describe("an app with a resource that two versions cannot share is recreated, an
   });
 });
 
-describe("an app is not Ready if it cannot be reached", () => {
-  test("if another app has its domain", async () => {
+describe("an app is not Ready if requests cannot reach it", () => {
+  test("because another app has its domain", async () => {
     await using harness = await serving();
     harness.routes?.setVerdict("web", {
       served: false,
@@ -219,7 +220,26 @@ describe("an app is not Ready if it cannot be reached", () => {
     expect(harness.app("web")?.status?.url).toBeNull();
   });
 
-  test("if the ingress is away: the condition says so, and an app that was Ready stays Ready", async () => {
+  test("because its certificate is pending: its version still becomes stable, and its dependents start", async () => {
+    await using harness = new ControlPlaneHarness({ images, ingress: "fake" }).boot();
+    const pending = { reason: "CertificatePending", message: "the certificate is being obtained" };
+    harness.routes?.setVerdict("web", { served: true, https: true, pending });
+    harness.apply("web", web);
+    harness.apply("job", { image: "web:1", dependsOn: ["web"] });
+    await harness.waitForPhase("web", "degraded");
+    for (const type of ["Ready", "Routed"] as const)
+      expect(harness.condition("web", type)).toMatchObject({ status: "False", ...pending });
+    expect(harness.app("web")?.status?.url).toBe("https://web.localhost");
+    await harness.waitUntilReady("job");
+    await harness.clock.advance(15_000);
+    expect(harness.store.revisions.list("web").map(({ state }) => state)).toEqual(["stable"]);
+    harness.routes?.setVerdict("web", { served: true, https: true });
+    harness.manager.apps.enqueue("web");
+    await harness.waitUntilReady("web");
+    expect(harness.condition("web", "Routed")).toMatchObject({ status: "True" });
+  });
+
+  test("because the ingress is unreachable: the condition reports it, but an app that was Ready stays Ready", async () => {
     await using harness = await serving();
     if (harness.routes) harness.routes.current = { ready: false, message: "port 80 is taken" };
     harness.manager.apps.enqueue("web");
@@ -232,17 +252,17 @@ describe("an app is not Ready if it cannot be reached", () => {
   });
 });
 
-test("after a restart of the machine no app gets requests of another", async () => {
+test("after a restart of the machine, no app gets requests of another app", async () => {
   await using harness = await serving();
   harness.apply("alpha", { image: "web:2", port: 80 });
   await harness.waitUntilReady("alpha");
-  // Strictly in sequence: alpha is started before web is reconciled.
+  // One worker reconciles in sequence: alpha is started before web is reconciled.
   harness.workers = 1;
   const routes = harness.routes?.routes ?? new Map();
   const wrong: string[] = [];
   await harness.kill();
   harness.engine.restart();
-  // After the start, the engine assigns the same addresses again, in the order in which containers start.
+  // The restarted engine assigns the same addresses again, in the order in which containers start.
   harness.engine.reuseAddresses();
   harness.boot({
     afterCall: (call) => {

@@ -43,7 +43,7 @@ function annotate(harness: ControlPlaneHarness, annotations: Record<string, stri
   });
 }
 
-test("a failed app leaves no route to an address that another app gets", async () => {
+test("a failed app leaves no route to an address that another app gets later", async () => {
   await using harness = new ControlPlaneHarness({ images, ingress: "fake" }).boot();
   harness.apply("web", { image: "crash:1", port: 80, restart: { attempts: 2, backoff: "1s" } });
   await harness.clock.until(
@@ -55,7 +55,7 @@ test("a failed app leaves no route to an address that another app gets", async (
   expect(harness.routes?.routes.get("web")?.targets ?? []).toEqual([]);
 });
 
-test("requests of a stalled app never reach a container of another app", async () => {
+test("requests to a stalled app never reach a container of another app", async () => {
   await using harness = await serving();
   harness.apply("web", { ...web, image: "sick:1", rollout: { autoRevert: false } });
   await harness.clock.until(
@@ -72,7 +72,7 @@ test("requests of a stalled app never reach a container of another app", async (
   expect(harness.listServedImages("web")).not.toContain("web:2");
 });
 
-test("the old version of a stalled app keeps serving", async () => {
+test("the old version of a stalled app keeps serving requests", async () => {
   await using harness = await serving();
   harness.apply("web", { ...web, image: "sick:1", rollout: { autoRevert: false } });
   await harness.clock.until(
@@ -87,7 +87,7 @@ test("the old version of a stalled app keeps serving", async () => {
   expect(harness.listServedImages("web")).toEqual(["web:1"]);
 });
 
-test("requests of a suspended app never reach a container of another app", async () => {
+test("requests to a suspended app never reach a container of another app", async () => {
   await using harness = await serving();
   harness.apply("web", { ...web, suspend: true });
   await harness.clock.advance(1_000);
@@ -108,7 +108,7 @@ test("an app whose port is removed has no route", async () => {
 
 const failure = { reason: "BuildFailed", message: "RUN make failed", terminal: true };
 
-test("a push after a failed first build is built", async () => {
+test("a commit that is pushed after a failed first build is built", async () => {
   await using harness = new ControlPlaneHarness({ ingress: "fake" }).boot();
   harness.builds.scripts.set("commit1", { failure });
   harness.apply("web", source);
@@ -119,7 +119,7 @@ test("a push after a failed first build is built", async () => {
   expect(harness.isReady("web")).toBe(true);
 });
 
-test("a push after a failed build without autoRevert is built", async () => {
+test("a commit that is pushed after a failed build without autoRevert is built", async () => {
   await using harness = new ControlPlaneHarness({ ingress: "fake" }).boot();
   harness.apply("web", { ...source, rollout: { autoRevert: false } });
   await harness.waitUntilReady("web");
@@ -138,7 +138,7 @@ test("a push after a failed build without autoRevert is built", async () => {
   expect(harness.isReady("web")).toBe(true);
 });
 
-test("a deploy after a failed first build is built", async () => {
+test("a deploy after a failed first build starts another build", async () => {
   await using harness = new ControlPlaneHarness({ ingress: "fake" }).boot();
   harness.builds.scripts.set("commit1", { failure });
   harness.apply("web", source);
@@ -149,7 +149,7 @@ test("a deploy after a failed first build is built", async () => {
   expect(harness.isReady("web")).toBe(true);
 });
 
-test("a second deploy shortly after the first does not revert to the version before both", async () => {
+test("a second deploy shortly after the first does not revert to the version before both deploys", async () => {
   await using harness = new ControlPlaneHarness({ ingress: "fake" }).boot();
   harness.apply("web", source);
   await harness.waitUntilReady("web");
@@ -179,7 +179,7 @@ test("a second deploy shortly after the first does not revert to the version bef
   expect([...seen]).toEqual([harness.builds.getImage("web", "commit2")]);
 });
 
-test("a surplus replica has its drain time", async () => {
+test("a surplus replica drains before it is stopped", async () => {
   await using harness = await serving({ ...web, replicas: 2, rollout: { drain: "30s" } });
   harness.apply("web", { ...web, replicas: 1, rollout: { drain: "30s" } });
   await harness.clock.until(
@@ -191,7 +191,7 @@ test("a surplus replica has its drain time", async () => {
   expect(harness.listContainers("web").filter(({ state }) => state === "running")).toHaveLength(2);
 });
 
-test("while the port changes, the version that serves counts as available", async () => {
+test("while the port changes, the version that serves requests counts as available", async () => {
   await using harness = new ControlPlaneHarness({
     images: { ...images, "old:1": { listensOn: [80] } },
     ingress: "fake",
@@ -264,7 +264,9 @@ function observedOf(
     health: new Map<string, ContainerHealth>(),
     route: null,
     served: [],
-    firstSeen: { upSince: new Map(), idleSince: new Map() },
+    firstSeen: { healthySince: new Map(), idleSince: new Map() },
+    window: null,
+    connections: new Map(),
     stopping: new Set(),
     isStalled: false,
     isProven: false,
@@ -280,7 +282,7 @@ function observedOf(
 
 const ok: ContainerHealth = { healthy: true, restartDue: false, message: "200" };
 
-test("a candidate gets the requests even if the engine's clock is ahead", () => {
+test("requests switch to the new version even if the engine's clock is ahead", () => {
   const v1 = desiredOf(web);
   const v2 = desiredOf({ ...web, image: "web:2" });
   const plan = planApp(
@@ -311,7 +313,7 @@ test("the old version drains even if the engine's clock is ahead", () => {
     v2,
     observedOf(
       [
-        // Created ten minutes ago, by a clock that is an hour ahead.
+        // The container was created ten minutes ago, by a clock that is an hour ahead.
         containerOf(v1, "old", "10.0.0.2", { createdAt: ahead(3_000_000) }),
         containerOf(v2, "new", "10.0.0.3", { createdAt: ahead(3_600_000) }),
       ],
@@ -325,17 +327,17 @@ test("the old version drains even if the engine's clock is ahead", () => {
   expect(plan.operations).toEqual([]);
 });
 
-test("after the ingress was off, published containers serve until the new containers are healthy", () => {
+test("after the ingress was off, published containers serve requests until the new containers are healthy", () => {
   const published = desiredOf(web, noIngress);
   const v1 = desiredOf(web);
   const container = containerOf(published, "published", "10.0.0.2");
-  // The table on the disk is from the time when the ingress last ran.
+  // The route table on the disk is from the time when the ingress was last on.
   const stale = { version: v1.hash, targets: ["10.0.0.7:80"], sinceMs: NOW - 86_400_000 };
   const waiting = planApp(v1, observedOf([container], { route: stale, blockedBy: "waits for db" }));
   expect(waiting.operations.filter(({ type }) => type === "stopContainer")).toEqual([]);
 });
 
-test("a worker keeps running until its version with a port is healthy", async () => {
+test("a worker without a port keeps running until the version with a port is healthy", async () => {
   await using harness = new ControlPlaneHarness({ images, ingress: "fake" }).boot();
   harness.apply("web", { image: "web:1" });
   await harness.waitUntilReady("web");
@@ -349,7 +351,7 @@ test("a worker keeps running until its version with a port is healthy", async ()
   ).toBeDefined();
 });
 
-test("the new version is reconciled while an old one takes long to stop", async () => {
+test("the new version is reconciled while an old version takes long to stop", async () => {
   const spec: AppSpec = { ...web, stopGracePeriod: "1m", rollout: { drain: "1s" } };
   await using harness = await serving({ ...spec, image: "stubborn:1" });
   harness.apply("web", { ...spec, image: "web:2" });
@@ -362,7 +364,7 @@ test("the new version is reconciled while an old one takes long to stop", async 
   expect(harness.listServedImages("web")).toEqual(["web:2"]);
 });
 
-test("a bad version soon after a good one leaves the good one running", async () => {
+test("a bad version soon after a good version leaves the good version running", async () => {
   await using harness = await serving();
   harness.apply("web", { ...web, image: "web:2" });
   await harness.waitUntilReady("web");
@@ -381,7 +383,7 @@ test("a bad version soon after a good one leaves the good one running", async ()
   expect(harness.listServedImages("web")).toEqual(["web:2"]);
 });
 
-test("a stalled app with one healthy replica routes no request to the dead one", async () => {
+test("a stalled app with one healthy replica routes no request to the dead replica", async () => {
   await using harness = await serving({
     ...web,
     replicas: 2,
@@ -396,7 +398,7 @@ test("a stalled app with one healthy replica routes no request to the dead one",
   expect(harness.listServedImages("web")).toEqual(["web:1"]);
 });
 
-test("an old version of a stalled app is stopped when it has drained", async () => {
+test("an old version of a stalled app is stopped after it has drained", async () => {
   const spec: AppSpec = { ...web, rollout: { drain: "30s", autoRevert: false } };
   await using harness = await serving(spec);
   harness.apply("web", { ...spec, image: "web:2", restart: { attempts: 1, backoff: "1s" } });
@@ -411,7 +413,7 @@ test("an old version of a stalled app is stopped when it has drained", async () 
   expect(harness.listContainers("web").filter((it) => it.spec.image === "web:1")).toEqual([]);
 });
 
-test("a version whose containers have no address yet does not get the requests", () => {
+test("a version whose containers have no address yet gets no requests", () => {
   const v1 = desiredOf(web);
   const v2 = desiredOf({ ...web, image: "web:2" });
   const plan = planApp(
@@ -430,7 +432,7 @@ test("a version whose containers have no address yet does not get the requests",
   expect(plan.operations).toEqual([]);
 });
 
-test("a version with an unhealthy replica gets no request while the old one is restarted", async () => {
+test("a version with an unhealthy replica gets no requests while the old version is restarted", async () => {
   await using harness = await serving({ ...web, replicas: 1 });
   harness.apply("web", { ...web, image: "web:2", replicas: 2 });
   await harness.clock.until(
@@ -458,7 +460,7 @@ test("a version with an unhealthy replica gets no request while the old one is r
   expect([...seen]).not.toContain("web:2");
 });
 
-test("the status shows a healthy version as serving, also if the app is stalled", async () => {
+test("the status shows a healthy version as serving, even if the app is stalled", async () => {
   await using harness = new ControlPlaneHarness({
     images: { ...images, "old:1": { listensOn: [80] } },
     ingress: "fake",
@@ -476,7 +478,7 @@ test("the status shows a healthy version as serving, also if the app is stalled"
   expect(harness.app("web")?.status?.phase).toBe("degraded");
 });
 
-test("a restart of the engine restores the version that served next to a failed one", async () => {
+test("after a restart of the engine, the version that served requests next to a failed one serves them again", async () => {
   await using harness = await serving();
   harness.apply("web", { ...web, image: "sick:1", rollout: { autoRevert: false } });
   await harness.clock.until(
@@ -491,7 +493,7 @@ test("a restart of the engine restores the version that served next to a failed 
   expect(harness.listServedImages("web")).toEqual(["web:1"]);
 });
 
-test("after a failed build without autoRevert the version that serves is still supervised", async () => {
+test("after a failed build without autoRevert, the version that serves requests is still supervised", async () => {
   await using harness = new ControlPlaneHarness({ ingress: "fake" }).boot();
   harness.apply("web", { ...source, rollout: { autoRevert: false } });
   await harness.waitUntilReady("web");

@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { RESTARTED_AT_ANNOTATION } from "../../../../src/resources/resource.ts";
 import { ControlPlaneHarness } from "../../../support/control-plane-harness.ts";
 
-/** A version that has been stable is never given up: what fails then is outside of it, and may come back. */
+/** Berth never gives up a version that has been stable: its later failures have outside causes, and these may end. */
 
 const dies = { exits: { afterMs: 300, code: 1 } };
 
@@ -20,7 +20,7 @@ async function stable(harness: ControlPlaneHarness): Promise<void> {
   await harness.clock.advance(15_000);
 }
 
-/** Lets what the app needs be away for this long, and returns the starts of containers meanwhile. */
+/** Simulates an outage of this duration of a service that the app needs, and returns the container starts meanwhile. */
 async function outage(harness: ControlPlaneHarness, ms: number): Promise<number> {
   const countStarts = () => harness.runtime.calls.byName.get("startContainer") ?? 0;
   setBehaviour(harness, dies);
@@ -30,11 +30,11 @@ async function outage(harness: ControlPlaneHarness, ms: number): Promise<number>
   return countStarts() - before;
 }
 
-test("an outage of two hours costs few restarts, and the app is back within five minutes", async () => {
+test("an outage of two hours causes few restarts, and the app is back within five minutes", async () => {
   await using harness = new ControlPlaneHarness({ ingress: "fake" });
   await stable(harness);
   const starts = await outage(harness, 2 * 60 * 60_000);
-  // 1, 2, 4 ... 256 seconds, and then one every five minutes.
+  // The delays are 1, 2, 4 ... 256 seconds, and then five minutes each.
   expect(starts).toBeGreaterThan(20);
   expect(starts).toBeLessThanOrEqual(10 + (2 * 60) / 5);
   expect(harness.app("web")?.status?.phase).toBe("failed");
@@ -62,7 +62,7 @@ test("a restart of Berth during the outage changes neither the delay nor the res
   await harness.waitUntilReady("web", 5 * 60_000 + 5_000);
 });
 
-test("a restart that the user asks for during an outage is of the same version, which is not given up", async () => {
+test("a restart that the user requests during an outage restarts the same version, which Berth does not give up", async () => {
   await using harness = new ControlPlaneHarness({ ingress: "fake" });
   await stable(harness);
   setBehaviour(harness, dies);
@@ -81,7 +81,7 @@ test("a restart that the user asks for during an outage is of the same version, 
   await harness.waitUntilReady("web", 10 * 60_000);
 });
 
-test("the outage of a dependency uses up the budget of no version that waits for it", async () => {
+test("the outage of a dependency does not use up the restart budget of the app that waits for it", async () => {
   await using harness = new ControlPlaneHarness({ images: { "db:1": {}, "web:1": {} } });
   harness.boot();
   harness.apply("db", { image: "db:1", port: 5432 });
@@ -96,7 +96,7 @@ test("the outage of a dependency uses up the budget of no version that waits for
   await harness.waitUntilReady("web", 6 * 60_000);
 });
 
-test("a host port that another program has uses up no budget, and the app starts when the port is free", async () => {
+test("a host port that another program uses does not use up the budget, and the app starts when the port is free", async () => {
   await using harness = new ControlPlaneHarness({ images: { "web:1": {} } });
   harness.boot();
   const ports = [{ container: 80, host: 8080 }];

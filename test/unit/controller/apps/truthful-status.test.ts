@@ -30,7 +30,7 @@ test("a first version that becomes healthy after its deadline becomes Ready", as
   expect(harness.store.revisions.list("web").map(({ state }) => state)).toEqual(["stable"]);
 });
 
-test("revisions.applied names no revision before it has served", async () => {
+test("revisions.applied names no revision that has never served requests", async () => {
   await using harness = new ControlPlaneHarness({ ingress: "fake", images }).boot();
   harness.apply("web", app("hangs:1"));
   await harness.clock.advance(5_000);
@@ -56,8 +56,8 @@ test("Progressing is False once the revert of a failed version is complete", asy
   });
 });
 
-describe("a rollback without a revision", () => {
-  test("goes back to the version that serves while a newer one never becomes ready", async () => {
+describe("a rollback without a given revision", () => {
+  test("returns to the version that serves requests while a newer version never becomes Ready", async () => {
     await using harness = new ControlPlaneHarness({ ingress: "fake", images }).boot();
     await deploy(harness, "web:1");
     await deploy(harness, "web:2");
@@ -67,7 +67,7 @@ describe("a rollback without a revision", () => {
     expect(rollbackTarget(harness)).toBe(2);
   });
 
-  test("may choose a version that has served for a moment only", async () => {
+  test("may choose a version that has served requests only for a moment", async () => {
     await using harness = new ControlPlaneHarness({ ingress: "fake", images }).boot();
     await deploy(harness, "web:1", 1_000);
     await deploy(harness, "web:2", 1_000);
@@ -78,7 +78,7 @@ describe("a rollback without a revision", () => {
     expect(rollbackTarget(harness)).toBe(1);
   });
 
-  test("goes to the version before the one that serves, and back again", async () => {
+  test("returns to the version before the one that serves requests, and back again", async () => {
     await using harness = new ControlPlaneHarness({ ingress: "fake", images }).boot();
     await deploy(harness, "web:1");
     await deploy(harness, "web:2");
@@ -86,4 +86,20 @@ describe("a rollback without a revision", () => {
     await deploy(harness, "web:1");
     expect(rollbackTarget(harness)).toBe(2);
   });
+});
+
+test("an app without an image is pending, and runs after its first deploy", async () => {
+  await using harness = new ControlPlaneHarness().boot();
+  harness.apply("web", { port: 80 });
+  await harness.waitForPhase("web", "pending");
+  expect(harness.condition("web", "Ready")).toMatchObject({ status: "False", reason: "NoImage" });
+  expect(harness.condition("web", "Accepted")).toMatchObject({
+    status: "False",
+    reason: "NoImage",
+    message: expect.stringContaining("berth deploy web --image IMAGE"),
+  });
+  const plan = await harness.controlPlane.planApp("web", undefined, AbortSignal.timeout(5_000));
+  expect(plan).toMatchObject({ operations: [], blockedBy: expect.stringContaining("no image") });
+  harness.apply("web", { port: 80, image: "web:1" });
+  await harness.waitUntilReady("web");
 });

@@ -20,7 +20,7 @@ const spec = { image: "web:1", models: ["chat"] };
 const readyOf = (app: string) => harness.condition(app, "Ready");
 
 describe("an App with models", () => {
-  test("waits until they answer, reports them, and gets their URL", async () => {
+  test("waits until the models answer, reports them in its status, and gets their URL", async () => {
     harness.apply("web", spec);
     await harness.clock.until(
       () => readyOf("web")?.reason === "ModelNotFound",
@@ -46,7 +46,7 @@ describe("an App with models", () => {
     expect(harness.listContainers("web")).toEqual([]);
 
     harness.applyModel("chat", { source, running: true });
-    // No resync comes in between: the model that begins to answer queues the App.
+    // No resync happens meanwhile: the model that becomes Ready queues the App.
     await harness.waitUntilReady("web", 5_000);
     expect(harness.listContainers("web")[0]?.spec).toMatchObject({
       env: [
@@ -59,7 +59,7 @@ describe("an App with models", () => {
     });
   });
 
-  test("keeps running when a model is stopped, and waits with its next version", async () => {
+  test("keeps running when a model is stopped, but its next version waits for the model", async () => {
     harness.applyModel("chat", { source, running: true });
     harness.apply("web", spec);
     await harness.waitUntilReady("web");

@@ -24,7 +24,7 @@ afterEach(async () => {
   await rm(dir, { recursive: true, force: true });
 });
 
-/** Splits bytes into pieces of `length`, as a network does. */
+/** Splits bytes into chunks of `length` bytes, as a network does. */
 async function* inPieces(bytes: Buffer, length: number): AsyncGenerator<Buffer> {
   for (let at = 0; at < bytes.length; at += length) yield bytes.subarray(at, at + length);
 }
@@ -43,7 +43,7 @@ test.each([
   expect((await stat(store.path(kept.digest))).mode & 0o777).toBe(0o600);
 });
 
-test("two concurrent uploads of the same archive store one file", async () => {
+test("two concurrent uploads of the same archive store a single file", async () => {
   await Promise.all([
     store.put(inPieces(gzipped, 7), signal),
     store.put(inPieces(gzipped, 9), signal),
@@ -71,7 +71,7 @@ test("lists the stored archives, oldest first, and removes them", async () => {
   expect((await store.list()).map(({ digest }) => digest)).toEqual([b.digest]);
 });
 
-test("does not remove an archive that was uploaded again since it was listed", async () => {
+test("does not remove an archive that was uploaded again after it was listed", async () => {
   const { digest } = await store.put(inPieces(gzipped, 512), signal);
   expect(store.isReuploaded(digest)).toBe(false);
   await utimes(store.path(digest), 1000, 1000);
@@ -82,7 +82,7 @@ test("does not remove an archive that was uploaded again since it was listed", a
   expect(await store.has(digest)).toBe(true);
 });
 
-describe("leaves nothing behind", () => {
+describe("a failed upload leaves no file", () => {
   test.each<[what: string, bytes: Buffer, message: string]>([
     ["an empty stream", Buffer.alloc(0), "it is empty"],
     ["a zip file", Buffer.from("504b030414000000".padEnd(2000, "0"), "hex"), "it is a zip file"],
@@ -112,7 +112,7 @@ describe("leaves nothing behind", () => {
     expect(await files()).toEqual([]);
   });
 
-  test("of a stream that breaks", async () => {
+  test("of a stream that ends with an error", async () => {
     const broken = (async function* () {
       yield gzipped;
       throw new Error("connection lost");
@@ -121,7 +121,7 @@ describe("leaves nothing behind", () => {
     expect(await files()).toEqual([]);
   });
 
-  test("of an upload that is aborted while it sends nothing", async () => {
+  test("of an upload that is aborted while it sends no data", async () => {
     const silent = new Readable({ read() {} });
     silent.push(gzipped);
     const abort = new AbortController();
@@ -136,7 +136,7 @@ describe("leaves nothing behind", () => {
     silent.destroy();
   });
 
-  test("where the disk is full", async () => {
+  test("while the disk is full", async () => {
     // Every write to this device fails with ENOSPC.
     const file = await import("node:fs/promises").then(({ open }) => open("/dev/full", "w"));
     const failure = await file.write("x").catch((error: unknown) => error);
@@ -150,7 +150,7 @@ describe("leaves nothing behind", () => {
   });
 });
 
-test("sweeps leftovers of a crash, but no running upload", async () => {
+test("removes the leftovers of a crash, but no running upload", async () => {
   await mkdir(join(dir, "archives"), { recursive: true });
   await writeFile(join(dir, "archives", "11111111-2222-3333-4444-555555555555.part"), "half");
   const kept = await store.put(inPieces(plain, 512), signal);
@@ -168,7 +168,7 @@ test("sweeps leftovers of a crash, but no running upload", async () => {
 });
 
 test.each(["", "x", "../secret.key", "A".repeat(64), `${"a".repeat(64)}/..`])(
-  "%j is not a digest, and does not become a path",
+  "%j is refused as a digest, and is never used as a path",
   async (digest) => {
     expect(await store.has(digest)).toBe(false);
     expect(() => store.path(digest)).toThrow("not the digest");

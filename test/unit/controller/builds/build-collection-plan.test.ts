@@ -22,7 +22,7 @@ describe("images", () => {
     expect(going({ images, keep: 1, protectedContent: guarded })).toEqual(["web:3", "web:4"]);
   });
 
-  test("over the budget the oldest images are removed first, even if a newer one is larger", () => {
+  test("over the budget, the oldest images are removed first, even if a newer image is larger", () => {
     const images = [
       image("web", 1, 10),
       image("db", 2, 10),
@@ -34,20 +34,20 @@ describe("images", () => {
     expect(going({ images, bytesMax: 110 })).toEqual([]);
   });
 
-  test("protected images count in the budget", () => {
+  test("protected images count towards the budget", () => {
     const images = [image("web", 1, 90), image("web", 2, 10), image("web", 3, 5)];
     const guarded = { images: new Set([tag("web", 1)]), archives: new Set<string>() };
     expect(going({ images, protectedContent: guarded, bytesMax: 96 })).toEqual(["web:2"]);
     expect(going({ images, protectedContent: guarded, bytesMax: 0 })).toEqual(["web:2", "web:3"]);
   });
 
-  test("archives count in the budget", () => {
+  test("archives count towards the budget", () => {
     const images = [image("web", 1, 10), image("web", 2, 10)];
     const archives = [{ digest: "a", bytes: 85, storedAtMs: NOW }];
     expect(going({ images, archives, bytesMax: 100 })).toEqual(["web:1"]);
   });
 
-  test("only images of this instance are considered", () => {
+  test("images that this instance has not built, or that have other tags, are not considered", () => {
     const own = image("web", 1);
     const strangers = [
       { ...own, labels: imageLabels("ffffffff", { app: "web", build: 1, revision: "r" }) },
@@ -93,7 +93,7 @@ function input(changes: Partial<BuildCollectionInput>): BuildCollectionInput {
   };
 }
 
-/** A larger `age` is newer. */
+/** Returns an image; a larger `age` means a newer image. */
 function image(app: string, age: number, bytes = 1): BuiltImageInfo {
   return {
     id: `id-${app}-${age}`,

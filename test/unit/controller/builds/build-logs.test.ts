@@ -17,8 +17,8 @@ beforeEach(() => {
 
 afterEach(() => rmSync(dir, { recursive: true, force: true }));
 
-describe("reading", () => {
-  test("returns the lines so far", async () => {
+describe("reading a build log", () => {
+  test("returns the lines that exist so far", async () => {
     const log = logs.create(1, plain);
     log.write("one");
     log.write("two\nthree\n");
@@ -27,19 +27,19 @@ describe("reading", () => {
     expect(await read(1)).toEqual(["one", "two", "three", "over"]);
   });
 
-  test("returns undefined if there is no log", async () => {
+  test("returns undefined if the log does not exist", async () => {
     const lines = logs.read(7, { follow: true }, never);
     expect(await lines.next()).toEqual({ done: true, value: false });
   });
 
-  test("of a complete log does not wait for more", async () => {
+  test("that is complete does not wait for more lines", async () => {
     logs.create(1, plain).end("over");
     expect(await read(1, true)).toEqual(["over"]);
   });
 });
 
-describe("following", () => {
-  test("every reader gets every line once, whenever it starts", async () => {
+describe("following a build log", () => {
+  test("gives every reader every line once, whenever the reader starts", async () => {
     const log = logs.create(1, plain);
     log.write("first");
     const early = read(1, true);
@@ -56,7 +56,7 @@ describe("following", () => {
     expect(await late).toEqual([...wanted, "over"]);
   });
 
-  test("ends when the reader leaves", async () => {
+  test("ends when the reader stops reading", async () => {
     const log = logs.create(1, plain);
     log.write("first");
     const leaving = new AbortController();
@@ -69,8 +69,8 @@ describe("following", () => {
   });
 });
 
-describe("writing", () => {
-  test("a log that exceeds its limit is cut off with a note, and still has its last line", async () => {
+describe("writing a build log", () => {
+  test("cuts off a log that exceeds its limit, with a note, and keeps the last line", async () => {
     logs = new BuildLogs(dir, 1_000);
     const log = logs.create(1, plain);
     for (let number = 0; number < 100; number += 1) log.write(`line ${number} of many`);
@@ -92,14 +92,14 @@ describe("writing", () => {
     expect(statSync(join(dir, "1.log")).mode & 0o077).toBe(0);
   });
 
-  test("only the last state of a line that overwrites itself is kept", async () => {
+  test("keeps only the last state of a line that overwrites itself", async () => {
     const log = logs.create(1, plain);
     log.write("10 %\r50 %\r100 %\r\nnext");
     log.end("over");
     expect(await read(1)).toEqual(["100 %", "next", "over"]);
   });
 
-  test("lines after the end are ignored", async () => {
+  test("ignores lines after the end of the log", async () => {
     const log = logs.create(1, plain);
     log.end("over");
     log.write("late");
@@ -108,7 +108,7 @@ describe("writing", () => {
   });
 });
 
-test("logs are listed and removed by the number of their build", async () => {
+test("build logs are listed and removed by the number of their build", async () => {
   for (const id of [1, 2, 30]) logs.create(id, plain).end("over");
   expect((await logs.ids()).toSorted((a, b) => a - b)).toEqual([1, 2, 30]);
   await logs.remove([1, 30, 99]);

@@ -18,7 +18,7 @@ beforeEach(() => {
 
 afterEach(() => bench[Symbol.asyncDispose]());
 
-describe("a source that an app replaces and then restores", () => {
+describe("an app's source that is replaced and then restored", () => {
   test("is resolved again after the app had an image", async () => {
     const before = await bench.waitUntilResolved(bench.apply("web"));
     bench.apply("web", { image: "web:1" });
@@ -40,7 +40,7 @@ describe("a source that an app replaces and then restores", () => {
     });
   });
 
-  test("is resolved again after a kill before its pin was removed", async () => {
+  test("is resolved again if Berth was killed before it removed the old pin", async () => {
     await bench.waitUntilResolved(bench.apply("web"));
     const pin = bench.store.sourcePins.get("web");
     bench.apply("web", { image: "web:1" });
@@ -53,7 +53,7 @@ describe("a source that an app replaces and then restores", () => {
     });
   });
 
-  test("is not pinned by a resolution that was running", async () => {
+  test("is not pinned by a resolution that was running before the change", async () => {
     const app = bench.apply("web");
     bench.service.source(app);
     bench.apply("web", other);
@@ -73,7 +73,7 @@ describe("a source that an app replaces and then restores", () => {
     await bench.clock.advance(0);
   });
 
-  test("shows no earlier failure", async () => {
+  test("does not show an earlier failure", async () => {
     bench.builder.script = { fails: { step: 2 } };
     const app = bench.apply("web");
     const source = await bench.waitUntilResolved(app);
@@ -95,24 +95,27 @@ describe("a build that the app no longer needs", () => {
       { source: { git: { url: REPOSITORY, ref: "main" } }, suspend: true },
       "the app is suspended",
     ],
-  ])("is cancelled after a change to %s, running or queued", async (_what, spec, message) => {
-    bench.builder.script = { hangs: true };
-    for (const name of ["one", "two"]) {
-      const app = bench.apply(name);
-      bench.service.ensure(app, await bench.waitUntilResolved(app));
-    }
-    await vi.waitFor(() => expect(bench.builder.runs).toHaveLength(1), WAIT_OPTIONS);
-    for (const name of ["two", "one"]) bench.apply(name, spec);
-    for (const id of [1, 2]) {
-      await vi.waitFor(
-        () => expect(bench.store.builds.get(id)).toMatchObject({ state: "cancelled", message }),
-        WAIT_OPTIONS,
-      );
-    }
-    expect(bench.builder.runs.map(({ ended }) => ended)).toEqual(["cancelled"]);
-    bench.builder.script = {};
-    expect(await bench.waitUntilBuilt(bench.apply("one"))).toEqual({ type: "succeeded", id: 3 });
-  });
+  ])(
+    "is cancelled after a change to %s, whether it is running or queued",
+    async (_what, spec, message) => {
+      bench.builder.script = { hangs: true };
+      for (const name of ["one", "two"]) {
+        const app = bench.apply(name);
+        bench.service.ensure(app, await bench.waitUntilResolved(app));
+      }
+      await vi.waitFor(() => expect(bench.builder.runs).toHaveLength(1), WAIT_OPTIONS);
+      for (const name of ["two", "one"]) bench.apply(name, spec);
+      for (const id of [1, 2]) {
+        await vi.waitFor(
+          () => expect(bench.store.builds.get(id)).toMatchObject({ state: "cancelled", message }),
+          WAIT_OPTIONS,
+        );
+      }
+      expect(bench.builder.runs.map(({ ended }) => ended)).toEqual(["cancelled"]);
+      bench.builder.script = {};
+      expect(await bench.waitUntilBuilt(bench.apply("one"))).toEqual({ type: "succeeded", id: 3 });
+    },
+  );
 
   test("is cancelled when the deletion of the app begins", async () => {
     bench.builder.script = { hangs: true };

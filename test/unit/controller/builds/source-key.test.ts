@@ -15,7 +15,7 @@ import { appResource } from "../../../support/app-resource.ts";
 
 const git = { url: "https://git.example.org/team/app", ref: "main" };
 
-describe("the key of a pin", () => {
+describe("the key of a pinned commit", () => {
   test.each<[string, Partial<GitSource>]>([
     ["url", { url: "https://git.example.org/team/other" }],
     ["ref", { ref: "next" }],
@@ -25,7 +25,7 @@ describe("the key of a pin", () => {
     expect(keyOf({ ...git, ...change })).not.toBe(keyOf(git));
   });
 
-  test("does not depend on credential, interval or other annotations", () => {
+  test("does not depend on the credential, the interval or other annotations", () => {
     expect(keyOf({ ...git, credential: "key", interval: "1m" })).toBe(keyOf(git));
     expect(keyOf(git, { [RETRIED_AT_ANNOTATION]: "2030-01-01T00:00:00Z" })).toBe(keyOf(git));
   });
@@ -37,10 +37,10 @@ describe("the key of a pin", () => {
   });
 });
 
-describe("the image of a revision", () => {
+describe("the image name of a revision", () => {
   const spec: AppSpec = { source: { git } };
 
-  test("is equal for equal inputs, and a valid image reference", () => {
+  test("is the same for the same inputs, and is a valid image reference", () => {
     const image = getImageReference("0123abcd", "web", spec, "c".repeat(40));
     expect(image).toMatch(/^berth-0123abcd\/web:[0-9a-f]{16}$/);
     expect(getImageReference("0123abcd", "web", { ...spec, replicas: 3 }, "c".repeat(40))).toBe(
@@ -61,7 +61,7 @@ describe("the image of a revision", () => {
   });
 });
 
-test("records name a source without user and password", () => {
+test("build records name a source without user and password", () => {
   expect(sourceName({ git: { url: "https://me:s3cret@git.example.org/a/b" } })).toBe(
     "https://git.example.org/a/b",
   );
@@ -69,7 +69,7 @@ test("records name a source without user and password", () => {
   expect(sourceName({ local: "/home/somebody/app" })).toBe("folder");
 });
 
-test("refs are equal with and without refs/heads/", () => {
+test("branch names are equal with and without refs/heads/, and only full hashes are commits", () => {
   expect(isSameRef("refs/heads/main", "main")).toBe(true);
   expect(isSameRef("refs/tags/v1", "v1")).toBe(true);
   expect(isSameRef("refs/heads/feature/main", "main")).toBe(false);

@@ -19,7 +19,7 @@ let held: TestStore;
 let tasks: TaskGroup;
 let sources: SourceTracker;
 let woken: string[];
-/** The result of a resolution by app; an error is thrown. */
+/** The result of a resolution by app; an error makes the resolution fail. */
 let remote: Map<string, string | Error>;
 let looks: string[];
 let blocked: Promise<void> | undefined;
@@ -41,8 +41,8 @@ afterEach(async () => {
   await held[Symbol.asyncDispose]();
 });
 
-describe("a resolution", () => {
-  test("runs once, wakes the app, and its pin survives a restart", async () => {
+describe("the resolution of a source", () => {
+  test("runs once and wakes the app, and its result survives a restart", async () => {
     const app = apply("web", git());
     expect(sources.state(app)).toEqual({
       type: "resolving",
@@ -68,7 +68,7 @@ describe("a resolution", () => {
     expect(sources.state(app)).toMatchObject({ type: "resolved", revision: SECOND });
   });
 
-  test("continues when the spec changes meanwhile", async () => {
+  test("continues when other parts of the spec change meanwhile", async () => {
     const { promise, resolve } = gate();
     blocked = promise;
     sources.state(apply("web", git()));
@@ -84,14 +84,14 @@ describe("a resolution", () => {
     expect(sources.state(next)).toMatchObject({ type: "resolved", revision: SECOND });
   });
 
-  test("does not run for a fixed revision", async () => {
+  test("does not run while the app is pinned to a commit", async () => {
     const app = apply("web", git({ interval: "10s" }), { [SOURCE_REVISION_ANNOTATION]: SECOND });
     expect(sources.state(app)).toMatchObject({ type: "resolved", revision: SECOND });
     await held.clock.advance(60_000);
     expect(looks).toEqual([]);
   });
 
-  test("is queued: only a few run concurrently", async () => {
+  test("is queued: only a limited number run concurrently", async () => {
     const { promise, resolve } = gate();
     blocked = promise;
     const names = Array.from({ length: 10 }, (_, index) => `app-${index}`);
@@ -115,7 +115,7 @@ describe("a resolution that fails", () => {
     ["archive_invalid", "SourceInvalid", true],
     ["git_unreachable", "GitUnreachable", false],
     ["disk_full", "DiskFull", false],
-  ] as const)("with %s says %s, until it is taken", async (code, reason, terminal) => {
+  ] as const)("with %s reports %s until the failure is cleared", async (code, reason, terminal) => {
     remote.set("web", new BerthError(code, "no such luck", { hint: "look again" }));
     const app = apply("web", git());
     sources.state(app);
@@ -131,7 +131,7 @@ describe("a resolution that fails", () => {
     expect(sources.state(app).type).toBe("resolved");
   });
 
-  test("shows no secret, and runs again with another credential", async () => {
+  test("shows no secret, and runs again when the credential changes", async () => {
     secret("deploy-key", { token: "hunter2-hunter2" });
     remote.set("web", new BerthError("git_denied", "the server refused hunter2-hunter2"));
     const app = apply("web", git({ credential: "deploy-key" }));
@@ -142,7 +142,7 @@ describe("a resolution that fails", () => {
     expect(sources.state(app).type).toBe("resolving");
   });
 
-  test("with an internal error does not show its message", async () => {
+  test("with an internal error does not show the message of the error", async () => {
     remote.set("web", new Error("ENOENT: /var/lib/berth/secret-place"));
     const app = apply("web", git());
     sources.state(app);
@@ -153,8 +153,8 @@ describe("a resolution that fails", () => {
   });
 });
 
-describe("an interval", () => {
-  test("updates the pin when the branch has moved, and records an event", async () => {
+describe("the polling interval of a source", () => {
+  test("updates the pinned commit when the branch has moved, and records an event", async () => {
     const app = await resolved("web", git({ interval: "1m" }));
     woken = [];
     await held.clock.advance(59_000);
@@ -171,7 +171,7 @@ describe("an interval", () => {
     ]);
   });
 
-  test("keeps the pin while the server is unreachable, and records one event", async () => {
+  test("keeps the pinned commit while the server is unreachable, and records one event", async () => {
     const app = await resolved("web", git({ interval: "1m" }));
     remote.set("web", new BerthError("git_unreachable", "nobody answers"));
     await held.clock.advance(30 * 60_000);
@@ -186,7 +186,26 @@ describe("an interval", () => {
     expect(held.store.events.list({ limit: 10 }).map(({ count }) => count)).toEqual([1, 1]);
   });
 
-  test("that was missed while Berth was not running triggers a resolution at once", async () => {
+  test("reports a branch that was deleted until it is back", async () => {
+    const app = await resolved("web", git({ interval: "1m" }));
+    woken = [];
+    remote.set("web", new BerthError("git_not_found", "there is no branch main"));
+    await held.clock.advance(10 * 60_000);
+    expect(sources.state(app)).toMatchObject({
+      type: "resolved",
+      revision: FIRST,
+      fetchFailure: {
+        message: `main of ${URL} cannot be resolved, and the app stays at 111111111111: there is no branch main`,
+      },
+    });
+    expect(woken).toEqual(["web"]);
+    remote.set("web", FIRST);
+    await held.clock.advance(60_000);
+    expect(sources.state(app)).not.toHaveProperty("fetchFailure");
+    expect(woken).toEqual(["web", "web"]);
+  });
+
+  test("that passed while Berth was not running triggers a resolution at once", async () => {
     const app = await resolved("web", git({ interval: "1m" }));
     remote.set("web", SECOND);
     await tasks[Symbol.asyncDispose]();
@@ -214,7 +233,7 @@ describe("an interval", () => {
   });
 });
 
-describe("a push", () => {
+describe("a push webhook", () => {
   test("resolves the sources of all apps of the repository and branch", async () => {
     for (const [name, source] of [
       ["web", git()],
@@ -236,7 +255,7 @@ describe("a push", () => {
     expect(events()).toHaveLength(1);
   });
 
-  test("during a resolution triggers another one, because the first may be too early", async () => {
+  test("during a resolution triggers another one, because the running one may have missed the push", async () => {
     await resolved("web", git());
     const { promise, resolve } = gate();
     blocked = promise;
@@ -262,13 +281,13 @@ describe("a push", () => {
     expect(sources.state(app)).toMatchObject({ type: "resolved", revision: FIRST });
   });
 
-  test("does not affect an app with a fixed revision", async () => {
+  test("does not affect an app that is pinned to a commit", async () => {
     apply("web", git(), { [SOURCE_REVISION_ANNOTATION]: FIRST });
     expect(sources.refreshFollowers({ urls: [URL], ref: "main" })).toEqual([]);
   });
 });
 
-test("a removed app has no pin and no timer", async () => {
+test("a removed app has no pinned commit and no timer", async () => {
   await resolved("web", git({ interval: "1m" }));
   sources.forget("web");
   expect(held.store.sourcePins.get("web")).toBeUndefined();

@@ -15,7 +15,7 @@ const { templates: catalog, models } = loadCatalog(
   join(import.meta.dirname, "../../../../templates"),
 );
 
-test("the catalog has the common kinds of apps", () => {
+test("the catalog contains templates of the common kinds of apps", () => {
   const names = catalog.map((template) => template.metadata.name);
   expect(names.length).toBeGreaterThanOrEqual(14);
   expect(names).toEqual(
@@ -24,17 +24,17 @@ test("the catalog has the common kinds of apps", () => {
 });
 
 describe.each(catalog.map((template) => [template.metadata.name, template] as const))(
-  "%s",
+  "the template %s",
   (_, template) => {
     const { spec } = template;
 
-    test("renders with its defaults into valid manifests", () => {
+    test("renders valid manifests with its default values", () => {
       const { manifests } = renderTemplate(spec, { name: "mine", parameters: required(template) });
       expect(manifests.map((manifest) => validateManifest(manifest))).toEqual(manifests);
       expect(manifests.at(-1)).toMatchObject({ kind: "App", metadata: { name: "mine" } });
     });
 
-    test("renders with every parameter given", () => {
+    test("renders valid manifests with every parameter given", () => {
       const parameters = Object.fromEntries(
         (spec.parameters ?? []).map((p) => [
           p.name,
@@ -46,7 +46,7 @@ describe.each(catalog.map((template) => [template.metadata.name, template] as co
       );
     });
 
-    test("no App contains a secret, and every secret is in a Secret", () => {
+    test("puts every secret into a Secret, and none into an App", () => {
       const secrets = (spec.parameters ?? []).filter((parameter) => parameter.secret);
       const marks = Object.fromEntries(
         secrets.map((p, at) => [p.name, `Mark${at}of0secret0value`]),
@@ -62,14 +62,14 @@ describe.each(catalog.map((template) => [template.metadata.name, template] as co
       expect(kept).toHaveLength(secrets.length);
     });
 
-    test("every parameter is used and described", () => {
+    test("uses and describes every parameter", () => {
       const used = new Set(listPlaceholders([spec.app, spec.companions]));
       const parameters = spec.parameters ?? [];
       expect(parameters.filter((p) => !used.has(p.name))).toEqual([]);
       expect(parameters.filter((p) => (p.description ?? "") === "")).toEqual([]);
     });
 
-    test("defaults and generated values fit their patterns", () => {
+    test("has defaults and generated values that match the patterns of their parameters", () => {
       const misfits = (spec.parameters ?? []).filter((parameter) => {
         const pattern = new RegExp(parameter.pattern ?? "", "u");
         const made = parameter.generate && "aZ0".padEnd(parameter.generate, "x");
@@ -79,35 +79,35 @@ describe.each(catalog.map((template) => [template.metadata.name, template] as co
       expect(misfits).toEqual([]);
     });
 
-    test("passwords are secret", () => {
+    test("treats passwords as secrets", () => {
       const open = (spec.parameters ?? [])
         .filter(({ name }) => /password|secret|token|key$/i.test(name) && name !== "accessKey")
         .filter((parameter) => parameter.secret !== true);
       expect(open).toEqual([]);
     });
 
-    test("images have a fixed version and come from the default registry", () => {
+    test("uses images of fixed versions from the default registry", () => {
       for (const app of listApps(template)) {
         expect(app.image).toMatch(/^([a-z0-9-]+\/)?[a-z0-9-]+:[\w.-]+$/);
         expect(app.image).not.toMatch(/:latest$/);
       }
     });
 
-    test("every app has a port for its probe", () => {
+    test("gives every app a port that can be probed", () => {
       expect(listApps(template).filter((app) => app.port === undefined)).toEqual([]);
     });
 
-    test("an app with data never runs twice at once", () => {
+    test("never runs two versions of an app with writable data concurrently", () => {
       const rolling = listApps(template)
         .filter((app) => (app.volumes ?? []).some((volume) => volume.readOnly !== true))
         .filter((app) => app.rollout?.strategy !== "recreate");
-      // Two web servers can read the same folder.
+      // Two nginx servers can read the same folder.
       expect(rolling.map((app) => app.image)).toEqual(
         template.metadata.name === "nginx" ? ["nginx:1.29"] : [],
       );
     });
 
-    test("has everything that a listing shows", () => {
+    test("has the website, category and description that a listing shows", () => {
       expect(spec.website).toMatch(/^https:\/\//);
       expect(spec.category).toMatch(/^[a-z]+$/);
       expect(spec.description).toMatch(/\.$/);
@@ -116,13 +116,13 @@ describe.each(catalog.map((template) => [template.metadata.name, template] as co
 );
 
 describe("the catalog of models", () => {
-  test("has small and large models for chat, and some for embeddings", () => {
+  test("contains small and large chat models, and some embedding models", () => {
     const names = models.map((model) => model.metadata.name);
     expect(names.length).toBeGreaterThanOrEqual(12);
     expect(names).toEqual(expect.arrayContaining(["qwen3-0-6b", "qwen3-4b", "nomic-embed-text"]));
   });
 
-  test("no two entries use the same repository", () => {
+  test("uses each repository in one entry only", () => {
     const sources = models.map((model) => model.spec.source.toLowerCase());
     expect(sources.length).toBe(new Set(sources).size);
   });
@@ -130,7 +130,7 @@ describe("the catalog of models", () => {
   test.each(models.map((model) => [model.metadata.name, model] as const))("%s", (_, model) => {
     expect(validateManifest(model)).toEqual(model);
     expect(parseModelSource(model.spec.source)).toMatchObject({ source: { type: "repository" } });
-    // The entry names a file, so that a new file in the repository does not change the choice.
+    // The entry names a quantization or a file, so that a new file in the repository does not change the choice.
     expect(model.spec.quantization ?? model.spec.file).toBeDefined();
     // The entry neither loads nor pins a model.
     expect(Object.keys(model.spec).toSorted()).toEqual(
@@ -158,7 +158,7 @@ metadata: { name: one }
 spec: { title: One, description: d, category: c, app: { image: "a:1" } }
 `;
 
-  test("reads yaml files in order and ignores other files", () => {
+  test("reads YAML files in order and ignores other files", () => {
     writeFileSync(join(folder, "two.yaml"), good.replace("name: one", "name: two"));
     writeFileSync(join(folder, "one.yaml"), good);
     writeFileSync(join(folder, "README.md"), "# not a template");
@@ -203,7 +203,7 @@ metadata: { name: small }
 spec: { source: org/small }
 `;
 
-  test("reads models from the folder of that name", () => {
+  test('reads models from the folder "models"', () => {
     writeFileSync(join(folder, "one.yaml"), good);
     mkdirSync(join(folder, "models"));
     writeFileSync(join(folder, "models", "small.yaml"), model);
@@ -226,7 +226,7 @@ spec: { source: org/small }
     expect(() => loadCatalog(folder)).toThrow(message);
   });
 
-  test("all bad files are reported at once, without the path of the folder", () => {
+  test("invalid files are all reported together, without the path of the folder", () => {
     writeFileSync(join(folder, "a.yaml"), "x: [");
     writeFileSync(join(folder, "b.yaml"), "x: [");
     expect(() => loadCatalog(folder)).toThrow(/a\.yaml.*b\.yaml/s);
@@ -238,7 +238,7 @@ spec: { source: org/small }
   });
 });
 
-/** Values for parameters with neither a default nor a free form. */
+/** Values for parameters that have no default and a restricted format. */
 const samples: Readonly<Record<string, string>> = {
   domain: "app.example.org",
   url: "https://app.example.org/",

@@ -2,13 +2,13 @@ import { describe, expect, test } from "vitest";
 import { parseGitCredential } from "../../../../src/controller/git/git-credential.ts";
 import { catchBerthError } from "../../../support/catch-berth-error.ts";
 
-// Concatenated, so that scanners for secrets in sources do not find a key.
+// The key is concatenated, so that scanners for secrets in sources do not find it.
 const KEY = [
   "-----BEGIN OPENSSH",
   "PRIVATE KEY-----\nAAAA\n-----END OPENSSH PRIVATE KEY-----",
 ].join(" ");
 
-describe("the credential of a Secret", () => {
+describe("the git credential of a Secret", () => {
   test.each([
     [{ token: "t" }, { type: "token", token: "t" }],
     [
@@ -43,7 +43,7 @@ describe("the credential of a Secret", () => {
     [{ token: "secret-value", sshKey: KEY }, "only one"],
     [{ token: "secret-value\nX-Header: 1" }, "more than one line"],
     [{ sshKey: "ssh-ed25519 secret-value" }, "no private key"],
-  ])("%j is refused, with its keys and not its values", (values, said) => {
+  ])("%j is refused, and the error shows its keys but not its values", (values, said) => {
     const error = catchBerthError(() => parseGitCredential("deploy", values));
     expect(error.code).toBe("git_denied");
     expect(error.message).toContain("Secret deploy");

@@ -7,7 +7,8 @@ import {
 
 const SHOWN = "git@example.org:app.git";
 
-// Output of git, ssh and large services; test/git/ checks it against the real programs where they are installed.
+// Real output of git, ssh and large git services; test/git/ checks it against the real programs where they are
+// installed.
 test.each([
   ["ERROR: Repository not found.\nfatal: Could not read from remote repository.", "git_not_found"],
   [
@@ -37,7 +38,7 @@ test.each([
   expect(error.hint).toBeTruthy();
 });
 
-test("failures of this machine are told apart from those of the server and the repository", () => {
+test("failures of this machine are distinguished from failures of the server and of the repository", () => {
   expect(isMissingRef("fatal: couldn't find remote ref refs/heads/x")).toBe(true);
   expect(isMissingRef("fatal: remote error: upload-pack: not our ref 1111")).toBe(true);
   expect(isMissingRef("error: Server does not allow request for unadvertised object 11")).toBe(

@@ -19,7 +19,7 @@ describe("parseGitUrl", () => {
     expect(parseGitUrl(text)).toEqual({ transport, address, displayUrl: address });
   });
 
-  test("a login is removed from the URL", () => {
+  test("removes user and password from the address", () => {
     const url = parseGitUrl("https://ann:p%40ss@example.org/app.git?x=1#y");
     expect(url.login).toEqual({ username: "ann", password: "p@ss" });
     expect(JSON.stringify([url.address, url.displayUrl])).not.toMatch(/ann|p%40ss|p@ss/);
@@ -45,13 +45,13 @@ describe("parseGitUrl", () => {
     "https://example.org/a\nb",
     "example.org:path",
     "https://",
-  ])("%j is refused", (text) => {
+  ])("refuses %j", (text) => {
     const error = catchBerthError(() => parseGitUrl(text));
     expect(error.code).toBe("git_not_found");
     expect(error.hint).toContain("ssh://");
   });
 
-  test("the message of a refusal contains no password", () => {
+  test("does not show the password in the message of a refusal", () => {
     expect(
       catchBerthError(() => parseGitUrl("ftp://ann:secret@example.org/x")).message,
     ).not.toContain("secret");
@@ -76,7 +76,7 @@ describe("isSameRepository", () => {
     "git@example.org:team/app.git",
     "git@EXAMPLE.org:/team/app",
     "https://example.org//team/app",
-  ])("%s is the same repository", (other) => {
+  ])("%s name the same repository", (other) => {
     expect(isSameRepository(url, other)).toBe(true);
     expect(isSameRepository(other, url)).toBe(true);
   });
@@ -90,12 +90,12 @@ describe("isSameRepository", () => {
     "file:///team/app",
     "not a url",
     "",
-  ])("%s is another repository", (other) => {
+  ])("%s name different repositories", (other) => {
     expect(isSameRepository(url, other)).toBe(false);
     expect(isSameRepository(other, other === "" ? "x" : url)).toBe(false);
   });
 
-  test("two texts that are no URLs are not the same repository", () => {
+  test("two texts that are not URLs are not the same repository", () => {
     expect(isSameRepository("not a url", "not a url")).toBe(false);
   });
 });

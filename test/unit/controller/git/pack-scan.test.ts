@@ -4,7 +4,7 @@ import { isPackWithinLimits } from "../../../../src/controller/git/pack-scan.ts"
 
 const LIMITS = { objectBytesMax: 100_000, totalBytesMax: 250_000 };
 
-/** Encodes type and size as a pack does: four bits of the size, then seven for each byte. */
+/** Encodes type and size as a pack does: four bits of the size in the first byte, then seven in each further byte. */
 function header(type: number, size: number): Buffer {
   const bytes = [(type << 4) | (size & 15)];
   for (let rest = Math.floor(size / 16); rest > 0; rest = Math.floor(rest / 128)) {
@@ -24,7 +24,7 @@ function varint(size: number): Buffer {
 
 const blob = (bytes: number, declared = bytes) =>
   Buffer.concat([header(3, declared), deflateSync(Buffer.alloc(bytes))]);
-/** Builds a delta against the object with that hash; only the size of its result matters here. */
+/** Builds a delta against the object with that hash; only the size of its result matters in these tests. */
 const delta = (result: number) => {
   const data = Buffer.concat([varint(10), varint(result), Buffer.from([0x90, 10])]);
   return Buffer.concat([header(7, data.length), Buffer.alloc(20, 1), deflateSync(data)]);
@@ -46,7 +46,7 @@ test.each([
   ["small deltas", pack(blob(10), delta(100), offsetDelta(5000), blob(10))],
   ["what is no pack", Buffer.from("hello, I am no pack, and long enough to be looked at")],
   ["a damaged pack", pack(Buffer.from([0x33, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12]))],
-])("%s is within the limits", (_, bytes) => {
+])("a pack of %s is within the limits", (_, bytes) => {
   expect(isPackWithinLimits(bytes, LIMITS)).toBe(true);
 });
 
@@ -59,6 +59,6 @@ test.each([
     "an offset delta with a large result, based on another delta",
     pack(blob(10), offsetDelta(10), offsetDelta(2 ** 40)),
   ],
-])("%s is over the limits", (_, bytes) => {
+])("a pack of %s exceeds the limits", (_, bytes) => {
   expect(isPackWithinLimits(bytes, LIMITS)).toBe(false);
 });

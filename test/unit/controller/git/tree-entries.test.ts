@@ -21,7 +21,7 @@ describe("a tree object", () => {
     expect([...parseTree(Buffer.alloc(0), "")]).toEqual([]);
   });
 
-  test.each([5, 10, 27])("that is cut after %d bytes is damaged", (bytes) => {
+  test.each([5, 10, 27])("that is cut off after %d bytes is invalid", (bytes) => {
     const work = () => [...parseTree(raw("100644", "a").subarray(0, bytes), "")];
     expect(catchBerthError(work).code).toBe("archive_invalid");
   });
@@ -35,23 +35,26 @@ test.each([
   ["40000", "folder"],
   ["040000", "folder"],
   ["160000", "submodule"],
-])("mode %s is a %s", (mode, type) => {
+])("the mode %s of a tree entry is a %s", (mode, type) => {
   expect(parseEntryType(mode)).toBe(type);
 });
 
-test.each(["60000", "20000", "10000", "140000", "", "abc"])("mode %j is refused", (mode) => {
-  expect(catchBerthError(() => parseEntryType(mode)).code).toBe("archive_invalid");
-});
+test.each(["60000", "20000", "10000", "140000", "", "abc"])(
+  "the mode %j of a tree entry is refused",
+  (mode) => {
+    expect(catchBerthError(() => parseEntryType(mode)).code).toBe("archive_invalid");
+  },
+);
 
 test.each(["", ".", "..", ".git", ".GIT", "a/b", "/a", "a\0b", "n".repeat(256)])(
-  "the name %j is refused",
+  "the name %j of a tree entry is refused",
   (name) => {
     expect(catchBerthError(() => joinEntryPath("dir", name)).code).toBe("archive_invalid");
   },
 );
 
 test.each(["...", ".gitignore", ".github", "git", "a\\b", "-rf", "a\nb"])(
-  "the name %j is accepted",
+  "the name %j of a tree entry is accepted",
   (name) => {
     expect(joinEntryPath("dir", name)).toBe(`dir/${name}`);
   },

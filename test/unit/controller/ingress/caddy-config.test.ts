@@ -38,7 +38,7 @@ function hash(instance: string, ...of: [string, string, string]): Promise<string
 }
 
 describe("the configuration of Caddy", () => {
-  it("does not depend on Apps that need only the table", () => {
+  it("does not change for Apps that the route table can describe completely", () => {
     const special = site("special", { pathPrefix: "/x" });
     expect(buildCaddyConfig(settings, [site("a"), special, site("b")])).toEqual(
       buildCaddyConfig(settings, [special]),
@@ -56,7 +56,7 @@ describe("the configuration of Caddy", () => {
     );
   });
 
-  it("uses public authorities for public names only", () => {
+  it("uses public certificate authorities for public names only", () => {
     const config = buildCaddyConfig(settings, [
       site("a", { domains: ["a.localhost", "a.example.org", "*.example.org", "nas.local"] }),
       site("b", { domains: ["b.example.org"], https: false }),
@@ -89,7 +89,7 @@ describe("the configuration of Caddy", () => {
     expect(text).not.toContain("https_port");
   });
 
-  it("uses features of newer versions, which older ones would refuse", () => {
+  it("uses features of newer versions of Caddy only for these versions", () => {
     expect(configOf("2.6.2")).not.toContain("stream_close_delay");
     expect(configOf("2.7.0")).toContain("stream_close_delay");
     expect(configOf("2.7.0")).toContain('"ask"');
@@ -108,7 +108,7 @@ describe("versions of Caddy", () => {
     expect(parseCaddyVersion(text)).toBe(version);
   });
 
-  it("are compared by numbers", () => {
+  it("are compared as numbers", () => {
     expect(isAtLeast("2.10.0", 2, 7)).toBe(true);
     expect(isAtLeast("2.7", 2, 7)).toBe(true);
     expect(isAtLeast("2.6.9", 2, 7)).toBe(false);
@@ -117,7 +117,7 @@ describe("versions of Caddy", () => {
   });
 });
 
-describe("names", () => {
+describe("host names", () => {
   it.each([
     "localhost",
     "a.localhost",
@@ -137,7 +137,7 @@ describe("names", () => {
   ])("such as %s are public", (name) => expect(isInternalName(name)).toBe(false));
 });
 
-describe("hashes of passwords", () => {
+describe("hashed passwords of the ingress", () => {
   it("are the same at each start, and differ by instance, App, user and password", async () => {
     const first = await hash("one", "web", "ann", "secret");
     expect(await hash("one", "web", "ann", "secret")).toBe(first);
@@ -157,7 +157,7 @@ describe("hashes of passwords", () => {
   });
 });
 
-describe("a network", () => {
+describe("a network of the machine", () => {
   const table = [
     "Iface\tDestination\tGateway \tFlags\tRefCnt\tUse\tMetric\tMask\t\tMTU\tWindow\tIRTT",
     "eth0\t00000000\t010011AC\t0003\t0\t0\t0\t00000000\t0\t0\t0",
@@ -176,7 +176,7 @@ describe("a network", () => {
     ["0.0.0.0/0", false],
     ["fd00::/64", false],
     ["", false],
-  ])("%s is a network of this machine: %s", (subnet, own) => {
+  ])("%s is on this machine: %s", (subnet, own) => {
     expect(isLocalSubnet(subnet, table)).toBe(own);
   });
 });

@@ -1,8 +1,15 @@
 import { mkdirSync, mkdtempSync, readdirSync, readlinkSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { join, relative, sep } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { FolderRouteTable } from "../../../../src/controller/ingress/folder-route-table.ts";
+import {
+  FolderRouteTable,
+  TARGET_LINK,
+} from "../../../../src/controller/ingress/folder-route-table.ts";
+import {
+  decodeTableEntry,
+  LONG_LEVELS,
+} from "../../../../src/controller/ingress/route-table-entry.ts";
 import { VirtualClock } from "../../../support/virtual-clock.ts";
 
 let folder = "";
@@ -18,10 +25,34 @@ beforeEach(async () => {
 });
 afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
-const entries = (app: string) => readdirSync(join(folder, "apps", app)).toSorted();
+const entries = (app: string) =>
+  readdirSync(join(folder, "apps", app))
+    .filter((name) => name !== TARGET_LINK)
+    .toSorted();
 const write = (version: string, ...targets: string[]) => table.write("web", { version, targets });
 
-describe("entries", () => {
+/** Follows the look-ups of caddy-routes.ts: the linked target, entries of one level, entries of five levels. */
+function findAsCaddy(app: string): readonly string[] | undefined {
+  const root = join(folder, "apps", app);
+  const files = (from: string) => readdirSync(from, { recursive: true, withFileTypes: true });
+  try {
+    const [target] = readdirSync(join(root, TARGET_LINK));
+    if (target) return [target];
+  } catch {
+    // Without a link, the other look-ups follow.
+  }
+  const paths = files(root)
+    .filter((item) => item.isFile())
+    .map((item) => relative(root, join(item.parentPath, item.name)).split(sep));
+  for (const levels of [1, LONG_LEVELS]) {
+    const [first] = paths.filter((names) => names.length === levels).toSorted();
+    const found = first && decodeTableEntry(first)?.route.targets;
+    if (found?.length) return found;
+  }
+  return [];
+}
+
+describe("entries of the route table", () => {
   it("are kept for a second after a newer one was written, and are then removed", async () => {
     await write("v1", "a:1");
     const [first = ""] = entries("web");
@@ -35,7 +66,7 @@ describe("entries", () => {
     expect(await table.read("web")).toMatchObject({ version: "v2" });
   });
 
-  it("of an earlier Berth are removed by the next write", async () => {
+  it("of an earlier Berth process are removed by the next write", async () => {
     await write("v1", "a:1");
     await write("v2", "b:1");
     const next = new FolderRouteTable({ folder, clock });
@@ -52,13 +83,25 @@ describe("entries", () => {
     expect(entries("web")).toEqual(before);
   });
 
-  it("of many targets are removed before a shorter one, which Caddy tries last", async () => {
-    await write("v1", ...wide);
-    expect((await table.read("web"))?.targets).toEqual(wide);
-    await write("v2", "b:1");
-    const left = readdirSync(join(folder, "apps", "web"), { withFileTypes: true });
-    expect(left.map((item) => item.isFile())).toEqual([true]);
+  it("are found by Caddy at once, whatever the number of targets before and after the write", async () => {
+    const routes = [[], ["a:1"], ["a:1", "b:1"], wide];
+    let version = 0;
+    for (const before of routes)
+      for (const after of [...routes, ["c:1"], ["c:1", "d:1"], wide.slice(1)]) {
+        await write(`v${(version += 1)}`, ...before);
+        await write(`v${(version += 1)}`, ...after);
+        expect(findAsCaddy("web")).toEqual(after);
+        expect(await table.read("web")).toMatchObject({ version: `v${version}`, targets: after });
+      }
     expect(readdirSync(join(folder, "new"))).toEqual([]);
+  });
+
+  it("that were created before a crash, and that Caddy does not use, are not reported", async () => {
+    await write("v1", "a:1");
+    mkdirSync(join(folder, "apps", "web", "000000000001~v2~0~one"));
+    writeFileSync(join(folder, "apps", "web", "000000000001~v2~0~one", "b:1"), "");
+    expect(findAsCaddy("web")).toEqual(["a:1"]);
+    expect(await table.read("web")).toMatchObject({ version: "v1", targets: ["a:1"] });
   });
 
   it("of other programs are ignored", async () => {
@@ -69,8 +112,8 @@ describe("entries", () => {
   });
 });
 
-describe("hosts", () => {
-  it("link to the folder of their App, which exists before them", async () => {
+describe("hosts in the route table", () => {
+  it("link to the folder of their App, which is created before the link", async () => {
     await table.setHosts(new Map([["web.localhost", "web"]]), "replace");
     expect(readlinkSync(join(folder, "hosts", "web.localhost"))).toBe("../apps/web");
     expect(entries("web")).toEqual([]);
@@ -92,7 +135,7 @@ describe("hosts", () => {
   });
 });
 
-describe("names", () => {
+describe("names in the route table", () => {
   it.each(["..", ".", "", "a/b", "../x", "A", "a".repeat(64)])(
     "that are not names of Apps are refused: %j",
     async (name) => {
@@ -115,8 +158,8 @@ describe("names", () => {
   );
 });
 
-describe("deleted Apps", () => {
-  it("lose their entries, and no others", async () => {
+describe("deleted Apps in the route table", () => {
+  it("lose their own entries only", async () => {
     await write("v1", "a:1");
     await table.write("gone", { version: "v1", targets: wide });
     await table.retainApps(new Set(["web"]));
@@ -125,7 +168,7 @@ describe("deleted Apps", () => {
   });
 });
 
-it("fails without a path in the error if it cannot be written", async () => {
+it("the route table reports no path in the error if it cannot be written", async () => {
   rmSync(folder, { recursive: true });
   writeFileSync(folder, "");
   const failure = await write("v1", "a:1").then(

@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { COMPONENT, INSTANCE } from "../../../../src/controller/labels.ts";
 import { ControlPlaneHarness } from "../../../support/control-plane-harness.ts";
 
-test("a container of Berth itself belongs to no App and is not removed", async () => {
+test("a container in which Berth itself runs belongs to no App and is not removed", async () => {
   const signal = new AbortController().signal;
   await using harness = new ControlPlaneHarness({ images: { "caddy:2": {}, "web:1": {} } });
   harness.boot();
@@ -26,7 +26,7 @@ test("a container of Berth itself belongs to no App and is not removed", async (
   await runtime.startContainer(id, signal);
   harness.apply("web", { image: "web:1", port: 80 });
   await harness.waitUntilReady("web");
-  // Time for several resyncs, a container's exit, and the deletion of the last App.
+  // The time suffices for several resyncs, a container's exit, and the deletion of the last App.
   await harness.clock.advance(200_000);
   runtime.kill(id);
   await harness.clock.advance(200_000);

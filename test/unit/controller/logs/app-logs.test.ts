@@ -3,7 +3,7 @@ import { ControlPlaneHarness } from "../../../support/control-plane-harness.ts";
 
 const web = { image: "web:1", port: 80, volumes: [] };
 
-/** Follows the log of web, as the API does. */
+/** Follows the log of the app "web", as the API does. */
 function followed(harness: ControlPlaneHarness) {
   const ended = new AbortController();
   const lines: string[] = [];
@@ -41,7 +41,7 @@ test("a followed log continues over redeploys and restarts, each line once, unti
   expect(lines).toEqual(["one", "two", "two"]);
 });
 
-test("an abort ends the following at once", async () => {
+test("an abort ends the following of a log at once", async () => {
   await using harness = new ControlPlaneHarness({ images });
   harness.boot();
   harness.apply("web", web);

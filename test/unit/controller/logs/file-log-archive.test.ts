@@ -28,7 +28,7 @@ async function inFolder(work: (folder: string) => Promise<void>): Promise<void> 
   }
 }
 
-test("a log that is too long keeps its end, which says why the container ended", () =>
+test("a log that exceeds the limit keeps its end, which shows why the container ended", () =>
   inFolder(async (folder) => {
     const { archive, runtime, signal } = archiveIn(folder);
     const id = runtime.addStranger("web-0");
@@ -42,7 +42,7 @@ test("a log that is too long keeps its end, which says why the container ended",
     expect(lines.length).toBeLessThan(2_000);
   }));
 
-test("the name in a label is not used as a path", () =>
+test("the app name in a label is not used as a path", () =>
   inFolder(async (folder) => {
     const { archive, runtime, signal } = archiveIn(join(folder, "logs"));
     const id = runtime.addStranger("web-0");

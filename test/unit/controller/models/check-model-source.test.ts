@@ -17,17 +17,17 @@ beforeEach(() => {
   return () => harness[Symbol.asyncDispose]();
 });
 
-test("an existing source is accepted", async () => {
+test("an existing model source is accepted", async () => {
   await expect(check("org/there")).resolves.toBeUndefined();
 });
 
-test("a missing or denied source is an error", async () => {
+test("a missing or denied model source is an error", async () => {
   await expect(check("org/nowhere")).rejects.toMatchObject({ code: "not_found" });
   harness.models.resolveErrors.push(new BerthError("hub_denied", "it is gated"));
   await expect(check("org/there")).rejects.toMatchObject({ code: "hub_denied" });
 });
 
-test("an unreachable hub refuses nothing; an aborted call rejects", async () => {
+test("an unreachable hub does not cause a refusal; an aborted check rejects", async () => {
   harness.models.resolveErrors.push(new BerthError("hub_unreachable", "no answer"));
   await expect(check("org/there")).resolves.toBeUndefined();
   const leaving = new AbortController();

@@ -115,7 +115,7 @@ describe("the container listener", () => {
     expect(site.sent).toEqual([[]]);
   });
 
-  it("is opened for the instance's network, and the App is notified", async () => {
+  it("is opened on the instance's network, and the App is notified", async () => {
     const listeners = await started();
     site.put("web", { models: ["chat"] });
     await testStore.clock.advance(1_000);
@@ -124,7 +124,7 @@ describe("the container listener", () => {
     expect(site.woken).toEqual(["web"]);
   });
 
-  it("is closed after the last of these Apps", async () => {
+  it("is closed after the last App with models is deleted", async () => {
     site.put("web", { models: ["chat"] });
     site.put("other", {});
     await started();
@@ -144,7 +144,7 @@ describe("the container listener", () => {
     expect(site.sent.at(-1)).toEqual([]);
   });
 
-  it("follows a network that was created again with other addresses", async () => {
+  it("is opened again when the network was created again with other addresses", async () => {
     site.put("web", { models: ["chat"] });
     const listeners = await started();
     site.network = ["172.19.0.0/16", "fd00::/64"];
@@ -168,7 +168,7 @@ describe("the container listener", () => {
     expect(site.sent.length).toBe(before + 2);
   });
 
-  it("is on loopback if the engine runs in a virtual machine", async () => {
+  it("is on the loopback interface if the engine runs in a virtual machine", async () => {
     site.reach = "published";
     site.gateway = "172.17.0.1";
     site.put("web", { models: ["chat"] });
@@ -215,7 +215,7 @@ describe("a failure of the container listener", () => {
     expect(site.woken).toEqual(["web", "web"]);
   });
 
-  it("of an unreachable engine ends when it is reachable again", async () => {
+  it("of an unreachable engine ends when the engine is reachable again", async () => {
     site.engineDown = true;
     site.put("web", { models: ["chat"] });
     const listeners = await started();
@@ -233,13 +233,13 @@ describe("a failure of the container listener", () => {
     expect(site.woken).toEqual([]);
   });
 
-  it("is reported if there is no default bridge", async () => {
+  it("is reported if the engine has no default bridge", async () => {
     site.gateway = undefined;
     site.put("web", { models: ["chat"] });
     expect((await started()).getUnavailableReason()?.message).toContain("default bridge");
   });
 
-  it("leaves no network if the last App is deleted meanwhile", async () => {
+  it("leaves no network if the last App is deleted in the meantime", async () => {
     const listeners = site.listeners({
       runtime: {
         location: site.location,
@@ -263,12 +263,12 @@ describe("a failure of the container listener", () => {
   });
 });
 
-describe("the port", () => {
-  it("is the endpoint's own", async () => {
+describe("the port of the container listener", () => {
+  it("equals the port of the assistant's endpoint", async () => {
     expect(site.listeners({ port: 7790 }).port).toBe(7790);
   });
 
-  it("is leased once if the endpoint has another one at each start", async () => {
+  it("is reserved once if the endpoint has another port at each start", async () => {
     const first = site.listeners({ port: 0 }).port;
     expect(first).toBeGreaterThan(1023);
     const store = await testStore.reopen();

@@ -126,7 +126,7 @@ const condition = (more: More, type: ConditionType) => {
 };
 const wanted = { running: true };
 
-test("a Model that runs", () => {
+test("the status of a Model that runs", () => {
   const more = { spec: wanted, assistant: known(resident) };
   expect(status(more)).toMatchObject({
     phase: "running",
@@ -146,7 +146,7 @@ test("a Model that runs", () => {
   expect(condition(more, "Stalled")).toBeUndefined();
 });
 
-describe("the phase", () => {
+describe("the phase of a Model", () => {
   test.each<[string, string, More]>([
     ["deleting", "a Model that is being deleted", { deleted: true, assistant: known(resident) }],
     ["ready", "a Model on the disk that should not run", {}],
@@ -213,6 +213,26 @@ describe("the phase", () => {
     ["absent", "a model without its credential", { stored: undefined, refused }],
     ["ready", "a model on the disk without its credential", { refused }],
     ["absent", "a model without files and jobs", { stored: undefined, storedBytes: 0 }],
+    [
+      "failed",
+      "a model whose hub answers with an error",
+      { stored: undefined, storedBytes: 0, memory: { failure } },
+    ],
+    [
+      "failed",
+      "a model whose download was cut, until the next try",
+      { stored: undefined, storedBytes: 1, memory: { failure } },
+    ],
+    [
+      "downloading",
+      "a model that is tried again",
+      {
+        stored: undefined,
+        storedBytes: 0,
+        memory: { failure },
+        job: { step: "resolve", state: running },
+      },
+    ],
     ["downloading", "a model with incomplete files", { stored: undefined, storedBytes: 1 }],
     [
       "downloading",
@@ -233,7 +253,7 @@ describe("the phase", () => {
   });
 });
 
-describe("Ready", () => {
+describe("the condition Ready of a Model", () => {
   const resolve = {
     operations: [{ type: "resolveSource", target: "", cause: "" }],
     blockedBy: null,
@@ -272,7 +292,7 @@ describe("Ready", () => {
     ],
   ])("%s", (expected, more) => {
     expect(condition(more, "Ready")).toBe(expected);
-    // Progressing is the opposite of being done.
+    // Progressing is False exactly when the Model is done.
     const isDone =
       expected.startsWith("True") ||
       more.refused !== undefined ||
@@ -281,7 +301,7 @@ describe("Ready", () => {
   });
 });
 
-describe("Downloaded", () => {
+describe("the condition Downloaded of a Model", () => {
   const half = { stored: undefined, storedBytes: 500 };
   test.each<[string, More]>([
     [
@@ -322,7 +342,7 @@ describe("Downloaded", () => {
     expect(condition(more, "Downloaded")).toBe(expected);
   });
 
-  test.each([null, 0])("with a size of %s has the downloaded bytes", (sizeBytes) => {
+  test.each([null, 0])("of a file with the size %s shows the downloaded bytes", (sizeBytes) => {
     const [file] = pinned.files;
     if (!file) throw new Error("it has a file");
     const model = { ...pinned, files: [{ ...file, sizeBytes }] };
@@ -332,13 +352,13 @@ describe("Downloaded", () => {
     expect(status(more).sizeBytes).toBe(sizeBytes);
   });
 
-  test("of an older source does not count", () => {
+  test("ignores files of an older source", () => {
     const more = { ...half, storedBytes: 0, memory: { pin: { inputs: "older", model: pinned } } };
     expect(status(more)).toMatchObject({ commit: null, files: [], sizeBytes: null });
   });
 });
 
-describe("Loaded", () => {
+describe("the condition Loaded of a Model", () => {
   test.each<[string, More]>([
     ["Unknown AssistantUnreachable: it does not answer", { assistant: away }],
     ["False NotWanted: the spec sets running: false", { assistant: known(resident) }],
@@ -349,7 +369,7 @@ describe("Loaded", () => {
   });
 });
 
-test("a failure has the time of the next attempt, and a stall has none", () => {
+test("a failure shows the time of the next attempt, and a stall shows none", () => {
   expect(status({ memory: { failure } }).nextRetryAt).toBe("2030-01-02T00:00:00.000Z");
   expect(condition({ memory: { stalled } }, "Stalled")).toBe("True SourceNotFound: there is none");
   expect(condition({ memory: { stalled } }, "Progressing")).toBe(

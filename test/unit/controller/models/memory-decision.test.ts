@@ -23,7 +23,7 @@ const message = (candidates: readonly MemoryCandidate[], otherBytes = 0) => {
 describe("decideMemory", () => {
   test("admits a model that fits in addition to the others", () => {
     const both = [model("a", { leastBytes: 400 }), model("b")];
-    // Each model leaves the minimum to the other one.
+    // Each model may use the memory that the minimum of the other model leaves.
     expect(decideMemory("a", both, memory)).toEqual({ type: "fits", bytesMax: 400 });
     expect(decideMemory("b", both, memory)).toEqual({ type: "fits", bytesMax: 600 });
   });
@@ -37,7 +37,7 @@ describe("decideMemory", () => {
     expect(verdict).toMatchObject({ message: expect.stringContaining("berth models stop b") });
   });
 
-  test("prefers the model that was started last, after the other is unloaded", () => {
+  test("prefers the model that was started last, after the other model is unloaded", () => {
     const both = [model("a", { startedAt: at(5) }), model("b", { residentBytes: 700 })];
     expect(decideMemory("a", both, memory)).toEqual({ type: "waits", for: ["b"] });
     expect(decideMemory("b", both, memory).type).toBe("refused");
@@ -45,7 +45,7 @@ describe("decideMemory", () => {
     expect(decideMemory("a", later, memory)).toMatchObject({ type: "fits" });
   });
 
-  test("does not wait for free memory", () => {
+  test("admits a model at once if the free memory is enough for it", () => {
     const three = [
       model("big", { residentBytes: 500, startedAt: at(1), leastBytes: 500 }),
       model("small", { leastBytes: 100, startedAt: at(9) }),
@@ -122,7 +122,7 @@ describe("decideMemory", () => {
     expect(decideMemory("leaves", tight, memory).type).toBe("fits");
   });
 
-  test("one that is there never waits; it has what is free besides", () => {
+  test("never makes a loaded model wait; the model can use the memory that is free in addition", () => {
     const both = [
       model("a", { residentBytes: 600, leastBytes: 100, startedAt: at(9) }),
       model("b", { residentBytes: 500, leastBytes: 100 }),
@@ -153,7 +153,7 @@ describe("decideMemory", () => {
     }
   });
 
-  test("of two that are alike, the first by name", () => {
+  test("prefers the first by name of two models that are otherwise equal", () => {
     const both = [model("b"), model("a")];
     for (const order of [both, both.toReversed()]) {
       expect(decideMemory("a", order, memory).type).toBe("fits");
@@ -161,14 +161,14 @@ describe("decideMemory", () => {
     }
   });
 
-  test("one that takes all that there is, and not a byte more, fits", () => {
+  test("admits a model that needs exactly the available memory", () => {
     expect(decideMemory("a", [model("a", { leastBytes: 1_000 })], memory)).toEqual({
       type: "fits",
       bytesMax: 1_000,
     });
   });
 
-  test("the messages say what is missing, whom to stop, and how to come first", () => {
+  test("states how much memory is missing, which models to stop, and how to get priority", () => {
     expect(message([model("a", { leastBytes: 1_001 })])).toBe(
       "it needs at least 1001 B of memory, but the limit for all models is 1000 B: 1 B are missing; set a smaller contextSize or parallel, or choose a smaller quantization, or give the assistant more with --assistant-memory",
     );

@@ -62,7 +62,7 @@ const stateOf = (model: string) => jobs.current(model)?.state.type;
 const untilChanged = (times: number) =>
   expect.poll(() => changed.length, { interval: 1 }).toBeGreaterThanOrEqual(times);
 
-test("there is one job for a step and its key until its result is cleared", async () => {
+test("a step has only one job for its key until the result of the job is cleared", async () => {
   const job = new TestJob("load");
   expect(ensure("a", job)).toBe("running");
   expect(ensure("a", job)).toBe("running");
@@ -117,7 +117,7 @@ test("a job that completes after its cancellation has no result", async () => {
   expect(stateOf("a")).toBeUndefined();
 });
 
-test("a third download waits for one of two, and onChanged is called when it starts; other steps do not wait", async () => {
+test("with two downloads running, a third waits, and onChanged is called when it starts; other steps do not wait", async () => {
   const [one, two, three] = [
     new TestJob("download"),
     new TestJob("download"),
@@ -159,7 +159,7 @@ test("a failed download lets the next one start", async () => {
   await expect.poll(() => [stateOf("c"), stateOf("d")]).toEqual(["running", "running"]);
 });
 
-test("progress after the end has no effect", async () => {
+test("progress that is reported after the end has no effect", async () => {
   const job = new TestJob("download");
   ensure("a", job);
   job.report({ step: "downloading", doneBytes: 1, totalBytes: 2 });

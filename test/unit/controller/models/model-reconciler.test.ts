@@ -27,7 +27,7 @@ const events = () =>
   harness.store.events.list({ kind: "Model", limit: 50 }).map(({ reason }) => reason);
 
 describe("the steps of a Model", () => {
-  test("a Model is resolved, downloaded and verified, and is not loaded until it should run", async () => {
+  test("resolve, download and verify its files, and do not load it until it should run", async () => {
     harness.applyModel("small", { source });
     await harness.waitForModelPhase("small", "downloading");
     await harness.waitForModelPhase("small", "ready");
@@ -46,7 +46,7 @@ describe("the steps of a Model", () => {
     expect(events().toReversed()).toEqual(["Resolved", "Downloaded"]);
   });
 
-  test("a Model that should run is loaded under its own name", async () => {
+  test("load a Model that should run under its own name", async () => {
     harness.applyModel("small", { source, running: true, contextSize: 2_048 });
     await harness.waitForModelPhase("small", "starting");
     await harness.waitForModelPhase("small", "running");
@@ -61,7 +61,7 @@ describe("the steps of a Model", () => {
     expect(harness.models.resident.size).toBe(0);
   });
 
-  test("the status has the progress of a download", async () => {
+  test("report the progress of a download in the status", async () => {
     harness.applyModel("small", { source });
     await harness.clock.until(
       () => (harness.model("small")?.status?.downloadedBytes ?? 0) >= 500,
@@ -77,7 +77,7 @@ describe("the steps of a Model", () => {
     expect(harness.modelCondition("small", "Ready")?.message).toMatch(/\d+ % of/);
   });
 
-  test("new settings reload the model; a new source keeps the loaded one until the new files are complete", async () => {
+  test("reload the model for new settings, and keep the loaded model for a new source until the new files are complete", async () => {
     harness.applyModel("small", { source, running: true });
     await harness.waitForModelPhase("small", "running");
     harness.applyModel("small", { source, contextSize: 1_024 });
@@ -101,7 +101,7 @@ describe("the steps of a Model", () => {
     expect(harness.models.resident.get("small")?.path).not.toBe(before);
   });
 
-  test("a Model in its desired state has an empty plan", async () => {
+  test("are empty in the plan of a Model in its desired state", async () => {
     harness.applyModel("small", { source, running: true });
     await harness.waitForModelPhase("small", "running");
     const signal = new AbortController().signal;
@@ -112,7 +112,7 @@ describe("the steps of a Model", () => {
     expect(harness.models.calls).toHaveLength(calls);
   });
 
-  test("a dry run shows every step and runs none", async () => {
+  test("are all shown by a dry run, which executes none of them", async () => {
     const signal = new AbortController().signal;
     const report = await harness.controlPlane.planModel("new", { source, running: true }, signal);
     expect(report.operations.map(({ operation }) => operation)).toEqual([
@@ -145,8 +145,8 @@ test("a dry run of a repeated download shows that the source is resolved and the
   expect(operations.map(({ operation }) => operation)).toEqual(["resolveSource", "verifyFiles"]);
 });
 
-describe("failures", () => {
-  test("a missing repository is not retried until the spec changes", async () => {
+describe("failures of the steps of a Model", () => {
+  test("a missing repository is not tried again until the spec changes", async () => {
     harness.applyModel("small", { source: "org/nowhere" });
     await harness.waitForModelPhase("small", "failed");
     expect(harness.modelCondition("small", "Stalled")).toMatchObject({
@@ -159,7 +159,7 @@ describe("failures", () => {
     await harness.waitForModelPhase("small", "ready");
   });
 
-  test("an unreachable hub is retried with growing delays", async () => {
+  test("an unreachable hub is tried again with growing delays", async () => {
     for (let time = 0; time < 3; time += 1)
       harness.models.resolveErrors.push(new BerthError("hub_unreachable", "no answer"));
     harness.applyModel("small", { source });
@@ -168,11 +168,15 @@ describe("failures", () => {
       60_000,
       "it says so",
     );
+    expect(harness.model("small")?.status).toMatchObject({
+      phase: "failed",
+      nextRetryAt: expect.any(String),
+    });
     await harness.waitForModelPhase("small", "ready");
     expect(count("resolve")).toBe(4);
   });
 
-  test("a retry is as late as the hub requests", async () => {
+  test("the next try is as late as the hub requests", async () => {
     harness.models.resolveErrors.push(
       new BerthError("hub_unreachable", "too many requests", { details: { retryAfterMs: 90_000 } }),
     );
@@ -195,11 +199,15 @@ describe("failures", () => {
     expect(harness.models.calls).toContain(`download ${keyOf()} from 500`);
   });
 
-  test("a file with a wrong digest is downloaded three times at most", async () => {
+  test("a file with a wrong digest is downloaded at most three times", async () => {
     for (let time = 0; time < 3; time += 1)
       harness.models.downloadErrors.push(new BerthError("digest_mismatch", "another file came"));
     harness.applyModel("small", { source });
-    await harness.waitForModelPhase("small", "failed");
+    await harness.clock.until(
+      () => harness.modelCondition("small", "Stalled") !== undefined,
+      60_000,
+      "it is stalled",
+    );
     expect(count("download")).toBe(3);
     harness.applyModel(
       "small",
@@ -229,7 +237,7 @@ describe("failures", () => {
     expect(harness.models.calls).toContain("resolve org/small hf_x");
   });
 
-  test("a failed load is retried, until the engine's fifth crash", async () => {
+  test("a failed load is tried again, until the engine has crashed five times", async () => {
     for (let time = 0; time < 5; time += 1)
       harness.models.loadErrors.push(new BerthError("engine_error", "it crashed"));
     harness.applyModel("small", { source, running: true });
@@ -243,7 +251,7 @@ describe("failures", () => {
     await harness.waitForModelPhase("small", "running");
   });
 
-  test("without an assistant the files are downloaded, and Ready is unknown", async () => {
+  test("without an assistant, the files are downloaded and Ready is Unknown", async () => {
     harness.models.isReachable = false;
     harness.applyModel("small", { source, running: true });
     await harness.waitForModelPhase("small", "ready");
@@ -286,7 +294,7 @@ describe("failures", () => {
   });
 });
 
-test("the previous model serves while a new source is downloaded, also after a restart of the assistant", async () => {
+test("the previous model serves requests while a new source is downloaded, even after a restart of the assistant", async () => {
   harness.applyModel("small", { source, running: true });
   await harness.waitForModelPhase("small", "running");
   const before = harness.models.resident.get("small")?.path;
@@ -322,11 +330,11 @@ test("a source without a commit is resolved again after its digest has changed",
   harness.models.disk.clear();
   harness.applyModel("other", { source: "org/loose" });
   await harness.waitForModelPhase("other", "failed");
-  // Three attempts with as many resolutions: a wrong server is not asked without end.
+  // After three attempts, Berth stops calling a server whose file has the wrong digest.
   expect(count("resolve")).toBeLessThan(7);
 });
 
-test("a name that another model still has is not claimed", async () => {
+test("a model name that another pinned model still has is not claimed", async () => {
   harness.applyModel("one", { source, running: true });
   await harness.waitForModelPhase("one", "running");
   harness.models.downloadMs = 3_600_000;
@@ -337,7 +345,7 @@ test("a name that another model still has is not claimed", async () => {
   expect(harness.models.resident.get("two")?.aliases).not.toContain(source);
 });
 
-describe("memory", () => {
+describe("memory for several models", () => {
   test("a second model that does not fit stays on the disk, and is loaded when the first is stopped", async () => {
     harness.applyModel("small", { source, running: true });
     await harness.waitForModelPhase("small", "running");
@@ -352,7 +360,7 @@ describe("memory", () => {
     await harness.waitForModelPhase("large", "running");
   });
 
-  test("a model that a user starts replaces another one, which is loaded again afterwards", async () => {
+  test("a model that a user starts replaces another model, which is loaded again later", async () => {
     harness.applyModel("small", { source, running: true });
     await harness.waitForModelPhase("small", "running");
     harness.applyModel(
@@ -379,8 +387,8 @@ describe("memory", () => {
   });
 });
 
-describe("a user's requests", () => {
-  test("a repeated download resolves the source again, and verifies the files", async () => {
+describe("a user's request", () => {
+  test("for another download resolves the source again, and verifies the files", async () => {
     harness.applyModel("small", { source });
     await harness.waitForModelPhase("small", "ready");
     harness.applyModel(
@@ -394,7 +402,7 @@ describe("a user's requests", () => {
     expect(count("download")).toBe(1);
   });
 
-  test("damaged files are downloaded again", async () => {
+  test("for another download replaces damaged files", async () => {
     harness.applyModel("small", { source });
     await harness.waitForModelPhase("small", "ready");
     harness.models.damaged.add(keyOf());
@@ -408,7 +416,7 @@ describe("a user's requests", () => {
     expect(harness.models.damaged.size).toBe(0);
   });
 
-  test("an unreachable hub does not affect stored files", async () => {
+  test("succeeds for stored files while the hub is unreachable", async () => {
     harness.applyModel("small", { source, running: true });
     await harness.waitForModelPhase("small", "running");
     harness.models.resolveErrors.push(new BerthError("hub_unreachable", "no answer"));
@@ -422,7 +430,7 @@ describe("a user's requests", () => {
     expect(events()).toContain("SourceUnreachable");
   });
 
-  test("a model is stopped during a load, or deleted during a download", async () => {
+  test("can stop a model during a load, and delete a model during a download", async () => {
     harness.models.loadMs = 60_000;
     harness.applyModel("small", { source, running: true });
     await harness.waitForModelPhase("small", "starting");
@@ -437,7 +445,7 @@ describe("a user's requests", () => {
     expect(count("download")).toBe(2);
   });
 
-  test("a deletion unloads the model; its files are removed if requested", async () => {
+  test("for a deletion unloads the model, and removes its files only if the request asks for it", async () => {
     harness.applyModel("small", { source, running: true });
     await harness.waitForModelPhase("small", "running");
     harness.store.delete("Model", "small", { actor: { name: "test" }, manager: "api" });
@@ -453,9 +461,9 @@ describe("a user's requests", () => {
   });
 });
 
-describe("kill -9", () => {
+describe("a kill of Berth", () => {
   test.each(Array.from({ length: 24 }, (_, index) => index * 500 + 250))(
-    "after %i ms, and the next run reaches the desired state",
+    "after %i ms does not prevent the next run from reaching the desired state",
     async (ms) => {
       harness.applyModel("small", { source, running: true });
       await harness.clock.advance(ms);
@@ -465,7 +473,7 @@ describe("kill -9", () => {
       harness.boot();
       await harness.waitForModelPhase("small", "running");
       expect([...harness.models.resident.keys()]).toEqual(["small"]);
-      // The downloaded bytes are not downloaded again.
+      // The bytes that were downloaded before the kill are not downloaded again.
       const downloads = harness.models.calls.filter((call) => call.startsWith("download"));
       expect(downloads).toEqual(there < small.bytes ? [`download ${keyOf()} from ${there}`] : []);
     },

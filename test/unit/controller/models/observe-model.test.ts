@@ -38,7 +38,7 @@ const model = (
     annotations: {},
     generation: 1,
     resourceVersion: 1,
-    // The second model is younger and has a lower rank.
+    // The second model is younger and has lower priority.
     creationTimestamp: `2030-01-01T00:00:00.00${name === "one" ? 1 : 0}Z`,
     deletionTimestamp: more.deletionTimestamp ?? null,
     finalizers: [],
@@ -97,7 +97,7 @@ const verdict = async (...args: Parameters<typeof observed>) => {
   return assistant.reachable ? assistant.verdict.type : assistant;
 };
 
-test("memory facts apply only to the same file and settings", async () => {
+test("the known memory use of a model applies only to the same file and settings", async () => {
   expect((await observed([], [])).facts).toEqual(factsOf(500));
   expect((await observed([], [], "/models/another.gguf")).facts).toBeNull();
   const smaller = desiredModel(model("one", 500, { spec: { contextSize: 512 } }));
@@ -118,7 +118,7 @@ test("a model that is being loaded uses memory, and so do other pinned models", 
   const creationTimestamp = "2031-01-01T00:00:00.000Z";
   const younger = { ...two, metadata: { ...two.metadata, creationTimestamp } };
   expect(await verdict([younger], [])).toBe("fits");
-  // A loaded model stays.
+  // A model that is already loaded stays.
   expect(await verdict([younger], [coming])).toBe("refused");
   const theirs = assistantModel("theirs", { state: "resident", memoryBytes: 501 });
   expect(await verdict([], [{ ...theirs, pinned: true }])).toBe("refused");

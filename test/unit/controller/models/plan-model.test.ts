@@ -85,7 +85,7 @@ const plan = (observed: Partial<ObservedModel>, wanted: Partial<DesiredModel> = 
 const nothing = { steps: [], blockedBy: null };
 const stopped = { running: false };
 
-describe("the files", () => {
+describe("the files of a model in a plan", () => {
   test.each<[string, Partial<ObservedModel>, readonly (readonly string[])[]]>([
     [
       "of an unresolved source",
@@ -124,7 +124,7 @@ describe("the files", () => {
     expect(plan(files, stopped)).toEqual({ steps, blockedBy: null });
   });
 
-  test("are named by the first one and the number of others", () => {
+  test("are named by the first file and the number of further files", () => {
     const [first] = pinned.files;
     if (!first) throw new Error("it has a file");
     const part = (name: string) => ({ ...first, name });
@@ -144,8 +144,8 @@ describe("the files", () => {
   });
 });
 
-describe("memory", () => {
-  test("a model in its desired state stays loaded", () => {
+describe("the memory steps of a plan", () => {
+  test("keep a model loaded that is in its desired state", () => {
     expect(plan({})).toEqual(nothing);
     expect(plan({ assistant: observeAssistant(undefined) }, stopped)).toEqual(nothing);
   });
@@ -164,7 +164,7 @@ describe("memory", () => {
     ["parallel has changed", resident, { sequences: 2 }],
     ["parallel has changed", { ...resident, wanted: { contextTokens: null, sequences: 2 } }, {}],
     ["the last load failed", failed, {}],
-  ])("loaded, because %s", (cause, model, wanted) => {
+  ])("load a model because %s", (cause, model, wanted) => {
     expect(plan({ assistant: observeAssistant(model) }, wanted)).toEqual({
       steps: [["loadModel", cause]],
       blockedBy: null,
@@ -172,7 +172,7 @@ describe("memory", () => {
     expect(isLoadedAsWanted({ ...desired, ...wanted }, stored, model)).toBe(false);
   });
 
-  test("a crashed model is reloaded by the assistant, and is not ready meanwhile", () => {
+  test("leave the reload of a crashed model to the assistant, and the model is not ready meanwhile", () => {
     const recovering = { ...failed, recovering: true };
     expect(plan({ assistant: observeAssistant(recovering) })).toEqual(nothing);
     expect(isLoadedAsWanted(desired, stored, recovering)).toBe(false);
@@ -180,7 +180,7 @@ describe("memory", () => {
     expect(isLoadedAsWanted(desired, undefined, resident)).toBe(false);
   });
 
-  test("the memory use is inspected before the load", () => {
+  test("inspect the memory use before the load", () => {
     const asked = ["inspectFile", "its memory use is not known"];
     const load = ["loadModel", "it is not in memory"];
     expect(plan({ facts: null, assistant: observeAssistant(undefined) }).steps).toEqual([
@@ -194,7 +194,7 @@ describe("memory", () => {
     ]);
   });
 
-  test("a model that should not run is unloaded in any state; other pinned models are not", () => {
+  test("unload a model that should not run in any state, but not other pinned models", () => {
     const steps = [["unloadModel", "the spec sets running: false"]];
     for (const model of [resident, failed])
       expect(plan({ assistant: observeAssistant(model) }, stopped)).toEqual({
@@ -205,7 +205,7 @@ describe("memory", () => {
     expect(plan({ assistant: observeAssistant(theirs) }, stopped)).toEqual(nothing);
   });
 
-  test("a refused model is unloaded and its load waits, but not before its new file is complete", () => {
+  test("unload a refused model and delay its load, but not before the new file is complete", () => {
     const blockedBy = { reason: "InsufficientMemory", message: "5 B are missing" };
     const steps = [["unloadModel", "another model has priority for the memory"]];
     expect(plan({ assistant: observeAssistant(resident, refused) })).toEqual({ steps, blockedBy });
@@ -225,7 +225,7 @@ describe("memory", () => {
     expect(coming.blockedBy).toBeNull();
   });
 
-  test("a waiting model names the models that it waits for, once its file is complete", () => {
+  test("name the models that a waiting model waits for, once its file is complete", () => {
     const waits = { type: "waits", for: ["a", "b"] } as const;
     expect(plan({ assistant: observeAssistant(undefined, waits) })).toEqual({
       steps: [],
@@ -236,7 +236,7 @@ describe("memory", () => {
     ).toBeNull();
   });
 
-  test("nothing is loaded or unloaded while the assistant is unreachable", () => {
+  test("neither load nor unload a model while the assistant is unreachable", () => {
     expect(plan({ assistant: away })).toEqual({
       steps: [],
       blockedBy: { reason: "AssistantUnreachable", message: "it does not answer" },

@@ -38,7 +38,7 @@ const setSecret = (token: string) =>
     spec: { data: { token } },
   });
 
-describe("a retry delay ends", () => {
+describe("the retry delay of a model ends", () => {
   test("when the spec changes", async () => {
     harness.models.resolveErrors.push(unreachable(3_000_000));
     harness.applyModel("small", { source });
@@ -58,21 +58,21 @@ describe("a retry delay ends", () => {
     expect(harness.models.calls).toContain("resolve org/small hf_new");
   });
 
-  test("after an hour, whatever the hub requests", async () => {
+  test("after at most an hour, even if the hub requests a longer delay", async () => {
     harness.models.resolveErrors.push(unreachable(999_999_999_000));
     harness.applyModel("small", { source });
     await untilUnreachable("small");
     expect(harness.model("small")?.status?.nextRetryAt).toBe("2030-01-01T01:00:00.000Z");
   });
 
-  test("no earlier than Berth's own back-off if the hub requests none", async () => {
+  test("no earlier than Berth's own back-off if the hub requests no delay", async () => {
     for (let time = 0; time < 100; time += 1) harness.models.resolveErrors.push(unreachable(0));
     harness.applyModel("small", { source });
     await harness.clock.advance(1_000);
     expect(count("resolve")).toBeLessThanOrEqual(3);
   });
 
-  test("at once if the clock was set back since", async () => {
+  test("at once if the clock was set back after the failure", async () => {
     harness.models.resolveErrors.push(unreachable());
     harness.applyModel("small", { source });
     await untilUnreachable("small");
@@ -89,7 +89,7 @@ describe("a retry delay ends", () => {
   });
 });
 
-describe("an edit of the source", () => {
+describe("an edit of a model's source", () => {
   test("is not satisfied by the files of the old source", async () => {
     harness.applyModel("small", { source });
     await harness.waitForModelPhase("small", "ready");
@@ -98,14 +98,14 @@ describe("an edit of the source", () => {
     await untilUnreachable("small");
     expect(harness.modelCondition("small", "Downloaded")?.status).toBe("False");
     expect(harness.model("small")?.status).toMatchObject({
-      phase: "absent",
+      phase: "failed",
       files: [],
       commit: null,
       downloadedBytes: 0,
     });
   });
 
-  test("that is reverted clears its failure", async () => {
+  test("that is reverted clears the failure of the new source", async () => {
     harness.applyModel("small", { source });
     await harness.waitForModelPhase("small", "ready");
     for (let time = 0; time < 20; time += 1) harness.models.resolveErrors.push(unreachable());
@@ -129,7 +129,7 @@ describe("an edit of the source", () => {
   });
 });
 
-describe("the credential", () => {
+describe("the credential for a model's source", () => {
   beforeEach(async () => {
     setSecret("hf_x");
     harness.applyModel("small", { source, credential: "hub", running: true });
@@ -209,7 +209,7 @@ describe("a model that crashes", () => {
     }
   });
 
-  test("is loaded as soon as the assistant stops retrying", async () => {
+  test("is loaded again as soon as the assistant stops retrying", async () => {
     crash(true);
     await harness.waitForModelPhase("small", "starting");
     crash(false);
@@ -219,7 +219,7 @@ describe("a model that crashes", () => {
   });
 });
 
-test("a queued download shows when it has started", async () => {
+test("a queued download reports when it has started", async () => {
   harness.models.downloadMs = 20_000;
   const names = ["a", "b", "c"];
   for (const name of names) {
@@ -266,7 +266,7 @@ describe("a model without a Model resource is unloaded", () => {
     expect(count("unload small")).toBe(1);
   });
 
-  test("but not from a foreign assistant, or if it was loaded on demand", async () => {
+  test("but not from an assistant that Berth did not start, or if the model was loaded on demand", async () => {
     harness.applyModel("small", { source, running: true });
     await harness.waitForModelPhase("small", "running");
     const model = harness.models.resident.get("small");
@@ -305,7 +305,7 @@ test("files of another Model are kept, even if their removal was requested", asy
   expect(harness.models.disk.size).toBe(0);
 });
 
-test("a loaded model is loaded again after a restart while its successor is being downloaded", async () => {
+test("a loaded model is loaded again after a restart while its new source is being downloaded", async () => {
   harness.models.isShortOfDisk = true;
   harness.models.downloadMs = 600_000;
   harness.models.disk.set(createResolvedModel(source, small).key, { done: 1_000, total: 1_000 });

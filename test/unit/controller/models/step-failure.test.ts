@@ -31,7 +31,7 @@ test.each<[ErrorCode, number, string]>([
   ["digest_mismatch", 3, "DigestMismatch"],
   ["model_unusable", 1, "ModelUnusable"],
   ["engine_error", 5, "LoadFailed"],
-])("%s is not retried after %i attempts", (code, tries, reason) => {
+])("a step that failed with %s is not retried after %i attempts", (code, tries, reason) => {
   const before = after(tries - 1, code);
   expect(before.stalled).toBeNull();
   expect(before.failure?.reason).toBe(tries === 1 ? undefined : reason);
@@ -47,19 +47,22 @@ test.each<[ErrorCode, string]>([
   ["insufficient_memory", "InsufficientMemory"],
   ["assistant_unreachable", "AssistantUnreachable"],
   ["internal", "WillRetry"],
-])("%s is retried without end, with delays up to five minutes", (code, reason) => {
-  const waits = [1, 2, 3, 40].map(
-    (times) => (after(times, code).failure?.retryAt ?? 0) - 1_000_000,
-  );
-  expect(waits).toEqual([250, 500, 1_000, 300_000]);
-  expect(after(40, code)).toMatchObject({
-    stalled: null,
-    failure: { reason, count: 40, inputs: "now" },
-  });
-});
+])(
+  "a step that failed with %s is retried without end, with delays up to five minutes",
+  (code, reason) => {
+    const waits = [1, 2, 3, 40].map(
+      (times) => (after(times, code).failure?.retryAt ?? 0) - 1_000_000,
+    );
+    expect(waits).toEqual([250, 500, 1_000, 300_000]);
+    expect(after(40, code)).toMatchObject({
+      stalled: null,
+      failure: { reason, count: 40, inputs: "now" },
+    });
+  },
+);
 
-describe("the next attempt", () => {
-  test("is as late as the hub requests, up to the limit", () => {
+describe("the next attempt after a failed step", () => {
+  test("is delayed as long as the hub requests, up to the limit", () => {
     expect(retryIn(90_000)).toBe(90_000);
     expect(retryIn(0)).toBe(250);
     expect(retryIn(300, after(4, "hub_unreachable"))).toBe(4_000);
@@ -67,14 +70,14 @@ describe("the next attempt", () => {
     expect(retryIn("soon")).toBe(250);
   });
 
-  test("of another step restarts the count", () => {
+  test("of another step restarts the count of attempts", () => {
     const memory = fail(error("hub_unreachable"), after(5, "hub_unreachable"), "resolve");
     expect(memory.failure).toMatchObject({ step: "resolve", count: 1, retryAt: 1_000_250 });
   });
 });
 
-describe("the message", () => {
-  test("contains the hint, and announces the retry once", () => {
+describe("the message of a failed step", () => {
+  test("contains the hint, and announces the retry only once", () => {
     expect(said(hinted("make some"))).toBe("there is no room; make some; Berth will retry");
     expect(said(hinted("Berth will retry"))).toBe("there is no room; Berth will retry");
     expect(said(error("disk_full"))).toBe("it went wrong; Berth will retry");

@@ -9,7 +9,7 @@ import { ControlPlaneHarness } from "../../../support/control-plane-harness.ts";
 const web: AppSpec = { image: "web:1", port: 80 };
 const bad = { exits: { afterMs: 10, code: 1 } } as const;
 
-/** The whole control plane on an engine in memory, with a sender whose receivers never answer. */
+/** The whole control plane on an engine in memory, with a webhook sender whose receivers never answer. */
 class NoticeHarness {
   readonly harness = new ControlPlaneHarness({
     images: { "web:1": {}, "web:2": {}, "bad:1": bad },
@@ -54,7 +54,7 @@ class NoticeHarness {
       .map(({ id }): Record<string, unknown> => JSON.parse(webhooks.getPayload(id) ?? "{}"));
   }
 
-  /** Lists `event app generation`, oldest first. */
+  /** Lists the deliveries as `event app generation`, oldest first. */
   summaries(hook: string): string[] {
     return this.payloads(hook).map(
       ({ event, app, generation }) => `${String(event)} ${String(app)} ${String(generation)}`,
@@ -62,7 +62,7 @@ class NoticeHarness {
   }
 }
 
-it("reports each version once, when it is Ready", async () => {
+it("reports each version once, when the app is Ready", async () => {
   const told = new NoticeHarness().boot();
   const { harness } = told;
   const hook = told.hook();
@@ -189,7 +189,7 @@ it("reports nothing for an app that is stopped, scaled or restarted", async () =
   expect(told.summaries(hook)).toEqual([]);
 });
 
-it("reports no lost health when the user stops a good app and starts it again", async () => {
+it("does not report lost health when the user stops a good app and starts it again", async () => {
   const told = new NoticeHarness().boot();
   const { harness } = told;
   const hook = told.hook(["unhealthy", "recovered", "failed"]);
@@ -209,7 +209,7 @@ it("reports no lost health when the user stops a good app and starts it again", 
   expect(reasons).not.toContain("HealthLost");
 });
 
-it("reports at the next start what a kill has prevented, and nothing twice", async () => {
+it("reports at the next start the events that a kill has left unreported, and no event twice", async () => {
   const told = new NoticeHarness().boot();
   const { harness } = told;
   const hook = told.hook();
@@ -220,7 +220,7 @@ it("reports at the next start what a kill has prevented, and nothing twice", asy
   told.boot();
   await harness.clock.advance(60_000);
   expect(told.summaries(hook)).toEqual(["deployed web 1"]);
-  // Committed, and killed before the scan.
+  // The event is committed to the store, and Berth is killed before the scan.
   harness.store.events.record({
     kind: "App",
     name: "old",
@@ -238,7 +238,7 @@ it("reports at the next start what a kill has prevented, and nothing twice", asy
   expect(told.summaries(hook)).toHaveLength(2);
 });
 
-it("reports only the apps of the subscription, and nothing from before it", async () => {
+it("reports only the apps of the subscription, and nothing from before the subscription", async () => {
   const told = new NoticeHarness().boot();
   const { harness } = told;
   harness.apply("early", web);

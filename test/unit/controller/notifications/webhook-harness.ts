@@ -8,7 +8,7 @@ import { WAIT_OPTIONS } from "../../../support/wait-limits.ts";
 
 export const SECRET = "kept between the two of us";
 
-/** A store and a sender on a clock that the test moves; the network is real. */
+/** A store and a sender on a clock that the test advances; the network is real. */
 export class WebhookHarness implements AsyncDisposable {
   readonly #test = openTestStore();
   #sender = this.#make();
@@ -37,7 +37,7 @@ export class WebhookHarness implements AsyncDisposable {
     return this.store.webhooks.listDeliveries(webhook.id, 1000);
   }
 
-  /** Waits until the webhook's only delivery has had this number of attempts; the virtual time does not move. */
+  /** Waits until the webhook's only delivery has had this number of attempts, without advancing the virtual time. */
   async attempts(webhook: WebhookRecord, count: number): Promise<DeliveryRecord> {
     return vi.waitFor(() => {
       const [delivery] = this.deliveries(webhook);
@@ -47,7 +47,7 @@ export class WebhookHarness implements AsyncDisposable {
     }, WAIT_OPTIONS);
   }
 
-  /** Disposes of sender and store, and opens both again. */
+  /** Disposes of the sender and the store, and opens both again. */
   async restart(): Promise<void> {
     await this.#sender[Symbol.asyncDispose]();
     await this.#test.reopen();

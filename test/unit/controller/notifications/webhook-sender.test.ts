@@ -4,7 +4,7 @@ import { WAIT_OPTIONS } from "../../../support/wait-limits.ts";
 import { WebhookReceiver } from "../../../support/webhook-receiver.ts";
 import { SECRET, WebhookHarness } from "./webhook-harness.ts";
 
-it("sends signed JSON that names its sender", async () => {
+it("sends signed JSON with Berth as the user agent", async () => {
   await using harness = new WebhookHarness();
   await using receiver = await WebhookReceiver.start();
   const hook = harness.hook(receiver.url);
@@ -37,7 +37,7 @@ it("sends signed JSON that names its sender", async () => {
   ]);
 });
 
-it("tries six times with longer and longer waits, then fails", async () => {
+it("tries a delivery six times with growing delays, then fails", async () => {
   await using harness = new WebhookHarness();
   await using receiver = await WebhookReceiver.start();
   receiver.otherwise = { status: 500, body: "out of\norder \u0007" };
@@ -59,7 +59,7 @@ it("tries six times with longer and longer waits, then fails", async () => {
   expect(new Set(receiver.payloads.map((payload) => payload["id"]))).toEqual(new Set([id]));
 });
 
-it("waits as long as the receiver asks for, up to two hours", async () => {
+it("waits as long as the receiver requests, up to two hours", async () => {
   await using harness = new WebhookHarness();
   await using receiver = await WebhookReceiver.start();
   const date = new Date(harness.clock.now() + 120_000 + 300_000).toUTCString();
@@ -79,7 +79,7 @@ it("waits as long as the receiver asks for, up to two hours", async () => {
   expect((await harness.attempts(hook, 5)).state).toBe("delivered");
 });
 
-it("fails at once after status 410", async () => {
+it("gives up a delivery at once after the status 410", async () => {
   await using harness = new WebhookHarness();
   await using receiver = await WebhookReceiver.start();
   receiver.otherwise = 410;
@@ -102,7 +102,7 @@ it("follows no redirect", async () => {
   expect(other.received).toEqual([]);
 });
 
-it("gives a receiver ten seconds, and does not wait for the end of a body", async () => {
+it("waits ten seconds for a receiver, and does not wait for the end of its response body", async () => {
   await using harness = new WebhookHarness();
   await using receiver = await WebhookReceiver.start();
   receiver.script.push("hang", { status: 200, body: "x".repeat(64 * 1024), endless: true });
@@ -117,7 +117,7 @@ it("gives a receiver ten seconds, and does not wait for the end of a body", asyn
   expect((await harness.attempts(hook, 2)).state).toBe("delivered");
 });
 
-it("reports why the receiver was not reached", async () => {
+it("reports why a receiver was not reached", async () => {
   await using harness = new WebhookHarness();
   const receiver = await WebhookReceiver.start();
   const { url, port } = receiver;
@@ -149,7 +149,7 @@ it("delivers to other webhooks while one receiver is slow", async () => {
   expect(slow.received).toHaveLength(1);
 });
 
-it("keeps the order while a receiver is away for a moment", async () => {
+it("keeps the order of deliveries while a receiver is briefly unreachable", async () => {
   await using harness = new WebhookHarness();
   await using receiver = await WebhookReceiver.start();
   receiver.script.push(503);
@@ -165,7 +165,7 @@ it("keeps the order while a receiver is away for a moment", async () => {
   expect(ids).toEqual(sent.map(({ id }) => id));
 });
 
-it("overtakes a delivery that its receiver cannot process", async () => {
+it("sends later deliveries while the receiver keeps failing on one", async () => {
   await using harness = new WebhookHarness();
   await using receiver = await WebhookReceiver.start();
   receiver.script.push(400, 400, 400);
@@ -224,7 +224,7 @@ it("continues pending deliveries after a restart, when they are due", async () =
   expect((await harness.attempts(hook, 3)).state).toBe("delivered");
 });
 
-it("ends at once while a receiver hangs, and sends again at the next start", async () => {
+it("ends at once while a receiver does not respond, and sends the delivery again at the next start", async () => {
   await using harness = new WebhookHarness();
   await using receiver = await WebhookReceiver.start();
   receiver.script.push("hang");
@@ -236,7 +236,7 @@ it("ends at once while a receiver hangs, and sends again at the next start", asy
   expect(receiver.received[1]?.body).toBe(receiver.received[0]?.body);
 });
 
-it("sends nothing to the metadata addresses of clouds, by any name", async () => {
+it("sends nothing to the metadata addresses of clouds, whatever the host name", async () => {
   await using harness = new WebhookHarness();
   const hook = harness.hook("http://169.254.169.254/latest/meta-data");
   harness.sender.test(hook.id);

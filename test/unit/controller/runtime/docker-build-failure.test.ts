@@ -8,8 +8,8 @@ const step = (text: string, lastLines: readonly string[] = []) => ({
   lastLines,
 });
 
-/** Real messages of engines of the versions 20.10 to 28. */
-describe("the error of a build that failed", () => {
+/** The messages are from real engines, versions 20.10 to 28. */
+describe("the error of a failed build", () => {
   it.each([
     [
       "The command '/bin/sh -c npm ci' returned a non-zero code: 1",
@@ -23,7 +23,7 @@ describe("the error of a build that failed", () => {
       "build_failed",
       "step 2 of 3 (RUN npm ci) failed with exit code 127",
     ],
-    // The name of a command must not be mistaken for the engine's message.
+    // The name of a command must not be mistaken for a message of the engine.
     [
       "The command '/bin/sh -c echo no space left on device; echo unauthorized' returned a non-zero code: 1",
       step("RUN echo no space left on device; echo unauthorized"),
@@ -69,7 +69,7 @@ describe("the error of a build that failed", () => {
     [
       'failed to do request: Head "https://registry.example.org/v2/a/manifests/1": dial tcp: i/o timeout',
       step("FROM registry.example.org/a:1"),
-      "engine_error",
+      "registry_unreachable",
       "cannot pull the image registry.example.org/a:1: the engine cannot reach the registry registry.example.org",
     ],
     [
@@ -96,7 +96,7 @@ describe("the error of a build that failed", () => {
       "build_failed",
       "step 2 of 3 (COPY *.js /) failed: COPY failed: no source files were specified",
     ],
-    // Internal failures of the engine: the same source can succeed with a retry.
+    // Internal failures of the engine: a retry with the same source can succeed.
     [
       "layer does not exist",
       step("COPY a /"),
@@ -114,14 +114,14 @@ describe("the error of a build that failed", () => {
     expect({ code: error.code, message: error.message }).toEqual({ code, message });
   });
 
-  it("treats a private image as denied if credentials were sent", () => {
+  it("reports a private image as denied if credentials were sent", () => {
     const text =
       "pull access denied for a, repository does not exist or may require 'docker login'";
     const error = toEngineBuildError({ text, step: step("FROM a"), hasAuth: true });
     expect(error.code).toBe("registry_denied");
   });
 
-  it("contains the memory limit when a step was killed", () => {
+  it("contains the memory limit if the engine killed a step for its memory use", () => {
     const text = "The command '/bin/sh -c make' returned a non-zero code: 137";
     const killed = { text, step: step("RUN make"), hasAuth: false };
     expect(toEngineBuildError({ ...killed, memoryBytes: 2 ** 30 }).hint).toContain("1024 MiB");

@@ -121,7 +121,7 @@ async function failureOf(building: Promise<unknown>): Promise<BerthError> {
 }
 
 describe("the request of a build", () => {
-  it("contains all options, and the limits with the classic builder", async () => {
+  it("contains all options, and the limits for the classic builder", async () => {
     const { result, seen } = await built(says({ aux: { ID } }), {
       target: "app",
       noCache: true,
@@ -163,8 +163,8 @@ describe("the request of a build", () => {
   });
 });
 
-describe("the stream of a build", () => {
-  it("is read as steps and lines in order, wherever chunks are split", async () => {
+describe("the output stream of a build", () => {
+  it("is parsed into steps and lines in order, wherever chunks are split", async () => {
     const { output } = await built(
       says(
         '{"stream":"Step 1/2 : FROM a"}\r\n{"stream":"\\n"}\r\n{"str',
@@ -188,7 +188,7 @@ describe("the stream of a build", () => {
     ]);
   });
 
-  it("does not treat a command's output as a step", async () => {
+  it("is not mistaken for a step if a command prints a similar line", async () => {
     const { output } = await built(
       says(
         { stream: "Step 1/3 : FROM a" },
@@ -205,7 +205,7 @@ describe("the stream of a build", () => {
     ]);
   });
 
-  it("condenses the pull of a base image", async () => {
+  it("shows the pull of a base image in condensed form", async () => {
     const { output } = await built(
       says(
         { status: "Pulling from library/a", id: "1" },
@@ -226,7 +226,7 @@ describe("the stream of a build", () => {
     ]);
   });
 
-  it("keeps the end of the output for the message, up to a limit", async () => {
+  it("keeps the end of the output for the error message, up to a limit", async () => {
     const lines = Array.from({ length: 500 }, (_, index) => `line ${index} ${"x".repeat(2_000)}`);
     const text = `${lines.join("\n")}\n`;
     const building = built(
@@ -249,7 +249,7 @@ describe("the stream of a build", () => {
     expect(Buffer.byteLength(message)).toBeLessThanOrEqual(2_048);
   });
 
-  it("fails without an image at its end", async () => {
+  it("fails if it ends without an image", async () => {
     await expect(built(says({ stream: "Step 1/1 : RUN make" }))).rejects.toMatchObject({
       code: "engine_unreachable",
     });
@@ -257,14 +257,14 @@ describe("the stream of a build", () => {
   });
 });
 
-describe("a step that ends with a code", () => {
+describe("a build step that exits with a code", () => {
   it.each([
     [["create", "start", "die", "destroy"], "build_failed"],
     [["create", "start", "oom", "kill", "die", "destroy"], "build_failed"],
     [["create", "start", "kill", "die", "destroy"], "engine_error"],
-    // A restarted engine has no events of the container.
+    // An engine that was restarted has no events of the container.
     [[], "engine_error"],
-  ])("after %j of its container is %s", async (actions, code) => {
+  ])("after the events %j of its container is reported as %s", async (actions, code) => {
     const message = "The command '/bin/sh -c make' returned a non-zero code: 137";
     const onBuild = says(
       { stream: "Step 1/1 : RUN make" },
@@ -277,8 +277,8 @@ describe("a step that ends with a code", () => {
   });
 });
 
-describe("the context of a build", () => {
-  it("is read only as fast as the engine reads it, with a time limit", async () => {
+describe("the context stream of a build", () => {
+  it("is read only as fast as the engine accepts it, with a time limit", async () => {
     const clock = new VirtualClock();
     let isAsked = false;
     await using engine = await startEngine(() => (isAsked = true), clock);
@@ -297,7 +297,7 @@ describe("the context of a build", () => {
     const building = engine.runtime.buildImage(endless(), options, () => {}, signal);
     const outcome = building.catch((error: unknown) => error);
     await expect.poll(() => isAsked).toBe(true);
-    // The buffers of the sockets are filled at once, and nothing is read after that.
+    // The buffers of the sockets are filled at once, and after that nothing is read.
     let before = -1;
     await expect
       .poll(() => {
@@ -338,7 +338,7 @@ describe("the context of a build", () => {
     },
   );
 
-  it("is destroyed if it fails, and its error contains no path", async () => {
+  it("is destroyed if it fails, and the error contains no path", async () => {
     await using engine = await startEngine(says({ aux: { ID } }));
     const source = new PassThrough();
     source.write(Buffer.alloc(1024));
@@ -349,7 +349,7 @@ describe("the context of a build", () => {
     expect(message).not.toContain("/home");
   });
 
-  it("cancels the build when it fails after the engine has started to respond", async () => {
+  it("that fails after the engine has started to respond cancels the build", async () => {
     let isCut = false;
     const talks: Handler = (request, response) => {
       request.resume();

@@ -98,7 +98,7 @@ describe("the negotiation of an API version", () => {
 });
 
 describe("a ping of the engine", () => {
-  it("uses a new connection, because open ones still work on a stopping engine", async () => {
+  it("uses a new connection, because open connections still work on a stopping engine", async () => {
     await using engine = await startEngine((_, response) => json(response, version("1.41")));
     await using runtime = new DockerRuntime({ host: engine.host, clock: systemClock });
     await runtime.info(signal);
@@ -118,9 +118,9 @@ describe("a ping of the engine", () => {
   });
 });
 
-describe("calls", () => {
+describe("calls of the engine", () => {
   it("have a time limit, after which the engine counts as unreachable", async () => {
-    // Fires every timer after the engine's request, so that no test waits thirty seconds.
+    // Fires every timer after the engine has received the request, so that no test waits thirty seconds.
     const timers = new Set<() => void>();
     const clock: Clock = {
       now: () => 0,
@@ -141,7 +141,7 @@ describe("calls", () => {
     expect(timers.size).toBe(0);
   });
 
-  it("reject with the signal's reason, and remove their listeners", async () => {
+  it("reject with the signal's reason when they are aborted, and remove their listeners", async () => {
     const controller = new AbortController();
     const reason = new Error("the process ends");
     await using engine = await startEngine((request, response) => {
@@ -175,7 +175,7 @@ describe("calls", () => {
     expect(JSON.parse(created?.body ?? "")).toMatchObject({ Env: ["TOKEN=very-secret"] });
   });
 
-  it("list and inspect all containers, and ignore those that are removed meanwhile", async () => {
+  it("list and inspect all containers, and ignore containers that are removed meanwhile", async () => {
     await using engine = await startEngine((request, response) => {
       const url = request.url ?? "";
       if (url === "/version") json(response, version("1.41"));
@@ -191,8 +191,8 @@ describe("calls", () => {
 const layer = (id: string, status: string, current?: number, total?: number) =>
   `${JSON.stringify({ id, status, progressDetail: current === undefined ? {} : { current, total } })}\n`;
 
-describe("a pull", () => {
-  it("reports an error inside the stream", async () => {
+describe("a pull of an image", () => {
+  it("reports an error that the stream contains", async () => {
     await using engine = await startEngine((request, response) => {
       if (request.url === "/version") return json(response, version("1.41"));
       response.write(`${JSON.stringify({ status: "Pulling from web", id: "1" })}\n`);
@@ -206,7 +206,7 @@ describe("a pull", () => {
     });
   });
 
-  it("sums the progress of the layers", async () => {
+  it("adds up the progress of the layers", async () => {
     await using engine = await startEngine((request, response) => {
       if (request.url === "/version") return json(response, version("1.41"));
       response.write(layer("a", "Downloading", 10, 100) + layer("b", "Downloading", 50, 50));

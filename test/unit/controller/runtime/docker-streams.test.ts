@@ -30,7 +30,7 @@ async function read(bytes: Buffer, sizes: readonly number[] = [65_536]): Promise
   return lines;
 }
 
-describe("a multiplexed log", () => {
+describe("a multiplexed log of the engine", () => {
   it("has the same lines wherever chunks are split", async () => {
     const line = fc.record({
       stream: fc.constantFrom(1 as const, 2 as const),
@@ -76,7 +76,7 @@ describe("a multiplexed log", () => {
     for (const piece of pieces) expect(Buffer.byteLength(piece)).toBeLessThanOrEqual(65_536);
   });
 
-  it("passes on a frame with a huge length as it arrives", async () => {
+  it("forwards a frame with a huge length as its data arrives", async () => {
     const header = Buffer.alloc(8);
     header[0] = 1;
     header.writeUInt32BE(0xffffffff, 4);
@@ -99,7 +99,7 @@ describe("a multiplexed log", () => {
 });
 
 describe("a stream of JSON lines", () => {
-  it("returns objects, and skips lines that are not objects or too long", async () => {
+  it("yields objects, and skips lines that are not objects or are too long", async () => {
     const long = `{"long":"${"x".repeat(3_000_000)}"}`;
     const bytes = Buffer.from(`{"a":1}\r\n\nnull\n[1]\nnot json\n${long}\n{"b":2}`);
     const found: unknown[] = [];

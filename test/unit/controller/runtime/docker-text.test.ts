@@ -7,12 +7,12 @@ import {
   toEngineError,
 } from "../../../../src/controller/runtime/docker-errors.ts";
 import { toObservedContainer } from "../../../../src/controller/runtime/docker-observe.ts";
-import { parseListening } from "../../../../src/controller/runtime/docker-ports.ts";
+import { countOpen, parseListening } from "../../../../src/controller/runtime/docker-ports.ts";
 import { splitReference } from "../../../../src/controller/runtime/docker-reference.ts";
 
 const isInspection = (value: object): value is ContainerInspectInfo => "State" in value;
 
-/** Returns the state of a container with this inspection. */
+/** Returns the state of a container with this inspection result. */
 const stateOf = (Status: string, text: string) => {
   const inspection = {
     Id: "a".repeat(64),
@@ -27,13 +27,13 @@ const stateOf = (Status: string, text: string) => {
 describe("a container that the engine can never start again", () => {
   const leftover = `task ${"a".repeat(64)}: already exists: unknown`;
 
-  it("is dead", () => {
+  it('is one in the state "dead"', () => {
     expect(stateOf("exited", leftover)).toBe("dead");
     expect(stateOf("created", leftover)).toBe("dead");
     expect(stateOf("exited", "id already in use")).toBe("dead");
   });
 
-  it("is not one that is running, or that may start with a retry", () => {
+  it("is not one that is running, or one that may start with a retry", () => {
     expect(stateOf("running", leftover)).toBe("running");
     expect(stateOf("exited", "")).toBe("exited");
     expect(stateOf("exited", "exec: no such file")).toBe("exited");
@@ -83,7 +83,7 @@ describe("the engine's address", () => {
     "tcp://",
     "tcp://box/path",
     "tcp://u:p@box",
-  ])("refuses %s, without repeating it", (text) => {
+  ])("refuses %s, without showing it in the error", (text) => {
     expect(() => parseDockerHost(text)).toThrow(
       expect.objectContaining({
         code: "invalid_request",
@@ -184,7 +184,7 @@ describe("an error of the engine", () => {
     [
       `${PULL_ACTION_PREFIX}x`,
       'Get "https://r.test/v2/": dial tcp: lookup r.test: no such host',
-      "engine_error",
+      "registry_unreachable",
       "r.test",
     ],
     [
@@ -230,15 +230,15 @@ describe("an error of the engine", () => {
     },
   );
 
-  it("does not report a bug of Berth as an unreachable engine", () => {
+  it("treats a bug of Berth not as an unreachable engine", () => {
     expect(toEngineError(new TypeError("x is undefined"), "list the containers").code).toBe(
       "internal",
     );
   });
 });
 
-describe("the table of sockets", () => {
-  it("contains each listening port once, without the engine's name server", () => {
+describe("the table of a container's sockets", () => {
+  it("contains each listening port once, without the engine's DNS server", () => {
     const table = `  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid
    0: 00000000:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 1 1
    1: 0100007F:0050 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 1 1
@@ -247,5 +247,15 @@ describe("the table of sockets", () => {
    0: 00000000000000000000000000000000:1F90 00000000000000000000000000000000:0000 0A 00000000:00000000 0 0 0`;
     expect(parseListening(table)).toEqual([80, 8080]);
     expect(parseListening("")).toEqual([]);
+  });
+
+  it("counts the connections to a port that are open or still send", () => {
+    const states = ["01", "04", "08", "0A", "06", "09"].map(
+      (state, index) =>
+        `   ${index}: 0200000A:1F90 0100000A:C00${index} ${state} 00000000:00000000`,
+    );
+    const table = [...states, "   9: 0200000A:C001 0300000A:1F90 01 00000000:00000000"].join("\n");
+    expect(countOpen(table, 8080)).toBe(3);
+    expect(countOpen(table, 80)).toBe(0);
   });
 });

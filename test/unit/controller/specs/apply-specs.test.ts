@@ -13,7 +13,7 @@ function deleteByForce(name: string): void {
   harness.store.delete("App", name, { actor: { name: "user:admin" }, manager: "api", force: true });
 }
 
-describe("the content of files", () => {
+describe("the content of spec files", () => {
   it("is applied, of every kind and from every folder", async () => {
     await harness.write({
       "web.yaml": appText("web"),
@@ -74,7 +74,7 @@ describe("the content of files", () => {
     expect(harness.fileState("web.yaml")).toBe("applied");
   });
 
-  it("is applied through a linked file, and through links in folders", async () => {
+  it("is applied through a linked file, and through links in linked folders", async () => {
     await harness.write({
       "../elsewhere/web.yaml": appText("web"),
       "../more/db.yaml": appText("db"),
@@ -90,7 +90,7 @@ describe("the content of files", () => {
     expect(harness.image("web")).toBe("nginx:2");
   });
 
-  it("leaves fields of other managers alone", async () => {
+  it("does not change fields of other managers", async () => {
     await harness.write({ "web.yaml": appText("web") });
     await harness.scan();
     harness.store.apply({
@@ -106,7 +106,7 @@ describe("the content of files", () => {
     expect(harness.app("web").spec).toMatchObject({ image: "nginx:2", running: false });
   });
 
-  it("is reported without the fields that another manager took over with force", async () => {
+  it("is reported without the fields that another manager has overridden with force", async () => {
     await harness.write({ "web.yaml": appText("web") });
     await harness.scan();
     harness.store.apply({
@@ -130,7 +130,7 @@ describe("the content of files", () => {
   });
 });
 
-describe("a file that is not valid", () => {
+describe("a spec file that is not valid", () => {
   it("changes nothing, and is reported with its position", async () => {
     await harness.write({ "web.yaml": appText("web") });
     await harness.scan();
@@ -152,7 +152,7 @@ describe("a file that is not valid", () => {
     expect(harness.image("web")).toBe("nginx:2");
   });
 
-  it("keeps its earlier resources declared, across restarts", async () => {
+  it("still declares its earlier resources, even after restarts", async () => {
     await harness.write({ "web.yaml": appText("web"), "db.yaml": appText("db") });
     await harness.scan();
     await harness.write({ "web.yaml": "half: {" });
@@ -187,7 +187,7 @@ describe("a file that is not valid", () => {
     );
   });
 
-  it("is refused if the merged spec of all managers is invalid, at its own line", async () => {
+  it("is refused at its own line if the merged spec of all managers is invalid", async () => {
     await harness.write({ "web.yaml": appText("web") });
     await harness.scan();
     harness.store.apply({
@@ -242,7 +242,7 @@ describe("a file that is not valid", () => {
     expect(harness.resourceNames).toEqual(["App/good"]);
   });
 
-  it("may be a link to nothing, which is applied again when its target is back", async () => {
+  it("may be a dangling link; its content is applied again when its target is back", async () => {
     await harness.write({ "../real.yaml": appText("web"), "other.yaml": appText("other") });
     await symlink("../real.yaml", join(harness.folder, "web.yaml"));
     await harness.scan();
@@ -255,7 +255,7 @@ describe("a file that is not valid", () => {
     expect(harness.fileState("web.yaml")).toBe("applied");
   });
 
-  it("is reported once, and not in every scan", async () => {
+  it("is reported once, and not at every scan", async () => {
     await harness.write({ "a.yaml": appText("a"), "b.yaml": appText("a") });
     for (let look = 0; look < 5; look += 1) {
       await harness.scan();
@@ -265,8 +265,8 @@ describe("a file that is not valid", () => {
   });
 });
 
-describe("two files that declare one resource", () => {
-  it("belong to the first file; the second one takes over when the first is deleted", async () => {
+describe("two spec files that declare the same resource", () => {
+  it("leave the resource to the first file; the second file takes over when the first is deleted", async () => {
     await harness.write({ "b.yaml": appText("web", "from-b") });
     await harness.scan();
     await harness.write({ "a.yaml": appText("web", "from-a") });
@@ -289,7 +289,7 @@ describe("two files that declare one resource", () => {
     expect(harness.eventsOf("Pruned")).toEqual([]);
   });
 
-  it("do not swap when an editor saves the first one by unlinking it", async () => {
+  it("do not swap when an editor saves the first file by unlinking it", async () => {
     await harness.write({ "a.yaml": appText("web", "from-a") });
     await harness.scan();
     await harness.write({ "b.yaml": appText("web", "from-b") });
@@ -302,7 +302,7 @@ describe("two files that declare one resource", () => {
     expect(harness.fileState("b.yaml")).toMatch(/^conflict/);
   });
 
-  it("are decided by name if they appear in the same scan", async () => {
+  it("are ordered by file name if they appear in the same scan", async () => {
     await harness.write({ "b.yaml": appText("web", "from-b"), "a.yaml": appText("web", "from-a") });
     await harness.scan();
     expect(harness.image("web")).toBe("from-a");
@@ -342,13 +342,99 @@ describe("a resource that is deleted although a file declares it", () => {
   });
 });
 
-describe("a store that lost something", () => {
-  it("gets it again from the file", async () => {
+describe("a store that has lost a resource", () => {
+  it("gets the resource again from the file", async () => {
     await harness.write({ "web.yaml": appText("web") });
     await harness.scan();
     harness.store.releaseManager("App", "web", "file:web.yaml");
     expect(harness.declaringManager("web")).toBeUndefined();
     await harness.scan();
     expect(harness.declaringManager("web")).toBe("file:web.yaml");
+  });
+});
+
+const port = (domain: string) => `  port: 80\n  domain: ${domain}\n`;
+const needs = (...apps: string[]) => `  dependsOn: [${apps.join(", ")}]\n`;
+const claim = "shop.example.org";
+const options = (field: string) => appText("two", "nginx:2", `  port: 80\n  ingress:\n${field}`);
+
+describe("an app of a file that conflicts with other apps", () => {
+  it("is refused at the line of the domain if an earlier file has the domain, and applied once the domain is free", async () => {
+    await harness.write({
+      "a.yaml": appText("one", "nginx", port(claim)),
+      "b.yaml": appText("two", "nginx", port(claim)),
+    });
+    await harness.scan();
+    expect(harness.fileState("a.yaml")).toBe("applied");
+    expect(harness.fileState("b.yaml")).toBe(
+      'conflict\n7:3 shop.example.org belongs to the app "one" already (choose another domain or ingress.pathPrefix, or take it from "one" first)',
+    );
+    expect(harness.resourceNames).toEqual(["App/one"]);
+    expect(harness.eventsOf("SpecConflict")).toHaveLength(1);
+
+    await harness.write({ "a.yaml": appText("one", "nginx", port("other.example.org")) });
+    await harness.scan();
+    expect(harness.fileState("b.yaml")).toBe("applied");
+    expect(harness.resourceNames).toEqual(["App/one", "App/two"]);
+  });
+
+  it("is refused also for further domains and redirects, and the last good content stays applied", async () => {
+    await harness.write({ "a.yaml": appText("one", "nginx", port(claim)) });
+    await harness.write({ "b.yaml": appText("two") });
+    await harness.scan();
+    await harness.write({ "b.yaml": options(`    domains: [free.example.org, ${claim}]\n`) });
+    await harness.scan();
+    expect(harness.fileState("b.yaml")).toContain("conflict\n8:33 ");
+    await harness.write({ "b.yaml": options(`    redirects:\n      - { from: ${claim} }\n`) });
+    await harness.scan();
+    expect(harness.fileState("b.yaml")).toContain("conflict\n9:11 ");
+    expect(harness.image("two")).toBe("nginx");
+  });
+
+  it("is refused if it would depend on itself, in one file or across files", async () => {
+    await harness.write({
+      "a.yaml": appText("one", "nginx", needs("two")),
+      "b.yaml": appText("two", "nginx", needs("one")),
+      "c.yaml": joinDocuments(
+        appText("three", "nginx", needs("four")),
+        appText("four", "nginx", needs("three")),
+      ),
+    });
+    await harness.scan();
+    expect(harness.fileState("a.yaml")).toBe("applied");
+    expect(harness.fileState("b.yaml")).toBe(
+      "conflict\n6:15 dependsOn has a cycle: two -> one -> two (each of them would wait for the next one; remove one from dependsOn of two)",
+    );
+    expect(harness.fileState("c.yaml")).toContain("dependsOn has a cycle: three -> four -> three");
+    expect(harness.resourceNames).toEqual(["App/one"]);
+  });
+
+  it("is applied if the conflict is resolved by other files of the same change", async () => {
+    await harness.write({
+      "a.yaml": appText("one", "nginx", `${port("one.example.org")}${needs("two")}`),
+      "b.yaml": appText("two", "nginx", port("two.example.org")),
+    });
+    await harness.scan();
+    await harness.write({
+      "a.yaml": appText("one", "nginx", port("two.example.org")),
+      "b.yaml": appText("two", "nginx", `${port("one.example.org")}${needs("one")}`),
+      "c.yaml": appText("three", "nginx", port("one.example.org")),
+    });
+    await harness.scan();
+    expect(harness.fileState("a.yaml")).toBe("applied");
+    expect(harness.fileState("b.yaml")).toBe("applied");
+    expect(harness.fileState("c.yaml")).toContain("conflict");
+    expect(harness.app("two").spec).toMatchObject({
+      domain: "one.example.org",
+      dependsOn: ["one"],
+    });
+  });
+
+  it("takes the domain over from the app that it replaces in its file", async () => {
+    await harness.write({ "a.yaml": appText("one", "nginx", port(claim)) });
+    await harness.scan();
+    await harness.write({ "a.yaml": appText("two", "nginx", port(claim)) });
+    await harness.scan();
+    expect(harness.fileState("a.yaml")).toBe("applied");
   });
 });

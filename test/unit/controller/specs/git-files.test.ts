@@ -10,6 +10,6 @@ it.each([
   ["https://git.example/.git", "git"],
   ["https://git.example/team/..", "git"],
   ["https://git.example/team/.hidden.git?x=1#y", "hidden"],
-])("the files of %s are written to %s/", (url, name) => {
+])("the spec files of %s are written to %s/", (url, name) => {
   expect(deriveFolderName(url)).toBe(name);
 });

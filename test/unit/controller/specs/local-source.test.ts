@@ -6,7 +6,7 @@ import { SpecsHarness } from "../../../support/specs-harness.ts";
 const app = (name: string, source: string) =>
   `apiVersion: berth.dev/v1\nkind: App\nmetadata: { name: ${name} }\nspec: { port: 80, source: ${source} }\n`;
 
-it("the folder of a local source is relative to its file", async () => {
+it("a local source is relative to the folder of its spec file", async () => {
   await using harness = new SpecsHarness();
   await harness.write({
     "top.yaml": app("top", "{ local: ./src }"),
@@ -21,7 +21,7 @@ it("the folder of a local source is relative to its file", async () => {
   expect(sourceOf("elsewhere")).toEqual({ local: "/srv/app" });
   expect(sourceOf("git")).toEqual({ git: { url: "https://example.org/a.git" } });
 
-  // The same content again is no change, also for a server that has just started.
+  // The same content is not a change, even for a server that has just started.
   const before = harness.store.lastSequence;
   await harness.restart();
   await harness.scan();
@@ -32,7 +32,7 @@ it("the folder of a local source is relative to its file", async () => {
   expect(sourceOf("top")).toEqual({ local: join(harness.folder, "team/src") });
 });
 
-it("another source in a file ends a pinned rollback", async () => {
+it("a source change in a spec file ends a pinned rollback", async () => {
   await using harness = new SpecsHarness();
   await harness.write({ "git.yaml": app("git", '{ git: { url: "https://example.org/a.git" } }') });
   await harness.scan();

@@ -39,7 +39,7 @@ function input(changes: Partial<PruneInput>): PruneInput {
   };
 }
 
-/** Returns the decision of a scan, and that of the next one at the time when it is due. */
+/** Returns the decision of a scan, and that of the next scan at the time when it is due. */
 function secondDecision(changes: Partial<PruneInput>) {
   const first = decidePrune(input(changes));
   const second = decidePrune(
@@ -58,13 +58,13 @@ const present = (declared: readonly DeclaredResource[]) =>
   new Map(declared.map(({ name, file }) => [file, lists(name)]));
 
 describe("decidePrune", () => {
-  it("keeps what its file lists", () => {
+  it("keeps resources that their file declares", () => {
     const { second } = secondDecision({ declared: [app("a")], files: present([app("a")]) });
     expect(second).toMatchObject({ prune: [], held: [], recheckAt: null });
     expect(second.missingSince.size).toBe(0);
   });
 
-  it("prunes in two phases what its file no longer lists", () => {
+  it("prunes resources that their file no longer declares in two phases", () => {
     const declared = [app("a"), app("b", "a.yaml")];
     const { first, pruned } = secondDecision({
       declared,
@@ -75,7 +75,7 @@ describe("decidePrune", () => {
     expect(pruned).toEqual(["App/b a.yaml"]);
   });
 
-  it("does not confirm in a second scan that comes too soon", () => {
+  it("does not confirm a deletion in a second scan that comes too soon", () => {
     const changes = { declared: [app("a"), app("b")], files: present([app("b")]) };
     const first = decidePrune(input(changes));
     const soon = decidePrune(
@@ -85,7 +85,7 @@ describe("decidePrune", () => {
     expect(soon.recheckAt).toBe(START + CONFIRM_AFTER_MS);
   });
 
-  it("begins again if the file was back in between", () => {
+  it("starts the two phases again if the file was back in between", () => {
     const declared = [app("a"), app("b")];
     const gone = decidePrune(input({ declared, files: present([app("b")]) }));
     const back = decidePrune(
@@ -123,7 +123,7 @@ describe("decidePrune", () => {
     expect(second).toMatchObject({ prune: [], held: [] });
   });
 
-  it("keeps what another file lists and waits to declare", () => {
+  it("keeps resources that another file declares but cannot apply yet", () => {
     const files = new Map([["other.yaml", lists("a")]]);
     const { first, second } = secondDecision({ declared: [app("a")], files });
     expect(second).toMatchObject({ prune: [], held: [] });
@@ -131,7 +131,7 @@ describe("decidePrune", () => {
     expect(second.missingSince.get("App/a a.yaml")).toBe(START);
   });
 
-  it("holds what an invalid file mentions", () => {
+  it("holds the deletion of resources that an invalid file mentions", () => {
     const files = new Map([
       ["moved.yaml", broken("name: a")],
       ["b.yaml", lists("b")],
@@ -141,13 +141,13 @@ describe("decidePrune", () => {
     expect(second.held[0]?.reason).toBe("moved.yaml is invalid and mentions it");
   });
 
-  it("holds everything while the folder is empty", () => {
+  it("holds all deletions while the folder is empty", () => {
     const { second } = secondDecision({ declared: [app("a")], isEmpty: true });
     expect(second.prune).toEqual([]);
     expect(second.held).toEqual([{ ...app("a"), reason: "the folder is empty" }]);
   });
 
-  it("holds resources of files that another file system has hidden", () => {
+  it("holds the deletion of resources whose files a mounted file system hides", () => {
     const { second } = secondDecision({
       declared: [app("a"), app("b")],
       files: present([app("b")]),
@@ -165,7 +165,7 @@ describe("decidePrune", () => {
     [10, 4, "held"],
     [100, 30, "pruned"],
     [100, 31, "held"],
-  ])("of %i resources, %i at once are %s", (total, gone, expected) => {
+  ])("with %i resources, the deletion of %i at once is %s", (total, gone, expected) => {
     const declared = many(total);
     const files = present(declared.slice(gone));
     files.set("other.yaml", lists());
@@ -175,7 +175,7 @@ describe("decidePrune", () => {
     );
   });
 
-  it("counts unconfirmed deletions too, so that a slow removal of many is still a mass deletion", () => {
+  it("counts unconfirmed deletions too, so that many slow deletions still count as a mass deletion", () => {
     const declared = many(10);
     const early = new Map(
       declared.slice(0, 2).map((one) => [formatDeclaredId(one), START - CONFIRM_AFTER_MS]),
@@ -187,7 +187,7 @@ describe("decidePrune", () => {
     expect(decision.held).toHaveLength(2);
   });
 
-  it("prunes what the user has approved, and does not count it again", () => {
+  it("prunes deletions that the user has approved, and does not count them again", () => {
     const declared = many(10);
     const approved = new Set(declared.slice(0, 5).map(formatDeclaredId));
     const { pruned } = secondDecision({ declared, files: present(declared.slice(5)), approved });
@@ -196,7 +196,7 @@ describe("decidePrune", () => {
     expect(more.pruned).toHaveLength(7);
   });
 
-  it("never prunes in the first scan, nor what a file lists, nor more than a third without approval", () => {
+  it("never prunes in the first scan, nor a resource that a file declares, nor more than a third without approval", () => {
     const scenario = fc.record({
       total: fc.integer({ min: 1, max: 40 }),
       there: fc.array(fc.boolean(), { minLength: 40, maxLength: 40 }),

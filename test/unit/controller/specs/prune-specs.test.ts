@@ -10,7 +10,7 @@ beforeEach(() => {
 });
 afterEach(() => harness[Symbol.asyncDispose]());
 
-/** Writes Apps a0, a1, ... to files of their own. */
+/** Writes the Apps a0, a1, ..., each to a file of its own. */
 async function apps(count: number): Promise<void> {
   for (let index = 0; index < count; index += 1) {
     await harness.write({ [`a${index}.yaml`]: appText(`a${index}`) });
@@ -18,7 +18,7 @@ async function apps(count: number): Promise<void> {
   await harness.scan();
 }
 
-describe("deleting a file", () => {
+describe("deleting a spec file", () => {
   it("deletes its resources in two phases", async () => {
     await apps(2);
     await harness.remove("a0.yaml");
@@ -64,7 +64,7 @@ describe("deleting a file", () => {
     expect(harness.resourceNames).toEqual(["App/a1", "App/mine"]);
   });
 
-  it("deletes after a restart too, again in two phases", async () => {
+  it("deletes its resources after a restart too, again in two phases", async () => {
     await apps(2);
     await harness.remove("a0.yaml");
     await harness.restart();
@@ -113,7 +113,7 @@ describe("deleting a file", () => {
   });
 });
 
-describe("a file that is being written", () => {
+describe("a spec file that is being written", () => {
   it("may be empty for a moment without a deletion", async () => {
     await apps(2);
     await harness.write({ "a0.yaml": "" });
@@ -134,7 +134,7 @@ describe("a file that is being written", () => {
     expect(harness.fileState("a0.yaml")).toBe("applied");
   });
 
-  it("may be cut at the end of a document without a deletion", async () => {
+  it("may end early, between two documents, without a deletion", async () => {
     const whole = joinDocuments(appText("one"), appText("two"), appText("three"));
     await harness.write({ "all.yaml": whole });
     await harness.scan();
@@ -146,7 +146,7 @@ describe("a file that is being written", () => {
     expect(harness.resourceNames).toHaveLength(3);
   });
 
-  it("may be replaced by a rename, as editors save, without a deletion", async () => {
+  it("may be replaced by a rename, as editors do it, without a deletion", async () => {
     await apps(2);
     await harness.write({ "a0.yaml.tmp": appText("a0", "nginx:2") });
     await harness.scan();
@@ -157,7 +157,7 @@ describe("a file that is being written", () => {
   });
 });
 
-describe("a rename", () => {
+describe("a rename of a spec file", () => {
   it("moves the resource and keeps its fields", async () => {
     await apps(2);
     const { uid, generation } = harness.app("a0").metadata;
@@ -169,7 +169,7 @@ describe("a rename", () => {
     expect(harness.eventsOf("Pruned")).toEqual([]);
   });
 
-  it("may also change the file, and may be split over two scans", async () => {
+  it("may include a change of the file, and may be split over two scans", async () => {
     await apps(2);
     await harness.remove("a0.yaml");
     await harness.scan();
@@ -204,7 +204,7 @@ describe("a rename", () => {
     expect(harness.declaringManager("a0")).toBe("file:renamed.yaml");
   });
 
-  it("of a document to another file keeps it, in either order of names", async () => {
+  it("of a document to another file keeps its resource, whichever name sorts first", async () => {
     await harness.write({
       "a.yaml": joinDocuments(appText("one"), appText("two")),
       "b.yaml": appText("three"),
@@ -220,7 +220,7 @@ describe("a rename", () => {
     expect(harness.declaringManager("three")).toBe("file:a.yaml");
   });
 
-  it("that breaks the file keeps what it names, until the user confirms", async () => {
+  it("that breaks the file keeps the resources that it mentions, until the user confirms", async () => {
     await apps(2);
     await harness.remove("a0.yaml");
     await harness.write({ "renamed.yaml": appText("a0", "nginx", "  prot: 80\n") });
@@ -233,7 +233,7 @@ describe("a rename", () => {
     expect(harness.declaringManager("a0")).toBe("file:renamed.yaml");
   });
 
-  it("to a file that the store refuses does not delete what it lists", async () => {
+  it("to a file that the store refuses does not delete the resources that it declares", async () => {
     await harness.write({ "a.yaml": appText("a"), "b.yaml": appText("b") });
     await harness.scan();
     await harness.remove("a.yaml");
@@ -244,7 +244,7 @@ describe("a rename", () => {
   });
 });
 
-describe("many deletions at once", () => {
+describe("many deletions of spec files at once", () => {
   it("wait for a confirmation, and are executed after it", async () => {
     await apps(5);
     await harness.remove("a0.yaml", "a1.yaml", "a2.yaml");
@@ -268,7 +268,7 @@ describe("many deletions at once", () => {
     expect(harness.specs.confirmPrune()).toEqual([]);
   });
 
-  it("wait across a restart, without any stored state", async () => {
+  it("wait across a restart, although no state is stored", async () => {
     await apps(5);
     await harness.remove("a0.yaml", "a1.yaml", "a2.yaml");
     await harness.scanTwice();
@@ -281,7 +281,7 @@ describe("many deletions at once", () => {
     expect(harness.resourceNames).toHaveLength(2);
   });
 
-  it("are confirmed only as far as the user saw them", async () => {
+  it("are confirmed only for the resources that the user has seen", async () => {
     await apps(10);
     await harness.remove("a0.yaml", "a1.yaml", "a2.yaml", "a3.yaml");
     await harness.scanTwice();
@@ -302,7 +302,7 @@ describe("many deletions at once", () => {
     expect(harness.resourceNames).toHaveLength(5);
   });
 
-  it("are not held if they are few of many", async () => {
+  it("are not held if they are a small part of all resources", async () => {
     await apps(10);
     await harness.remove("a0.yaml", "a1.yaml", "a2.yaml");
     await harness.scanTwice();
@@ -310,7 +310,7 @@ describe("many deletions at once", () => {
   });
 });
 
-describe("a missing folder", () => {
+describe("a missing specs folder", () => {
   it("deletes nothing, and is reported", async () => {
     await apps(2);
     await rename(harness.folder, join(harness.root, "away"));
@@ -353,7 +353,7 @@ describe("a missing folder", () => {
     expect(harness.resourceNames).toHaveLength(2);
   });
 
-  it("may be an empty folder, as after an unmount, whose deletions need a confirmation", async () => {
+  it("may be an empty folder, as after an unmount; its deletions need a confirmation", async () => {
     await apps(2);
     await harness.remove("a0.yaml", "a1.yaml");
     await harness.scanTwice();
@@ -366,13 +366,13 @@ describe("a missing folder", () => {
     expect(harness.specs.report().state).toBe("watching");
   });
 
-  it("is no problem if nothing was ever declared", async () => {
+  it("is no problem if no resource was ever declared", async () => {
     await mkdir(harness.folder);
     await harness.scan();
     expect(harness.specs.report()).toMatchObject({ state: "watching", message: null, files: [] });
   });
 
-  it("may be a part of it: a folder that cannot be read keeps its resources", async () => {
+  it("may be a subfolder: the resources of a subfolder that cannot be read are kept", async () => {
     await harness.write({ "team/a.yaml": appText("a"), "b.yaml": appText("b") });
     await harness.scan();
     await harness.move("team", "../team");
@@ -382,7 +382,7 @@ describe("a missing folder", () => {
     expect(harness.pending).toEqual([]);
   });
 
-  it("may be a part that another file system has hidden", async () => {
+  it("may be a subfolder that a mounted file system hides", async () => {
     const mounted = mkdtempSync("/dev/shm/berth-specs-");
     try {
       await writeFile(join(mounted, "a.yaml"), appText("a"));
@@ -405,7 +405,7 @@ describe("a missing folder", () => {
   });
 });
 
-describe("a folder behind a link", () => {
+describe("a specs folder behind a link", () => {
   it("is followed to the next release when the link is swapped", async () => {
     await harness.write({ "../v1/a.yaml": appText("a", "v1"), "../v1/b.yaml": appText("b", "v1") });
     await harness.write({ "../v2/a.yaml": appText("a", "v2"), "../v2/c.yaml": appText("c", "v2") });
@@ -418,7 +418,7 @@ describe("a folder behind a link", () => {
     expect(harness.image("a")).toBe("v2");
   });
 
-  it("may be a config map, whose files all change in one step", async () => {
+  it("may be a Kubernetes config map, whose files all change in one step", async () => {
     await harness.write({ "..1/a.yaml": appText("a", "v1"), "..1/b.yaml": appText("b", "v1") });
     await symlink("..1", join(harness.folder, "..data"));
     for (const name of ["a.yaml", "b.yaml"])

@@ -73,7 +73,7 @@ describe("scanFolder", () => {
     expect(await paths()).toEqual(["a.json", "b.yaml", "team/c.yml", "team/deep/d.yaml"]);
   });
 
-  it("follows links to files and folders, and ends loops", async () => {
+  it("follows links to files and folders, and stops at loops", async () => {
     await mkdir(join(root, "other/inner"), { recursive: true });
     await writeFile(join(root, "other/inner/x.yaml"), "");
     await symlink(join(root, "other"), join(folder, "linked"));
@@ -82,7 +82,7 @@ describe("scanFolder", () => {
     expect(await paths()).toEqual(["file.yaml", "linked/inner/x.yaml"]);
   });
 
-  it("reads a config map's folder through its links", async () => {
+  it("reads the folder of a Kubernetes config map through its links", async () => {
     await mkdir(join(folder, "..2030_1"));
     await writeFile(join(folder, "..2030_1/a.yaml"), "");
     await symlink("..2030_1", join(folder, "..data"));
@@ -118,7 +118,7 @@ describe("scanFolder", () => {
     expect(await stampOf("a.yaml")).not.toBe(second);
   });
 
-  it("returns a link to nothing as a file with a problem, and a folder in a loop as unknown", async () => {
+  it("returns a dangling link as a file with a problem, and a folder in a loop as unknown", async () => {
     await symlink(join(root, "nothing"), join(folder, "gone.yaml"));
     await symlink("loop", join(folder, "loop"));
     const scan = await present();
@@ -126,7 +126,7 @@ describe("scanFolder", () => {
     expect([...scan.unknown]).toEqual([["loop", "its links lead in a circle"]]);
   });
 
-  it("limits the depth of folders", async () => {
+  it("limits the depth of nested folders", async () => {
     const deep = Array.from({ length: 40 }, () => "d").join("/");
     await mkdir(join(folder, deep), { recursive: true });
     await writeFile(join(folder, deep, "a.yaml"), "");

@@ -93,7 +93,7 @@ it("applies changed, new, moved and deleted files at each interval", async () =>
   expect(existsSync(join(harness.folder, "shop/moved"))).toBe(false);
 });
 
-it("resolves only the commit while nothing changes", async () => {
+it("resolves only the commit while the repository does not change", async () => {
   const { git, harness } = open();
   git.files = { "a.yaml": appText("a") };
   await harness.sync();
@@ -106,7 +106,7 @@ it("resolves only the commit while nothing changes", async () => {
   });
 });
 
-it("restores files that were changed by hand, and reports it", async () => {
+it("restores files that were changed by hand, and reports the restoration", async () => {
   const { git, harness } = open();
   git.files = { "a.yaml": appText("a"), "b.yaml": appText("b") };
   await harness.sync();
@@ -132,7 +132,7 @@ it("restores files that were changed by hand, and reports it", async () => {
   expect(harness.events("SpecsGitDrift")).toHaveLength(2);
 });
 
-it("does not touch a folder that it does not own", async () => {
+it("does not touch an existing folder that lacks the follower's marker", async () => {
   const { git, harness } = open();
   git.files = { "a.yaml": appText("a") };
   await harness.write("shop/old.yaml", appText("old"));
@@ -151,7 +151,7 @@ it("does not touch a folder that it does not own", async () => {
   expect(await readdir(harness.folder)).toEqual(["shop"]);
 });
 
-it("does not touch a folder any more whose marker was removed", async () => {
+it("stops touching its folder after the marker was removed", async () => {
   const { git, harness } = open();
   git.files = { "a.yaml": appText("a") };
   await harness.sync();
@@ -161,14 +161,14 @@ it("does not touch a folder any more whose marker was removed", async () => {
   expect(await harness.read("shop/a.yaml")).toBe(appText("a", "mine:1"));
 });
 
-it("uses an empty folder of its name", async () => {
+it("uses an existing folder of its name if it is empty", async () => {
   const { git, harness } = open();
   git.files = { "a.yaml": appText("a") };
   await mkdir(join(harness.folder, "shop"), { recursive: true });
   expect((await harness.sync()).state).toBe("following");
 });
 
-it("follows no link, neither of the repository nor of the folder", async () => {
+it("follows no link, neither in the repository nor in the folder", async () => {
   const { git, harness } = open();
   const outside = join(harness.root, "outside");
   await mkdir(outside);
@@ -194,7 +194,7 @@ it("follows no link, neither of the repository nor of the folder", async () => {
   expect(await harness.files()).toEqual(["shop/.berth-git.json", "shop/a.yaml", "shop/sub/b.yaml"]);
 });
 
-it("follows a folder of the repository", async () => {
+it("can follow a subfolder of the repository", async () => {
   const { git, harness } = open({ path: "deploy/prod" });
   git.files = { "deploy/prod/a.yaml": appText("a"), "other.yaml": appText("other") };
   await harness.sync();
@@ -225,7 +225,7 @@ it("reads nothing outside the repository, whatever the path is", async () => {
   expect((await harness.sync()).message).toContain("no folder ../../specs");
 });
 
-it("keeps the last state while the repository is away, reports it once, and recovers", async () => {
+it("keeps the last state while the repository is unreachable, reports this once, and recovers", async () => {
   const { git, harness } = open();
   git.files = { "a.yaml": appText("a") };
   harness.follower.start();
@@ -262,7 +262,7 @@ it("keeps the last state while the repository is away, reports it once, and reco
   expect(harness.apps).toEqual(["a"]);
 });
 
-it("applies the rules of the watched folder: invalid files change nothing, mass deletions are held", async () => {
+it("follows the rules of the watched folder: invalid files change nothing, and mass deletions are held", async () => {
   const { git, harness } = open();
   const names = ["a", "b", "c", "d"];
   git.files = Object.fromEntries(names.map((name) => [`${name}.yaml`, appText(name)]));
@@ -303,7 +303,7 @@ it("converges after an interruption between two files", async () => {
   await harness.sync();
   const first = git.commit;
   git.push({ "a.yaml": appText("a", "nginx:2"), "c.yaml": appText("c") });
-  // The state after a kill between two files: one is new, one half written, none is removed yet.
+  // The state after a kill between two files: one file is new, one is half written, and none is removed yet.
   await harness.write("shop/a.yaml", appText("a", "nginx:2"));
   await harness.write("shop/.berth-git.0123456789ab.tmp", "half");
   await mkdir(join(harness.root, "checkouts/checkout-left"), { recursive: true });
@@ -333,7 +333,7 @@ it("shows the commit of the last run before the repository has answered", async 
   });
 });
 
-it("uses the credential of the Secret, and names a missing one", async () => {
+it("uses the credential of the Secret, and names a missing Secret", async () => {
   const { git, harness } = open({ credential: "git-token" });
   git.files = { "a.yaml": appText("a") };
   expect((await harness.sync()).message).toBe(
@@ -358,7 +358,7 @@ it("shows no user and no password of the URL", async () => {
   expect(JSON.stringify(await harness.marker())).not.toContain("t0ps3cret");
 });
 
-it("fetches at once after a push to its repository", async () => {
+it("fetches at once after a push to the repository", async () => {
   const { git, harness } = open();
   git.files = { "a.yaml": appText("a") };
   await harness.sync();
@@ -371,7 +371,7 @@ it("fetches at once after a push to its repository", async () => {
   await vi.waitFor(() => expect(follower.report().commit).toBe(git.commit), WAIT_OPTIONS);
 });
 
-it("runs one round at a time; a sync during a round gets another one", async () => {
+it("runs one synchronisation at a time; a request during a run causes another run", async () => {
   const { git, harness } = open();
   git.files = { "a.yaml": appText("a") };
   let atOnce = 0;
@@ -391,7 +391,7 @@ it("runs one round at a time; a sync during a round gets another one", async () 
   expect(await harness.files()).toEqual(["shop/.berth-git.json", "shop/b.yaml"]);
 });
 
-it("rejects a sync whose caller aborts", async () => {
+it("rejects a requested synchronisation whose caller aborts", async () => {
   const { git, harness } = open();
   git.files = { "a.yaml": appText("a") };
   const gone = new AbortController();

@@ -28,7 +28,7 @@ test.each([
     ["1: FROM with BUILDPLATFORM", "2: ARG with TARGETARCH"],
   ],
   ["# escape=`\nFROM a\nRUN `\n --mount=x y", ["3: RUN --mount"]],
-])("%j needs BuildKit", (text, features) => {
+])("the Dockerfile text %j needs BuildKit", (text, features) => {
   expect(featuresOf(text)).toEqual(features);
 });
 
@@ -43,6 +43,6 @@ test.each([
   "FROM a\nRUN echo \\\n  COPY --link a b",
   "FROM a\nENV A=<<EOF",
   "",
-])("%j does not need BuildKit", (text) => {
+])("the Dockerfile text %j does not need BuildKit", (text) => {
   expect(featuresOf(text)).toEqual([]);
 });

@@ -40,12 +40,12 @@ describe("an existing Dockerfile", () => {
     [["dockerfile", "Containerfile"], "dockerfile"],
     [["Containerfile", "index.html"], "Containerfile"],
     [["docker/Dockerfile"], undefined],
-  ])("among %j is %s", (names, found) => {
+  ])("is chosen among the files %j: %s", (names, found) => {
     const files = Object.fromEntries(names.map((name) => [name, ""]));
     expect(findDockerfile(createMemorySource(files))).toBe(found);
   });
 
-  test("is used unchanged, and a named one takes precedence", async () => {
+  test("is used unchanged, and a Dockerfile that the options name takes precedence", async () => {
     const files = { Dockerfile: "FROM a", "docker/web": "FROM b", "index.html": "" };
     const [first, named] = [{}, { dockerfile: "./docker/web" }];
     expect(await chooseDockerfile(createMemorySource(files), first)).toEqual({
@@ -65,7 +65,7 @@ describe("an existing Dockerfile", () => {
     expect((await generated(files, { language: "static" })).language).toBe("static");
   });
 
-  test("that is named and missing is an error", async () => {
+  test("that the options name must exist", async () => {
     await expect(
       chooseDockerfile(createMemorySource({ Dockerfile: "" }), { dockerfile: "web" }),
     ).rejects.toMatchObject({
@@ -120,7 +120,7 @@ describe("the language", () => {
     expect((await generated(files)).language).toBe(language);
   });
 
-  test("an unknown source is an error with the expected files and a hint", async () => {
+  test("of an unknown source is an error that names the expected files and has a hint", async () => {
     await expect(
       chooseDockerfile(createMemorySource({ "README.md": "", "lib/a.rb": "" }), {}),
     ).rejects.toMatchObject({
@@ -137,15 +137,18 @@ describe("the language", () => {
     ["python", "there is neither requirements.txt nor"],
     ["go", "there is no go.mod"],
     ["static", "there is no index.html"],
-  ] as const)("%s is set, but its files are missing", async (language, message) => {
-    await expect(chooseDockerfile(createMemorySource({ a: "" }), { language })).rejects.toThrow(
-      message,
-    );
-  });
+  ] as const)(
+    "must match the source: %s is set, but its files are missing",
+    async (language, message) => {
+      await expect(chooseDockerfile(createMemorySource({ a: "" }), { language })).rejects.toThrow(
+        message,
+      );
+    },
+  );
 });
 
 describe("Node.js", () => {
-  test("with a lock file and a build is installed, built and pruned in a stage", async () => {
+  test("with a lock file and a build script is installed, built and pruned in a build stage", async () => {
     const files = node(
       { scripts: { start: "node dist/server.js", build: "tsc" } },
       { "package-lock.json": "{}", ".npmrc": "", "src/a.ts": "" },
@@ -172,7 +175,7 @@ CMD ["node", "dist/server.js"]
 `);
   });
 
-  test("without packages needs one stage, and no npm", async () => {
+  test("without packages needs one stage and does not run npm", async () => {
     const text = await textOf(node({ dependencies: {} }));
     expect(text).toContain("FROM node:24-slim\nCOPY --chown=1000:1000 . /app\n");
     expect(text).not.toMatch(/RUN|AS build/);
@@ -212,12 +215,12 @@ CMD ["node", "dist/server.js"]
       {},
       ["FROM oven/bun:1 AS build", "RUN bun install --frozen-lockfile --production"],
     ],
-  ])("%j is installed by its manager", async (lock, pkg, lines) => {
+  ])("with the files %j is installed by the matching package manager", async (lock, pkg, lines) => {
     const text = await textOf(node(pkg, lock));
     for (const line of lines) expect(text.split("\n")).toContain(line);
   });
 
-  test("install scripts and workspaces need the whole source before the install", async () => {
+  test("with install scripts or workspaces copies the whole source before the install", async () => {
     for (const files of [
       node({ scripts: { start: "node a", postinstall: "prisma generate" } }),
       node({ workspaces: ["packages/*"] }),
@@ -235,7 +238,7 @@ CMD ["node", "dist/server.js"]
     [{}, { ".nvmrc": "v22.3.0\n" }, 22],
     [{}, { ".nvmrc": "lts/*\n" }, 24],
     [{}, { ".node-version": "18\n" }, 18],
-  ])("%j with %j runs on Node %i", async (pkg, files, major) => {
+  ])("with %j and %j runs on Node.js %i", async (pkg, files, major) => {
     expect(await lineOf(node(pkg, files), "FROM")).toBe(`FROM node:${major}-slim`);
   });
 
@@ -258,7 +261,7 @@ CMD ["node", "dist/server.js"]
     [{ scripts: {}, main: "./lib/a.js" }, {}, 'CMD ["node", "./lib/a.js"]'],
     [{ scripts: {}, main: "gone.js" }, { "server.js": "" }, 'CMD ["node", "server.js"]'],
     [{ scripts: {} }, { "bun.lock": "", "index.ts": "" }, 'CMD ["bun", "index.ts"]'],
-  ])("%j with %j starts by %s", async (pkg, files, cmd) => {
+  ])("with %j and %j starts by %s", async (pkg, files, cmd) => {
     expect(await lineOf(node(pkg, files), "CMD")).toBe(cmd);
   });
 
@@ -275,7 +278,7 @@ CMD ["node", "dist/server.js"]
     ).rejects.toThrow("not a JSON object");
   });
 
-  test("pages of a build are served by a web server", async () => {
+  test("with a static site generator serves the built pages with a web server", async () => {
     const pkg = { scripts: { start: "vite", build: "vite build" }, devDependencies: { vite: "7" } };
     const { text, port } = await generated(node(pkg, { "package-lock.json": "" }), {
       baseImage: "mine:1",
@@ -288,14 +291,14 @@ CMD ["node", "dist/server.js"]
     expect(port).toBe(8080);
   });
 
-  test("a server that such a tool builds is not a static site", async () => {
+  test("with a server that a static site generator builds starts that server", async () => {
     const scripts = { start: "node build", build: "vite build" };
     expect(await lineOf(node({ scripts, devDependencies: { vite: "7" } }), "CMD")).toBe(
       'CMD ["node", "build"]',
     );
   });
 
-  test("every stage uses the given base image", async () => {
+  test("uses the given base image for every stage", async () => {
     const text = await textOf(node({}), { baseImage: "registry.example/node:24" });
     expect(text.match(/^FROM .*/gm)).toEqual([
       "FROM registry.example/node:24 AS build",
@@ -310,7 +313,7 @@ describe("Python", () => {
     "app.py": "from flask import Flask\napp = Flask(__name__)\n",
   };
 
-  test("is installed into an environment that is copied", async () => {
+  test("is installed into a virtual environment that is copied to the last stage", async () => {
     expect(
       await textOf(flask),
     ).toBe(`# Generated by Berth from requirements.txt: Python 3.13 with pip.
@@ -400,12 +403,12 @@ CMD ["/bin/sh", "-c", "exec gunicorn --bind 0.0.0.0:$PORT app:app"]
       { "app.py": "", "requirements.txt": "streamlit" },
       "exec streamlit run app.py --server.address 0.0.0.0 --server.port $PORT",
     ],
-  ])("%j starts by %s", async (files, start) => {
+  ])("with %j starts by %s", async (files, start) => {
     const cmd = await lineOf({ "requirements.txt": "x", ...files }, "CMD");
     expect(cmd).toBe(`CMD ["/bin/sh", "-c", ${JSON.stringify(start)}]`);
   });
 
-  test("a plain program is started as it is, and where there is none, that is said", async () => {
+  test("runs a plain program directly, and reports an error if there is no program", async () => {
     expect(await lineOf({ "requirements.txt": "", "bot.py": "" }, "CMD")).toBe(
       'CMD ["python", "bot.py"]',
     );
@@ -428,7 +431,7 @@ CMD ["/bin/sh", "-c", "exec gunicorn --bind 0.0.0.0:$PORT app:app"]
     ["<=3.10", 10],
     ["!=3.13,>=3.12", 12],
     [">=3.8, <4", 13],
-  ])("requires-python %s runs on 3.%i", async (range, minor) => {
+  ])("with requires-python %s runs on 3.%i", async (range, minor) => {
     const files = {
       "pyproject.toml": `[project]\nname = "a"\nrequires-python = "${range}"`,
       "main.py": "",
@@ -436,7 +439,7 @@ CMD ["/bin/sh", "-c", "exec gunicorn --bind 0.0.0.0:$PORT app:app"]
     expect(await lineOf(files, "FROM")).toBe(`FROM python:3.${minor}-slim`);
   });
 
-  test("a version file decides", async () => {
+  test("uses the version of a version file", async () => {
     expect(await lineOf({ ...flask, ".python-version": "3.12.4\n" }, "FROM")).toBe(
       "FROM python:3.12-slim",
     );
@@ -449,7 +452,7 @@ CMD ["/bin/sh", "-c", "exec gunicorn --bind 0.0.0.0:$PORT app:app"]
 describe("Go", () => {
   const main = { "server.go": "// comment\npackage main\n" };
 
-  test("is built in a stage, and runs without Go", async () => {
+  test("is built in a stage of its own, and runs in an image without Go", async () => {
     const text = await textOf({
       "go.mod": "module example.com/a\n\ngo 1.25.1\n",
       "go.sum": "x",
@@ -470,7 +473,7 @@ describe("Go", () => {
     ["", "1.24"],
     ["go 1.24\ntoolchain go1.26.2", "1.26"],
     ["go 1.27rc1", "1.27"],
-  ])("%j is built with Go %s", async (lines, version) => {
+  ])("with %j is built with Go %s", async (lines, version) => {
     expect(await textOf({ "go.mod": `module a\n${lines}\n`, ...main })).toContain(
       `FROM golang:${version} AS build`,
     );
@@ -479,7 +482,7 @@ describe("Go", () => {
   test.each([
     [["cmd/api"], "./cmd/api"],
     [["cmd/shop", "cmd/migrate"], "./cmd/shop"],
-  ])("with programs in %j, %s is built", async (folders, built) => {
+  ])("with the programs %j builds %s", async (folders, built) => {
     const files = Object.fromEntries(
       folders.map((folder) => [`${folder}/main.go`, "package main"]),
     );
@@ -500,7 +503,7 @@ describe("Go", () => {
     );
   });
 
-  test("with SQLite in C, and with vendored modules", async () => {
+  test("with SQLite in C enables cgo, and with vendored modules does not download them", async () => {
     const sums = "github.com/mattn/go-sqlite3 v1.14.0 h1:x";
     const text = await textOf({
       "go.mod": "module a",

@@ -6,25 +6,31 @@ import type { AppStarter } from "./port.ts";
 
 const BUS = "org.freedesktop.DBus";
 
-/** Reply of StartServiceByName if another connection already owns the name. */
+/** Reply of StartServiceByName if a running process already owns the name. */
 const ALREADY_RUNNING = 2;
-/** The bus notices within milliseconds that an app has died, but not always before the next start request. */
+/**
+ * Delay before the start is requested again. The bus usually notices within milliseconds that an app has died, but
+ * perhaps not before the next request.
+ */
 const ALREADY_RUNNING_RETRY_MS = 200;
 
-/** The rule of the D-Bus specification for well-known names: two parts or more, none of which begins with a digit. */
+/**
+ * The pattern that the D-Bus specification defines for well-known names: two parts or more, none of which begins with
+ * a digit.
+ */
 const busNamePattern = /^[A-Za-z_-][A-Za-z0-9_-]*(\.[A-Za-z_-][A-Za-z0-9_-]*)+$/;
 const BUS_NAME_LENGTH_MAX = 255;
 
 /**
- * Starts an app as the session bus service whose name is the app id. The bus replies when the app owns that name,
- * which may be later than its socket appears, or never.
+ * Starts an app as the session bus service whose name is the app id. The bus replies when the app owns that name; the
+ * app's socket may appear earlier, and some apps never own the name.
  */
 export class BusServiceStarter implements AppStarter {
   readonly #bus: () => SessionBus | undefined;
   readonly #clock: Clock;
   readonly #timeoutMs: number;
 
-  /** `bus` returns the current connection; undefined while there is none. */
+  /** `bus` returns the current connection to the session bus; undefined while there is no connection. */
   constructor(options: {
     readonly bus: () => SessionBus | undefined;
     readonly clock: Clock;
@@ -39,7 +45,7 @@ export class BusServiceStarter implements AppStarter {
     const bus = this.#bus();
     if (!bus || appId.length > BUS_NAME_LENGTH_MAX || !busNamePattern.test(appId)) return "unknown";
     try {
-      // The caller aborts this loop when the socket appears. An app that owns the name without a socket may be
+      // The caller aborts this loop when the app's socket appears. An app that owns the name but has no socket may be
       // exiting.
       while ((await this.#requestStart(bus, appId, signal)) === ALREADY_RUNNING) {
         await delay(this.#clock, ALREADY_RUNNING_RETRY_MS, signal);
@@ -47,7 +53,8 @@ export class BusServiceStarter implements AppStarter {
     } catch (error) {
       if (!(error instanceof BusCallError)) throw error;
       if (error.busName === `${BUS}.Error.ServiceUnknown`) return "unknown";
-      // The socket may still appear; the caller waits for it and decides.
+      // A missing reply is no failure: the socket may still appear, and the caller waits for it with its own time
+      // limit.
       if (error.busName === `${BUS}.Error.NoReply`) return "asked";
       throw new ToolAppError(
         "app_unavailable",
@@ -74,7 +81,7 @@ export class BusServiceStarter implements AppStarter {
   }
 }
 
-/** dbus-daemon reports the path of a program that it could not execute. */
+/** Removes paths from a message, because dbus-daemon names the path of a program that it could not execute. */
 function withoutPaths(text: string): string {
   return sanitizeMessage(text).replaceAll(/\/[^\s"':,]+/g, "…");
 }

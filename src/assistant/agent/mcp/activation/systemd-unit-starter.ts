@@ -3,15 +3,15 @@ import { ToolAppError } from "../../tool-apps.ts";
 import type { AppStarter } from "./port.ts";
 
 const SYSTEMD = "org.freedesktop.systemd1";
-/** UNIT_NAME_MAX of systemd. */
+/** The constant UNIT_NAME_MAX of systemd. */
 const UNIT_NAME_LENGTH_MAX = 255;
 
-/** Starts `<app id>.service` of the user's systemd, if that is on the session bus. */
+/** Starts the unit `<app id>.service` of the user's systemd, if systemd is on the session bus. */
 export class SystemdUnitStarter implements AppStarter {
   readonly #bus: () => SessionBus | undefined;
   readonly #timeoutMs: number;
 
-  /** `bus` returns the current connection; undefined while there is none. */
+  /** `bus` returns the current connection to the session bus; undefined while there is no connection. */
   constructor(options: {
     readonly bus: () => SessionBus | undefined;
     readonly timeoutMs: number;
@@ -39,7 +39,7 @@ export class SystemdUnitStarter implements AppStarter {
       );
     } catch (error) {
       if (!(error instanceof BusCallError)) throw error;
-      // There is no systemd on this bus, or no such unit.
+      // The bus has no systemd, or systemd has no such unit.
       if (!error.busName.startsWith(`${SYSTEMD}.`)) return "unknown";
       if (error.busName === `${SYSTEMD}.NoSuchUnit`) return "unknown";
       throw new ToolAppError(

@@ -4,16 +4,19 @@ import type { SqliteDatabase } from "../../../../base/sqlite.ts";
 import { parseQueryWords, type QueryWord } from "./query-words.ts";
 
 export interface LexicalSearchOptions {
-  /** The weight of a word in the title, where a word in the text has 1. */
+  /** The weight of a word in the title, relative to a word in the text, which has the weight 1. */
   readonly titleWeight: number;
   readonly operator: " OR " | " AND ";
-  /** Words that a larger share of the passages contains are ignored: they are slow to look up and discriminate little. */
+  /**
+   * Words that occur in more than this share of the passages are ignored: they are slow to look up and discriminate
+   * little.
+   */
   readonly commonShare: number;
 }
 
-/** Chosen by the measurements in docs/context.md. */
+/** Default values, chosen by the measurements in docs/context.md. */
 const defaultOptions: LexicalSearchOptions = { titleWeight: 4, operator: " OR ", commonShare: 0.2 };
-/** A word in fewer passages is never ignored: in a small index every word is common. */
+/** A word that occurs in fewer passages than this is never ignored, because in a small index every word is common. */
 const COMMON_MIN = 200;
 
 /** Ranks passages by BM25. */
@@ -23,7 +26,9 @@ export class LexicalSearch {
   readonly #findIn: Database.Statement<[string, string, number], RankedItem>;
   readonly #countMatches: Database.Statement<[string], number>;
   readonly #count: Database.Statement<[], number>;
-  /** The number of passages with a word. Cleared when the size of the index has changed by a tenth. */
+  /**
+   * For each word, the number of passages that contain it. Cleared when the size of the index has changed by a tenth.
+   */
   readonly #frequencies = new Map<string, number>();
   #countedAt = 0;
 
@@ -34,7 +39,7 @@ export class LexicalSearch {
       `SELECT rowid AS id, -${rank} AS score FROM passage_words
        WHERE passage_words MATCH ? ORDER BY ${rank} LIMIT ?`,
     );
-    // CROSS JOIN prevents SQLite from starting with all chunks.
+    // CROSS JOIN prevents SQLite from starting the join with all rows of `chunk`.
     this.#findIn = db.prepare(
       `SELECT passage_words.rowid AS id, -${rank} AS score
        FROM passage_words CROSS JOIN chunk ON chunk.id = passage_words.rowid
@@ -47,7 +52,9 @@ export class LexicalSearch {
     this.#count = db.prepare<[], number>("SELECT count(*) FROM chunk").pluck();
   }
 
-  /** Returns passages, the best first. `sources` are the ids of the visible sources; undefined: all. */
+  /**
+   * Returns the best passages, best first. `sources` are the ids of the visible sources; undefined means all sources.
+   */
   search(query: string, sources: readonly number[] | undefined, limit: number): RankedItem[] {
     const match = this.#buildMatchExpression(parseQueryWords(query));
     if (match === undefined || sources?.length === 0) return [];
@@ -56,7 +63,7 @@ export class LexicalSearch {
       : this.#findIn.all(match, JSON.stringify(sources), limit);
   }
 
-  /** Returns undefined if the query has no words. */
+  /** Returns the FTS5 expression for a query; undefined if the query has no words. */
   #buildMatchExpression(words: readonly QueryWord[]): string | undefined {
     const count = this.#count.get() ?? 0;
     if (Math.abs(count - this.#countedAt) > this.#countedAt / 10) {

@@ -9,23 +9,26 @@ import { parseQueryWords } from "./query-words.ts";
 import { extractSnippet } from "./snippet.ts";
 import type { VectorIndex } from "./vector-index.ts";
 
-/** Items of each ranking that are fused. Later ranks add next to nothing to a score. */
+/** Number of items of each ranking that are fused. Lower ranks would add almost nothing to a score. */
 const CANDIDATES = 200;
-/** The weight of the ranking by cosine, where the ranking by BM25 has 1. */
+/** The weight of the ranking by cosine, relative to the ranking by BM25, which has 1. */
 const COSINE_WEIGHT = 0.25;
 /** The constant of reciprocal rank fusion, as its authors chose it. */
 const FUSION_K = 60;
 
-/** File systems allow times outside the range of RFC 3339, whose years have four digits. */
+/**
+ * Earliest time that can be shown. File systems allow times outside the range of RFC 3339, whose years have four
+ * digits.
+ */
 const TIMESTAMP_MIN_MS = Date.parse("0001-01-01T00:00:00Z");
 const TIMESTAMP_MAX_MS = Date.parse("9999-12-31T23:59:59.999Z");
 
 export interface IndexQuery {
   readonly query: string;
   readonly limit: number;
-  /** The visible scopes. Undefined: all. */
+  /** The scopes that are visible to the caller; undefined means all scopes. */
   readonly scopes: readonly string[] | undefined;
-  /** Undefined: the search is lexical. */
+  /** The query's embedding; undefined if the search is lexical. */
   readonly queryVector: { readonly vector: Float32Array; readonly index: VectorIndex } | undefined;
 }
 
@@ -50,7 +53,7 @@ interface HitRow {
   readonly root: string;
 }
 
-/** Ranks passages, fuses the rankings, prefers different documents, and reads the texts of the hits. */
+/** Ranks passages, fuses the rankings, prefers hits in different documents, and reads the texts of the hits. */
 export class Searcher {
   readonly #options: SearcherOptions;
   readonly #lexical: LexicalSearch;
@@ -101,7 +104,7 @@ export class Searcher {
     });
   }
 
-  /** Takes the best passage of each document first, and others only if there are too few documents. */
+  /** Selects the best passage of each document first, and further passages only if there are too few documents. */
   #diversify(ranked: readonly FusedItem[], limit: number): FusedItem[] {
     if (this.#options.isDiversified === false) return ranked.slice(0, limit);
     const ids = JSON.stringify(ranked.map(({ id }) => id));

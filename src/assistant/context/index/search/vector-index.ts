@@ -1,6 +1,6 @@
 import type { RankedItem } from "../../../../base/rank-fusion.ts";
 
-/** A vector with one byte for each dimension, scaled so that the largest number is 127. */
+/** A vector with one byte for each dimension, scaled so that the largest absolute value is 127. */
 export interface PackedVector {
   readonly scale: number;
   readonly value: Int8Array;
@@ -17,12 +17,12 @@ export function unpackVector({ scale, value }: PackedVector): Float32Array {
   return Float32Array.from(value, (number) => number * scale);
 }
 
-/** Capacity grows in multiples of this number, so that the arrays are copied rarely. */
+/** The capacity grows in multiples of this number, so that the arrays are copied rarely. */
 const GROW_BY = 4_096;
 
 /**
- * An exact nearest-neighbour search: all vectors are in one array, and each is compared. 100,000 vectors of 128 dimensions
- * take 13 MB and some 10 ms.
+ * An exact nearest-neighbour search: all vectors are in one array, and a search compares the query with each of them.
+ * 100,000 vectors of 128 dimensions take 13 MB and about 10 ms.
  */
 export class VectorIndex {
   readonly dimensions: number;
@@ -65,7 +65,7 @@ export class VectorIndex {
     this.#values.set(vector.value, place * this.dimensions);
   }
 
-  /** The last vector moves to the place of the deleted one. */
+  /** Deletes a vector. The last vector of the array moves to the place of the deleted vector. */
   delete(id: number): void {
     const place = this.#places.get(id);
     if (place === undefined) return;
@@ -83,7 +83,10 @@ export class VectorIndex {
     this.#values.fill(0, last * d, (last + 1) * d);
   }
 
-  /** Returns the nearest vectors of `sources` (undefined: all) with a positive cosine, the nearest first. */
+  /**
+   * Returns the vectors with the highest positive cosines, the highest first. `sources` restricts the search;
+   * undefined means all sources.
+   */
   nearest(
     query: Float32Array,
     sources: readonly number[] | undefined,
@@ -130,7 +133,9 @@ export class VectorIndex {
 class TopK {
   readonly #limit: number;
   readonly #heap: RankedItem[] = [];
-  /** A score must exceed this to be kept. 0 at first: vectors with a negative cosine are not near. */
+  /**
+   * Only items with a higher score are kept. It starts at 0, because vectors with a negative cosine are not similar.
+   */
   minScore = 0;
 
   constructor(limit: number) {

@@ -2,13 +2,17 @@ import { type FSWatcher, watch } from "node:fs";
 import { join } from "node:path";
 
 export interface FolderWatchListener {
-  /** Reports a change at this path, relative to the source, or at a folder if the system does not name the file. */
+  /**
+   * Reports a change at this path, relative to the source. If the system does not name the changed file, the path is
+   * that of its folder.
+   */
   onChange(path: string): void;
 }
 
 /**
- * One file system watch for each folder of a source. It reports changes of the files in the folder. chokidar would need one
- * for each file too, and a system may allow only some thousands. `isIncomplete` is true if the system refused a watch.
+ * One file system watch for each folder of a source. A watch reports changes of the files in its folder. chokidar
+ * would also need one for each file, and a system may allow only a few thousand watches. `isIncomplete` is true if
+ * the system refused a watch.
  */
 export class FolderWatches {
   readonly #root: string;
@@ -29,7 +33,7 @@ export class FolderWatches {
     return this.#watches.size;
   }
 
-  /** Must be called before the folder is listed, so that no change is missed in between. */
+  /** Watches a folder. Call this before the folder is listed, so that no change is missed in between. */
   watchFolder(folder: string, inode: number): void {
     const known = this.#watches.get(folder);
     if (known?.inode === inode) return;
@@ -47,7 +51,7 @@ export class FolderWatches {
       this.#watches.set(folder, { watcher, inode });
     } catch (error) {
       const code = error instanceof Error && "code" in error ? error.code : undefined;
-      // A removed folder needs no watch. Any other error means that a watch is missing.
+      // A folder that was removed needs no watch. Any other error means that the system refused the watch.
       if (code !== "ENOENT" && code !== "ENOTDIR" && code !== "EACCES") this.#isIncomplete = true;
     }
   }
@@ -62,7 +66,7 @@ export class FolderWatches {
       }
   }
 
-  /** Must be called before a full scan, which tries to watch all folders again. */
+  /** Clears `isIncomplete`. Call this before a full scan, which tries to watch all folders again. */
   resetIncomplete(): void {
     this.#isIncomplete = false;
   }

@@ -9,19 +9,19 @@ import type { SourceRules } from "./source-rules.ts";
 import { type WalkedFile, walkTree } from "./tree-walk.ts";
 
 /**
- * A file that was modified less than this before it was read may be modified again with the same timestamp, so the next
- * scan reads it again. In milliseconds.
+ * If a file was modified less than this number of milliseconds before it was read, it may be modified again with the
+ * same timestamp. So the next scan reads it again.
  */
 const MTIME_TRUST_MS = 2_000;
 
 export interface SourceFolder {
-  /** The id of its row in the index. */
+  /** The id of the source's row in the index. */
   readonly id: number;
-  /** The real path. */
+  /** The real path of the source's folder. */
   readonly root: string;
 }
 
-/** A write to the index. Several are committed together. */
+/** A change to be written to the index. Several changes are committed together. */
 export type IndexChange =
   | {
       readonly type: "put";
@@ -42,9 +42,9 @@ export interface SyncSourceDependencies {
 }
 
 /**
- * Updates the index to the files at `paths` and below (`""`: all files). It can be repeated and interrupted at any point.
- * Files are compared by size and times; by content if these differ or `paths` contains the file. Yields every few
- * milliseconds.
+ * Updates the index to the files at `paths` and below; the path `""` means all files. The function can be interrupted
+ * at any point and repeated. Files are compared by size and times, and by content if these differ or if `paths`
+ * contains the file. Yields every few milliseconds.
  */
 export function* syncSource(
   { id: source, root }: SourceFolder,
@@ -110,7 +110,10 @@ function isChanged(before: StoredDocument, file: WalkedFile): boolean {
   );
 }
 
-/** Returns undefined if there is nothing to write. The next event reports a file that is removed meanwhile. */
+/**
+ * Reads a file and returns the change to write; undefined if there is nothing to write. If the file is removed during
+ * that, another event will report it.
+ */
 function inspectFile(
   source: number,
   root: string,
@@ -134,7 +137,8 @@ function inspectFile(
   if (known?.sha256?.equals(read.sha256))
     return { type: "touch", document: known, file: { path, ...stamp } };
   const text = readText(read.bytes, name, kind);
-  // Markup can split a secret in the source that is in one piece in the passages, and vice versa.
+  // Both texts are checked: markup can split a secret that is in one piece in the passages, and passages can split a
+  // secret that is in one piece in the source.
   if (!text || [text.source, ...text.chunks.map((it) => it.text)].some(containsSecret))
     return empty;
   const { title, chunks } = text;
@@ -153,7 +157,7 @@ function isAtOrBelow(path: string, folder: string): boolean {
   return folder === "" || path === folder || path.startsWith(`${folder}/`);
 }
 
-/** Removes paths below other paths: a walk through a folder includes all paths below it. */
+/** Removes paths below other paths of the list, because a walk through a folder includes all paths below it. */
 function withoutNested(paths: readonly string[]): string[] {
   const all = new Set(paths);
   return [...all].filter((path) => {

@@ -10,13 +10,13 @@ export interface WalkedFile extends FileStat {
 
 export interface WalkedTree {
   readonly files: readonly WalkedFile[];
-  /** Paths that could not be read. The files below them are unknown. */
+  /** Paths that could not be read, so that the files below them are unknown. */
   readonly unreadable: readonly string[];
 }
 
-/** The number of entries between two yields. */
+/** The number of folder entries between two yields. */
 const ENTRIES_PER_STEP = 200;
-/** Folders at a greater depth are ignored. */
+/** Folders nested deeper than this are ignored. */
 const DEPTH_MAX = 64;
 
 /**
@@ -74,7 +74,7 @@ export function* walkTree(
 
 const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 
-/** Returns undefined for a name that is not UTF-8: it cannot be shown in a hit. */
+/** Decodes a file name. Returns undefined for a name that is not UTF-8, because it cannot be shown in a search hit. */
 function decodeName(entry: Dirent<Buffer>): string | undefined {
   try {
     return decoder.decode(entry.name);

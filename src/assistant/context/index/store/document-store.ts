@@ -14,11 +14,11 @@ export interface StoredDocument extends FileStat {
   readonly id: number;
   readonly path: string;
   readonly indexedMs: number;
-  /** Null: the file is not indexed. */
+  /** The digest of the content; null if the file is recorded but not indexed. */
   readonly sha256: Buffer | null;
 }
 
-/** A file to be written to the index. Without chunks it is recorded but not indexed. */
+/** A file to be written to the index. Without chunks, the file is recorded but not indexed. */
 export interface NewDocument extends FileStat {
   readonly source: number;
   readonly path: string;
@@ -62,11 +62,12 @@ export class DocumentStore {
     return this.#statements.known.get(source, path);
   }
 
-  /** Returns all documents of a source, or of a folder in it. */
+  /** Returns all documents of a source, or of one folder in it. */
   listBelow(source: number, folder: string): readonly StoredDocument[] {
     if (folder === "") return this.#statements.all.all(source);
     const itself = this.find(source, folder);
-    // A range that SQLite can search in its index: `0` is the character after `/`. A burst of changes runs this often.
+    // The documents of a folder are a range of paths, which SQLite searches in its index: `0` is the character after
+    // `/`. A fast query matters here, because a burst of changes runs it often.
     const inside = this.#statements.below.all(source, `${folder}/`, `${folder}0`);
     return itself ? [itself, ...inside] : inside;
   }
@@ -130,7 +131,7 @@ export class DocumentStore {
     return { added, removed };
   }
 
-  /** Updates a passage with an unchanged text, whose place and title may have changed. */
+  /** Updates a passage whose text is unchanged but whose position or title may have changed. */
   #updateChunk(row: ChunkRow, place: number, chunk: ChunkText, name: string): void {
     this.#statements.place.run(place, row.id);
     const hidden = hiddenWords(chunk.text, name);
@@ -145,7 +146,7 @@ export class DocumentStore {
   }
 
   #removeText(id: number): void {
-    // The full-text index needs the old text to delete its words, so this comes first.
+    // The full-text index needs the old text to delete its words, so it is updated before the text is deleted.
     this.#statements.removeWords.run(id);
     this.#statements.removePassage.run(id);
   }
@@ -157,15 +158,18 @@ export class DocumentStore {
   }
 }
 
-/** Computes the key of a passage from its text and document, so that it survives a move within the document. */
+/**
+ * Computes the key of a passage from its text and its document, so that a passage that moves within the document
+ * keeps its key.
+ */
 function computeChunkKey(document: number, text: string, repeated: number): string {
   const hash = createHash("sha256").update(`${document}\0${repeated}\0`).update(text);
   return hash.digest("base64url").slice(0, 22);
 }
 
 /**
- * Returns the words that FTS5 does not find in the text by itself, for a column of their own: the words of the file's
- * name, the parts of camel-case names, and pairs of characters of scripts without spaces.
+ * Returns words that FTS5 does not find in the text itself. They are stored in a separate column: the words of the
+ * file's name, the parts of camel-case names, and pairs of characters of scripts without spaces.
  */
 function hiddenWords(text: string, name: string): string {
   const found = new Set(splitWords(name));

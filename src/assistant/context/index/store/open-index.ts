@@ -6,8 +6,8 @@ import { contextMigrations } from "./index-schema.ts";
 
 const FILE = "context.db";
 /**
- * The format of the index. It changes with the schema, with the way in which files are read or split, and with the rules
- * for secrets. An index of another format is deleted and built again from the files.
+ * The version of the index's format. It must change with the schema, with the way in which files are read or split,
+ * and with the rules for secrets. An index of another version is deleted and built again from the files.
  */
 const INDEX_FORMAT = "3";
 
@@ -30,7 +30,7 @@ export function openIndex(dir: string): { db: SqliteDatabase; isNew: boolean } {
   return { db, isNew: true };
 }
 
-/** Deletes the index. A process that has it open must end. */
+/** Deletes the index. A process that has the index open must exit afterwards. */
 export function removeIndex(dir: string): void {
   for (const end of ["", "-wal", "-shm"]) rmSync(join(dir, `${FILE}${end}`), { force: true });
 }
@@ -54,7 +54,7 @@ export function writeSetting(db: SqliteDatabase, name: string, value: string): v
 function openPrepared(file: string): SqliteDatabase {
   const db = openDatabase({ file, durability: "full" });
   try {
-    // Set before the first row is written, so that all deleted content is overwritten.
+    // secure_delete is set before the first row is written, so that all deleted content is overwritten.
     db.pragma("secure_delete = ON");
     db.pragma("cache_size = -65536");
     migrate(db, contextMigrations);

@@ -10,12 +10,12 @@ export interface ChunkText {
 export const CHUNK_CHARACTERS = 600;
 /** The maximum length of a title, which each passage repeats. */
 const TITLE_MAX = 300;
-/** The end of a sentence, at which a long paragraph is split. */
+/** Matches the end of a sentence, where a long paragraph is split. */
 const sentenceEnd = /[.!?。！？]["')\]]?\s/g;
 
 /**
- * Splits a document into passages of about `size` characters, preferably between paragraphs, then between lines, sentences
- * and words. All of the text is in exactly one passage.
+ * Splits a document into passages of about `size` characters, preferably between paragraphs, then between lines,
+ * sentences and words. Each part of the text is in exactly one passage.
  */
 export function splitIntoChunks(document: DocumentText, size = CHUNK_CHARACTERS): ChunkText[] {
   const chunks: ChunkText[] = [];
@@ -58,7 +58,7 @@ function packPassages(text: string, size: number): string[] {
       for (const [at, piece] of splitParagraph(paragraph, size).entries())
         add(piece, at === 0 ? "\n\n" : "\n");
   }
-  // A short rest is appended to the previous passage.
+  // A short rest at the end is appended to the previous passage.
   const last = found.at(-1);
   if (last !== undefined && held.length < size / 8 && last.length + held.length < size * 1.25) {
     found[found.length - 1] = `${last}\n\n${held}`;
@@ -84,7 +84,7 @@ function splitLine(line: string, size: number): string[] {
     const sentence = last ? last.index + last[0].length : 0;
     const space = window.lastIndexOf(" ") + 1;
     let end = sentence > size / 3 ? sentence : space > size / 3 ? space : size;
-    // A surrogate pair must not be split.
+    // The cut is moved if it would split a surrogate pair.
     if (/[\ud800-\udbff]/.test(window[end - 1] ?? "")) end -= 1;
     found.push(window.slice(0, end));
     at += end;

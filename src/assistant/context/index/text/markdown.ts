@@ -43,7 +43,7 @@ function joinHeadings(trail: readonly string[]): string {
 interface Heading {
   readonly level: number;
   readonly text: string;
-  /** True for an underline, whose heading is the line above. */
+  /** True if the line is an underline (`===` or `---`), which makes the line above it the heading. */
   readonly isUnderlined: boolean;
 }
 
@@ -94,7 +94,7 @@ function stripInlineMarkup(text: string): string {
     .trim();
 }
 
-/** Replaces `[words](address)` with the words: words in an address would give wrong hits. */
+/** Replaces `[words](address)` by the words, because words in an address would give wrong hits. */
 function stripLinkTargets(text: string): string {
   return text.replaceAll(/!?\[([^\]\n]{0,500})\]\([^()\s]{0,2000}(?:\s"[^"\n]{0,500}")?\)/g, "$1");
 }

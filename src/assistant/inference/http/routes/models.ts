@@ -9,7 +9,7 @@ export function modelRoutes(server: FastifyInstance, context: InferenceHttpConte
     data: (await context.service.models()).map((model) => formatModel(model)),
   }));
 
-  // A wildcard, because ids may contain slashes.
+  // The route has a wildcard, because model ids may contain slashes.
   server.get<{ Params: { "*": string } }>("/v1/models/*", async (request) => {
     const name = request.params["*"];
     const model = await context.service.model(name);
@@ -24,7 +24,7 @@ export function modelRoutes(server: FastifyInstance, context: InferenceHttpConte
   });
 }
 
-/** OpenAI's four members, and further ones by which a client can choose a model. */
+/** Formats a model with OpenAI's four members, and with further members that help clients to choose a model. */
 function formatModel(model: ModelInfo) {
   return {
     id: model.id,

@@ -13,9 +13,11 @@ import { createSecretsCall, isSecretServiceAvailable, type SecretsCall } from ".
 
 const SERVICE = "/org/freedesktop/secrets";
 const LABEL = "Berth: key of the credentials of remote models";
-/** In the specification, this path means that there is no collection or no prompt. */
+/** The object path by which the specification says that there is no collection or no prompt. */
 const NONE = "/";
-/** Limit for one lookup. A keyring answers in milliseconds, or in half a second if it must be started. */
+/**
+ * The time limit for one lookup. A keyring answers in milliseconds, or in half a second if it must be started first.
+ */
 const PROBE_MS = 5_000;
 
 const UNLOCK_IT =
@@ -35,7 +37,7 @@ export class SecretService implements KeySource {
   constructor(bus: SessionBus, vaultId: string, probeMs = PROBE_MS) {
     this.#bus = bus;
     this.#probeMs = probeMs;
-    // The vault's id, because each vault of a user has its own key.
+    // The keyring item is identified by the vault's id, because each vault of a user has its own key.
     this.#attributes = new Map([
       ["application", { signature: "s", value: "berth" }],
       ["vault", { signature: "s", value: vaultId }],
@@ -103,7 +105,7 @@ export class SecretService implements KeySource {
     }
     const collection = await this.#defaultCollection(call);
     if (collection === NONE) return { state: "absent" };
-    // A locked collection may have the key without listing it.
+    // A locked collection may contain the key without listing it.
     if (await isCollectionLocked(collection, call)) {
       if (hasUnlocked || !(await tryUnlock(collection, call))) return lockedKeyring;
       return await this.#searchKey(call, true);
@@ -128,7 +130,7 @@ export class SecretService implements KeySource {
     }
   }
 
-  /** `/` means that no collection exists. */
+  /** Resolves to the path of the default collection; `/` means that no collection exists. */
   async #defaultCollection(call: SecretsCall): Promise<string> {
     const [path] = await call(SERVICE, "org.freedesktop.Secret.Service.ReadAlias", "s", "default");
     return toText(path) || NONE;
@@ -148,7 +150,7 @@ async function isCollectionLocked(collection: string, call: SecretsCall): Promis
   return value !== undefined && isVariant(value) ? value.value === true : true;
 }
 
-/** Unlocks without prompting: a keyring without a password opens by itself. */
+/** Unlocks the collection without prompting the user. A keyring without a password can be unlocked in this way. */
 async function tryUnlock(path: string, call: SecretsCall): Promise<boolean> {
   const [unlocked, prompt] = await call(SERVICE, "org.freedesktop.Secret.Service.Unlock", "ao", [
     path,
@@ -157,7 +159,7 @@ async function tryUnlock(path: string, call: SecretsCall): Promise<boolean> {
   return toPaths(unlocked).includes(path);
 }
 
-/** A prompt shows nothing until `Prompt` is called, which this class never does. */
+/** Dismisses a prompt of the keyring. A prompt shows nothing until `Prompt` is called, which this class never does. */
 async function dismissPrompt(call: SecretsCall, prompt: BusValue | undefined): Promise<void> {
   const path = toText(prompt);
   if (path === NONE || path === "") return;
@@ -168,7 +170,10 @@ function toPaths(value: BusValue | undefined): string[] {
   return value !== undefined && isList(value) ? value.map((path) => toText(path)) : [];
 }
 
-/** A service file of a keyring that cannot start, as on a machine without a screen, counts as no keyring. */
+/**
+ * Converts an error of the bus to the state of the source. If the keyring's service cannot start, as on a machine
+ * without a screen, the machine counts as having no keyring.
+ */
 function toFoundKey(error: unknown): FoundKey {
   const name = error instanceof BusCallError ? error.busName : "";
   if (/\.Spawn\.|\.ServiceUnknown$|\.NameHasNoOwner$/.test(name)) return { state: "absent" };

@@ -8,7 +8,7 @@ const RUNS = Number(process.env["BERTH_AGENT_RUNS"] ?? 40);
 
 describe("random sequences of requests, answers, time, faults and restarts", () => {
   it(
-    "have the same results as a simple model",
+    "give the same results as a simple model of the agent",
     async () => {
       const sequences = fc.array(agentSteps, { minLength: 5, maxLength: 40 });
       const agrees = fc.asyncProperty(sequences, async (sequence) => {

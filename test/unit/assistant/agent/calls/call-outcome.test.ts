@@ -3,8 +3,8 @@ import { toOutcome, toSingleLine } from "../../../../../src/assistant/agent/call
 
 const empty = { structured: undefined, content: [], isError: false };
 
-describe("the result of an app", () => {
-  it("is passed on unchanged", () => {
+describe("the outcome of a tool call", () => {
+  it("is the app's result, unchanged", () => {
     const outcome = toOutcome({ ...empty, structured: { a: 1 }, content: [{ type: "text" }] });
     expect(outcome).toMatchObject({ status: "executed", structured: { a: 1 } });
   });
@@ -31,7 +31,7 @@ describe("the result of an app", () => {
 });
 
 describe("a message from an app", () => {
-  it("is one line of at most 500 characters, cut between code points", () => {
+  it("is shortened to one line of at most 500 characters, and cut between code points", () => {
     const line = toSingleLine(`a\tb\u2028c ${"😀".repeat(2_000)}`);
     expect(Array.from(line)).toHaveLength(500);
     expect(line.startsWith("a b c 😀")).toBe(true);

@@ -9,8 +9,8 @@ import {
   userCaller,
 } from "../../../../support/agent-harness.ts";
 
-describe("a call of a read tool with a trusted chain", () => {
-  it("runs at once, after its entries were committed together", async () => {
+describe("a call of a read tool", () => {
+  it("runs at once with a trusted provenance chain, after its ledger entries were committed together", async () => {
     const harness = await AgentHarness.open();
     let atCall: string[] = [];
     harness.apps.fault = (step) => {
@@ -94,21 +94,24 @@ describe("a call of a read tool with a trusted chain", () => {
     );
   });
 
-  it.each([undefined, []])("needs confirmation with the chain %j", async (provenance) => {
-    const harness = await AgentHarness.open();
-    const answer = await harness.request("list", {}, { provenance });
-    expect(answer.disposition).toBe("confirm-chip");
-    expect(answer.detail).toMatchObject({
-      code: "confirm",
-      tier: "read",
-      effective_tier: "write",
-      chain: [],
-    });
-    expect(harness.app.received).toEqual([]);
-  });
+  it.each([undefined, []])(
+    "needs confirmation with the provenance chain %j",
+    async (provenance) => {
+      const harness = await AgentHarness.open();
+      const answer = await harness.request("list", {}, { provenance });
+      expect(answer.disposition).toBe("confirm-chip");
+      expect(answer.detail).toMatchObject({
+        code: "confirm",
+        tier: "read",
+        effective_tier: "write",
+        chain: [],
+      });
+      expect(harness.app.received).toEqual([]);
+    },
+  );
 });
 
-describe("a call that is refused", () => {
+describe("a call that the agent refuses", () => {
   const many = Array.from({ length: 40 }, () => "user");
   const cases = [
     ["unknown_app", { appId: "org.example.none" }, "create", {}],
@@ -121,18 +124,21 @@ describe("a call that is refused", () => {
     ["invalid_args", { provenance: many }, "create", { title: "a" }],
   ] as const;
 
-  it.each(cases)("is %s without a confirmation (%#)", async (code, more, tool, args) => {
-    const harness = await AgentHarness.open();
-    const answer = await harness.request(tool, args, more);
-    expect(answer).toMatchObject({ disposition: "failed", detail: { code } });
-    expect(harness.confirmationRequests).toEqual([]);
-    expect(harness.app.received).toEqual([]);
-    expect(harness.ledger.entryNamesOfCall(answer.callId)).toEqual([
-      "call.requested",
-      `call.result:${code}`,
-    ]);
-    expect(answer.detail.ledger?.seq).toBe(0);
-  });
+  it.each(cases)(
+    "fails with %s and causes no question to the user (%#)",
+    async (code, more, tool, args) => {
+      const harness = await AgentHarness.open();
+      const answer = await harness.request(tool, args, more);
+      expect(answer).toMatchObject({ disposition: "failed", detail: { code } });
+      expect(harness.confirmationRequests).toEqual([]);
+      expect(harness.app.received).toEqual([]);
+      expect(harness.ledger.entryNamesOfCall(answer.callId)).toEqual([
+        "call.requested",
+        `call.result:${code}`,
+      ]);
+      expect(answer.detail.ledger?.seq).toBe(0);
+    },
+  );
 
   it("reports the place of each invalid argument", async () => {
     const harness = await AgentHarness.open();
@@ -142,13 +148,13 @@ describe("a call that is refused", () => {
     expect(detail).toMatchObject({ tier: "write", effective_tier: "write" });
   });
 
-  it("arguments are neither completed with defaults nor converted", async () => {
+  it("does not have its arguments completed with defaults or converted", async () => {
     const harness = await AgentHarness.open();
     expect((await harness.request("create", { title: 1 })).detail.code).toBe("invalid_args");
     expect((await harness.request("delete", { id: 1 })).detail.code).toBe("invalid_args");
   });
 
-  it("is denied if the user has disabled it, and the app is checked first", async () => {
+  it("is denied if the user has disabled the app or the tool; the app is checked first", async () => {
     const harness = await AgentHarness.open();
     const code = async (tool = "create", args: object = {}) =>
       (await harness.request(tool, JSON.stringify(args))).detail.code;
@@ -158,14 +164,14 @@ describe("a call that is refused", () => {
     harness.rules = { ...harness.rules, disabledApps: new Set([NOTES]) };
     expect(await code()).toBe("app_disabled");
     expect(await code("none")).toBe("unknown_tool");
-    // Arguments of a disabled tool are not validated.
+    // The arguments of a disabled tool are not validated.
     expect((await harness.request("create", "{")).detail.code).toBe("app_disabled");
     expect(await code("create", { title: 1 })).toBe("app_disabled");
     harness.rules = { ...harness.rules, isPaused: true };
     expect(await code("none")).toBe("paused");
   });
 
-  it("long names are cut in the ledger", async () => {
+  it("has long names cut in the ledger", async () => {
     const harness = await AgentHarness.open();
     const appId = "x".repeat(3_000_000);
     const answer = await harness.request("😀".repeat(100_000), {}, { appId });
@@ -210,7 +216,7 @@ describe("a call of an app that misbehaves", () => {
     ]);
   });
 
-  it("fails only when the app is called, not before", async () => {
+  it("is refused only when the app is called, not at an earlier step", async () => {
     const harness = await AgentHarness.open();
     await harness.app.die();
     const callId = await harness.park();
@@ -219,7 +225,7 @@ describe("a call of an app that misbehaves", () => {
   });
 });
 
-describe("limits", () => {
+describe("limits of the agent", () => {
   const limits = { ...defaultCallLimits, parkedPerCaller: 2, parkedTotal: 3, runningPerCaller: 2 };
 
   it("limit a sandboxed app by its identity, and record only one refusal of a burst", async () => {
@@ -240,7 +246,7 @@ describe("limits", () => {
     expect((await ask(":1.5")).detail.code).toBe("unknown_tool");
   });
 
-  it("count a call with large arguments several times", async () => {
+  it("count a call with large arguments as several calls", async () => {
     const sandbox = { perSecond: 1, burst: 10 };
     const harness = await AgentHarness.open({ limits: { ...limits, sandboxed: sandbox } });
     const ask = async (chars: number) => {
@@ -257,7 +263,7 @@ describe("limits", () => {
     ]);
   });
 
-  it("bound the number of running calls", async () => {
+  it("bound the number of calls that run concurrently", async () => {
     const harness = await AgentHarness.open({ limits });
     harness.app.respond = () => ({ kind: "hang" });
     const hanging = [harness.request("list", {}), harness.request("list", {})];
@@ -271,7 +277,7 @@ describe("limits", () => {
     expect((await harness.request("list", {})).detail.code).toBe("ok");
   });
 
-  it("bound the number of parked calls, per caller and in total, until the calls end", async () => {
+  it("bound the number of calls that wait for confirmation, per caller and in total", async () => {
     const harness = await AgentHarness.open({ limits });
     const first = await harness.park();
     await harness.park();
@@ -292,7 +298,7 @@ describe("limits", () => {
 });
 
 describe("call ids", () => {
-  it("increase and are never reused, however the daemon ended", async () => {
+  it("increase and are never reused, even after the daemon was killed", async () => {
     const harness = await AgentHarness.open();
     const first = (await harness.request("list", {})).callId;
     const second = (await harness.request("none", {})).callId;

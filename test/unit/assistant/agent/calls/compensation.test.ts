@@ -7,7 +7,7 @@ function undo(map: Record<string, UndoExpression>) {
 }
 
 describe("building a compensation", () => {
-  it("uses values of the input and the result", () => {
+  it("uses values from the arguments and from the result", () => {
     const declared = undo({
       id: { from: "result", fields: ["note", "id"] },
       title: { from: "input", fields: ["title"] },
@@ -31,7 +31,7 @@ describe("building a compensation", () => {
     ["an inherited property of objects", ["constructor"], { id: 1 }],
     ["a property of strings", ["id", "length"], { id: "abc" }],
     ["a field of null", ["id", "x"], { id: null }],
-  ])("fails for %s", (_, fields, result) => {
+  ])("fails because of %s", (_, fields, result) => {
     const made = buildCompensation(undo({ id: { from: "result", fields } }), {}, result);
     expect(made).toBe(`the call has no $result.${fields.join(".")}`);
   });

@@ -23,7 +23,7 @@ describe("the rows of a confirmation spec", () => {
     ]);
   });
 
-  it("are part of a spec with everything that is needed to decide", async () => {
+  it("are part of a spec that contains everything the user needs for the decision", async () => {
     const harness = await AgentHarness.open();
     const caller = sandboxedCaller("org.example.chat");
     const answer = await harness.request("create", ' {"title": "x", "body": "y"}', {

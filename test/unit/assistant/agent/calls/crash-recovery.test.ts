@@ -5,16 +5,16 @@ import { AgentHarness, userCaller } from "../../../../support/agent-harness.ts";
 import { findOrderViolation } from "../../../../support/call-entry-order.ts";
 import type { WrittenEntry } from "../../../../support/fake-ledger.ts";
 
-/** The state on the disk and the tools' effects when the daemon is killed at one moment. */
+/** The files on the disk and the effects of the tools when the daemon is killed at one moment. */
 interface CrashSnapshot {
   readonly at: string;
   readonly dir: string;
   readonly entries: readonly WrittenEntry[];
   readonly notes: ReadonlyMap<string, unknown>;
   readonly received: readonly string[];
-  /** Results that callers received before the kill. */
+  /** The results that callers received before the kill. */
   readonly results: ReadonlyMap<number, CallResult>;
-  /** Calls whose confirmation request or answer a caller has seen. */
+  /** The calls whose confirmation request or answer a caller has received. */
   readonly known: readonly number[];
 }
 
@@ -98,7 +98,7 @@ const scenarios: Record<string, Parameters<typeof takeCrashSnapshots>[0]> = {
 describe.each(Object.entries(scenarios))(
   "a daemon that is killed at any step of %s",
   (_, scenario) => {
-    it("leaves no effect without its ledger entry, and no effect happens twice", async () => {
+    it("causes no effect without a ledger entry, and no effect twice", async () => {
       const wrecks = await takeCrashSnapshots(scenario);
       expect(wrecks.length).toBeGreaterThan(6);
       for (const snapshot of wrecks) {
@@ -109,7 +109,7 @@ describe.each(Object.entries(scenarios))(
   },
 );
 
-/** Returns the violated invariants of the next daemon, as texts. */
+/** Returns the invariants that the next daemon violates, as texts. */
 async function findViolations(snapshot: CrashSnapshot): Promise<string[]> {
   const faults: string[] = [];
   const check = (holds: boolean, fault: string) => {
@@ -149,7 +149,7 @@ function listCallIds(snapshot: CrashSnapshot): ReadonlySet<number> {
   return new Set([...snapshot.known, ...written.filter((call) => typeof call === "number")]);
 }
 
-/** The code of the call's last end in the ledger, in the form of the journal. */
+/** The code of the last ledger entry that ends the call, in the form of the journal. */
 function lastEnd(entryNames: readonly string[], status: CallStatus): string {
   const ends = entryNames.filter((step) => /^call\.(result|declined|expired)/.test(step));
   const last = ends.at(-1);

@@ -21,7 +21,7 @@ function rejectRows(
 }
 
 describe("while the journal cannot be written", () => {
-  it.each(["create", "star"])("a call does not run: %s", async (tool) => {
+  it.each(["create", "star"])("no call begins: %s", async (tool) => {
     const harness = await AgentHarness.open();
     rejectRows(harness, "INSERT", "1");
     const answer = await harness.request(tool, { title: "a" });
@@ -80,7 +80,7 @@ describe("while the journal cannot be written", () => {
     expect((await harness.agent.undo(userCaller())).status).toBe("nothing");
     expect(harness.app.received).toHaveLength(1);
 
-    // The next daemon only knows that the call had begun.
+    // The next daemon only knows that the call began.
     harness.dir = harness.snapshot();
     stop();
     await harness.start();
@@ -90,7 +90,7 @@ describe("while the journal cannot be written", () => {
     expect(harness.app.received).toHaveLength(1);
   });
 
-  it("the result of a call is recorded later, when the journal works again", async () => {
+  it("the result of a call is recorded later, when the journal can be written again", async () => {
     const harness = await AgentHarness.open();
     const [first, second] = [await harness.park(), await harness.park()];
     const stop = rejectRows(harness, "UPDATE", "NEW.state = 'ended'");
@@ -102,7 +102,7 @@ describe("while the journal cannot be written", () => {
     expect(harness.app.received).toHaveLength(1);
   });
 
-  it("an undo does not begin", async () => {
+  it("no undo begins", async () => {
     const harness = await AgentHarness.open();
     await harness.agent.confirm(await harness.park(), true, userCaller());
     const stop = rejectRows(harness, "UPDATE", "NEW.undo_state = 'running'");
@@ -116,7 +116,7 @@ describe("while the journal cannot be written", () => {
     expect((await harness.agent.undo(userCaller())).status).toBe("undone");
   });
 
-  it("an undo does not run twice", async () => {
+  it("no undo runs twice", async () => {
     const harness = await AgentHarness.open();
     const callId = await harness.park();
     await harness.agent.confirm(callId, true, userCaller());
@@ -133,7 +133,7 @@ describe("while the journal cannot be written", () => {
   });
 });
 
-describe("the retention of the journal", () => {
+describe("the retention of the call journal", () => {
   it("keeps ended calls for a day, and calls that can be undone for longer", async () => {
     const harness = await AgentHarness.open();
     const undoable = await harness.park();
@@ -153,7 +153,7 @@ describe("the retention of the journal", () => {
     expect((await harness.agent.undo(userCaller())).call_id).toBe(undoable);
   });
 
-  it("stores a result that is too large without its content, and says so", async () => {
+  it("stores an oversized result without its content, and marks it", async () => {
     const harness = await AgentHarness.open();
     harness.app.respond = () => ({ kind: "result", structured: { id: "x".repeat(2_000_000) } });
     const callId = await harness.park();

@@ -3,8 +3,8 @@ import { AgentHarness, sandboxedCaller, userCaller } from "../../../../support/a
 
 const other = userCaller(":1.2");
 
-describe("the list of parked calls", () => {
-  it("has the specs of the confirmation requests, oldest first", async () => {
+describe("the list of calls that wait for confirmation", () => {
+  it("has the same specs as the confirmation requests, oldest first", async () => {
     const harness = await AgentHarness.open();
     await harness.park("create", { title: "a" });
     await harness.park("delete", { id: "n1" }, other);
@@ -27,7 +27,7 @@ describe("the list of parked calls", () => {
     await running;
     expect(harness.agent.listParked(userCaller())).toEqual([]);
     await harness.park();
-    // No timer has run while the machine slept, but expired calls must not be listed.
+    // No timer ran while the machine slept, but expired calls must not be listed.
     harness.sleptMs = 300_000;
     expect(harness.agent.listParked(userCaller())).toEqual([]);
   });

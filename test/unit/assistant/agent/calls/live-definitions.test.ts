@@ -9,7 +9,7 @@ import {
   userCaller,
 } from "../../../../support/agent-harness.ts";
 
-/** Gives the tool `list` of the notes app another schema. */
+/** Changes the schema of the tool `list` in the notes app. */
 async function setListSchema(
   harness: AgentHarness,
   inputSchema: JsonObject | undefined,
@@ -22,7 +22,7 @@ async function setListSchema(
 const changed = { type: "object", properties: { all: { type: "boolean" } } };
 
 describe("a tool whose live definition differs from its manifest", () => {
-  it("is not called until the user has approved exactly that definition", async () => {
+  it("is not called until the user has approved exactly the live definition", async () => {
     const harness = await AgentHarness.open();
     await setListSchema(harness, changed);
     const answer = await harness.request("list", {});
@@ -92,7 +92,7 @@ describe("a tool whose live definition differs from its manifest", () => {
     expect((await harness.request("list", {})).disposition).toBe("executed");
   });
 
-  it("fails with unknown_tool if the app does not have it", async () => {
+  it("fails with unknown_tool if the app no longer has the tool", async () => {
     const harness = await AgentHarness.open();
     await setListSchema(harness, undefined);
     expect(await harness.request("list", {})).toMatchObject({

@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
 import { parseArguments } from "../../../../../src/assistant/agent/calls/parse-arguments.ts";
 
-describe("parsing arguments", () => {
-  it("returns one canonical text", () => {
+describe("parsing the arguments of a call", () => {
+  it("returns the canonical text of the arguments", () => {
     expect(parseArguments(' {"b": 1.50, "a": ["\\u00e4", -0, 1e2, null] } ')).toEqual({
       args: { a: ["ä", -0, 100, null], b: 1.5 },
       text: '{"a":["ä",0,100,null],"b":1.5}',
@@ -26,7 +26,7 @@ describe("parsing arguments", () => {
     ['{"a/b": 1e400}', "/a~1b"],
     [`${'{"a":'.repeat(40)}1${"}".repeat(40)}`, "deeper"],
     [JSON.stringify({ a: "x".repeat(1024 * 1024) }), "1024 KiB"],
-  ])("%.40s is refused", (text, why) => {
+  ])("refuses %.40s", (text, why) => {
     expect(parseArguments(text)).toContain(why);
   });
 

@@ -13,8 +13,8 @@ import {
 const ROUNDS = Number(process.env["BERTH_CONFIRM_ROUNDS"] ?? 1_000);
 const other = userCaller(":1.2");
 
-describe("a parked call", () => {
-  it("runs with the shown arguments when it is confirmed", async () => {
+describe("a call that waits for confirmation", () => {
+  it("runs with the arguments that the user was shown when it is confirmed", async () => {
     const harness = await AgentHarness.open();
     const callId = await harness.park("create", { title: "a" });
     expect(harness.app.received).toEqual([]);
@@ -42,7 +42,7 @@ describe("a parked call", () => {
     expect(end.detail.ledger?.seq).toBe(dispatch?.seq);
   });
 
-  it("is on the disk before the listeners are notified", async () => {
+  it("is stored on the disk before the listeners are notified", async () => {
     const harness = await AgentHarness.open();
     let kept = "";
     let told = 0;
@@ -63,7 +63,7 @@ describe("a parked call", () => {
     });
   });
 
-  it("can be declined, which is final", async () => {
+  it("can be declined, and the decline is final", async () => {
     const harness = await AgentHarness.open();
     const callId = await harness.park();
     const end = await harness.agent.confirm(callId, false, userCaller());
@@ -79,7 +79,7 @@ describe("a parked call", () => {
     expect(harness.resolved).toEqual([{ callId, status: "denied" }]);
   });
 
-  it("gives every later answer the result of the first one, even after a restart", async () => {
+  it("returns the result of the first answer to every later answer, even after a restart", async () => {
     const harness = await AgentHarness.open();
     const callId = await harness.park();
     const end = await harness.agent.confirm(callId, true, userCaller());
@@ -107,7 +107,7 @@ describe("a parked call", () => {
     expect(harness.app.received).toEqual([]);
   });
 
-  it("expires while the machine sleeps, even if a confirmation arrives first after waking", async () => {
+  it("expires while the machine sleeps, even if a confirmation arrives first after the machine wakes up", async () => {
     const harness = await AgentHarness.open();
     const first = await harness.park();
     harness.sleptMs = 300_000;
@@ -134,7 +134,7 @@ describe("a parked call", () => {
     expect((await confirming).status).toBe("executed");
   });
 
-  it("is denied after a restart, which the ledger records", async () => {
+  it("is denied after a restart, and the ledger records the denial", async () => {
     const harness = await AgentHarness.open();
     const callId = await harness.park();
     await harness.restart();
@@ -148,14 +148,14 @@ describe("a parked call", () => {
     ]);
   });
 
-  it("stays parked when its requester disconnects", async () => {
+  it("still waits when its requester disconnects", async () => {
     const harness = await AgentHarness.open();
     const callId = await harness.park();
     harness.agent.handleDisconnect(":1.1");
     expect((await harness.agent.confirm(callId, true, other)).status).toBe("executed");
   });
 
-  it("an unknown call id returns unknown_call", async () => {
+  it("is reported as unknown_call if no call has the given id", async () => {
     const harness = await AgentHarness.open();
     expect(await harness.agent.confirm(77, true, userCaller())).toMatchObject({
       status: "failed",
@@ -197,7 +197,7 @@ describe("a parked call", () => {
 });
 
 describe("two concurrent confirmations", () => {
-  it("cause one dispatch and get the same answer", async () => {
+  it("run the call once and get the same result", async () => {
     const harness = await AgentHarness.open();
     for (let round = 1; round <= ROUNDS; round += 1) {
       const callId = await harness.park("create", { title: `${round}` });
@@ -217,7 +217,7 @@ describe("two concurrent confirmations", () => {
     }
   });
 
-  it("get a declined call if the first one declined", async () => {
+  it("get a declined call if the first one declines", async () => {
     const harness = await AgentHarness.open();
     const callId = await harness.park();
     const ends = await Promise.all([
@@ -229,8 +229,8 @@ describe("two concurrent confirmations", () => {
   });
 });
 
-describe("permission to confirm", () => {
-  it("is refused to a sandboxed app, for its own calls and for those of others", async () => {
+describe("permission to confirm a call", () => {
+  it("is refused to a sandboxed app, both for its own calls and for calls of other apps", async () => {
     const harness = await AgentHarness.open();
     const chat = sandboxedCaller("org.example.chat");
     const own = await harness.park("create", { title: "a" }, chat);
@@ -271,7 +271,7 @@ describe("permission to confirm", () => {
     );
   });
 
-  it("is limited to the registered connection until that disconnects", async () => {
+  it("is limited to the registered connection until that connection closes", async () => {
     const harness = await AgentHarness.open();
     harness.agent.registerConfirmer(other);
     harness.agent.registerConfirmer(other);
@@ -290,8 +290,8 @@ describe("permission to confirm", () => {
   });
 });
 
-describe("listeners", () => {
-  it("that throw do not affect others, and get no events after they unsubscribe", async () => {
+describe("listeners for confirmations", () => {
+  it("that throw do not affect other listeners, and get no events after they unsubscribe", async () => {
     const harness = await AgentHarness.open();
     const heard: number[] = [];
     harness.agent.subscribe({
@@ -316,7 +316,7 @@ describe("listeners", () => {
 });
 
 describe("closing the agent", () => {
-  it("interrupts calls that do not end in time, and records that", async () => {
+  it("interrupts calls that do not end in time, and records the interruption", async () => {
     const harness = await AgentHarness.open();
     const callId = await harness.park();
     harness.app.respond = () => ({ kind: "hang" });

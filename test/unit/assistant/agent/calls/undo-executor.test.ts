@@ -19,8 +19,8 @@ async function create(
   return callId;
 }
 
-describe("undo", () => {
-  it("reverts the last call first, and reports the number of remaining ones", async () => {
+describe("undo of a call", () => {
+  it("reverts the last call first, and reports the number of calls that can still be undone", async () => {
     const harness = await AgentHarness.open();
     const first = await create(harness, "a");
     const second = await create(harness, "b");
@@ -59,7 +59,7 @@ describe("undo", () => {
     expect(dispatch?.sealed).toEqual({ args: '{"id":"n2"}' });
   });
 
-  it("uses the stored compensation after a restart", async () => {
+  it("uses the stored compensation after a restart of the daemon", async () => {
     const harness = await AgentHarness.open();
     await create(harness, "a");
     harness.dir = harness.snapshot();
@@ -68,7 +68,7 @@ describe("undo", () => {
     expect(harness.notes.size).toBe(0);
   });
 
-  it("also reverts calls that ran at once", async () => {
+  it("also reverts calls that ran without confirmation", async () => {
     const harness = await AgentHarness.open();
     const { callId, detail } = await harness.request("star", { title: "a" });
     expect(detail).toMatchObject({
@@ -119,7 +119,7 @@ describe("undo", () => {
     });
   });
 
-  it("ignores a call that was skipped", async () => {
+  it("ignores a call whose undo was skipped", async () => {
     const harness = await AgentHarness.open();
     const first = await create(harness, "a");
     const second = await create(harness, "b");
@@ -140,7 +140,7 @@ describe("undo", () => {
       });
   });
 
-  it("runs one undo at a time", async () => {
+  it("runs only one undo at a time", async () => {
     const harness = await AgentHarness.open();
     await create(harness, "a");
     await create(harness, "b");
@@ -179,7 +179,7 @@ describe("undo", () => {
     });
   });
 
-  it("does not run for a disabled tool, and counts no attempt", async () => {
+  it("does not run for a disabled tool, and does not count as an attempt", async () => {
     const harness = await AgentHarness.open();
     await create(harness, "a");
     const error = async () => (await harness.agent.undo(userCaller())).error?.code;
@@ -213,7 +213,7 @@ describe("a call without a valid compensation", () => {
       "read differently",
     ],
   ] as const)(
-    "is executed, and its detail says why it cannot be undone: %s",
+    "is executed, and its detail explains why it cannot be undone: %s",
     async (_, answer, why) => {
       const harness = await AgentHarness.open();
       harness.app.respond = () => answer;

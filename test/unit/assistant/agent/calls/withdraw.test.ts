@@ -8,8 +8,8 @@ import {
 
 const other = userCaller(":1.2");
 
-describe("withdrawing a parked call", () => {
-  it("ends the call as declined, even if the requester may not confirm", async () => {
+describe("withdrawing a call that waits for confirmation", () => {
+  it("ends the call as declined, even if the requester may not confirm it", async () => {
     const harness = await AgentHarness.open();
     harness.rules = { ...permissiveRules, confirm: "strict" };
     harness.agent.registerConfirmer(other);
@@ -72,7 +72,7 @@ describe("withdrawing a parked call", () => {
     expect(harness.app.received).toEqual([]);
   });
 
-  it("returns unknown_call if there is no such call", async () => {
+  it("returns unknown_call if no call has the given id", async () => {
     const harness = await AgentHarness.open();
     expect((await harness.agent.withdraw(7, userCaller())).detail.code).toBe("unknown_call");
   });

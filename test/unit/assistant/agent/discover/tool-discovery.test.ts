@@ -49,7 +49,7 @@ const namesOf = async (found: ToolDiscovery, query: string) =>
   (await found.discover(query, signal)).map(({ name }) => name);
 
 describe("tokenizeQuery", () => {
-  it("leaves out stop words, unless the query has no other words", () => {
+  it("omits stop words, unless the query has no other words", () => {
     expect(tokenizeQuery("please show me the notes")).toEqual(["show", "note"]);
     expect(tokenizeQuery("what is it")).toEqual(["what", "is", "it"]);
     expect(tokenizeQuery("  ")).toEqual([]);
@@ -100,7 +100,7 @@ describe("discover", () => {
     expect(ranked[1]).toEqual(ranked[0]);
   });
 
-  it("builds the index again when the registry has changed", async () => {
+  it("builds its index again when the registry has changed", async () => {
     const registry = new Registry([]);
     const found = discovery(undefined, { registry });
     expect(await namesOf(found, "note")).toEqual([]);
@@ -110,7 +110,7 @@ describe("discover", () => {
     expect(await namesOf(found, "note")).toContain("notes.create");
   });
 
-  it("rejects when its signal aborts, and accepts any text", async () => {
+  it("rejects when its signal aborts, and accepts any query text", async () => {
     await expect(discovery().discover("note", AbortSignal.abort())).rejects.toThrow("aborted");
     const found = discovery();
     await fc.assert(
@@ -122,7 +122,7 @@ describe("discover", () => {
   });
 });
 
-describe("with an embedder", () => {
+describe("discover with an embedder", () => {
   it("also finds tools by similarity, and embeds each tool once", async () => {
     const embedder = new TrigramEmbedder();
     await using found = discovery(embedder, { deadlineMs: 10_000 });
@@ -142,7 +142,7 @@ describe("with an embedder", () => {
     ["fails", () => Promise.reject(new Error("away"))],
     ["never answers", () => new Promise(() => {})],
     ["answers nonsense", () => Promise.resolve([])],
-  ])("that %s, the ranking is lexical", async (_, embed) => {
+  ])("that %s ranks by words only", async (_, embed) => {
     let asked = 0;
     const embedder = {
       id: "a",
@@ -160,8 +160,8 @@ describe("with an embedder", () => {
   });
 });
 
-describe("relevance", () => {
-  it("is computed correctly", () => {
+describe("the relevance of tool discovery", () => {
+  it("is computed correctly from given ranks", () => {
     const wanted = ["a", "b"];
     expect(relevanceOf([{ wanted, ranked: ["a", "b", "c"] }])).toEqual({
       ndcgAt10: 1,
@@ -179,10 +179,10 @@ describe("relevance", () => {
     expect(corpusQueries().length).toBeGreaterThanOrEqual(120);
   });
 
-  it("does not fall below its floor", async () => {
+  it("does not fall below its minimum", async () => {
     const lexical = await measureDiscovery();
     const hybrid = await measureDiscovery(new TrigramEmbedder());
-    // The values when the floors were set: nDCG@10 0.788 and 0.784, recall@1 0.711; hybrid 0.778.
+    // The values when the minimums were set: nDCG@10 0.788 and 0.784, recall@1 0.711; hybrid 0.778.
     expect(lexical.all.ndcgAt10).toBeGreaterThan(0.77);
     expect(lexical.heldOut.ndcgAt10).toBeGreaterThan(0.76);
     expect(lexical.all.recallAt1).toBeGreaterThan(0.69);

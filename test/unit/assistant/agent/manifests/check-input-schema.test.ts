@@ -16,7 +16,7 @@ function listFaults(schema: Schema): string[] {
   return list.map(({ pointer, message }) => `${pointer}: ${message}`);
 }
 
-/** An object schema with this property. */
+/** Returns an object schema that has this property. */
 const withProperty = (property: unknown, others: Schema = {}): Schema => ({
   type: "object",
   properties: { a: property },
@@ -27,7 +27,7 @@ function check(schema: Schema, args: Schema): string[] {
   return createArgumentValidator(schema)(args).map(({ path, message }) => `${path}: ${message}`);
 }
 
-/** An object literal with a member `then` would look like a promise to the linter. */
+/** Parsed from JSON, because the linter takes an object literal with a member `then` for a promise. */
 const then = (schema: unknown): Schema => JSON.parse(`{"then":${JSON.stringify(schema)}}`);
 
 describe("an input schema is accepted", () => {
@@ -254,7 +254,7 @@ describe("every accepted schema", () => {
     ),
   }));
 
-  it("compiles, and validates any arguments", () => {
+  it("compiles, and can validate any arguments", () => {
     let taken = 0;
     const schema = fc
       .dictionary(keyword, value, { maxKeys: 5, noNullPrototype: true })
@@ -275,8 +275,8 @@ describe("every accepted schema", () => {
   });
 });
 
-describe("arguments", () => {
-  it("are reported with the place and the reason of each error", () => {
+describe("the validation of arguments", () => {
+  it("reports the place and the reason of each error", () => {
     const schema = withProperty(
       { type: "string", maxLength: 3, pattern: "^a+$" },
       {
@@ -294,7 +294,7 @@ describe("arguments", () => {
     expect(check(schema, { a: "abc", "b/c": null })).toEqual([]);
   });
 
-  it("are neither converted nor completed", () => {
+  it("neither converts nor completes the arguments", () => {
     const schema = withProperty({ type: "integer", default: 1 });
     const args: Schema = {};
     expect(check(schema, args)).toEqual([]);
@@ -302,19 +302,19 @@ describe("arguments", () => {
     expect(check(schema, { a: "1" })).toEqual(["/a: must be integer"]);
   });
 
-  it("do not inherit properties of the prototype", () => {
+  it("does not treat properties of the prototype as arguments", () => {
     const schema = withProperty({}, { required: ["constructor"] });
     expect(check(schema, {})).toEqual(["/constructor: is missing"]);
   });
 
-  it("may contain members that the comparison would call", () => {
+  it("refuses members that the comparison of values would call", () => {
     const schema = withProperty({ enum: [{ valueOf: 1 }] });
     expect(check(schema, { a: { valueOf: 1 } })).toEqual([
       ': holds a member "valueOf" or "toString", which is not allowed',
     ]);
   });
 
-  it("cannot make a pattern or a format take long", () => {
+  it("takes little time for any pattern and format", () => {
     const started = performance.now();
     const text = "a".repeat(100_000);
     expect(
@@ -327,14 +327,14 @@ describe("arguments", () => {
     expect(performance.now() - started).toBeLessThan(UNBOUNDED_AFTER_MS);
   });
 
-  it("cause at most twenty errors", () => {
+  it("reports at most twenty errors", () => {
     const schema = withProperty({ items: { type: "string" } });
     expect(check(schema, { a: Array.from({ length: 1000 }, (_, index) => index) })).toHaveLength(
       20,
     );
   });
 
-  it("are validated with the patterns of their own schema", () => {
+  it("uses the patterns of each tool's own schema", () => {
     const schema = withProperty(
       {},
       {

@@ -34,7 +34,7 @@ const lines = async (file: string) =>
     ),
   );
 
-describe("lint", () => {
+describe("linting a manifest", () => {
   it("reports each fault with pointer, line and column, in the order of the text", async () => {
     const text = notes({ mcp: { transport: "tcp" }, svc_manifest: 7 });
     const file = write(
@@ -70,7 +70,7 @@ describe("lint", () => {
     ]);
   });
 
-  it("reports a missing file, and accepts a file with any name", async () => {
+  it("reports a missing file, and accepts a file of any name", async () => {
     expect(await lines(join(root, "none.json"))).toEqual([
       "undefined:undefined  there is no such file",
     ]);
@@ -80,7 +80,7 @@ describe("lint", () => {
     ]);
   });
 
-  it("finds the same faults as JSON.parse, and every position, in random texts", () => {
+  it("finds the same errors as JSON.parse, and every position, in random texts", () => {
     fc.assert(
       fc.property(fc.jsonValue(), fc.nat(), fc.string({ maxLength: 2 }), (value, at, inserted) => {
         const text = JSON.stringify(value, null, 1);
@@ -113,7 +113,7 @@ function lint(words: readonly string[], environment = {}) {
 }
 
 describe("berth tools lint", () => {
-  it("checks the user's folders by priority, and exits with 0 if there are no errors", async () => {
+  it("checks the user's manifest folders in the order of their priority, and exits with 0 if there are no errors", async () => {
     const home = write("data/assistant/manifests/org.example.Notes.json", notes());
     const shared = write("usr/assistant/manifests/org.example.Notes.json", notes());
     const environment = { XDG_DATA_HOME: join(root, "data"), XDG_DATA_DIRS: join(root, "usr") };
@@ -148,7 +148,7 @@ describe("berth tools lint", () => {
     ]);
   });
 
-  it("prints everything as JSON", async () => {
+  it("prints all findings as JSON", async () => {
     write("org.example.Notes.json", JSON.stringify(withSchema({ type: "array" })));
     const { code, output } = await lint(["--json", "."]);
     expect(code).toBe(1);

@@ -22,13 +22,13 @@ const tool = (changes: Document = {}) => ({ name: "a", input_schema: noArguments
 const withTools = (...tools: unknown[]) => notesManifest({ tools });
 
 describe("the editor schema of manifests", () => {
-  it("is the file that ships with Berth", () => {
+  it("equals the file that ships with Berth", () => {
     expect(readFileSync(join(root, "schemas/ToolManifest.json"), "utf8")).toBe(
       toolManifestEditorSchema(),
     );
   });
 
-  it("has the same fields as the parser", () => {
+  it("has the same fields as the manifest parser", () => {
     const toolSchema = schema.properties.tools.items;
     expect(Object.keys(schema.properties)).toEqual([...manifestFields]);
     expect(Object.keys(schema.properties.mcp.properties)).toEqual([...mcpFields]);
@@ -59,7 +59,7 @@ describe("the editor schema of manifests", () => {
       false,
     ],
     ["a name that is too long", notesManifest({ name: "x".repeat(101) }), false],
-  ])("accepts the same manifests as the parser: %s", (_, document, isGood) => {
+  ])("accepts the same manifests as the manifest parser: %s", (_, document, isGood) => {
     expect(validate(document)).toBe(isGood);
     expect(readToolManifest(document, undefined).manifest !== undefined).toBe(isGood);
   });
@@ -68,7 +68,7 @@ describe("the editor schema of manifests", () => {
 describe("the documentation of manifests", () => {
   const page = readFileSync(join(root, "docs/tool-manifests.md"), "utf8");
 
-  it("shows a manifest without faults", () => {
+  it("contains an example without faults", () => {
     const shown = /```json\n([\s\S]*?)```/.exec(page)?.[1] ?? "";
     const parsed = parseManifest(Buffer.from(shown), "org.example.Notes");
     expect(parsed.faults).toEqual([]);

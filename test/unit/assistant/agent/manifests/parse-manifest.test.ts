@@ -39,7 +39,7 @@ function tool(changes: Document): Document {
 const withTools = (...tools: Document[]) => notesManifest({ tools });
 
 describe("a valid manifest", () => {
-  it("gets its defaults", () => {
+  it("gets default values", () => {
     const { manifest, faults } = parse(notesManifest());
     expect(faults).toEqual([]);
     expect(manifest).toMatchObject({
@@ -64,12 +64,12 @@ describe("a valid manifest", () => {
     expect(changed.manifest?.tools[0]?.digest).not.toBe(digest);
   });
 
-  it("uses its id as the name if it has none", () => {
+  it("uses its app id as its name if it has no name", () => {
     const { name: _, ...unnamed } = notesManifest();
     expect(parse(unnamed).manifest?.name).toBe("org.example.Notes");
   });
 
-  it("without a tier is destructive, with a warning", () => {
+  it("without a tier counts as destructive, with a warning", () => {
     const { tier: _, ...untiered } = tool({});
     expect(warningsOf(withTools(untiered))).toEqual([
       "/tools/0/tier: is missing, so the tool counts as destructive",
@@ -77,7 +77,7 @@ describe("a valid manifest", () => {
     expect(parse(withTools(untiered)).manifest?.tools[0]?.tier).toBe("destructive");
   });
 
-  it("may have unknown fields, with a warning that suggests the nearest known one", () => {
+  it("may have unknown fields, with a warning that suggests the nearest known field", () => {
     const document = notesManifest({ appid: "x", mcp: { transport: "unix", activateable: true } });
     expect(warningsOf(document)).toEqual([
       '/appid: "appid" is not a known field here; it is ignored; did you mean "app_id"?',
@@ -128,7 +128,7 @@ describe("an invalid manifest", () => {
     ["[".repeat(65) + "]".repeat(65), "the file is nested deeper than 64 levels", true],
     ["[]", "a manifest must be an object, not a list", false],
     ["null", "a manifest must be an object, not null", false],
-  ])("is not an object: %s", (text, message, isCut) => {
+  ])("is one that is not an object: %s", (text, message, isCut) => {
     const parsed = parseText(text);
     expect(parsed.faults).toEqual([
       { pointer: "", message: expect.stringContaining(message), severity: "error" },
@@ -136,29 +136,32 @@ describe("an invalid manifest", () => {
     expect(parsed).toMatchObject({ manifest: undefined, isIncomplete: isCut });
   });
 
-  it("is not UTF-8, or too large", () => {
+  it("is one that is not UTF-8, or too large", () => {
     const bytes = Buffer.from(JSON.stringify(notesManifest({ name: "\u00e4" })), "latin1");
     expect(parseManifest(bytes, undefined).faults[0]?.message).toBe("the file is not UTF-8");
     const large = parseText(`${JSON.stringify(notesManifest())}${" ".repeat(2 ** 20)}`);
     expect(large.faults[0]?.message).toBe("the file is larger than 1 MiB");
   });
 
-  it("has another app id than its file name", () => {
+  it("is one whose app id differs from its file name", () => {
     expect(errorsOf(notesManifest({ app_id: "org.example.Mail" }))).toEqual([
       '/app_id: is "org.example.Mail", so the file must be named "org.example.Mail.json"',
     ]);
   });
 
   it.each(["notes", "org..notes", "org.1notes", "org/notes.x", "../x.y", "org.notes\n", 7, "é.x"])(
-    "has no reverse-domain id: %j",
+    "is one whose id is not a reverse domain name: %j",
     (appId) => expect(parse(notesManifest({ app_id: appId })).appId).toBeUndefined(),
   );
 
-  it.each(["", "a b", "a/b", "é", "a".repeat(129), null])("has a tool with the name %j", (name) => {
-    expect(errorsOf(withTools(tool({ name })))).toEqual([
-      expect.stringContaining("/tools/0/name: must be 1 to 128 letters"),
-    ]);
-  });
+  it.each(["", "a b", "a/b", "é", "a".repeat(129), null])(
+    "is one that has a tool with the name %j",
+    (name) => {
+      expect(errorsOf(withTools(tool({ name })))).toEqual([
+        expect.stringContaining("/tools/0/name: must be 1 to 128 letters"),
+      ]);
+    },
+  );
 
   it.each([
     ["Del\u202eete", "reverses the direction"],
@@ -169,11 +172,11 @@ describe("an invalid manifest", () => {
     ["x".repeat(101), "longer than 100"],
     ["\ud800", "half a surrogate pair"],
     [" ", "must not be empty"],
-  ])("has a deceptive title: %j", (title, message) => {
+  ])("is one that has a deceptive title: %j", (title, message) => {
     expect(errorsOf(withTools(tool({ title })))).toEqual([expect.stringContaining(message)]);
   });
 
-  it("has more faults than are reported", () => {
+  it("is reported with at most 50 faults and the number of the others", () => {
     const tools = Array.from({ length: 200 }, () => tool({ name: "" }));
     const faults = errorsOf(withTools(...tools));
     expect(faults).toHaveLength(51);
@@ -185,7 +188,7 @@ function pair(name: string, other: string): Document {
   return tool({ name, undo: { tool: other } });
 }
 
-describe("undo", () => {
+describe("the undo declaration of a tool", () => {
   const remove = tool({ name: "remove", input_schema: objectSchema({ id: { type: "string" } }) });
   const create = (undo: unknown, properties: Document = { title: { type: "string" } }) =>
     withTools(tool({ name: "create", input_schema: objectSchema(properties), undo }), remove);
@@ -236,11 +239,11 @@ describe("undo", () => {
       { tool: "remove", map: { id: "$result" } },
       '/tools/0/undo/map/id: must be "$input.<field>" or "$result.<field>", with further fields after dots, not "$result"',
     ],
-  ])("rejects %s", (_, undo, fault) => {
+  ])("is rejected for %s", (_, undo, fault) => {
     expect(errorsOf(create(undo))).toEqual([fault]);
   });
 
-  it("follows fields by dots, through references and branches", () => {
+  it("may refer to nested fields by dots, through references and branches", () => {
     const properties = {
       note: { $ref: "#/$defs/note" },
     };
@@ -263,7 +266,7 @@ describe("undo", () => {
     });
   });
 
-  it("rejects a type that never matches", () => {
+  it("is rejected if the types can never match", () => {
     const undo = { tool: "remove", map: { id: "$input.count" } };
     expect(errorsOf(create(undo, { count: { type: "integer" } }))).toEqual([
       '/tools/0/undo/map/id: "$input.count" has another type than "id" of "remove"',
@@ -271,7 +274,7 @@ describe("undo", () => {
     expect(errorsOf(create(undo, { count: { type: ["integer", "string"] } }))).toEqual([]);
   });
 
-  it("warns about fields that cannot be checked and undos without a purpose", () => {
+  it("causes a warning if its fields cannot be checked, or if the tool is read-only", () => {
     const undo = { tool: "remove", map: { id: "$input.note.id" } };
     expect(warningsOf(create(undo, { note: { type: "object" } }))).toEqual([
       '/tools/0/undo/map/id: "$input.note.id": the input schema does not say if there is such a field',
@@ -291,7 +294,7 @@ describe("undo", () => {
     ]);
   });
 
-  it("allows two tools to undo each other", () => {
+  it("may form a pair: two tools undo each other", () => {
     expect(
       warningsOf(withTools(pair("archive", "unarchive"), pair("unarchive", "archive"))),
     ).toEqual([]);

@@ -5,7 +5,7 @@ import {
   FrameTooLargeError,
 } from "../../../../../src/assistant/agent/mcp/frame-splitter.ts";
 
-/** The lines that a splitter returns if `bytes` are cut at these offsets. */
+/** Returns the lines of a splitter that receives `bytes` in the chunks between these offsets. */
 function split(bytes: Buffer, cuts: readonly number[], bytesMax = 1_000_000): string[] {
   const splitter = new FrameSplitter(bytesMax);
   const places = [0, ...cuts.map((cut) => cut % (bytes.length + 1)), bytes.length];
@@ -16,7 +16,7 @@ function split(bytes: Buffer, cuts: readonly number[], bytesMax = 1_000_000): st
 }
 
 it("returns the same lines for any chunking of the bytes", () => {
-  // Characters of one to four bytes, some of which contain the byte of a line end.
+  // The characters have one to four bytes, some of which equal the byte of a line end.
   const character = fc.constantFrom(
     "a",
     "ä",
@@ -57,7 +57,7 @@ it("accepts a line of exactly the limit and rejects longer ones, for any chunkin
   );
 });
 
-it("returns the lines before one that is too long", () => {
+it("returns the lines before a line that is too long", () => {
   const taken: string[] = [];
   const splitter = new FrameSplitter(3);
   expect(() => {

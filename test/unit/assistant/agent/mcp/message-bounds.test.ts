@@ -29,7 +29,7 @@ it("accepts a large structured result, and rejects other large values", () => {
   }
 });
 
-it("accepts the maximum depth anywhere", () => {
+it("accepts the maximum depth in any part of a message", () => {
   expect(() => checkBounds({ result: { structuredContent: nested(90) } }, 10)).not.toThrow();
   for (const message of [
     { result: { structuredContent: nested(110) } },
@@ -56,7 +56,7 @@ const isRefused = (check: () => void) => {
   }
 };
 
-it("computes the same depth for the text of a long line as for its values, with any strings", () => {
+it("computes the same depth from the text of a long line as from its parsed value", () => {
   const texts = fc.array(fc.string({ unit: fc.constantFrom("[", "{", "]", '"', "\\", "é", "a") }));
   fc.assert(
     fc.property(texts, fc.integer({ min: 90, max: 110 }), (strings, depth) => {
@@ -68,6 +68,6 @@ it("computes the same depth for the text of a long line as for its values, with 
   expect(isRefused(() => checkNesting(`${"[".repeat(1_000_000)}${"]".repeat(1_000_000)}`))).toBe(
     true,
   );
-  // Invalid JSON is rejected by the parser later.
+  // Invalid JSON is rejected later by the parser.
   expect(isRefused(() => checkNesting(`"${"\\\\".repeat(70_000)}[`))).toBe(false);
 });

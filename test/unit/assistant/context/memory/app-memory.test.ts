@@ -10,8 +10,8 @@ import { UNBOUNDED_AFTER_MS } from "../../../../support/wait-limits.ts";
 
 const code = (wanted: string) => expect.objectContaining({ code: wanted });
 
-describe("a stored value", () => {
-  it("is returned, also after a restart, and overwritten by the same key", async () => {
+describe("a value in the memory of an app", () => {
+  it("is returned, even after a restart, and is overwritten by a write to the same key", async () => {
     const harness = new MemoryHarness();
     await harness.memory.set(NOTES, "colour", "blue", unconfinedCaller);
     await harness.memory.set(NOTES, "süß 🍬", "", unconfinedCaller);
@@ -43,7 +43,7 @@ describe("a stored value", () => {
     expect(await memory.get(NOTES, "colour", unconfinedCaller)).toBe("green");
   });
 
-  it("is returned by a call that follows the write without waiting for its answer", async () => {
+  it("is returned by a call that follows the write without waiting for its result", async () => {
     const { memory } = new MemoryHarness();
     const first = memory.set(NOTES, "n", "1", unconfinedCaller);
     const read = memory.get(NOTES, "n", unconfinedCaller);
@@ -57,7 +57,7 @@ describe("a stored value", () => {
   });
 });
 
-describe("access", () => {
+describe("access to the memory of apps", () => {
   it.each(["flatpak", "snap"] as const)(
     "an app in a %s may use only its own memory",
     async (kind) => {
@@ -92,7 +92,7 @@ describe("access", () => {
   });
 });
 
-describe("limits", () => {
+describe("limits on the memory of apps", () => {
   it.each([
     ["", "no id"],
     ["notes", "no dot"],
@@ -101,7 +101,7 @@ describe("limits", () => {
     ["org..example", "two dots"],
     ["org.exämple", "letters of no file name"],
     [`org.${"x".repeat(252)}`, "256 bytes"],
-  ])("the app %j is refused: %s", async (app) => {
+  ])("the app id %j is refused: %s", async (app) => {
     const { memory, ledger } = new MemoryHarness();
     await expect(memory.set(app, "k", "v", unconfinedCaller)).rejects.toMatchObject({
       code: "invalid_request",
@@ -179,7 +179,7 @@ describe("limits", () => {
     await harness.memory.set(NOTES, "k", "v", unconfinedCaller);
   });
 
-  it("at most 256 calls of one app wait", async () => {
+  it("at most 256 calls of one app may be pending", async () => {
     const { memory } = new MemoryHarness();
     const calls = Array.from({ length: 257 }, () => memory.list(NOTES, unconfinedCaller));
     await expect(calls.pop()).rejects.toEqual(code("busy"));
@@ -188,8 +188,8 @@ describe("limits", () => {
   });
 });
 
-describe("the ledger", () => {
-  it("records each set and each wipe before it happens, without keys and values", async () => {
+describe("the ledger of memory calls", () => {
+  it("records each set and each wipe before its effect, without keys and values", async () => {
     const { memory, ledger } = new MemoryHarness();
     await memory.set(NOTES, "pin of the door", "1234", sandboxedCaller(NOTES));
     await memory.set(NOTES, "pin of the door", "1234", unconfinedCaller);
@@ -225,11 +225,11 @@ describe("the ledger", () => {
       value_hmac: expect.stringMatching(/^[0-9a-f]{64}$/),
     });
     expect(two?.sealed).toEqual(one?.sealed);
-    // The digest uses a new key, so that it cannot be compared with one from before the wipe.
+    // The digest uses a new key, so that it cannot be compared with a digest from before the wipe.
     expect(afterWipe?.sealed).not.toEqual(one?.sealed);
   });
 
-  it("that refuses an entry prevents set and wipe", async () => {
+  it("prevents a set or wipe whose entry it refuses", async () => {
     const harness = new MemoryHarness();
     await harness.memory.set(NOTES, "k", "before", unconfinedCaller);
     harness.ledger.refuses = true;
@@ -256,7 +256,7 @@ describe("the ledger", () => {
   });
 });
 
-it("answers pending calls when it ends, and rejects later ones with shutting_down", async () => {
+it("the memory completes pending calls when it is closed, and rejects later calls with shutting_down", async () => {
   const { memory } = new MemoryHarness();
   const asked = memory.set(NOTES, "k", "v", unconfinedCaller);
   await memory[Symbol.asyncDispose]();

@@ -36,7 +36,7 @@ async function createFilledHarness(): Promise<MemoryHarness> {
   return harness;
 }
 
-describe("a database that is damaged", () => {
+describe("a damaged memory database", () => {
   it("is reported by every call, stays unchanged, and is read again after it was restored", async () => {
     const harness = await createFilledHarness();
     await harness.memory[Symbol.asyncDispose]();
@@ -60,7 +60,7 @@ describe("a database that is damaged", () => {
     expect(await harness.memory.get(NOTES, "k", unconfinedCaller)).toBe("blue");
   });
 
-  it("in one value: reading this value and listing its app fail, other values are readable", async () => {
+  it("with one damaged value returns the other values; reading that value and listing its app fail", async () => {
     const harness = await createFilledHarness();
     await harness.memory.set(NOTES, "l", "green", unconfinedCaller);
     harness.sql((db) => db.exec("UPDATE item SET sealed = zeroblob(length(sealed)) WHERE id = 1"));
@@ -74,7 +74,7 @@ describe("a database that is damaged", () => {
     expect(await harness.memory.get(OTHER, "k", unconfinedCaller)).toBe("red");
   });
 
-  it("by moving values to another key or another app: they cannot be decrypted there", async () => {
+  it("whose values were moved to another key or another app does not decrypt these values", async () => {
     const harness = await createFilledHarness();
     await harness.memory.set(NOTES, "l", "green", unconfinedCaller);
     harness.sql((db) => {
@@ -93,8 +93,8 @@ describe("a database that is damaged", () => {
   });
 });
 
-describe("a key that is missing", () => {
-  it("deletes no values: the key can be restored, or the app wiped", async () => {
+describe("a missing encryption key", () => {
+  it("deletes no values: the user can restore the key or wipe the app", async () => {
     const harness = await createFilledHarness();
     const file = join(harness.dir, "memory.keys", NOTES);
     renameSync(file, `${harness.dir}/aside`);
@@ -120,7 +120,7 @@ describe("a key that is missing", () => {
   });
 });
 
-it("a wipe rejects if the key cannot be deleted, and is completed as soon as possible", async () => {
+it("a wipe rejects if the key cannot be deleted, and is completed as soon as that is possible", async () => {
   const harness = await createFilledHarness();
   const file = join(harness.dir, "memory.keys", NOTES);
   rmSync(file);
@@ -137,7 +137,7 @@ it("a wipe rejects if the key cannot be deleted, and is completed as soon as pos
   expect(harness.keyFiles()).toEqual([OTHER]);
 });
 
-it("a directory that cannot be used is reported, and used as soon as possible", async () => {
+it("a memory directory that cannot be used is reported, and used again as soon as possible", async () => {
   const dir = createMemoryDirectory();
   rmSync(dir, { recursive: true });
   writeFileSync(dir, "a file in its place");
@@ -153,7 +153,7 @@ it("a directory that cannot be used is reported, and used as soon as possible", 
   expect(await harness.memory.get(NOTES, "k", unconfinedCaller)).toBe("v");
 });
 
-it("a database of a newer version is not changed", async () => {
+it("a memory database of a newer version is not changed", async () => {
   const harness = await createFilledHarness();
   await harness.memory[Symbol.asyncDispose]();
   harness.sql((db) => db.pragma("user_version = 99"));

@@ -12,7 +12,7 @@ import {
   unconfinedCaller,
 } from "../../../../support/memory-harness.ts";
 
-/** Long and short values of distinct bytes, for normal pages and overflow pages of the database. */
+/** Long and short values of distinct bytes, which fill normal pages and overflow pages of the database. */
 const CANARY = "canary-7f3a91c4e2";
 const items = [
   ["short", CANARY],
@@ -35,7 +35,7 @@ async function createFilledHarness(): Promise<{
   };
 }
 
-/** Pieces of the encrypted texts, because a page of the database may contain only a part. */
+/** Splits the encrypted texts into pieces, because a page of the database may contain only a part. */
 function splitSealed(sealed: readonly Buffer[]): Buffer[] {
   return sealed.flatMap((bytes) => [0, 0.3, 0.6].map((part) => cut(bytes, part)));
 }
@@ -49,10 +49,10 @@ function findResidue(harness: MemoryHarness, searched: readonly Buffer[]): strin
   return searched.flatMap((bytes) => findFilesWith(harness.dir, bytes));
 }
 
-describe("a wipe", () => {
+describe("the wipe of an app's memory", () => {
   it("leaves no byte of values, keys, or the encryption key", async () => {
     const { harness, sealed, secret } = await createFilledHarness();
-    // Before the wipe the search must find the bytes, or it would prove nothing.
+    // Without bytes that can be found before the wipe, the search would prove nothing.
     expect(findResidue(harness, splitSealed(sealed)).length).toBeGreaterThanOrEqual(
       splitSealed(sealed).length,
     );
@@ -65,14 +65,14 @@ describe("a wipe", () => {
     expect(await harness.memory.get(OTHER, "k", unconfinedCaller)).toBe("stays");
   });
 
-  it("with an open reader leaves only encrypted bytes, and none once the reader has ended", async () => {
+  it("leaves only encrypted bytes while another program reads the database, and none afterwards", async () => {
     const { harness, sealed, secret } = await createFilledHarness();
     const reader = openOutsideReader(harness.dir);
     await harness.memory.wipe(NOTES, unconfinedCaller);
     expect(findFilesWith(harness.dir, CANARY)).toEqual([]);
     expect(findFilesWith(harness.dir, secret)).toEqual([]);
     expect(harness.countItems()).toBe(1);
-    // SQLite keeps the rows that the reader sees, which cannot be decrypted any more.
+    // SQLite keeps the rows that the reader sees, but they can no longer be decrypted.
     expect(reader.prepare("SELECT count(*) FROM item").pluck().get()).toBe(items.length + 1);
     expect(findResidue(harness, splitSealed(sealed))).not.toEqual([]);
     await harness.clock.advance(60_000);
@@ -82,7 +82,7 @@ describe("a wipe", () => {
     expect(findResidue(harness, splitSealed(sealed))).toEqual([]);
   });
 
-  it("with a reader that is open until the daemon has ended is completed by the next start", async () => {
+  it("is completed by the next start if another program reads the database until the daemon has ended", async () => {
     const { harness, sealed } = await createFilledHarness();
     const reader = openOutsideReader(harness.dir);
     await harness.memory.wipe(NOTES, unconfinedCaller);
@@ -93,7 +93,7 @@ describe("a wipe", () => {
     expect(findResidue(harness, splitSealed(sealed))).toEqual([]);
   });
 
-  it("that was interrupted between the rows and the key is completed by the next start", async () => {
+  it("is completed by the next start if it was interrupted between the rows and the key", async () => {
     const { harness, sealed, secret } = await createFilledHarness();
     await harness.memory[Symbol.asyncDispose]();
     harness.sql((db) => {
@@ -106,7 +106,7 @@ describe("a wipe", () => {
     expect(harness.keyFiles()).toEqual([OTHER]);
   });
 
-  it("rejects and deletes nothing if another program writes for too long", async () => {
+  it("rejects and deletes nothing if another program blocks the database for too long", async () => {
     const { harness, secret } = await createFilledHarness();
     await harness.whileLocked(async () => {
       const wiped = harness.memory.wipe(NOTES, unconfinedCaller);
@@ -127,7 +127,7 @@ describe("a wipe", () => {
   });
 });
 
-describe("an overwritten value", () => {
+describe("an overwritten value of an app's memory", () => {
   it("is removed from all files after a second", async () => {
     const { harness, sealed } = await createFilledHarness();
     for (const [key] of items) await harness.memory.set(NOTES, key, "new", unconfinedCaller);
@@ -136,7 +136,7 @@ describe("an overwritten value", () => {
     expect((await harness.memory.list(NOTES, unconfinedCaller)).get("long")).toBe("new");
   });
 
-  it("is removed when a reader of that time has ended", async () => {
+  it("is removed when the reader that could still see it has ended", async () => {
     const { harness, sealed } = await createFilledHarness();
     const reader = openOutsideReader(harness.dir);
     for (const [key] of items) await harness.memory.set(NOTES, key, "new", unconfinedCaller);
@@ -156,7 +156,7 @@ describe("an overwritten value", () => {
   });
 });
 
-it("other users cannot open the files", async () => {
+it("other users cannot open the files of the memory", async () => {
   const { harness } = await createFilledHarness();
   for (const name of ["memory.db", "memory.db-wal", join("memory.keys", NOTES)])
     expect([name, statSync(join(harness.dir, name)).mode & 0o777]).toEqual([name, 0o600]);

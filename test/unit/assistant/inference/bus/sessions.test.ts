@@ -38,12 +38,12 @@ async function closedAfterUse(session: TestSession): Promise<void> {
 async function* endless(_: unknown, signal: AbortSignal): AsyncGenerator<AnswerEvent> {
   yield accepted;
   yield text("so far");
-  // The next event is pulled when the pipe has accepted the last one.
+  // The next event is pulled when the pipe has accepted the previous one.
   yield text("");
   await forever(signal);
 }
 
-describe("a message", () => {
+describe("a message of a session", () => {
   it("arrives over the pipe as UTF-8 and ends with EOF, and Finished reports the result", async () => {
     const harness = new InferenceBusHarness();
     harness.service.script = (request) => says(request, ["Grüße ", "", "🌱", "\0.", "世界"]);
@@ -68,7 +68,7 @@ describe("a message", () => {
     expect(session.state).toBe("open");
   });
 
-  it("is passed to the service unchanged, without a chat template", async () => {
+  it("is passed to the inference service unchanged, without a chat template", async () => {
     const harness = new InferenceBusHarness();
     const session = await harness.open(CLIENT, options({ model_hint: "default" }));
     await session.generate(
@@ -88,7 +88,7 @@ describe("a message", () => {
     ]);
   });
 
-  it("can follow another in the same session any number of times", async () => {
+  it("can follow another message in the same session any number of times", async () => {
     const harness = new InferenceBusHarness();
     const session = await harness.open();
     for (let round = 0; round < 20; round += 1) {
@@ -100,7 +100,7 @@ describe("a message", () => {
     expect(session.finished().map(({ status }) => status)).toEqual(Array(20).fill("completed"));
   });
 
-  it("is not mixed with unread text of the last message", async () => {
+  it("is not mixed with unread text of the previous message", async () => {
     const harness = new InferenceBusHarness();
     const session = await harness.open();
     await session.generate();
@@ -110,7 +110,7 @@ describe("a message", () => {
     expect(await session.message()).toBe("second");
   });
 
-  it("reaches a reader that starts before Generate", async () => {
+  it("reaches a reader that starts to read before Generate", async () => {
     const harness = new InferenceBusHarness();
     const session = await harness.open();
     const read = session.message();
@@ -118,7 +118,7 @@ describe("a message", () => {
     expect(await read).toBe("Hello there");
   });
 
-  it("without text is only an EOF, and Finished is emitted after the reply of Generate", async () => {
+  it("without text consists of EOF only, and Finished is emitted after the reply of Generate", async () => {
     const harness = new InferenceBusHarness();
     harness.service.script = (request) => says(request, []);
     const session = await harness.open();
@@ -179,8 +179,8 @@ describe("a message", () => {
   });
 });
 
-describe("a reader", () => {
-  it("that is slow limits the message without delaying other sessions", async () => {
+describe("the reader of a session's pipe", () => {
+  it("that is slow delays its own message, but no other sessions", async () => {
     const harness = new InferenceBusHarness();
     const piece = "x".repeat(1_000);
     harness.service.script = function* (request) {
@@ -192,7 +192,7 @@ describe("a reader", () => {
     const slow = await harness.open();
     await slow.generate("long");
     const pulled = () => harness.service.pulled;
-    // A pipe holds 64 KiB: the next piece must wait for the reader.
+    // A pipe holds 64 KiB, so the next piece must wait for the reader.
     await until(() => pulled() > 60);
     const quick = await harness.open(":1.6");
     await quick.generate("short");
@@ -253,7 +253,7 @@ describe("a reader", () => {
 describe("Cancel", () => {
   it("ends the message at once, between two code points, even if the pipe is full", async () => {
     const harness = new InferenceBusHarness();
-    // 3 bytes each, of which neither a page nor a pipe is a multiple.
+    // The piece has 3 bytes per character; neither a page nor a pipe is a multiple of 3 bytes.
     const piece = "世".repeat(2_001);
     harness.service.script = function* () {
       yield accepted;
@@ -333,7 +333,7 @@ describe("the end of a session", () => {
     await until(() => harness.service.running === 0);
   });
 
-  it("by its owner leaving the bus ends all of that owner's sessions, and no others", async () => {
+  it("by its owner's disconnection ends all sessions of the owner, and no others", async () => {
     const harness = new InferenceBusHarness();
     harness.service.script = endless;
     const sessions = await Promise.all([harness.open(), harness.open(), harness.open(":1.9")]);
@@ -355,7 +355,7 @@ describe("the end of a session", () => {
     await until(() => harness.service.running === 0);
   });
 
-  it(`leaves no descriptor: ${ROUNDS} sessions`, async () => {
+  it(`leaves no file descriptor open: ${ROUNDS} sessions`, async () => {
     const harness = new InferenceBusHarness();
     await closedAfterUse(await harness.open());
     const before = openDescriptors();
@@ -370,13 +370,13 @@ describe("the end of a session", () => {
         session.closeReader();
       }
     }
-    // A process that creates FIFOs may be running, with a pipe or two of its own.
+    // A process that creates FIFOs may be running and have a few pipes of its own.
     await until(() => openDescriptors() <= before);
     expect(harness.objects.sessionCount).toBe(0);
   }, 300_000);
 });
 
-describe("limits", () => {
+describe("limits of the inference bus", () => {
   it("a session accepts one message at a time", async () => {
     const harness = new InferenceBusHarness();
     const gate = new Gate();
@@ -394,7 +394,7 @@ describe("limits", () => {
     expect(harness.service.requests.length).toBe(1);
   });
 
-  it("a connection has at most 64 sessions, which Close and a failure to open release", async () => {
+  it("a connection has at most 64 sessions; Close and a failed open free a place", async () => {
     const harness = new InferenceBusHarness();
     for (let failures = 0; failures < 100; failures += 1)
       await expect(harness.open(CLIENT, options({ model_hint: "none" }))).rejects.toEqual(
@@ -445,7 +445,7 @@ describe("limits", () => {
     expect([session.state, harness.service.requests]).toEqual(["open", []]);
   });
 
-  it("a prompt may have 4 MiB and not a byte more", async () => {
+  it("a prompt may have exactly 4 MiB, and not a byte more", async () => {
     const harness = new InferenceBusHarness();
     const session = await harness.open();
     await session.generate("x".repeat(4 * 1024 * 1024));
@@ -506,7 +506,7 @@ describe("Embed", () => {
     });
   });
 
-  it("ends when the session does", async () => {
+  it("ends when its session ends", async () => {
     const harness = new InferenceBusHarness();
     harness.service.embedder = (_, signal) => forever(signal);
     const session = await harness.open();

@@ -74,7 +74,7 @@ function call(
   });
 }
 
-test("a path that is too long for a socket is refused, and no socket is created elsewhere", async () => {
+test("a control socket whose path is too long is refused, and no socket is created elsewhere", async () => {
   const long = join(folder, "x".repeat(60), "y".repeat(60));
   await mkdir(long, { recursive: true });
   await expect(control.listen(join(long, "control.sock"))).rejects.toMatchObject({
@@ -87,13 +87,13 @@ test("a path that is too long for a socket is refused, and no socket is created 
   ]);
 });
 
-test("only the daemon's user can open the socket", async () => {
+test("only the daemon's user can open the control socket", async () => {
   const file = join(folder, "control.sock");
   await control.listen(file);
   expect((await stat(file)).mode & 0o777).toBe(0o600);
 });
 
-test("many loads over one connection leave no listeners on it", async () => {
+test("many loads over one connection leave no listeners on the connection", async () => {
   const file = join(folder, "control.sock");
   await control.listen(file);
   const agent = new Agent({ keepAlive: true, maxSockets: 1 });
@@ -103,7 +103,7 @@ test("many loads over one connection leave no listeners on it", async () => {
   try {
     for (let at = 0; at < 15; at++)
       expect((await call(file, "/models/load", { id: "a" }, agent)).status).toBe(200);
-    // Node emits warnings in a later turn of the event loop.
+    // Node.js emits warnings in a later turn of the event loop.
     await new Promise((resolve) => setImmediate(resolve));
   } finally {
     process.off("warning", onWarning);
@@ -112,7 +112,7 @@ test("many loads over one connection leave no listeners on it", async () => {
   expect(warnings).toEqual([]);
 });
 
-test("a file needs an absolute path, because the daemon has another working directory", async () => {
+test("a model file needs an absolute path, because the daemon has another working directory", async () => {
   const file = join(folder, "control.sock");
   await control.listen(file);
   const { status, text } = await call(file, "/models/load", { id: "b", path: "./b.gguf" });
@@ -123,7 +123,7 @@ test("a file needs an absolute path, because the daemon has another working dire
   });
 });
 
-test("the state shows the registered values in addition to the actual ones", async () => {
+test("the state shows the registered values in addition to the values in use", async () => {
   const file = join(folder, "control.sock");
   await control.listen(file);
   const path = join(folder, "chat.gguf");
@@ -180,7 +180,7 @@ test.each([
   ["/models/load", { id: "nowhere" }, 404, 'there is no model "nowhere"'],
   ["/models/inspect", { id: "b", path: "b" }, 400, "absolute"],
   ["/models/inspect", { id: "b" }, 400, "path"],
-])("%s %j is refused", async (path, body, status, message) => {
+])("the control request %s with the body %j is refused", async (path, body, status, message) => {
   const file = join(folder, "control.sock");
   await control.listen(file);
   const answer = await call(file, path, body);

@@ -17,14 +17,14 @@ async function put(body: object) {
   return { status: answer.statusCode, text: answer.body, opened };
 }
 
-test("the listeners are opened as requested", async () => {
+test("the container listeners are opened as requested", async () => {
   const { status, opened, text } = await put({ listeners: [listener] });
   expect(status).toBe(200);
   expect(opened).toEqual([[listener]]);
   expect(JSON.parse(text)).toEqual({ listeners: [listener] });
 });
 
-test("an empty list closes all listeners", async () => {
+test("an empty list closes all container listeners", async () => {
   expect((await put({ listeners: [] })).opened).toEqual([[]]);
 });
 
@@ -34,7 +34,7 @@ test.each([
   ["a port that is none", { listeners: [{ ...listener, port: 0 }] }],
   ["a host with a port", { listeners: [{ ...listener, host: "models:1" }] }],
   ["too many", { listeners: Array.from({ length: 9 }, () => listener) }],
-])("%s is refused", async (_, body) => {
+])("the list of container listeners %s is refused", async (_, body) => {
   const { status, opened } = await put(body);
   expect(status).toBe(400);
   expect(opened).toEqual([]);

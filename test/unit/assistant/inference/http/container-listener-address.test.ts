@@ -18,14 +18,14 @@ const machine: HostNetworks = {
   isBridge: async (name) => name === "docker0" || name === "br-1234",
 };
 
-describe("the interface of an address", () => {
+describe("the network interface of an address", () => {
   test.each([
     ["172.17.0.1", "docker0"],
     ["172.18.255.254", "br-1234"],
     ["192.168.2.7", "eth0"],
     ["192.168.3.7", undefined],
     ["172.19.0.1", undefined],
-    // Reachable through a gateway only, so it is not this machine's own.
+    // The address is reachable only through a gateway, so it is not an address of this machine.
     ["10.1.2.3", undefined],
   ])("%s is on %s", (address, name) => {
     expect(findInterface(address, routes)).toBe(name);
@@ -34,7 +34,7 @@ describe("the interface of an address", () => {
 
 describe("the address of a container listener", () => {
   test.each(["127.0.0.1", "127.9.9.9", "172.17.0.1", "172.18.0.1"])(
-    "%s will do",
+    "is accepted: %s",
     async (address) => {
       await expect(assertListenerAddress(address, machine)).resolves.toBeUndefined();
     },
@@ -56,7 +56,7 @@ describe("the address of a container listener", () => {
     });
   });
 
-  test("without the system's routing table only loopback is allowed", async () => {
+  test("must be a loopback address if the system's routing table is missing", async () => {
     const other: HostNetworks = { routes: async () => "", isBridge: async () => true };
     await expect(assertListenerAddress("172.17.0.1", other)).rejects.toThrow("not on a bridge");
     await expect(assertListenerAddress("127.0.0.1", other)).resolves.toBeUndefined();
@@ -64,7 +64,7 @@ describe("the address of a container listener", () => {
 });
 
 describe("the clients of a container listener", () => {
-  test("must be in its networks", () => {
+  test("must be in the given networks", () => {
     const clients = parseClientSubnets(["172.18.0.0/16", "fd00:1::/64"]);
     expect(clients.check("172.18.3.4")).toBe(true);
     expect(clients.check("172.19.3.4")).toBe(false);
@@ -83,7 +83,7 @@ describe("the clients of a container listener", () => {
     "fd00::/129",
     "172.18.0.0/16 ",
     "everybody",
-  ])("%j is refused", (subnet) => {
+  ])("must be given as valid networks: %j is refused", (subnet) => {
     expect(() => parseClientSubnets([subnet])).toThrow(
       expect.objectContaining({
         code: "invalid_request",

@@ -34,7 +34,7 @@ async function section(heading: string): Promise<string> {
 }
 
 describe("docs/assistant-errors.md", () => {
-  test("has every code with its HTTP status, and no others", async () => {
+  test("lists every code with its HTTP status, and no others", async () => {
     const text = await read("assistant-errors.md");
     const rows = [
       ...text.matchAll(
@@ -51,7 +51,7 @@ describe("docs/assistant-errors.md", () => {
     );
   });
 
-  test("has the D-Bus error name of every code", async () => {
+  test("lists the D-Bus error name of every code", async () => {
     const text = await read("assistant-errors.md");
     const rows = [...text.matchAll(/^\| `([a-z_]+)` \| \d{3} \| `([\w.]+)` \|/gm)];
     const names = rows.map(([, code = "", name = ""]) => [
@@ -62,7 +62,7 @@ describe("docs/assistant-errors.md", () => {
   });
 
   test.each([inferenceErrorTable, busErrorTable])(
-    "every code has a row in the table, and no row is without a code",
+    "has a row in the table for every code, and no row without a code",
     (table) => {
       expect(Object.keys(table).toSorted()).toEqual([...assistantErrorCodes].toSorted());
     },
@@ -70,7 +70,7 @@ describe("docs/assistant-errors.md", () => {
 });
 
 describe("docs/inference-api.md", () => {
-  test("has every supported parameter, and no others", async () => {
+  test("lists every supported parameter, and no others", async () => {
     const rows = (await section("### Supported"))
       .split("\n")
       .filter((line) => line.startsWith("| `"))
@@ -81,7 +81,7 @@ describe("docs/inference-api.md", () => {
           .filter(([, , where = ""]) => where === "all" || where.split(", ").includes(route))
           .flatMap(([, names = ""]) => [...namesIn(names)]),
       );
-    // Listed under "Ignored", because only one of its values has a meaning.
+    // The parameter is listed under "Ignored", because only one of its values has a meaning.
     expect(documented("chat").add("modalities")).toEqual(new Set(chatParameters));
     expect(documented("completions")).toEqual(new Set(completionParameters));
     expect(documented("embeddings")).toEqual(new Set(embeddingParameters));
@@ -94,7 +94,7 @@ describe("docs/inference-api.md", () => {
     expect(scopes).toEqual(dataClasses.filter((scope) => scope !== "prompt"));
   });
 
-  test("has every error after which the next model of an alias is tried", async () => {
+  test("lists every error after which the next model of an alias is tried", async () => {
     const text = await section("### Aliases");
     const list = /one of these errors: ([^.]+)\./.exec(text)?.[1] ?? "";
     const goesOn = assistantErrorCodes.filter((code) =>
@@ -103,12 +103,12 @@ describe("docs/inference-api.md", () => {
     expect([...namesIn(list)].toSorted()).toEqual(goesOn.toSorted());
   });
 
-  test("has every parameter that is ignored", async () => {
+  test("lists every parameter that is ignored", async () => {
     const names = namesIn(await section("### Ignored"));
     expect(ignoredParameters.filter((name) => !names.has(name))).toEqual([]);
   });
 
-  test("has every parameter that is refused, and no others", async () => {
+  test("lists every parameter that is refused, and no others", async () => {
     const rows = (await section("### Refused")).split("\n").filter((line) => line.startsWith("|"));
     const first = rows.map((row) => row.split("|")[1] ?? "");
     const names = namesIn(first.join("\n"));
@@ -120,7 +120,7 @@ describe("docs/inference-api.md", () => {
     expect([...names].toSorted()).toEqual([...new Set(refused)].toSorted());
   });
 
-  test("no parameter is on two lists of the same route", () => {
+  test("lists no parameter twice for the same route", () => {
     const supported = {
       chat: chatParameters,
       completions: completionParameters,

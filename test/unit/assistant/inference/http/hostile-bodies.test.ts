@@ -19,7 +19,7 @@ beforeEach(() => {
 });
 afterAll(() => server.close());
 
-/** Valid bodies that contain every supported parameter. */
+/** Valid request bodies that contain every supported parameter. */
 const whole = {
   "/v1/chat/completions": {
     model: "tiny",
@@ -55,14 +55,14 @@ const whole = {
   "/v1/embeddings": { input: ["a", "b"], dimensions: 4, encoding_format: "base64" },
 } as const;
 
-/** Yields the path of every member of a value. */
+/** Returns the path of every member of a value. */
 function placesIn(value: unknown, at: readonly string[] = []): (readonly string[])[] {
   if (typeof value !== "object" || value === null) return [at];
   const inner = Object.entries(value).flatMap(([key, child]) => placesIn(child, [...at, key]));
   return at.length === 0 ? inner : [at, ...inner];
 }
 
-/** Returns a copy with another value at one path. */
+/** Returns a copy in which the value at one path is replaced. */
 function replaced(value: unknown, [key, ...rest]: readonly string[], other: unknown): unknown {
   if (key === undefined) return other;
   if (Array.isArray(value)) {
@@ -77,7 +77,7 @@ function replaced(value: unknown, [key, ...rest]: readonly string[], other: unkn
 }
 
 test.each(Object.entries(whole))(
-  "%s takes a whole body, and never fails of a wrong one",
+  "%s accepts a complete body, and never fails internally for a changed one",
   async (url, body) => {
     const post = async (payload: object) => {
       const answer = await server.inject({ method: "POST", url, payload });

@@ -18,7 +18,7 @@ import {
   readPeerStates,
 } from "../../../../../src/assistant/inference/http/peer-state.ts";
 
-describe("known paths", () => {
+describe("known paths of the inference API", () => {
   const paths = new KnownPaths();
   paths.add(["GET", "HEAD"], "/v1/models");
   paths.add("GET", "/v1/models/*");
@@ -33,12 +33,12 @@ describe("known paths", () => {
     ["*", ["GET", "HEAD", "OPTIONS", "POST"]],
     ["/v1", []],
     ["/", []],
-  ])("%s accepts %j", (path, methods) => {
+  ])("%s supports the methods %j", (path, methods) => {
     expect(paths.getMethods(path)).toEqual(methods);
   });
 });
 
-describe("a service parameter in an error", () => {
+describe("a parameter of the inference service in an error", () => {
   const words = { prompt: "messages", schema: "response_format.json_schema.schema" } as const;
 
   test.each([
@@ -88,20 +88,20 @@ describe("keep_alive", () => {
   });
 
   test.each([["5 m"], ["m"], [""], [true], [Number.NaN], [{}], ["1d"]])(
-    "%j is refused",
+    "the value %j is refused",
     (value) => {
       expect(() => parseKeepAlive(value)).toThrow("keep_alive has to be");
     },
   );
 });
 
-test("too many stop texts, or one that is too long or empty, are refused", () => {
+test("a request with too many stop texts, or with one that is too long or empty, is refused", () => {
   expect(parseStop(["a", "b"])).toEqual(["a", "b"]);
   expect(() => parseStop("x".repeat(257))).toThrow("stop may have at most 256 characters");
   expect(() => parseStop([1])).toThrow("stop[0] has to be a string, and is a number");
 });
 
-test("a shortened vector has length 1, and a zero vector is not divided", () => {
+test("a shortened vector is scaled to length 1, and a zero vector is not divided", () => {
   expect([...truncateVector(Float32Array.of(0.6, 0, 0.8), 2)]).toEqual([1, 0]);
   expect([...truncateVector(Float32Array.of(0, 0, 1), 2)]).toEqual([0, 0]);
   expect(encodeBase64(Float32Array.of(1, -2))).toBe("AACAPwAAAMA=");
@@ -123,7 +123,7 @@ test("formatting many vectors yields to other work, and ends when its caller abo
 
 describe("the state of the other end of a connection", () => {
   test.each(["127.0.0.1", "::1"])(
-    "is found to be reading, and then to be gone (%s)",
+    "is recognised as reading, and later as closed (%s)",
     async (host) => {
       const server = createServer({ allowHalfOpen: true }).listen(0, host);
       await once(server, "listening");

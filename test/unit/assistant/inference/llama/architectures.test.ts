@@ -5,8 +5,8 @@ import {
   knownArchitectures,
 } from "../../../../../src/assistant/inference/llama/gguf/architectures.ts";
 
-it("every architecture of the library is known, except those that are not language models", () => {
-  // The library declares a const enum, so only the object at run time can be listed.
+it("every model architecture of the library is known, except those that are not language models", () => {
+  // The library declares a const enum, so its members can be listed only from the object at run time.
   const names = Object.values(
     Object.entries(library).find(([name]) => name === "GgufArchitectureType")?.[1] ?? {},
   ).map(String);

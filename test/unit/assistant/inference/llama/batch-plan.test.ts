@@ -11,12 +11,12 @@ function widths(costs: BatchCosts, streams: number): readonly number[] {
   return plan.widths(streams);
 }
 
-describe("the batches of a step", () => {
-  it("are one batch before anything is measured", () => {
+describe("the batches of a decoding step", () => {
+  it("are one batch before any batch is measured", () => {
     expect(new BatchPlan().widths(5)).toEqual([5]);
   });
 
-  it("are one batch if that costs less than its tokens one by one", () => {
+  it("are one batch if that costs less than one batch per token", () => {
     const costs: BatchCosts = [
       [1, 10],
       [2, 11],
@@ -26,8 +26,8 @@ describe("the batches of a step", () => {
     for (const streams of [1, 2, 3, 5, 8, 12]) expect(widths(costs, streams)).toEqual([streams]);
   });
 
-  it("have the lowest total cost if small batches cost more than their tokens one by one", () => {
-    // Measured for 222 million parameters in 8 bits, in milliseconds on one core.
+  it("have the lowest total cost if small batches cost more than single tokens", () => {
+    // The costs were measured for 222 million parameters in 8 bits, in milliseconds on one core.
     const costs: BatchCosts = [
       [1, 10.4],
       [2, 43],
@@ -40,7 +40,7 @@ describe("the batches of a step", () => {
     expect(widths(costs, 9)).toEqual([9]);
   });
 
-  it("are measured by width, and the result is steady if the rounds agree", async () => {
+  it("are measured by width, and the result is called steady if the rounds agree", async () => {
     const { signal } = new AbortController();
     const even = await measureBatches({ sequences: 6, measure: async (width) => width, signal });
     expect(even).toEqual({

@@ -24,8 +24,8 @@ function machine(times: (kind: Kind, threads: number, call: number) => number) {
   };
 }
 
-describe("calibration", () => {
-  it("chooses the fastest number of threads, separately for tokens and prompts", async () => {
+describe("the calibration of threads", () => {
+  it("chooses the fastest number of threads, separately for answers and prompts", async () => {
     const { run } = machine((kind, threads) => (kind === "decode" ? 4 + threads : 40 / threads));
     expect(await run(8)).toEqual({
       calibration: { decodeThreads: 1, prefillThreads: 8, decodeMs: 5 },
@@ -39,12 +39,12 @@ describe("calibration", () => {
     expect(calls).toEqual([]);
   });
 
-  it("chooses fewer threads if more are hardly faster", async () => {
+  it("chooses fewer threads if more threads are hardly faster", async () => {
     const { run } = machine((_, threads) => 10 - threads * 0.1);
     expect((await run(4)).calibration).toMatchObject({ decodeThreads: 1, prefillThreads: 1 });
   });
 
-  it("tries no more threads once more are much slower", async () => {
+  it("stops trying more threads when more threads are much slower", async () => {
     const { run, calls } = machine((_, threads) => (threads > 2 ? 5_000 : 10 / threads));
     expect((await run(4)).calibration).toMatchObject({ decodeThreads: 2, prefillThreads: 2 });
     expect(calls.filter(({ threads }) => threads === 3)).toHaveLength(2);
@@ -56,7 +56,7 @@ describe("calibration", () => {
     expect((await run(4)).calibration).toMatchObject({ decodeThreads: 4, decodeMs: 2 });
   });
 
-  it("is not steady if its measurements differ, so that they are not kept", async () => {
+  it("is not steady if its measurements differ, so that they are not stored", async () => {
     const { run } = machine((_, threads, call) => (10 / threads) * (1 + call));
     expect((await run(2)).steady).toBe(false);
   });
@@ -67,7 +67,7 @@ describe("calibration", () => {
     expect(calls.length * 20).toBeLessThan(1_500);
   });
 
-  it("does not measure prompts of a large model, which would take minutes", async () => {
+  it("does not measure prompts of a large model, because that would take minutes", async () => {
     const { run, calls } = machine((_, threads) => 400 / threads);
     expect((await run(4)).calibration).toEqual({
       decodeThreads: 4,

@@ -23,8 +23,8 @@ const calibration = {
   ] as const,
 };
 
-describe("the measurements of a model", () => {
-  it("are kept for an hour in this process if the machine was busy", async () => {
+describe("the stored measurements of a model", () => {
+  it("are kept for only an hour in this process if the machine was busy", async () => {
     const cache = new CalibrationCache({ folder, cores: 4, clock });
     cache.keepTemporarily("one", calibration);
     expect(await cache.read("one")).toEqual(calibration);
@@ -37,7 +37,7 @@ describe("the measurements of a model", () => {
     expect(await cache.read("one")).toEqual(better);
   });
 
-  it("are available at the next load, for the same model and number of cores", async () => {
+  it("are available at the next load of the same model with the same number of cores", async () => {
     const cache = new CalibrationCache({ folder, cores: 4, clock });
     expect(await cache.read("one")).toBeUndefined();
     await cache.write("one", calibration);
@@ -49,7 +49,7 @@ describe("the measurements of a model", () => {
   });
 
   it.each(["", "{", "[]", '{"decodeThreads":0,"prefillThreads":1,"decodeMs":1}'])(
-    "are measured again if the file is damaged: %s",
+    "are replaced by new ones if the file is damaged: %s",
     async (text) => {
       const cache = new CalibrationCache({ folder, cores: 4, clock });
       await cache.write("one", calibration);

@@ -7,7 +7,7 @@ import { VirtualClock } from "../../../../support/virtual-clock.ts";
 
 const never = new AbortController().signal;
 
-/** Both ends of the lease, with a channel that counts messages. */
+/** Creates both ends of a core lease, with a channel that counts messages. */
 function modelProcess(arbiter: CoreArbiter) {
   const sent: FromChild["type"][] = [];
   const lent = new CoreLeaseParent(arbiter.createCores(), (message) =>
@@ -30,7 +30,7 @@ function modelProcess(arbiter: CoreArbiter) {
 const settle = () => new Promise((resolve) => setImmediate(resolve));
 
 describe("cores leased to a model's process", () => {
-  it("need one message as long as no other model requests them", async () => {
+  it("need one message while no other model requests the cores", async () => {
     const { leased, sent } = modelProcess(new CoreArbiter({ clock: new VirtualClock() }));
     for (let step = 0; step < 100; step++) {
       await leased.hold("interactive", never);
@@ -48,7 +48,7 @@ describe("cores leased to a model's process", () => {
     expect(idle.sent).toEqual(["hold", "release"]);
   });
 
-  it("are lent to interactive work between two steps of background work, and return", async () => {
+  it("are lent to interactive work between two steps of background work, and then return", async () => {
     const arbiter = new CoreArbiter({ clock: new VirtualClock() });
     const [background, interactive] = [modelProcess(arbiter), modelProcess(arbiter)];
     await background.leased.hold("background", never);
@@ -63,7 +63,7 @@ describe("cores leased to a model's process", () => {
     expect(granted).toHaveBeenCalledOnce();
   });
 
-  it("alternate between two models, and neither starves", async () => {
+  it("alternate between two models, so that neither starves", async () => {
     const clock = new VirtualClock();
     const arbiter = new CoreArbiter({ clock });
     const models = [modelProcess(arbiter), modelProcess(arbiter), modelProcess(arbiter)];
@@ -104,7 +104,7 @@ describe("cores leased to a model's process", () => {
     await settle();
     ending.abort(new Error("no more"));
     await expect(wanted).rejects.toThrow("no more");
-    // Also when the answer is already being sent.
+    // The request is cancelled although the answer is already being sent.
     const late = new AbortController();
     const crossing = leaving.leased.hold("interactive", late.signal);
     holder.leased.release();

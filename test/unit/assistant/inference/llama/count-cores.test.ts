@@ -5,7 +5,7 @@ function count(parallelism: number, files: Record<string, string>): number {
   return countCores({ parallelism, read: (path) => files[path] });
 }
 
-/** Returns the CPUs that share a core with this one. */
+/** Returns a file that names the CPUs that share a core with this CPU. */
 function siblings(cpu: number, list: string): Record<string, string> {
   return { [`/sys/devices/system/cpu/cpu${cpu}/topology/thread_siblings_list`]: list };
 }
@@ -17,17 +17,17 @@ function allowed(list: string): Record<string, string> {
 const unified = { "/proc/self/cgroup": "0::/machine/berth.service\n" };
 
 describe("the number of cores", () => {
-  it("is the process's number of CPUs if nothing else is known", () => {
+  it("is the number of the process's CPUs if nothing else is known", () => {
     expect(count(6, {})).toBe(6);
   });
 
-  it("is at most the quota of its cgroup, rounded down", () => {
+  it("is at most the CPU quota of the process's cgroup, rounded down", () => {
     const path = "/sys/fs/cgroup/machine/berth.service/cpu.max";
     expect(count(8, { ...unified, [path]: "250000 100000\n" })).toBe(2);
     expect(count(8, { ...unified, [path]: "max 100000\n" })).toBe(8);
   });
 
-  it("is at most the quota of an enclosing cgroup", () => {
+  it("is at most the CPU quota of an enclosing cgroup", () => {
     const files = {
       ...unified,
       "/sys/fs/cgroup/machine/berth.service/cpu.max": "max 100000",
@@ -36,7 +36,7 @@ describe("the number of cores", () => {
     expect(count(8, files)).toBe(3);
   });
 
-  it("respects quotas of cgroups v1 too", () => {
+  it("respects CPU quotas of cgroups v1 too", () => {
     const files = {
       "/proc/self/cgroup": "4:memory:/x\n3:cpu,cpuacct:/docker/abc\n",
       "/sys/fs/cgroup/cpu,cpuacct/docker/abc/cpu.cfs_quota_us": "200000",

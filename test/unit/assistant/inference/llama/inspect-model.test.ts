@@ -18,7 +18,7 @@ const never = new AbortController().signal;
 const inspect = (path: string) => inspectModel({ id: "acme/tiny", path }, never);
 
 describe("inspecting a model's file", () => {
-  it("reads the facts without loading the model", async () => {
+  it("reads the facts about the model without loading it", async () => {
     const { facts } = await inspect(await getModelFile("tiny"));
     expect(facts).toMatchObject({
       architecture: "llama",
@@ -38,7 +38,7 @@ describe("inspecting a model's file", () => {
     expect((await inspect(plain)).facts.kind).toBe("completion");
   });
 
-  it("gives another digest after the file has changed", async () => {
+  it("returns another digest after the file has changed", async () => {
     const path = join(folder, "changes.gguf");
     await copyFile(await getModelFile("tiny"), path);
     const before = (await inspect(path)).digest;
@@ -47,11 +47,11 @@ describe("inspecting a model's file", () => {
     expect((await inspect(path)).digest).not.toBe(before);
   });
 
-  it("estimates more memory for more context and more sequences", async () => {
+  it("estimates more memory for a larger context and for more sequences", async () => {
     const { facts } = await inspect(await getModelFile("wide-context"));
     const one = facts.memoryBytes({ contextTokens: 8192, sequences: 1 });
     const two = facts.memoryBytes({ contextTokens: 8192, sequences: 2 });
-    // Keys and values of 1 layer with 2 heads of 16, 2 bytes each: 128 bytes a token.
+    // The keys and values of 1 layer with 2 heads of 16 at 2 bytes each take 128 bytes per token.
     expect(two - one).toBeGreaterThanOrEqual(8192 * 128);
     expect(facts.memoryBytes({ contextTokens: 131_072, sequences: 8 })).toBeGreaterThan(two);
   });

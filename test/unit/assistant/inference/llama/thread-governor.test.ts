@@ -29,8 +29,8 @@ function step(stepMs: number, { spinning = true, streams = 1 } = {}): void {
   governor.observe(stepMs, streams);
 }
 
-describe("the number of threads", () => {
-  it("is the measured one for each kind of work", () => {
+describe("the number of threads of a loaded model", () => {
+  it("is the measured number for each kind of work", () => {
     governor.prepare("decode");
     governor.prepare("prefill");
     governor.prepare("prefill");
@@ -38,7 +38,7 @@ describe("the number of threads", () => {
     expect(set).toEqual([4, 2, 4]);
   });
 
-  it("decreases while threads spin for each other, and increases again later", () => {
+  it("decreases while threads wait for each other in busy loops, and increases again later", () => {
     for (let count = 0; count < 3; count++) step(500);
     expect(changes).toEqual([3]);
     step(5);
@@ -48,12 +48,12 @@ describe("the number of threads", () => {
     expect(set).toEqual([4, 3, 4]);
   });
 
-  it("stays the same if steps are slow while no thread spins", () => {
+  it("stays the same if steps are slow but no thread waits in a busy loop", () => {
     for (let count = 0; count < 10; count++) step(500, { spinning: false });
     expect(changes).toEqual([]);
   });
 
-  it("stays the same if slow steps are few, or the number of streams explains them", () => {
+  it("stays the same if only few steps are slow, or if the number of streams explains the slowness", () => {
     for (let count = 0; count < 10; count++) {
       step(500);
       step(500);
@@ -69,7 +69,7 @@ describe("the number of threads", () => {
     expect(set.at(-1)).toBe(1);
   });
 
-  it("is forced to a measurement's value while it runs", () => {
+  it("is fixed during a measurement", () => {
     governor.force(3);
     governor.prepare("prefill");
     governor.force(undefined);

@@ -29,15 +29,15 @@ function arbiter() {
   return { advance, arbiter: new CoreArbiter({ clock }) };
 }
 
-describe("the cores", () => {
-  test("a single model never waits", async () => {
+describe("the cores that models share", () => {
+  test("are granted to a single model without waiting", async () => {
     const cores = arbiter().arbiter.createCores();
     for (let step = 0; step < 10; step++) await cores.hold("background", never);
     cores.release();
     expect(await settled(cores.hold("interactive", never))).toBe(true);
   });
 
-  test("interactive work gets the cores at the next step of background work", async () => {
+  test("pass to interactive work at the next step of background work", async () => {
     const { arbiter: shared } = arbiter();
     const [slow, quick] = [shared.createCores(), shared.createCores()];
     await slow.hold("background", never);
@@ -50,7 +50,7 @@ describe("the cores", () => {
     await back;
   });
 
-  test("background work waits for interactive work, but gets one step in two seconds", async () => {
+  test("are kept by interactive work, except for one background step in two seconds", async () => {
     const { advance, arbiter: shared } = arbiter();
     const [quick, slow] = [shared.createCores(), shared.createCores()];
     await quick.hold("interactive", never);
@@ -69,7 +69,7 @@ describe("the cores", () => {
     await more;
   });
 
-  test("two models of one class alternate, a tenth of a second each", async () => {
+  test("alternate between two models of the same class, a tenth of a second each", async () => {
     const { advance, arbiter: shared } = arbiter();
     const [one, other] = [shared.createCores(), shared.createCores()];
     await one.hold("interactive", never);
@@ -83,7 +83,7 @@ describe("the cores", () => {
     expect(await settled(again)).toBe(false);
   });
 
-  test("a cancelled request does not get the cores", async () => {
+  test("are not granted to a cancelled request", async () => {
     const { arbiter: shared } = arbiter();
     const [one, other, third] = [shared.createCores(), shared.createCores(), shared.createCores()];
     await one.hold("interactive", never);
@@ -96,7 +96,7 @@ describe("the cores", () => {
     await waiting;
   });
 
-  test("the holder is notified when others begin and stop waiting", async () => {
+  test("have a holder that is notified when others begin and stop waiting", async () => {
     const { arbiter: shared } = arbiter();
     const [one, other] = [shared.createCores(), shared.createCores()];
     const heard: boolean[] = [];
@@ -109,7 +109,7 @@ describe("the cores", () => {
     expect(heard).toEqual([true, false]);
   });
 
-  test("two models never hold them at the same time, and none waits forever", async () => {
+  test("are never held by two models at the same time, and no model waits forever", async () => {
     await fc.assert(
       fc.asyncProperty(
         fc.array(

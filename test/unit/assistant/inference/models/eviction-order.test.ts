@@ -15,17 +15,17 @@ function model(name: string, memoryBytes: number, more: Partial<Occupant> = {}):
 const pinned = { isPinned: true };
 const busy = { isIdle: false };
 
-/** Chooses with a budget of ten bytes. */
+/** Chooses the next model to evict, with a budget of ten bytes. */
 function next(others: readonly Named[], need: MemoryNeed, isLate = false): string {
   const freeBytes = 10 - others.reduce((total, { memoryBytes }) => total + memoryBytes, 0);
   const answer = chooseEviction(others, need, { freeBytes, isLate });
   return typeof answer === "string" ? answer : answer.name;
 }
 
-describe("unpinned models", () => {
+describe("unpinned models, when a new model needs memory", () => {
   const large = { wanted: 10, least: 1 };
 
-  test("are evicted for all that the newcomer wants, least recently used first", () => {
+  test("are evicted until the memory that the new model prefers is free, least recently used first", () => {
     expect(next([model("a", 1, { lastUsed: 2 }), model("b", 1, { lastUsed: 1 })], large)).toBe("b");
     expect(next([model("a", 1)], { wanted: 9, least: 1 })).toBe("none");
     expect(next([], large)).toBe("none");
@@ -37,18 +37,18 @@ describe("unpinned models", () => {
     expect(next([model("a", 8, busy)], { wanted: 5, least: 5 }, true)).toBe("none");
   });
 
-  test("are evicted before pinned ones, even if they were used later", () => {
+  test("are evicted before pinned models, even if they were used later", () => {
     expect(next([model("p", 1, pinned), model("a", 1, { lastUsed: 9 })], large)).toBe("a");
   });
 });
 
-describe("pinned models", () => {
-  test("are kept if the newcomer fits with its minimum", () => {
+describe("pinned models, when a new model needs memory", () => {
+  test("are kept if the new model fits with its minimum", () => {
     expect(next([model("p", 8, pinned)], { wanted: 10, least: 2 })).toBe("none");
     expect(next([model("p", 8, { ...pinned, ...busy })], { wanted: 10, least: 2 })).toBe("none");
   });
 
-  test("are evicted if it does not fit, least recently used first", () => {
+  test("are evicted if the new model does not fit, least recently used first", () => {
     const others = [
       model("p", 4, { ...pinned, lastUsed: 2 }),
       model("q", 4, { ...pinned, lastUsed: 1 }),
@@ -63,18 +63,18 @@ describe("pinned models", () => {
     expect(next(others, { wanted: 8, least: 8 }, true)).toBe("none");
   });
 
-  test("are kept while unpinned models in use would be enough, and evicted if that takes too long", () => {
+  test("are kept while unpinned models in use would be enough, and evicted if waiting takes too long", () => {
     const others = [model("p", 4, pinned), model("a", 5, busy)];
     const need = { wanted: 5, least: 5 };
     expect(next(others, need)).toBe("wait");
     expect(next(others, need, true)).toBe("p");
   });
 
-  test("are evicted at once if waiting for the others would not be enough", () => {
+  test("are evicted at once if waiting for the unpinned models would not be enough", () => {
     expect(next([model("p", 8, pinned), model("a", 1, busy)], { wanted: 9, least: 5 })).toBe("p");
   });
 
-  test("that are being unloaded are waited for", () => {
+  test("are waited for while they are being unloaded", () => {
     const leaving = { ...pinned, ...busy, isUnloading: true };
     expect(next([model("p", 8, leaving), model("q", 2, pinned)], { wanted: 5, least: 5 })).toBe(
       "wait",
@@ -82,7 +82,7 @@ describe("pinned models", () => {
   });
 });
 
-test("in any situation, a pinned model is evicted only for the newcomer's minimum, and only if that is enough", () => {
+test("in any situation, a pinned model is evicted only for the new model's minimum, and only if that is enough", () => {
   const occupants = fc.array(
     fc
       .record({

@@ -18,7 +18,7 @@ function known(aliases: Record<string, string> = {}) {
   return new KnownModels({ folder, aliases: new Map(Object.entries(aliases)), sequences: 3 });
 }
 
-test("every model file of the folder is listed by its name, a split model once", async () => {
+test("every model file of the folder is listed by its name, and a split model is listed once", async () => {
   await files("b.gguf", "a.Q4_K_M.gguf", "big-00001-of-00003.gguf", "big-00002-of-00003.gguf");
   await files("notes.txt", "c.gguf.part", ".hidden.gguf");
   const models = await known().list();
@@ -27,7 +27,7 @@ test("every model file of the folder is listed by its name, a split model once",
   expect(models[0]).toMatchObject({ isPinned: false, sequences: 3, contextTokens: undefined });
 });
 
-test("added and removed files are noticed at once", async () => {
+test("added and removed model files are noticed at once", async () => {
   const models = known();
   expect(await models.list()).toEqual([]);
   await files("late.gguf");
@@ -36,12 +36,12 @@ test("added and removed files are noticed at once", async () => {
   await expect(models.find("late")).rejects.toMatchObject({ code: "model_not_found" });
 });
 
-test("a missing folder is treated as empty", async () => {
+test("a missing model folder is treated as empty", async () => {
   const models = new KnownModels({ folder: join(folder, "none"), aliases: new Map() });
   expect(await models.list()).toEqual([]);
 });
 
-test("registered models come first, in their order, and replace a file of the same name", async () => {
+test("registered models come first, in their order, and hide a file of the same name", async () => {
   await files("a.gguf", "z.gguf");
   const models = known();
   await models.register({ id: "z", path: join(folder, "a.gguf"), isPinned: true, sequences: 1 });
@@ -56,7 +56,7 @@ test("registered models come first, in their order, and replace a file of the sa
   expect(await models.find("z")).toMatchObject({ path: join(folder, "z.gguf"), isPinned: false });
 });
 
-test("an alias finds its model, and the model lists its aliases", async () => {
+test("an alias refers to its model, and the model lists its aliases", async () => {
   await files("a.gguf");
   const models = known({ "gpt-4o": "a", other: "nowhere" });
   expect(await models.find("gpt-4o")).toMatchObject({ id: "a", aliases: ["gpt-4o"] });
@@ -74,7 +74,7 @@ test("the error for an unknown name lists the available models", async () => {
 });
 
 test.each(["", "../x", "/x", "x/", "a//b", "a b", "a:b:c", "x".repeat(256)])(
-  "%j is not an id",
+  "%j is refused as a model id",
   async (id) => {
     await expect(known().register({ id, path: "/nowhere", isPinned: false })).rejects.toMatchObject(
       { code: "invalid_request" },
@@ -90,7 +90,7 @@ test("the error for an alias without a model names the missing model", async () 
   });
 });
 
-test("a replaced file has another modification time", async () => {
+test("the modification time of a model changes when its file is replaced", async () => {
   await files("a.gguf");
   const models = known();
   await models.register({ id: "a", path: join(folder, "a.gguf"), isPinned: true });
@@ -100,7 +100,7 @@ test("a replaced file has another modification time", async () => {
   expect((await models.find("a")).modifiedMs).toBe(2_000_000);
 });
 
-test("the size includes all parts, and registered values are separate from the daemon's settings", async () => {
+test("the size of a split model includes all parts, and registered values do not change the daemon's settings", async () => {
   await writeFile(join(folder, "big-00001-of-00002.gguf"), "12345");
   await writeFile(join(folder, "big-00002-of-00002.gguf"), "678");
   const models = known();
@@ -122,7 +122,7 @@ test("the size includes all parts, and registered values are separate from the d
   });
 });
 
-test("aliases exist as long as the registration", async () => {
+test("aliases exist only as long as their registration", async () => {
   await files("a.gguf");
   const models = known({ "gpt-4o": "a" });
   const a = { id: "a", path: join(folder, "a.gguf"), isPinned: true };
@@ -136,7 +136,7 @@ test("aliases exist as long as the registration", async () => {
   expect((await models.find("gpt-4o")).id).toBe("a");
 });
 
-describe("a name belongs to one model only", () => {
+describe("registering a model with a name of another model", () => {
   const file = { path: "/nowhere.gguf", isPinned: true };
 
   test.each([
@@ -147,7 +147,7 @@ describe("a name belongs to one model only", () => {
     [{ id: "org/a" }, '"org/a" is an alias of the model "a"'],
     [{ id: "gpt-4o" }, '"gpt-4o" is an alias of the model "a"'],
     [{ id: "b", aliases: ["../x"] }, '"../x" is not a model id'],
-  ])("%j is refused, and changes nothing", async (model, message) => {
+  ])("is refused, and changes nothing: %j", async (model, message) => {
     await files("there.gguf");
     const models = known({ "gpt-4o": "a" });
     await models.register({ ...file, id: "a", aliases: ["org/a"] });

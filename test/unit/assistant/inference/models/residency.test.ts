@@ -23,7 +23,7 @@ async function createResidency(...models: (string | { id: string; isPinned: bool
   const facts = new ModelFactsCache({ engine });
   for (const model of models) {
     const { id, isPinned } = typeof model === "string" ? { id: model, isPinned: false } : model;
-    // Without a file nothing waits for the disk, whose time a test cannot control.
+    // A model without a file needs no access to the disk, whose time a test cannot control.
     await known.register({ id, isPinned, path: "" });
   }
   const made = new Residency({
@@ -44,7 +44,7 @@ async function createResidency(...models: (string | { id: string; isPinned: bool
 }
 
 describe("a model on demand", () => {
-  test("is loaded once for concurrent requests", async () => {
+  test("is loaded once for several concurrent requests", async () => {
     const { acquire, engine, stateOf } = await createResidency("a");
     const open = engine.holdLoads();
     const leases = [acquire("a"), acquire("a"), acquire("a")];
@@ -73,7 +73,7 @@ describe("a model on demand", () => {
     expect((await stateOf("a")).state).toBe("unloaded");
   });
 
-  test("is kept as long as the last request set", async () => {
+  test("is kept in memory as long as the last request asked for", async () => {
     const { acquire, clock, stateOf } = await createResidency("a");
     (await acquire("a", Number.POSITIVE_INFINITY)).release();
     await clock.advance(100 * KEEP_ALIVE_MS);
@@ -83,7 +83,7 @@ describe("a model on demand", () => {
     expect((await stateOf("a")).state).toBe("unloaded");
   });
 
-  test("is kept forever if its time is longer than any timer", async () => {
+  test("is kept forever if the requested time is longer than any timer", async () => {
     const { acquire, clock, stateOf } = await createResidency("a");
     (await acquire("a", 1e16)).release();
     expect(await stateOf("a")).toMatchObject({ state: "resident", expiresAt: undefined });
@@ -91,7 +91,7 @@ describe("a model on demand", () => {
     expect((await stateOf("a")).state).toBe("resident");
   });
 
-  test("continues to load for others when one caller aborts", async () => {
+  test("continues to load for other callers when one caller aborts", async () => {
     const { acquire, engine } = await createResidency("a");
     const open = engine.holdLoads();
     const leaving = new AbortController();
@@ -105,8 +105,8 @@ describe("a model on demand", () => {
   });
 });
 
-describe("memory", () => {
-  test("the least recently used model is evicted, and a pinned one last", async () => {
+describe("the memory budget", () => {
+  test("evicts the least recently used model, and pinned models last", async () => {
     const { acquire, clock, engine, stateOf } = await createResidency(
       { id: "pinned", isPinned: true },
       "a",
@@ -129,7 +129,7 @@ describe("memory", () => {
     expect(await states()).toEqual(["unloaded", "unloaded", "resident", "unloaded"]);
   });
 
-  test("a model in use is waited for", async () => {
+  test("waits for a model that is in use", async () => {
     const { acquire, engine, stateOf } = await createResidency("a", "b");
     engine.memoryBytes.set("a", 8);
     engine.memoryBytes.set("b", 8);
@@ -142,7 +142,7 @@ describe("memory", () => {
     expect((await stateOf("a")).state).toBe("unloaded");
   });
 
-  test("a load does not wait for a later load to free memory", async () => {
+  test("never makes a load wait for memory that a later load would free", async () => {
     const { acquire, engine, stateOf } = await createResidency("large", "next");
     engine.memoryBytes.set("large", 11);
     const open = engine.holdLoads();
@@ -155,7 +155,7 @@ describe("memory", () => {
     expect((await next).model.id).toBe("next");
   });
 
-  test("a model respects its own limit, and is reloaded if it uses more", async () => {
+  test("respects the limit of a model, and the model is reloaded if it uses more", async () => {
     const { engine, known, residency: made, stateOf } = await createResidency();
     engine.memoryBytes.set("a", 8);
     await known.register({ id: "a", path: "", isPinned: true });
@@ -170,7 +170,7 @@ describe("memory", () => {
     expect((await stateOf("a")).state).toBe("failed");
   });
 
-  test("nothing is evicted for a model that does not fit even alone", async () => {
+  test("evicts nothing for a model that does not fit even alone", async () => {
     const { acquire, engine, stateOf } = await createResidency(
       { id: "kept", isPinned: true },
       "a",
@@ -186,7 +186,7 @@ describe("memory", () => {
     expect((await stateOf("a")).state).toBe("resident");
   });
 
-  test("the engine receives the free memory and reports what does not fit", async () => {
+  test("is passed to the engine as the free memory, and the engine reports a model that does not fit", async () => {
     const { acquire, engine, stateOf } = await createResidency("huge");
     engine.memoryBytes.set("huge", 11);
     engine.failures.set("huge", new AssistantError("insufficient_memory", "11 of 10"));
@@ -199,8 +199,8 @@ describe("memory", () => {
   });
 });
 
-describe("failures", () => {
-  test("a file that fails to load is not retried at once, and its error is repeated", async () => {
+describe("failures of a model", () => {
+  test("a file that fails to load is not loaded again at once, and the error is repeated", async () => {
     const { acquire, clock, engine } = await createResidency("a");
     engine.failures.set("a", new AssistantError("model_unusable", "it is damaged"));
     await expect(acquire("a")).rejects.toMatchObject({ code: "model_unusable" });
@@ -246,7 +246,7 @@ describe("failures", () => {
     await expect.poll(async () => (await stateOf("a")).state).toBe("resident");
   });
 
-  test("a pinned model is reloaded although an explicit load fails meanwhile", async () => {
+  test("a pinned model is reloaded even if an explicit load fails meanwhile", async () => {
     const {
       clock,
       engine,
@@ -281,7 +281,7 @@ describe("failures", () => {
     expect(engine.loads).toHaveLength(1);
   });
 
-  test("an earlier crash is not reported for a model that was unloaded when idle", async () => {
+  test("an earlier crash is not reported for a model that was unloaded because it was idle", async () => {
     const { acquire, clock, engine, stateOf } = await createResidency("a");
     (await acquire("a")).release();
     engine.crash("a");
@@ -305,7 +305,7 @@ describe("failures", () => {
 });
 
 describe("explicit loads and unloads", () => {
-  test("a resident model is kept once it is pinned", async () => {
+  test("a model in memory is kept once it is pinned", async () => {
     const {
       acquire,
       clock,
@@ -335,7 +335,7 @@ describe("explicit loads and unloads", () => {
     expect((await stateOf("a")).state).toBe("unloaded");
   });
 
-  test("an unload aborts a load", async () => {
+  test("an unload aborts a load of the same model", async () => {
     const { acquire, engine, residency: models, stateOf } = await createResidency("a");
     engine.holdLoads();
     const waiting = acquire("a");
@@ -346,7 +346,7 @@ describe("explicit loads and unloads", () => {
     expect((await stateOf("a")).state).toBe("unloaded");
   });
 
-  test("a load with a changed registration replaces the resident model", async () => {
+  test("a load with a changed registration replaces the model in memory", async () => {
     const { acquire, engine, known, residency: models, stateOf } = await createResidency("a");
     const busy = await acquire("a");
     await known.register({ id: "a", path: "/elsewhere/a", isPinned: true });
@@ -359,7 +359,7 @@ describe("explicit loads and unloads", () => {
     expect(engine.loads).toHaveLength(2);
   });
 
-  test("no load starts after the disposal began", async () => {
+  test("no load starts after the disposal has begun", async () => {
     const { engine, residency: models } = await createResidency(
       { id: "a", isPinned: true },
       { id: "b", isPinned: true },
@@ -386,7 +386,7 @@ describe("explicit loads and unloads", () => {
   });
 });
 
-test("the facts of a model in memory are those that it was loaded with", async () => {
+test("the facts of a model in memory are those with which it was loaded", async () => {
   const { acquire, engine, known, residency: models } = await createResidency("a");
   const file = await known.find("a");
   (await acquire("a")).release();
@@ -397,8 +397,8 @@ test("the facts of a model in memory are those that it was loaded with", async (
   expect((await models.facts(replaced)).kind).toBe("embedding");
 });
 
-describe("a request without a model's name", () => {
-  test("a resident model is chosen, then a pinned one, then the first; embedding models only for embeddings", async () => {
+describe("a request that names no model", () => {
+  test("uses a model in memory, then a pinned one, then the first; embedding models only for embeddings", async () => {
     const {
       acquire,
       engine,
@@ -416,7 +416,7 @@ describe("a request without a model's name", () => {
     expect((await models.resolve(undefined, "generate")).id).toBe("p");
   });
 
-  test("if there is no model, the error explains how to get one", async () => {
+  test("fails without a model, and the error explains how to get one", async () => {
     const { engine, known, residency: models } = await createResidency();
     await expect(models.resolve(undefined, "generate")).rejects.toMatchObject({
       code: "no_model",

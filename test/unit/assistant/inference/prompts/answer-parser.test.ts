@@ -31,7 +31,7 @@ const llama = planFor(getFamily("llama3").template);
 const named = planFor(getFamily("devstral").template);
 const thinker = planFor(getFamily("qwen").template);
 
-/** Every split of a text into two pieces, and the split into single letters. */
+/** Returns every split of a text into two pieces, and the split into single characters. */
 function cuts(text: string): readonly (readonly string[])[] {
   return [
     ...Array.from(text, (_, at) => [text.slice(0, at), text.slice(at)]),
@@ -40,7 +40,7 @@ function cuts(text: string): readonly (readonly string[])[] {
   ];
 }
 
-describe("calls are found however the text is split", () => {
+describe("tool calls in an answer, however the text is split", () => {
   test.each([
     ["hermes", hermes, '<tool_call>\n{"name": "weather", "arguments": {"a": "}]"}}\n</tool_call>'],
     [
@@ -71,7 +71,7 @@ describe("calls are found however the text is split", () => {
     }
   });
 
-  test("finds several calls after text", () => {
+  test("are found even if there are several after text", () => {
     const text =
       'Let me see.\n\n<tool_call>\n{"name": "weather", "arguments": {"a": 1}}\n</tool_call>\n<tool_call>\n{"name": "weather"}\n</tool_call>';
     for (const pieces of cuts(text)) {
@@ -87,7 +87,7 @@ describe("calls are found however the text is split", () => {
     expect(readAnswer(named, twice.split("")).calls).toHaveLength(2);
   });
 
-  test("streams arguments as they arrive, after the call's start", () => {
+  test("have arguments that are streamed as they arrive, after the start of the call", () => {
     const reader = hermes.createParser();
     expect(reader.push('<tool_call>\n{"name": "weather", "arguments": {"a', undefined)).toEqual([
       {
@@ -108,14 +108,14 @@ describe("calls are found however the text is split", () => {
     });
   });
 
-  test("passes on arguments that a limit cut off", () => {
+  test("keep arguments that a limit has cut off", () => {
     const answer = readAnswer(hermes, ['<tool_call>\n{"name": "weather", "arguments": {"a": "b']);
     expect(answer.calls).toMatchObject([{ arguments: '{"a": "b' }]);
     expect(answer.text).toBe("");
   });
 });
 
-describe("text stays text", () => {
+describe("text that contains no tool call", () => {
   test.each([
     ["a part of a marker", hermes, "a < b, <tool, <tool_cal"],
     ["a marker without a call", hermes, "Write <tool_call> before a call."],
@@ -135,7 +135,7 @@ describe("text stays text", () => {
     }
   });
 
-  test("any text is emitted unchanged", () => {
+  test("is emitted unchanged", () => {
     const part = fc.constantFrom(...'<tool_call> {}[]":,\n\\'.split(""), "<tool_call", "name", "x");
     fc.assert(
       fc.property(
@@ -152,7 +152,7 @@ describe("text stays text", () => {
   });
 });
 
-describe("reasoning", () => {
+describe("reasoning in an answer", () => {
   test.each([
     ["\n<think>\nIt may rain.\n\n</think>\n\nTake a coat.", "It may rain.", "Take a coat."],
     ["<think>\n\n</think>\n\nYes.", "", "Yes."],
@@ -167,7 +167,7 @@ describe("reasoning", () => {
     }
   });
 
-  test("calls are found after it, not inside it", () => {
+  test("may precede tool calls, and contains no calls itself", () => {
     const call = '<tool_call>\n{"name": "weather", "arguments": {"a": 1}}\n</tool_call>';
     for (const pieces of cuts(`<think>${call}?</think>\n${call}`)) {
       const answer = readAnswer(thinker, pieces);
@@ -186,7 +186,7 @@ describe("logprobs", () => {
     expect(answer.logprobs.map(({ text }) => text)).toEqual(pieces);
   });
 
-  test("are not emitted for reasoning and calls", () => {
+  test("are not emitted for reasoning and tool calls", () => {
     const pieces = [
       "<think>",
       "hm",
@@ -202,7 +202,7 @@ describe("logprobs", () => {
     expect(answer.logprobs.map(({ text }) => text)).toEqual(["It", " rains", "."]);
   });
 
-  test("of a last token that is held back are emitted at the end", () => {
+  test("of a last token whose text is held back are emitted at the end", () => {
     expect(readAnswerWithLogprobs(hermes, ["a", " <"]).logprobs).toHaveLength(2);
     expect(readAnswerWithLogprobs(hermes, [""]).logprobs).toHaveLength(1);
   });

@@ -24,7 +24,7 @@ const turns: readonly ChatMessage[] = [
 ];
 
 describe("the rendering of a conversation by each family's template", () => {
-  test("chatML", () => {
+  test("uses the format chatML", () => {
     expect(text("chatMl", [{ role: "system", content: "Be brief." }, question])).toBe(
       "<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\nWhat is the weather?<|im_end|>\n<|im_start|>assistant\n",
     );
@@ -34,7 +34,7 @@ describe("the rendering of a conversation by each family's template", () => {
     expect(text("llama3", [question])).toContain("Today Date: 24 Dec 2025\n");
   });
 
-  test("contains tools and earlier calls, with arguments as objects", () => {
+  test("contains tools and earlier calls, whose arguments are objects", () => {
     const rendered = text("chatMl", turns, [weather]);
     expect(rendered).toContain(
       '{"type": "function", "function": {"name": "weather", "description": "Tells the weather"',
@@ -43,14 +43,14 @@ describe("the rendering of a conversation by each family's template", () => {
     expect(rendered).toContain("<tool_response>\nsunny\n</tool_response>");
   });
 
-  test("shortens call ids to the template's length, in the call and in its result", () => {
+  test("shortens call ids to the length that the template requires, in the call and in its result", () => {
     const ids = [...text("mistral", turns).matchAll(/id": "([^"]*)"/g)].map(([, id]) => id);
     expect(ids).toHaveLength(2);
     expect(ids[0]).toMatch(/^[a-z0-9]{9}$/);
     expect(ids[1]).toBe(ids[0]);
   });
 
-  test("maps developer to system if the template has no developer role", () => {
+  test("replaces the role developer by system if the template does not know developer", () => {
     expect(text("chatMl", [{ role: "developer", content: "Be brief." }, question])).toBe(
       text("chatMl", [{ role: "system", content: "Be brief." }, question]),
     );
@@ -67,7 +67,7 @@ describe("the rendering of a conversation by each family's template", () => {
     );
   });
 
-  test("passes an empty list of tools if the template always iterates over it", () => {
+  test("passes an empty list of tools if the template always iterates over tools", () => {
     const unasked: TemplateFamily = {
       ...getFamily("phi"),
       template: `{% for tool in tools %}{{ tool }}{% endfor %}{% for m in messages %}{{ m.content }}{% endfor %}`,
@@ -90,8 +90,8 @@ describe("the rendering of a conversation by each family's template", () => {
   });
 });
 
-describe("refusals", () => {
-  test("contain the template's own message", () => {
+describe("errors of a chat template", () => {
+  test("contain the message that the template raises", () => {
     const error = refusal(() => text("gemma", [question, question]));
     expect(error).toBeInstanceOf(AssistantError);
     expect(error).toMatchObject({
@@ -105,7 +105,7 @@ describe("refusals", () => {
     ).toMatchObject({ message: expect.stringContaining("the system message comes first") });
   });
 
-  test("of an invalid template name the template", () => {
+  test("of an invalid template are reported as a fault of the model", () => {
     const broken: TemplateFamily = { ...getFamily("phi"), template: "{% for m in messages %}" };
     expect(refusal(() => render(broken, [question]))).toMatchObject({
       code: "model_unusable",
@@ -128,7 +128,7 @@ describe("refusals", () => {
     });
   });
 
-  test("of a template that fails for a message are one line without private-use characters", () => {
+  test("of a template that fails for a message are shown in one line without private-use characters", () => {
     const failing: TemplateFamily = {
       ...getFamily("phi"),
       template: `{{ raise_exception('no:\\n' + messages[0].content) }}`,
@@ -137,7 +137,7 @@ describe("refusals", () => {
     expect(error).toMatchObject({ message: expect.stringMatching(/no: x$/) });
   });
 
-  test("a template that loops forever is stopped", { timeout: 30_000 }, () => {
+  test("include an endless loop, which is stopped", { timeout: 30_000 }, () => {
     const endless: TemplateFamily = {
       ...getFamily("phi"),
       template: `{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}`,
@@ -148,7 +148,7 @@ describe("refusals", () => {
     });
   });
 
-  test("a variable cannot replace a helper", () => {
+  test("cannot be caused by a variable that has the name of a helper", () => {
     const error = refusal(() => text("chatMl", [question], [], { raise_exception: "mine" }));
     expect(error).toMatchObject({ code: "invalid_request" });
   });

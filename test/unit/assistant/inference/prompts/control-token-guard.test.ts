@@ -10,7 +10,7 @@ import { families, getFamily, type TemplateFamily } from "./template-families.ts
 
 const now = (): number => 0;
 
-/** Finds control tokens like a tokenizer: the longest names first, only in text that allows them. */
+/** Finds control tokens as a tokenizer does: the longest names first, only in text that allows them. */
 function controls(
   pieces: readonly PromptPiece[],
   { vocabulary }: TemplateFamily,
@@ -87,7 +87,7 @@ describe.each(Object.entries(families))("%s", (name, of) => {
   const template = new ChatTemplate({ source: of.template, vocabulary: of.vocabulary, now });
   const hasTools = !["gemma", "phi", "r1"].includes(name);
 
-  test("clients' text contains no control token and is otherwise unchanged", () => {
+  test("a client's text yields no control token and is otherwise unchanged", () => {
     const value = hostileText(of);
     fc.assert(
       fc.property(value, value, value, value, value, (rules, question, answer, city, result) => {
@@ -104,7 +104,7 @@ describe.each(Object.entries(families))("%s", (name, of) => {
   });
 });
 
-test("without names of control tokens a prompt is one piece", () => {
+test("a prompt without names of control tokens is one piece", () => {
   const { template, vocabulary } = getFamily("chatMl");
   const pieces = new ChatTemplate({ source: template, vocabulary, now }).render({
     kind: "chat",
@@ -120,7 +120,7 @@ test("without names of control tokens a prompt is one piece", () => {
   ]);
 });
 
-test("a name that the template would complete stays text", () => {
+test("a name of a control token that the template would complete remains text", () => {
   const of: TemplateFamily = {
     template: `{% for m in messages %}{{ '<|' + m.name + '|>' + m.content + '<|end|>' }}{% endfor %}`,
     vocabulary: { bosToken: "", eosToken: "", controlTokens: ["<|end|>", "<|system|>"] },
@@ -135,7 +135,7 @@ test("a name that the template would complete stays text", () => {
   expect(textOf(pieces)).toBe("<|system|>hi<|end|>");
 });
 
-test("a name in two messages that a template joins stays text", () => {
+test("a name of a control token that is split over two joined messages remains text", () => {
   const of: TemplateFamily = {
     template: `{% for m in messages %}{{ m.content }}{% endfor %}`,
     vocabulary: { bosToken: "", eosToken: "", controlTokens: ["<|end|>"] },

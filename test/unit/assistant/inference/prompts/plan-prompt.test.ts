@@ -43,7 +43,7 @@ const auto: PlanRequest = {
 };
 const required: PlanRequest = { ...auto, toolChoice: { kind: "required" } };
 
-/** One call and two calls in the syntax of each family. */
+/** One call and two calls in the syntax of each model family. */
 const written = {
   chatMl: {
     one: '<tool_call>\n{"name": "weather", "arguments": {"city":"Graz"}}\n</tool_call>',
@@ -60,103 +60,106 @@ const written = {
   llama3: { one: '{"name": "weather", "parameters": {"city":"Graz"}}', two: undefined },
 } as const;
 
-describe.each(["chatMl", "mistral", "devstral", "llama3"] as const)("%s", (name) => {
-  const { one, two } = written[name];
-  const { template } = getFamily(name);
+describe.each(["chatMl", "mistral", "devstral", "llama3"] as const)(
+  "the model family %s",
+  (name) => {
+    const { one, two } = written[name];
+    const { template } = getFamily(name);
 
-  test("a required call allows one or several calls, and nothing else", () => {
-    const plan = planned(required, template);
-    const accepts = acceptorOf(plan);
-    expect(accepts(one)).toBe(true);
-    if (two !== undefined) expect(accepts(two)).toBe(true);
-    for (const text of ["", "Rain.", `Rain. ${one}`, `${one}.`, one.slice(0, -1)]) {
-      expect([text, accepts(text)]).toEqual([text, false]);
-    }
-    expect(accepts(one.replace("Graz", "a city with a name that is too long"))).toBe(false);
-    expect(accepts(one.replace('"city"', '"town"'))).toBe(false);
-    expect(accepts(one.replace("weather", "weather_tomorrow"))).toBe(false);
-  });
-
-  test("at most one call is allowed without parallel calls", () => {
-    const plan = planned({ ...required, parallelToolCalls: false }, template);
-    expect(acceptorOf(plan)(one)).toBe(true);
-    if (two !== undefined) expect(acceptorOf(plan)(two)).toBe(false);
-  });
-
-  test("a named tool is the only one that may be called", () => {
-    const plan = planned(
-      { ...auto, toolChoice: { kind: "function", name: "weather_now" } },
-      template,
-    );
-    expect(acceptorOf(plan)(one)).toBe(false);
-    expect(
-      acceptorOf(plan)(one.replace("weather", "weather_now").replace('"city":"Graz"', "")),
-    ).toBe(true);
-  });
-
-  test("an optional call allows any text or calls", () => {
-    const accepts = acceptorOf(planned(auto, template));
-    for (const text of [
-      "",
-      "It rains.",
-      "{",
-      '{"name": "Ada", "parameters": 3}',
-      "<tool_cal",
-      "<<tool_call",
-      "[TOOL_",
-      '{"name": "weather',
-      "🙂\n\n",
-      one,
-    ]) {
-      expect([text, accepts(text)]).toEqual([text, true]);
-    }
-    if (name !== "llama3") expect(accepts(`Let me see.\n${one}`)).toBe(true);
-    expect(accepts(one.replace('"city"', '"town"'))).toBe(false);
-    fc.assert(
-      fc.property(fc.string({ unit: "binary", maxLength: 40 }), (text) => {
-        expect(accepts(text)).toBe(true);
-      }),
-      { numRuns: 100 },
-    );
-  });
-
-  test("every text that the grammar allows is parsed as calls with valid arguments", () => {
-    const plan = planned(required, template);
-    const sampler = samplerOf(plan);
-    const ajv = new Ajv();
-    for (let seed = 1; seed <= 60; seed++) {
-      const random = seededRandom(seed);
-      const text = sampler.sample(random, 200);
-      const answer = readAnswer(plan, pieces(text, random));
-      expect(answer.text).toBe("");
-      expect(answer.calledTools).toBe(true);
-      for (const call of answer.calls) {
-        const schema = plan.argumentSchemas.get(call.name);
-        expect(schema).toBeDefined();
-        expect(ajv.validate(schema ?? false, JSON.parse(call.arguments))).toBe(true);
+    test("a required call allows one or several calls, and no other text", () => {
+      const plan = planned(required, template);
+      const accepts = acceptorOf(plan);
+      expect(accepts(one)).toBe(true);
+      if (two !== undefined) expect(accepts(two)).toBe(true);
+      for (const text of ["", "Rain.", `Rain. ${one}`, `${one}.`, one.slice(0, -1)]) {
+        expect([text, accepts(text)]).toEqual([text, false]);
       }
-    }
-  });
+      expect(accepts(one.replace("Graz", "a city with a name that is too long"))).toBe(false);
+      expect(accepts(one.replace('"city"', '"town"'))).toBe(false);
+      expect(accepts(one.replace("weather", "weather_tomorrow"))).toBe(false);
+    });
 
-  test("tool choice none gives no grammar and a prompt without tools", () => {
-    const plan = planned({ ...auto, toolChoice: { kind: "none" } }, template);
-    expect(plan.layout).toBeUndefined();
-    expect(plan.prompt).toMatchObject({ tools: [] });
-    expect(readAnswer(plan, [one]).text).toBe(one);
-  });
-});
+    test("at most one call is allowed without parallel calls", () => {
+      const plan = planned({ ...required, parallelToolCalls: false }, template);
+      expect(acceptorOf(plan)(one)).toBe(true);
+      if (two !== undefined) expect(acceptorOf(plan)(two)).toBe(false);
+    });
 
-describe("with a document", () => {
+    test("a named tool is the only tool that may be called", () => {
+      const plan = planned(
+        { ...auto, toolChoice: { kind: "function", name: "weather_now" } },
+        template,
+      );
+      expect(acceptorOf(plan)(one)).toBe(false);
+      expect(
+        acceptorOf(plan)(one.replace("weather", "weather_now").replace('"city":"Graz"', "")),
+      ).toBe(true);
+    });
+
+    test("an optional call allows any text or calls", () => {
+      const accepts = acceptorOf(planned(auto, template));
+      for (const text of [
+        "",
+        "It rains.",
+        "{",
+        '{"name": "Ada", "parameters": 3}',
+        "<tool_cal",
+        "<<tool_call",
+        "[TOOL_",
+        '{"name": "weather',
+        "🙂\n\n",
+        one,
+      ]) {
+        expect([text, accepts(text)]).toEqual([text, true]);
+      }
+      if (name !== "llama3") expect(accepts(`Let me see.\n${one}`)).toBe(true);
+      expect(accepts(one.replace('"city"', '"town"'))).toBe(false);
+      fc.assert(
+        fc.property(fc.string({ unit: "binary", maxLength: 40 }), (text) => {
+          expect(accepts(text)).toBe(true);
+        }),
+        { numRuns: 100 },
+      );
+    });
+
+    test("every text that the grammar allows is parsed as calls with valid arguments", () => {
+      const plan = planned(required, template);
+      const sampler = samplerOf(plan);
+      const ajv = new Ajv();
+      for (let seed = 1; seed <= 60; seed++) {
+        const random = seededRandom(seed);
+        const text = sampler.sample(random, 200);
+        const answer = readAnswer(plan, pieces(text, random));
+        expect(answer.text).toBe("");
+        expect(answer.calledTools).toBe(true);
+        for (const call of answer.calls) {
+          const schema = plan.argumentSchemas.get(call.name);
+          expect(schema).toBeDefined();
+          expect(ajv.validate(schema ?? false, JSON.parse(call.arguments))).toBe(true);
+        }
+      }
+    });
+
+    test("tool choice none gives no grammar and a prompt without tools", () => {
+      const plan = planned({ ...auto, toolChoice: { kind: "none" } }, template);
+      expect(plan.layout).toBeUndefined();
+      expect(plan.prompt).toMatchObject({ tools: [] });
+      expect(readAnswer(plan, [one]).text).toBe(one);
+    });
+  },
+);
+
+describe("an answer with tools and a schema", () => {
   const document = { schema: { type: "object", properties: { rain: { type: "boolean" } } } };
 
-  test("an answer is either the document or a call", () => {
+  test("is either a document of the schema or a tool call", () => {
     const accepts = acceptorOf(planned({ ...auto, document }, getFamily("chatMl").template));
     expect(accepts('{"rain":true}')).toBe(true);
     expect(accepts(written.chatMl.one)).toBe(true);
     expect(accepts("It rains.")).toBe(false);
   });
 
-  test("reasoning may come first, and must if the template opens it", () => {
+  test("may begin with reasoning, and must do so if the template opens the reasoning", () => {
     const request = { ...auto, prompt: { ...chat, tools: [] }, document };
     const qwen = acceptorOf(planned(request, getFamily("qwen").template));
     expect(qwen('{"rain":true}')).toBe(true);
@@ -172,14 +175,14 @@ describe("with a document", () => {
     });
   });
 
-  test("reasoning that the request turns off is not expected", () => {
+  test("has no reasoning if the request turns it off", () => {
     const prompt = { ...chat, tools: [], variables: { enable_thinking: false } };
     const plan = planned({ ...auto, prompt, document }, getFamily("qwen").template);
     expect(acceptorOf(plan)('{"rain":true}')).toBe(true);
   });
 });
 
-describe("a template without tools", () => {
+describe("a model whose template has no tools", () => {
   const turns: readonly ChatMessage[] = [
     question,
     {
@@ -191,7 +194,7 @@ describe("a template without tools", () => {
     { role: "tool", toolCallId: "call_2", content: "warm" },
   ];
 
-  test("gets tools in the system message, and calls as text", () => {
+  test("gets the tools in the system message, and calls are plain text", () => {
     const plan = planned(
       { ...auto, prompt: { ...chat, messages: turns } },
       getFamily("phi").template,
@@ -228,7 +231,7 @@ describe("a template without tools", () => {
     });
   });
 
-  test("an unknown format is replaced by a known one", () => {
+  test("gets another known format instead of an unknown one", () => {
     const { template } = getFamily("chatMl");
     const other = template.replaceAll('<tool_call>\\n{"name": "', "<tool_call>\\n<function=");
     expect(other).not.toBe(template);
@@ -237,7 +240,7 @@ describe("a template without tools", () => {
   });
 });
 
-test("without a template, roles are words and the user's next message ends the answer", () => {
+test("without a template, roles are written as words and the user's next message ends the answer", () => {
   const messages: readonly ChatMessage[] = [{ role: "system", content: "Be brief." }, question];
   const plan = planned({ ...auto, prompt: { ...chat, messages, tools: [] } }, undefined);
   expect(plan.prompt).toEqual({ kind: "text", text: "Be brief.\n\nUser: Rain?\nAssistant:" });
@@ -252,7 +255,7 @@ test("a prompt that is not a chat stays unchanged", () => {
   expect(readAnswer(plan, [prompt.text]).text).toBe(prompt.text);
 });
 
-describe("refusals name the parameter", () => {
+describe("the error of a refused request", () => {
   test.each([
     [{ ...auto, toolChoice: { kind: "function", name: "none" } }, "toolChoice"],
     [{ ...required, prompt: { ...chat, tools: [] } }, "toolChoice"],
@@ -264,7 +267,7 @@ describe("refusals name the parameter", () => {
       { ...auto, prompt: { ...chat, tools: [{ name: "a", parameters: { type: "string" } }] } },
       "tools[0].parameters",
     ],
-  ] as const)("request %#", (request, param) => {
+  ] as const)("names the offending parameter: request %#", (request, param) => {
     expect(() => planned(request, getFamily("chatMl").template)).toThrow(
       expect.objectContaining({ code: "invalid_request", param }),
     );
@@ -290,7 +293,7 @@ function samplerOf(plan: PromptPlan): GbnfSampler {
   return new GbnfSampler(parseGbnf(gbnfOf(plan)));
 }
 
-/** Splits a text into pieces like tokens. */
+/** Splits a text into pieces of random length, similar to tokens. */
 function pieces(text: string, random: () => number): readonly string[] {
   const found: string[] = [];
   for (let at = 0; at < text.length; ) {

@@ -86,16 +86,16 @@ const fails = (code: AssistantErrorCode) => () =>
     throw new AssistantError(code, `it is ${code}`);
   })();
 
-describe("a name", () => {
+describe("a model name", () => {
   test.each([
     [undefined, "local"],
     ["tiny", "local"],
     ["remote", "local"],
     ["remote:a:b", "remote"],
-    // An invalid remote name gets the remote side's error.
+    // An invalid remote name gets the error of the remote side.
     ["remote:a", "remote"],
     ["remote:", "remote"],
-  ])("%j is passed to the %s side unchanged", async (model, side) => {
+  ])("such as %j is passed to the %s side unchanged", async (model, side) => {
     const { local, remote, routed } = harness();
     await gather(routed.generate(asks(model), never));
     await routed.embed(embeds(model), never);
@@ -117,7 +117,7 @@ describe("a name", () => {
     expect(local.requests.map(({ model }) => model)).toEqual(["other", "tiny"]);
   });
 
-  test("of a built-in object member is not an alias", () => {
+  test("that equals a member of every object is not an alias", () => {
     expect(harness().routed.candidates("constructor")).toEqual(["constructor"]);
   });
 });
@@ -130,9 +130,9 @@ function at<T>(items: readonly T[], index: number): T {
 
 interface Outcome {
   readonly isRemote: boolean;
-  /** Number of events before the end. */
+  /** The number of events before the end. */
   readonly events: number;
-  /** Undefined if it succeeds. */
+  /** The error code; undefined if the request succeeds. */
   readonly code: AssistantErrorCode | undefined;
 }
 
@@ -147,7 +147,7 @@ const outcome: fc.Arbitrary<Outcome> = fc.record({
 });
 
 describe("an alias with several models", () => {
-  test("tries them in order, yields the events of one model only, and ends at the right error", async () => {
+  test("tries them in order, yields the events of one model only, and ends with the right error", async () => {
     await fc.assert(
       fc.asyncProperty(
         fc.array(outcome, { minLength: 1, maxLength: 8 }),
@@ -210,7 +210,7 @@ describe("an alias with several models", () => {
     );
   });
 
-  test("continues after these error codes, and after no others", async () => {
+  test("tries the next model after these error codes, and after no others", async () => {
     const went: AssistantErrorCode[] = [];
     for (const code of assistantErrorCodes) {
       const { local, remote, routed } = harness({ best: ["remote:a:b", "tiny"] });
@@ -242,7 +242,7 @@ describe("an alias with several models", () => {
     expect(local.requests).toEqual([{ ...request, model: "tiny" }]);
   });
 
-  test("stops when its caller aborts, without trying another model", async () => {
+  test("tries no other model when the caller aborts", async () => {
     const { local, remote, routed } = harness({ best: ["remote:a:b", "tiny"] });
     const caller = new AbortController();
     remote.script = (_, signal) =>
@@ -258,7 +258,7 @@ describe("an alias with several models", () => {
     expect([remote.running, local.requests.length]).toEqual([0, 0]);
   });
 
-  test("frees the answering model when the reader stops", async () => {
+  test("cancels the answering model when the reader stops", async () => {
     const { remote, routed } = harness({ best: ["remote:a:b"] });
     for await (const event of routed.generate(asks("best"), never)) {
       if (event.type === "text") break;
@@ -266,7 +266,7 @@ describe("an alias with several models", () => {
     expect([remote.running, remote.pulled]).toEqual([0, 3]);
   });
 
-  test("starts nothing before the first pull", async () => {
+  test("starts nothing before the first event is requested", async () => {
     const { remote, routed } = harness({ best: ["remote:a:b"] });
     await routed.generate(asks("best"), never).return();
     expect(remote.requests).toEqual([]);
@@ -288,8 +288,8 @@ const info = (id: string, over: Partial<ModelInfo> = {}): ModelInfo => ({
   ...over,
 });
 
-describe("the list of models", () => {
-  test("has the local models, the aliases and the remote models", async () => {
+describe("the list of local and remote models", () => {
+  test("contains the local models, the aliases and the remote models", async () => {
     const { local, remote, routed } = harness({
       fast: ["default"],
       vectors: ["gone", "hub/org/embedder:q8"],
@@ -338,7 +338,7 @@ describe("the list of models", () => {
     expect(await routed.model("tiny")).toMatchObject({ id: "tiny", contextTokens: 9000 });
   });
 
-  test("has the models of one side if the other fails", async () => {
+  test("contains the models of one side if the other side fails", async () => {
     const { local, remote, routed } = harness({ best: ["tiny", "remote:a:b"] });
     remote.known = [info("remote:a:b")];
     const ids = async () => (await routed.models()).map(({ id }) => id);
@@ -363,7 +363,7 @@ describe("the list of models", () => {
   });
 });
 
-test("health is that of the local side", () => {
+test("the health is that of the local inference service", () => {
   const { local, routed } = harness();
   local.healthAnswer = { engine: "upstream", ledgerOk: false };
   expect(routed.health()).toEqual({ engine: "upstream", ledgerOk: false });

@@ -2,7 +2,7 @@ import { afterEach, describe, expect, it } from "vitest";
 import { SchedulerHarness } from "../../../../support/scheduler-harness.ts";
 import { plainSampling } from "../../../../support/scripted-engine.ts";
 
-describe("an answer", () => {
+describe("an answer of the scheduler", () => {
   let harness = new SchedulerHarness();
   afterEach(async () => {
     await harness.assertNoLeftovers();
@@ -17,7 +17,7 @@ describe("an answer", () => {
     expect(reader.end).toEqual({ type: "end", reason: "stop", completionTokens: 4 });
   });
 
-  it("ends with `length` at its limit, and at the end of the context", async () => {
+  it("ends with `length` at its token limit, and at the end of the context", async () => {
     harness = new SchedulerHarness({
       contextTokens: 20,
       script: () => ({ tokens: Array.from({ length: 100 }, () => "a") }),
@@ -65,7 +65,7 @@ describe("an answer", () => {
     expect(other.end?.reason).toBe("stop");
   });
 
-  it("ends before a stop text that arrives in pieces", async () => {
+  it("ends before a stop text, even if the stop text arrives in pieces", async () => {
     harness = new SchedulerHarness({ script: () => ({ tokens: ["one ", "EN", "D", " two"] }) });
     const reader = harness.ask("count", { stop: ["END"] });
     await harness.untilOver(reader);
@@ -74,7 +74,7 @@ describe("an answer", () => {
     expect(harness.steps).toHaveLength(3);
   });
 
-  it("emits the text at its end that could have become a stop text", async () => {
+  it("emits text at its end that was held back as a possible stop text", async () => {
     harness = new SchedulerHarness({ script: () => ({ tokens: ["one ", "EN"] }) });
     const readers = [
       harness.ask("by itself", { stop: ["END"] }),
@@ -102,7 +102,7 @@ describe("an answer", () => {
     expect(whole.logprobs[0]?.top).toHaveLength(2);
   });
 
-  it("starts with the first read, and calls nothing before", async () => {
+  it("starts with the first read, and calls the runner only then", async () => {
     harness = new SchedulerHarness();
     const never = harness.scheduler.generate(
       {
@@ -123,7 +123,7 @@ describe("an answer", () => {
     expect(harness.runner.calls).toEqual([]);
   });
 
-  it("fails alone if its stream fails, and its sequence is not reused as it is", async () => {
+  it("fails alone if its stream fails, and its sequence is not reused without truncation", async () => {
     harness = new SchedulerHarness({
       sequences: 2,
       script: (prompt) => ({
@@ -145,7 +145,7 @@ describe("an answer", () => {
     expect(other.started?.cachedTokens).toBe(0);
   });
 
-  it("delivers the text before a failure to a reader that reads later", async () => {
+  it("delivers the text before a failure even to a reader that reads later", async () => {
     harness = new SchedulerHarness({
       script: () => ({ tokens: ["a", "b", "c"], failAt: 2 }),
     });

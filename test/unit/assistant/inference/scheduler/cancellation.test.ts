@@ -10,7 +10,7 @@ function endless() {
   return { tokens: Array.from({ length: 200 }, () => "word ") };
 }
 
-describe("a cancellation", () => {
+describe("the cancellation of a job", () => {
   let harness = new SchedulerHarness();
   const abort = () => abortion.abort(disconnected);
   let abortion = new AbortController();
@@ -141,7 +141,7 @@ describe("a cancellation", () => {
     await harness.until(() => harness.scheduler.load.active === 0, "its sequence is free", 10);
   });
 
-  it("leaves a consistent state during an eviction or an assignment", async () => {
+  it("leaves a consistent state during an eviction or an assignment of a sequence", async () => {
     for (const kind of ["suspend", "truncate", "prefill"] as const) {
       begin({ sequences: 1 });
       const evicted = harness.askInBackground("bg", {}, abortion);
@@ -163,7 +163,7 @@ describe("a cancellation", () => {
     }
   });
 
-  it("leaves no state behind after a thousand jobs", async () => {
+  it("leaves no state behind after a thousand cancelled jobs", async () => {
     begin({ sequences: 8, stepMs: 1, prefillMs: 1 });
     const readers: GenerationReader[] = [];
     for (let number = 0; number < 1_000; number += 1) {

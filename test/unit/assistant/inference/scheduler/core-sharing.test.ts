@@ -43,8 +43,8 @@ class HeldCores implements CoreLease {
 
 const endless = () => ({ tokens: Array.from({ length: 200 }, () => "word ") });
 
-describe("the cores", () => {
-  it("are requested before each call, and released when the scheduler is idle", async () => {
+describe("the cores that models share", () => {
+  it("are requested before each runner call, and released when the scheduler is idle", async () => {
     const cores = new HeldCores();
     const harness = new SchedulerHarness({ script: endless }, cores);
     const reader = harness.askInBackground("x", { maxTokens: 5 });
@@ -74,7 +74,7 @@ describe("the cores", () => {
     expect(await harness.findLeftovers()).toEqual(noLeftovers);
   });
 
-  it("are not requested any more after the job was cancelled or the scheduler is disposed", async () => {
+  it("are no longer requested after the job was cancelled or the scheduler is disposed", async () => {
     const cores = new HeldCores();
     const harness = new SchedulerHarness({ script: endless }, cores);
     const leaving = new AbortController();
@@ -92,7 +92,7 @@ describe("the cores", () => {
     expect(await harness.findLeftovers()).toEqual(noLeftovers);
   });
 
-  it("pass from one model to another between two steps, interactive work first", async () => {
+  it("pass from one model to another between two steps, to interactive work first", async () => {
     const probe = new SchedulerHarness();
     const arbiter = new CoreArbiter({ clock: probe.clock });
     const one = new SchedulerHarness({ script: endless }, arbiter.createCores());

@@ -11,7 +11,7 @@ describe("embeddings", () => {
     await harness.assertNoLeftovers();
   });
 
-  /** Returns a promise of the settled result, so that the test can advance the clock meanwhile. */
+  /** Returns a promise of the outcome, so that the test can advance the clock meanwhile. */
   function embed(
     texts: readonly string[],
     priority: "interactive" | "background" = "interactive",
@@ -38,7 +38,7 @@ describe("embeddings", () => {
     return harness.runner.calls.flatMap(({ kind, count }) => (kind === "embed" ? [count] : []));
   }
 
-  it("are in the order of the texts, however these are split into pieces", async () => {
+  it("are returned in the order of the texts, however the texts are split into pieces", async () => {
     harness = new SchedulerHarness({ embedMs: 5 });
     const texts = Array.from({ length: 300 }, (_, at) => "x".repeat(1 + (at % 90)));
     const result = embed(texts);
@@ -59,7 +59,7 @@ describe("embeddings", () => {
     expect(harness.runner.calls).toEqual([]);
   });
 
-  it("adapt the size of pieces to a fast or a slow model", async () => {
+  it("are computed in pieces whose size adapts to the speed of the model", async () => {
     for (const [embedMs, count] of [
       [0.01, 20_000],
       [1, 5_000],
@@ -78,7 +78,7 @@ describe("embeddings", () => {
     }
   });
 
-  it("reject a text that is too long with its index in the request", async () => {
+  it("are refused for a text that is too long, and the error has the index of the text", async () => {
     harness = new SchedulerHarness({ contextTokens: 100, embedMs: 5 });
     const texts = Array.from({ length: 200 }, () => "fits well enough");
     texts[170] = "x".repeat(101);
@@ -102,7 +102,7 @@ describe("embeddings", () => {
     leaving.abort(reason);
     await harness.clock.settle();
     expect([first.error, second.error]).toEqual([reason, reason]);
-    // The runner receives the abort while it embeds texts.
+    // The runner receives the abort signal while it embeds texts.
     await harness.clock.advance(5);
     expect(harness.runner.busy).toBeUndefined();
     await harness.clock.advance(10_000);
@@ -124,7 +124,7 @@ describe("embeddings", () => {
     await harness.until(() => result.over, "it is over");
   });
 
-  it("wait for interactive work if they are background, except for one text from time to time", async () => {
+  it("wait for interactive work if they have background priority, except for one text at intervals", async () => {
     harness = new SchedulerHarness({ embedMs: 5, script: endless });
     const result = embed(
       Array.from({ length: 400 }, () => "a short text"),

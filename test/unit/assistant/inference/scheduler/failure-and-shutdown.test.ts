@@ -10,7 +10,7 @@ import { VirtualClock } from "../../../../support/virtual-clock.ts";
 
 const endless = () => ({ tokens: Array.from({ length: 600 }, () => "word ") });
 
-/** Starts one job for each state. */
+/** Starts one job for each state that a job can have. */
 async function everyState() {
   const harness = new SchedulerHarness({ sequences: 2, contextTokens: 1_000, script: endless });
   const silent = harness.ask("does not read");
@@ -35,7 +35,7 @@ async function everyState() {
 
 describe("when a call of the engine is rejected", () => {
   it.each(["step", "prefill", "truncate", "suspend", "close"] as const)(
-    "every job fails, and the model has ended: %s",
+    "every job fails, and the model counts as exited: %s",
     async (kind) => {
       const harness = new SchedulerHarness({ sequences: 1, script: endless });
       const background = harness.askInBackground("background");
@@ -77,7 +77,7 @@ describe("when a call of the engine is rejected", () => {
 });
 
 describe("when the model is unloaded", () => {
-  it("jobs in every state fail, and the runner is not called after that", async () => {
+  it("jobs in every state fail, and the runner is not called afterwards", async () => {
     const { harness, readers, promises } = await everyState();
     const disposed = harness.scheduler[Symbol.asyncDispose]();
     for (const promise of promises) expect(await promise).toMatchObject({ code: "shutting_down" });
@@ -97,7 +97,7 @@ describe("when the model is unloaded", () => {
     await disposed;
   });
 
-  it("later jobs fail too", async () => {
+  it("jobs that arrive later fail too", async () => {
     const harness = new SchedulerHarness();
     await harness.scheduler[Symbol.asyncDispose]();
     const late = harness.ask("late");
@@ -131,7 +131,7 @@ describe("when the model is unloaded", () => {
   });
 });
 
-describe("a model that only embeds", () => {
+describe("a model that only supports embeddings", () => {
   it("refuses to generate", async () => {
     const harness = new SchedulerHarness({ sequences: 0 });
     const reader = harness.ask("x");

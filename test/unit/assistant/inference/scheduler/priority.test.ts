@@ -32,7 +32,7 @@ describe("the scheduler", () => {
     );
   });
 
-  it("steps only interactive streams while there are any, except in one step of 32", async () => {
+  it("steps only interactive streams if there are any, except in one step of 32", async () => {
     harness = new SchedulerHarness({ script: (prompt) => letters(prompt, 100) });
     const background = ["a", "b"].map((name) => harness.askInBackground(name));
     await harness.until(() => harness.steps.length === 10, "background is under way");
@@ -45,7 +45,7 @@ describe("the scheduler", () => {
     expect(during.every((members) => members.includes("i"))).toBe(true);
     expect(mixed.length).toBe(Math.floor(during.length / 32));
     expect(mixed.every((at, index) => at - (mixed[index - 1] ?? at - 32) === 32)).toBe(true);
-    // One background stream at a time, in rotation.
+    // Each of these steps includes one background stream, in rotation.
     const guests = mixed.map((at) => during[at]?.filter((member) => member !== "i"));
     expect(guests.every((members) => members?.length === 1)).toBe(true);
     expect(new Set(guests.flat())).toEqual(new Set(["a", "b"]));
@@ -72,7 +72,7 @@ describe("the scheduler", () => {
     expect(background.text).toBe(whole("a", 20));
   });
 
-  it("evicts the youngest background job for an interactive one, without losing its answer", async () => {
+  it("evicts the youngest background job for an interactive one, and the evicted answer stays complete", async () => {
     harness = new SchedulerHarness({
       sequences: 2,
       script: (prompt) =>
@@ -80,7 +80,7 @@ describe("the scheduler", () => {
     });
     const old = harness.askInBackground("old");
     await harness.until(() => old.started !== undefined, "the old one has begun");
-    // The eviction happens while half of a stop text is held back.
+    // The job is evicted while half of a stop text is held back.
     const young = harness.askInBackground("young", { stop: ["so be quiet"] });
     await harness.until(() => harness.steps.length === 7, "the young one is at the beginning");
     const reader = harness.ask("hurry");
@@ -94,7 +94,7 @@ describe("the scheduler", () => {
     expect(suspended.map(({ prompts }) => prompts)).toEqual([["young"]]);
   });
 
-  it("evicts a job during its prompt without losing its answer", async () => {
+  it("evicts a job during its prompt, and its answer stays complete", async () => {
     harness = new SchedulerHarness({
       sequences: 1,
       prefillTokensMax: 4,
@@ -126,11 +126,11 @@ describe("the scheduler", () => {
       "old",
       "young",
     ]);
-    // No other job got the sequence in between and lost it again.
+    // The cached tokens show that no other job used the sequence in between.
     expect(second.started?.cachedTokens).toBe("first".length);
   });
 
-  it("does not let continuous interactive requests starve a background one", async () => {
+  it("does not let continuous interactive requests starve a background job", async () => {
     harness = new SchedulerHarness({
       sequences: 1,
       script: (prompt) => letters(prompt, prompt.startsWith("bg") ? 100 : 10),

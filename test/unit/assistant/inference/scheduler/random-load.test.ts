@@ -3,21 +3,21 @@ import { describe, expect, it } from "vitest";
 import type { GenerationReader } from "../../../../support/generation-reader.ts";
 import { noLeftovers, SchedulerHarness } from "../../../../support/scheduler-harness.ts";
 
-/** The text that a stalled reader may have unread, in addition to its queue: four tokens. */
+/** The text that a stalled reader may leave unread, in addition to its queue: four tokens. */
 const SLOW_TEXT = ".".repeat(20_000);
 const SHARED = "This is what all of the prompts begin with. ";
 
 interface JobPlan {
   readonly atMs: number;
   readonly background: boolean;
-  /** How many of the prompt's tokens it has in common with other jobs. */
+  /** The number of the prompt's tokens that other jobs have in common with it. */
   readonly shared: number;
   readonly answer: number;
   readonly maxTokens: number | undefined;
   readonly stopAt: number | undefined;
   readonly failAt: number | undefined;
   readonly leavesAfterMs: number | undefined;
-  /** When its reader stalls after the start, and for how long. */
+  /** The point after the start at which the reader stalls, and the duration. */
   readonly silence: { readonly fromMs: number; readonly forMs: number } | undefined;
 }
 
@@ -63,7 +63,7 @@ function getScriptedTokens(plan: JobPlan, number: number): string[] {
   return Array.from({ length: plan.answer }, (_, at) => `<${number}:${at}>${rest}`);
 }
 
-/** Returns the expected end of a job without a cancellation. */
+/** Returns the expected end of a job that is not cancelled. */
 function getExpected(plan: JobPlan, number: number) {
   const tokens = getScriptedTokens(plan, number);
   const max = plan.maxTokens ?? Number.POSITIVE_INFINITY;
@@ -80,14 +80,14 @@ function getExpected(plan: JobPlan, number: number) {
   return { text: answer, end: "stop" };
 }
 
-/** Returns the length of the stop text's prefix at the end of the text. */
+/** Returns the length of the longest prefix of the stop text that ends the text. */
 function getPartialStopLength(text: string, stop: string): number {
   let length = stop.length - 1;
   while (!text.endsWith(stop.slice(0, length))) length -= 1;
   return length;
 }
 
-/** A stop text that begins in one token and ends in the next. */
+/** Returns a stop text that begins in one token and ends in the next. */
 function getStopText(plan: JobPlan, number: number): string {
   const at = plan.stopAt ?? 0;
   return plan.silence ? `${at}>.` : `${at}><${number}:`;
@@ -97,7 +97,7 @@ interface LoadRun {
   readonly harness: SchedulerHarness;
   readonly readers: readonly GenerationReader[];
   readonly cancelled: readonly boolean[];
-  /** The number of runner calls when the job arrived. */
+  /** The number of runner calls before the job arrived. */
   readonly arrivals: readonly number[];
 }
 
@@ -153,14 +153,14 @@ async function runLoad(plan: LoadPlan): Promise<LoadRun> {
   return { harness, readers, cancelled: left, arrivals };
 }
 
-describe("under random load", () => {
-  it("each answer is complete, and no state is left", async () => {
+describe("the scheduler under random load", () => {
+  it("completes each answer, and leaves no state behind", async () => {
     const property = fc.asyncProperty(load, async (plan) => {
       const { harness, readers, cancelled: left } = await runLoad(plan);
       for (const [number, one] of plan.jobs.entries()) {
         const reader = readers[number];
         const expected = getExpected(one, number);
-        // A client that cancels after the end of generation may still read the whole answer.
+        // A client that cancels after the end of the generation may still read the whole answer.
         if (left[number] && String(reader?.error) === "Error: cancelled") {
           expect(expected.text.startsWith(reader?.text ?? "?")).toBe(true);
           continue;
@@ -175,7 +175,7 @@ describe("under random load", () => {
     await fc.assert(property, { numRuns: 80 });
   }, 60_000);
 
-  it("an interactive job whose client reads takes part in every step from its first to its last", async () => {
+  it("includes an interactive job whose client reads in every step from its first to its last", async () => {
     const quick = job.map((one) => ({ ...one, silence: one.background ? one.silence : undefined }));
     const plans = load.chain((plan) =>
       fc.record({
@@ -199,7 +199,7 @@ describe("under random load", () => {
         expect(steps.every(({ prompts }) => prompts.includes(prompt))).toBe(true);
         const reading = during.map(({ kind }) => kind).join(" ");
         expect(reading).not.toContain("prefill prefill");
-        // Only ageing lets background work run, in one call of 32.
+        // Background work runs only because of its waiting time, in one call of 32.
         const mixed = steps.filter(({ prompts }) => prompts.some((who) => isBackground(plan, who)));
         expect(mixed.length).toBeLessThanOrEqual(1 + Math.floor(during.length / 32));
       }
@@ -208,7 +208,7 @@ describe("under random load", () => {
     await fc.assert(property, { numRuns: 100 });
   }, 60_000);
 
-  it("an interactive job waits for at most one background step if a sequence can be freed", async () => {
+  it("delays an interactive job by at most one background step if a sequence can be freed", async () => {
     const few = fc.record({
       sequences: fc.constant(3),
       prefillTokensMax: fc.integer({ min: 3, max: 20 }),
@@ -249,7 +249,7 @@ describe("under random load", () => {
     await fc.assert(property, { numRuns: 100 });
   }, 60_000);
 
-  it("no background job starves under endless interactive requests", async () => {
+  it("starves no background job under endless interactive requests", async () => {
     const plans = fc.record({
       sequences: fc.integer({ min: 1, max: 3 }),
       clients: fc.integer({ min: 1, max: 5 }),
@@ -280,7 +280,8 @@ describe("under random load", () => {
       const clients = Array.from({ length: plan.clients }, () => harness.ask("first"));
       let requestCount = 0;
       const done = () => background.every(({ isOver: over }) => over);
-      // An interactive job that overtakes lasts one answer; each aged call is followed by 31 others.
+      // An interactive job that goes first lasts one answer; each call for aged background work is followed by 31
+      // others.
       const answerMs = (plan.answer + plan.prompt + 2) * 10 * 2;
       const limitMs = plan.background.reduce((sum, { prompt, answer }) => {
         const shares = Math.ceil(answer / 32) + 1;

@@ -1,13 +1,13 @@
 import { afterEach, describe, expect, it } from "vitest";
 import { SchedulerHarness } from "../../../../support/scheduler-harness.ts";
 
-describe("a prompt", () => {
+describe("the sequence for a prompt", () => {
   let harness = new SchedulerHarness();
   afterEach(async () => {
     await harness.assertNoLeftovers();
   });
 
-  /** Sends a prompt and returns how many of its tokens were cached. */
+  /** Sends a prompt and returns the number of its tokens that were cached. */
   async function cached(prompt: string): Promise<number | undefined> {
     const reader = harness.ask(prompt);
     await harness.untilOver(reader);
@@ -19,12 +19,12 @@ describe("a prompt", () => {
     return harness.runner.calls.findLast(({ kind }) => kind === "step")?.sequences[0];
   }
 
-  it("gets the sequence with the longest common prefix", async () => {
+  it("is the one with the longest common prefix", async () => {
     harness = new SchedulerHarness({ sequences: 3, script: () => ({ tokens: ["O", "K"] }) });
     const system = "You are of few words. ";
     expect(await cached(`${system}First question.`)).toBe(0);
     expect(await cached("Another conversation.")).toBe(0);
-    // The step that returned the end evaluated the answer's last token.
+    // The step that returned the end has evaluated the last token of the answer.
     const first = `${system}First question.OK`;
     expect(await cached(`${first} Second question.`)).toBe(first.length);
     expect(sequence()).toBe(0);
@@ -32,14 +32,14 @@ describe("a prompt", () => {
     expect(sequence()).toBe(1);
   });
 
-  it("reuses all tokens but the last if a sequence holds all of it", async () => {
+  it("is reused up to the last token if it contains the whole prompt", async () => {
     harness = new SchedulerHarness();
     expect(await cached("the same")).toBe(0);
     expect(await cached("the same")).toBe("the same".length - 1);
     expect(harness.runner.calls.filter(({ kind }) => kind === "prefill")).toHaveLength(1);
   });
 
-  it("gets the least recently used sequence if no prefix is long enough", async () => {
+  it("is the least recently used one if no prefix is long enough", async () => {
     harness = new SchedulerHarness({ sequences: 2, script: () => ({ tokens: ["OK"] }) });
     for (const prompt of ["alpha alpha alpha", "beta beta beta", "alpha alpha alpha"])
       await cached(prompt);
@@ -48,7 +48,7 @@ describe("a prompt", () => {
     expect(sequence()).toBe(1);
   });
 
-  it("gets an empty sequence rather than a conversation with a short common prefix", async () => {
+  it("is an empty one rather than that of a conversation with a short common prefix", async () => {
     harness = new SchedulerHarness({ sequences: 2, script: () => ({ tokens: ["OK"] }) });
     const one = `Hello. ${"This is one long conversation. ".repeat(3)}`;
     const other = `Hello. ${"Here are other things to speak of. ".repeat(3)}`;
@@ -58,7 +58,7 @@ describe("a prompt", () => {
     expect(await cached(other)).toBe(other.length - 1);
   });
 
-  it("is evaluated again if the state could not be truncated exactly", async () => {
+  it("is evaluated again if its state could not be truncated exactly", async () => {
     harness = new SchedulerHarness({ sequences: 1, keeps: () => 0 });
     for (const prompt of ["the same words", "the same words", "the same"]) {
       const reader = harness.ask(prompt);

@@ -4,7 +4,7 @@ import { SchedulerHarness } from "../../../../support/scheduler-harness.ts";
 
 const answer = Array.from({ length: 600 }, (_, at) => `${at} `);
 
-describe("a reader that does not read its events", () => {
+describe("a client that does not read its events", () => {
   let harness = new SchedulerHarness();
   afterEach(async () => {
     await harness.assertNoLeftovers();
@@ -18,7 +18,7 @@ describe("a reader that does not read its events", () => {
     });
   }
 
-  it("delays no other answer, and continues at its position", async () => {
+  it("delays no other answer, and its answer continues at the same position", async () => {
     begin(2);
     const slow = harness.ask("slow");
     const goOn = slow.pause();
@@ -52,7 +52,7 @@ describe("a reader that does not read its events", () => {
     expect(harness.runner.calls.filter(({ kind }) => kind === "suspend")).toEqual([]);
   });
 
-  it("pauses its answer at a number of characters too", async () => {
+  it("pauses its answer after a number of unread characters too", async () => {
     harness = new SchedulerHarness({
       script: () => ({ tokens: answer.map(() => "x".repeat(10_000)) }),
     });
@@ -65,7 +65,7 @@ describe("a reader that does not read its events", () => {
     expect(slow.text).toHaveLength(200_000);
   });
 
-  it("loses its sequence at once to an interactive job if its own is background", async () => {
+  it("loses its sequence at once to an interactive job if it has background priority", async () => {
     begin(1);
     const slow = harness.askInBackground("slow");
     const goOn = slow.pause();
@@ -73,7 +73,7 @@ describe("a reader that does not read its events", () => {
     await harness.clock.settle();
     const other = harness.ask("other");
     await harness.until(() => other.isOver, "the other is over", 100);
-    // It does not queue for a sequence before it reads.
+    // The slow job does not queue for a sequence before its client reads.
     const background = harness.askInBackground("background");
     await harness.until(() => background.isOver, "another one is over", 100);
     goOn();
@@ -81,7 +81,7 @@ describe("a reader that does not read its events", () => {
     expect(slow.text).toBe(answer.join(""));
   });
 
-  it("loses its sequence to any job after some time, even if its own is interactive", async () => {
+  it("loses its sequence to any job after some time, even if it has interactive priority", async () => {
     begin(1);
     const slow = harness.ask("slow");
     const goOn = slow.pause();

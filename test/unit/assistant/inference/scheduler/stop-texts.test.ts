@@ -2,34 +2,34 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { StopTexts } from "../../../../../src/assistant/inference/scheduler/stop-texts.ts";
 
-describe("stop texts", () => {
-  it("emits everything at once if there are none", () => {
+describe("the filter for stop texts", () => {
+  it("emits everything at once if there are no stop texts", () => {
     const stops = new StopTexts([]);
     expect(stops.push("any text")).toEqual({ text: "any text", stopped: false });
     expect(stops.flush()).toBe("");
   });
 
-  it("holds back text that could become one, and emits it when it does not", () => {
+  it("holds back text that could become a stop text, and emits it when it does not", () => {
     const stops = new StopTexts(["\n\nUser:"]);
     expect(stops.push("Yes.\n")).toEqual({ text: "Yes.", stopped: false });
     expect(stops.push("\nUs")).toEqual({ text: "", stopped: false });
     expect(stops.push("ually")).toEqual({ text: "\n\nUsually", stopped: false });
   });
 
-  it("cuts the answer before one that arrives in three pieces", () => {
+  it("ends the answer before a stop text that arrives in three pieces", () => {
     const stops = new StopTexts(["</end>"]);
     const emitted = ["text </", "en", "d> more"].map((piece) => stops.push(piece));
     expect(emitted.map(({ text }) => text).join("")).toBe("text ");
     expect(emitted.at(-1)?.stopped).toBe(true);
   });
 
-  it("emits the held text when the answer ends without one", () => {
+  it("emits the held text when the answer ends without a stop text", () => {
     const stops = new StopTexts(["stop"]);
     expect(stops.push("do not sto").text).toBe("do not ");
     expect(stops.flush()).toBe("sto");
   });
 
-  it("finds one whose prefix occurs again inside it", () => {
+  it("finds a stop text whose prefix occurs again inside it", () => {
     expect(new StopTexts(["aab"]).push("xaaab")).toEqual({ text: "xa", stopped: true });
   });
 
@@ -61,7 +61,7 @@ describe("stop texts", () => {
             const next = stops.push(piece);
             emitted += next.text;
             stopped = next.stopped;
-            // No text may be emitted that becomes part of a stop text later.
+            // No text may be emitted that later becomes part of a stop text.
             expect(expected(text, list).text.startsWith(emitted)).toBe(true);
             if (stopped) break;
           }

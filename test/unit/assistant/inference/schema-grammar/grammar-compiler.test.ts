@@ -16,8 +16,8 @@ const person = {
   required: ["name"],
 };
 
-describe("compile", () => {
-  test("returns a grammar, the shortest document and a validator", async () => {
+describe("the grammar compiler", () => {
+  test("returns a grammar, a short example document and a validator", async () => {
     const compiled = await compiler.compile(person, signal);
     const acceptor = new GbnfAcceptor(parseGbnf(compiled.gbnf));
     expect(acceptor.accepts('{"name":"Ada","age":36}')).toBe(true);
@@ -29,7 +29,7 @@ describe("compile", () => {
     ]);
   });
 
-  test("the same schema is compiled once, also for concurrent requests", async () => {
+  test("compiles the same schema once, also for concurrent requests", async () => {
     const schema = { type: "array", items: { enum: ["only", "here"] } };
     const [one, other] = await Promise.all([
       compiler.compile(schema, signal),
@@ -40,7 +40,7 @@ describe("compile", () => {
     expect(compiler.compilations).toBe(2);
   });
 
-  test("another order of properties is another schema", async () => {
+  test("treats another order of properties as another schema", async () => {
     const swapped = {
       ...person,
       properties: { age: { type: "integer" }, name: { type: "string" } },
@@ -49,7 +49,7 @@ describe("compile", () => {
     expect(new GbnfAcceptor(parseGbnf(gbnf)).accepts('{"age":36,"name":"Ada"}')).toBe(true);
   });
 
-  test("a refusal names the keyword and its pointer", async () => {
+  test("names the keyword and its pointer in a refusal", async () => {
     await expect(
       compiler.compile({ properties: { a: { $dynamicRef: "#x" } } }, signal),
     ).rejects.toMatchObject({
@@ -58,7 +58,7 @@ describe("compile", () => {
     });
   });
 
-  test("an abort rejects the request", async () => {
+  test("rejects a request that is aborted", async () => {
     const controller = new AbortController();
     const compiling = compiler.compile(
       { type: "string", pattern: "^unheard of$" },
@@ -68,7 +68,7 @@ describe("compile", () => {
     await expect(compiling).rejects.toThrow("the client left");
   });
 
-  test("a full cache drops the least recently used grammar", async () => {
+  test("drops the least recently used grammar if its cache is full", async () => {
     await using small = new GrammarCompiler({ logger: silentLogger, cacheBytesMax: 900 });
     const schemas = [
       { const: "a" },
@@ -124,7 +124,7 @@ test("a layout combines the grammars of several schemas", async () => {
   expect(example).toBe("<two>true");
 });
 
-test("a document that takes too long to validate is invalid, and later ones are validated", async () => {
+test("a document that takes too long to validate counts as invalid, and later documents are validated", async () => {
   await using impatient = new GrammarCompiler({ logger: silentLogger, validateMs: 100 });
   const compiled = await impatient.compile({ type: "string", pattern: "^(a+)+$" }, signal);
   expect(await compiled.validate(`${"a".repeat(60)}b`)).toEqual([
@@ -133,7 +133,7 @@ test("a document that takes too long to validate is invalid, and later ones are 
   expect(await compiled.validate("aaa")).toEqual([]);
 });
 
-test("requests after the disposal are rejected", async () => {
+test("the grammar compiler rejects requests after its disposal", async () => {
   const closed = new GrammarCompiler({ logger: silentLogger });
   const compiling = closed.compile({ const: 1 }, signal);
   await Promise.all([

@@ -12,7 +12,7 @@ const { signal } = new AbortController();
 afterAll(() => compiler[Symbol.asyncDispose]());
 
 describe.each(hostileSchemas)("$name", ({ schema, outcome }) => {
-  test(`is ${outcome}, within the limits`, async () => {
+  test(`is ${outcome}, within the limits on time and size`, async () => {
     let gbnf: string;
     try {
       ({ gbnf } = await compiler.compile(schema, signal));
@@ -24,12 +24,12 @@ describe.each(hostileSchemas)("$name", ({ schema, outcome }) => {
     }
     expect(outcome).not.toBe("refused");
     expect(Buffer.byteLength(gbnf)).toBeLessThanOrEqual(schemaLimits.grammarBytes);
-    // The parser checks like llama.cpp: no left recursion, no repetition that is refused or dropped.
+    // The parser has the checks of llama.cpp: no left recursion, and no repetition that llama.cpp refuses or drops.
     expect(parseGbnf(gbnf).rules.length).toBeGreaterThan(0);
   });
 });
 
-test("an ordinary schema compiles after the hostile ones", async () => {
+test("an ordinary schema compiles after the hostile schemas", async () => {
   const { example } = await compiler.compile({ type: "array", items: { const: 1 } }, signal);
   expect(example).toBe("[]");
 });

@@ -12,7 +12,7 @@ import { arbitrarySchemaAndDocument } from "../../../../support/schema-arbitrary
 const RUNS = 100;
 const SAMPLES = 8;
 
-test("for any schema, samples are valid, and a valid document in the schema's order is accepted", () => {
+test("for any schema, samples of the grammar are valid, and valid documents in the schema's order are accepted", () => {
   fc.assert(
     fc.property(arbitrarySchemaAndDocument(3), fc.integer(), ({ schema, document }, seed) => {
       const { gbnf, example } = compileSchema(schema, scalarGrammar);
@@ -34,7 +34,7 @@ test("for any schema, samples are valid, and a valid document in the schema's or
   );
 });
 
-/** JavaScript orders names like `1` before all others, independent of the schema. */
+/** JavaScript orders names such as `1` before all others, independently of the schema. */
 function isInSchemaOrder(document: unknown): boolean {
   if (typeof document !== "object" || document === null) return true;
   return Object.entries(document).every(

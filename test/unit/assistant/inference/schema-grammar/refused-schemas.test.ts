@@ -13,7 +13,7 @@ function compileRefused(schema: unknown): AssistantError {
   throw new Error("the schema was not refused");
 }
 
-/** Each schema with the keyword and the JSON Pointer in its refusal. */
+/** Each schema with the keyword and the JSON Pointer that its refusal names. */
 const refused: readonly (readonly [unknown, string, string])[] = [
   [{ type: "array", uniqueItems: true }, "uniqueItems", "#"],
   [
@@ -64,13 +64,16 @@ const refused: readonly (readonly [unknown, string, string])[] = [
   [{ extends: { type: "null" } }, "extends", "#/extends"],
 ];
 
-test.each(refused)("%j is refused for %s at %s", (schema, keyword, pointer) => {
-  const error = compileRefused(schema);
-  expect(error).toMatchObject({ code: "unsupported_schema" });
-  expect(String(error)).toContain(`"${keyword}" at ${pointer} `);
-});
+test.each(refused)(
+  "the schema %j is refused for the keyword %s at %s",
+  (schema, keyword, pointer) => {
+    const error = compileRefused(schema);
+    expect(error).toMatchObject({ code: "unsupported_schema" });
+    expect(String(error)).toContain(`"${keyword}" at ${pointer} `);
+  },
+);
 
-describe("schemas that no value meets", () => {
+describe("schemas that no value satisfies", () => {
   test.each([
     [false],
     [{ not: {} }],

@@ -13,7 +13,7 @@ const schemas = {
   validate: async () => [],
 };
 
-test("an answer with a schema that a stop text cut off fails with that explanation", async () => {
+test("an answer whose document a stop text has cut off fails with this explanation", async () => {
   await using harness = await createServiceHarness({ schemas });
   const request = {
     ...plainRequest,

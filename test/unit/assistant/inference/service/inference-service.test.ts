@@ -11,8 +11,8 @@ import {
 const never = new AbortController().signal;
 const says = (...tokens: string[]) => ({ script: () => ({ tokens }) });
 
-describe("the ledger comes first", () => {
-  test("the engine receives nothing before the ledger entry is on the disk", async () => {
+describe("writing the ledger before inference", () => {
+  test("happens on the disk before the engine receives anything", async () => {
     await using harness = await createServiceHarness(says("a"));
     let modelsThen = -1;
     harness.ledger.onAppend = async () => {
@@ -39,7 +39,7 @@ describe("the ledger comes first", () => {
     });
   });
 
-  test("without a ledger entry nothing is generated, embedded or loaded", async () => {
+  test("prevents generation, embedding and loading if it fails", async () => {
     await using harness = await createServiceHarness();
     harness.ledger.refuses = true;
     await expect(collect(harness.service.generate(plainRequest, never))).rejects.toMatchObject({
@@ -55,7 +55,7 @@ describe("the ledger comes first", () => {
     expect(harness.service.health()).toEqual({ engine: "scripted", ledgerOk: false });
   });
 
-  test("a refused request has no entry, and each embedding has one", async () => {
+  test("does not happen for a refused request, and happens for each embedding", async () => {
     await using harness = await createServiceHarness();
     await expect(
       collect(harness.service.generate({ ...plainRequest, model: "gone" }, never)),
@@ -73,7 +73,7 @@ describe("the ledger comes first", () => {
   });
 });
 
-describe("an answer", () => {
+describe("an answer of the inference service", () => {
   test("has its events in order: accepted, started, text, end", async () => {
     await using harness = await createServiceHarness(says("one", " two"));
     expect(await collect(harness.service.generate(plainRequest, never))).toEqual([
@@ -85,7 +85,7 @@ describe("an answer", () => {
     ]);
   });
 
-  test("numbers the choices of several prompts prompt by prompt", async () => {
+  test("numbers the choices of several prompts consecutively, prompt by prompt", async () => {
     await using harness = await createServiceHarness({
       script: (prompt) => ({ tokens: [prompt, "!"] }),
     });
@@ -124,7 +124,7 @@ describe("an answer", () => {
     });
   });
 
-  test("is accepted after five seconds even if the load takes longer", async () => {
+  test("is accepted after five seconds even if the model takes longer to load", async () => {
     await using harness = await createServiceHarness({ ...says("a"), loadMs: 30_000 });
     const events = harness.service.generate(plainRequest, never)[Symbol.asyncIterator]();
     const first = events.next();
@@ -140,7 +140,7 @@ describe("an answer", () => {
     await events.return?.(undefined);
   });
 
-  test("frees everything when its caller stops, in every state", async () => {
+  test("frees all resources when its caller stops, in every state", async () => {
     await using harness = await createServiceHarness({ ...says("a", "b", "c"), loadMs: 1_000 });
     const leaving = new AbortController();
     const loading = collect(harness.service.generate(plainRequest, leaving.signal));
@@ -218,7 +218,7 @@ const guided = {
 };
 
 describe("an answer with a schema", () => {
-  test("is sampled once more with another seed if it is invalid", async () => {
+  test("is sampled once more with another seed if its document is invalid", async () => {
     await using harness = await createServiceHarness({ schemas: onlyGood('"bad"', '"good"') });
     const events = await collect(
       harness.service.generate({ ...guided, isStreamed: false, sampling: { seed: 1 } }, never),
@@ -228,7 +228,7 @@ describe("an answer with a schema", () => {
     expect(harness.ledger.entries).toHaveLength(1);
   });
 
-  test.each(['"bad"', "no JSON"])("fails after the second attempt (%s)", async (answer) => {
+  test.each(['"bad"', "no JSON"])("fails after a second invalid document (%s)", async (answer) => {
     await using harness = await createServiceHarness({
       schemas: onlyGood(answer, answer, '"good"'),
     });
@@ -237,7 +237,7 @@ describe("an answer with a schema", () => {
     ).rejects.toMatchObject({ code: "invalid_output" });
   });
 
-  test("fails at the end of a stream if it is invalid", async () => {
+  test("fails at the end of a stream if its document is invalid", async () => {
     await using harness = await createServiceHarness({ schemas: onlyGood('"bad"') });
     const events: string[] = [];
     const stream = async () => {
@@ -247,7 +247,7 @@ describe("an answer with a schema", () => {
     expect(new Set(events)).toEqual(new Set(["accepted", "started", "text"]));
   });
 
-  test("ends with length and without an error if it was cut off", async () => {
+  test("ends with `length` and without an error if the token limit cut it off", async () => {
     await using harness = await createServiceHarness({ schemas: onlyGood('"bad"') });
     const events = await collect(
       harness.service.generate({ ...guided, isStreamed: false, maxTokens: 1 }, never),
@@ -257,8 +257,8 @@ describe("an answer with a schema", () => {
   });
 });
 
-describe("the list of models", () => {
-  test("has their states, and the default model first", async () => {
+describe("the list of models of the inference service", () => {
+  test("shows the states of the models, and the default model first", async () => {
     await using harness = await createServiceHarness({ ...says("a"), models: ["a", "m"] });
     await collect(harness.service.generate({ ...plainRequest, model: "other" }, never));
     const models = await harness.service.models();
@@ -270,7 +270,7 @@ describe("the list of models", () => {
     expect(await harness.service.model("nobody")).toBeUndefined();
   });
 
-  test("has the reason of a failure", async () => {
+  test("shows the reason of a model's failure", async () => {
     await using harness = await createServiceHarness({
       ...says("a"),
       models: ["m", "n"],

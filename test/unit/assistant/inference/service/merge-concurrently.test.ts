@@ -12,7 +12,7 @@ async function* numbers(from: number, count: number) {
 }
 
 describe("merging sources concurrently", () => {
-  test("yields all items, those of each source in order", async () => {
+  test("yields all items, and keeps the order of each source", async () => {
     const got = await collect(
       mergeConcurrently(
         3,

@@ -13,7 +13,7 @@ test("each model admits its concurrent requests and its queue, and no more", () 
   expect(() => capacity.acquire("a", 2)).toThrow("Try again in a moment");
 });
 
-test("a refused caller is told when to try again", () => {
+test("a caller that is refused because of a full queue gets the time of the next try", () => {
   const capacity = new ModelCapacity({ queueMax: 0 });
   capacity.acquire("a", 1);
   let refused: unknown;

@@ -10,7 +10,7 @@ const first = {
   random: () => 0.5,
 };
 
-test("a client's values take precedence over defaults, even if they are zero", () => {
+test("the client's sampling values take precedence over the defaults, even if they are zero", () => {
   expect(completeSampling({ temperature: 0, topK: 0, seed: 0 }, first)).toMatchObject({
     temperature: 0,
     topK: 0,
@@ -20,7 +20,7 @@ test("a client's values take precedence over defaults, even if they are zero", (
   });
 });
 
-test("choices and attempts have different seeds, which are reproducible", () => {
+test("choices and attempts get different seeds, which are reproducible", () => {
   fc.assert(
     fc.property(fc.integer({ min: 0, max: 2 ** 32 - 1 }), (seed) => {
       const seeds = [0, 1].flatMap((attempt) =>
@@ -35,7 +35,7 @@ test("choices and attempts have different seeds, which are reproducible", () => 
   );
 });
 
-test("without a seed each request gets another one", () => {
+test("each request without a seed gets a different seed", () => {
   expect(completeSampling({}, { ...first, random: () => 0.1 }).seed).not.toBe(
     completeSampling({}, { ...first, random: () => 0.9 }).seed,
   );

@@ -92,8 +92,8 @@ async function failure(
   throw new Error("it did not fail");
 }
 
-describe("an address without the system instance", () => {
-  test("a refused connection is no_model, with the command that starts the system instance", async () => {
+describe("an address at which no system instance runs", () => {
+  test("causes no_model if the connection is refused, and the error names the command that starts the system instance", async () => {
     const [port] = await freePorts(1);
     const upstream = upstreamAt(`http://127.0.0.1:${port}`);
     const { events, error } = await failure(upstream);
@@ -127,16 +127,19 @@ describe("an address without the system instance", () => {
     },
   };
 
-  test.each(Object.entries(garbage))("%s: cannot be read", async (_, given) => {
-    answer = given;
-    const { error } = await failure(here());
-    expect(error).toMatchObject({
-      code: "engine_failed",
-      message: expect.stringContaining("cannot be read"),
-    });
-  });
+  test.each(Object.entries(garbage))(
+    "causes an error if its answer cannot be read: %s",
+    async (_, given) => {
+      answer = given;
+      const { error } = await failure(here());
+      expect(error).toMatchObject({
+        code: "engine_failed",
+        message: expect.stringContaining("cannot be read"),
+      });
+    },
+  );
 
-  test("invalid lists of models and embeddings are refused", async () => {
+  test("causes an error for invalid lists of models and embeddings", async () => {
     const notUnderstood = { message: expect.stringContaining("cannot be read") };
     const request = { ...plainRequest, texts: ["a", "b"] };
     for (const body of [
@@ -155,7 +158,7 @@ describe("an address without the system instance", () => {
   });
 });
 
-describe("failures in transit", () => {
+describe("failures during a request to the system instance", () => {
   test("a connection that is cut before the answer is not retried", async () => {
     answer = ({ socket }) => socket.destroy();
     expect((await failure(here())).error).toMatchObject({ code: "engine_failed" });
@@ -184,7 +187,7 @@ describe("failures in transit", () => {
     expect((await failure(here())).error).toMatchObject({ code: "engine_failed" });
   });
 
-  test("an unknown error code is attributed by its HTTP status", async () => {
+  test("an unknown error code is mapped by its HTTP status", async () => {
     const body = JSON.stringify({ error: { message: "new\nwords", code: "from_the_future" } });
     answer = (_, response) => response.writeHead(422).end(body);
     expect((await failure(here())).error).toMatchObject({
@@ -198,7 +201,7 @@ describe("failures in transit", () => {
   test("a reused connection that the server has closed is replaced without an error", async () => {
     const sockets = new Set<Socket>();
     answer = (request, response) => {
-      // The second request on a connection meets its end, as if both had crossed in transit.
+      // The second request on a connection finds it closed, as if the server had closed it at the same moment.
       if (sockets.has(request.socket)) return request.socket.resetAndDestroy();
       sockets.add(request.socket);
       streamed(response, word, end, "[DONE]");
@@ -210,7 +213,7 @@ describe("failures in transit", () => {
     expect(sockets.size).toBe(3);
   });
 
-  test("a silent server is abandoned after a minute in which the caller waits", async () => {
+  test("the request to a silent server ends after a minute in which the caller waits", async () => {
     const clock = new VirtualClock();
     let gone = false;
     answer = (_, response) => {
@@ -220,7 +223,7 @@ describe("failures in transit", () => {
     const events = here({ clock }).generate(plainRequest, signal);
     await events.next();
     expect((await events.next()).value).toMatchObject({ type: "text" });
-    // Without a pull, the server's silence does not count.
+    // While the caller requests no event, the server's silence does not count.
     await clock.advance(300_000);
     expect(gone).toBe(false);
     const pending = events.next();
@@ -230,7 +233,7 @@ describe("failures in transit", () => {
     await expect.poll(() => gone, SHORT_WAIT).toBe(true);
   });
 
-  test("a server that never answers is abandoned", async () => {
+  test("the request to a server that never answers ends", async () => {
     const clock = new VirtualClock();
     answer = () => {};
     const failing = failure(here({ clock }));
@@ -239,7 +242,7 @@ describe("failures in transit", () => {
     expect((await failing).error).toMatchObject({ code: "timeout" });
   });
 
-  test("comments keep a stream alive", async () => {
+  test("comments in the event stream count as signs of life", async () => {
     let timers = 0;
     const clock = new (class extends VirtualClock {
       override setTimer(delayMs: number, callback: () => void): () => void {
@@ -259,7 +262,7 @@ describe("failures in transit", () => {
       await clock.advance(50_000);
       const before = timers;
       stream?.write(": waiting\n\n");
-      // The chunk has arrived once the timer starts again.
+      // The chunk has arrived when the timer starts again.
       await expect.poll(() => timers, SHORT_WAIT).toBe(before + 1);
     }
     stream?.write(`data: ${JSON.stringify(word)}\n\n`);
@@ -298,7 +301,7 @@ describe("aborts", () => {
 });
 
 describe("a server that sends token counts only at the end", () => {
-  test("has them reported then, with the right sums", async () => {
+  test("causes the counts to be reported then, with the right sums", async () => {
     answer = (_, response) => {
       const usage = {
         prompt_tokens: 9,
@@ -327,7 +330,7 @@ describe("a server that sends token counts only at the end", () => {
     ]);
   });
 
-  test("may send only the sum of all texts' tokens", async () => {
+  test("may send only the sum of the tokens of all texts", async () => {
     const body = { model: "m", data: [{ embedding: [1] }, { embedding: [1] }] };
     answer = (_, response) =>
       response.end(JSON.stringify({ ...body, usage: { prompt_tokens: 5 } }));
@@ -336,7 +339,7 @@ describe("a server that sends token counts only at the end", () => {
   });
 });
 
-describe("the address", () => {
+describe("the address of the system instance", () => {
   test.each([
     ["http://127.0.0.1:7777", "http://127.0.0.1:7777/"],
     ["http://127.9.9.9:1/", "http://127.9.9.9:1/"],
@@ -359,7 +362,7 @@ describe("the address", () => {
     "http://127.0.0.1:7777/v2",
     "http://127.0.0.1:7777/?a=b",
     "unix:/run/assistant.sock",
-  ])("refused: %j", (given) => {
+  ])("is refused if it is %j", (given) => {
     const refused = () => upstreamAt(given);
     expect(refused).toThrow(expect.objectContaining({ code: "invalid_request" }));
     expect(refused).not.toThrow("secret");

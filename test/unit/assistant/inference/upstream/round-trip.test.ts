@@ -110,7 +110,7 @@ const plain: GenerateRequest = {
   parallelToolCalls: false,
 };
 
-describe("a request arrives unchanged", () => {
+describe("a request to the system instance arrives unchanged", () => {
   const requests: Readonly<Record<string, GenerateRequest>> = {
     "a chat with a minimum of fields": chat,
     "a chat with all fields": whole,
@@ -153,7 +153,7 @@ async function toldBy(events: readonly AnswerEvent[], request = chat): Promise<A
   return collect(upstream.generate(request, signal));
 }
 
-describe("events arrive unchanged", () => {
+describe("events of the system instance arrive unchanged", () => {
   const mine = { ...accepted, ledgerSeq: 0 };
 
   test("text, each piece with its logprobs", async () => {
@@ -171,7 +171,7 @@ describe("events arrive unchanged", () => {
     expect(await toldBy(events, request)).toEqual([mine, ...events.slice(1)]);
   });
 
-  test("prompts that are read at different times, and interleaved choices", async () => {
+  test("prompts that start at different times, and interleaved choices", async () => {
     const request: GenerateRequest = {
       ...plain,
       prompts: [
@@ -242,7 +242,7 @@ describe("events arrive unchanged", () => {
   });
 });
 
-describe("errors arrive unchanged", () => {
+describe("errors of the system instance arrive unchanged", () => {
   const cases: readonly (readonly [GenerateRequest, AssistantError])[] = [
     [chat, new AssistantError("unsupported_schema", "no", { param: "guide.schema" })],
     [whole, new AssistantError("unsupported_schema", "no", { param: "tools[1].parameters" })],
@@ -257,7 +257,7 @@ describe("errors arrive unchanged", () => {
     [chat, new AssistantError("no_model", "none")],
   ];
 
-  test.each(cases)("%# before the answer: $1.code", async (request, error) => {
+  test.each(cases)("in case %# before the answer: $1.code", async (request, error) => {
     system.service.script = () => {
       throw error;
     };
@@ -271,7 +271,7 @@ describe("errors arrive unchanged", () => {
     });
   });
 
-  test("midway, after the events so far", async () => {
+  test("midway in an answer, after the events so far", async () => {
     system.service.script = function* () {
       yield* [accepted, started(), { type: "text", choice: 0, text: "a" } as const];
       throw new AssistantError("invalid_output", "it does not fit");
@@ -286,7 +286,7 @@ describe("errors arrive unchanged", () => {
     expect(thrown).toMatchObject({ code: "invalid_output", message: "it does not fit" });
   });
 
-  test("of an embedding, with the text's position", async () => {
+  test("for an embedding, with the position of the text", async () => {
     system.service.embedder = () =>
       Promise.reject(
         new AssistantError("context_length_exceeded", "too long", { param: "texts[1]" }),
@@ -299,8 +299,8 @@ describe("errors arrive unchanged", () => {
   });
 });
 
-describe("callers that stop, and slow callers", () => {
-  test("an abort ends the pull at once, and the work at the server", async () => {
+describe("callers that stop or read slowly", () => {
+  test("an abort ends the pending read at once, and the work at the server", async () => {
     system.service.script = async function* (_, there) {
       yield* [accepted, started(), { type: "text", choice: 0, text: "a" } as const];
       await forever(there);
@@ -315,7 +315,7 @@ describe("callers that stop, and slow callers", () => {
     expect(system.service.aborted).toBe(1);
   });
 
-  test("ending the loop ends the work at the server", async () => {
+  test("leaving the loop ends the work at the server", async () => {
     system.service.script = async function* (_, there) {
       yield* [accepted, started(), { type: "text", choice: 0, text: "a" } as const];
       await forever(there);
@@ -324,7 +324,7 @@ describe("callers that stop, and slow callers", () => {
     await expect.poll(() => system.service.running, SHORT_WAIT).toBe(0);
   });
 
-  test("a caller that does not pull stops the server", async () => {
+  test("a caller that reads no events stops the server", async () => {
     const text = "x".repeat(50_000);
     system.service.script = function* () {
       yield* [accepted, started()];
@@ -333,7 +333,7 @@ describe("callers that stop, and slow callers", () => {
     };
     const events = upstream.generate(plain, signal);
     await events.next();
-    // The sockets buffer a part of the 50 MB; then the server pulls no more events.
+    // The sockets buffer a part of the 50 MB; then the server produces no more events.
     let before = -1;
     await expect
       .poll(
@@ -351,7 +351,7 @@ describe("callers that stop, and slow callers", () => {
     expect(length).toBe(50_000_000);
   });
 
-  test("connections are reused", async () => {
+  test("connections to the system instance are reused", async () => {
     const ports = new Set<number | undefined>();
     system.server.server.on("request", ({ socket }) => ports.add(socket.remotePort));
     for (let round = 0; round < 5; round++) await collect(upstream.generate(chat, signal));
@@ -360,8 +360,8 @@ describe("callers that stop, and slow callers", () => {
   });
 });
 
-describe("the other methods of the service", () => {
-  test("embeddings arrive bit by bit, with the tokens of each text", async () => {
+describe("the other methods of the inference service over HTTP", () => {
+  test("embeddings arrive bit by bit equal, with the tokens of each text", async () => {
     const request = {
       model: "embedder",
       texts: ["one", "three"],
@@ -387,14 +387,14 @@ describe("the other methods of the service", () => {
     expect(await upstream.model("other")).toBeUndefined();
   });
 
-  test("health reports the server's engine after the first request for it", async () => {
+  test("health reports the server's engine after the first health request", async () => {
     expect(upstream.health()).toEqual({ engine: "upstream", ledgerOk: true });
     await expect.poll(() => upstream.health().engine, SHORT_WAIT).toBe("scripted");
   });
 });
 
-describe("the ledger entry is written first", () => {
-  test("it describes the request and contains none of its text", async () => {
+describe("the ledger entry of a request to the system instance", () => {
+  test("describes the request and contains none of its text", async () => {
     await collect(upstream.generate(whole, signal));
     await upstream.embed({ ...chat, texts: ["secret"] }, signal);
     expect(ledger.entries.map(({ name }) => name)).toEqual([
@@ -405,7 +405,7 @@ describe("the ledger entry is written first", () => {
     expect(ledger.entries[1]?.fields).toMatchObject({ model: "default", texts: 1 });
   });
 
-  test("nothing is sent before the entry is written, or if it cannot be written", async () => {
+  test("is written before anything is sent, and a failed entry prevents the request", async () => {
     let requests = 0;
     system.server.server.on("connection", () => requests++);
     ledger.onAppend = () => expect(system.service.requests).toEqual([]);
@@ -419,7 +419,7 @@ describe("the ledger entry is written first", () => {
     expect(requests).toBe(1);
   });
 
-  test("nothing happens before the first pull", async () => {
+  test("is written only when the first event is requested", async () => {
     upstream.generate(chat, signal);
     await upstream.models();
     expect(ledger.entries).toEqual([]);

@@ -7,7 +7,7 @@ const RUNS = 25;
 
 describe("random models, answers and aborted turns", () => {
   it(
-    "no effect happens without permission, and no call stays parked after the turn",
+    "cause no effect without permission, and leave no call waiting for confirmation after the turn",
     async () => {
       const dispatched = { reads: 0, effects: 0 };
       const turns = fc.array(simulatedTurns, { minLength: 1, maxLength: 8 });

@@ -28,7 +28,7 @@ function withSchema(name: string, inputSchema: ToolCandidate["inputSchema"]): To
   return { ...shared, name: `a.b/${name}`, tool: name, inputSchema };
 }
 
-/** The tools of an app as a pass shows them, at most eight. */
+/** The tools of an app as the agent pass shows them to the model, at most eight. */
 const shown = writtenApps().flatMap((app) => {
   const all = candidatesOf(app);
   const first = all.slice(0, 8);
@@ -41,7 +41,7 @@ const shown = writtenApps().flatMap((app) => {
 
 const inFixtures = corpusApps().map((app) => ({ candidates: candidatesOf(app).slice(0, 8) }));
 
-describe("the guide of a choice", () => {
+describe("the guide that restricts the model's choice of a tool", () => {
   it.each(shown)("can be enforced for $what", async ({ candidates }) => {
     const guide = await compileGuide(candidates);
     const validators = new Map(
@@ -88,7 +88,7 @@ describe("the guide of a choice", () => {
     expect(accepts({ tool: "none", args: {} })).toBe(false);
   });
 
-  it("keeps the references of each schema inside that schema, in both drafts", async () => {
+  it("keeps the references of each tool's schema inside that schema, in both drafts", async () => {
     const modern = withSchema("modern", {
       $schema: "https://json-schema.org/draft/2020-12/schema",
       type: "object",
@@ -119,7 +119,7 @@ describe("the guide of a choice", () => {
     }
   });
 
-  it("accepts any object for a schema that is not enforced", async () => {
+  it("accepts any object as the arguments of a tool whose schema is not enforced", async () => {
     const odd = withSchema("odd", {
       type: "object",
       properties: { a: { type: "array", items: { type: "string" }, uniqueItems: true } },

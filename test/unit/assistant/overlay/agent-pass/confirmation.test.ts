@@ -17,7 +17,7 @@ import { forever, Gate } from "../../../../support/scripted-service.ts";
 
 const create = ["create", { title: "a" }] as const;
 
-/** The ledger entries of the only call. */
+/** Returns the ledger entries of the only call. */
 function entryNames(harness: AgentPassHarness): readonly string[] {
   const [call] = harness.agentHarness.ledger.entries.flatMap(({ fields }) => fields["call"] ?? []);
   const told = harness.agentHarness.ledger.entryNamesOfCall(Number(call));
@@ -41,8 +41,8 @@ function runUntilWithdrawn(
   return count;
 }
 
-describe("a call that needs confirmation", () => {
-  it("is asked about once, with the same spec as other frontends, and runs when the user approves", async () => {
+describe("a call that needs confirmation, in the agent pass", () => {
+  it("causes one question with the same spec as in other frontends, and runs when the user approves", async () => {
     const harness = await AgentPassHarness.open([create, noToolAnswer]);
     const outcome = await harness.run();
     expect(harness.confirmationRequests).toEqual(
@@ -71,7 +71,7 @@ describe("a call that needs confirmation", () => {
     expect(harness.listParked()).toEqual([]);
   });
 
-  it("ends the turn when there is no answer in time", async () => {
+  it("ends the turn when the user does not answer in time", async () => {
     const harness = await AgentPassHarness.open([create]);
     const question = runUntilWithdrawn(harness, () => harness.agentHarness.clock.advance(301_000));
     await expect(harness.run()).rejects.toMatchObject({ name: "DeniedError", code: "expired" });
@@ -130,7 +130,7 @@ describe("a call that needs confirmation", () => {
     expect(outcome.results[0]?.text).toContain("no such note");
   });
 
-  it("may be answered by another frontend before the turn can ask", async () => {
+  it("may be answered by another frontend before the turn asks its user", async () => {
     const harness = await AgentPassHarness.open([create, noToolAnswer]);
     harness.agentHarness.agent.subscribe({
       confirmationRequested: (callId) => {
@@ -144,7 +144,7 @@ describe("a call that needs confirmation", () => {
 });
 
 describe("the caller that approves", () => {
-  it("needs the same permission as for any call: under strict rules the requester may not approve, and no call stays parked", async () => {
+  it("needs the same permission as for any call: under strict rules the requester may not approve, and the call is withdrawn", async () => {
     const harness = await AgentPassHarness.open([create]);
     harness.agentHarness.rules = { ...permissiveRules, confirm: "strict" };
     harness.answer = async () => userCaller();
@@ -156,7 +156,7 @@ describe("the caller that approves", () => {
     expect((await harness.run()).calls).toMatchObject([{ status: "executed" }]);
   });
 
-  it("is never the sandboxed app that asked, whose label is in the chain", async () => {
+  it("is never the sandboxed app that requested the call and is named in the chain", async () => {
     const harness = await AgentPassHarness.open([["list", {}]]);
     const caller = sandboxedCaller("org.example.chat");
     harness.answer = async () => caller;
@@ -187,14 +187,14 @@ describe("a turn that ends while the user is asked", () => {
     const question = runUntilWithdrawn(harness, () => leaving.abort(new Error("left")));
     await expect(harness.run({}, leaving.signal)).rejects.toThrow("left");
     expect(question.takenBack).toBe(1);
-    // At once in the list of parked calls, and soon after in the ledger.
+    // The call leaves the list of waiting calls at once, and the ledger soon after.
     expect(harness.listParked()).toEqual([]);
     await harness.pass[Symbol.asyncDispose]();
     expect(entryNames(harness)).toEqual(["call.requested", "call.parked", "call.declined"]);
     expect(harness.agentHarness.app.received).toEqual([]);
   });
 
-  it("withdraws a call that was just being parked", async () => {
+  it("withdraws a call that has just begun to wait", async () => {
     const harness = await AgentPassHarness.open([create]);
     const leaving = new AbortController();
     harness.agentHarness.ledger.onAppend = ({ name }) => {
@@ -237,7 +237,7 @@ describe("a turn that ends while the user is asked", () => {
 });
 
 describe("a ledger that cannot be written", () => {
-  it("ends the turn, and no call stays parked", async () => {
+  it("ends the turn, and no call waits for confirmation afterwards", async () => {
     const harness = await AgentPassHarness.open([create]);
     harness.answer = async () => {
       harness.agentHarness.ledger.mode = "down";

@@ -43,14 +43,14 @@ async function refusal(): Promise<never> {
   throw new AssistantError("unsupported_schema", "no grammar");
 }
 
-describe("tool schemas that the engine may not support", () => {
+describe("schemas of tools that the engine may not support", () => {
   it("are all enforced if all are supported", async () => {
     const engine = new Engine([]);
     expect(await new EnforceableSchemas().ask(eight, engine.ask)).toHaveLength(8);
     expect(engine.asked).toBe(1);
   });
 
-  it("are enforced except the unsupported one, which is cached", async () => {
+  it("are enforced except the unsupported one, whose refusal is cached", async () => {
     const schemas = new EnforceableSchemas();
     const engine = new Engine([6]);
     for (let step = 0; step < 4; step += 1) await schemas.ask(eight, engine.ask);
@@ -83,7 +83,7 @@ describe("tool schemas that the engine may not support", () => {
     );
   });
 
-  it("other refusals are rethrown", async () => {
+  it("are not blamed for other refusals, which are rethrown", async () => {
     await expect(new EnforceableSchemas().ask(eight, refusal)).rejects.toMatchObject({
       code: "unsupported_schema",
     });

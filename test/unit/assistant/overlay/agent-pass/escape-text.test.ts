@@ -13,7 +13,7 @@ import { formatResult } from "../../../../../src/assistant/overlay/agent-pass/re
 const base = { v: 1, message: "m", app_id: "a", tool: "t" } as const;
 const ok = (more: Partial<CallDetail>): CallDetail => ({ ...base, code: "ok", ...more });
 
-describe("the text of a result", () => {
+describe("the text of a tool result for the model", () => {
   it("is compact JSON for a structured result", () => {
     const detail = ok({
       result: { a: [1, "ü"], b: null },
@@ -23,7 +23,7 @@ describe("the text of a result", () => {
     expect(formatResult(ok({ result: null }), 1_000)).toBe("null");
   });
 
-  it("is otherwise its texts, and the type of every other block", () => {
+  it("consists otherwise of its text blocks, and of the type of every other block", () => {
     const content = [
       { type: "text", text: "one\r\ntwo\tthree" },
       { type: "image", data: "aGk=", mimeType: "image/png" },
@@ -48,7 +48,7 @@ describe("the text of a result", () => {
     expect(formatResult({ ...base, code: "paused" }, 1_000)).toBe("not done (paused): m");
   });
 
-  it("has a maximum length in bytes, whole code points and no control characters", () => {
+  it("has a maximum length in bytes, and consists of whole code points without control characters", () => {
     fc.assert(
       fc.property(
         fc.string({ unit: "binary", maxLength: 200 }),
@@ -63,7 +63,7 @@ describe("the text of a result", () => {
     );
   });
 
-  it("is cut before megabytes are processed", () => {
+  it("is cut before megabytes of it are processed", () => {
     const text = formatResult(
       ok({ content: [{ type: "text", text: "ü".repeat(4_000_000) }] }),
       16_384,
@@ -74,7 +74,7 @@ describe("the text of a result", () => {
   });
 });
 
-describe("text from outside", () => {
+describe("text from apps and users in the prompt", () => {
   it("is unchanged if all its characters are visible", () => {
     const text = "Grüße, 日本語, 👩‍🔬 and\ttabs\nlines";
     expect(escapeText(text)).toBe(text);
@@ -89,7 +89,7 @@ describe("text from outside", () => {
     expect(truncateBytes("aü👩", 6)).toBe("aü…");
   });
 
-  it("can be put into one line", () => {
+  it("can be reduced to one line", () => {
     expect(escapeLine("a\n\n- b\u2028c  d", 40)).toBe("a - b c d");
   });
 });

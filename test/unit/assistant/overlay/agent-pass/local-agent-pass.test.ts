@@ -15,7 +15,7 @@ describe("the agent pass", () => {
     expect(harness.inference.requests).toEqual([]);
   });
 
-  it("makes the calls that the model chooses until it needs no more, and returns the results", async () => {
+  it("makes the calls that the model chooses until the model chooses none, and returns the results", async () => {
     const harness = await AgentPassHarness.open([
       ["list", {}],
       ["create", { title: "Milk" }],
@@ -106,7 +106,7 @@ describe("the agent pass", () => {
     expect(harness.inference.requests).toHaveLength(4);
   });
 
-  it("shows refusals without a question to the model, and continues", async () => {
+  it("shows the model calls that were refused without a question, and continues", async () => {
     const harness = await AgentPassHarness.open([
       ["create", { title: "a" }],
       ["list", {}],
@@ -173,7 +173,7 @@ describe("the agent pass", () => {
   });
 });
 
-/** A model that lists notes, and fails with this code after some answers. */
+/** Returns a model that lists notes, and fails with this error code after some answers. */
 function failingModel(code: AssistantErrorCode, after = 0) {
   let asked = 0;
   return (request: GenerateRequest) => {
@@ -185,7 +185,7 @@ function failingModel(code: AssistantErrorCode, after = 0) {
 
 describe("errors of the local model", () => {
   it.each(["no_model", "model_unusable", "insufficient_memory", "unreachable"] as const)(
-    "%s means that no model is available",
+    "of the code %s mean that no model is available",
     async (code) => {
       const harness = await AgentPassHarness.open();
       harness.inference.script = failingModel(code);
@@ -193,7 +193,7 @@ describe("errors of the local model", () => {
     },
   );
 
-  it("calls before the error are kept", async () => {
+  it("keep the results of earlier calls", async () => {
     const harness = await AgentPassHarness.open();
     harness.inference.script = failingModel("no_model", 1);
     const outcome = await harness.run();
@@ -202,7 +202,7 @@ describe("errors of the local model", () => {
   });
 
   it.each(["ledger_unavailable", "queue_full", "timeout", "engine_failed"] as const)(
-    "%s ends the turn",
+    "of the code %s end the turn",
     async (code) => {
       const harness = await AgentPassHarness.open();
       harness.inference.script = failingModel(code);
@@ -210,7 +210,7 @@ describe("errors of the local model", () => {
     },
   );
 
-  it("shortens a prompt that is too long, and then works without tools", async () => {
+  it("for a prompt that is too long make the pass shorten it, and then continue without tools", async () => {
     const harness = await AgentPassHarness.open();
     let refused = 0;
     harness.inference.script = (request) => {
@@ -226,8 +226,8 @@ describe("errors of the local model", () => {
   });
 });
 
-describe("an aborted turn", () => {
-  it("asks no model if it is aborted before it begins", async () => {
+describe("the agent pass of an aborted turn", () => {
+  it("calls no model if the turn is aborted before the pass begins", async () => {
     const harness = await AgentPassHarness.open([["list", {}]]);
     const reason = new Error("left");
     await expect(harness.run({}, AbortSignal.abort(reason))).rejects.toBe(reason);

@@ -28,7 +28,7 @@ const addresses = new ProviderAddresses({
   },
 });
 
-describe("valid addresses and their normal form", () => {
+describe("valid provider addresses and their normal form", () => {
   it.each([
     ["https://example.com/v1", "https://example.com/v1", "public"],
     ["https://example.com", "https://example.com", "public"],
@@ -157,7 +157,7 @@ describe("addresses that no provider may have", () => {
   });
 });
 
-describe("texts that are no address", () => {
+describe("texts that are not provider addresses", () => {
   const key = "sk-live-0123456789";
   it.each([
     ["", "empty"],

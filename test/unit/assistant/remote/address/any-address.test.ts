@@ -7,7 +7,7 @@ import { ProviderAddresses } from "../../../../../src/assistant/remote/address/p
 type Four = readonly [number, number, number, number];
 
 const byte = fc.nat(255);
-/** Also addresses at the edges of special ranges. */
+/** Includes addresses at the edges of special ranges. */
 const four: fc.Arbitrary<Four> = fc.oneof(
   fc.tuple(byte, byte, byte, byte),
   fc
@@ -45,7 +45,7 @@ const hex = (bytes: readonly number[]) =>
   bytes.map((part) => part.toString(16).padStart(2, "0")).join("");
 const groups = (bytes: Four) => `${hex(bytes.slice(0, 2))}:${hex(bytes.slice(2))}`;
 
-/** Notations of one number, as people and attackers write them. */
+/** Notations of a number that people and attackers use. */
 const written = (value: number): fc.Arbitrary<string> =>
   fc.constantFrom(
     String(value),
@@ -74,7 +74,7 @@ const disguised = (text: string): fc.Arbitrary<string> =>
     text.replaceAll(/./g, (letter) => `%${letter.charCodeAt(0).toString(16)}`),
   );
 
-it("reads every notation of an IPv4 address as that address", () => {
+it("every notation of an IPv4 address is read as that address", () => {
   fc.assert(
     fc.property(
       four.chain((bytes) => fc.tuple(fc.constant(bytes), notation(bytes))),
@@ -86,7 +86,7 @@ it("reads every notation of an IPv4 address as that address", () => {
   );
 });
 
-it("classifies an IPv4 address mapped into IPv6 as itself", () => {
+it("an IPv4 address that is mapped into IPv6 is classified as the IPv4 address", () => {
   fc.assert(
     fc.property(four, (bytes) => {
       const verdict = classifyIp(dotted(bytes));
@@ -99,11 +99,11 @@ it("classifies an IPv4 address mapped into IPv6 as itself", () => {
   );
 });
 
-it("classifies a tunnel or translation address as its public IPv4 address, and refuses all others", () => {
+it("a tunnel or translation address is classified as its public IPv4 address, and all others are refused", () => {
   const rest = fc.tuple(byte, byte, byte, byte).map(groups);
   fc.assert(
     fc.property(four, rest, (bytes, other) => {
-      // `::1` and `::` are addresses in their own right.
+      // `::1` and `::` are addresses of their own and contain no IPv4 address.
       fc.pre(whole(bytes) > 1);
       const wanted = classifyIp(dotted(bytes)).kind === "public" ? "public" : "refused";
       const inverted: Four = [255 - bytes[0], 255 - bytes[1], 255 - bytes[2], 255 - bytes[3]];
@@ -122,7 +122,7 @@ it("classifies a tunnel or translation address as its public IPv4 address, and r
   );
 });
 
-it("refuses a name with any forbidden address, or with addresses of another class", async () => {
+it("a name with any forbidden address, or with addresses of different classes, is refused", async () => {
   const six = fc.ipV6().filter((ip) => classifyIp(ip).kind !== undefined);
   const list = fc.array(fc.oneof(four.map(dotted), six), { minLength: 1, maxLength: 5 });
   await fc.assert(
@@ -142,7 +142,7 @@ it("refuses a name with any forbidden address, or with addresses of another clas
   );
 });
 
-it("keeps a normalised base URL unchanged, and answers any other input with invalid_request", () => {
+it("a normalised base URL stays the same, and any other input causes invalid_request", () => {
   const text = fc.oneof(
     fc.webUrl({ withFragments: true, withQueryParameters: true }),
     fc.string().map((rest) => `https://${rest}`),

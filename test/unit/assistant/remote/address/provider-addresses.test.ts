@@ -10,7 +10,7 @@ function resolvingTo(...answers: readonly (readonly string[])[]): ProviderAddres
   return new ProviderAddresses({ ownPorts: noPorts, resolve: async () => left.shift() ?? [] });
 }
 
-it("reads Berth's own ports at each check", async () => {
+it("the check of an address reads Berth's own ports each time", async () => {
   const ports = new Set<number>();
   const addresses = new ProviderAddresses({ ownPorts: () => ports });
   const check = () => addresses.check("http://127.0.0.1:9000", waiting);
@@ -20,7 +20,7 @@ it("reads Berth's own ports at each check", async () => {
   await expect(check()).rejects.toMatchObject({ code: "forbidden" });
 });
 
-it("treats the addresses of this machine's interfaces as its own", async () => {
+it("the addresses of this machine's interfaces count as its own", async () => {
   const addresses = new ProviderAddresses({
     ownPorts: () => new Set([7777]),
     ownAddresses: () => new Set(["10.1.2.3"]),
@@ -34,7 +34,7 @@ it("treats the addresses of this machine's interfaces as its own", async () => {
   });
 });
 
-it("uses the system's resolver by default", async () => {
+it("names are resolved by the system's resolver by default", async () => {
   const addresses = new ProviderAddresses({ ownPorts: noPorts });
 
   await expect(addresses.check("http://localhost:9000/v1/", waiting)).resolves.toEqual({
@@ -47,7 +47,7 @@ it.each([
   ["is not known", () => Promise.reject(Object.assign(new Error("x"), { code: "ENOTFOUND" }))],
   ["has no address", () => Promise.resolve([])],
   ["fails in its own way", () => Promise.reject(new Error("/etc/resolv.conf: secret"))],
-])("reports a name that %s as unreachable", async (_, resolve) => {
+])("a provider whose name %s is unreachable", async (_, resolve) => {
   const addresses = new ProviderAddresses({ ownPorts: noPorts, resolve });
   const error = await catchAssistantError(addresses.check("https://nowhere.example", waiting));
 
@@ -56,7 +56,7 @@ it.each([
   expect(error.message).not.toContain("secret");
 });
 
-it("stops waiting for the resolver when the caller aborts", async () => {
+it("the check stops waiting for the resolver when the caller aborts", async () => {
   const left = new AbortController();
   const addresses = new ProviderAddresses({
     ownPorts: noPorts,
@@ -70,7 +70,7 @@ it("stops waiting for the resolver when the caller aborts", async () => {
 });
 
 it.each(["no address", "1.2.3", "0x7f.0.0.1", "127.1", "::1::", ""])(
-  "takes no address from a resolver that is none: %j",
+  "a resolver result that is not an address is refused: %j",
   async (answer) => {
     await expect(resolvingTo([answer]).check("https://odd.example", waiting)).rejects.toMatchObject(
       { code: "forbidden" },
@@ -78,7 +78,7 @@ it.each(["no address", "1.2.3", "0x7f.0.0.1", "127.1", "::1::", ""])(
   },
 );
 
-it("returns addresses only while the name resolves to the pinned class", async () => {
+it("addresses are returned only while the name resolves to the class that it had when the provider was added", async () => {
   const host = { host: "moving.example", port: 443 };
   const addresses = resolvingTo(["8.8.8.8", "1.1.1.1"], ["127.0.0.1"], ["8.8.8.8", "10.0.0.1"]);
 
@@ -96,7 +96,7 @@ it("returns addresses only while the name resolves to the pinned class", async (
   expect(mixed.message).toContain("both");
 });
 
-it("returns a mapped address as its IPv4 address", async () => {
+it("a mapped address is returned as its IPv4 address", async () => {
   expect(
     await resolvingTo(["::ffff:10.0.0.7"]).resolveConnectable(
       { host: "nas.home", port: 80 },

@@ -15,7 +15,7 @@ async function* times(piece: string, count: number, onPiece = (_at: number) => {
   }
 }
 
-describe("the first character of a body", () => {
+describe("the first character of a response body", () => {
   test.each([
     [["{}"], "{", "{}"],
     [["", " \n", "\r\n\t", " {", "}"], "{", "{}"],
@@ -31,8 +31,8 @@ describe("the first character of a body", () => {
     expect(await readWholeText(begun.body)).toBe(text);
   });
 
-  // Reading them again with each piece took five seconds for each of these.
-  test("endless white space is skipped in linear time", async () => {
+  // Reading the white space again with each piece took five seconds for each of these bodies.
+  test("is found in linear time after endless white space", async () => {
     const before = process.cpuUsage().user;
     expect((await peekBody(times(" ".repeat(16_384), 512))).first).toBe("");
     expect((await peekBody(times("\n", 20_000))).first).toBe("");
@@ -40,7 +40,7 @@ describe("the first character of a body", () => {
   });
 });
 
-test("a body in pieces of one byte needs little more memory than its size", async () => {
+test("a response body that arrives in pieces of one byte needs little more memory than its size", async () => {
   setFlagsFromString("--expose-gc");
   const collect: () => void = runInNewContext("gc");
   const pieces = 200_000;

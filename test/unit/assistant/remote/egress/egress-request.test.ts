@@ -26,7 +26,7 @@ function expectNothingLeft({ consent, directory, http }: EgressHarness): void {
   expect([consent.watching, directory.watching, http.reading]).toEqual([0, 0, 0]);
 }
 
-describe("conditions for sending a request", () => {
+describe("the conditions for sending a request to a provider", () => {
   test("the ledger is written before the request is sent and before the first event", async () => {
     const harness = createEgressHarness();
     harness.http.scripts = [answerWith("Hello", " there")];
@@ -52,7 +52,7 @@ describe("conditions for sending a request", () => {
     expectNothingLeft(harness);
   });
 
-  test("one commit contains both entries with their fields", async () => {
+  test("one commit contains both ledger entries with their fields", async () => {
     const harness = createEgressHarness();
     harness.http.scripts = [answerWith("a")];
     harness.consent.set("mail", true);
@@ -79,7 +79,7 @@ describe("conditions for sending a request", () => {
     });
   });
 
-  test("without consent the only effect is the refusal, whatever the request contains", async () => {
+  test("without consent, the refusal is the only effect, whatever the request contains", async () => {
     const scopes = fc.uniqueArray(fc.constantFrom(...dataClasses));
     await fc.assert(
       fc.asyncProperty(scopes, scopes, scopes, async (classes, allowed, allowedOnce) => {
@@ -108,7 +108,7 @@ describe("conditions for sending a request", () => {
     );
   });
 
-  test("without a writable ledger nothing is sent, neither the first nor the second time", async () => {
+  test("without a writable ledger, nothing is sent, on the first and on the second try", async () => {
     const harness = createEgressHarness();
     harness.ledger.mode = "down";
     const unavailable = { code: "ledger_unavailable" };
@@ -144,7 +144,7 @@ describe("conditions for sending a request", () => {
     expect(harness.log).toEqual([]);
   });
 
-  test("a provider on the web needs a key, one nearby does not", async () => {
+  test("a provider on the Internet needs a key, and one on a private network does not", async () => {
     const harness = createEgressHarness();
     harness.http.scripts = [answerWith("a")];
     harness.directory.key = undefined;
@@ -160,42 +160,45 @@ describe("conditions for sending a request", () => {
   });
 });
 
-describe("retries", () => {
+describe("retries of a request to a provider", () => {
   test.each([
     ["a refused connection", unreachable],
     ["cut before the head", cut],
     ["502", refused(502)],
     ["503", refused(503)],
     ["504", refused(504)],
-  ])("%s: retried twice, each attempt in the ledger before it is sent", async (_, failure) => {
-    const harness = createEgressHarness();
-    harness.http.scripts = [failure, failure, answerWith("a")];
-    const { error, events } = await harness.run(chatRequest);
-    expect(error).toBeUndefined();
-    expect(events.at(-1)?.type).toBe("end");
-    expect(harness.log.slice(0, 7)).toEqual([
-      "ledger inference.generate",
-      "ledger egress.send",
-      "http /chat/completions",
-      "ledger egress.send",
-      "http /chat/completions",
-      "ledger egress.send",
-      "http /chat/completions",
-    ]);
-    const sends = harness.ledger.entries.filter(({ name }) => name === "egress.send");
-    expect(sends.map(({ fields }) => fields["attempt"])).toEqual([1, 2, 3]);
-    expect(harness.directory.statuses).toHaveLength(3);
-    expect(harness.directory.statuses.at(-1)).toBe("ok");
-  });
+  ])(
+    "happen twice after %s, and the ledger records each attempt before it is sent",
+    async (_, failure) => {
+      const harness = createEgressHarness();
+      harness.http.scripts = [failure, failure, answerWith("a")];
+      const { error, events } = await harness.run(chatRequest);
+      expect(error).toBeUndefined();
+      expect(events.at(-1)?.type).toBe("end");
+      expect(harness.log.slice(0, 7)).toEqual([
+        "ledger inference.generate",
+        "ledger egress.send",
+        "http /chat/completions",
+        "ledger egress.send",
+        "http /chat/completions",
+        "ledger egress.send",
+        "http /chat/completions",
+      ]);
+      const sends = harness.ledger.entries.filter(({ name }) => name === "egress.send");
+      expect(sends.map(({ fields }) => fields["attempt"])).toEqual([1, 2, 3]);
+      expect(harness.directory.statuses).toHaveLength(3);
+      expect(harness.directory.statuses.at(-1)).toBe("ok");
+    },
+  );
 
-  test("there is no fourth attempt", async () => {
+  test("end after the third attempt", async () => {
     const harness = createEgressHarness();
     harness.http.scripts = [refused(503)];
     expect((await harness.run(chatRequest)).error).toMatchObject({ status: 503 });
     expect(harness.http.calls).toHaveLength(3);
   });
 
-  test("retries after 250 and 500 ms, give or take a quarter", async () => {
+  test("happen after 250 and 500 ms, give or take a quarter", async () => {
     for (const [random, first, second] of [
       [0, 188, 375],
       [1, 313, 625],
@@ -210,7 +213,7 @@ describe("retries", () => {
     }
   });
 
-  test("an error that the provider intends is not retried", async () => {
+  test("do not happen after other errors, such as a refusal or a timeout", async () => {
     for (const failure of [
       ...[400, 401, 403, 404, 422, 429, 500, 501].map((status) => refused(status)),
       new AssistantError("timeout", "slow"),
@@ -224,7 +227,7 @@ describe("retries", () => {
     }
   });
 
-  test("a Retry-After of a second is respected", async () => {
+  test("are delayed by a Retry-After header of a second", async () => {
     const harness = createEgressHarness();
     const soon = { status: 503, retryAfterSeconds: 1 };
     harness.http.scripts = [new ProviderRefusal("provider_failed", "soon", soon), answerWith("a")];
@@ -234,7 +237,7 @@ describe("retries", () => {
     expect((times[1] ?? 0) - (times[0] ?? 0)).toBe(1000);
   });
 
-  test("a request is not retried once its answer has begun", async () => {
+  test("do not happen once the answer has begun", async () => {
     const harness = createEgressHarness();
     for (const pieces of [[cut], [delta({ content: "a" }), cut], [delta({ content: "a" })]]) {
       harness.http.scripts = [{ pieces }];
@@ -246,7 +249,7 @@ describe("retries", () => {
     expectNothingLeft(harness);
   });
 
-  test("accepted comes after five seconds at the latest, even between retries", async () => {
+  test("delay the event accepted by five seconds at most", async () => {
     const harness = createEgressHarness();
     harness.http.scripts = [answerWith("a")];
     harness.http.head = () => never;
@@ -292,7 +295,7 @@ describe("a credential that changes between two attempts", () => {
     }
   });
 
-  test("is replaced by the new one, which is revealed as little as the old one", async () => {
+  test("is replaced by the new one, which is kept as secret as the old one", async () => {
     const harness = createEgressHarness();
     const other = "sk-other-9876543210fedcba";
     harness.http.scripts = [
@@ -317,7 +320,7 @@ describe("a credential that changes between two attempts", () => {
   });
 });
 
-describe("parameters that providers name differently", () => {
+describe("request parameters that providers support differently", () => {
   const limited: GenerateRequest = {
     ...chatRequest,
     maxTokens: 50,
@@ -328,7 +331,7 @@ describe("parameters that providers name differently", () => {
     ["Unsupported parameter: 'max_tokens' ... Use 'max_completion_tokens' instead."],
     ["Unknown parameter: stream_options"],
     ["Extra inputs are not permitted, field: 'repeat_penalty'"],
-  ])("%s: sent once more with the adaptation, which is remembered", async (message) => {
+  ])('are adapted after the error "%s", and the adaptation is remembered', async (message) => {
     const harness = createEgressHarness();
     harness.http.scripts = [refused(400, message), answerWith("a")];
     expect((await harness.run(limited)).error).toBeUndefined();
@@ -338,7 +341,7 @@ describe("parameters that providers name differently", () => {
     expect(first?.includes(`"${name}`)).toBe(!name.startsWith("max"));
     expect(second?.includes(`"${name}`)).toBe(name.startsWith("max"));
     if (name.startsWith("max")) expect(second).not.toContain('"max_tokens"');
-    // The next request starts with the adaptation.
+    // The next request already uses the adaptation.
     await harness.run(limited);
     expect(harness.http.calls).toHaveLength(3);
     expect(JSON.stringify(harness.http.calls[2]?.body)).toBe(second);
@@ -354,7 +357,7 @@ describe("parameters that providers name differently", () => {
   });
 });
 
-describe("clearing a key", () => {
+describe("clearing the key of a provider", () => {
   const cleared = new Revoked("unauthorized", "the key of acme was cleared", "acme");
 
   test.each([
@@ -362,7 +365,7 @@ describe("clearing a key", () => {
     ["before the first byte", { scripts: [{ pieces: [never] }] }],
     ["between pieces", { scripts: [{ pieces: [delta({ content: "a" }), never] }] }],
     ["between two attempts", { scripts: [unreachable] }],
-  ])("ends the requests that use it, %s, and nothing more is sent", async (_, http) => {
+  ])("ends the requests that use it (%s), and nothing more is sent", async (_, http) => {
     const harness = createEgressHarness();
     Object.assign(harness.http, http);
     const running = harness.run(chatRequest);
@@ -373,14 +376,14 @@ describe("clearing a key", () => {
     harness.directory.revocations.end("acme", cleared);
     expect((await running).error).toBe(cleared);
     expect(harness.http.calls).toHaveLength(1);
-    // The provider's status was reset with the key.
+    // The provider's status was reset together with the key.
     expect(harness.directory.statuses).toEqual(
       http.scripts[0] === unreachable ? ["unreachable"] : [],
     );
     expectNothingLeft(harness);
   });
 
-  test("ends requests for lists of models as well, and nothing of them is kept", async () => {
+  test("ends requests for lists of models too, and stores nothing of their answers", async () => {
     const harness = createEgressHarness();
     harness.http.head = () => never;
     harness.http.scripts = [answerWith("a")];
@@ -397,7 +400,7 @@ describe("clearing a key", () => {
     expectNothingLeft(harness);
   });
 
-  test("while the ledger is being written prevents the request", async () => {
+  test("during the write of the ledger prevents the request", async () => {
     const harness = createEgressHarness();
     harness.http.scripts = [answerWith("a")];
     harness.ledger.onAppend = () => harness.directory.revocations.end("acme", cleared);
@@ -464,7 +467,7 @@ describe("revoking consent", () => {
     );
   });
 
-  test("while the ledger is being written prevents the request", async () => {
+  test("during the write of the ledger prevents the request", async () => {
     const harness = createEgressHarness();
     harness.http.scripts = [answerWith("a")];
     harness.ledger.onAppend = () => harness.consent.set("prompt", false);
@@ -486,7 +489,7 @@ describe("revoking consent", () => {
     expect(harness.directory.statuses).toEqual(["ok"]);
   });
 
-  test("ends an embedding, too", async () => {
+  test("also ends the request for an embedding", async () => {
     const harness = createEgressHarness();
     harness.http.scripts = [{ pieces: [never] }];
     const embedding = harness.service.embed(
@@ -502,8 +505,8 @@ describe("revoking consent", () => {
   });
 });
 
-describe("a caller that stops", () => {
-  test.each(["by an abort", "by leaving the loop"])("%s: the body is closed", async (how) => {
+describe("a caller that stops reading the answer of a provider", () => {
+  test.each(["by an abort", "by leaving the loop"])("closes the body: %s", async (how) => {
     const harness = createEgressHarness();
     harness.http.scripts = [{ pieces: [delta({ content: "a" }), never] }];
     const leaving = new AbortController();

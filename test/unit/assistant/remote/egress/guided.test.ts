@@ -23,8 +23,8 @@ const choices = (...texts: readonly string[]) => ({
 
 const text = (name: string) => ({ kind: "text", text: name }) as const;
 
-describe("an answer that must be JSON", () => {
-  test("is yielded once it has proved valid", async () => {
+describe("an answer of a provider that must be JSON", () => {
+  test("is yielded once it has been validated", async () => {
     const harness = createEgressHarness();
     harness.http.scripts = [answerWith("{", "}")];
     const { events, error } = await harness.run(whole);
@@ -33,7 +33,7 @@ describe("an answer that must be JSON", () => {
     expect(harness.http.calls).toHaveLength(1);
   });
 
-  test("is requested once more if it is not, with another seed and a ledger entry", async () => {
+  test("is requested once more if it is invalid, with another seed and a ledger entry", async () => {
     const harness = createEgressHarness();
     harness.http.scripts = [answerWith("oh, {}"), answerWith("{}")];
     const { events, error } = await harness.run({ ...whole, sampling: { seed: 1 } });
@@ -63,7 +63,7 @@ describe("an answer that must be JSON", () => {
     expect(harness.http.calls).toHaveLength(2);
   });
 
-  test("is requested again without the valid ones if there are several choices", async () => {
+  test("is requested again only for the invalid ones of several choices", async () => {
     const harness = createEgressHarness();
     harness.http.scripts = [choices("no", "[1]", "nor"), choices("[0]", "[2]")];
     const { events, error } = await harness.run({ ...whole, n: 3 });
@@ -72,7 +72,7 @@ describe("an answer that must be JSON", () => {
     expect(harness.http.calls[1]?.body).toMatchObject({ n: 2 });
   });
 
-  test("is requested again without the valid ones if there are several texts", async () => {
+  test("is requested again only for the invalid ones of several prompts", async () => {
     const harness = createEgressHarness();
     harness.http.scripts = [choices("[0]", "no", "nor", "[3]"), choices("[1]", "[2]")];
     const prompts = [text("a"), text("b")];
@@ -84,7 +84,7 @@ describe("an answer that must be JSON", () => {
     expect(events.filter(({ type }) => type === "end")).toHaveLength(4);
   });
 
-  test("is forwarded at once when streamed, and ends with an error", async () => {
+  test("is forwarded at once if it is streamed, and ends with an error if it is invalid", async () => {
     const harness = createEgressHarness();
     harness.http.scripts = [answerWith("oh")];
     const { events, error } = await harness.run({ ...whole, isStreamed: true });
@@ -100,7 +100,7 @@ describe("an answer that must be JSON", () => {
     expect(joinText(events)).toBe("{}");
   });
 
-  test("is not checked if a limit cut it off or it calls a tool", async () => {
+  test("is not validated if a limit has cut it off or if it calls a tool", async () => {
     const harness = createEgressHarness();
     const call = delta({ tool_calls: [{ index: 0, id: "c", function: { name: "look" } }] });
     for (const pieces of [
@@ -115,7 +115,7 @@ describe("an answer that must be JSON", () => {
   });
 });
 
-test("is not requested again after consent was revoked", async () => {
+test("an invalid JSON answer is not requested again after consent was revoked", async () => {
   const harness = createEgressHarness();
   harness.http.scripts = [answerWith("no")];
   harness.directory.noteStatus = () => harness.consent.set("prompt", false);

@@ -15,7 +15,7 @@ const list = (...ids: readonly string[]) => ({
   pieces: [JSON.stringify({ data: ids.map((id) => ({ id, created: 5, context_length: 100 })) })],
 });
 
-/** Returns the ids; moves the virtual time as far as the call waits. */
+/** Returns the ids of the listed models; advances the virtual time while the call waits. */
 async function idsOf(harness: ReturnType<typeof createEgressHarness>): Promise<string[]> {
   const listing = harness.service.models();
   await harness.clock.settle();
@@ -24,8 +24,8 @@ async function idsOf(harness: ReturnType<typeof createEgressHarness>): Promise<s
   return (await listing).map(({ id }) => id);
 }
 
-describe("lists of models", () => {
-  test("have full names, and are requested once in ten minutes", async () => {
+describe("the lists of models of all providers", () => {
+  test("have full names, and are requested at most once in ten minutes", async () => {
     const harness = createEgressHarness();
     harness.http.scripts = [list("big", "text-embedding-3")];
     const listing = harness.service.models();
@@ -56,7 +56,7 @@ describe("lists of models", () => {
       bytes: 0,
       attempt: 1,
     });
-    // The old list is returned at once, and the new one from then on.
+    // The old list is returned at once, and the new list by later calls.
     harness.http.scripts = [list("new")];
     await harness.clock.advance(2 * 60_000);
     expect((await harness.service.models()).map(({ id }) => id)).toContain("remote:acme:big");
@@ -64,7 +64,7 @@ describe("lists of models", () => {
     expect(await idsOf(harness)).toEqual(["remote:acme:new"]);
   });
 
-  test("leave out a slow provider after two seconds, and include it once it has answered", async () => {
+  test("omit a slow provider after two seconds, and include the provider once it has answered", async () => {
     const harness = createEgressHarness();
     const slow = { ...acme, id: "slow" };
     harness.directory.providers.push(slow);
@@ -84,7 +84,7 @@ describe("lists of models", () => {
     expect(harness.http.calls).toHaveLength(2);
   });
 
-  test("leave out a provider that fails, note its status, and ask it again after half a minute", async () => {
+  test("omit a provider that fails, record its status, and request its list again after half a minute", async () => {
     const harness = createEgressHarness();
     harness.http.scripts = [refused(401)];
     expect(await idsOf(harness)).toEqual([]);
@@ -97,7 +97,7 @@ describe("lists of models", () => {
     expect(await idsOf(harness)).toEqual(["remote:acme:big"]);
   });
 
-  test("leave out a provider from its first failure on", async () => {
+  test("omit a provider from its first failure on", async () => {
     const harness = createEgressHarness();
     harness.http.scripts = [list("big"), refused(500)];
     expect(await idsOf(harness)).toEqual(["remote:acme:big"]);
@@ -107,7 +107,7 @@ describe("lists of models", () => {
     expect(await idsOf(harness)).toEqual([]);
   });
 
-  test("are not requested without a ledger, and the other models stay listed", async () => {
+  test("are not requested if the ledger cannot be written", async () => {
     const harness = createEgressHarness();
     harness.ledger.mode = "down";
     expect(await idsOf(harness)).toEqual([]);
@@ -115,7 +115,7 @@ describe("lists of models", () => {
     expect(harness.directory.statuses).toEqual([]);
   });
 
-  test("forget a provider that was removed or has another address", async () => {
+  test("drop a provider that was removed or that has another address", async () => {
     const harness = createEgressHarness();
     harness.http.scripts = [list("big"), list("other")];
     expect(await idsOf(harness)).toHaveLength(1);
@@ -125,7 +125,7 @@ describe("lists of models", () => {
     expect(await idsOf(harness)).toEqual([]);
   });
 
-  test("disposal aborts a request in progress", async () => {
+  test("are no longer awaited after the disposal, which aborts requests in progress", async () => {
     const harness = createEgressHarness();
     harness.http.scripts = [{ pieces: [never] }];
     const listing = harness.service.models();
@@ -140,7 +140,7 @@ describe("lists of models", () => {
   });
 });
 
-describe("the list of one provider, on request", () => {
+describe("the list of models of one provider, on request", () => {
   test.each([
     ["a bare list", [{ id: "a" }, { id: "b" }]],
     ["a list named models", { models: [{ name: "a" }, { name: "b" }] }],
@@ -156,7 +156,7 @@ describe("the list of one provider, on request", () => {
     expect(await harness.service.model("remote:acme:a")).toMatchObject({ kind: "chat" });
   });
 
-  test("fails with the errors of a request", async () => {
+  test("fails with the same errors as a request", async () => {
     const harness = createEgressHarness();
     await expect(harness.service.listModels("other", signal)).rejects.toMatchObject({
       code: "not_found",
@@ -193,7 +193,7 @@ describe("the list of one provider, on request", () => {
     expect(harness.http.calls).toHaveLength(1);
   });
 
-  test("is ended by an abort", async () => {
+  test("is aborted when its caller aborts", async () => {
     const harness = createEgressHarness();
     harness.http.scripts = [{ pieces: [never] }];
     const leaving = new AbortController();
@@ -207,14 +207,14 @@ describe("the list of one provider, on request", () => {
   });
 });
 
-test("has at most 20,000 models", async () => {
+test("a provider's list has at most 20,000 models", async () => {
   const harness = createEgressHarness();
   harness.http.scripts = [list(...Array.from({ length: 20_001 }, (_, number) => `m${number}`))];
   const ids = await harness.service.listModels("acme", signal);
   expect([ids.length, ids.at(-1)]).toEqual([20_000, "m19999"]);
 });
 
-test("of a removed provider is forgotten, even if the provider is added again", async () => {
+test("the list of a removed provider is dropped, even if the provider is added again", async () => {
   const harness = createEgressHarness();
   harness.http.scripts = [list("big"), list("other")];
   expect(await idsOf(harness)).toEqual(["remote:acme:big"]);
@@ -225,7 +225,7 @@ test("of a removed provider is forgotten, even if the provider is added again", 
 });
 
 describe("a list that arrives slowly", () => {
-  test("is waited for half a minute at most", async () => {
+  test("is awaited for half a minute at most", async () => {
     const harness = createEgressHarness();
     harness.http.scripts = [{ pieces: ['{"data":[', never] }];
     const listing = harness.service.listModels("acme", signal);
@@ -254,7 +254,7 @@ describe("a list that arrives slowly", () => {
   });
 });
 
-test("a model is described without a request", async () => {
+test("a remote model is described without a request", async () => {
   const harness = createEgressHarness();
   expect(await harness.service.model("remote:acme:big")).toMatchObject({
     id: "remote:acme:big",

@@ -35,7 +35,7 @@ const document = (message: unknown, more: Record<string, unknown> = {}) =>
 const half = (escape: string) =>
   `data: {"choices":[{"index":0,"delta":{"content":"${escape}"}}]}\n\n`;
 
-describe("answers in the variants of different providers", () => {
+describe("answers in the forms of different providers", () => {
   const wanted = { text: "a", reason: "stop", tokens: 4 };
   const cases: Readonly<Record<string, readonly [AttemptScript, Partial<typeof wanted>?]>> = {
     "the convention's form": [streamed(a, stop, counted, done)],
@@ -142,7 +142,7 @@ describe("answers in the variants of different providers", () => {
     expect(statuses).toEqual(["ok"]);
   });
 
-  test.each(["reasoning_content", "reasoning"])("reasoning in %s", async (name) => {
+  test.each(["reasoning_content", "reasoning"])("may contain reasoning in %s", async (name) => {
     const details = { completion_tokens_details: { reasoning_tokens: 3 } };
     const { events } = await answerTo(
       streamed(
@@ -156,7 +156,7 @@ describe("answers in the variants of different providers", () => {
     expect(events.at(-1)).toMatchObject({ reasoningTokens: 3 });
   });
 
-  test("a surrogate pair that is split over two chunks is joined", async () => {
+  test("may split a surrogate pair over two chunks", async () => {
     const { events } = await answerTo(
       streamed(half("x\\ud83d"), half("\\ude00y"), half("\\ud83d"), stop, done),
     );
@@ -223,7 +223,7 @@ describe("tool calls", () => {
     }
   });
 
-  test("as one document", async () => {
+  test("are accepted as one document that is not streamed", async () => {
     const tool_calls = [{ id: "c1", type: "function", ...named("one", "{}") }];
     const { events } = await answerTo(streamed(document({ content: null, tool_calls })));
     expectWellFormed(events);
@@ -231,7 +231,7 @@ describe("tool calls", () => {
   });
 });
 
-describe("invalid answers", () => {
+describe("invalid answers of providers", () => {
   const cases: Readonly<Record<string, readonly [AttemptScript, string]>> = {
     "a stream that ends too early": [streamed(a), "cut_off"],
     "a connection that ends too early": [{ pieces: [a, cut] }, "cut_off"],
@@ -274,7 +274,7 @@ describe("invalid answers", () => {
     if (error instanceof Error) expect(error.message).not.toMatch(/[\n\r]/);
   });
 
-  test("a provider's error message is passed on, on one line", async () => {
+  test("the provider's error message is passed on, in one line", async () => {
     const error = { message: `bo\nom ${"x".repeat(1000)}`, code: 500 };
     const { error: thrown } = await answerTo(streamed(data({ error })));
     const { message } = thrown instanceof Error ? thrown : new Error("none");
@@ -286,7 +286,7 @@ describe("invalid answers", () => {
 const chunk = (index: number, said: Record<string, unknown>, reason: string | null) =>
   data({ choices: [{ index, delta: said, finish_reason: reason }] });
 
-test("an answer is the same however it is cut into pieces, and is well formed", async () => {
+test("the events of an answer are the same however it is split into chunks, and are well formed", async () => {
   const word = fc.string({ unit: "grapheme", minLength: 1, maxLength: 6 });
   const noise = fc.constantFrom(": OPENROUTER PROCESSING\n\n", data({}), delta({}), "\n", "");
   const step = fc.record({
@@ -383,7 +383,7 @@ function callsOf(events: readonly AnswerEvent[]) {
   return calls;
 }
 
-test("a single document may have 4 MiB, because parsing it blocks other work", async () => {
+test("an answer that is one document may have 4 MiB, because parsing it blocks other work", async () => {
   const filled = (bytes: number) => ({
     content: "x".repeat(bytes - document({ content: "" }).length),
   });

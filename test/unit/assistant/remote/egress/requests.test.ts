@@ -24,8 +24,8 @@ const always = {
   messages: [{ role: "user", content: "hi" }],
 };
 
-describe("the body of a request", () => {
-  test("contains only what the client asked for", async () => {
+describe("the body of a request to a provider", () => {
+  test("contains only parameters that the client has set", async () => {
     expect(await sentFor({ ...chatRequest, keepAliveMs: 5 })).toMatchObject({
       path: "/chat/completions",
       error: undefined,
@@ -35,7 +35,7 @@ describe("the body of a request", () => {
     expect((await sentFor(endless)).body).toEqual(always);
   });
 
-  test("contains everything that the client asked for", async () => {
+  test("contains every parameter that the client has set", async () => {
     const tool = { name: "look", description: "Looks", parameters: { type: "object" } };
     const schema = { type: "object" };
     const request: GenerateRequest = {
@@ -114,7 +114,7 @@ describe("the body of a request", () => {
     });
   });
 
-  test("takes no reserved member from pass-through parameters", async () => {
+  test("accepts no reserved member from pass-through parameters", async () => {
     const further = {
       user: "me",
       reasoning_effort: "high",
@@ -136,7 +136,7 @@ describe("the body of a request", () => {
     });
   });
 
-  test("for plain texts is sent to /completions, one or more", async () => {
+  test("is sent to /completions for one or more plain prompts", async () => {
     const hello = { kind: "text", text: "hello" } as const;
     const one = { ...chatRequest, prompts: [hello], sampling: { logprobs: 2 } };
     expect(await sentFor(one)).toMatchObject({
@@ -148,7 +148,7 @@ describe("the body of a request", () => {
     });
   });
 
-  test("refuses a prompt of token ids", async () => {
+  test("is refused for a prompt of token ids", async () => {
     const prompts = [{ kind: "tokens", tokens: [1, 2] }] as const;
     const { error, path } = await sentFor({ ...chatRequest, prompts });
     expect(error).toMatchObject({ code: "unsupported_parameter", param: "prompts" });
@@ -166,10 +166,10 @@ function answering(data: unknown, more: Record<string, unknown> = {}) {
   return harness;
 }
 
-describe("embeddings", () => {
+describe("embeddings of a provider", () => {
   const request = { ...chatRequest, texts: ["abcd", "ef", "gh"], passthrough: { dimensions: 2 } };
   const signal = new AbortController().signal;
-  test("have the order of the texts and length 1, with the total of tokens distributed", async () => {
+  test("are in the order of the texts and of length 1, and the total of tokens is distributed over the texts", async () => {
     const data = [item(2, [0, 5]), item(0, base64(3, 4)), item(1, [1, 0])];
     const harness = answering(data, { usage: { prompt_tokens: 5 } });
     expect(await harness.service.embed(request, signal)).toEqual({
@@ -205,7 +205,7 @@ describe("embeddings", () => {
     ["a vector of length 0", [item(0, [0]), item(1, [1]), item(2, [1])]],
     ["items that are no numbers", [item(0, ["x"]), item(1, [1]), item(2, [1])]],
     ["an object in place of a vector", [item(0, {}), item(1, [1]), item(2, [1])]],
-  ])("%s: cannot be read", async (_, data) => {
+  ])("cannot be read from %s", async (_, data) => {
     const harness = answering(data);
     await expect(harness.service.embed(request, signal)).rejects.toMatchObject({
       code: "bad_response",
@@ -213,7 +213,7 @@ describe("embeddings", () => {
     expect(harness.directory.statuses).toEqual(["failed"]);
   });
 
-  test("need consent like everything else", async () => {
+  test("need consent like every other request", async () => {
     const harness = answering([]);
     const egress = { classes: ["files"], allowedOnce: [] } as const;
     await expect(harness.service.embed({ ...request, egress }, signal)).rejects.toMatchObject({

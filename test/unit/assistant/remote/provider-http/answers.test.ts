@@ -16,7 +16,7 @@ const BOMB_BYTES = 256 * 2 ** 20;
 describe.each([
   ["http", false],
   ["https", true],
-])("over %s", (_, tls) => {
+])("answers of a provider over %s", (_, tls) => {
   let harness: ProviderHarness;
   beforeAll(async () => {
     harness = await ProviderHarness.start({ tls });
@@ -26,7 +26,7 @@ describe.each([
   const raw = (bytes: string, afterwards: "end" | "cut" | "hang" = "hang") =>
     harness.provider.next({ type: "raw", bytes, afterwards });
 
-  it("sends a request of the convention, and yields the answer piece by piece", async () => {
+  it("are received piece by piece after a valid request", async () => {
     const answer = await harness.open({ body: createChatBody("two words", { stream: true }) });
     const text = await readText(answer);
 
@@ -43,7 +43,7 @@ describe.each([
     });
   });
 
-  it("sends neither key nor body if there is none", async () => {
+  it("are received for a request with neither key nor body", async () => {
     const answer = await harness.open({ method: "GET", path: "/models", bearer: undefined });
 
     expect(answer.contentType).toBe("application/json");
@@ -54,7 +54,7 @@ describe.each([
     expect(asked?.headers["content-type"]).toBeUndefined();
   });
 
-  it("keeps characters whole however the body is cut into chunks", async () => {
+  it("keep characters whole however the body is split into chunks", async () => {
     const body = Buffer.from("data: ä€😀\n\n");
     const chunks = [...body].map((byte) => `1\r\n${String.fromCharCode(byte)}\r\n`).join("");
     const head = "HTTP/1.1 200 OK\r\nconnection: close\r\ntransfer-encoding: chunked";
@@ -67,7 +67,7 @@ describe.each([
     expect(await harness.text()).toBe("data: ä€😀\n\n");
   });
 
-  it("accepts an answer without a body", async () => {
+  it("may have no body", async () => {
     harness.provider.next({ type: "status", status: 204 });
     const answer = await harness.open();
 
@@ -75,7 +75,7 @@ describe.each([
     expect(await readText(answer)).toBe("");
   });
 
-  it("skips informational responses before the answer", async () => {
+  it("may be preceded by informational responses, which are skipped", async () => {
     raw(
       "HTTP/1.1 102 Processing\r\n\r\nHTTP/1.1 103 Early Hints\r\nlink: </x>\r\n\r\n" +
         "HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 2\r\n\r\nhi",
@@ -84,7 +84,7 @@ describe.each([
     expect(await harness.text()).toBe("hi");
   });
 
-  it("reads an answer that ends with its connection", async () => {
+  it("may end with their connection", async () => {
     raw("HTTP/1.1 200 OK\r\ncontent-type: Application/JSON; charset=x\r\n\r\n{}", "end");
     const answer = await harness.open();
 
@@ -119,7 +119,7 @@ describe.each([
     ["endless headers", `HTTP/1.1 200 OK\r\n${"x: 1234567\r\n".repeat(10_000)}`, "hang"],
     ["status 600", "HTTP/1.1 600 What\r\nconnection: close\r\ncontent-length: 0\r\n\r\n", "hang"],
     ["status 304", "HTTP/1.1 304 Not Modified\r\nconnection: close\r\n\r\n", "hang"],
-  ] as const)("%s is not a valid answer", async (_name, bytes, afterwards) => {
+  ] as const)("are rejected if they are not valid HTTP: %s", async (_name, bytes, afterwards) => {
     raw(bytes, afterwards);
 
     expect(await catchAssistantError(harness.text())).toMatchObject({ code: "bad_response" });
@@ -142,22 +142,25 @@ describe.each([
     ["no last chunk", "transfer-encoding: chunked\r\n\r\n2\r\nhi\r\n", "end", "cut_off"],
     ["fewer bytes than its length", "content-length: 10\r\n\r\nhi", "end", "cut_off"],
     ["a reset", "content-length: 10\r\n\r\nhi", "cut", "cut_off"],
-  ] as const)("a body with %s", async (_name, rest, afterwards, code) => {
-    raw(`HTTP/1.1 200 OK\r\n${rest}`, afterwards);
-    const answer = await harness.open();
-    let seen = "";
-    const error = await catchAssistantError(
-      (async () => {
-        for await (const piece of answer.body()) seen += Buffer.from(piece).toString();
-      })(),
-    );
+  ] as const)(
+    "are rejected while reading a body with %s",
+    async (_name, rest, afterwards, code) => {
+      raw(`HTTP/1.1 200 OK\r\n${rest}`, afterwards);
+      const answer = await harness.open();
+      let seen = "";
+      const error = await catchAssistantError(
+        (async () => {
+          for await (const piece of answer.body()) seen += Buffer.from(piece).toString();
+        })(),
+      );
 
-    expect(error.code).toBe(code);
-    // The data before it is not lost.
-    expect(seen).toMatch(/^hi/);
-  });
+      expect(error.code).toBe(code);
+      // The data before the fault is not lost.
+      expect(seen).toMatch(/^hi/);
+    },
+  );
 
-  it("stops waiting for a head that does not arrive, or that never ends", async () => {
+  it("are no longer awaited if the head does not arrive, or if it never ends", async () => {
     harness.provider.next({ type: "hang" });
     expect(await catchAssistantError(harness.open({ limits: { headMs: 30 } }))).toMatchObject({
       code: "timeout",
@@ -171,7 +174,7 @@ describe.each([
     expect(harness.clock.pending).toBe(0);
   });
 
-  it("fails when a body falls silent, after yielding its data", async () => {
+  it("fail when a body stops arriving, after the received data was yielded", async () => {
     harness.provider.next({
       type: "chat",
       text: ["one", "two"],
@@ -191,7 +194,7 @@ describe.each([
     expect(harness.clock.pending).toBe(0);
   });
 
-  it("waits for a body that arrives slowly, and for a caller that reads slowly", async () => {
+  it("may arrive slowly, and may be read slowly", async () => {
     harness.provider.next({ type: "chat", text: ["a", "b", "c", "d"], before: shortWhile });
     const slow = await harness.text({ limits: { silentMs: 1_000, headMs: 1_000 } });
     const answer = await harness.open({ limits: { silentMs: 20 } });
@@ -201,7 +204,7 @@ describe.each([
     expect(await readText(answer)).toContain("[DONE]");
   });
 
-  it("fails for a body that is too long, and stops reading", async () => {
+  it("fail if the body is too long, and are then no longer read", async () => {
     harness.provider.next({
       type: "chat",
       text: Array.from({ length: 100_000 }, () => "x".repeat(1_000)),
@@ -213,7 +216,7 @@ describe.each([
     await harness.provider.until(({ requests }) => requests.at(-1)?.state === "left");
   });
 
-  it("reads only a limited amount ahead of the caller", async () => {
+  it("are read only a limited amount ahead of the caller", async () => {
     let sent = 0;
     harness.provider.next({
       type: "chat",
@@ -231,13 +234,13 @@ describe.each([
       await shortWhile();
     }
 
-    // At most what the system's buffers hold; unlimited reading would reach 4,000.
+    // The amount is at most what the system's buffers can contain; unlimited reading would reach 4,000.
     expect(sent).toBeLessThan(2_000);
     left.abort(new Error("enough"));
     await expect(readText(answer)).rejects.toThrow("enough");
   });
 
-  it("refuses compressed answers", async () => {
+  it("are refused if they are compressed", async () => {
     const packed = await buffer(Readable.from(zeros(BOMB_BYTES)).pipe(createGzip({ level: 1 })));
     const bomb = {
       type: "status",
@@ -255,7 +258,7 @@ describe.each([
     expect(process.memoryUsage().rss - before).toBeLessThan(BOMB_BYTES / 2);
   });
 
-  it("accepts the encoding identity", async () => {
+  it("may have the encoding identity", async () => {
     raw(
       "HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-encoding: Identity\r\ncontent-length: 2\r\n\r\nhi",
     );
@@ -263,22 +266,25 @@ describe.each([
     expect(await harness.text()).toBe("hi");
   });
 
-  it.each([301, 302, 303, 307, 308])("does not follow a redirect with %i", async (status) => {
-    await using elsewhere = await ProviderHarness.start();
-    const sofar = harness.provider.requests.length;
-    harness.provider.next(
-      redirect(`${elsewhere.provider.baseUrl}/chat/completions?key=${KEY}`, status),
-    );
-    const error = await catchAssistantError(harness.open());
+  it.each([301, 302, 303, 307, 308])(
+    "do not lead to another address: a redirect with %i is not followed",
+    async (status) => {
+      await using elsewhere = await ProviderHarness.start();
+      const sofar = harness.provider.requests.length;
+      harness.provider.next(
+        redirect(`${elsewhere.provider.baseUrl}/chat/completions?key=${KEY}`, status),
+      );
+      const error = await catchAssistantError(harness.open());
 
-    expect(error).toMatchObject({ code: "bad_response", status });
-    expect(error.message).toContain(`redirects to ${elsewhere.provider.origin}`);
-    expect(error.message).not.toContain("key=");
-    expect(elsewhere.provider.connectionsTotal).toBe(0);
-    expect(harness.provider.requests.length - sofar).toBe(1);
-  });
+      expect(error).toMatchObject({ code: "bad_response", status });
+      expect(error.message).toContain(`redirects to ${elsewhere.provider.origin}`);
+      expect(error.message).not.toContain("key=");
+      expect(elsewhere.provider.connectionsTotal).toBe(0);
+      expect(harness.provider.requests.length - sofar).toBe(1);
+    },
+  );
 
-  it("returns no media type for an invalid header", async () => {
+  it("have no media type if its header is invalid", async () => {
     for (const type of [`text/${KEY}`, "nonsense", "text/<b>", `x; ${KEY}`]) {
       harness.provider.next({ type: "status", status: 200, headers: { "content-type": type } });
       expect((await harness.open()).contentType).toBe("");

@@ -26,7 +26,7 @@ it.each([
   expect(harness.provider.requests).toHaveLength(0);
 });
 
-it("refuses a self-signed certificate, whatever the environment says", async () => {
+it("a self-signed certificate is refused, whatever the environment variables say", async () => {
   const authority = await TestAuthority.create();
   const certificate = await authority.issue();
   await using harness = await ProviderHarness.start({ certificate });
@@ -39,7 +39,7 @@ it("refuses a self-signed certificate, whatever the environment says", async () 
   expect(harness.provider.requests).toHaveLength(0);
 });
 
-it("sends the name that the certificate must have", async () => {
+it("the TLS handshake contains the name that the certificate must have", async () => {
   const authority = await TestAuthority.create();
   const certificate = await authority.issue({ names: ["api.acme.example"] });
   const options = { certificate, trusted: [authority.ca] };
@@ -50,7 +50,7 @@ it("sends the name that the certificate must have", async () => {
   expect((await catchAssistantError(other.open())).message).toContain("for another host name");
 });
 
-it("does not use TLS with a plain server, nor plain text with a TLS server", async () => {
+it("TLS is not used with a plain server, nor plain text with a TLS server", async () => {
   await using plain = await ProviderHarness.start();
   await using secure = await ProviderHarness.start({ tls: true });
   const toPlain = await catchAssistantError(
@@ -66,7 +66,7 @@ it("does not use TLS with a plain server, nor plain text with a TLS server", asy
   expect(plain.provider.requests).toHaveLength(0);
 });
 
-it("reports a refused connection, and an unknown name", async () => {
+it("a refused connection and an unknown name are reported", async () => {
   await using harness = await ProviderHarness.start({
     resolve: (host) =>
       host === "gone.example"
@@ -84,7 +84,7 @@ it("reports a refused connection, and an unknown name", async () => {
   expect(unknown.message).toContain("gone.example was not found (ENOTFOUND)");
 });
 
-it("tries the next address if one refuses the connection", async () => {
+it("the next address is tried if an address refuses the connection", async () => {
   await using harness = await ProviderHarness.start({
     host: "both.example",
     resolve: async () => ["127.0.0.2", "127.0.0.1"],
@@ -93,7 +93,7 @@ it("tries the next address if one refuses the connection", async () => {
   expect(await harness.text()).toContain("[DONE]");
 });
 
-it("reports a connection that ends before the answer", async () => {
+it("a connection that ends before the answer is reported", async () => {
   await using harness = await ProviderHarness.start();
   harness.provider.next({ type: "reset" });
   const error = await catchAssistantError(harness.open());
@@ -103,17 +103,17 @@ it("reports a connection that ends before the answer", async () => {
   expect(harness.provider.requests).toHaveLength(1);
 });
 
-it("does not connect if the name resolves to another class of address", async () => {
+it("no connection is made if the name resolves to another class of address", async () => {
   let means = ["127.0.0.1"];
   await using harness = await ProviderHarness.start({
     host: "moving.example",
     resolve: async () => means,
   });
-  // Public when it was added; now loopback, where a server listens.
+  // The name resolved to a public address when it was added, and now to loopback, where a server listens.
   const error = await catchAssistantError(harness.open({ addressClass: "public" }));
   expect(error).toMatchObject({ code: "unreachable" });
   expect(error.message).toContain("is now an address of this machine");
-  // One address of several is enough.
+  // One address of another class among several is enough for the refusal.
   means = ["8.8.8.8", "127.0.0.1"];
   expect((await catchAssistantError(harness.open({ addressClass: "public" }))).message).toContain(
     "both",
@@ -124,7 +124,7 @@ it("does not connect if the name resolves to another class of address", async ()
   expect(harness.provider.connectionsTotal).toBe(0);
 });
 
-it("connects to the address that was checked, not to the result of another lookup", async () => {
+it("the connection goes to the address that was checked, not to the result of another lookup", async () => {
   const answers = [["127.0.0.1"], ["127.0.0.2"], ["127.0.0.2"]];
   let asked = 0;
   await using harness = await ProviderHarness.start({
@@ -137,7 +137,7 @@ it("connects to the address that was checked, not to the result of another looku
   expect(asked).toBe(1);
 });
 
-it("resolves the name for each new connection, and then refuses another class", async () => {
+it("the name is resolved for each new connection, and a change of its class is refused", async () => {
   let means = ["127.0.0.1"];
   await using harness = await ProviderHarness.start({
     host: "moving.example",
@@ -157,7 +157,7 @@ it.each([
   ["http://[::ffff:169.254.169.254]/v1", "link-local"],
   ["http://[fd00:ec2::254]/v1", "metadata"],
   ["http://10.0.0.1/v1", "private network"],
-])("checks a literal address, too: %s", async (baseUrl, why) => {
+])("an address without a name is checked too: %s", async (baseUrl, why) => {
   await using harness = await ProviderHarness.start();
   const error = await catchAssistantError(harness.open({ baseUrl }));
 
@@ -165,7 +165,7 @@ it.each([
   expect(error.message).toContain(why);
 });
 
-it("never connects to Berth itself", async () => {
+it("no connection to Berth itself is ever made", async () => {
   const ports = new Set<number>();
   await using harness = await ProviderHarness.start({ ownPorts: () => ports });
   ports.add(harness.provider.port);
@@ -174,7 +174,7 @@ it("never connects to Berth itself", async () => {
   expect(harness.provider.connectionsTotal).toBe(0);
 });
 
-it("stops waiting for a TLS handshake that never begins", async () => {
+it("the client stops waiting for a TLS handshake that never begins", async () => {
   const server = createServer(() => {}).listen(0, "127.0.0.1");
   await once(server, "listening");
   const address = server.address();
@@ -192,7 +192,7 @@ it("stops waiting for a TLS handshake that never begins", async () => {
   const [socket] = await once(server, "connection");
   left.abort(new Error("gone"));
   await expect(waiting).rejects.toThrow("gone");
-  // Both ends of the connection.
+  // Closes both ends of the connection.
   if (!socket.destroyed) await once(socket.resume(), "close");
   server.close();
   expect(harness.clock.pending).toBe(0);

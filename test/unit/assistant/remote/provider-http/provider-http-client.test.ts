@@ -9,14 +9,14 @@ import {
 import type { ScriptedResponse } from "../../../../support/provider/scripted-response.ts";
 
 const never = () => new Promise<never>(() => {});
-/** Sends one piece, and then nothing until the connection is closed. */
+/** Sends one piece, and then no data until the connection is closed. */
 const endless: ScriptedResponse = {
   type: "chat",
   text: ["a", "b"],
   before: (piece) => (piece ? never() : undefined),
 };
 
-it("reuses a connection for the next request to the same provider", async () => {
+it("the client reuses a connection for the next request to the same provider", async () => {
   await using harness = await ProviderHarness.start({ tls: true });
   for (let turn = 0; turn < 5; turn++) await harness.text();
 
@@ -27,10 +27,10 @@ it("reuses a connection for the next request to the same provider", async () => 
   await harness.provider.until(({ connections }) => connections === 0);
 });
 
-it("repeats a request if a reused connection was closed, and only then", async () => {
+it("the client repeats a request only if a reused connection was closed", async () => {
   await using harness = await ProviderHarness.start();
   await harness.text();
-  // Read but not answered, which looks like a connection that was just closed.
+  // The provider reads the request but does not answer, which looks like a connection that was just closed.
   harness.provider.next({ type: "reset" });
   expect(await harness.text()).toContain("[DONE]");
   expect(harness.provider.requests).toHaveLength(3);
@@ -40,7 +40,7 @@ it("repeats a request if a reused connection was closed, and only then", async (
   expect(harness.provider.requests).toHaveLength(5);
 });
 
-it("repeats a request once even if every idle connection was closed", async () => {
+it("the client repeats a request only once, even if every idle connection was closed", async () => {
   await using harness = await ProviderHarness.start();
   await Promise.all(Array.from({ length: 4 }, () => harness.text()));
   harness.provider.dropConnections();
@@ -48,7 +48,7 @@ it("repeats a request once even if every idle connection was closed", async () =
   expect(await harness.text()).toContain("[DONE]");
 });
 
-it("does not repeat a request after a byte of an answer, or after a second", async () => {
+it("the client does not repeat a request after a byte of an answer, or after a second", async () => {
   await using harness = await ProviderHarness.start();
   await harness.text();
   harness.provider.next({ type: "raw", bytes: "HTTP/1.1 2", afterwards: "cut" });
@@ -60,7 +60,7 @@ it("does not repeat a request after a byte of an answer, or after a second", asy
   expect(harness.provider.requests).toHaveLength(4);
 });
 
-it("does not keep more idle connections than its limit", async () => {
+it("the client does not keep more idle connections than its limit", async () => {
   await using harness = await ProviderHarness.start();
   await Promise.all(Array.from({ length: 30 }, () => harness.text()));
 
@@ -69,7 +69,7 @@ it("does not keep more idle connections than its limit", async () => {
   expect(await harness.text()).toContain("[DONE]");
 });
 
-it("does not keep a connection that the provider wants to close", async () => {
+it("the client does not keep a connection that the provider wants to close", async () => {
   await using harness = await ProviderHarness.start();
   harness.provider.next({
     type: "status",
@@ -83,7 +83,7 @@ it("does not keep a connection that the provider wants to close", async () => {
   expect(await harness.text()).toContain("[DONE]");
 });
 
-it("frees the connection of a caller that aborts, at every moment", async () => {
+it("an abort by the caller frees the connection at every moment", async () => {
   await using harness = await ProviderHarness.start();
   const whoLeaves = async (when: (left: AbortController) => Promise<unknown>) => {
     const left = new AbortController();
@@ -126,7 +126,7 @@ it("frees the connection of a caller that aborts, at every moment", async () => 
   });
 });
 
-it("frees the connection when the caller ends the body, begun or not", async () => {
+it("a caller that ends the body frees the connection, whether the body has begun or not", async () => {
   await using harness = await ProviderHarness.start();
   harness.provider.next(endless, endless);
   const begun = await harness.open();
@@ -140,7 +140,7 @@ it("frees the connection when the caller ends the body, begun or not", async () 
   await harness.provider.until(({ connections }) => connections === 0);
 });
 
-it("ends all requests in progress when it is disposed", async () => {
+it("the disposal of the client ends all requests in progress", async () => {
   const harness = await ProviderHarness.start({ tls: true });
   await harness.text();
   harness.provider.next(endless, { type: "hang" });
@@ -160,7 +160,7 @@ it("ends all requests in progress when it is disposed", async () => {
   await harness[Symbol.asyncDispose]();
 });
 
-it("streams a hundred answers at the same time, each to its own caller", async () => {
+it("a hundred answers are streamed concurrently, each to its own caller", async () => {
   await using harness = await ProviderHarness.start({ tls: true });
   const asked = Array.from({ length: 100 }, (_, number) => `number ${number} please`);
   let here = 0;
@@ -206,7 +206,7 @@ const turns: Readonly<Record<string, ScriptedResponse>> = {
   "/v1/long": { type: "chat", text: Array.from({ length: 100 }, () => "long") },
 };
 
-it("leaves nothing behind after 200 streams that were cancelled, cut, too slow or refused", async () => {
+it("no resource remains after 200 streams that were cancelled, cut off, too slow or refused", async () => {
   await using harness = await ProviderHarness.start({
     tls: true,
     script: ({ path }) => turns[path],

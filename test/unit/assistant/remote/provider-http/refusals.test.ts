@@ -30,7 +30,7 @@ it.each([
   [503, "provider_failed"],
   [504, "provider_failed"],
   [529, "provider_failed"],
-])("%i is %s, with the provider's message", async (status, code) => {
+])("the status %i becomes the error %s, with the provider's message", async (status, code) => {
   harness.provider.next(refusal(status, "the reason\n  is this", { "retry-after": "7" }));
   const error = await catchAssistantError(harness.open());
 
@@ -39,7 +39,7 @@ it.each([
   expect(error.message).toMatch(/^the provider acme .*\. It says: the reason is this$/);
 });
 
-it("keeps the connection for the next request", async () => {
+it("a refusal keeps the connection for the next request", async () => {
   await using own = await ProviderHarness.start();
   own.provider.next(refusal(429, "slowly"), refusal(500, "broken"));
   await catchAssistantError(own.open());
@@ -49,7 +49,7 @@ it("keeps the connection for the next request", async () => {
   expect(own.provider.connectionsTotal).toBe(1);
 });
 
-it("reads Retry-After as seconds and as a date, and nothing else", async () => {
+it("Retry-After is read as seconds or as a date, and any other value is ignored", async () => {
   expect(await secondsOf("120")).toBe(120);
   expect(await secondsOf("0")).toBe(0);
   const inAnHour = await secondsOf(new Date(Date.now() + 3_600_000).toUTCString());
@@ -60,7 +60,7 @@ it("reads Retry-After as seconds and as a date, and nothing else", async () => {
   expect(await secondsOf("soon")).toBeUndefined();
 });
 
-describe("the provider's message", () => {
+describe("the provider's message in a refusal", () => {
   it.each([
     ['{"error":{"message":"no"}}', "no"],
     ['{"error":"no"}', "no"],
@@ -79,12 +79,12 @@ describe("the provider's message", () => {
     expect(sanitizeProviderMessage(body, KEY)).toBe(words);
   });
 
-  it("has 300 whole characters at most", () => {
+  it("is limited to 300 whole characters", () => {
     expect(sanitizeProviderMessage("😀".repeat(1_000), KEY)).toBe(`${"😀".repeat(299)}…`);
     expect(sanitizeProviderMessage("a".repeat(299), KEY)).toBe("a".repeat(299));
   });
 
-  it("of an endless or hanging body is what arrived of it", async () => {
+  it("is the part of an endless or stalled body that has arrived", async () => {
     harness.provider.next({ type: "status", status: 400, body: "y".repeat(10 * 2 ** 20) });
     expect((await catchAssistantError(harness.open())).message).toMatch(/It says: y{299}…$/);
 
@@ -99,7 +99,7 @@ describe("the provider's message", () => {
   });
 });
 
-describe("the key", () => {
+describe("the provider's key, when the provider answers with an error", () => {
   const base64 = Buffer.from(KEY).toString("base64");
   it.each([
     ["the key unchanged", KEY],
@@ -112,7 +112,7 @@ describe("the key", () => {
     ["in Base64", base64],
     ["in a URL", `https://x/?k=${encodeURIComponent(KEY)}`],
     ["the key where the message is cut off", "z".repeat(290) + KEY],
-  ])("is not in the message: %s", async (_, echo) => {
+  ])("is removed from the message: %s", async (_, echo) => {
     const bodies = [
       JSON.stringify({ error: { message: `wrong key: ${echo} given` } }),
       `wrong key: ${echo} given`,
@@ -130,13 +130,13 @@ describe("the key", () => {
     }
   });
 
-  it("is not in a redirect's message", async () => {
+  it("is removed from the message of a redirect", async () => {
     const to = `https://${KEY.slice(0, 20)}.example/${KEY}`;
     harness.provider.next({ type: "status", status: 307, headers: { location: to } });
 
     expect(partsIn((await catchAssistantError(harness.open())).message)).toEqual([]);
 
-    // A host name arrives in lower case, whatever its spelling was.
+    // A host name arrives in lower case, whatever its original spelling.
     const bearer = "sk-CaNaRyWithCapitals";
     harness.provider.next({
       type: "status",
@@ -148,7 +148,7 @@ describe("the key", () => {
     expect(message.toLowerCase()).not.toContain("canary");
   });
 
-  it("is not in the error for an answer that is not HTTP", async () => {
+  it("is removed from the error for an answer that is not HTTP", async () => {
     harness.provider.next({ type: "raw", bytes: `${KEY}\r\n\r\n`, afterwards: "hang" });
     const error = await catchAssistantError(harness.open());
 
@@ -157,7 +157,7 @@ describe("the key", () => {
     expect(partsIn(error.message + String(error.stack))).toEqual([]);
   });
 
-  it("is removed wherever its parts are", () => {
+  it("is removed wherever parts of it occur", () => {
     const key = fc.string({ unit: "grapheme-ascii", minLength: 1, maxLength: 60 });
     const echo = fc.tuple(key, fc.array(fc.oneof(fc.string(), fc.tuple(fc.nat(60), fc.nat(60)))));
     fc.assert(
@@ -174,7 +174,7 @@ describe("the key", () => {
     );
   });
 
-  it("removes nothing else", () => {
+  it("is the only text that is removed", () => {
     expect(redactKey("the model sk-other is unknown", KEY)).toBe("the model sk-other is unknown");
     expect(redactKey(`a ${KEY} b`, KEY)).toBe("a [key] b");
     expect(redactKey("anything", undefined)).toBe("anything");
@@ -193,7 +193,7 @@ describe("the key", () => {
   );
 });
 
-/** Generates parts of the key of eight characters. */
+/** Returns the parts of the key, of eight characters each, that a text contains. */
 function partsIn(text: string): readonly string[] {
   return Array.from({ length: KEY.length - 7 }, (_, at) => KEY.slice(at, at + 8)).filter((part) =>
     text.includes(part),

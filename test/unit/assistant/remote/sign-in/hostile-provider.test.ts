@@ -9,7 +9,7 @@ import {
 import { TestProvider } from "../../../../support/provider/test-provider.ts";
 import { SignInHarness } from "../../../../support/sign-in-harness.ts";
 
-/** Long enough for an answer of the same machine under load. */
+/** Long enough for an answer on the same machine under load. */
 const IMPATIENT_MS = 800;
 
 let provider: FakeOpenIdProvider;
@@ -26,7 +26,7 @@ afterEach(async () => {
 
 const tokens = () => provider.asked.get("/token") ?? 0;
 
-/** Runs a sign-in whose callback has these changes; returns its result. */
+/** Runs a sign-in whose callback has these changes, and returns its result. */
 async function ends(changes: Readonly<Record<string, string | undefined>> = {}) {
   const back = await provider.authorize(await harness.signIns.begin("huggingface"), changes);
   const page = await fetch(back);
@@ -40,7 +40,7 @@ async function ends(changes: Readonly<Record<string, string | undefined>> = {}) 
   return end;
 }
 
-it("a correct callback signs in", async () => {
+it("a sign-in succeeds with a correct callback", async () => {
   expect(await ends()).toBe("ok");
 });
 
@@ -80,17 +80,17 @@ describe("a callback that does not belong to the sign-in", () => {
     expect(tokens()).toBe(0);
   });
 
-  it("is refused for a wrong issuer even if the server does not promise to send one", async () => {
+  it("is refused for a wrong issuer, even if the server does not announce that it sends the issuer", async () => {
     provider.metadata = without("authorization_response_iss_parameter_supported");
     expect(await ends({ iss: "https://evil.example" })).toBe("issuer_mismatch");
   });
 
-  it("may lack the issuer if the server does not send it", async () => {
+  it("may lack the issuer if the server does not announce it", async () => {
     provider.metadata = without("authorization_response_iss_parameter_supported");
     expect(await ends({ iss: undefined })).toBe("ok");
   });
 
-  it("is refused if it belongs to another server's sign-in (mix-up)", async () => {
+  it("is refused if it belongs to the sign-in at another server (mix-up attack)", async () => {
     await using other = await FakeOpenIdProvider.start();
     await using elsewhere = new SignInHarness({ huggingface: other });
     const theirs = await other.authorize(await elsewhere.signIns.begin("huggingface"));
@@ -101,7 +101,7 @@ describe("a callback that does not belong to the sign-in", () => {
   });
 });
 
-describe("an id token", () => {
+describe("an id token of a hostile provider", () => {
   it.each<[string, (usual: Claims) => Claims, LoginDetail]>([
     ["for another nonce", (usual) => ({ ...usual, nonce: "other" }), "exchange_failed"],
     ["without a nonce", without("nonce"), "exchange_failed"],
@@ -119,17 +119,17 @@ describe("an id token", () => {
     expect(await ends()).toBe(detail);
   });
 
-  it("with another key's signature is refused", async () => {
+  it("is refused if another key has signed it", async () => {
     provider.signing = keyPair().privateKey;
     expect(await ends()).toBe("exchange_failed");
   });
 
-  it("that is missing is refused", async () => {
+  it("must not be missing", async () => {
     provider.tokens = without("id_token");
     expect(await ends()).toBe("exchange_failed");
   });
 
-  it("without a signature is refused", async () => {
+  it("is refused without a signature", async () => {
     provider.tokens = (usual) => {
       const [, claims = ""] = String(usual["id_token"]).split(".");
       const head = Buffer.from('{"alg":"none"}').toString("base64url");
@@ -139,7 +139,7 @@ describe("an id token", () => {
   });
 });
 
-describe("a token endpoint", () => {
+describe("a token endpoint of a hostile provider", () => {
   const json = { "content-type": "application/json" };
   it.each<[string, (response: ServerResponse) => void]>([
     ["that fails", (response) => response.writeHead(500, json).end('{"error":"server_error"}')],
@@ -161,7 +161,7 @@ describe("a token endpoint", () => {
   it.each<[string, (response: ServerResponse) => void]>([
     ["that never answers", () => {}],
     ["that never ends its answer", (response) => void response.writeHead(200, json).write("{")],
-  ])("%s is not waited for without limit", async (_what, answer) => {
+  ])("%s is awaited only for a limited time", async (_what, answer) => {
     await harness[Symbol.asyncDispose]();
     harness = new SignInHarness({ huggingface: provider, requestMs: IMPATIENT_MS });
     provider.instead.set("/token", answer);
@@ -174,12 +174,12 @@ describe("a token endpoint", () => {
     ["that is empty", ""],
     ["that is too long", "a".repeat(9000)],
     ["that is a number", 7],
-  ])("must not return a token %s", async (_what, token) => {
+  ])("ends the sign-in if it returns a token %s", async (_what, token) => {
     provider.tokens = (usual) => ({ ...usual, access_token: token });
     expect(await ends()).toBe("exchange_failed");
   });
 
-  it("that promises an endless session is given a limit", async () => {
+  it("that returns an endless session gets a session with a limit", async () => {
     provider.tokens = (usual) => ({ ...usual, expires_in: 1e300 });
     expect(await ends()).toBe("ok");
     expect(new Date(harness.session.expiresAtMs ?? 0).getFullYear()).toBeLessThan(2100);
@@ -192,7 +192,7 @@ describe("a token endpoint", () => {
     [503, "", "provider_failed"],
     [200, '{"token_type":"bearer"}', "bad_response"],
     [302, "", "bad_response"],
-  ])("that answers a renewal with %i is %s: %s", async (status, body, code) => {
+  ])("that answers a renewal with %i (body %s) causes the error %s", async (status, body, code) => {
     expect(await ends()).toBe("ok");
     provider.instead.set("/token", (response) => response.writeHead(status, json).end(body));
     const signal = AbortSignal.timeout(5000);
@@ -204,7 +204,7 @@ describe("a token endpoint", () => {
   });
 });
 
-describe("metadata", () => {
+describe("the metadata of a hostile provider", () => {
   it.each<[string, (usual: Claims) => Claims]>([
     ["of another issuer", (usual) => ({ ...usual, issuer: "https://evil.example" })],
     ["without an authorization endpoint", without("authorization_endpoint")],
@@ -221,7 +221,7 @@ describe("metadata", () => {
       (usual) => ({ ...usual, registration_endpoint: "http://example.org/register" }),
     ],
     ["without a registration", without("registration_endpoint")],
-  ])("%s starts no sign-in", async (_what, metadata) => {
+  ])("%s lead to no sign-in", async (_what, metadata) => {
     provider.metadata = metadata;
     await expect(harness.signIns.begin("huggingface")).rejects.toMatchObject({
       code: "bad_response",
@@ -230,13 +230,13 @@ describe("metadata", () => {
     expect(harness.ends).toEqual([]);
   });
 
-  it("with a token endpoint without https gets no code", async () => {
+  it("with a token endpoint without https lead to no request with the code", async () => {
     provider.metadata = (usual) => ({ ...usual, token_endpoint: "http://example.org/token" });
     expect(await ends()).toBe("exchange_failed");
     expect(harness.log).toContain('"reason":"bad_response"');
   });
 
-  it("is not waited for, nor read, without limit", async () => {
+  it("are awaited and read only up to a limit", async () => {
     await harness[Symbol.asyncDispose]();
     harness = new SignInHarness({ huggingface: provider, requestMs: IMPATIENT_MS });
     provider.instead.set("/.well-known/openid-configuration", () => {});
@@ -250,7 +250,7 @@ describe("metadata", () => {
     expect(harness.ends).toEqual([]);
   });
 
-  it("that registers a client with a secret is refused", async () => {
+  it("that lead to a client with a secret are refused", async () => {
     provider.instead.set("/register", (response) =>
       response.writeHead(201, { "content-type": "application/json" }).end(
         JSON.stringify({
@@ -265,7 +265,7 @@ describe("metadata", () => {
   });
 });
 
-describe("revoking a session", () => {
+describe("the revocation of a session", () => {
   it("does nothing if the provider has no revocation endpoint", async () => {
     expect(await ends()).toBe("ok");
     await harness.signIns.revoke("huggingface", harness.session);
@@ -293,7 +293,7 @@ it("a sign-in ends at once when it is cancelled during the exchange", async () =
   expect(harness.kept).toEqual([]);
 });
 
-it("a self-signed certificate is refused, whatever the environment says", async () => {
+it("a self-signed certificate is refused in a sign-in, whatever the environment variables say", async () => {
   await using impostor = await TestProvider.start({ tls: true });
   vi.stubEnv("NODE_TLS_REJECT_UNAUTHORIZED", "0");
   onTestFinished(() => void vi.unstubAllEnvs());
@@ -312,7 +312,7 @@ function without(name: string): (usual: Claims) => Claims {
   return (usual) => Object.fromEntries(Object.entries(usual).filter(([key]) => key !== name));
 }
 
-/** More than any client reads. */
+/** Sends more data than any client reads. */
 function flood(response: ServerResponse): void {
   response.writeHead(200, { "content-type": "application/json" });
   const part = Buffer.alloc(65_536, " ");

@@ -18,7 +18,7 @@ async function signedIn(harness: SignInHarness) {
 }
 
 describe("signing in at a correct authorization server", () => {
-  it("registers, asks the user for consent, and stores the session", async () => {
+  it("registers a client, asks the user for consent, and stores the session", async () => {
     await using harness = new SignInHarness({ huggingface: server });
     const begun = Date.now();
     const url = new URL(await harness.signIns.begin("huggingface"));
@@ -41,7 +41,7 @@ describe("signing in at a correct authorization server", () => {
     expect((harness.session.expiresAtMs ?? 0) - begun).toBeLessThan(3_700_000);
   });
 
-  it("works with a manually registered client", async () => {
+  it("works with a client that was registered manually", async () => {
     await using harness = new SignInHarness({
       huggingface: { issuer: server.issuer, clientId: KNOWN_CLIENT },
     });
@@ -60,7 +60,7 @@ describe("signing in at a correct authorization server", () => {
     expect(harness.kept).toEqual([]);
   });
 
-  it("exchanges one code only, and the first result is final", async () => {
+  it("exchanges only one code, and the first result is final", async () => {
     await using harness = new SignInHarness({ huggingface: server });
     const back = await server.authorize(await harness.signIns.begin("huggingface"));
     expect((await fetch(back)).status).toBe(200);
@@ -72,7 +72,7 @@ describe("signing in at a correct authorization server", () => {
     expect(await server.accountOf(harness.session.accessToken)).toBe("alice");
   });
 
-  it("accepts one of many simultaneous callbacks", async () => {
+  it("accepts only one of many simultaneous callbacks", async () => {
     await using harness = new SignInHarness({ huggingface: server });
     const back = await server.authorize(await harness.signIns.begin("huggingface"));
     const pages = await Promise.all(Array.from({ length: 8 }, () => fetch(back)));
@@ -112,7 +112,7 @@ describe("signing in at a correct authorization server", () => {
   });
 });
 
-describe("a session", () => {
+describe("the session of a sign-in", () => {
   it("is renewed once for all simultaneous callers", async () => {
     await using harness = new SignInHarness({ huggingface: server });
     const session = await signedIn(harness);
@@ -152,7 +152,7 @@ describe("a session", () => {
     expect(error).not.toContain(session.refreshToken);
   });
 
-  it("has ended if it cannot be renewed", async () => {
+  it("has ended if the server refuses to renew it", async () => {
     await using harness = new SignInHarness({ huggingface: server });
     const session = { ...(await signedIn(harness)), refreshToken: undefined };
     await expect(harness.signIns.refresh("huggingface", session, soon())).rejects.toMatchObject({
@@ -169,7 +169,7 @@ describe("a session", () => {
     expect(await server.hasRefreshToken(String(session.refreshToken))).toBe(false);
   });
 
-  it("that could not be stored is revoked and reported as such", async () => {
+  it("that could not be stored is revoked, and the failure is reported", async () => {
     await using harness = new SignInHarness({ huggingface: server });
     harness.beforeKeeping = () => Promise.reject(new Error("disk full"));
     const asked = server.requests.length;

@@ -25,9 +25,9 @@ const steps = fc.array(
   fc.record({
     act: fc.constantFrom<(typeof acts)[number]>(...acts, "begin", "begin", "return"),
     provider: fc.constantFrom<BuiltInProvider>("openrouter", "huggingface"),
-    /** One of the URLs so far, counted from the newest. */
+    /** Which of the URLs so far the step uses, counted from the newest. */
     which: fc.nat(2),
-    /** Turns of the event loop until the next step. */
+    /** The turns of the event loop until the next step. */
     turns: fc.nat(6),
     /** True if the next step waits for this one. */
     waits: fc.boolean(),
@@ -35,7 +35,7 @@ const steps = fc.array(
   { minLength: 1, maxLength: 14 },
 );
 
-it("completes each started sign-in exactly once, in whatever order things happen", async () => {
+it("each started sign-in completes exactly once, in any order of events", async () => {
   await fc.assert(
     fc.asyncProperty(steps, async (script) => {
       const clock = new VirtualClock(Date.now());
@@ -64,7 +64,7 @@ it("completes each started sign-in exactly once, in whatever order things happen
       };
 
       for (const step of script) {
-        // A superseded sign-in, and one whose listener is closed, count as ended.
+        // A step may reject: a sign-in that was superseded, or whose listener is closed, counts as ended.
         const running = run(step).catch(() => {});
         underway.push(running);
         if (step.waits) await running;

@@ -65,7 +65,7 @@ describe("signing in at OpenRouter", () => {
     ["a key with a line end", '{"key":"a\\nb"}'],
     ["no JSON", "<p>"],
     ["null", "null"],
-  ])("stores nothing of an answer with %s", async (_what, body) => {
+  ])("stores nothing if the answer has %s", async (_what, body) => {
     await using harness = newWorld();
     server.intercept = (_request, response) => {
       response.writeHead(200, { "content-type": "application/json" }).end(body);
@@ -89,8 +89,8 @@ describe("signing in at OpenRouter", () => {
   });
 });
 
-describe("the listener", () => {
-  it("serves pages without scripts that are neither cached nor reveal their address", async () => {
+describe("the listener for the callback of a sign-in", () => {
+  it("serves pages without scripts that are not cached and do not reveal their address", async () => {
     await using harness = newWorld();
     const back = await server.authorize(await harness.signIns.begin("openrouter"));
     const { headers, text } = await sendRawRequest(back);
@@ -102,17 +102,20 @@ describe("the listener", () => {
     expect(text).not.toMatch(/<script|https?:|style=/);
   });
 
-  it.each(["POST", "HEAD", "PUT", "OPTIONS"])("refuses a %s, and keeps waiting", async (method) => {
-    await using harness = newWorld();
-    const back = await server.authorize(await harness.signIns.begin("openrouter"));
-    const refused = await sendRawRequest(back, { method });
-    expect([refused.status, refused.headers["allow"]]).toEqual([405, "GET"]);
-    expect(harness.ends).toEqual([]);
-    expect((await sendRawRequest(back)).status).toBe(200);
-    expect(harness.details).toEqual(["ok"]);
-  });
+  it.each(["POST", "HEAD", "PUT", "OPTIONS"])(
+    "refuses the method %s, and keeps waiting",
+    async (method) => {
+      await using harness = newWorld();
+      const back = await server.authorize(await harness.signIns.begin("openrouter"));
+      const refused = await sendRawRequest(back, { method });
+      expect([refused.status, refused.headers["allow"]]).toEqual([405, "GET"]);
+      expect(harness.ends).toEqual([]);
+      expect((await sendRawRequest(back)).status).toBe(200);
+      expect(harness.details).toEqual(["ok"]);
+    },
+  );
 
-  it.each(["/", "/favicon.ico", "/callback", "//x/y"])("serves nothing at %s", async (path) => {
+  it.each(["/", "/favicon.ico", "/callback", "//x/y"])("responds with 404 at %s", async (path) => {
     await using harness = newWorld();
     const back = await server.authorize(await harness.signIns.begin("openrouter"));
     expect((await sendRawRequest(`${back.origin}${path}`)).status).toBe(404);
@@ -121,7 +124,7 @@ describe("the listener", () => {
   });
 
   it.each(["evil.example", "localhost", "127.0.0.1", "127.0.0.1:1", "127.0.0.1.nip.io"])(
-    "ends a sign-in whose path is known under the name %s",
+    "ends the sign-in if a request with the secret path has the host name %s",
     async (host) => {
       await using harness = newWorld();
       const back = await server.authorize(await harness.signIns.begin("openrouter"));
@@ -165,8 +168,8 @@ describe("the listener", () => {
   });
 });
 
-describe("the end of a sign-in", () => {
-  it("comes after five minutes at the latest", async () => {
+describe("the end of a sign-in at OpenRouter", () => {
+  it("happens after five minutes at the latest", async () => {
     const clock = new VirtualClock();
     await using harness = newWorld(clock);
     const url = await harness.signIns.begin("openrouter");
@@ -179,7 +182,7 @@ describe("the end of a sign-in", () => {
     await expect(sendRawRequest(back)).rejects.toThrow("ECONNREFUSED");
   });
 
-  it("comes when a newer one is started", async () => {
+  it("happens when a newer sign-in is started", async () => {
     await using harness = newWorld();
     const old = await server.authorize(await harness.signIns.begin("openrouter"));
     const back = await server.authorize(await harness.signIns.begin("openrouter"));
@@ -189,7 +192,7 @@ describe("the end of a sign-in", () => {
     expect(harness.details).toEqual(["superseded", "ok"]);
   });
 
-  it("comes once when it is cancelled", async () => {
+  it("happens only once when it is cancelled", async () => {
     await using harness = newWorld();
     await harness.signIns.begin("openrouter");
     harness.signIns.cancel("openrouter");
@@ -199,7 +202,7 @@ describe("the end of a sign-in", () => {
     expect(harness.details).toEqual(["cancelled"]);
   });
 
-  it("is an error of BeginLogin if there was no URL yet", async () => {
+  it("is reported as an error of BeginLogin if there was no URL yet", async () => {
     await using harness = newWorld();
     const first = harness.signIns.begin("openrouter");
     const second = harness.signIns.begin("openrouter");
@@ -208,7 +211,7 @@ describe("the end of a sign-in", () => {
     expect(harness.ends).toEqual([]);
   });
 
-  it("comes only after the session that is being stored", async () => {
+  it("happens only after a session that is being stored", async () => {
     await using harness = newWorld();
     harness.beforeKeeping = async () => {
       harness.signIns.cancel("openrouter");
@@ -219,7 +222,7 @@ describe("the end of a sign-in", () => {
     expect(harness.kept).toHaveLength(1);
   });
 
-  it("comes with the shutdown", async () => {
+  it("happens at the shutdown", async () => {
     const harness = newWorld();
     await harness.signIns.begin("openrouter");
     await harness[Symbol.asyncDispose]();
@@ -230,7 +233,7 @@ describe("the end of a sign-in", () => {
   });
 });
 
-it("leaves nothing open after 200 failed sign-ins", async () => {
+it("200 failed sign-ins leave no resource open", async () => {
   await using harness = newWorld();
   await harness.signIns.begin("openrouter");
   const before = openDescriptors();

@@ -17,7 +17,7 @@ class FakeCompanionBus implements CompanionBus {
   observation: CompanionObservation = { owner: undefined, isInstalled: false };
   startsAsked = 0;
   endsAtOnce = false;
-  /** Errors of the next starts, oldest first. */
+  /** The errors of the next starts, oldest first. */
   readonly startErrors: string[] = [];
   /** The number of observations that the bus does not answer. */
   silentObservations = 0;
@@ -139,14 +139,14 @@ function theChild(): FakeChild {
   return children.at(-1) ?? expect.fail("no child was started");
 }
 
-/** Makes the child own its names and report that it is ready. */
+/** Makes the child own its bus names and report that it is ready. */
 async function comesUp(): Promise<void> {
   theBus().setObservation({ owner: { pid: theChild().pid, url: null } });
   theChild().ready();
   await clock.settle();
 }
 
-/** Ends the child, and lets the bus notice it. */
+/** Ends the child, and makes the bus notice it. */
 async function dies(reason = "it was ended by SIGKILL"): Promise<void> {
   theChild().dies(reason);
   await clock.settle();
@@ -154,8 +154,8 @@ async function dies(reason = "it was ended by SIGKILL"): Promise<void> {
   await clock.settle();
 }
 
-describe("if no process has the names and none is installed", () => {
-  test("a child is started when the URL of the assistant is known", async () => {
+describe("if no process owns the bus names and no companion is installed", () => {
+  test("a child process is started when the URL of the assistant is known", async () => {
     await begin(null);
     expect(supervisor.report()).toMatchObject({
       state: "starting",
@@ -177,7 +177,7 @@ describe("if no process has the names and none is installed", () => {
     expect(theChild().isTold).toBe(true);
   });
 
-  test("a killed child is restarted after a second, and with longer delays after that", async () => {
+  test("a killed child is restarted after a second, and later with growing delays", async () => {
     await begin();
     await comesUp();
     await dies();
@@ -204,7 +204,7 @@ describe("if no process has the names and none is installed", () => {
     expect(supervisor.report().message).toContain("after 1 s");
   });
 
-  test("a child that cannot start is reported once, and retried every five minutes in the end", async () => {
+  test("a child that cannot start is reported once, and finally retried every five minutes", async () => {
     await begin();
     const reason = "port 7778 of 127.0.0.1 is taken by another program";
     for (let round = 0; round < 12; round++) {
@@ -222,7 +222,7 @@ describe("if no process has the names and none is installed", () => {
     expect(warnings).toHaveLength(3);
   });
 
-  test("the child is restarted when the URL of the assistant changes, and not when the assistant is away", async () => {
+  test("the child is restarted when the URL of the assistant changes, but not while the assistant is unreachable", async () => {
     await begin();
     await comesUp();
     supervisor.setUpstream(null);
@@ -259,7 +259,7 @@ describe("if a companion is installed", () => {
     prepare = (made) => made.setObservation({ isInstalled: true });
   });
 
-  test("the bus is asked to start it once, and Berth does not restart it", async () => {
+  test("the bus is asked once to start the companion, and Berth does not restart it", async () => {
     await begin(null);
     expect(theBus().startsAsked).toBe(1);
     expect(supervisor.report()).toMatchObject({ state: "activated", url: "http://127.0.0.1:7778" });
@@ -275,7 +275,7 @@ describe("if a companion is installed", () => {
     theBus().setObservation({ owner: { pid: 100, url: null } });
     await clock.settle();
     expect(supervisor.report()).toMatchObject({ state: "activated", pid: 100 });
-    // Uninstalled, which ends it: from now on Berth starts a child.
+    // The companion is uninstalled, which ends it; Berth then starts a child.
     theBus().setObservation({ owner: undefined, isInstalled: false });
     supervisor.setUpstream(UPSTREAM);
     await clock.settle();
@@ -299,7 +299,7 @@ describe("if a companion is installed", () => {
     expect(children).toEqual([]);
   });
 
-  test("a companion that ends as soon as it runs is not started again and again", async () => {
+  test("a companion that ends right after its start is not started again in a loop", async () => {
     prepare = (made) => {
       made.setObservation({ isInstalled: true });
       made.endsAtOnce = true;
@@ -310,7 +310,7 @@ describe("if a companion is installed", () => {
     expect(supervisor.report()).toMatchObject({ state: "activated", pid: null });
   });
 
-  test("a running companion is left alone", async () => {
+  test("a running companion is not touched", async () => {
     prepare = (made) => made.setObservation({ isInstalled: true, owner: { pid: 5, url: null } });
     await begin();
     expect(theBus().startsAsked).toBe(0);
@@ -318,8 +318,8 @@ describe("if a companion is installed", () => {
   });
 });
 
-describe("if another process has the names", () => {
-  test("the other process is left alone; a child is started when it ends", async () => {
+describe("if another process owns the bus names", () => {
+  test("the other process is not touched; a child is started when it ends", async () => {
     prepare = (made) => made.setObservation({ owner: { pid: 5, url: "http://127.0.0.1:7778" } });
     await begin();
     expect(supervisor.report()).toMatchObject({
@@ -335,7 +335,7 @@ describe("if another process has the names", () => {
     expect(children).toHaveLength(1);
   });
 
-  test("a child that lost the race for the names is no failure", async () => {
+  test("a child that lost the race for the bus names does not count as a failure", async () => {
     await begin();
     theBus().setObservation({ owner: { pid: 5, url: null } });
     theChild().dies("another program has the name");
@@ -344,21 +344,21 @@ describe("if another process has the names", () => {
     expect(warnings).toEqual([]);
   });
 
-  test("another process gets the names while a child is starting", async () => {
+  test("another process may get the bus names while a child is starting", async () => {
     await begin();
     await dies();
     theBus().setObservation({ owner: { pid: 5, url: null } });
     await clock.settle();
     expect(supervisor.report()).toMatchObject({ state: "foreign", pid: 5 });
-    // The start of the child is no longer awaited.
+    // The supervisor no longer waits for the start of the child.
     theBus().setObservation({ owner: undefined });
     await clock.settle();
     expect(children).toHaveLength(2);
   });
 });
 
-describe("the bus", () => {
-  test("without a bus nothing is started or reported; it may appear later", async () => {
+describe("the availability of the bus", () => {
+  test("without a bus, nothing is started or reported, and the bus may appear later", async () => {
     hasBus = false;
     await begin();
     await clock.advance(60_000);
@@ -370,7 +370,7 @@ describe("the bus", () => {
     expect(children).toHaveLength(1);
   });
 
-  test("its loss ends the companion, and is no failure", async () => {
+  test("the loss of the bus ends the companion, and is no failure", async () => {
     await begin();
     await comesUp();
     hasBus = false;
@@ -386,7 +386,7 @@ describe("the bus", () => {
     expect(warnings).toEqual([]);
   });
 
-  test("a companion that notices the loss first has not failed either", async () => {
+  test("a companion that notices the loss of the bus before Berth does has not failed", async () => {
     await begin();
     await comesUp();
     hasBus = false;

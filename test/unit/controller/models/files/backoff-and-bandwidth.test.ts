@@ -31,7 +31,7 @@ describe("DownloadBackoff", () => {
     });
   });
 
-  it("restarts the count with every new byte", async () => {
+  it("restarts the count of failures with every new byte", async () => {
     const clock = new VirtualClock();
     const backoff = new DownloadBackoff(clock, limits, 4);
     for (let bytes = 1; bytes < 20; bytes += 1) {
@@ -46,7 +46,7 @@ describe("DownloadBackoff", () => {
     expect(catchBerthError(() => backoff.recordFailure(failed(), 10)).code).toBe("hub_unreachable");
   });
 
-  it("waits for the requested time, and halves the number of connections", async () => {
+  it("waits for the time that the server requests, and halves the number of connections", async () => {
     const clock = new VirtualClock();
     const backoff = new DownloadBackoff(clock, limits, 4);
     backoff.recordFailure(overloaded(5_000), 0);
@@ -65,7 +65,7 @@ describe("DownloadBackoff", () => {
 });
 
 describe("BandwidthLimiter", () => {
-  it("is shared: a download waits for the bytes of others", async () => {
+  it("is shared: a download also waits for the bytes of other downloads", async () => {
     const clock = new VirtualClock();
     const bandwidth = new BandwidthLimiter(clock, 1_000);
     const over: number[] = [];
@@ -73,11 +73,11 @@ describe("BandwidthLimiter", () => {
     for (let taker = 0; taker < 3; taker += 1)
       void bandwidth.acquire(1_000, never)?.then(() => over.push(clock.now() - start));
     await clock.advance(5_000);
-    // The burst is a tenth of a second.
+    // The limiter allows a burst of a tenth of a second.
     expect(over).toEqual([900, 1_900, 2_900]);
   });
 
-  it("does not delay without a limit", () => {
+  it("causes no delay without a limit", () => {
     expect(
       new BandwidthLimiter(new VirtualClock(), undefined).acquire(1e12, never),
     ).toBeUndefined();
@@ -85,7 +85,7 @@ describe("BandwidthLimiter", () => {
 });
 
 describe("RequestGuard", () => {
-  it("aborts it after a time without data, but not while reading is paused", async () => {
+  it("aborts a request after a time without data, but not while reading is paused", async () => {
     const clock = new VirtualClock();
     const limits = { stallMs: 1_000, retryMs: 1, retriesMax: 1 };
     using guard = new RequestGuard({ clock, limits }, never);
@@ -105,7 +105,7 @@ describe("RequestGuard", () => {
 });
 
 describe("ProgressReporter", () => {
-  it("is reported ten times a second at most, only when it changes, and at the end", async () => {
+  it("reports at most ten times a second, only changes, and once at the end", async () => {
     const clock = new VirtualClock();
     let doneBytes = 0;
     const told: DownloadProgress[] = [];

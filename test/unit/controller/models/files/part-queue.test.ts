@@ -11,7 +11,7 @@ import {
 const MIB = 2 ** 20;
 
 describe("PartQueue", () => {
-  it("hands out every byte exactly once when connections fail and divide parts", () => {
+  it("assigns every byte exactly once when connections fail and divide parts", () => {
     const step = fc.record({
       who: fc.nat(3),
       what: fc.constantFrom("receive", "cut", "receive", "receive"),
@@ -50,7 +50,7 @@ describe("PartQueue", () => {
             receive(part, bytes);
             if (what === "cut" || part.received >= part.end) release(who, part);
           }
-          // All connections complete the rest.
+          // All connections together complete the rest.
           for (let round = 0; !parts.isDone && round < 1000; round += 1)
             for (const who of [0, 1, 2, 3]) {
               const part = next(who);
@@ -66,7 +66,7 @@ describe("PartQueue", () => {
     );
   });
 
-  it("hands out parts from the front to the back, smaller towards the end", () => {
+  it("assigns parts from the front to the back, and smaller ones towards the end", () => {
     const parts = new PartQueue(findMissingRanges([], 1024 * MIB), 4);
     const sizes: number[] = [];
     let at = 0;
@@ -81,7 +81,7 @@ describe("PartQueue", () => {
     expect(sizes).toEqual(sizes.toSorted((a, b) => b - a));
   });
 
-  it("divides the rest of a slow part, but not of a new one", () => {
+  it("divides the rest of a slow part, but does not divide a new part", () => {
     const parts = new PartQueue(findMissingRanges([], 4 * MIB), 4);
     const slow = parts.take(0);
     expect(parts.take(999)).toBeUndefined();
@@ -90,7 +90,7 @@ describe("PartQueue", () => {
     expect([slow?.end, helper?.received, helper?.end]).toEqual([3 * MIB, 3 * MIB, 4 * MIB]);
   });
 
-  it("counts the bytes that are received and not written", () => {
+  it("counts the bytes that are received but not yet written", () => {
     const parts = new PartQueue(findMissingRanges([{ start: 0, end: MIB }], 2 * MIB), 4);
     const part = parts.take(0);
     if (!part) throw new Error("a part is missing");

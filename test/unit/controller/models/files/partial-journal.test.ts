@@ -29,7 +29,7 @@ describe("the journal of a partial file", () => {
     await rm(dir, { recursive: true, force: true });
   });
 
-  it("returns the last entry, also after it is opened again", async () => {
+  it("returns the last entry, even after it is opened again", async () => {
     expect(await readPartialJournal(path)).toBeUndefined();
     for (const round of [1, 2, 3, 4, 5]) {
       const { journal, entry: found } = await PartialJournal.open(path);
@@ -66,7 +66,7 @@ describe("the journal of a partial file", () => {
     expect(await readPartialJournal(path)).toEqual(entry(7));
   });
 
-  it("does not grow with the number of ranges and keys", async () => {
+  it("does not grow with the number of recorded ranges and keys", async () => {
     const { journal } = await PartialJournal.open(path);
     const ranges = Array.from({ length: 5000 }, (_, at) => ({
       start: at * 1e12 + 1,

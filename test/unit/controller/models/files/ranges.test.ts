@@ -17,7 +17,7 @@ const range = fc
   .map(([a, b]): ByteRange => ({ start: Math.min(a, b), end: Math.max(a, b) }));
 const manyRanges = fc.array(range, { maxLength: 12 });
 
-/** Converts ranges to a set of bytes. */
+/** Converts ranges to the set of their bytes. */
 function bytesIn(ranges: readonly ByteRange[]): Set<number> {
   const bytes = new Set<number>();
   for (const { start, end } of ranges) for (let at = start; at < end; at += 1) bytes.add(at);
@@ -27,7 +27,7 @@ function bytesIn(ranges: readonly ByteRange[]): Set<number> {
 const joined = (added: readonly ByteRange[]): ByteRanges => added.reduce<ByteRanges>(addRange, []);
 
 describe("ranges of bytes", () => {
-  it("contain all added ranges, sorted, disjoint and not empty", () => {
+  it("contain all added ranges, and are sorted, disjoint and not empty", () => {
     fc.assert(
       fc.property(manyRanges, (added) => {
         const ranges = joined(added);
@@ -41,7 +41,7 @@ describe("ranges of bytes", () => {
     );
   });
 
-  it("do not depend on the order of additions", () => {
+  it("do not depend on the order in which they were added", () => {
     fc.assert(
       fc.property(manyRanges, (added) => {
         expect(joined(added.toReversed())).toEqual(joined(added));
@@ -49,7 +49,7 @@ describe("ranges of bytes", () => {
     );
   });
 
-  it("and the missing ranges are disjoint and cover the file", () => {
+  it("are disjoint from the missing ranges, and both together cover the file", () => {
     fc.assert(
       fc.property(manyRanges, fc.nat(SIZE + 10), (added, size) => {
         const ranges = joined(added);
@@ -61,7 +61,7 @@ describe("ranges of bytes", () => {
     );
   });
 
-  it("have a prefix up to the first gap", () => {
+  it("have a prefix, which ends at the first gap", () => {
     fc.assert(
       fc.property(manyRanges, (added) => {
         const there = bytesIn(added);
@@ -72,7 +72,7 @@ describe("ranges of bytes", () => {
     );
   });
 
-  it("are a subset when the smallest are left out", () => {
+  it("remain a subset when the smallest ranges are left out", () => {
     fc.assert(
       fc.property(manyRanges, fc.nat(6), (added, countMax) => {
         const ranges = joined(added);

@@ -5,7 +5,7 @@ const found = { source: "here", validator: '"a"', sizeBytes: 100, keys: [] };
 const wanted = { source: "here", hasDigest: false, sizeBytes: 100 };
 const written = [{ start: 0, end: 50 }];
 
-describe("the bytes of an earlier attempt", () => {
+describe("the downloaded bytes of an earlier attempt", () => {
   it.each<[string, Partial<typeof found>, Partial<typeof wanted>, object | undefined]>([
     ["with their entity tag", {}, {}, { sizeBytes: 100, validator: '"a"' }],
     ["without an entity tag or digest", { validator: "" }, {}, undefined],

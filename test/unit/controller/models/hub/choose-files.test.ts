@@ -6,7 +6,7 @@ import {
 } from "../../../../../src/controller/models/hub/choose-files.ts";
 import { catchBerthError } from "../../../../support/catch-berth-error.ts";
 
-/** Real repositories of several publishers. */
+/** File lists of real repositories of several publishers. */
 const theBloke = [
   ".gitattributes",
   "README.md",
@@ -59,7 +59,7 @@ function choose(
   });
 }
 
-describe("without file and quantization", () => {
+describe("choosing without a file and a quantization", () => {
   it.each<[string, readonly string[], readonly string[], string | null]>([
     ["Q4_K_M", theBloke, ["llama-2-7b-chat.Q4_K_M.gguf"], "Q4_K_M"],
     ["Q4_K_M before Q4_K_L", bartowski, ["Big-70B-Instruct-Q4_K_M.gguf"], "Q4_K_M"],
@@ -149,7 +149,7 @@ describe("without file and quantization", () => {
   });
 });
 
-describe("by quantization", () => {
+describe("choosing by quantization", () => {
   it.each<[string, readonly string[], string]>([
     ["q4_k_s", theBloke, "llama-2-7b-chat.Q4_K_S.gguf"],
     ["FP16", qwen, "qwen2.5-7b-instruct-fp16-00001-of-00002.gguf"],
@@ -164,19 +164,19 @@ describe("by quantization", () => {
     expect(choose(listed, { quantization }).names[0]).toBe(first);
   });
 
-  it("prefers the plain one to a dynamic one", () => {
+  it("prefers the plain variant to a dynamic one", () => {
     const listed = ["m-UD-Q4_K_XL.gguf", "m-Q4_K_XL.gguf"];
     expect(choose(listed, { quantization: "Q4_K_XL" }).names).toEqual(["m-Q4_K_XL.gguf"]);
   });
 
-  it("puts parts in order", () => {
+  it("returns the parts of a split model in order", () => {
     expect(choose(unsloth, { quantization: "Q8_0" }).names).toEqual([
       "Q8_0/Qwen3-235B-Q8_0-00001-of-00002.gguf",
       "Q8_0/Qwen3-235B-Q8_0-00002-of-00002.gguf",
     ]);
   });
 
-  it("names the missing part", () => {
+  it("names the missing part of a split model", () => {
     expect(catchBerthError(() => choose(bartowski, { quantization: "f16" }))).toMatchObject({
       code: "hub_not_found",
       message:
@@ -184,7 +184,7 @@ describe("by quantization", () => {
     });
   });
 
-  it("lists the quantizations, the best first", () => {
+  it("lists the available quantizations, the best first, if the requested one is missing", () => {
     expect(catchBerthError(() => choose(vision, { quantization: "Q4_K_M" }))).toMatchObject({
       code: "hub_not_found",
       message: "org/name has no file with quantization Q4_K_M",
@@ -208,7 +208,7 @@ describe("by quantization", () => {
     expect(choose(vision, { quantization: "F16" }).names).toEqual(["gemma-3-4b-it-f16.gguf"]);
   });
 
-  it("throws if several files have it", () => {
+  it("throws if several models have the requested quantization", () => {
     const error = catchBerthError(() =>
       choose(["2b-Q8_0.gguf", "7b-Q8_0.gguf"], { quantization: "q8_0" }),
     );
@@ -219,7 +219,7 @@ describe("by quantization", () => {
   });
 });
 
-describe("by file", () => {
+describe("choosing by file", () => {
   it.each<[string, readonly string[], number]>([
     ["llama-2-7b-chat.Q2_K.gguf", theBloke, 1],
     ["Q8_0/Qwen3-235B-Q8_0-00001-of-00002.gguf", unsloth, 2],
@@ -233,7 +233,7 @@ describe("by file", () => {
     expect(names).toEqual(names.toSorted());
   });
 
-  it("lists the files, and suggests the most similar one", () => {
+  it("lists the files, and suggests the one with the most similar name", () => {
     expect(catchBerthError(() => choose(vision, { file: "gemma-3-4b-it-Q8.gguf" }))).toMatchObject({
       code: "hub_not_found",
       message:
@@ -248,13 +248,13 @@ describe("by file", () => {
     );
   });
 
-  it("keeps messages short", () => {
+  it("keeps error messages short", () => {
     const many = Array.from({ length: 100 }, (_, index) => `model-${index}.gguf`);
     expect(catchBerthError(() => choose(many, { file: "x.gguf" })).hint).toMatch(/ and 70 more$/);
   });
 });
 
-describe("for an unusual listing", () => {
+describe("choosing from an unusual list of files", () => {
   it("chooses from a hundred thousand files", { timeout: 10_000 }, () => {
     const many = Array.from({ length: 100_000 }, (_, index) => `m-${index}-Q4_K_M.gguf`);
     expect(choose(many, { file: "m-99999-Q4_K_M.gguf" }).names).toHaveLength(1);
@@ -313,7 +313,7 @@ describe("for an unusual listing", () => {
       return fc.shuffledSubarray(names, { minLength: 0 });
     });
 
-  it("chooses one complete model whatever the order of the listing, or throws", () => {
+  it("chooses one complete model or throws, whatever the order of the files", () => {
     fc.assert(
       fc.property(listing, fc.option(quantization, { nil: undefined }), (listed, wanted) => {
         const outcome = (names: readonly string[]): unknown => {
@@ -336,7 +336,7 @@ describe("for an unusual listing", () => {
         expect(names).toHaveLength(count);
         expect(names).toEqual(names.toSorted());
         expect(names.join()).not.toContain("mmproj");
-        // Each part chooses the whole model.
+        // Requesting any part chooses the whole model.
         for (const file of names) expect(choose(listed, { file }).names).toEqual(names);
       }),
     );

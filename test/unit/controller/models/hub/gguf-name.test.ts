@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { parseGgufName } from "../../../../../src/controller/models/hub/gguf-name.ts";
 
-describe("the quantization in a file's name", () => {
+describe("the quantization in a file name", () => {
   it.each([
     ["llama-2-7b-chat.Q4_K_M.gguf", "Q4_K_M"],
     ["Llama-3.2-1B-Instruct-Q6_K_L.gguf", "Q6_K_L"],
@@ -31,7 +31,7 @@ describe("the quantization in a file's name", () => {
   });
 });
 
-describe("the role of a file", () => {
+describe("the role of a file in a repository", () => {
   it.each([
     ["gemma-3-4b-it-Q4_K_M.gguf", "model"],
     ["mmproj-model-f16.gguf", "companion"],
@@ -58,7 +58,7 @@ describe("the role of a file", () => {
   );
 });
 
-describe("parts", () => {
+describe("the parts of a split model", () => {
   it("have the same group", () => {
     const names = [
       "q/m-00001-of-00003.gguf",

@@ -22,7 +22,7 @@ beforeEach(async () => {
 });
 afterEach(() => hub[Symbol.asyncDispose]());
 
-describe("a repository", () => {
+describe("a repository of the hub", () => {
   it("is resolved to a commit and a file with digest, size and URL", async () => {
     const repository = await hub.addRepository({ id: "org/name", files });
     const commit = repository.find("main")?.sha;
@@ -41,11 +41,11 @@ describe("a repository", () => {
         },
       ],
     });
-    // One request, and no byte of the file.
+    // The hub gets one request, and sends no byte of the file.
     expect(hub.requests).toHaveLength(1);
   });
 
-  it("has git's own digest for a file outside LFS", async () => {
+  it("uses git's own digest for a file outside of LFS", async () => {
     const content = Buffer.from("GGUF tiny");
     await hub.addRepository({ id: "org/name", files: { "tiny.gguf": { content, lfs: false } } });
     const {
@@ -84,7 +84,7 @@ describe("a repository", () => {
     expect(model.files.map((file) => file.sha256)).toEqual([sha("1"), sha("2"), sha("3")]);
   });
 
-  it("has the same key as other sources with the same bytes and names", async () => {
+  it("has the same key as another source whose files have the same bytes and names", async () => {
     const one = await hub.addRepository({ id: "org/name", files });
     await hub.addRepository({ id: "other/copy", files });
     const { resolve } = createResolverHarness(hub.url);
@@ -107,7 +107,7 @@ describe("a repository", () => {
     expect(Buffer.from(await answer.arrayBuffer())).toEqual(bytes);
   });
 
-  it("ignores files whose names would lead out of the folder", async () => {
+  it("ignores files whose names lead out of the model folder", async () => {
     await hub.addRepository({
       id: "org/name",
       files: { "../../m-Q4_K_M.gguf": bytes, "a//b-Q4_0.gguf": bytes, "ok-Q8_0.gguf": bytes },
@@ -125,7 +125,7 @@ describe("a repository", () => {
     });
   });
 
-  it("is found in upper and lower case", async () => {
+  it("is found whether its name is in upper or lower case", async () => {
     await hub.addRepository({ id: "Org/Name-GGUF", files });
     const model = await createResolverHarness(hub.url).resolve({ source: "org/name-gguf" });
     expect(model.files[0]?.location).toMatchObject({
@@ -147,7 +147,7 @@ describe("a repository", () => {
 });
 
 describe("a digest in the spec", () => {
-  it("is accepted if the hub reports the same", async () => {
+  it("is accepted if the hub reports the same digest", async () => {
     await hub.addRepository({ id: "org/name", files });
     const {
       files: [file],
@@ -155,7 +155,7 @@ describe("a digest in the spec", () => {
     expect(file?.sha256).toBe(sha256);
   });
 
-  it("is an error if the hub reports another one", async () => {
+  it("is an error if the hub reports another digest", async () => {
     await hub.addRepository({ id: "org/name", files });
     const wanted = "0".repeat(64);
     expect(await createResolverHarness(hub.url).refusal({ sha256: wanted })).toMatchObject({
@@ -165,7 +165,7 @@ describe("a digest in the spec", () => {
   });
 });
 
-describe("the token", () => {
+describe("the token for the hub", () => {
   it("opens a private repository", async () => {
     await hub.addRepository({ id: "org/name", files, private: true });
     const own = await createResolverHarness(hub.url).resolve({ token: hub.token });
@@ -239,7 +239,7 @@ describe("the token", () => {
     );
   });
 
-  it("is in no error", async () => {
+  it("appears in no error", async () => {
     for (const type of ["reset", "page", "loop"] as const) {
       hub.faults.clear();
       hub.faults.add({ on: "api", type });
@@ -259,7 +259,7 @@ describe("a gated repository", () => {
     });
   });
 
-  it("with a token of an account without access has an error that says so", async () => {
+  it("with a token whose account has no access has an error that states this", async () => {
     await hub.addRepository({ id: "org/name", files, gated: "manual" });
     expect(await createResolverHarness(hub.url).refusal({ token: hub.token })).toMatchObject({
       code: "hub_denied",
@@ -290,13 +290,13 @@ describe("a gated repository", () => {
     repository.authorised = true;
     const model = await createResolverHarness(hub.url).resolve({ token: hub.token });
     expect(model.files[0]?.sha256).toBe(sha256);
-    // The redirect to the file was requested, but not followed.
+    // The hub redirected the request to the file, and the redirect was not followed.
     expect(hub.requests.map(({ method }) => method)).toEqual(["GET", "HEAD"]);
     expect(hub.at("cdn")).toEqual([]);
   });
 });
 
-describe("a listing without sizes and digests, as some mirrors give", () => {
+describe("a list of files without sizes and digests, as some mirrors return it", () => {
   it.each(["direct", "relative-redirect"] as const)(
     "is completed by requests for the files (%s)",
     async (kind) => {
@@ -332,7 +332,7 @@ describe("a listing without sizes and digests, as some mirrors give", () => {
 });
 
 describe("a missing repository, revision or file", () => {
-  it("without a token: the error mentions that it may be private", async () => {
+  it("without a token is an error that mentions that the repository may be private", async () => {
     expect(await createResolverHarness(hub.url).refusal({ source: "org/none" })).toMatchObject({
       code: "hub_not_found",
       message:
@@ -340,7 +340,7 @@ describe("a missing repository, revision or file", () => {
     });
   });
 
-  it("with a token: it does not exist", async () => {
+  it("with a token is an error that states that the repository does not exist", async () => {
     expect(
       await createResolverHarness(hub.url).refusal({ source: "org/none", token: hub.token }),
     ).toMatchObject({
@@ -349,7 +349,7 @@ describe("a missing repository, revision or file", () => {
     });
   });
 
-  it("an invalid token is an error even for a public repository", async () => {
+  it("with an invalid token is an error, even for a public repository", async () => {
     await hub.addRepository({ id: "org/name", files });
     expect(await createResolverHarness(hub.url).refusal({ token: "hf_wrong" })).toMatchObject({
       code: "hub_denied",
@@ -358,7 +358,7 @@ describe("a missing repository, revision or file", () => {
   });
 
   it.each(["api", "resolve"] as const)(
-    "an expired token is an error that says so, for each of the hub's messages (%s)",
+    "with an expired token is an error that states this, for each of the hub's messages (%s)",
     async (on) => {
       await hub.addRepository({ id: "org/name", files, gated: "auto" });
       const code = on === "api" ? "RepoNotFound" : "GatedRepo";
@@ -369,7 +369,7 @@ describe("a missing repository, revision or file", () => {
     },
   );
 
-  it("a revision", async () => {
+  it("names a missing revision", async () => {
     await hub.addRepository({ id: "org/name", files });
     expect(await createResolverHarness(hub.url).refusal({ revision: "v9" })).toMatchObject({
       code: "hub_not_found",
@@ -377,7 +377,7 @@ describe("a missing repository, revision or file", () => {
     });
   });
 
-  it("a file at the requested revision", async () => {
+  it("names a missing file and the requested revision", async () => {
     await hub.addRepository({ id: "org/name", files, tags: ["v1"] });
     expect(
       await createResolverHarness(hub.url).refusal({ file: "m-Q5_0.gguf", revision: "v1" }),
@@ -388,7 +388,7 @@ describe("a missing repository, revision or file", () => {
     });
   });
 
-  it("a repository that was taken down", async () => {
+  it("is an error for a repository that was taken down", async () => {
     const repository = await hub.addRepository({ id: "org/name", files });
     repository.disabled = true;
     expect((await createResolverHarness(hub.url).refusal({})).message).toBe(
@@ -396,12 +396,12 @@ describe("a missing repository, revision or file", () => {
     );
   });
 
-  it("a choice between several", async () => {
+  it("is an error if a choice between several models is needed", async () => {
     await hub.addRepository({ id: "org/name", files: { "a.gguf": bytes, "b.gguf": bytes } });
     expect((await createResolverHarness(hub.url).refusal({})).code).toBe("invalid_spec");
   });
 
-  it("an invalid source", async () => {
+  it("is an error for an invalid source", async () => {
     expect((await createResolverHarness(hub.url).refusal({ source: "org/name:Q4_0" })).code).toBe(
       "invalid_spec",
     );

@@ -19,7 +19,7 @@ async function put(name: string, text = "GGUF"): Promise<string> {
 }
 
 describe("a file of this machine", () => {
-  it.each(["path", "URL"])("by its %s", async (how) => {
+  it.each(["path", "URL"])("is found by its %s", async (how) => {
     const file = await put("my m-Q8_0.gguf");
     const source = how === "path" ? file : pathToFileURL(file).href;
     expect(await sources.resolve({ source })).toEqual({
@@ -39,7 +39,7 @@ describe("a file of this machine", () => {
     });
   });
 
-  it("may have no extension, as in Ollama's folder, and be behind a link", async () => {
+  it("may have no extension, as in Ollama's folder, and may be behind a link", async () => {
     const link = path.join(folder, "link");
     await symlink(await put("sha256-0123"), link);
     const sha256 = "a".repeat(64);
@@ -48,7 +48,15 @@ describe("a file of this machine", () => {
     expect(quantization).toBeNull();
   });
 
-  it("has another key after it was written again, with or without a digest", async () => {
+  it("is refused if it is not a GGUF file", async () => {
+    const source = await put("page.gguf", "<html>");
+    await expect(sources.resolve({ source })).rejects.toMatchObject({
+      code: "model_unusable",
+      message: expect.stringContaining("page.gguf is not a GGUF file"),
+    });
+  });
+
+  it("has another key after it was written again, with or without a digest in the spec", async () => {
     const source = await put("m.gguf");
     const wanted = { source, sha256: "a".repeat(64) };
     const { key } = await sources.resolve(wanted);
@@ -57,7 +65,7 @@ describe("a file of this machine", () => {
     expect((await sources.resolve(wanted)).key).not.toBe(key);
   });
 
-  it("includes the other parts", async () => {
+  it("that is one part of a split model includes the other parts", async () => {
     await put("m-00001-of-00002.gguf");
     const source = await put("m-00002-of-00002.gguf");
     const { files } = await sources.resolve({ source });
@@ -68,8 +76,8 @@ describe("a file of this machine", () => {
   });
 });
 
-describe("an unusable path", () => {
-  it("is absent", async () => {
+describe("a path that is refused as a model", () => {
+  it("names no existing file", async () => {
     const source = "/nowhere/m.gguf";
     expect(await sources.refusal({ source })).toMatchObject({
       code: "hub_not_found",
@@ -78,7 +86,7 @@ describe("an unusable path", () => {
     });
   });
 
-  it("is a folder", async () => {
+  it("names a folder", async () => {
     await mkdir(path.join(folder, "m.gguf"));
     const source = path.join(folder, "m.gguf");
     expect(await sources.refusal({ source })).toMatchObject({
@@ -92,7 +100,7 @@ describe("an unusable path", () => {
     expect((await sources.refusal({ source })).code).toBe("hub_not_found");
   });
 
-  it("lacks a part", async () => {
+  it("names a split model with a missing part", async () => {
     const source = await put("m-00001-of-00002.gguf");
     expect((await sources.refusal({ source })).message).toBe(
       `${source}: part m-00002-of-00002.gguf: the file does not exist on this machine`,

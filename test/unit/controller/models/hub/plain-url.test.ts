@@ -13,12 +13,12 @@ let hub: Hub;
 let sources: ResolverHarness;
 beforeEach(async () => {
   hub = await Hub.open();
-  // The configured hub is another server: the URLs of these tests are of a plain web server.
+  // The configured hub is another server, so that these URLs belong to a plain web server.
   sources = createResolverHarness("https://hub.invalid");
 });
 afterEach(() => hub[Symbol.asyncDispose]());
 
-describe("a URL", () => {
+describe("the URL of a file on a web server", () => {
   it("is resolved to a file with the size and the tag that the server sends", async () => {
     const url = await hub.addFile("/models/m-Q5_K_M.gguf", bytes);
     expect(await sources.resolve({ source: url })).toEqual({
@@ -53,15 +53,15 @@ describe("a URL", () => {
     ],
     ["no entity tag", { etag: false }, { sizeBytes: bytes.length, etag: null }],
     ["a weak entity tag", { etag: "weak" }, { sizeBytes: bytes.length, etag: null }],
-  ])("of a server that sends %s", async (_, options, expected) => {
+  ])("is resolved even if the server sends %s", async (_, options, expected) => {
     const source = await hub.addFile("/m.gguf", bytes, options);
     const { files } = await sources.resolve({ source });
     expect(files[0]).toMatchObject(expected);
-    // The file itself is not downloaded, whatever requests are necessary.
+    // The file itself is not downloaded, whatever requests are needed.
     expect(hub.bytesSent).toBeLessThanOrEqual(options.ranges === false ? bytes.length : 1);
   });
 
-  it("that is signed for GET only gets a GET request for one byte", async () => {
+  it("that is signed only for GET is requested with GET for one byte", async () => {
     const source = await hub.addFile("/m.gguf", bytes);
     hub.faults.add({ on: "files", method: "HEAD", type: "expired" });
     const { files } = await sources.resolve({ source: `${source}?X-Amz-Signature=abc` });
@@ -77,7 +77,7 @@ describe("a URL", () => {
     expect((await sources.resolve({ source })).key).not.toBe(key);
   });
 
-  it("with a digest has a key that does not depend on the URL", async () => {
+  it("with a digest in the spec has a key that does not depend on the URL", async () => {
     const sha256 = createHash("sha256").update(bytes).digest("hex");
     const here = await sources.resolve({ source: await hub.addFile("/a/m.gguf", bytes), sha256 });
     const there = await sources.resolve({
@@ -104,7 +104,7 @@ describe("a URL", () => {
     ]);
   });
 
-  it("is followed to another server, which gets no token", async () => {
+  it("is followed to another server, which does not get the token", async () => {
     await using other = await Hub.open();
     const to = await other.addFile("/elsewhere.gguf", bytes);
     const source = await hub.addFile("/m.gguf", Buffer.from("old"));
@@ -119,7 +119,7 @@ describe("a URL", () => {
     expect(other.requests[0]?.headers.authorization).toBeUndefined();
   });
 
-  it("of the hub's server outside of its repositories gets no token of the hub", async () => {
+  it("of the hub's server outside of its repositories does not get the hub's token", async () => {
     const source = await hub.addFile("/files/m.gguf", bytes);
     const { files } = await createResolverHarness(hub.url, { token: hub.token }).resolve({
       source,
@@ -129,7 +129,7 @@ describe("a URL", () => {
   });
 });
 
-describe("the name of the file", () => {
+describe("the file name of a downloaded URL", () => {
   it.each([
     ["/a/m%20x.gguf", undefined, "m x.gguf"],
     ["/a/m.gguf", 'attachment; filename="other.gguf"', "m.gguf"],
@@ -156,14 +156,14 @@ describe("the name of the file", () => {
   });
 });
 
-describe("a server that denies access", () => {
+describe("a web server from which a model cannot be resolved", () => {
   it.each([
     [404, "hub_not_found", "the file does not exist"],
     [410, "hub_not_found", "the file does not exist"],
     [400, "hub_not_found", "the server refused the request with HTTP 400"],
     [401, "hub_denied", "the server requires a token (HTTP 401)"],
     [403, "hub_denied", "the server requires a token (HTTP 403)"],
-  ])("HTTP %i: %s", async (status, code, message) => {
+  ])("responds with HTTP %i: %s", async (status, code, message) => {
     const source = await hub.addFile("/m.gguf", bytes);
     hub.faults.add({ on: "files", type: "status", status });
     expect(await sources.refusal({ source: `${source}?signature=secret` })).toMatchObject({
@@ -193,7 +193,7 @@ describe("a server that denies access", () => {
     );
   });
 
-  it("sends a web page", async () => {
+  it("sends a web page instead of a file", async () => {
     const source = await hub.addFile("/m.gguf", bytes);
     hub.faults.add({ on: "files", type: "page" });
     expect(await sources.refusal({ source })).toMatchObject({
@@ -202,7 +202,7 @@ describe("a server that denies access", () => {
     });
   });
 
-  it("lacks one part of several", async () => {
+  it("lacks one part of a split model", async () => {
     await hub.addFile("/m-00001-of-00002.gguf", bytes);
     const { code, message } = await sources.refusal({ source: `${hub.url}/m-00001-of-00002.gguf` });
     expect(code).toBe("hub_not_found");
@@ -215,7 +215,7 @@ describe("a server that denies access", () => {
     expect(hub.requests).toEqual([]);
   });
 
-  it.each([429, 503])("is overloaded (HTTP %i) and gets one request", async (status) => {
+  it.each([429, 503])("is overloaded (HTTP %i) and gets only one request", async (status) => {
     const source = await hub.addFile("/m.gguf", bytes);
     hub.faults.add({ on: "files", type: "status", status, headers: { "retry-after": "9" } });
     expect(await sources.refusal({ source })).toMatchObject({
@@ -225,7 +225,7 @@ describe("a server that denies access", () => {
     expect(hub.requests).toHaveLength(1);
   });
 
-  it("does not answer", async () => {
+  it("does not respond", async () => {
     const source = await hub.addFile("/m.gguf", bytes);
     hub.faults.add({ on: "files", type: "hang" });
     const impatient = createResolverHarness("https://hub.invalid", { limitMs: 200 });

@@ -14,7 +14,7 @@ interface Bounds {
   readonly multipleOf?: number;
 }
 
-/** Validates the same bounds with Ajv, with multiples of decimals instead of doubles. */
+/** Validates the same bounds with Ajv, and computes multiples with decimals instead of doubles. */
 function judge({ integer, ...keywords }: Bounds): (value: unknown) => boolean {
   const ajv = new Ajv2020({ strict: false });
   ajv.removeKeyword("multipleOf").addKeyword({
@@ -51,8 +51,8 @@ const bounds: fc.Arbitrary<Bounds> = fc
     return { integer: all.integer, ...Object.fromEntries(kept) };
   });
 
-describe("any bounds", () => {
-  test("all generated numbers are valid, and no invalid number is accepted", () => {
+describe("number languages with any bounds", () => {
+  test("generate only valid numbers, and accept no invalid number", () => {
     let produced = 0;
     const check = (all: Bounds, values: number[], seed: number) => {
       const isValid = judge(all);
@@ -80,7 +80,7 @@ describe("any bounds", () => {
     expect(produced).toBeGreaterThan(200);
   }, 60_000);
 
-  test("valid numbers with few digits are accepted as JavaScript prints them", () => {
+  test("accept valid numbers with few digits as JavaScript prints them", () => {
     let accepted = 0;
     const check = (all: Bounds, values: number[]) => {
       const isValid = judge(all);
@@ -110,7 +110,7 @@ describe("any bounds", () => {
   }, 60_000);
 });
 
-describe("numbers", () => {
+describe("the constraints of a number", () => {
   test.each([
     [
       { integer: true },
@@ -165,7 +165,7 @@ describe("numbers", () => {
     [{ multipleOf: 5, minimum: 1, maximum: 4 }],
     [{ multipleOf: 0.3, minimum: 0.1, maximum: 0.2 }],
     [{ multipleOf: 7, exclusiveMinimum: 0, exclusiveMaximum: 7 }],
-  ])("%j allows no number", (constraints) => {
+  ])("such as %j allow no number", (constraints) => {
     expect(numberLanguage(constraints)).toBeUndefined();
   });
 
@@ -174,11 +174,11 @@ describe("numbers", () => {
     [{ integer: true, multipleOf: 2 ** 40 + 1, minimum: 1 }, /"multipleOf"/],
     [{ exclusiveMinimum: 1, exclusiveMaximum: 1 + 2 ** -52 }, /more digits than are produced/],
     [{ multipleOf: 1e-100 }, /places/],
-  ])("%j is refused with the reason", (constraints, message) => {
+  ])("such as %j are refused with the reason", (constraints, message) => {
     expect(() => numberLanguage(constraints)).toThrowError(message);
   });
 
-  test("allowsNumber follows the keywords", () => {
+  test("decide the result of allowsNumber", () => {
     expect(allows({ multipleOf: 0.01 }, 0.07)).toBe(true);
     expect(allows({ multipleOf: 0.01 }, 0.075)).toBe(false);
     expect(allows({ multipleOf: 3 }, 1e21)).toBe(false);

@@ -6,8 +6,8 @@ import { stringLanguage, toStringPattern } from "../../../../../support/scalar-l
 const none = { patterns: [], forbiddenPatterns: [], formats: [], excluded: [] };
 const lengthOf = (text: string) => Array.from(text).length;
 
-describe("plain strings", () => {
-  test("all output of JSON.stringify is accepted, except lone surrogates", () => {
+describe("the language of plain strings", () => {
+  test("accepts all output of JSON.stringify, except lone surrogates", () => {
     const language = stringLanguage({});
     const check = (text: string) => {
       expect(language?.accepts(JSON.stringify(text))).toBe(true);
@@ -22,7 +22,7 @@ describe("plain strings", () => {
     expect(language?.accepts('"a"b"')).toBe(false);
   });
 
-  test("each string has one spelling", () => {
+  test("contains only one spelling of each string", () => {
     const language = stringLanguage({});
     for (const text of language?.samples(300, 7) ?? []) {
       expect(JSON.stringify(JSON.parse(text))).toBe(text);
@@ -40,7 +40,7 @@ describe("plain strings", () => {
     [0, 4_097],
     [1_234, 65_535],
     [0, 1_000_000],
-  ] as const)("%s to %s characters, counted as code points", (min, max) => {
+  ] as const)("can require %s to %s characters, counted as code points", (min, max) => {
     const language = stringLanguage({ minLength: min, maxLength: max });
     const fits = (length: number) => length >= min && length <= (max ?? length);
     const lengths = [0, 1, min - 1, min, min + 1, min + 44, min + 99, min + 700, 64, 65, 1_001];
@@ -55,7 +55,7 @@ describe("plain strings", () => {
     expect(language?.gbnf.length).toBeLessThan(500);
   });
 
-  test("contradictory bounds allow no string", () => {
+  test("is empty if the bounds contradict each other", () => {
     expect(stringLanguage({ minLength: 3, maxLength: 2 })).toBeUndefined();
     expect(scalarGrammar.matchesNoString({ ...none, minLength: 3, maxLength: 2 })).toBe(true);
     expect(scalarGrammar.matchesNoString({ ...none, minLength: 3, maxLength: 3 })).toBe(false);
@@ -74,7 +74,7 @@ function isRight(text: string): boolean {
   );
 }
 
-describe("combined constraints", () => {
+describe("combined string constraints", () => {
   const together = {
     patterns: [toStringPattern("pattern", "^[a-z0-9-]+$"), toStringPattern("pattern", "[0-9]")],
     forbiddenPatterns: [
@@ -85,7 +85,7 @@ describe("combined constraints", () => {
     minLength: 2,
     maxLength: 6,
   };
-  test("all apply", () => {
+  test("must all be met by a string", () => {
     const language = stringLanguage(together);
     const check = (text: string) => {
       expect(language?.accepts(JSON.stringify(text))).toBe(isRight(text));
@@ -97,7 +97,7 @@ describe("combined constraints", () => {
       expect(isRight(JSON.parse(text))).toBe(true);
   });
 
-  test("an excluded name is the only string that is not allowed", () => {
+  test("exclude no string except the excluded name", () => {
     const language = stringLanguage({ excluded: ["name", "na", "é😀", "\ud800", '"'] });
     for (const text of ["name", "na", "é😀", '"']) {
       expect(language?.accepts(JSON.stringify(text))).toBe(false);
@@ -107,7 +107,7 @@ describe("combined constraints", () => {
     }
   });
 
-  test("disjoint languages are recognised", () => {
+  test("are recognised as contradictory if their languages are disjoint", () => {
     const no = (first: string, second: string) =>
       scalarGrammar.matchesNoString({
         ...none,
@@ -133,7 +133,7 @@ describe("combined constraints", () => {
   });
 });
 
-describe("grammars stay small", () => {
+describe("the size of string grammars", () => {
   test.each([
     ["^[a-z]{3,8}$", 40],
     ["^[a-z]{1,2000}$", 100],
@@ -144,7 +144,7 @@ describe("grammars stay small", () => {
     ["^\\d+(\\.\\d+)?$", 60],
     ["^[A-Za-z](?:[_-]?[A-Za-z0-9]){0,62}$", 150],
     ["^[^<>]{0,5000}$", 400],
-  ] as const)("the grammar of %s has at most %s bytes", (source, bytes) => {
+  ] as const)("of %s is at most %s bytes", (source, bytes) => {
     const language = stringLanguage({ patterns: [toStringPattern("pattern", source)] });
     expect(language?.gbnf.length).toBeLessThan(bytes);
     for (const text of language?.samples(20, 5) ?? []) {
@@ -152,7 +152,7 @@ describe("grammars stay small", () => {
     }
   });
 
-  test("a pattern with a length needs a rule for each character", () => {
+  test("grows by a rule per character for a pattern with a length", () => {
     const language = stringLanguage({
       patterns: [toStringPattern("pattern", "^[a-z0-9]+(-[a-z0-9]+)*$")],
       maxLength: 63,
@@ -163,7 +163,7 @@ describe("grammars stay small", () => {
     expect(language?.accepts(JSON.stringify("a".repeat(64)))).toBe(false);
   });
 
-  test("a sampler follows one stack at a time", () => {
+  test("allows a sampler to follow one stack at a time", () => {
     for (const source of ["foo", "^(a|ab)(c|bcd)$", "(a|b)*abb", "\\d{3,}x"]) {
       const language = stringLanguage({ patterns: [toStringPattern("pattern", source)] });
       for (const text of language?.samples(20, 9) ?? []) language?.accepts(text);

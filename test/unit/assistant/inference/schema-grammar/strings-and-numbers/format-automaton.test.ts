@@ -5,7 +5,9 @@ import { describe, expect, test } from "vitest";
 import { TextLanguage } from "../../../../../../src/assistant/inference/schema-grammar/strings-and-numbers/text-language.ts";
 import { stringLanguage, toStringPattern } from "../../../../../support/scalar-language.ts";
 
-/** Valid texts of each format, invalid ones, and texts that Ajv accepts although they are not generated. */
+/**
+ * For each format: valid texts, invalid texts, and texts that Ajv accepts although the grammar does not generate them.
+ */
 const cases = {
   date: {
     yes: ["2024-02-29", "2000-02-29", "1999-12-31", "0000-02-29", "2023-04-30"],
@@ -81,14 +83,14 @@ const cases = {
 const names = Object.keys(cases);
 const isFormatName = (name: string): name is keyof typeof cases => name in cases;
 
-describe.each(names.filter(isFormatName))("%s", (name) => {
+describe.each(names.filter(isFormatName))("the format %s", (name) => {
   const language = stringLanguage({ formats: [toStringPattern("format", name)] });
   const ajv = new Ajv2020();
   ajv.addFormat(name, fullFormats[name]);
   const isValid = ajv.compile({ type: "string", format: name });
   const { yes, no, narrower } = cases[name];
 
-  test("usual texts of a format are accepted, and invalid ones are not", () => {
+  test("accepts usual texts, and no invalid ones", () => {
     expect([...yes, ...narrower].filter((text) => !isValid(text))).toEqual([]);
     expect(no.filter((text) => isValid(text))).toEqual([]);
     expect(yes.filter((text) => language?.accepts(JSON.stringify(text)) !== true)).toEqual([]);
@@ -97,13 +99,13 @@ describe.each(names.filter(isFormatName))("%s", (name) => {
     );
   });
 
-  test("Ajv accepts all generated texts", () => {
+  test("generates only texts that Ajv accepts", () => {
     for (const text of language?.samples(1_500, 11) ?? []) {
       expect(`${text} ${isValid(JSON.parse(text))}`).toBe(`${text} true`);
     }
   });
 
-  test("the accepted texts contain all that Ajv accepts and all generated ones", () => {
+  test("accepts all texts that Ajv accepts, and all generated ones", () => {
     const wide = TextLanguage.fromFormat(name, "accepted");
     const narrow = TextLanguage.fromFormat(name, "produced");
     expect([...yes, ...narrower].filter((text) => !wide.accepts(text))).toEqual([]);
@@ -127,7 +129,7 @@ test("29 February exists only in leap years", () => {
   expect(wrong).toEqual([]);
 });
 
-test("an unsupported format is refused by name", () => {
+test("an unsupported format is refused, and the error names it", () => {
   expect(() => stringLanguage({ formats: [toStringPattern("format", "iri")] })).toThrowError(
     /"format" at #\/format .*date-time/,
   );

@@ -10,7 +10,7 @@ import { UNBOUNDED_AFTER_MS } from "../../../../../support/wait-limits.ts";
 const pattern = (source: string) =>
   stringLanguage({ patterns: [toStringPattern("pattern", source)] });
 
-/** Compiles a pattern like Ajv here: with the flag `u`, or without it if it is invalid with the flag. */
+/** Compiles a pattern as Ajv does here: with the flag `u`, or without it if the pattern is invalid with the flag. */
 function toRegExp(source: string): RegExp | undefined {
   for (const flags of ["u", ""]) {
     try {
@@ -47,8 +47,8 @@ function compiled<Result>(work: () => Result): Result | "refused" {
   }
 }
 
-describe("any pattern", () => {
-  test("random patterns accept exactly the texts in which JavaScript finds them", () => {
+describe("the automaton of any pattern", () => {
+  test("accepts exactly the texts in which JavaScript finds the pattern", () => {
     let checked = 0;
     let found = 0;
     const check = (seed: number) => {
@@ -99,7 +99,7 @@ describe("any pattern", () => {
     ["^$", [""], ["a"]],
     ["(?!)|^x", ["xy"], ["yx"]],
     ["^(?:a{2}){2,3}$", ["aaaa", "aaaaaa"], ["aaa", "aaaaa"]],
-    // Valid only without the flag u, where a character past U+FFFF is two units.
+    // Without the flag u, a character above U+FFFF counts as two units.
     ["^[\\w\\-.]+\\@\\w+$", ["a-b@c"], ["@c", "a b@c"]],
     ["^\\-.$", ["-a"], ["-😀", "-"]],
     ["^\\-[^a]{2}$", ["-😀", "-bc"], ["-a😀", "-😀😀"]],
@@ -123,7 +123,7 @@ describe("any pattern", () => {
     ["(((((x{1,50}){1,50}){1,50}){1,50}){1,50}){1,50}", "more states"],
     [`${"(".repeat(300)}a${")".repeat(300)}`, "nested deeper"],
     [`^${"a".repeat(9_000)}$`, "longer than"],
-  ])("%.40s is refused without delay, with the reason", (source, why) => {
+  ])("is refused without delay, with the reason: %.40s", (source, why) => {
     const before = performance.now();
     expect(() => pattern(source)).toThrowError(
       expect.objectContaining({
@@ -135,14 +135,14 @@ describe("any pattern", () => {
   });
 
   test.each(["^(a|a)*$", "^(a*)*b$", "(x+x+)+y", "^(([a-z])+.)+[A-Z]([a-z])+$", "(.*a){12}"])(
-    "%s, which makes backtracking engines slow, has a small grammar",
+    "is small even for %s, which makes backtracking engines slow",
     (source) => {
       const language = pattern(source);
       expect(language?.gbnf.length).toBeLessThan(5_000);
     },
   );
 
-  test("constraints that no string meets give undefined, not a refusal", () => {
+  test("is undefined, and not refused, if no string meets the constraints", () => {
     expect(pattern("a^")).toBeUndefined();
     expect(pattern("^(?=a)b")).toBeUndefined();
     expect(
@@ -161,12 +161,12 @@ describe("any pattern", () => {
   });
 });
 
-describe("languages of texts", () => {
+describe("languages of strings", () => {
   test("follow the laws of sets", () => {
     fc.assert(fc.property(fc.integer(), checkLaws), { numRuns: 60 });
   }, 60_000);
 
-  test("a reduced maximum length never makes a language empty", () => {
+  test("never become empty because of a reduced maximum length", () => {
     const words = TextLanguage.fromPattern("^[a-z]+( [a-z]+)*$");
     const few = words.restrictLength({ min: 3_000, max: 100_000 });
     expect(few.isEmpty()).toBe(false);

@@ -1,0 +1,21 @@
+import { BerthError, type ErrorCode } from "../../base/errors.ts";
+import type { Reason } from "../reason.ts";
+
+const outageReasons: Partial<Record<ErrorCode, string>> = {
+  disk_full: "DiskFull",
+  registry_unreachable: "RegistryUnreachable",
+  git_unreachable: "GitUnreachable",
+};
+
+/** Returns the reason of the Stalled condition for a failure that Berth keeps retrying. */
+export function describeOutage({ code, message, hint }: BerthError): Reason {
+  const parts = [message, hint, "Berth keeps trying"].filter(Boolean);
+  return { reason: outageReasons[code] ?? "EngineError", message: parts.join("; ") };
+}
+
+/** Returns the reason of a run that a full disk has ended; undefined for other errors. */
+export function describeFullDisk(error: unknown): Reason | undefined {
+  return error instanceof BerthError && error.code === "disk_full"
+    ? describeOutage(error)
+    : undefined;
+}

@@ -1,0 +1,115 @@
+import type { ReconcileState, RolloutWindow } from "../../resources/app-status.ts";
+import type { AppRoute } from "../ingress/port.ts";
+import type { ObservedContainer } from "../runtime/port.ts";
+import type { DesiredApp } from "./desired-app.ts";
+import { getReplicaIndex, getSpecHash } from "./plan/observed-containers.ts";
+import { isRouted, isVersionReady } from "./plan/plan-route.ts";
+import type { ContainerHealth } from "./plan/plan-types.ts";
+
+/** The window after a switch to a new version, see RolloutWindow. All functions are pure. */
+
+/** The next look at a version whose window is over, but whose last probe failed. */
+const SUSPECT_REQUEUE_MS = 250;
+
+interface WindowObservation {
+  readonly containers: readonly ObservedContainer[];
+  readonly health: ReadonlyMap<string, ContainerHealth>;
+  readonly route: AppRoute | null;
+}
+
+/** True while the version may still be switched back from: it is not Ready before its window has passed. */
+export function isObserved({ window }: Pick<ReconcileState, "window">, version: string): boolean {
+  return window?.outcome === "open" && window.version === version;
+}
+
+/** Opens the window of a version that is about to replace `previous`; it begins when the version is ready. */
+export function openWindow(version: string, previous: string): RolloutWindow {
+  return { version, previous, outcome: "open", since: null, endedAt: null, starts: [] };
+}
+
+/** Begins the observation of these containers of the new version. */
+export function beginWindow(
+  window: RolloutWindow,
+  containers: readonly ObservedContainer[],
+  nowMs: number,
+): RolloutWindow {
+  const starts = containers
+    .filter((container) => getSpecHash(container) === window.version)
+    .map(({ id, startedAt }) => ({ id, startedAt }));
+  return { ...window, since: nowMs, starts };
+}
+
+/** Returns the window as it is after an observation: it begins, passes, is dropped or stays. */
+export function trackWindow(
+  window: RolloutWindow | null,
+  desired: DesiredApp,
+  observation: WindowObservation,
+  { nowMs, hasEndedWithEngine }: { readonly nowMs: number; readonly hasEndedWithEngine: boolean },
+): RolloutWindow | null {
+  if (window === null || !desired.app.running) return null;
+  const { containers, health, route } = observation;
+  const hasRequests = !desired.isRouted || route?.version === window.version;
+  if (window.outcome === "failed") return desired.isRouted && hasRequests ? window : null;
+  if (window.outcome === "passed") {
+    const isOver = !containers.some((item) => getSpecHash(item) === window.previous);
+    return isOver || !hasRequests ? null : window;
+  }
+  const isDesired = desired.hash === window.version;
+  // The new version waits for its first requests; a newer one takes its place.
+  if (window.since === null && !hasRequests) {
+    if (isDesired) return window;
+    return desired.hash === window.previous ? null : openWindow(desired.hash, window.previous);
+  }
+  const hasFailed = findFailedContainer(window, desired, observation) !== undefined;
+  // The requests went back to the previous version, or never left it.
+  if (!hasRequests && !hasFailed) return null;
+  // The containers end with their engine, which is no failure of the version: it is observed again.
+  if (hasEndedWithEngine) return openWindow(window.version, window.previous);
+  const works =
+    !isDesired || (isVersionReady(desired, containers, health) && isRouted(desired, observation));
+  if (window.since === null) return works ? beginWindow(window, containers, nowMs) : window;
+  if (hasFailed) return isDesired ? window : { ...window, outcome: "failed" };
+  const isOver = nowMs >= window.since + desired.app.rollout.observeMs;
+  const isSuspect = containers.some(
+    (item) => getSpecHash(item) === window.version && health.get(item.id)?.isSuspect === true,
+  );
+  return isOver && works && !isSuspect ? { ...window, outcome: "passed", endedAt: nowMs } : window;
+}
+
+/** Returns when an open window has to be looked at again, in epoch milliseconds; null if there is none. */
+export function windowRequeueAtMs(
+  { window }: Pick<ReconcileState, "window">,
+  desired: DesiredApp,
+  nowMs: number,
+): number | null {
+  if (window?.outcome !== "open" || window.since === null) return null;
+  return Math.max(window.since + desired.app.rollout.observeMs, nowMs + SUSPECT_REQUEUE_MS);
+}
+
+export interface FailedContainer {
+  readonly container: ObservedContainer;
+  readonly failure: "ended" | "restarted" | "unhealthy";
+}
+
+/**
+ * Returns a container of the new version that has ended, was restarted or fails its check; undefined if none has. One
+ * that is gone was removed by the user or by a change of replicas.
+ */
+export function findFailedContainer(
+  window: RolloutWindow | null,
+  desired: DesiredApp,
+  { containers, health }: Pick<WindowObservation, "containers" | "health">,
+): FailedContainer | undefined {
+  if (window?.outcome !== "open") return undefined;
+  const isSurplus = (container: ObservedContainer) =>
+    window.version === desired.hash && getReplicaIndex(container) >= desired.containers.length;
+  for (const { id, startedAt } of window.starts) {
+    const container = containers.find((item) => item.id === id);
+    if (!container || isSurplus(container) || container.state === "removing") continue;
+    if (container.state === "exited" || container.state === "dead")
+      return { container, failure: "ended" };
+    if (container.startedAt !== startedAt) return { container, failure: "restarted" };
+    if (health.get(id)?.healthy === false) return { container, failure: "unhealthy" };
+  }
+  return undefined;
+}

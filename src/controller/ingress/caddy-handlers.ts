@@ -1,0 +1,69 @@
+import type { Json } from "../../base/canonical-json.ts";
+import { isAtLeast } from "./caddy-version.ts";
+
+export type CaddyHandler = { readonly [key: string]: Json };
+
+/** Values of Retry-After, in seconds: for an App that is about to start, and for one in maintenance. */
+export const RETRY_SOON = "5";
+export const RETRY_LATER = "120";
+
+/** Builds a handler that forwards a request to one of the targets. `dials` may contain placeholders. */
+export function proxyHandler(
+  version: string,
+  dials: readonly string[],
+  tryDuration: string,
+): CaddyHandler {
+  return {
+    handler: "reverse_proxy",
+    upstreams: dials.map((dial) => ({ dial })),
+    load_balancing: {
+      // Round-robin counters would be shared by all Apps, so that two Apps in turn would each reach one replica
+      // only.
+      ...(dials.length > 1 ? { selection_policy: { policy: "random" } } : {}),
+      // Retries another replica after a failed connection. Only requests that were not sent, and GETs, are
+      // repeated.
+      try_duration: tryDuration,
+      try_interval: "50ms",
+    },
+    transport: {
+      protocol: "http",
+      // Below the 5 s keep-alive of Node's server, so that no request is sent on a connection that it closes.
+      keep_alive: { enabled: true, idle_timeout: "4s", max_idle_conns_per_host: 64 },
+    },
+    // Before 2.7, WebSockets end when a configuration is loaded; later versions can keep them.
+    ...(isAtLeast(version, 2, 7) ? { stream_close_delay: "1h" } : {}),
+  };
+}
+
+/** Builds a handler that sets the headers for the App that Caddy's proxy does not set by itself. */
+export function forwardedHeadersHandler(strippedPrefix: string): CaddyHandler {
+  const prefix =
+    strippedPrefix === "" ? {} : { "X-Forwarded-Prefix": [escapePlaceholders(strippedPrefix)] };
+  return {
+    handler: "headers",
+    request: { set: { "X-Real-Ip": ["{http.request.remote.host}"], ...prefix } },
+  };
+}
+
+/** Builds a handler that answers with an HTML page. */
+export function pageHandler(
+  status: number | string,
+  body: string,
+  retryAfter?: string,
+): CaddyHandler {
+  return {
+    handler: "static_response",
+    status_code: status,
+    headers: {
+      "Content-Type": ["text/html; charset=utf-8"],
+      "Cache-Control": ["no-store"],
+      ...(retryAfter === undefined ? {} : { "Retry-After": [retryAfter] }),
+    },
+    body: escapePlaceholders(body),
+  };
+}
+
+/** Escapes text of users: `{env.HOME}` in a page would otherwise be replaced by the variable. */
+export function escapePlaceholders(text: string): string {
+  return text.replaceAll(/[{}]/g, (brace) => `\\${brace}`);
+}

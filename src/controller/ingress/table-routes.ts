@@ -1,0 +1,127 @@
+import { join } from "node:path";
+import type { Json } from "../../base/canonical-json.ts";
+import {
+  forwardedHeadersHandler,
+  pageHandler,
+  proxyHandler,
+  RETRY_SOON,
+} from "./caddy-handlers.ts";
+import { unavailablePage } from "./error-pages.ts";
+import { TARGET_LINK } from "./folder-route-table.ts";
+import { LONG_LEVELS, longPattern, SLOTS, shortPattern } from "./route-table-entry.ts";
+
+type CaddyRoute = { readonly [key: string]: Json };
+
+/** Matches the statuses with which Caddy's proxy fails. */
+export const PROXY_FAILED = "^50[234]$";
+/** The time in which a request tries the targets that it has found. */
+const TRY_DURATION = "2s";
+/** The time for the targets of a request that has waited for TRY_DURATION already. */
+const RETRY_DURATION = "250ms";
+
+/** The place of an App, or of the Apps of all hosts, in the route table. */
+export interface TablePath {
+  /** The folder of the ingress, which contains the table. */
+  readonly folder: string;
+  /** The path in the table, which may contain placeholders. */
+  readonly path: string;
+  /** Caddy's version. */
+  readonly version: string;
+  /** The path prefix that was removed from the request, for the App. */
+  readonly strippedPrefix?: string;
+}
+
+export function getTableFolder(folder: string): string {
+  return join(folder, "table");
+}
+
+/**
+ * Builds routes to the targets of the current entry in a folder of the table; then an error page if the folder has
+ * no entry. Falls through if there is no such folder, or if `matcher` does not match.
+ */
+export function buildTableRoutes(table: TablePath, matcher: CaddyRoute): CaddyRoute[] {
+  const root = getTableFolder(table.folder);
+  return [
+    ...buildLookups(table, matcher, TRY_DURATION),
+    {
+      match: [{ ...matcher, file: { root, try_files: [`${table.path}/`] } }],
+      handle: [pageHandler(503, unavailablePage, RETRY_SOON)],
+      terminal: true,
+    },
+  ];
+}
+
+/**
+ * Builds a route for errors that looks the targets up again. A request finds its targets once. If none of them
+ * accepts a connection, the table may have others by now: Berth has switched back from a version that died after
+ * its switch. A request with a body cannot be repeated. `failed` handles the error of the second attempt.
+ */
+export function buildRetryRoute(
+  table: TablePath,
+  matcher: CaddyRoute,
+  failed: readonly CaddyRoute[],
+): CaddyRoute {
+  return {
+    match: [
+      {
+        method: ["GET", "HEAD"],
+        vars_regexp: { "{http.error.message}": { pattern: "^dial " } },
+      },
+    ],
+    handle: [
+      {
+        handler: "subroute",
+        routes: [...buildLookups(table, matcher, RETRY_DURATION), rethrowRoute],
+        errors: { routes: failed },
+      },
+    ],
+    terminal: true,
+  };
+}
+
+/** Passes an error to the next outer error routes. */
+export const rethrowRoute: CaddyRoute = {
+  handle: [{ handler: "error", status_code: "{http.error.status_code}" }],
+};
+
+function buildLookups(table: TablePath, matcher: CaddyRoute, tryDuration: string): CaddyRoute[] {
+  const { path, version } = table;
+  const root = getTableFolder(table.folder);
+  const headers = forwardedHeadersHandler(table.strippedPrefix ?? "");
+  const found = (file: CaddyRoute, handle: readonly Json[]): CaddyRoute => ({
+    match: [{ ...matcher, file }],
+    handle,
+  });
+  // A second matcher splits the file name, because it sees the first one's result.
+  const several = (pattern: string, slots: number): Json => {
+    const dials = Array.from(
+      { length: slots },
+      (_, slot) => `{http.regexp.up.1}{http.regexp.up.${slot + 3}}{http.regexp.up.2}`,
+    );
+    return {
+      handler: "subroute",
+      routes: [
+        {
+          match: [{ vars_regexp: { "{http.matchers.file.relative}": { name: "up", pattern } } }],
+          handle: [headers, proxyHandler(version, dials, tryDuration)],
+          terminal: true,
+        },
+      ],
+    };
+  };
+  const single = proxyHandler(version, ["tcp{http.matchers.file.relative}"], tryDuration);
+  const long = "/*".repeat(LONG_LEVELS);
+  return [
+    {
+      // The file's name is the target. A look-up that lists the folder before a switch and looks for the file after
+      // it finds nothing, and is repeated.
+      ...found({ root: `${root}${path}/${TARGET_LINK}`, try_files: ["/*", "/*", "/*"] }, [
+        headers,
+        single,
+      ]),
+      terminal: true,
+    },
+    found({ root, try_files: [`${path}/*`] }, [several(shortPattern, SLOTS)]),
+    found({ root, try_files: [`${path}${long}`] }, [several(longPattern, SLOTS * LONG_LEVELS)]),
+  ];
+}

@@ -1,0 +1,22 @@
+/** The process that may write to the engine for an instance, as it describes itself. */
+export interface EngineWriter {
+  readonly host: string;
+  readonly dataDir: string;
+  /** RFC 3339, by the clock of that host. */
+  readonly since: string;
+}
+
+/** The permission to write to the engine. Of all processes with the identity of one instance, at most one has it. */
+export interface WriterLease {
+  /**
+   * Resolves while this process may write to the engine. Throws `engine_leased` if another process may, and what the
+   * engine throws if it cannot be asked.
+   */
+  ensure(signal: AbortSignal): Promise<void>;
+  /** Renews the permission, or tries to get it, until the signal aborts. */
+  run(signal: AbortSignal): Promise<void>;
+  /** The other process that may write to the engine, as last observed; null if none is known. */
+  readonly otherWriter: EngineWriter | null;
+  /** Calls the listener when `otherWriter` changes from or to null. Returns a function that ends this. */
+  watch(listener: () => void): () => void;
+}

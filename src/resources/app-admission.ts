@@ -1,0 +1,166 @@
+import { ConflictError } from "../base/errors.ts";
+import type { AppSpec } from "./app-spec.ts";
+import { findDependencyCycle } from "./dependency-cycle.ts";
+import {
+  areClaimsInConflict,
+  type DomainClaim,
+  findLostClaims,
+  formatClaim,
+  listClaims,
+} from "./domain-claims.ts";
+import { formatPointer } from "./json-pointer.ts";
+import type { Resource } from "./resource.ts";
+
+/** The part of the store that the check reads. */
+export interface AppReader {
+  get(kind: "App", name: string): Resource<"App"> | undefined;
+  list(kind: "App"): readonly Resource<"App">[];
+}
+
+/** A valid spec that conflicts with other Apps. It may be admitted later, when they have changed. */
+export class AdmissionError extends ConflictError {
+  readonly app: Resource<"App">;
+  /** The field in conflict, as a JSON Pointer. */
+  readonly path: string;
+
+  constructor(
+    app: Resource<"App">,
+    path: string,
+    message: string,
+    options: { hint?: string; details?: unknown },
+  ) {
+    super("conflict", message, options);
+    this.app = app;
+    this.path = path;
+  }
+}
+
+/**
+ * Checks Apps against all others before they are written: an App gets no domain of another App, and does not depend on
+ * itself. A conflict that the stored App already has may stay, so that it does not block other changes. Keeps a view of
+ * all Apps, so it is created for each request or batch.
+ */
+export class AppAdmission {
+  readonly #store: Pick<AppReader, "get">;
+  readonly #baseDomain: string;
+  readonly #apps = new Map<string, Resource<"App">>();
+  readonly #claims = new Map<string, readonly DomainClaim[]>();
+  readonly #claimants = new Map<string, Set<string>>();
+
+  constructor(store: AppReader, baseDomain: string) {
+    this.#store = store;
+    this.#baseDomain = baseDomain;
+    const apps = store.list("App");
+    const lost = findLostClaims(apps, baseDomain);
+    for (const app of apps) {
+      this.expect(app);
+      if (lost.has(app.metadata.name)) this.#setClaims(app.metadata.name, []);
+    }
+  }
+
+  /** Checks other Apps against `app` as it is going to be written. */
+  expect(app: Resource<"App">): void {
+    const { metadata, spec } = app;
+    this.#apps.set(metadata.name, app);
+    const isLeaving = metadata.deletionTimestamp !== null;
+    this.#setClaims(
+      metadata.name,
+      isLeaving ? [] : listClaims(metadata.name, spec, this.#baseDomain),
+    );
+  }
+
+  /** Checks other Apps as if this one did not exist. */
+  ignore(name: string): void {
+    this.#apps.delete(name);
+    this.#setClaims(name, []);
+  }
+
+  /** Undoes `expect`. */
+  restore(name: string): void {
+    const stored = this.#store.get("App", name);
+    if (stored) this.expect(stored);
+    else this.ignore(name);
+  }
+
+  /** Throws AdmissionError. */
+  readonly assertAdmissible = (app: Resource<"App">): void => {
+    this.#assertDomainsFree(app);
+    this.#assertNoDependencyCycle(app);
+  };
+
+  #assertDomainsFree(app: Resource<"App">): void {
+    const { metadata, spec } = app;
+    const stored = this.#store.get("App", metadata.name);
+    const before = stored ? listClaims(metadata.name, stored.spec, this.#baseDomain) : [];
+    for (const claim of listClaims(metadata.name, spec, this.#baseDomain)) {
+      if (before.some((earlier) => isSameClaim(earlier, claim))) continue;
+      const taken = this.#findConflict(metadata.name, claim);
+      if (!taken) continue;
+      const { owner } = taken;
+      throw new AdmissionError(
+        app,
+        locateClaim(spec, claim),
+        `${formatClaim(taken.claim)} belongs to the app "${owner}" already`,
+        {
+          hint: `choose another domain or ingress.pathPrefix, or take it from "${owner}" first`,
+          details: { app: owner, domain: claim.domain },
+        },
+      );
+    }
+  }
+
+  #findConflict(app: string, claim: DomainClaim) {
+    for (const owner of this.#claimants.get(claim.domain) ?? []) {
+      const claims = owner === app ? [] : (this.#claims.get(owner) ?? []);
+      const taken = claims.find((other) => areClaimsInConflict(claim, other));
+      if (taken) return { owner, claim: taken };
+    }
+    return undefined;
+  }
+
+  #assertNoDependencyCycle(app: Resource<"App">): void {
+    const { name } = app.metadata;
+    const { dependsOn = [] } = app.spec;
+    const before = this.#store.get("App", name)?.spec.dependsOn ?? [];
+    if (dependsOn.every((other) => before.includes(other))) return;
+    const cycle = findDependencyCycle(
+      name,
+      dependsOn,
+      (other) => this.#apps.get(other)?.spec.dependsOn ?? [],
+    );
+    if (!cycle) return;
+    const next = cycle[1] ?? name;
+    throw new AdmissionError(
+      app,
+      formatPointer(["spec", "dependsOn", String(dependsOn.indexOf(next))]),
+      `dependsOn has a cycle: ${cycle.join(" -> ")}`,
+      {
+        hint: `each of them would wait for the next one; remove ${next} from dependsOn of ${name}`,
+      },
+    );
+  }
+
+  #setClaims(app: string, claims: readonly DomainClaim[]): void {
+    for (const { domain } of this.#claims.get(app) ?? []) this.#claimants.get(domain)?.delete(app);
+    this.#claims.set(app, claims);
+    for (const { domain } of claims)
+      this.#claimants.set(domain, (this.#claimants.get(domain) ?? new Set()).add(app));
+  }
+}
+
+function isSameClaim(a: DomainClaim, b: DomainClaim): boolean {
+  return formatClaim(a) === formatClaim(b) && a.redirects === b.redirects;
+}
+
+/** Returns the pointer of the field from which the claim comes; the name gives an App its default domain. */
+function locateClaim({ domain, ingress }: AppSpec, claim: DomainClaim): string {
+  if (claim.redirects) {
+    const index = (ingress?.redirects ?? []).findIndex(({ from }) => from === claim.domain);
+    return formatPointer(["spec", "ingress", "redirects", String(index), "from"]);
+  }
+  if (domain === claim.domain) return "/spec/domain";
+  const index = (ingress?.domains ?? []).indexOf(claim.domain);
+  return index === -1
+    ? "/metadata/name"
+    : formatPointer(["spec", "ingress", "domains", String(index)]);
+}

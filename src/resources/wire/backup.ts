@@ -1,0 +1,26 @@
+/** The content of a backup file, in its table `backup_manifest`; `berth backup -o json` prints it. */
+export interface BackupManifest {
+  readonly format: 1;
+  readonly created_at: string;
+  readonly berth_version: string;
+  readonly instance_id: string;
+  readonly host: string;
+  readonly contains: {
+    /** Uploaded archives that an App or a kept revision of it names. */
+    readonly archives: readonly { readonly digest: string; readonly bytes: number }[];
+    /** Domains whose certificates and keys are in the backup. */
+    readonly certificates: readonly string[];
+    /** The files of Caddy's storage: certificates, the ACME account and the local authority. */
+    readonly certificate_files: number;
+  };
+  readonly left_out: readonly LeftOut[];
+}
+
+export interface LeftOut {
+  readonly kind: "volume" | "host_path" | "image" | "source" | "model" | "file";
+  readonly name: string;
+  /** Null if it belongs to no App. */
+  readonly app: string | null;
+  /** Its fate at a restore, or the task of the user. */
+  readonly note: string;
+}

@@ -1,0 +1,117 @@
+import { lstat, readdir } from "node:fs/promises";
+import { hostname } from "node:os";
+import { join } from "node:path";
+import { readPackageVersion } from "../base/package-version.ts";
+import type { BackupManifest, LeftOut } from "../resources/wire/backup.ts";
+import type { Store } from "./store.ts";
+
+/** A file of the data directory, by its path in it. */
+export interface BackupFile {
+  readonly path: string;
+  readonly bytes: number;
+}
+
+export interface BackupContent {
+  readonly files: readonly BackupFile[];
+  readonly manifest: BackupManifest;
+}
+
+/** The folders of the data directory, from which a backup contains files. */
+export const ARCHIVES_FOLDER = "archives";
+export const CERTIFICATES_FOLDER = "ingress/storage";
+
+/** Lists what a backup contains in addition to the store, and what it leaves out. */
+export async function findBackupContent(
+  store: Pick<Store, "instanceId" | "list" | "archivesInUse">,
+  dataDir: string,
+  createdAt: string,
+): Promise<BackupContent> {
+  const leftOut: LeftOut[] = [];
+  const archives: { digest: string; bytes: number }[] = [];
+  const files: BackupFile[] = [];
+  for (const digest of [...store.archivesInUse()].toSorted()) {
+    const path = `${ARCHIVES_FOLDER}/${digest}.archive`;
+    const state = await lstat(join(dataDir, path)).catch(() => undefined);
+    if (state?.isFile() === true) {
+      files.push({ path, bytes: state.size });
+      archives.push({ digest, bytes: state.size });
+    } else leftOut.push(missingArchive(digest));
+  }
+  const stored = await listFiles(dataDir, CERTIFICATES_FOLDER);
+  const pattern = new RegExp(`^${CERTIFICATES_FOLDER}/certificates/[^/]+/([^/]+)/[^/]+\\.crt$`);
+  const domains = stored.flatMap(({ path }) => pattern.exec(path)?.[1] ?? []);
+  return {
+    files: [...files, ...stored],
+    manifest: {
+      format: 1,
+      created_at: createdAt,
+      berth_version: readPackageVersion(),
+      instance_id: store.instanceId,
+      host: hostname(),
+      contains: {
+        archives,
+        certificates: [...new Set(domains)].toSorted(),
+        certificate_files: stored.length,
+      },
+      left_out: [...leftOut, ...listLeftOut(store)],
+    },
+  };
+}
+
+function missingArchive(digest: string): LeftOut {
+  return {
+    kind: "source",
+    name: digest,
+    app: null,
+    note: "the archive is missing on this machine",
+  };
+}
+
+function listLeftOut(store: Pick<Store, "list">): LeftOut[] {
+  const found: LeftOut[] = [];
+  for (const { metadata, spec } of store.list("App")) {
+    const add = (kind: LeftOut["kind"], name: string, note: string) =>
+      found.push({ kind, name, app: metadata.name, note });
+    for (const volume of spec.volumes ?? []) {
+      if ("name" in volume) add("volume", volume.name, "save and restore its data yourself");
+      else add("host_path", volume.hostPath, "save and restore its data yourself");
+    }
+    const { source } = spec;
+    if (spec.image !== undefined) add("image", spec.image, "pulled again from its registry");
+    if (!source) continue;
+    if ("archive" in source) add("image", "built", "built again from its archive in the backup");
+    else if ("git" in source) add("image", "built", `built again from ${source.git.url}`);
+    else add("source", source.local, "copy the folder to the same path");
+  }
+  for (const { metadata } of store.list("Model"))
+    found.push({ kind: "model", name: metadata.name, app: null, note: "downloaded again" });
+  const ownFiles = [
+    ["specs folder", "copy it, or fetch it from its repository; the server keeps the last state"],
+    ["configuration file", "copy it"],
+    ["logs", "those of builds and removed containers are lost"],
+    ["data of the assistant", "its ledger has its own export: berth ledger export"],
+  ] as const;
+  for (const [name, note] of ownFiles) found.push({ kind: "file", name, app: null, note });
+  return found;
+}
+
+/** Lists the regular files below a folder, without the lock files of Caddy. */
+async function listFiles(dataDir: string, folder: string): Promise<BackupFile[]> {
+  const entries = await readdir(join(dataDir, folder), { withFileTypes: true }).catch(
+    (error: unknown) => {
+      if (error instanceof Error && "code" in error && error.code === "ENOENT") return [];
+      throw error;
+    },
+  );
+  const found: BackupFile[] = [];
+  for (const entry of entries.toSorted((a, b) => (a.name < b.name ? -1 : 1))) {
+    const path = `${folder}/${entry.name}`;
+    if (entry.isDirectory()) {
+      if (path !== `${CERTIFICATES_FOLDER}/locks`) found.push(...(await listFiles(dataDir, path)));
+    } else if (entry.isFile()) {
+      const state = await lstat(join(dataDir, path)).catch(() => undefined);
+      if (state) found.push({ path, bytes: state.size });
+    }
+  }
+  return found;
+}

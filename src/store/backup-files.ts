@@ -1,0 +1,112 @@
+import { createHash } from "node:crypto";
+import { closeSync, fsyncSync, mkdirSync, openSync, writeSync } from "node:fs";
+import { type FileHandle, open } from "node:fs/promises";
+import { dirname, join } from "node:path";
+import type Database from "better-sqlite3";
+import { BerthError } from "../base/errors.ts";
+import { ARCHIVES_FOLDER, type BackupFile, CERTIFICATES_FOLDER } from "./backup-content.ts";
+
+const FILES_TABLE = "backup_files";
+const CHUNKS_TABLE = "backup_chunks";
+/** Small enough that the server answers requests between two chunks. */
+const CHUNK_BYTES = 1024 * 1024;
+
+/** Only these paths are ever written by a restore, whatever a backup file contains. */
+const pathPattern = new RegExp(
+  `^(${ARCHIVES_FOLDER}/[0-9a-f]{64}\\.archive|${CERTIFICATES_FOLDER}(/(?!\\.\\.?(/|$))[^/\\0]+)+)$`,
+);
+
+/** Copies files of the data directory into a backup. A file that has vanished since it was listed is left out. */
+export async function addFiles(
+  copy: Database.Database,
+  dataDir: string,
+  files: readonly BackupFile[],
+): Promise<void> {
+  copy.exec(`
+    CREATE TABLE ${FILES_TABLE} (path TEXT PRIMARY KEY, bytes INTEGER NOT NULL, sha256 TEXT NOT NULL) STRICT;
+    CREATE TABLE ${CHUNKS_TABLE} (path TEXT NOT NULL, number INTEGER NOT NULL, data BLOB NOT NULL,
+      PRIMARY KEY (path, number)) STRICT;`);
+  const addFile = copy.prepare<[string, number, string]>(
+    `INSERT INTO ${FILES_TABLE} (path, bytes, sha256) VALUES (?, ?, ?)`,
+  );
+  const addChunk = copy.prepare<[string, number, Buffer]>(
+    `INSERT INTO ${CHUNKS_TABLE} (path, number, data) VALUES (?, ?, ?)`,
+  );
+  for (const { path } of files) {
+    const handle = await openUnlessMissing(join(dataDir, path));
+    if (!handle) continue;
+    try {
+      const hash = createHash("sha256");
+      const chunk = Buffer.alloc(CHUNK_BYTES);
+      let bytes = 0;
+      for (let number = 0; ; number += 1) {
+        const { bytesRead } = await handle.read(chunk, 0, CHUNK_BYTES, null);
+        if (bytesRead === 0) break;
+        const data = chunk.subarray(0, bytesRead);
+        hash.update(data);
+        addChunk.run(path, number, data);
+        bytes += bytesRead;
+      }
+      addFile.run(path, bytes, hash.digest("hex"));
+    } finally {
+      await handle.close();
+    }
+  }
+}
+
+/**
+ * Writes the files of a backup below `folder`, removes them from the database, and returns their paths. Throws
+ * `store_corrupt` if one is damaged.
+ */
+export function extractFiles(db: Database.Database, folder: string): string[] {
+  const isThere = db
+    .prepare<[string], number>("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?")
+    .pluck()
+    .get(FILES_TABLE);
+  if (isThere === undefined) return [];
+  const files = db
+    .prepare<[], { path: string; bytes: number; sha256: string }>(
+      `SELECT path, bytes, sha256 FROM ${FILES_TABLE} ORDER BY path`,
+    )
+    .all();
+  const selectChunks = db
+    .prepare<[string], Buffer>(`SELECT data FROM ${CHUNKS_TABLE} WHERE path = ? ORDER BY number`)
+    .pluck();
+  for (const { path, sha256 } of files) {
+    if (!pathPattern.test(path)) throw damagedError();
+    mkdirSync(dirname(join(folder, path)), { recursive: true, mode: 0o700 });
+    const handle = openSync(join(folder, path), "w", 0o600);
+    try {
+      const hash = createHash("sha256");
+      for (const data of selectChunks.iterate(path)) {
+        hash.update(data);
+        writeSync(handle, data);
+      }
+      if (hash.digest("hex") !== sha256) throw damagedError();
+      fsyncSync(handle);
+    } finally {
+      closeSync(handle);
+    }
+  }
+  db.exec(`DROP TABLE ${CHUNKS_TABLE}; DROP TABLE ${FILES_TABLE};`);
+  return files.map(({ path }) => path);
+}
+
+function damagedError(): BerthError {
+  return new BerthError(
+    "store_corrupt",
+    "the backup file is damaged: one of its files is not whole",
+    {
+      hint: "choose another backup file",
+    },
+  );
+}
+
+async function openUnlessMissing(file: string): Promise<FileHandle | undefined> {
+  try {
+    return await open(file, "r");
+  } catch (error) {
+    if (error instanceof Error && "code" in error && error.code === "ENOENT") return undefined;
+    throw error;
+  }
+}

@@ -1,0 +1,33 @@
+import { existsSync } from "node:fs";
+import Database from "better-sqlite3";
+import { BerthError, NotFoundError } from "../base/errors.ts";
+import type { BackupManifest } from "../resources/wire/backup.ts";
+
+export const BACKUP_MANIFEST_TABLE = "backup_manifest";
+
+/** Returns the manifest of a backup file; null for a backup of an older Berth. Throws NotFoundError, `store_corrupt`. */
+export function readBackupManifest(file: string): BackupManifest | null {
+  if (!existsSync(file)) throw new NotFoundError("there is no such backup file");
+  const db = new Database(file, { readonly: true });
+  try {
+    return selectManifest(db);
+  } catch {
+    throw new BerthError(
+      "store_corrupt",
+      "the backup file is damaged, or is not a backup of Berth",
+    );
+  } finally {
+    db.close();
+  }
+}
+
+/** Returns null if the backup has no manifest. */
+export function selectManifest(db: Database.Database): BackupManifest | null {
+  const isThere = db
+    .prepare<[string], number>("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?")
+    .pluck()
+    .get(BACKUP_MANIFEST_TABLE);
+  if (isThere === undefined) return null;
+  const text = db.prepare<[], string>(`SELECT json FROM ${BACKUP_MANIFEST_TABLE}`).pluck().get();
+  return text === undefined ? null : JSON.parse(text);
+}

@@ -1,0 +1,91 @@
+import { expect, test } from "vitest";
+import type { AppSpec } from "../../src/resources/app-spec.ts";
+import { BerthProcess } from "../support/berth-process.ts";
+import { ensureTestImages, NODE_WEB } from "../support/images.ts";
+import { TrafficLoad } from "../support/traffic.ts";
+
+/** Releases that open their port and die, with a real engine, a real Caddy and requests that never stop. */
+const VISITORS = 4;
+const web = {
+  image: NODE_WEB,
+  port: 8080,
+  stopGracePeriod: "1s",
+  rollout: { drain: "3s" },
+} as const;
+
+/** Listens, answers nothing and exits, as gunicorn does if the app cannot be imported. */
+const neverAnswers = `
+  require("node:net").createServer(() => {}).listen(8080);
+  setTimeout(() => { console.error("no module named wsgi"); process.exit(3); }, 1000);
+`;
+
+const releases: readonly (readonly [string, Partial<AppSpec>, string])[] = [
+  ["answers for a quarter of a second and exits", { env: { BODY: "bad", EXIT_AFTER: "250" } }, "1"],
+  ["answers for two seconds and exits", { env: { BODY: "bad", EXIT_AFTER: "2000" } }, "1"],
+  ["opens its port and exits", { command: ["/bin/node", "-e", neverAnswers] }, "3"],
+];
+
+test.concurrent.for(releases)(
+  "a release that %s is switched back from, and costs only the requests that it had accepted",
+  async ([, patch, code], { onTestFailed }) => {
+    await using berth = await BerthProcess.open({ ingress: "process", onTestFailed });
+    await ensureTestImages(berth.dockerHost);
+    const { client, ingressPort: port } = berth;
+    await client.apps.create({ name: "a", ...web, env: { BODY: "good" } }, { wait: true });
+    const [before] = await berth.containers("a");
+    await using load = new TrafficLoad({ port, host: "a.localhost" }, { visitors: VISITORS });
+    const failed = await client.apps.patch("a", patch, { wait: true }).catch((error) => error);
+    expect(failed).toMatchObject({ status: 409 });
+    expect(String(failed)).toContain(`exit code ${code}`);
+    const served = load.bodies.get("good") ?? 0;
+    await berth.until(
+      "the good version serves",
+      () => (load.bodies.get("good") ?? 0) > served + 50,
+    );
+    await load.stop();
+    // A visitor sends one request at a time.
+    expect(load.failures.length).toBeLessThanOrEqual(VISITORS);
+    const app = await berth.app("a");
+    expect(app.message).toContain("reverted to revision 1");
+    const { revisions } = await client.apps.revisions("a");
+    expect(revisions[0]?.state).toBe("quarantined");
+    await berth.until(
+      "only the good container is left",
+      async () => (await berth.containers("a")).map(({ Id }) => Id).join() === before?.Id,
+    );
+  },
+);
+
+test("a release with a domain that never answers a GET gets no request", async () => {
+  await using berth = await BerthProcess.open({ ingress: "process" });
+  await ensureTestImages(berth.dockerHost);
+  const { client, ingressPort: port } = berth;
+  const spec = { ...web, domain: "shop.localhost", restart: { attempts: 1, backoff: "100ms" } };
+  await client.apps.create({ name: "a", ...spec, env: { BODY: "good" } }, { wait: true });
+  await using load = new TrafficLoad({ port, host: "shop.localhost" }, { visitors: 2, restMs: 5 });
+  const patch = { command: ["/bin/node", "-e", neverAnswers] };
+  const failed = await client.apps.patch("a", patch, { wait: true }).catch((error) => error);
+  expect(failed).toMatchObject({ status: 409 });
+  expect(String(failed)).toContain("no module named wsgi");
+  await load.stop();
+  expect(load.failures).toEqual([]);
+  expect([...load.bodies.keys()]).toEqual(["good"]);
+});
+
+test("with recreate, a release that dies in its window is replaced by the old version", async () => {
+  await using berth = await BerthProcess.open({ ingress: "process" });
+  await ensureTestImages(berth.dockerHost);
+  const { client } = berth;
+  const spec = { ...web, rollout: { strategy: "recreate" } } as const;
+  await client.apps.create({ name: "a", ...spec, env: { BODY: "good" } }, { wait: true });
+  const patch = { env: { BODY: "bad", EXIT_AFTER: "1500" } };
+  const failed = await client.apps.patch("a", patch, { wait: true }).catch((error) => error);
+  expect(failed).toMatchObject({ status: 409 });
+  expect(String(failed)).toContain("exit code 1");
+  await berth.until("the old version runs", async () => {
+    const containers = await berth.containers("a");
+    const app = await berth.app("a");
+    return containers.length === 1 && app.containers[0]?.healthy === true;
+  });
+  expect((await berth.app("a")).restarts).toBe(0);
+});
