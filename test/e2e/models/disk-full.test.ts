@@ -30,7 +30,7 @@ test("a full disk is reported before or during a download, and the download resu
     const held = await world.waitForModel(
       "small",
       "it says why",
-      ({ error, status }) => error !== null && status === "absent",
+      ({ error, status }) => error !== null && status === "failed",
     );
     expect(held).toMatchObject({ ready: false, downloaded_bytes: 0 });
     // Berth keeps 64 MiB free for its own files.
