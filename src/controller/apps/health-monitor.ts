@@ -4,14 +4,12 @@ import type { TaskGroup } from "../../base/task-group.ts";
 import type { EffectiveHealthCheck } from "../../resources/app-defaults.ts";
 import type { ProbeResult, WorkloadRuntime } from "../runtime/port.ts";
 import type { ContainerHealth } from "./plan/plan-types.ts";
+import { getHealthyInterval, getStartupInterval } from "./probe-interval.ts";
 
-/** The first probe of a starting container comes after this delay, which grows by half with each probe up to a second. */
-const FIRST_PROBE_MS = 40;
-const STARTUP_PROBE_MAX_MS = 1_000;
-/** A version that is rolled out is probed this often, so that its failure is noticed well within a second. */
-const ROLLOUT_PROBE_MS = 250;
-/** A command costs a process in the container and two calls of the engine. */
-const ROLLOUT_COMMAND_MS = 1_000;
+/** The next probe of a container that was healthy, after one that failed. */
+const RECHECK_MS = 2_000;
+/** The next probe while the engine cannot be reached. */
+const ENGINE_AWAY_MS = 1_000;
 /** The next probe of a version that is rolled out after one that failed. */
 const ROLLOUT_RECHECK_MS = 100;
 /** A port that accepts connections and answers nothing this many times in a row is taken to speak another protocol. */
@@ -43,7 +41,6 @@ interface MonitoredContainer {
   healthy: boolean | null;
   everHealthy: boolean;
   failures: number;
-  nextMs: number;
   message: string;
   /** The health that was last reported to the reconciler. */
   reported: ContainerHealth;
@@ -70,7 +67,6 @@ function createUnprobedState(nowMs: number) {
     failures: 0,
     silentProbes: 0,
     isMute: false,
-    nextMs: FIRST_PROBE_MS,
     message,
     reported: { healthy: null, restartDue: false, message },
   };
@@ -161,6 +157,14 @@ export class HealthMonitor {
     return watchedMs > target.check.startPeriodMs + target.startupDeadlineMs;
   }
 
+  #intervalAfterFailure({ check, everHealthy, isRollingOut, watchedSinceMs }: MonitoredContainer) {
+    if (everHealthy)
+      return Math.min(check.intervalMs, isRollingOut ? ROLLOUT_RECHECK_MS : RECHECK_MS);
+    const starting = [...this.#targets.values()].filter((target) => !target.everHealthy).length;
+    const watchedMs = this.#options.clock.now() - watchedSinceMs;
+    return getStartupInterval(check, { watchedMs, starting });
+  }
+
   #schedule(target: MonitoredContainer, delayMs: number): void {
     target.cancel();
     target.cancel = this.#options.clock.setTimer(delayMs, () => {
@@ -178,30 +182,20 @@ export class HealthMonitor {
     const answer = await this.#probeOnce(target, check, signal);
     if (this.#targets.get(target.id) !== target || target.checkKey !== checkKey) return;
     if (answer === "engine-away") {
-      this.#schedule(target, Math.max(check.intervalMs, STARTUP_PROBE_MAX_MS));
+      this.#schedule(target, Math.max(check.intervalMs, ENGINE_AWAY_MS));
       return;
     }
     const { healthy, message } = answer;
     target.message = message;
     if (healthy) {
-      Object.assign(target, {
-        healthy: true,
-        everHealthy: true,
-        failures: 0,
-        nextMs: FIRST_PROBE_MS,
-      });
-      this.#schedule(target, getHealthyInterval(target));
+      Object.assign(target, { healthy: true, everHealthy: true, failures: 0 });
+      this.#schedule(target, getHealthyInterval(check, target.isRollingOut));
     } else {
       const isStarting = this.#options.clock.now() - target.startedAtMs < check.startPeriodMs;
       if (!isStarting) target.failures += 1;
       // A healthy container becomes unhealthy only after `retries` failures in a row.
       if (!target.everHealthy || target.failures >= check.retries) target.healthy = false;
-      target.nextMs = Math.min(target.nextMs * 1.5, STARTUP_PROBE_MAX_MS, check.intervalMs);
-      const recheckMs = target.isRollingOut ? ROLLOUT_RECHECK_MS : STARTUP_PROBE_MAX_MS * 2;
-      this.#schedule(
-        target,
-        target.everHealthy ? Math.min(check.intervalMs, recheckMs) : target.nextMs,
-      );
+      this.#schedule(target, this.#intervalAfterFailure(target));
     }
     const after = this.#healthOf(target);
     const { reported } = target;
@@ -241,14 +235,6 @@ export class HealthMonitor {
       return { healthy: false, message: getErrorMessage(error) };
     }
   }
-}
-
-/** Returns the interval of the probes of a healthy container. */
-function getHealthyInterval({ check, isRollingOut }: MonitoredContainer): number {
-  const { probe, intervalMs } = check;
-  if (probe.type === "running") return intervalMs * 6;
-  if (!isRollingOut) return intervalMs;
-  return Math.min(intervalMs, probe.type === "command" ? ROLLOUT_COMMAND_MS : ROLLOUT_PROBE_MS);
 }
 
 /** Notes if a web probe was answered; true if the port has answered nothing so often that it speaks no HTTP. */

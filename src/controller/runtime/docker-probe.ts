@@ -25,13 +25,15 @@ interface ContainerEndpoints {
  */
 const ENDPOINTS_TTL_MS = 300_000;
 const ENDPOINTS_MAX = 2_000;
+/** A failure at an address that is not older counts: a starting container is probed many times in a second. */
+const FRESH_MS = 1_000;
 
 /** Probes containers, see WorkloadRuntime.probe. */
 export class Prober {
   readonly #connection: DockerConnection;
   readonly #endpoints = new Map<
     string,
-    { readonly reach: ContainerEndpoints; readonly until: number }
+    { readonly reach: ContainerEndpoints; readonly sinceMs: number }
   >();
 
   constructor(connection: DockerConnection) {
@@ -52,10 +54,11 @@ export class Prober {
   ): Promise<ProbeResult> {
     if (target.type === "command")
       return probeCommand(this.#connection, id, target.command, timeoutMs, signal);
-    const known = this.#getCached(id);
-    if (known) {
-      const result = await probeAt(known, target, timeoutMs, signal);
-      if (result.healthy) return result;
+    const known = this.#endpoints.get(id);
+    const ageMs = this.#connection.clock.now() - (known?.sinceMs ?? 0);
+    if (known && ageMs < ENDPOINTS_TTL_MS) {
+      const result = await probeAt(known.reach, target, timeoutMs, signal);
+      if (result.healthy || ageMs < FRESH_MS) return result;
       // The container may have exited or changed its address: only a failure at a fresh address counts.
       this.forget(id);
     }
@@ -64,17 +67,12 @@ export class Prober {
     return probeAt(reach, target, timeoutMs, signal);
   }
 
-  #getCached(id: string): ContainerEndpoints | undefined {
-    const known = this.#endpoints.get(id);
-    return known && known.until > this.#connection.clock.now() ? known.reach : undefined;
-  }
-
   async #lookUp(id: string, signal: AbortSignal): Promise<ContainerEndpoints | undefined> {
     const inspected = await inspectContainer(this.#connection, id, signal);
     if (!inspected?.State.Running || inspected.State.Paused) return undefined;
     const reach = findEndpoints(inspected, this.#connection);
     if (this.#endpoints.size >= ENDPOINTS_MAX) this.#endpoints.clear();
-    this.#endpoints.set(id, { reach, until: this.#connection.clock.now() + ENDPOINTS_TTL_MS });
+    this.#endpoints.set(id, { reach, sinceMs: this.#connection.clock.now() });
     return reach;
   }
 }

@@ -81,3 +81,38 @@ test("after a revert, probes of the failed version do not restart the version th
   await harness.clock.advance(30_000);
   expect(old?.startedMs).toBe(startedMs);
 });
+
+test.each([310, 1_700, 4_260])(
+  "a container whose port opens %i ms after its start is noticed within a probe of 50 ms",
+  async (readyAfterMs) => {
+    await using harness = new ControlPlaneHarness({
+      images: { "web:1": { readyAfterMs } },
+      ingress: "fake",
+    }).boot();
+    harness.apply("web", web);
+    const serves = () => (harness.routes?.routes.get("web")?.targets.length ?? 0) > 0;
+    await harness.clock.until(serves, 30_000, "it serves");
+    const startedMs = harness.listContainers("web")[0]?.startedMs ?? 0;
+    expect(harness.clock.now() - startedMs - readyAfterMs).toBeLessThanOrEqual(60);
+  },
+);
+
+test("a container that does not start is probed less and less often", async () => {
+  await using harness = new ControlPlaneHarness({
+    images: { "web:1": { readyAfterMs: Number.POSITIVE_INFINITY } },
+  }).boot();
+  harness.apply("web", web);
+  const countProbes = async (ms: number) => {
+    const before = harness.runtime.calls.byName.get("probe") ?? 0;
+    await harness.clock.advance(ms);
+    return (harness.runtime.calls.byName.get("probe") ?? 0) - before;
+  };
+  await harness.clock.until(
+    () => harness.listContainers("web")[0]?.state === "running",
+    10_000,
+    "it runs",
+  );
+  expect(await countProbes(4_000)).toBeGreaterThan(40);
+  await harness.clock.advance(20_000);
+  expect(await countProbes(4_000)).toBeLessThanOrEqual(5);
+});

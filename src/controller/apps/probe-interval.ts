@@ -1,0 +1,44 @@
+import type { EffectiveHealthCheck } from "../../resources/app-defaults.ts";
+
+/** A starting container is probed this often: a new version serves this much after its port opens, at most. */
+const STARTUP_MIN_MS = 50;
+const STARTUP_MAX_MS = 1_000;
+/** After this time the start is a slow one, and a longer delay is a small part of it. */
+const STEADY_FOR_MS = 5_000;
+/** The part of the start so far that a probe of a slow start may be late. */
+const LATE_PART = 1 / 20;
+/** A command costs a process in the container and two calls of the engine, so that it is repeated less often. */
+const LATE_PART_OF_COMMAND = 1 / 2;
+/** The time of Berth for each starting container in turn, so that hundreds of them leave time for other work. */
+const SHARE_MS = 5;
+/** A version that is rolled out is probed this often, so that its failure is noticed well within a second. */
+const ROLLOUT_MS = 250;
+const ROLLOUT_COMMAND_MS = 1_000;
+
+/**
+ * Returns the delay until the next probe of a container that was never healthy. `watchedMs` is the time since its first
+ * probe, `starting` the number of all such containers.
+ */
+export function getStartupInterval(
+  { probe, intervalMs }: EffectiveHealthCheck,
+  { watchedMs, starting }: { readonly watchedMs: number; readonly starting: number },
+): number {
+  const isCommand = probe.type === "command";
+  const isSteady = !isCommand && watchedMs < STEADY_FOR_MS;
+  const lateMs = isSteady ? 0 : watchedMs * (isCommand ? LATE_PART_OF_COMMAND : LATE_PART);
+  return Math.min(
+    Math.max(STARTUP_MIN_MS, lateMs, starting * SHARE_MS),
+    STARTUP_MAX_MS,
+    intervalMs,
+  );
+}
+
+/** Returns the delay until the next probe of a healthy container. */
+export function getHealthyInterval(
+  { probe, intervalMs }: EffectiveHealthCheck,
+  isRollingOut: boolean,
+): number {
+  if (probe.type === "running") return intervalMs * 6;
+  if (!isRollingOut) return intervalMs;
+  return Math.min(intervalMs, probe.type === "command" ? ROLLOUT_COMMAND_MS : ROLLOUT_MS);
+}
