@@ -4,9 +4,9 @@ import { type Static, Type } from "typebox";
 import { BerthError } from "../base/errors.ts";
 import { LazyValidator } from "../base/json-validator.ts";
 import type { Environment } from "../base/process-environment.ts";
+import { isProcessRunning } from "../base/running-process.ts";
 import { originOf, type ServerTarget } from "../client/rest/server-target.ts";
 import { loadConfig } from "../config/config.ts";
-import { isProcessRunning } from "./process-running.ts";
 import { readSavedLogins, type SavedLogins } from "./saved-logins.ts";
 
 /** The file `<data-dir>/run/berth.json`, and the object of the line `berth ready {json}`. */

@@ -2,8 +2,8 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { resolveAssistantDataDir } from "../../base/assistant-paths.ts";
 import type { Environment } from "../../base/process-environment.ts";
+import { isProcessRunning } from "../../base/running-process.ts";
 import { loadConfig } from "../../config/config.ts";
-import { isProcessRunning } from "../process-running.ts";
 
 export interface FindAssistantOptions {
   /** The flag --assistant-url. */

@@ -1,9 +1,9 @@
 import { accessSync, constants, readFileSync } from "node:fs";
 import { delimiter, isAbsolute, join } from "node:path";
 import { getErrorMessage } from "../../base/errors.ts";
+import { isProcessRunning } from "../../base/running-process.ts";
 import { getProgramSearchPath } from "../../config/config.ts";
 import type { SystemInfo } from "../../resources/wire/system.ts";
-import { isProcessRunning } from "../process-running.ts";
 import { describeIngress } from "../status/server-facts.ts";
 import {
   createFinding,

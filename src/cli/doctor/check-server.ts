@@ -1,9 +1,9 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { getErrorMessage } from "../../base/errors.ts";
+import { isProcessRunning } from "../../base/running-process.ts";
 import { createClient } from "../../client/rest/client.ts";
 import { formatDurationMs } from "../format-time.ts";
-import { isProcessRunning } from "../process-running.ts";
 import { readLocalToken, readReadyFile } from "../server-target.ts";
 import { describeOtherWriter } from "../status/server-facts.ts";
 import {

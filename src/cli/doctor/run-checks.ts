@@ -1,8 +1,8 @@
 import { getErrorMessage } from "../../base/errors.ts";
+import { isProcessRunning } from "../../base/running-process.ts";
 import { type Config, type ConfigInput, loadConfig } from "../../config/config.ts";
 import { ConfigError } from "../../config/config-error.ts";
 import type { CliIo } from "../io.ts";
-import { isProcessRunning } from "../process-running.ts";
 import { readReadyFile } from "../server-target.ts";
 import { checkCompanion } from "./check-companion.ts";
 import { checkEngine } from "./check-engine.ts";

@@ -3,8 +3,9 @@ import { constants } from "node:fs";
 import { access, open, readFile, rm, writeFile } from "node:fs/promises";
 import { delimiter, isAbsolute, join } from "node:path";
 import { writeAtomically } from "../../base/atomic-file.ts";
-import { type Clock, delay } from "../../base/clock.ts";
+import type { Clock } from "../../base/clock.ts";
 import { BerthError } from "../../base/errors.ts";
+import { terminateProcess } from "../../base/running-process.ts";
 import { CaddyAdmin } from "./caddy-admin.ts";
 import type { CaddyConfig } from "./caddy-config.ts";
 import { type CaddyHost, caddyEnvironment, type IngressPaths } from "./caddy-host.ts";
@@ -91,7 +92,11 @@ export class CaddyProcess implements CaddyHost {
   async stop(signal: AbortSignal): Promise<void> {
     await this.#admin.stop(signal);
     const pid = await this.#findPid();
-    if (pid !== undefined) await this.#terminate(pid, signal);
+    if (pid !== undefined) {
+      const isRunning = async () => (await this.#findPid()) === pid;
+      const limits = { graceMs: STOP_LIMIT_MS, killMs: STOP_LIMIT_MS };
+      await terminateProcess(pid, { clock: this.#options.clock, ...limits, isRunning }, signal);
+    }
     await rm(this.#pidFile, { force: true });
   }
 
@@ -127,18 +132,6 @@ export class CaddyProcess implements CaddyHost {
       return args.includes(this.#options.paths.configFile) ? pid : undefined;
     } catch {
       return undefined;
-    }
-  }
-
-  async #terminate(pid: number, signal: AbortSignal): Promise<void> {
-    const { clock } = this.#options;
-    for (const kill of ["SIGTERM", "SIGKILL"] as const) {
-      sendSignal(pid, kill);
-      const limit = clock.now() + STOP_LIMIT_MS;
-      while (clock.now() < limit) {
-        if ((await this.#findPid()) !== pid) return;
-        await delay(clock, 50, signal);
-      }
     }
   }
 
@@ -200,13 +193,5 @@ async function isExecutable(file: string): Promise<boolean> {
     return true;
   } catch {
     return false;
-  }
-}
-
-function sendSignal(pid: number, signal: "SIGTERM" | "SIGKILL"): void {
-  try {
-    process.kill(pid, signal);
-  } catch {
-    // The process has already exited.
   }
 }

@@ -3,6 +3,11 @@ import { type Clock, delay } from "../../../base/clock.ts";
 import type { Logger } from "../../../base/logger.ts";
 import type { Environment } from "../../../base/process-environment.ts";
 import { raceWithAbort } from "../../../base/race-with-abort.ts";
+import {
+  isProcessRunning,
+  terminateProcess,
+  waitUntilGone,
+} from "../../../base/running-process.ts";
 import { TaskGroup } from "../../../base/task-group.ts";
 import type { AssistantSettings } from "../../../config/config.ts";
 import { DaemonChild } from "../../daemons/daemon-child.ts";
@@ -15,7 +20,7 @@ import {
 } from "./assistant-command.ts";
 import type { AssistantIdentity } from "./control-responses.ts";
 import type { ControlTransport } from "./control-transport.ts";
-import { isProcessRunning, probeDaemon, terminateProcess, waitUntilGone } from "./daemon-probe.ts";
+import { probeDaemon } from "./daemon-probe.ts";
 import type { AssistantDaemon, AssistantReport } from "./port.ts";
 
 const RESTART_DELAY_MAX_MS = 60_000;
@@ -23,6 +28,8 @@ const RESTART_DELAY_MAX_MS = 60_000;
 const WATCH_MS = 2_000;
 /** The time between SIGTERM and SIGKILL: `berth up` ends within five seconds, and has other things to end. */
 const GRACE_MS = 4_000;
+/** The system frees the memory of a killed process before the process disappears. */
+const KILL_LIMIT_MS = 1_000;
 /** The flags of `berth up` for those of the assistant, in hints of the assistant. */
 const flagAliases = {
   "--port": "--assistant-port",
@@ -198,7 +205,11 @@ export class AssistantSupervisor implements AssistantDaemon, AsyncDisposable {
         message: `an assistant of version ${daemon.version} kept running while Berth was down, and is restarted with the current version and settings`,
       },
     );
-    await terminateProcess(daemon.pid, { clock: this.#options.clock, graceMs: GRACE_MS }, signal);
+    await terminateProcess(
+      daemon.pid,
+      { clock: this.#options.clock, graceMs: GRACE_MS, killMs: KILL_LIMIT_MS },
+      signal,
+    );
   }
 
   async #useForeign(daemon: AssistantIdentity, signal: AbortSignal): Promise<void> {
@@ -228,7 +239,7 @@ export class AssistantSupervisor implements AssistantDaemon, AsyncDisposable {
       if (now === "silent" && isProcessRunning(pid)) continue;
       if (typeof now === "object" && now.pid === pid) continue;
       // The daemon closes its socket before its ledger, which the next daemon needs.
-      if (now === "none") await waitUntilGone(pid, GRACE_MS, clock, signal);
+      if (now === "none") await waitUntilGone(() => isProcessRunning(pid), GRACE_MS, clock, signal);
       return;
     }
   }
@@ -241,7 +252,7 @@ export class AssistantSupervisor implements AssistantDaemon, AsyncDisposable {
     if (now === "none" || (typeof now === "object" && now.pid !== pid)) return;
     await terminateProcess(
       pid,
-      { clock, graceMs: now === "silent" ? GRACE_MS / 2 : GRACE_MS },
+      { clock, graceMs: now === "silent" ? GRACE_MS / 2 : GRACE_MS, killMs: KILL_LIMIT_MS },
       signal,
     );
   }

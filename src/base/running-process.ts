@@ -1,0 +1,65 @@
+import { readFileSync } from "node:fs";
+import { type Clock, delay } from "./clock.ts";
+
+/** The interval of checks for a process that is about to end, in milliseconds. */
+const EXIT_POLL_MS = 50;
+
+/** Returns true if a process with this id runs, of any user. */
+export function isProcessRunning(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+  } catch (error) {
+    // EPERM: the process belongs to another user.
+    return error instanceof Error && "code" in error && error.code === "EPERM";
+  }
+  try {
+    // A process that has ended but was not reaped is a zombie, which some containers never remove.
+    return !/^.*\) Z /s.test(readFileSync(`/proc/${pid}/stat`, "utf8"));
+  } catch {
+    return true;
+  }
+}
+
+/**
+ * Sends SIGTERM, and SIGKILL after `graceMs`. Resolves when the process is gone, also if it never existed, and at the
+ * latest `killMs` after SIGKILL. Rejects with the signal's reason only.
+ */
+export async function terminateProcess(
+  pid: number,
+  options: {
+    readonly clock: Clock;
+    readonly graceMs: number;
+    readonly killMs: number;
+    /** Default: whether any process has this id. */
+    readonly isRunning?: () => boolean | Promise<boolean>;
+  },
+  signal: AbortSignal,
+): Promise<void> {
+  const { clock, graceMs, killMs, isRunning = () => isProcessRunning(pid) } = options;
+  for (const [name, limitMs] of [
+    ["SIGTERM", graceMs],
+    ["SIGKILL", killMs],
+  ] as const) {
+    try {
+      process.kill(pid, name);
+    } catch {
+      // The process has ended already.
+    }
+    if (await waitUntilGone(isRunning, limitMs, clock, signal)) return;
+  }
+}
+
+/** Waits until a process has ended; resolves to false if it has not after `limitMs`. */
+export async function waitUntilGone(
+  isRunning: () => boolean | Promise<boolean>,
+  limitMs: number,
+  clock: Clock,
+  signal: AbortSignal,
+): Promise<boolean> {
+  const deadline = clock.now() + limitMs;
+  while (await isRunning()) {
+    if (clock.now() >= deadline) return false;
+    await delay(clock, EXIT_POLL_MS, signal);
+  }
+  return true;
+}
