@@ -1,3 +1,4 @@
+import { closeSync, fsyncSync, openSync, renameSync, rmSync, writeSync } from "node:fs";
 import { open, rename } from "node:fs/promises";
 import { dirname } from "node:path";
 
@@ -20,12 +21,50 @@ export async function writeDurably(file: string, text: string): Promise<void> {
   await fsyncDirectory(dirname(file));
 }
 
-/** Flushes a folder to the disk, so that added and removed names survive a power cut. */
+/** Like `fsyncDirectorySync`, asynchronously. */
 export async function fsyncDirectory(dir: string): Promise<void> {
   const handle = await open(dir, "r");
   try {
     await handle.sync();
   } finally {
     await handle.close();
+  }
+}
+
+/**
+ * Replaces a file at once: after a power cut it has either the old or the new content. Flushes content and name unless
+ * `isFlushed` is false. `draft` is the file that is written first, in the same folder.
+ */
+export function replaceFileSync(
+  file: string,
+  content: string | Uint8Array,
+  options: { readonly draft?: string; readonly isFlushed?: boolean } = {},
+): void {
+  const { draft = `${file}.new`, isFlushed = true } = options;
+  rmSync(draft, { force: true });
+  try {
+    const handle = openSync(draft, "wx", 0o600);
+    try {
+      // Text and bytes are two overloads of `writeSync`.
+      writeSync(handle, Buffer.from(content));
+      if (isFlushed) fsyncSync(handle);
+    } finally {
+      closeSync(handle);
+    }
+    renameSync(draft, file);
+  } catch (error) {
+    rmSync(draft, { force: true });
+    throw error;
+  }
+  if (isFlushed) fsyncDirectorySync(dirname(file));
+}
+
+/** Flushes a folder to the disk, so that added and removed names survive a power cut. */
+export function fsyncDirectorySync(directory: string): void {
+  const handle = openSync(directory, "r");
+  try {
+    fsyncSync(handle);
+  } finally {
+    closeSync(handle);
   }
 }

@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
-import { closeSync, existsSync, fsyncSync, openSync } from "node:fs";
+import { closeSync, existsSync, openSync } from "node:fs";
 import { dirname } from "node:path";
 import Database from "better-sqlite3";
+import { fsyncDirectorySync } from "./atomic-file.ts";
 import { BerthError } from "./errors.ts";
 
 export type SqliteDatabase = Database.Database;
@@ -131,15 +132,5 @@ export function readSchemaVersion(db: SqliteDatabase): number {
     return Number(db.pragma("user_version", { simple: true }));
   } catch (error) {
     throw mapSqliteError(error);
-  }
-}
-
-/** Flushes a directory, so that the names in it survive a power cut. */
-export function fsyncDirectorySync(directory: string): void {
-  const handle = openSync(directory, "r");
-  try {
-    fsyncSync(handle);
-  } finally {
-    closeSync(handle);
   }
 }

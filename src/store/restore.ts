@@ -2,16 +2,18 @@ import { randomBytes } from "node:crypto";
 import { chmodSync, copyFileSync, existsSync, mkdirSync, renameSync, rmSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
 import Database from "better-sqlite3";
+import { fsyncDirectorySync } from "../base/atomic-file.ts";
 import { type Clock, systemClock, timestamp } from "../base/clock.ts";
 import { BerthError, ConflictError, NotFoundError } from "../base/errors.ts";
-import { fsyncDirectorySync, mapSqliteError, readSchemaVersion } from "../base/sqlite.ts";
+import { SECRET_BYTES } from "../base/sealing-key.ts";
+import { mapSqliteError, readSchemaVersion } from "../base/sqlite.ts";
 import type { BackupManifest } from "../resources/wire/backup.ts";
 import { BACKUP_APPLICATION_ID, BACKUP_KEY_TABLE } from "./backup.ts";
 import { ARCHIVES_FOLDER, CERTIFICATES_FOLDER } from "./backup-content.ts";
 import { extractFiles } from "./backup-files.ts";
 import { BACKUP_MANIFEST_TABLE, selectManifest } from "./backup-manifest.ts";
 import { migrations } from "./migrations.ts";
-import { getSecretKeyFile, SECRET_KEY_BYTES, writeSecretKey } from "./secret-key.ts";
+import { getSecretKeyFile, writeSecretKey } from "./secret-key.ts";
 import { acquireStoreLock } from "./store-lock.ts";
 
 /**
@@ -198,7 +200,7 @@ function validateBackup(db: Database.Database): Buffer {
     );
   }
   const key = db.prepare<[], Buffer>(`SELECT key FROM ${BACKUP_KEY_TABLE}`).pluck().get();
-  if (!Buffer.isBuffer(key) || key.length !== SECRET_KEY_BYTES) {
+  if (!Buffer.isBuffer(key) || key.length !== SECRET_BYTES) {
     throw invalidBackupError("the backup file lacks the key of its secrets");
   }
   return key;

@@ -1,20 +1,10 @@
 import { randomBytes } from "node:crypto";
-import {
-  chmodSync,
-  closeSync,
-  existsSync,
-  fsyncSync,
-  openSync,
-  readFileSync,
-  renameSync,
-  statSync,
-  writeSync,
-} from "node:fs";
-import { dirname, join } from "node:path";
+import { chmodSync, existsSync, readFileSync, statSync } from "node:fs";
+import { join } from "node:path";
+import { replaceFileSync } from "../base/atomic-file.ts";
 import { BerthError } from "../base/errors.ts";
-import { type Durability, fsyncDirectorySync } from "../base/sqlite.ts";
-
-export const SECRET_KEY_BYTES = 32;
+import { SECRET_BYTES } from "../base/sealing-key.ts";
+import type { Durability } from "../base/sqlite.ts";
 
 export function getSecretKeyFile(dataDir: string): string {
   return join(dataDir, "secret.key");
@@ -29,7 +19,7 @@ export function readSecretKey(dataDir: string): Buffer | undefined {
   if (!existsSync(file)) return undefined;
   if ((statSync(file).mode & 0o077) !== 0) chmodSync(file, 0o600);
   const key = readFileSync(file);
-  if (key.length !== SECRET_KEY_BYTES) {
+  if (key.length !== SECRET_BYTES) {
     throw new BerthError("store_corrupt", "the key of the secrets (secret.key) is damaged", {
       hint: "put the right file back, or restore the last good backup with: berth restore FILE",
     });
@@ -38,20 +28,10 @@ export function readSecretKey(dataDir: string): Buffer | undefined {
 }
 
 export function generateSecretKey(): Buffer {
-  return randomBytes(SECRET_KEY_BYTES);
+  return randomBytes(SECRET_BYTES);
 }
 
-/** Writes a temporary file with mode 0600 and renames it, so that a crash leaves either the old key or the new one. */
+/** A crash leaves either the old key or the new one. */
 export function writeSecretKey(dataDir: string, key: Buffer, durability: Durability): void {
-  const file = getSecretKeyFile(dataDir);
-  const partial = `${file}.partial`;
-  const handle = openSync(partial, "w", 0o600);
-  try {
-    writeSync(handle, key);
-    if (durability === "full") fsyncSync(handle);
-  } finally {
-    closeSync(handle);
-  }
-  renameSync(partial, file);
-  if (durability === "full") fsyncDirectorySync(dirname(file));
+  replaceFileSync(getSecretKeyFile(dataDir), key, { isFlushed: durability === "full" });
 }

@@ -1,24 +1,23 @@
-import { createCipheriv, createDecipheriv, createHmac, hkdfSync, randomBytes } from "node:crypto";
+import { createHmac } from "node:crypto";
 import { BerthError } from "../base/errors.ts";
+import { deriveKey, NONCE_BYTES, SealingKey, TAG_BYTES } from "../base/sealing-key.ts";
 import type { SqliteDatabase } from "../base/sqlite.ts";
 import type { Leaves } from "./field-leaves.ts";
 import type { SecretValues } from "./store.ts";
 
+/** In this format the tag follows the nonce. */
 const FORMAT = 1;
-/** NIST SP 800-38D recommends a nonce of 96 bits and a tag of 128 for GCM. */
-const NONCE_BYTES = 12;
-const TAG_BYTES = 16;
 const DATA = "/spec/data/";
 
 /**
- * Stores the values of Secrets, sealed with AES-256-GCM. The associated data are the name of the Secret and the key of
+ * Stores the values of Secrets, sealed. The context of a value is the name of the Secret and the key of
  * the value, so that a value which was moved in the database cannot be opened.
  *
  * The spec of a Secret contains a fingerprint of each value instead: an HMAC with a separate key, which reveals that a
  * value changed, but does not let a reader of the database verify a guess.
  */
 export class SqliteSecretValues implements SecretValues {
-  readonly #sealKey: Buffer;
+  readonly #sealingKey: SealingKey;
   readonly #fingerprintKey: Buffer;
   readonly #put;
   readonly #remove;
@@ -26,8 +25,8 @@ export class SqliteSecretValues implements SecretValues {
   readonly #exists;
 
   constructor(db: SqliteDatabase, key: Buffer) {
-    this.#sealKey = deriveKey(key, "berth secret values");
-    this.#fingerprintKey = deriveKey(key, "berth secret fingerprints");
+    this.#sealingKey = new SealingKey(deriveKey(key, "", "berth secret values"));
+    this.#fingerprintKey = deriveKey(key, "", "berth secret fingerprints");
     this.#put = db.prepare<[string, string, Buffer]>(
       "INSERT INTO secret_values (name, key, sealed) VALUES (?, ?, ?) ON CONFLICT (name, key) DO UPDATE SET sealed = excluded.sealed",
     );
@@ -92,11 +91,10 @@ export class SqliteSecretValues implements SecretValues {
   }
 
   #seal(name: string, key: string, value: string): Buffer {
-    const nonce = randomBytes(NONCE_BYTES);
-    const cipher = createCipheriv("aes-256-gcm", this.#sealKey, nonce);
-    cipher.setAAD(createAssociatedData(name, key));
-    const text = Buffer.concat([cipher.update(value, "utf8"), cipher.final()]);
-    return Buffer.concat([Buffer.of(FORMAT), nonce, cipher.getAuthTag(), text]);
+    const sealed = this.#sealingKey.seal(value, createAssociatedData(name, key));
+    const [nonce, tag] = [sealed.subarray(0, NONCE_BYTES), sealed.subarray(-TAG_BYTES)];
+    const text = sealed.subarray(NONCE_BYTES, -TAG_BYTES);
+    return Buffer.concat([Buffer.of(FORMAT), nonce, tag, text]);
   }
 
   #open(
@@ -105,21 +103,13 @@ export class SqliteSecretValues implements SecretValues {
     sealed: Buffer,
     what = `the value "${key}" of Secret ${name}`,
   ): string {
-    const textStart = 1 + NONCE_BYTES + TAG_BYTES;
+    const tagStart = 1 + NONCE_BYTES;
+    const textStart = tagStart + TAG_BYTES;
     try {
       if (sealed[0] !== FORMAT || sealed.length < textStart) throw new Error("unknown format");
-      const decipher = createDecipheriv(
-        "aes-256-gcm",
-        this.#sealKey,
-        sealed.subarray(1, 1 + NONCE_BYTES),
-        { authTagLength: TAG_BYTES },
-      );
-      decipher.setAAD(createAssociatedData(name, key));
-      decipher.setAuthTag(sealed.subarray(1 + NONCE_BYTES, textStart));
-      return Buffer.concat([
-        decipher.update(sealed.subarray(textStart)),
-        decipher.final(),
-      ]).toString("utf8");
+      const [nonce, tag] = [sealed.subarray(1, tagStart), sealed.subarray(tagStart, textStart)];
+      const ordered = Buffer.concat([nonce, sealed.subarray(textStart), tag]);
+      return this.#sealingKey.open(ordered, createAssociatedData(name, key)).toString("utf8");
     } catch (cause) {
       throw new BerthError("store_corrupt", `${what} cannot be opened`, {
         hint: "set it again, or restore the last good backup with: berth restore FILE",
@@ -131,7 +121,9 @@ export class SqliteSecretValues implements SecretValues {
 
 /** Returns a text that identifies the key of a database without revealing it. */
 export function createKeyCheck(key: Buffer): string {
-  return createHmac("sha256", deriveKey(key, "berth key check")).update("berth").digest("hex");
+  return createHmac("sha256", deriveKey(key, "", "berth key check"))
+    .update("berth")
+    .digest("hex");
 }
 
 /** Returns true for a leaf that contains the text of a secret. */
@@ -146,8 +138,4 @@ function getSecretKey(pointer: string): string {
 
 function createAssociatedData(name: string, key: string): Buffer {
   return Buffer.from(JSON.stringify([name, key]), "utf8");
-}
-
-function deriveKey(key: Buffer, purpose: string): Buffer {
-  return Buffer.from(hkdfSync("sha256", key, "", purpose, 32));
 }

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { randomBytes } from "node:crypto";
 import { existsSync, mkdirSync } from "node:fs";
+import { replaceFileSync } from "../../base/atomic-file.ts";
 import { migrate, openDatabase, type SqliteDatabase } from "../../base/sqlite.ts";
 import { faultDescriptions, openCheckpoint, signCheckpoint } from "./checkpoint.ts";
-import { readFileIfExists, replaceFileDurably } from "./durable-file.ts";
 import {
   computeCommitment,
   type DraftEntry,
@@ -17,6 +17,7 @@ import { ledgerMigrations } from "./ledger-schema.ts";
 import { TILE_HEIGHT } from "./merkle-proof.ts";
 import { emptyRoot, hashLeaf } from "./merkle-tree.ts";
 import type { Receipt } from "./port.ts";
+import { readFileIfExists } from "./read-file-if-exists.ts";
 import type { NoteSigner } from "./signed-note.ts";
 import { loadOrCreateSigner } from "./signing-key.ts";
 import { checkAgainstCheckpoint, checkTail, type TailState } from "./tail-check.ts";
@@ -64,7 +65,7 @@ export class LedgerWriter {
     const isNew = seen === undefined && !existsSync(files.db);
     const signer = loadOrCreateSigner(files, isNew);
     // The checkpoint file is created before the first entry, so that a ledger with entries always has one.
-    if (isNew) replaceFileDurably(files.checkpoint, signCheckpoint(0, emptyRoot, signer), 0o600);
+    if (isNew) replaceFileSync(files.checkpoint, signCheckpoint(0, emptyRoot, signer));
     const db = openDatabase({ file: files.db, durability: "full" });
     try {
       prepareDatabase(db);
@@ -198,7 +199,7 @@ export class LedgerWriter {
     const note =
       this.#statements.newestCheckpoint.get() ?? signCheckpoint(0, emptyRoot, this.#signer);
     if (readFileIfExists(this.#files.checkpoint) !== note)
-      replaceFileDurably(this.#files.checkpoint, note, 0o600);
+      replaceFileSync(this.#files.checkpoint, note);
     return note;
   }
 

@@ -1,8 +1,9 @@
 import { randomBytes } from "node:crypto";
 import { statSync } from "node:fs";
-import { readFileIfExists, replaceFileDurably } from "./durable-file.ts";
+import { replaceFileSync } from "../../base/atomic-file.ts";
 import { LedgerFailure } from "./ledger-failure.ts";
 import type { LedgerPaths } from "./ledger-paths.ts";
+import { readFileIfExists } from "./read-file-if-exists.ts";
 import {
   createNoteSigner,
   type NoteSigner,
@@ -27,8 +28,8 @@ export function loadOrCreateSigner(files: LedgerPaths, isNew: boolean): NoteSign
       `berth.local/${randomBytes(8).toString("hex")}`,
       randomBytes(32),
     );
-    replaceFileDurably(files.signerKey, `${signer.text}\n`, 0o600);
-    replaceFileDurably(files.verifierKey, `${signer.verifier.text}\n`, 0o600);
+    replaceFileSync(files.signerKey, `${signer.text}\n`);
+    replaceFileSync(files.verifierKey, `${signer.verifier.text}\n`);
     return signer;
   }
   if ((statSync(files.signerKey).mode & 0o077) !== 0)
@@ -39,8 +40,7 @@ export function loadOrCreateSigner(files: LedgerPaths, isNew: boolean): NoteSign
   const signer = parseSigner(text);
   if (!signer) throw keyFailure("the ledger's private key is damaged", "restore ledger.key");
   const known = readFileIfExists(files.verifierKey);
-  if (known === undefined)
-    replaceFileDurably(files.verifierKey, `${signer.verifier.text}\n`, 0o600);
+  if (known === undefined) replaceFileSync(files.verifierKey, `${signer.verifier.text}\n`);
   else if (known.trim() !== signer.verifier.text)
     throw keyFailure("the ledger's private and public key do not belong together", "restore both");
   return signer;

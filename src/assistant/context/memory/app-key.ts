@@ -1,28 +1,9 @@
-import {
-  createCipheriv,
-  createDecipheriv,
-  createHmac,
-  createSecretKey,
-  hkdfSync,
-  type KeyObject,
-  randomBytes,
-} from "node:crypto";
-
-export const KEY_BYTES = 32;
-const NONCE_BYTES = 12;
-const TAG_BYTES = 16;
+import { createHmac } from "node:crypto";
+import { deriveKey, SealingKey } from "../../../base/sealing-key.ts";
 
 export interface MemoryItem {
   readonly key: string;
   readonly value: string;
-}
-
-/** Thrown if a stored value was changed, or belongs to another app, key or row. */
-export class MemorySealBrokenError extends Error {
-  constructor() {
-    super("a stored value cannot be decrypted with its app's key");
-    this.name = "SealBrokenError";
-  }
 }
 
 /**
@@ -31,17 +12,15 @@ export class MemorySealBrokenError extends Error {
  */
 export class AppKey {
   readonly #app: string;
-  readonly #sealingKey: KeyObject;
-  readonly #namingKey: KeyObject;
-  readonly #ledgerKey: KeyObject;
+  readonly #sealingKey: SealingKey;
+  readonly #namingKey: Buffer;
+  readonly #ledgerKey: Buffer;
 
   constructor(app: string, secret: Uint8Array) {
     this.#app = app;
-    const derived = (use: string) =>
-      createSecretKey(Buffer.from(hkdfSync("sha256", secret, app, `berth memory ${use}`, 32)));
-    this.#sealingKey = derived("values");
-    this.#namingKey = derived("names");
-    this.#ledgerKey = derived("ledger");
+    this.#sealingKey = new SealingKey(deriveKey(secret, app, "berth memory values"));
+    this.#namingKey = deriveKey(secret, app, "berth memory names");
+    this.#ledgerKey = deriveKey(secret, app, "berth memory ledger");
   }
 
   /** Returns the name of an item in the database: a keyed digest of its key. */
@@ -58,36 +37,18 @@ export class AppKey {
   }
 
   seal({ key, value }: MemoryItem): Buffer {
-    const nonce = randomBytes(NONCE_BYTES);
-    const cipher = createCipheriv("aes-256-gcm", this.#sealingKey, nonce);
-    cipher.setAAD(this.#associatedData(this.deriveItemName(key)));
     const keyBytes = Buffer.from(key);
     const head = Buffer.alloc(2);
     head.writeUInt16BE(keyBytes.length);
-    const sealed = [cipher.update(head), cipher.update(keyBytes), cipher.update(value, "utf8")];
-    return Buffer.concat([nonce, ...sealed, cipher.final(), cipher.getAuthTag()]);
+    const text = Buffer.concat([head, keyBytes, Buffer.from(value)]);
+    return this.#sealingKey.seal(text, this.#associatedData(this.deriveItemName(key)));
   }
 
-  /** Decrypts an item. Throws MemorySealBrokenError if it was changed or belongs to another app or row. */
+  /** Decrypts an item. Throws SealBrokenError if it was changed or belongs to another app or row. */
   unseal(name: Uint8Array, sealed: Buffer): MemoryItem {
-    try {
-      const decipher = createDecipheriv(
-        "aes-256-gcm",
-        this.#sealingKey,
-        sealed.subarray(0, NONCE_BYTES),
-        { authTagLength: TAG_BYTES },
-      );
-      decipher.setAAD(this.#associatedData(name));
-      decipher.setAuthTag(sealed.subarray(-TAG_BYTES));
-      const text = Buffer.concat([
-        decipher.update(sealed.subarray(NONCE_BYTES, -TAG_BYTES)),
-        decipher.final(),
-      ]);
-      const keyEnd = 2 + text.readUInt16BE(0);
-      return { key: text.toString("utf8", 2, keyEnd), value: text.toString("utf8", keyEnd) };
-    } catch {
-      throw new MemorySealBrokenError();
-    }
+    const text = this.#sealingKey.open(sealed, this.#associatedData(name));
+    const keyEnd = 2 + text.readUInt16BE(0);
+    return { key: text.toString("utf8", 2, keyEnd), value: text.toString("utf8", keyEnd) };
   }
 
   /**

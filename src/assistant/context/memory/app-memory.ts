@@ -6,11 +6,12 @@ import { type BackoffOptions, backoffMs } from "../../../base/backoff.ts";
 import { type Clock, delay } from "../../../base/clock.ts";
 import { type Logger, silentLogger } from "../../../base/logger.ts";
 import { KeyedMutex } from "../../../base/mutex.ts";
+import { SECRET_BYTES } from "../../../base/sealing-key.ts";
 import { AssistantError } from "../../assistant-error.ts";
 import type { Caller } from "../../caller.ts";
 import type { EntryValue, Ledger } from "../../ledger/port.ts";
 import type { Memory } from "../port.ts";
-import { AppKey, KEY_BYTES } from "./app-key.ts";
+import { AppKey } from "./app-key.ts";
 import { KeyFolder } from "./key-folder.ts";
 import {
   APPS_MAX,
@@ -197,7 +198,7 @@ export class AppMemory implements Memory, AsyncDisposable {
   /** Computes the name of the item and the new usage of the app. Throws if the item cannot be stored. */
   #planWrite({ file, keys }: OpenFiles, app: string, key: string, bytes: number) {
     const before = file.readUsage(app);
-    const newSecret = before ? undefined : randomBytes(KEY_BYTES);
+    const newSecret = before ? undefined : randomBytes(SECRET_BYTES);
     if (newSecret) checkAppCount(file);
     const appKey = newSecret ? new AppKey(app, newSecret) : this.#loadAppKey(app, keys);
     const name = appKey.deriveItemName(key);

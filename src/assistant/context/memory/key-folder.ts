@@ -7,14 +7,13 @@ import {
   openSync,
   readdirSync,
   readFileSync,
-  renameSync,
   rmSync,
   unlinkSync,
   writeSync,
 } from "node:fs";
 import { join } from "node:path";
-import { fsyncDirectorySync } from "../../../base/sqlite.ts";
-import { KEY_BYTES } from "./app-key.ts";
+import { fsyncDirectorySync, replaceFileSync } from "../../../base/atomic-file.ts";
+import { SECRET_BYTES } from "../../../base/sealing-key.ts";
 
 /** The name of a key file that is being written. It cannot be the id of an app, because no id begins with a dot. */
 const UNFINISHED = ".new";
@@ -42,7 +41,9 @@ export class KeyFolder {
   read(app: string): Buffer | undefined {
     try {
       const secret = readFileSync(join(this.#dir, app));
-      return secret.length === KEY_BYTES && secret.some((byte) => byte !== 0) ? secret : undefined;
+      return secret.length === SECRET_BYTES && secret.some((byte) => byte !== 0)
+        ? secret
+        : undefined;
     } catch (error) {
       if (isMissing(error)) return undefined;
       throw error;
@@ -51,21 +52,7 @@ export class KeyFolder {
 
   /** Writes a secret atomically and flushes it. */
   write(app: string, secret: Uint8Array): void {
-    const unfinished = join(this.#dir, UNFINISHED);
-    try {
-      const handle = openSync(unfinished, "w", 0o600);
-      try {
-        writeSync(handle, secret);
-        fsyncSync(handle);
-      } finally {
-        closeSync(handle);
-      }
-      renameSync(unfinished, join(this.#dir, app));
-      fsyncDirectorySync(this.#dir);
-    } catch (error) {
-      rmSync(unfinished, { force: true });
-      throw error;
-    }
+    replaceFileSync(join(this.#dir, app), secret, { draft: join(this.#dir, UNFINISHED) });
   }
 
   /**
@@ -79,7 +66,7 @@ export class KeyFolder {
       try {
         writeSync(
           handle,
-          Buffer.alloc(Math.max(KEY_BYTES, fstatSync(handle).size)),
+          Buffer.alloc(Math.max(SECRET_BYTES, fstatSync(handle).size)),
           0,
           undefined,
           0,

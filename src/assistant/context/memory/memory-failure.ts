@@ -1,8 +1,8 @@
 import Database from "better-sqlite3";
 import { BerthError } from "../../../base/errors.ts";
+import { SealBrokenError } from "../../../base/sealing-key.ts";
 import { mapSqliteError } from "../../../base/sqlite.ts";
 import { AssistantError } from "../../assistant-error.ts";
-import { MemorySealBrokenError } from "./app-key.ts";
 
 /** Returns true if another program has locked the database, usually for a short time. */
 export function isSqliteBusy(error: unknown): boolean {
@@ -21,7 +21,7 @@ export function toMemoryError(thrown: unknown): AssistantError {
       "another program is writing to the memory's database; nothing was done; try again later",
       { retryAfterSeconds: 5, cause: thrown },
     );
-  if (thrown instanceof MemorySealBrokenError) return memoryDamaged(thrown);
+  if (thrown instanceof SealBrokenError) return memoryDamaged(thrown);
   const error = mapSqliteError(thrown);
   const code = error instanceof BerthError ? error.code : undefined;
   if (code === "disk_full")

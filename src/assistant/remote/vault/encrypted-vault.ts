@@ -1,6 +1,7 @@
 import { type Clock, delay, timestamp } from "../../../base/clock.ts";
 import type { Logger } from "../../../base/logger.ts";
 import type { Environment } from "../../../base/process-environment.ts";
+import { SealBrokenError } from "../../../base/sealing-key.ts";
 import type { Durability } from "../../../base/sqlite.ts";
 import type { SessionBus } from "../../../dbus/port.ts";
 import { AssistantError } from "../../assistant-error.ts";
@@ -14,7 +15,7 @@ import type { Credential, CredentialOwner, Vault } from "./port.ts";
 import { SecretService } from "./secret-service/secret-service.ts";
 import { SystemdCredential } from "./systemd-credential.ts";
 import { type CredentialRow, VaultFile } from "./vault-file.ts";
-import { CredentialSealBrokenError, type SealContext } from "./vault-key.ts";
+import type { SealContext } from "./vault-key.ts";
 
 export interface EncryptedVaultOptions {
   /**
@@ -209,7 +210,7 @@ export class EncryptedVault implements Vault, AsyncDisposable {
 
   #toError(error: unknown, providerId: string | undefined): AssistantError {
     if (this.#ending.signal.aborted) return shuttingDownError();
-    if (error instanceof CredentialSealBrokenError) {
+    if (error instanceof SealBrokenError) {
       this.#logger.error({ provider: providerId }, "a stored credential is damaged");
       return new AssistantError(
         "storage_failed",

@@ -2,8 +2,8 @@ import { constants } from "node:fs";
 import { type FileHandle, link, open, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { fsyncDirectory } from "../../../base/atomic-file.ts";
+import { SECRET_BYTES } from "../../../base/sealing-key.ts";
 import { type FoundKey, KeyNotStoredError, type KeySource } from "./key-source.ts";
-import { MASTER_KEY_BYTES } from "./vault-key.ts";
 
 const NAME = "vault-key";
 const UNFINISHED = "vault-key.new";
@@ -77,13 +77,13 @@ export class KeyFile implements KeySource {
       return lockedKey(
         `has the mode 0${(found.mode & 0o7777).toString(8)}, so other users may have read it; if you still trust it: chmod 600 ${NAME}`,
       );
-    if (found.size !== MASTER_KEY_BYTES)
+    if (found.size !== SECRET_BYTES)
       return lockedKey(
-        `has ${found.size} bytes in place of ${MASTER_KEY_BYTES}; restore it from a backup`,
+        `has ${found.size} bytes in place of ${SECRET_BYTES}; restore it from a backup`,
       );
-    const key = Buffer.alloc(MASTER_KEY_BYTES);
-    const { bytesRead } = await handle.read(key, 0, MASTER_KEY_BYTES, 0);
-    return bytesRead === MASTER_KEY_BYTES
+    const key = Buffer.alloc(SECRET_BYTES);
+    const { bytesRead } = await handle.read(key, 0, SECRET_BYTES, 0);
+    return bytesRead === SECRET_BYTES
       ? { state: "key", key }
       : lockedKey("was truncated while it was read; restore it from a backup");
   }

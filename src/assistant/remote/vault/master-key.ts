@@ -1,10 +1,11 @@
 import { randomBytes } from "node:crypto";
 import type { Logger } from "../../../base/logger.ts";
+import { SECRET_BYTES } from "../../../base/sealing-key.ts";
 import { AssistantError } from "../../assistant-error.ts";
 import type { Protection } from "../port.ts";
 import { type FoundKey, KeyNotStoredError, type KeySource } from "./key-source.ts";
 import type { MasterRecord } from "./vault-file.ts";
-import { MASTER_KEY_BYTES, VaultKey } from "./vault-key.ts";
+import { VaultKey } from "./vault-key.ts";
 
 export interface MasterKeyOptions {
   readonly vaultId: string;
@@ -96,7 +97,7 @@ export class MasterKey {
 
   /** Creates a key in a source. Resolves to the key, or to the reason why it could not be created. */
   async #createKey(source: KeySource): Promise<FoundKey> {
-    const key = randomBytes(MASTER_KEY_BYTES);
+    const key = randomBytes(SECRET_BYTES);
     try {
       if (!source.store) return { state: "empty" };
       await source.store(key, this.#options.signal);

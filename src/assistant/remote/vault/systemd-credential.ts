@@ -1,8 +1,8 @@
 import { readFile } from "node:fs/promises";
 import { isAbsolute, join } from "node:path";
 import type { Environment } from "../../../base/process-environment.ts";
+import { SECRET_BYTES } from "../../../base/sealing-key.ts";
 import type { FoundKey, KeySource } from "./key-source.ts";
-import { MASTER_KEY_BYTES } from "./vault-key.ts";
 
 const CREDENTIAL = "berth.vault-key";
 
@@ -26,10 +26,10 @@ export class SystemdCredential implements KeySource {
     if (this.#folder === undefined) return { state: "absent" };
     try {
       const key = await readFile(join(this.#folder, CREDENTIAL));
-      if (key.length === MASTER_KEY_BYTES) return { state: "key", key };
+      if (key.length === SECRET_BYTES) return { state: "key", key };
       return {
         state: "locked",
-        why: `the systemd credential ${CREDENTIAL} has ${key.length} bytes in place of ${MASTER_KEY_BYTES}; create it again with: head -c 32 /dev/urandom | systemd-creds encrypt`,
+        why: `the systemd credential ${CREDENTIAL} has ${key.length} bytes in place of ${SECRET_BYTES}; create it again with: head -c 32 /dev/urandom | systemd-creds encrypt`,
       };
     } catch (error) {
       const code = error instanceof Error && "code" in error ? String(error.code) : "no code";

@@ -1,17 +1,7 @@
-import {
-  createCipheriv,
-  createDecipheriv,
-  createSecretKey,
-  hkdfSync,
-  type KeyObject,
-  randomBytes,
-  timingSafeEqual,
-} from "node:crypto";
+import { timingSafeEqual } from "node:crypto";
+import { deriveKey, SealingKey } from "../../../base/sealing-key.ts";
 import type { Credential } from "./port.ts";
 
-export const MASTER_KEY_BYTES = 32;
-const NONCE_BYTES = 12;
-const TAG_BYTES = 16;
 /**
  * The version of the encryption format and of its associated data. Each version decrypts only texts of the same
  * version.
@@ -30,27 +20,17 @@ export interface SealContext {
   readonly expiresAtMs: number | null;
 }
 
-/** The encrypted text was changed, moved or truncated. A wrong key is ruled out, because the key was checked before. */
-export class CredentialSealBrokenError extends Error {
-  constructor() {
-    super("an encrypted credential cannot be decrypted");
-    this.name = "SealBrokenError";
-  }
-}
-
 /**
  * The keys of one vault, derived from the master key and the vault's id, so that vaults with the same master key have
  * different keys.
  */
 export class VaultKey {
-  readonly #sealing: KeyObject;
+  readonly #sealing: SealingKey;
   readonly #check: Buffer;
 
   constructor(master: Uint8Array, vaultId: string) {
-    const derived = (use: string) =>
-      Buffer.from(hkdfSync("sha256", master, vaultId, `berth vault ${use}`, 32));
-    this.#sealing = createSecretKey(derived("credentials"));
-    this.#check = derived("check");
+    this.#sealing = new SealingKey(deriveKey(master, vaultId, "berth vault credentials"));
+    this.#check = deriveKey(master, vaultId, "berth vault check");
   }
 
   /**
@@ -64,30 +44,13 @@ export class VaultKey {
     return value.length === this.#check.length && timingSafeEqual(value, this.#check);
   }
 
-  /** Encrypts a text with AES-256-GCM. Returns a random nonce of 96 bits, the ciphertext, and the tag. */
   seal(text: string, context: SealContext): Buffer {
-    const nonce = randomBytes(NONCE_BYTES);
-    const cipher = createCipheriv("aes-256-gcm", this.#sealing, nonce);
-    cipher.setAAD(encodeSealContext(context));
-    const sealed = cipher.update(text, "utf8");
-    return Buffer.concat([nonce, sealed, cipher.final(), cipher.getAuthTag()]);
+    return this.#sealing.seal(text, encodeSealContext(context));
   }
 
-  /** Decrypts a text that `seal` returned. Throws CredentialSealBrokenError. */
+  /** Opens a text that `seal` returned. Throws SealBrokenError. */
   open(sealed: Buffer, context: SealContext): string {
-    try {
-      const nonce = sealed.subarray(0, NONCE_BYTES);
-      const decipher = createDecipheriv("aes-256-gcm", this.#sealing, nonce, {
-        authTagLength: TAG_BYTES,
-      });
-      decipher.setAAD(encodeSealContext(context));
-      decipher.setAuthTag(sealed.subarray(-TAG_BYTES));
-      const opened = decipher.update(sealed.subarray(NONCE_BYTES, -TAG_BYTES));
-      return Buffer.concat([opened, decipher.final()]).toString("utf8");
-    } catch {
-      // The library's error is not set as the cause, because its message has no useful information.
-      throw new CredentialSealBrokenError();
-    }
+    return this.#sealing.open(sealed, encodeSealContext(context)).toString("utf8");
   }
 }
 

@@ -1,3 +1,4 @@
+import { SECRET_BYTES } from "../../../../base/sealing-key.ts";
 import { createTimeLimit } from "../../../../base/time-limit.ts";
 import { isList, isVariant, toText } from "../../../../dbus/bus-values.ts";
 import {
@@ -7,7 +8,6 @@ import {
   type SessionBus,
 } from "../../../../dbus/port.ts";
 import { type FoundKey, KeyNotStoredError, type KeySource } from "../key-source.ts";
-import { MASTER_KEY_BYTES } from "../vault-key.ts";
 import { SecretProtocolError, SecretSession } from "./secret-session.ts";
 import { createSecretsCall, isSecretServiceAvailable, type SecretsCall } from "./secrets-call.ts";
 
@@ -119,7 +119,7 @@ export class SecretService implements KeySource {
       const [secret] = await call(item, "org.freedesktop.Secret.Item.GetSecret", "o", session.path);
       const text = session.decrypt(secret);
       const key = Buffer.from(text, "base64");
-      if (key.length === MASTER_KEY_BYTES && key.toString("base64") === text)
+      if (key.length === SECRET_BYTES && key.toString("base64") === text)
         return { state: "key", key };
       return {
         state: "locked",
