@@ -1,13 +1,11 @@
-import { randomUUID } from "node:crypto";
-import Fastify, { type FastifyInstance } from "fastify";
+import type { FastifyInstance } from "fastify";
+import { createHttpServer } from "../base/http/http-server.ts";
 import type { Api, ApiContext, ApiDependencies } from "./api-context.ts";
 import { authenticateRequest } from "./auth/authenticate-request.ts";
 import { ChangeHub } from "./change-hub.ts";
-import { ConnectionDrainer } from "./connection-drainer.ts";
 import { installErrorHandlers } from "./error-handlers.ts";
 import { StreamSlots } from "./event-stream.ts";
 import { measureRequests } from "./http-metrics.ts";
-import { respondToMalformedRequest } from "./malformed-request.ts";
 import { openApiRoutes, registerOpenApi } from "./openapi.ts";
 import { parseRequestJson } from "./request-json.ts";
 import { appActionRoutes } from "./routes/app-actions.ts";
@@ -36,8 +34,6 @@ import { webhookRoutes } from "./routes/webhooks.ts";
 import { compileValidator, type HttpPart } from "./schema-validation.ts";
 
 const JSON_BYTES_MAX = 1024 * 1024;
-/** Longer than any valid name, so that a slightly too long name gets a specific error. */
-const PARAM_LENGTH_MAX = 2048;
 /** Time limit for receiving a request: a 512 MiB archive at about 2 MB/s. */
 const REQUEST_MS_MAX = 300_000;
 
@@ -56,33 +52,21 @@ export function createApiServer(options: ApiDependencies): FastifyInstance {
     closing: closing.signal,
     startedAtMs: options.clock.now(),
   };
-  const server = Fastify({
-    logger: false,
-    bodyLimit: JSON_BYTES_MAX,
-    requestTimeout: REQUEST_MS_MAX,
-    genReqId: (request) => chooseRequestId(request.headers["x-request-id"]),
-    requestIdHeader: false,
-    routerOptions: { maxParamLength: PARAM_LENGTH_MAX },
-    clientErrorHandler: respondToMalformedRequest,
-    frameworkErrors: (error, request, reply) => {
-      errorHandlers.answer(error, request, reply);
+  const { server } = createHttpServer({
+    clock: options.clock,
+    closeGraceMs: CLOSE_GRACE_MS,
+    onClosing: () => closing.abort(),
+    toErrorBody: (message) => ({ error: message }),
+    jsonContentType: /^application\/(?:[\w.-]+\+)?json(?:;|$)/i,
+    parseJson: parseRequestJson,
+    fastify: {
+      bodyLimit: JSON_BYTES_MAX,
+      requestTimeout: REQUEST_MS_MAX,
+      frameworkErrors: (error, request, reply) => errorHandlers.answer(error, request, reply),
     },
   });
   const errorHandlers = installErrorHandlers(server, context.logger);
-
   server.decorateRequest("caller", null);
-  server.removeAllContentTypeParsers();
-  server.addContentTypeParser(
-    /^application\/(?:[\w.-]+\+)?json(?:;|$)/i,
-    { parseAs: "buffer" },
-    (_request, body: Buffer, done) => {
-      try {
-        done(null, parseRequestJson(body));
-      } catch (error) {
-        done(error instanceof Error ? error : new Error("the body cannot be read"));
-      }
-    },
-  );
   server.setValidatorCompiler(({ schema, httpPart }) =>
     compileValidator(schema, toHttpPart(httpPart)),
   );
@@ -95,8 +79,7 @@ export function createApiServer(options: ApiDependencies): FastifyInstance {
       );
     }
   });
-  server.addHook("onRequest", async (request, reply) => {
-    reply.header("x-request-id", request.id).header("x-content-type-options", "nosniff");
+  server.addHook("onRequest", async (request) => {
     if (request.is404) return;
     const access = request.routeOptions.config.access ?? "admin";
     request.caller = authenticateRequest(request, access, options.store.tokens);
@@ -104,17 +87,7 @@ export function createApiServer(options: ApiDependencies): FastifyInstance {
 
   const slots = new StreamSlots();
   measureRequests(server, options.metrics, slots);
-  const drainer = new ConnectionDrainer(server.server);
-  let stopGrace: (() => void) | undefined;
-  server.addHook("preClose", async () => {
-    closing.abort();
-    stopGrace = options.clock.setTimer(CLOSE_GRACE_MS, () => drainer.destroyAll());
-    drainer.close();
-  });
-  server.addHook("onClose", async () => {
-    stopGrace?.();
-    context.hub[Symbol.dispose]();
-  });
+  server.addHook("onClose", async () => context.hub[Symbol.dispose]());
 
   // The routes are in a plugin, so that the OpenAPI plugin, which has to see every route, is loaded first.
   void server.register(async (scope: FastifyInstance) => {
@@ -146,13 +119,6 @@ export function createApiServer(options: ApiDependencies): FastifyInstance {
     openApiRoutes(api);
   });
   return server;
-}
-
-/** Returns the request id of the caller if it is safe for the log, else a new one. */
-function chooseRequestId(header: string | string[] | undefined): string {
-  return typeof header === "string" && /^[A-Za-z0-9._:-]{1,128}$/.test(header)
-    ? header
-    : randomUUID();
 }
 
 function toHttpPart(httpPart: string | undefined): HttpPart {

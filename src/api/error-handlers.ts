@@ -1,9 +1,7 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import { keepOpenForBody } from "../base/http/refused-body.ts";
 import type { Logger } from "../base/logger.ts";
 import { toErrorResponse } from "./error-response.ts";
-
-/** Up to this length the rest of a refused body is read and discarded. */
-const DRAINED_BODY_BYTES_MAX = 64 * 2 ** 20;
 
 type SendError = (error: unknown, request: FastifyRequest, reply: FastifyReply) => void;
 
@@ -27,7 +25,8 @@ export function installErrorHandlers(
         "a request failed",
       );
     }
-    if (shouldDrainBody(request)) reply.removeHeader("connection");
+    // An upload that is compressed on the fly has no known length. Its sender has to be authenticated.
+    keepOpenForBody(request, reply, request.caller === null);
     void reply
       .code(status)
       .header("x-request-id", request.id)
@@ -55,18 +54,6 @@ export function installErrorHandlers(
       });
   });
   return { answer };
-}
-
-/**
- * If the connection were closed during the body, the sender would see a network error instead of the response. So
- * the server reads a body of acceptable length to its end.
- */
-function shouldDrainBody(request: FastifyRequest): boolean {
-  const { "content-length": length, "transfer-encoding": encoding } = request.headers;
-  if (length !== undefined) return Number(length) <= DRAINED_BODY_BYTES_MAX;
-  // An upload that is compressed on the fly has no known length. Its sender is authenticated, and the time limit of
-  // requests applies.
-  return encoding !== undefined && request.caller !== null;
 }
 
 /** Knows the methods of each path, to list them in the response to a request with another method. */

@@ -1,10 +1,9 @@
 import { type Clock, systemClock } from "../../src/base/clock.ts";
 
-/** A clock with the real time that counts the pending timers and all timers ever set. */
+/** A clock with the real time that counts the pending timers. */
 export class CountingClock implements Clock {
   /** The number of timers that have neither run nor been cancelled. */
   pending = 0;
-  everSet = 0;
 
   now(): number {
     return systemClock.now();
@@ -12,7 +11,6 @@ export class CountingClock implements Clock {
 
   setTimer(delayMs: number, callback: () => void): () => void {
     this.pending += 1;
-    this.everSet += 1;
     let isOver = false;
     const over = () => {
       if (!isOver) this.pending -= 1;

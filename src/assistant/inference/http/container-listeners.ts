@@ -189,9 +189,6 @@ class BoundListener {
   ) {
     this.#name = name;
     this.#clients = clients;
-    // Half-open connections are off. The clients are not on loopback, so the server cannot see if a program in a
-    // container still reads. A client that closes its sending half therefore counts as disconnected, as in most
-    // servers.
     this.server = createServer({ allowHalfOpen: false, noDelay: true }, (socket) => {
       if (!isClient(this.#clients, socket)) {
         this.onRefused(socket.remoteAddress);

@@ -1,9 +1,8 @@
 import type { FastifyReply, FastifyRequest } from "fastify";
+import { keepOpenForBody } from "../../../base/http/refused-body.ts";
 import { AssistantError } from "../../assistant-error.ts";
 import { inferenceErrorTable } from "./inference-error-table.ts";
 
-/** The largest body that the server still reads and discards when it refuses a request. */
-const REFUSED_BYTES_MAX = 64 * 2 ** 20;
 /** The Retry-After that is sent if no better value is known. Clients without one would retry immediately. */
 const QUEUE_FULL_RETRY_SECONDS = 1;
 
@@ -49,23 +48,12 @@ export function sendError(error: unknown, request: FastifyRequest, reply: Fastif
     known.retryAfterSeconds ?? (known.code === "queue_full" ? QUEUE_FULL_RETRY_SECONDS : undefined);
   if (retryAfter !== undefined) reply.header("retry-after", String(retryAfter));
   if (row.retry === false) reply.header("x-should-retry", "false");
-  if (isBodyDrained(request)) reply.removeHeader("connection");
+  keepOpenForBody(request, reply, false);
   void reply
     .code(row.status)
     .type("application/json; charset=utf-8")
     .serializer((payload: unknown) => JSON.stringify(payload))
     .send(createErrorEnvelope(known));
-}
-
-/**
- * Returns true if the connection should stay open until the request body has been read. If the connection were closed
- * earlier, the client would see a network error instead of the response. Bodies of moderate length are read to their
- * end; the time limit of a request applies to bodies of unknown length.
- */
-function isBodyDrained(request: FastifyRequest): boolean {
-  const { "content-length": length, "transfer-encoding": encoding } = request.headers;
-  if (length !== undefined) return Number(length) <= REFUSED_BYTES_MAX;
-  return encoding !== undefined;
 }
 
 const frameworkErrors: Readonly<Record<string, () => AssistantError>> = {

@@ -1,7 +1,6 @@
-import { randomUUID } from "node:crypto";
-import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
+import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import { createHttpServer } from "../../../base/http/http-server.ts";
 import { AssistantError } from "../../assistant-error.ts";
-import { ClientConnections } from "./client-connections.ts";
 import { answerOptions, checkHostAndOrigin } from "./host-and-origin.ts";
 import {
   attachExchange,
@@ -11,11 +10,10 @@ import {
   type InferenceHttpOptions,
 } from "./http-context.ts";
 import { HttpExchange } from "./http-exchange.ts";
-import { sendError, toAssistantError } from "./inference-error-response.ts";
+import { createErrorEnvelope, sendError, toAssistantError } from "./inference-error-response.ts";
 import { createInferenceMetrics } from "./inference-metrics.ts";
-import { acceptJsonBodies } from "./json-body.ts";
+import { jsonContentType, parseJsonBody } from "./json-body.ts";
 import { KnownPaths } from "./known-paths.ts";
-import { answerMalformedRequest } from "./malformed-request.ts";
 import { notFoundError } from "./not-found.ts";
 import { chatCompletionRoutes } from "./routes/chat-completions.ts";
 import { completionRoutes } from "./routes/completions.ts";
@@ -24,11 +22,6 @@ import { healthRoutes } from "./routes/health.ts";
 import { metricsRoutes } from "./routes/metrics.ts";
 import { modelRoutes } from "./routes/models.ts";
 
-/**
- * The largest length of a path parameter. It is longer than any id, so that a slightly too long id still gets a helpful
- * error.
- */
-const PARAM_LENGTH_MAX = 2048;
 /** The interval at which connections that send too slowly are detected. */
 const SLOW_CHECK_MS = 2_000;
 
@@ -47,32 +40,34 @@ export function buildInferenceServer(options: InferenceHttpOptions): FastifyInst
       logger.error({ err: error.cause ?? error, requestId: exchange.id }, "a request failed");
     },
   };
-  const server = Fastify({
-    logger: false,
-    bodyLimit: limits.bodyBytesMax,
-    requestTimeout: limits.requestMs,
-    http: { headersTimeout: limits.headersMs, connectionsCheckingInterval: SLOW_CHECK_MS },
-    return503OnClosing: false,
-    genReqId: (request) => getRequestId(request.headers["x-request-id"]),
-    requestIdHeader: false,
-    routerOptions: {
-      maxParamLength: PARAM_LENGTH_MAX,
-      ignoreTrailingSlash: true,
-      ignoreDuplicateSlashes: true,
-    },
-    clientErrorHandler: answerMalformedRequest,
-    frameworkErrors: (error, request, reply) => answer(error, request, reply),
-  });
-  server.server.maxConnections = limits.connectionsMax;
-  const connections = new ClientConnections(server.server, clock);
-  options.listeners?.attach(server.server);
   const paths = new KnownPaths();
   const underway = new Set<HttpExchange>();
+  let isClosing = false;
+  const { server, connections } = createHttpServer({
+    clock,
+    closeGraceMs: limits.closeGraceMs,
+    onClosing: () => {
+      isClosing = true;
+      for (const exchange of underway) exchange.shutDown();
+    },
+    toErrorBody: (message) => createErrorEnvelope(new AssistantError("invalid_request", message)),
+    jsonContentType,
+    parseJson: parseJsonBody,
+    fastify: {
+      bodyLimit: limits.bodyBytesMax,
+      requestTimeout: limits.requestMs,
+      http: { headersTimeout: limits.headersMs, connectionsCheckingInterval: SLOW_CHECK_MS },
+      return503OnClosing: false,
+      routerOptions: { ignoreTrailingSlash: true, ignoreDuplicateSlashes: true },
+      frameworkErrors: (error, request, reply) => answer(error, request, reply),
+    },
+  });
+  server.server.maxConnections = limits.connectionsMax;
+  options.listeners?.attach(server.server);
   const measure = createInferenceMetrics(options.metrics, {
     connections: () => connections.open,
     requests: () => underway.size,
   });
-  let isClosing = false;
 
   const answer = (error: unknown, request: FastifyRequest, reply: FastifyReply): void => {
     const exchange = findExchange(request);
@@ -88,7 +83,6 @@ export function buildInferenceServer(options: InferenceHttpOptions): FastifyInst
     sendError(known, request, reply);
   };
 
-  acceptJsonBodies(server);
   server.setErrorHandler((error, request, reply) => answer(error, request, reply));
   server.setNotFoundHandler((request, reply) =>
     answer(notFoundError(request.url, paths), request, reply),
@@ -100,20 +94,11 @@ export function buildInferenceServer(options: InferenceHttpOptions): FastifyInst
     attachExchange(request, exchange);
     underway.add(exchange);
     const { socket } = request.raw;
-    const item = {
-      onDisconnect: () => {
-        exchange.markClientGone();
-        finish();
-      },
-    };
-    const finish = () => {
-      if (!underway.delete(exchange)) return;
-      connections.end(socket, item);
+    connections.onEnd(socket, reply.raw, (isSent) => {
+      if (!isSent) exchange.markClientGone();
+      underway.delete(exchange);
       recordEnd(request, reply, exchange);
-    };
-    reply.raw.once("finish", finish);
-    connections.begin(socket, item);
-    reply.header("x-request-id", request.id).header("x-content-type-options", "nosniff");
+    });
     try {
       if (isClosing) throw new AssistantError("shutting_down", "Berth is shutting down");
       checkHostAndOrigin(request, reply, options.listeners?.getExpectedHost(socket));
@@ -160,15 +145,6 @@ export function buildInferenceServer(options: InferenceHttpOptions): FastifyInst
     else logger.debug(fields, "request finished");
   };
 
-  let stopGrace: (() => void) | undefined;
-  server.addHook("preClose", async () => {
-    isClosing = true;
-    stopGrace = clock.setTimer(limits.closeGraceMs, () => connections.destroyAll());
-    for (const exchange of underway) exchange.shutDown();
-    connections.close();
-  });
-  server.addHook("onClose", async () => stopGrace?.());
-
   healthRoutes(server, context);
   modelRoutes(server, context);
   chatCompletionRoutes(server, context);
@@ -176,11 +152,4 @@ export function buildInferenceServer(options: InferenceHttpOptions): FastifyInst
   embeddingRoutes(server, context);
   metricsRoutes(server, context);
   return server;
-}
-
-/** Returns the id of a request. A client's own id is used if it is safe for a log. */
-function getRequestId(header: string | string[] | undefined): string {
-  return typeof header === "string" && /^[A-Za-z0-9._:-]{1,128}$/.test(header)
-    ? header
-    : randomUUID();
 }

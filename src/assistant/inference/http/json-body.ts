@@ -1,4 +1,4 @@
-import type { FastifyInstance } from "fastify";
+import type { FastifyRequest } from "fastify";
 import { InvalidJsonError, parseStrictJson } from "../../../base/strict-json.ts";
 import { AssistantError } from "../../assistant-error.ts";
 
@@ -10,27 +10,16 @@ const DEPTH_MAX = 256;
 /** Property names that are refused. `constructor` is allowed, because a schema may have a property with that name. */
 const forbiddenKeys: ReadonlySet<string> = new Set(["__proto__"]);
 
-/** Makes the server accept only JSON bodies. Other content types are refused. */
-export function acceptJsonBodies(server: FastifyInstance): void {
-  server.removeAllContentTypeParsers();
-  server.addContentTypeParser(
-    /^application\/(?:[\w.-]+\+)?json(?:\s*;\s*charset="?utf-?8"?)?\s*;?\s*$/i,
-    { parseAs: "buffer" },
-    (request, body: Buffer, done) => {
-      try {
-        const encoding = request.headers["content-encoding"];
-        if (encoding !== undefined && encoding !== "identity") {
-          throw new AssistantError("unsupported_media_type", "send the body uncompressed");
-        }
-        done(null, parseBody(body));
-      } catch (error) {
-        done(error instanceof Error ? error : new Error("the body cannot be read"));
-      }
-    },
-  );
-}
+/** The content types that are accepted. */
+export const jsonContentType =
+  /^application\/(?:[\w.-]+\+)?json(?:\s*;\s*charset="?utf-?8"?)?\s*;?\s*$/i;
 
-function parseBody(body: Buffer): unknown {
+/** Parses the body of a request. Throws AssistantError. */
+export function parseJsonBody(body: Buffer, request: FastifyRequest): unknown {
+  const encoding = request.headers["content-encoding"];
+  if (encoding !== undefined && encoding !== "identity") {
+    throw new AssistantError("unsupported_media_type", "send the body uncompressed");
+  }
   try {
     return parseStrictJson(body, { depthMax: DEPTH_MAX, forbiddenKeys });
   } catch (error) {

@@ -1,5 +1,3 @@
-import { once } from "node:events";
-import { connect, createServer, type Socket } from "node:net";
 import { describe, expect, test } from "vitest";
 import { AssistantError } from "../../../../../src/assistant/assistant-error.ts";
 import {
@@ -13,10 +11,6 @@ import {
   parseStop,
 } from "../../../../../src/assistant/inference/http/generation-parameters.ts";
 import { KnownPaths } from "../../../../../src/assistant/inference/http/known-paths.ts";
-import {
-  getEndpoints,
-  readPeerStates,
-} from "../../../../../src/assistant/inference/http/peer-state.ts";
 
 describe("known paths of the inference API", () => {
   const paths = new KnownPaths();
@@ -119,34 +113,4 @@ test("formatting many vectors yields to other work, and ends when its caller abo
   expect(JSON.parse(text)).toHaveLength(100);
   expect(turns).toBeGreaterThanOrEqual(5);
   await expect(formatEmbeddings(vectors, "float", AbortSignal.abort())).rejects.toThrow("aborted");
-});
-
-describe("the state of the other end of a connection", () => {
-  test.each(["127.0.0.1", "::1"])(
-    "is recognised as reading, and later as closed (%s)",
-    async (host) => {
-      const server = createServer({ allowHalfOpen: true }).listen(0, host);
-      await once(server, "listening");
-      const address = server.address();
-      const port = typeof address === "object" && address !== null ? address.port : 0;
-      const client = connect({ host, port, allowHalfOpen: true });
-      const [socket]: Socket[] = await once(server, "connection");
-      if (!socket) throw new Error("nobody connected");
-      const states = () => readPeerStates([getEndpoints(socket)]);
-      expect(await states()).toEqual(["reads"]);
-      socket.resume();
-      client.end();
-      await once(socket, "end");
-      expect(await states()).toEqual(["reads"]);
-      client.destroy();
-      await expect.poll(states).toEqual(["gone"]);
-      // Further data is answered with a reset, of which this end is not notified.
-      socket.write("x");
-      await expect.poll(states).toEqual(["missing"]);
-      expect(socket.destroyed).toBe(false);
-      socket.destroy();
-      server.close();
-      expect(await states()).toEqual(["unknown"]);
-    },
-  );
 });

@@ -1,0 +1,75 @@
+import type { Server, ServerResponse } from "node:http";
+import type { Socket } from "node:net";
+
+/** Called once when a request is over. `isSent` is false if the connection was lost before the whole response was sent. */
+export type OnRequestEnd = (isSent: boolean) => void;
+
+/**
+ * Tracks the connections of a server and the requests in progress on each. A client that closes its sending half counts
+ * as disconnected, because the server cannot see whether such a client still reads.
+ *
+ * Closing waits only for connections with requests in progress. Node's closeIdleConnections would leave two kinds of
+ * connections open: those that have not sent a request yet, which browsers and fetch open in advance, and those that
+ * become idle after the call.
+ */
+export class HttpConnections {
+  /** The responses in progress on each connection. Pipelined requests wait there too. */
+  readonly #responses = new Map<Socket, Map<ServerResponse, OnRequestEnd | undefined>>();
+  #isClosing = false;
+
+  constructor(server: Server) {
+    server.on("connection", (socket: Socket) => {
+      if (this.#isClosing) {
+        socket.destroy();
+        return;
+      }
+      this.#responses.set(socket, new Map());
+      socket.once("close", () => this.#forget(socket));
+    });
+    // Comes before the listener that handles the request, which may call `onEnd`.
+    server.prependListener("request", ({ socket }, response) => {
+      this.#responses.get(socket)?.set(response, undefined);
+      response.once("close", () => this.#end(socket, response));
+    });
+  }
+
+  get open(): number {
+    return this.#responses.size;
+  }
+
+  /** Sets the function that is called when a request is over. */
+  onEnd(socket: Socket, response: ServerResponse, callback: OnRequestEnd): void {
+    const responses = this.#responses.get(socket);
+    if (responses) responses.set(response, callback);
+    // The connection was closed between the arrival of the request and this call.
+    else if (socket.destroyed) callback(false);
+  }
+
+  /** Closes each connection as soon as it has no requests in progress. */
+  close(): void {
+    this.#isClosing = true;
+    for (const [socket, responses] of this.#responses) {
+      if (responses.size === 0) socket.destroy();
+    }
+  }
+
+  /** Closes the remaining connections, even if they have requests in progress. */
+  destroyAll(): void {
+    for (const socket of this.#responses.keys()) socket.destroy();
+  }
+
+  #end(socket: Socket, response: ServerResponse): void {
+    const responses = this.#responses.get(socket);
+    if (!responses) return;
+    const callback = responses.get(response);
+    responses.delete(response);
+    callback?.(response.writableFinished);
+    if (this.#isClosing && responses.size === 0) socket.destroySoon();
+  }
+
+  #forget(socket: Socket): void {
+    const responses = this.#responses.get(socket);
+    this.#responses.delete(socket);
+    for (const [response, callback] of responses ?? []) callback?.(response.writableFinished);
+  }
+}

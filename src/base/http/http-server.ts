@@ -1,0 +1,85 @@
+import { randomUUID } from "node:crypto";
+import type { Server } from "node:http";
+import Fastify, {
+  type FastifyHttpOptions,
+  type FastifyInstance,
+  type FastifyRequest,
+} from "fastify";
+import type { Clock } from "../clock.ts";
+import { HttpConnections } from "./http-connections.ts";
+import { answerMalformedRequest } from "./malformed-request.ts";
+
+/**
+ * The largest length of a path parameter. It is longer than any name or id, so that a slightly too long one still gets
+ * a specific error.
+ */
+const PARAM_LENGTH_MAX = 2048;
+
+export interface HttpServerOptions {
+  readonly clock: Clock;
+  /** The time that requests in progress have to end when the server closes. */
+  readonly closeGraceMs: number;
+  /** Called when the server begins to close. */
+  readonly onClosing: () => void;
+  /** Converts the message of an error to the server's own error format. */
+  readonly toErrorBody: (message: string) => unknown;
+  /** The content types of bodies that are accepted. Fastify refuses all others. */
+  readonly jsonContentType: RegExp;
+  /** Parses a body, and throws the error to respond with. */
+  readonly parseJson: (body: Buffer, request: FastifyRequest) => unknown;
+  /** Fastify's own options in addition. */
+  readonly fastify: FastifyHttpOptions<Server>;
+}
+
+/**
+ * Creates an HTTP server with what all servers of Berth have in common: request ids, the response to malformed
+ * requests, JSON bodies, and a `close()` that ends requests in progress gracefully. It has no routes and no error
+ * format yet.
+ */
+export function createHttpServer(options: HttpServerOptions): {
+  readonly server: FastifyInstance;
+  readonly connections: HttpConnections;
+} {
+  const { clock, fastify } = options;
+  const server: FastifyInstance = Fastify({
+    ...fastify,
+    logger: false,
+    genReqId: (request) => chooseRequestId(request.headers["x-request-id"]),
+    requestIdHeader: false,
+    routerOptions: { maxParamLength: PARAM_LENGTH_MAX, ...fastify.routerOptions },
+    clientErrorHandler: (error, socket) =>
+      answerMalformedRequest(error, socket, options.toErrorBody),
+  });
+  const connections = new HttpConnections(server.server);
+  server.removeAllContentTypeParsers();
+  server.addContentTypeParser(
+    options.jsonContentType,
+    { parseAs: "buffer" },
+    (request, body: Buffer, done) => {
+      try {
+        done(null, options.parseJson(body, request));
+      } catch (error) {
+        done(error instanceof Error ? error : new Error("the body cannot be read"));
+      }
+    },
+  );
+  server.addHook("onRequest", (request, reply, done) => {
+    reply.header("x-request-id", request.id).header("x-content-type-options", "nosniff");
+    done();
+  });
+  let stopGrace: (() => void) | undefined;
+  server.addHook("preClose", async () => {
+    options.onClosing();
+    stopGrace = clock.setTimer(options.closeGraceMs, () => connections.destroyAll());
+    connections.close();
+  });
+  server.addHook("onClose", async () => stopGrace?.());
+  return { server, connections };
+}
+
+/** Returns the request id of the client if it is safe for the log, else a new one. */
+function chooseRequestId(header: string | string[] | undefined): string {
+  return typeof header === "string" && /^[A-Za-z0-9._:-]{1,128}$/.test(header)
+    ? header
+    : randomUUID();
+}
