@@ -1,5 +1,6 @@
 import { readdirSync, readFileSync, readlinkSync } from "node:fs";
 import { createServer } from "node:net";
+import { parseTcpSockets, TCP_STATE } from "../../base/tcp-sockets.ts";
 
 /** Rejects with the error of the system if it cannot listen on the port; without a host, on all addresses. */
 export function tryToListen(host: string | undefined, port: number): Promise<void> {
@@ -15,12 +16,10 @@ export function tryToListen(host: string | undefined, port: number): Promise<voi
 /** Finds the process that listens on a port, as "nginx (process 123)". Linux only, and only if this user may read it. */
 export function findPortHolder(port: number): string | undefined {
   try {
-    const wanted = port.toString(16).toUpperCase().padStart(4, "0");
     const inodes = ["/proc/net/tcp", "/proc/net/tcp6"]
-      .flatMap((file) => readFileSync(file, "utf8").split("\n").slice(1))
-      .map((line) => line.trim().split(/\s+/))
-      .filter((fields) => fields[1]?.endsWith(`:${wanted}`) && fields[3] === "0A")
-      .map((fields) => `socket:[${fields[9]}]`);
+      .flatMap((file) => parseTcpSockets(readFileSync(file, "utf8")))
+      .filter((socket) => socket.port === port && socket.state === TCP_STATE.listen)
+      .map(({ inode }) => `socket:[${inode}]`);
     for (const pid of readdirSync("/proc").filter((entry) => /^\d+$/.test(entry)))
       if (openFiles(pid).some((link) => inodes.includes(link)))
         return `${readFileSync(`/proc/${pid}/comm`, "utf8").trim()} (process ${pid})`;

@@ -1,4 +1,5 @@
 import { readFile } from "node:fs/promises";
+import { parseTcpSockets, TCP_STATE } from "../../base/tcp-sockets.ts";
 import type { DockerConnection } from "./docker-connection.ts";
 import { inspectContainer } from "./docker-containers.ts";
 
@@ -50,35 +51,28 @@ async function readSocketTables(
   }
 }
 
-const LISTEN = "0A";
-/** 127.0.0.11 in the kernel's format: the engine's own name server inside every container. */
-const ENGINE_NAME_SERVER = "0B00007F";
+/** The engine's own name server inside every container. */
+const ENGINE_NAME_SERVER = "127.0.0.11";
 
 /** Returns the ports in state LISTEN of /proc/net/tcp tables, sorted. */
 export function parseListening(tables: string): number[] {
   const ports = new Set<number>();
-  for (const { address, port, state } of parseSockets(tables))
-    if (state === LISTEN && address !== ENGINE_NAME_SERVER) ports.add(port);
+  for (const { address, port, state } of parseTcpSockets(tables))
+    if (state === TCP_STATE.listen && address !== ENGINE_NAME_SERVER) ports.add(port);
   return [...ports].toSorted((a, b) => a - b);
 }
 
-/** ESTABLISHED, SYN_RECV, FIN_WAIT1 (the end of an answer is on its way) and CLOSE_WAIT. */
-const OPEN_STATES: ReadonlySet<string> = new Set(["01", "03", "04", "08"]);
+/** FIN_WAIT1 means that the end of an answer is on its way. */
+const openStates: ReadonlySet<string> = new Set([
+  TCP_STATE.established,
+  TCP_STATE.synReceived,
+  TCP_STATE.finWait1,
+  TCP_STATE.closeWait,
+]);
 
 /** Returns the number of connections to a port in /proc/net/tcp tables. */
 export function countOpen(tables: string, port: number): number {
-  return parseSockets(tables).filter(
-    (socket) => socket.port === port && OPEN_STATES.has(socket.state),
+  return parseTcpSockets(tables).filter(
+    (socket) => socket.port === port && openStates.has(socket.state),
   ).length;
-}
-
-/** Returns the local end and the state of each socket. */
-function parseSockets(tables: string) {
-  return tables.split("\n").flatMap((line) => {
-    const match = /^\s*\d+: ([0-9A-F]+):([0-9A-F]{4}) [0-9A-F]+:[0-9A-F]{4} ([0-9A-F]{2}) /.exec(
-      line,
-    );
-    const [, address = "", port = "", state = ""] = match ?? [];
-    return match ? [{ address, port: Number.parseInt(port, 16), state }] : [];
-  });
 }

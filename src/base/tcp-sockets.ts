@@ -1,0 +1,40 @@
+import { endianness } from "node:os";
+
+/** The states of TCP connections, as the kernel numbers them. */
+export const TCP_STATE = {
+  established: "01",
+  synReceived: "03",
+  finWait1: "04",
+  closeWait: "08",
+  listen: "0A",
+} as const;
+
+export interface TcpSocket {
+  readonly address: string;
+  readonly port: number;
+  /** The state in the kernel's two hexadecimal digits, such as those of `TCP_STATE`. */
+  readonly state: string;
+  /** "0" if no process has the socket open any more. */
+  readonly inode: string;
+}
+
+/**
+ * Parses the text of `/proc/net/tcp` or `/proc/net/tcp6`: `sl local remote st queues timer retransmits uid timeout inode
+ * ...` in each line after the header. Other lines are ignored, so that the texts of both files may follow each other.
+ */
+export function parseTcpSockets(table: string): TcpSocket[] {
+  return table.split("\n").flatMap((line) => {
+    const [index = "", local = "", , state = "", , , , , , inode = ""] = line.trim().split(/\s+/);
+    const [, hex, port = ""] = /^((?:[0-9A-F]{8}){1,4}):([0-9A-F]{4})$/.exec(local) ?? [];
+    if (hex === undefined || !/^\d+:$/.test(index)) return [];
+    return [{ address: formatAddress(hex), port: Number.parseInt(port, 16), state, inode }];
+  });
+}
+
+/** Formats `0100007F` as `127.0.0.1`. The 32-bit words are in the byte order of this machine. */
+function formatAddress(hex: string): string {
+  const bytes = Buffer.from(hex, "hex");
+  if (endianness() === "LE") bytes.swap32();
+  if (bytes.length === 4) return bytes.join(".");
+  return (bytes.toString("hex").match(/.{4}/g) ?? []).join(":");
+}
