@@ -1,8 +1,11 @@
+type BodyIterator = AsyncIterableIterator<Uint8Array, void, void> &
+  Required<Pick<AsyncIterator<Uint8Array, void, void>, "return">>;
+
 export interface PeekedBody {
   /** The first character of the body that is not white space; "" if there is none. */
   readonly first: string;
   /** The body from the first character on, without the leading white space. */
-  readonly body: AsyncGenerator<Uint8Array, void, void>;
+  readonly body: BodyIterator;
   /** Ends the stream without reading the rest of the body. */
   readonly abandon: () => Promise<void>;
 }
@@ -53,17 +56,22 @@ export async function readWholeText(
   return new TextDecoder().decode(Buffer.concat([...joined, ...pieces]));
 }
 
-async function* prependHead(
-  head: Uint8Array,
-  iterator: AsyncIterator<Uint8Array>,
-): AsyncGenerator<Uint8Array, void, void> {
-  try {
-    if (head.length > 0) yield head;
-    for (let next = await iterator.next(); next.done !== true; next = await iterator.next())
-      yield next.value;
-  } finally {
-    await iterator.return?.();
-  }
+/** Returns a plain iterator, because each async generator on the way of a token costs it several turns of microtasks. */
+function prependHead(head: Uint8Array, iterator: AsyncIterator<Uint8Array>): BodyIterator {
+  let isHeadPending = head.length > 0;
+  const body: BodyIterator = {
+    next: () => {
+      if (!isHeadPending) return iterator.next();
+      isHeadPending = false;
+      return Promise.resolve({ done: false, value: head });
+    },
+    return: async () => {
+      await iterator.return?.();
+      return { done: true, value: undefined };
+    },
+    [Symbol.asyncIterator]: () => body,
+  };
+  return body;
 }
 
 /** Removes leading white space and a byte order mark. */
