@@ -1,7 +1,7 @@
 import type { FastifyReply, FastifyRequest } from "fastify";
 import { BerthError } from "../base/errors.ts";
 import { parseDuration } from "../base/units.ts";
-import type { Actor } from "../store/store.ts";
+import type { Actor, TokenScope } from "../store/store.ts";
 
 /** Returns a signal that is aborted when the caller disconnects or the server closes. */
 export function createRequestSignal(reply: FastifyReply, closing: AbortSignal): AbortSignal {
@@ -10,9 +10,10 @@ export function createRequestSignal(reply: FastifyReply, closing: AbortSignal): 
   return AbortSignal.any([gone.signal, closing]);
 }
 
-/** Returns the actor for the audit log. */
-export function getActor(request: FastifyRequest): Actor {
-  return { name: request.caller?.name ?? "anonymous", requestId: request.id };
+/** Returns the actor for the audit log, with the scope that decides what it may write. */
+export function getActor(request: FastifyRequest): Actor & { readonly scope: TokenScope } {
+  const { caller, id } = request;
+  return { name: caller?.name ?? "anonymous", requestId: id, scope: caller?.scope ?? "read" };
 }
 
 const WAIT_DEFAULT_MS = 60_000;

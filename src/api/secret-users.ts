@@ -1,6 +1,5 @@
 import { ConflictError } from "../base/errors.ts";
-import type { AppSpec } from "../resources/app-spec.ts";
-import { listReferencedSecrets } from "../resources/secret-names.ts";
+import { listAllReferencedSecrets } from "../resources/secret-names.ts";
 import type { Store } from "../store/store.ts";
 
 const NAMED_MAX = 5;
@@ -12,7 +11,7 @@ const NAMED_MAX = 5;
 export function assertSecretUnused(store: Store, secret: string): void {
   const apps = store
     .list("App")
-    .filter(({ spec }) => usesSecret(spec, secret))
+    .filter(({ spec }) => listAllReferencedSecrets(spec).includes(secret))
     .map(({ metadata }) => `app "${metadata.name}"`);
   const models = store
     .list("Model")
@@ -25,13 +24,4 @@ export function assertSecretUnused(store: Store, secret: string): void {
   throw new ConflictError("conflict", `secret "${secret}" is used by ${named}${more}`, {
     hint: "change or delete what uses it first, or delete it anyway with force",
   });
-}
-
-function usesSecret({ source, ingress, ...spec }: AppSpec, secret: string): boolean {
-  const git = source && "git" in source ? source.git : undefined;
-  return (
-    listReferencedSecrets({ ...spec, ...(source ? { source } : {}) }).includes(secret) ||
-    git?.hookSecret === secret ||
-    ingress?.basicAuth?.secret === secret
-  );
 }

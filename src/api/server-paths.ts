@@ -1,8 +1,5 @@
 import { BerthError } from "../base/errors.ts";
-import { parseModelSource } from "../resources/model-source.ts";
-import type { ModelSpec } from "../resources/model-spec.ts";
 import type { Resource } from "../resources/resource.ts";
-import type { TokenScope } from "../store/store.ts";
 
 /**
  * Refuses a new folder of the server in `source.local`: only spec files may name one, because their authors can write
@@ -25,23 +22,4 @@ function getLocalFolder(source: unknown): unknown {
   return typeof source === "object" && source !== null && "local" in source
     ? (source.local ?? undefined)
     : undefined;
-}
-
-/**
- * Refuses a new file of the server as the source of a Model, unless the caller has the scope admin, which may also
- * create backups of everything. An unchanged value is allowed. Throws BerthError `forbidden`.
- */
-export function assertServerFileAllowed(
-  spec: ModelSpec,
-  stored: Resource<"Model"> | undefined,
-  scope: TokenScope | undefined,
-): void {
-  if (scope === "admin" || spec.source === stored?.spec.source) return;
-  const parsed = parseModelSource(spec.source);
-  if ("problem" in parsed || parsed.source.type !== "local") return;
-  throw new BerthError(
-    "forbidden",
-    "source: a file of the server can only be named with a token of scope admin",
-    { hint: "or by a file in its specs folder" },
-  );
 }

@@ -12,6 +12,7 @@ import {
   type ConfigKey,
   getDefaultDataDir,
   type ServerSetting,
+  type SpecsTrust,
   secretSettings,
   serverSettingList,
   serverSettings,
@@ -58,6 +59,10 @@ export interface Config {
   readonly acmeEmail: string | undefined;
   readonly build: BuildLimits;
   readonly uploadBytesMax: number;
+  /** The spec files that may use what reaches outside of an App; see findFileAuthority. */
+  readonly specsTrust: SpecsTrust;
+  /** Folders of the machine that writers without the scope `admin` may mount. */
+  readonly hostPathAllow: readonly string[];
   /** The repository that is synchronised into the specs folder; undefined if none is configured. */
   readonly specsGit: SpecsGitSettings | undefined;
   /** The assistant that the server supervises; undefined if it is off. */
@@ -292,6 +297,8 @@ export function loadConfig(input: ConfigInput = {}): Config {
       diskBytesMax: read(settings.buildDisk),
     }),
     uploadBytesMax: read(settings.uploadLimit),
+    specsTrust: read(settings.specsTrust),
+    hostPathAllow: Object.freeze(readOptional(settings.hostPathAllow) ?? []),
     specsGit:
       specsGitUrl === undefined
         ? undefined

@@ -11,6 +11,7 @@ import {
   duration,
   folder,
   integer,
+  list,
   port,
   positiveBytes,
   text,
@@ -189,6 +190,20 @@ export const serverSettings = {
     default: "512Mi",
     ...bytes("an amount of data, such as 512Mi"),
   }),
+  specsTrust: setting({
+    key: "specs_trust",
+    argument: "<folder|all|none>",
+    help: "spec files that may use folders of the machine: those only root and this user can write, all, or none (BERTH_SPECS_TRUST); default: folder",
+    default: "folder",
+    ...choice("folder", "all", "none"),
+  }),
+  hostPathAllow: setting({
+    key: "host_path_allow",
+    argument: "<dirs>",
+    help: "folders of the machine, separated by commas, that tokens of scope write may mount (BERTH_HOST_PATH_ALLOW); default: none",
+    default: undefined,
+    ...list(/^\/[^,]*$/u, "absolute folders, separated by commas"),
+  }),
   specsGitUrl: setting({
     key: "specs_git_url",
     argument: "<url>",
@@ -321,6 +336,7 @@ export const serverSettings = {
   }),
 };
 
+export type SpecsTrust = NonNullable<ReturnType<typeof serverSettings.specsTrust.parse>>;
 export type ServerFlags = SettingFlags<Omit<typeof serverSettings, "dataDir">>;
 export type ConfigKey = (typeof serverSettings)[keyof typeof serverSettings]["key"];
 

@@ -27,6 +27,17 @@ export function text(pattern: RegExp, expects: string): ValueType<string> {
   return matching(pattern, expects, (value) => value);
 }
 
+/** Several texts, separated by commas; spaces around them do not count. */
+export function list(item: RegExp, expects: string): ValueType<readonly string[]> {
+  return {
+    expects,
+    parse: (value) => {
+      const items = value.split(",").map((one) => one.trim());
+      return items.every((one) => item.test(one)) ? items : undefined;
+    },
+  };
+}
+
 export function folder(): ValueType<string> & { readonly isPath: true } {
   return { ...text(/./su, "a folder"), isPath: true };
 }

@@ -10,3 +10,12 @@ export function listReferencedSecrets(spec: AppSpec): readonly string[] {
     names.add(spec.source.git.credential);
   return [...names].toSorted();
 }
+
+/** Lists the names of all Secrets whose values an App uses, those for requests and hooks included. */
+export function listAllReferencedSecrets(spec: AppSpec): readonly string[] {
+  const { source, ingress } = spec;
+  const hookSecret = source && "git" in source ? source.git.hookSecret : undefined;
+  const basicAuth = ingress?.basicAuth?.secret;
+  const others = [hookSecret, basicAuth].filter((name) => name !== undefined);
+  return [...new Set([...listReferencedSecrets(spec), ...others])].toSorted();
+}

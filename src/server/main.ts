@@ -51,7 +51,8 @@ export async function runServer(config: Config): Promise<RunningServer> {
   await mkdir(join(config.dataDir, "run"), { recursive: true, mode: 0o700 });
   // The folder may already exist and be readable for other users; `berth doctor` reports it if this call fails.
   await chmod(config.dataDir, 0o700).catch(() => {});
-  const store = starting.use(openStore({ dataDir: config.dataDir, clock, logger }));
+  const hostPaths = readHostPaths(config);
+  const store = starting.use(openStore({ dataDir: config.dataDir, hostPaths, clock, logger }));
   const metrics = new Registry();
   collectDefaultMetrics({ register: metrics });
   const reconcileMetrics = createControllerMetrics(metrics);
@@ -183,4 +184,18 @@ export async function runServer(config: Config): Promise<RunningServer> {
     starting.move(),
     password === undefined ? ready : { ...ready, password },
   );
+}
+
+/**
+ * The folders that tokens of scope `write` may mount. The links below a folder can only be checked on the machine of the
+ * engine, so a remote engine has none. What Berth reads as trusted, or keeps secret, is reserved.
+ */
+function readHostPaths(config: Config) {
+  const { specsDir, assistant, templatesDir, files } = config;
+  return {
+    allowed: config.dockerHost.startsWith("unix:") ? config.hostPathAllow : [],
+    reserved: [specsDir, assistant?.dataDir, templatesDir, ...files].filter(
+      (path) => path !== undefined,
+    ),
+  };
 }

@@ -24,7 +24,8 @@ export function openSpecs(options: {
 } {
   const { config, store, git, clock, logger } = options;
   const { specsDir, baseDomain } = config;
-  const folder = new SpecFolder({ folder: specsDir, baseDomain, store, clock, logger });
+  const trust = config.specsTrust;
+  const folder = new SpecFolder({ folder: specsDir, baseDomain, trust, store, clock, logger });
   const follower =
     config.specsGit &&
     new SpecsGitFollower({

@@ -26,6 +26,7 @@ import type {
   StoreChange,
 } from "./store.ts";
 import type { Transactions } from "./transactions.ts";
+import type { WriteGuard } from "./write-guard.ts";
 
 export interface ResourceWriterDependencies {
   readonly clock: Clock;
@@ -36,6 +37,7 @@ export interface ResourceWriterDependencies {
   readonly revisions: SqliteRevisionLog;
   readonly ports: SqlitePortLeases;
   readonly secrets: SqliteSecretValues;
+  readonly guard: WriteGuard;
   readonly validate: (document: unknown) => unknown;
 }
 
@@ -49,15 +51,21 @@ export class ResourceWriter {
 
   apply<K extends Kind>(intent: ApplyIntent<K>, admit?: Admission<K>): ApplyResult<K> {
     const { resources, transactions, secrets: vault } = this.#dependencies;
+    const existing = transactions.read(() => resources.read(intent.kind, intent.name));
     const plan = transactions.read(() =>
-      planApply(resources.read(intent.kind, intent.name), intent as ApplyIntent, {
+      planApply(existing, intent as ApplyIntent, {
         secrets: vault,
         validate: this.#dependencies.validate,
         time: timestamp(this.#dependencies.clock.now()),
       }),
     );
     const { created, changes, yielded } = plan;
-    if (plan.changed) admit?.(toResource(plan.next, intent.kind));
+    if (plan.changed) {
+      const candidate = toResource(plan.next, intent.kind);
+      const before = existing && resources.getResource(existing, intent.kind);
+      this.#dependencies.guard.assertAllowed({ candidate, before, changes, actor: intent.actor });
+      admit?.(candidate);
+    }
     if (intent.dryRun)
       return { resource: toResource(plan.next, intent.kind), created, changes, yielded };
     if (plan.changed) {

@@ -22,6 +22,7 @@ import { SqliteBuildRecords } from "./builds.ts";
 import { ChangeLog } from "./change-log.ts";
 import { SqliteEventLog } from "./events.ts";
 import { readHolderId } from "./holder-id.ts";
+import { type HostPathOptions, HostPaths } from "./host-paths.ts";
 import { migrations } from "./migrations.ts";
 import { SqliteOwnedImages } from "./owned-images.ts";
 import { SqlitePortLeases } from "./port-leases.ts";
@@ -46,6 +47,7 @@ import { SqliteSettings } from "./store-settings.ts";
 import { SqliteTokenStore } from "./tokens.ts";
 import { Transactions } from "./transactions.ts";
 import { SqliteWebhookStore } from "./webhooks.ts";
+import { WriteGuard } from "./write-guard.ts";
 
 export interface StoreOptions {
   /** Created with mode 0700 if it does not exist. */
@@ -59,6 +61,8 @@ export interface StoreOptions {
   readonly sizeMaxBytes?: number;
   /** Throws InvalidSpecError for a document that is not valid. Default: validateManifest, for Apps also without a source. */
   readonly validate?: (document: unknown) => unknown;
+  /** The paths of the machine that writers without the scope `admin` may mount. Default: none. */
+  readonly hostPaths?: Pick<HostPathOptions, "allowed" | "reserved">;
   /** Id for a new data directory: eight hexadecimal characters. Default: random. */
   readonly instanceId?: string;
 }
@@ -116,6 +120,7 @@ class SqliteStore implements Store {
   readonly #transactions: Transactions;
   readonly #resources: ResourceTable;
   readonly #changes: ChangeLog;
+  readonly #guard: WriteGuard;
   readonly #writer: ResourceWriter;
   readonly #backups = new Set<Promise<void>>();
 
@@ -156,7 +161,13 @@ class SqliteStore implements Store {
     this.ports = new SqlitePortLeases(db, transactions, this.instanceId);
     this.ownedImages = new SqliteOwnedImages(db, transactions);
     this.webhooks = new SqliteWebhookStore(db, clock, transactions, this.secrets);
+    this.#guard = new WriteGuard({
+      hostPaths: openHostPaths(options, this.settings),
+      listApps: () => this.list("App"),
+      revisions: this.revisions,
+    });
     this.#writer = new ResourceWriter({
+      guard: this.#guard,
       clock,
       transactions,
       resources,
@@ -196,6 +207,10 @@ class SqliteStore implements Store {
 
   delete(kind: Kind, name: string, intent: DeleteIntent): Resource {
     return this.#writer.delete(kind, name, intent);
+  }
+
+  findMountProblem(path: string): string | undefined {
+    return this.#guard.findMountProblem(path);
   }
 
   removeFinalizer(kind: Kind, name: string, finalizer: string): void {
@@ -267,6 +282,20 @@ class SqliteStore implements Store {
     if (this.#db.open) this.#db.close();
     this.#lock.release();
   }
+}
+
+/** Remembers every folder that was ever allowed, since Apps may still mount it. */
+function openHostPaths(
+  { dataDir, hostPaths }: Pick<StoreOptions, "dataDir" | "hostPaths">,
+  settings: SqliteSettings,
+): HostPaths {
+  const key = "hostPaths.allowed";
+  const stored: unknown = JSON.parse(settings.get(key) ?? "[]");
+  const known = Array.isArray(stored) ? stored.map(String) : [];
+  const allowed = hostPaths?.allowed ?? [];
+  const formerlyAllowed = [...new Set([...known, ...allowed])];
+  if (formerlyAllowed.length > known.length) settings.set(key, JSON.stringify(formerlyAllowed));
+  return new HostPaths({ ...hostPaths, dataDir, formerlyAllowed });
 }
 
 /** Returns the key of the secrets, which is created with the store. Refuses a store without its key or with another one. */

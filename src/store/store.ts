@@ -32,7 +32,8 @@ export interface Store extends AsyncDisposable {
    *
    * Throws InvalidSpecError (the merged result is not valid), ConflictError `name_taken` (with
    * `createOnly`), `field_owned` (a field of a file, unless forced), `conflict` (another file declares the resource, or
-   * it is being deleted), NotFoundError (with `updateOnly`), and whatever `admit` throws.
+   * it is being deleted), NotFoundError (with `updateOnly`), PrivilegeError (the actor may not do this), and whatever
+   * `admit` throws.
    */
   apply<K extends Kind>(intent: ApplyIntent<K>, admit?: Admission<K>): ApplyResult<K>;
 
@@ -41,6 +42,12 @@ export interface Store extends AsyncDisposable {
    * NotFoundError; ConflictError `field_owned` if a file declares the resource and `force` is not set.
    */
   delete(kind: Kind, name: string, intent: DeleteIntent): Resource;
+
+  /**
+   * Completes "PATH ..." for a path of the machine that no container may mount now; undefined for every other path. It
+   * follows symbolic links, so it is asked before each start.
+   */
+  findMountProblem(path: string): string | undefined;
 
   /** Removes a finalizer. With the last one, the resource, its status and its revisions are removed. */
   removeFinalizer(kind: Kind, name: string, finalizer: string): void;
@@ -100,6 +107,10 @@ export interface Actor {
   /** `user:admin`, `token:<name>`, `file:<path>`, `controller`. */
   readonly name: string;
   readonly requestId?: string;
+  /** What the writer may do: see WriteGuard. Default: write. */
+  readonly scope?: TokenScope;
+  /** Tells a writer without the scope `admin` how to get it; completes "..., or". Default: with a token of that scope. */
+  readonly adminHint?: string;
 }
 
 export interface ApplyIntent<K extends Kind = Kind> {

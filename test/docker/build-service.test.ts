@@ -63,7 +63,7 @@ beforeEach(async () => {
     kind: "Secret",
     name: "deploy",
     manager: "api",
-    actor: { name: "test" },
+    actor: { name: "test", scope: "admin" },
     mode: "replace",
     spec: { data: { token: TOKEN } },
   });
@@ -250,7 +250,7 @@ function apply(
     kind: "App",
     name,
     manager: "api",
-    actor: { name: "test" },
+    actor: { name: "test", scope: "admin" },
     mode: "replace",
     spec,
     annotations,

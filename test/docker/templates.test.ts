@@ -175,7 +175,7 @@ function createFrom(
       kind,
       name: metadata.name,
       manager: "api",
-      actor: { name: "test" },
+      actor: { name: "test", scope: "admin" },
       mode: "replace",
       createOnly: true,
       spec,

@@ -9,6 +9,7 @@ import type { AppSpec } from "../../src/resources/app-spec.ts";
 import type { AppStatus, Condition } from "../../src/resources/app-status.ts";
 import { emptyReconcileState } from "../../src/resources/app-status.ts";
 import type { Manifest } from "../../src/resources/kinds.ts";
+import type { StoreOptions } from "../../src/store/sqlite-store.ts";
 import type { Store, TokenScope } from "../../src/store/store.ts";
 import { FakeBuildControl } from "./fake-build-control.ts";
 import { FakeControlPlane } from "./fake-control-plane.ts";
@@ -69,9 +70,10 @@ export async function openTestApi(
     uploadBytesMax?: number;
     /** The data directory of the API; default: that of the store. */
     dataDir?: string;
+    hostPaths?: StoreOptions["hostPaths"];
   } = {},
 ): Promise<TestApi> {
-  const opened = openTestStore();
+  const opened = openTestStore(options.hostPaths ? { hostPaths: options.hostPaths } : {});
   const control = new FakeControlPlane(opened.store);
   const builds = new FakeBuildControl(opened.store);
   const ingress: FakeIngressState = {
@@ -195,7 +197,7 @@ export function putApp(
     kind: "App",
     name,
     manager,
-    actor: { name: "user:admin" },
+    actor: { name: "user:admin", scope: "admin" },
     mode: "replace",
     spec,
     declares: manager.startsWith("file:"),

@@ -131,7 +131,7 @@ export class BuildServiceHarness implements AsyncDisposable {
       kind: "App",
       name,
       manager: "api",
-      actor: { name: "test" },
+      actor: { name: "test", scope: "admin" },
       mode: "replace",
       spec,
       annotations,
@@ -143,7 +143,7 @@ export class BuildServiceHarness implements AsyncDisposable {
       kind: "Secret",
       name,
       manager: "api",
-      actor: { name: "test" },
+      actor: { name: "test", scope: "admin" },
       mode: "replace",
       spec: { data, ...(type ? { type } : {}) },
     });

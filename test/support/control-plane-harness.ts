@@ -172,7 +172,7 @@ export class ControlPlaneHarness implements AsyncDisposable {
       kind: "App",
       name,
       manager,
-      actor: { name: "test" },
+      actor: { name: "test", scope: "admin" },
       mode: "replace",
       spec,
     });

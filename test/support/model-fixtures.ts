@@ -19,7 +19,7 @@ export function putModel(
     kind: "Model",
     name,
     manager,
-    actor: { name: "user:admin" },
+    actor: { name: "user:admin", scope: "admin" },
     mode: "replace",
     spec,
     annotations,

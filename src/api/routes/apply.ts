@@ -14,7 +14,7 @@ import { assertAppsAdmissible } from "../app-admission.ts";
 import { toPlannedResource, waitUntilReady } from "../app-writes.ts";
 import { createRequestSignal, getActor, parseWaitTimeoutMs } from "../request-parameters.ts";
 import { responses, writeQueryFields } from "../route-schemas.ts";
-import { assertNoNewServerFolder, assertServerFileAllowed } from "../server-paths.ts";
+import { assertNoNewServerFolder } from "../server-paths.ts";
 import { modelPlanView } from "../views/models.ts";
 import { fieldChangeView, planView } from "../views/plans.ts";
 
@@ -60,8 +60,6 @@ export function applyRoutes(api: Api, context: ApiContext): void {
         const { name } = manifest.metadata;
         if (isManifest(manifest, "App")) {
           assertNoNewServerFolder({ ...manifest.spec }, store.get("App", name));
-        } else if (isManifest(manifest, "Model")) {
-          assertServerFileAllowed(manifest.spec, store.get("Model", name), request.caller?.scope);
         }
       }
       const alongside: PlannedResource[] = [];

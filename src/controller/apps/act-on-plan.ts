@@ -1,6 +1,7 @@
 import type { Resource } from "../../resources/resource.ts";
 import type { Store } from "../../store/store.ts";
 import type { Reason } from "../reason.ts";
+import { assertMountable } from "./check-mounts.ts";
 import type { ImageBuildResult } from "./ensure-image-built.ts";
 import type { ImagePullResult } from "./ensure-image-pulled.ts";
 import { noteSwitch } from "./note-switch.ts";
@@ -95,6 +96,8 @@ async function executeOperations(
   const created = new Map<string, string>();
   let state = recordCorrections(context, planned, recorder);
   let hasChanged = false;
+  // Before anything is stopped for a container that would not be started.
+  assertMountable(context.store, plan.operations, desired);
   for (const operations of groupConcurrentStops(plan.operations)) {
     const [operation] = operations;
     if (!operation || isSuperseded(context.store, resource)) return { state, hasChanged: false };
@@ -105,6 +108,7 @@ async function executeOperations(
       recorder.keep(state);
       continue;
     }
+    assertMountable(context.store, operations, desired);
     state = recordBefore(context, state, operation, recorder);
     try {
       await context.executor.executeAll(operations, desired.name, created, signal);

@@ -32,7 +32,7 @@ export interface AppFindings extends ReadinessObservation {
   readonly sourceFailure: Reason | null;
   /** The reason why the source of a version that is known could not be resolved again. */
   readonly fetchFailure: Reason | null;
-  /** The outage that delays a step beyond the progress deadline, or a full disk; Berth keeps trying. */
+  /** The outage that delays a step beyond the progress deadline, a full disk, or a refused mount; Berth keeps trying. */
   readonly outage: Reason | null;
   /** The image of the spec's own source, and the newest build of it. */
   readonly ownImage: string | null;

@@ -8,7 +8,7 @@ import { AppRun } from "./app-run.ts";
 import { type DryRunOptions, reportAppPlan } from "./dry-run.ts";
 import { FirstSeenTimes } from "./first-seen.ts";
 import { ImagePresence } from "./image-presence.ts";
-import { describeFullDisk } from "./outage.ts";
+import { describeBlockedRun } from "./outage.ts";
 import { PlanExecutor } from "./plan-executor.ts";
 import type { ReconcilerContext, ReconcilerDependencies } from "./reconciler-context.ts";
 
@@ -95,7 +95,7 @@ export class AppReconciler {
     run.writeStatus({
       unknown,
       progress: unknown !== null ? null : { reason: "WillRetry", message },
-      outage: describeFullDisk(error),
+      outage: describeBlockedRun(error),
       nextRetryAtMs: error instanceof RetryLaterError ? error.retryAtMs : retryAtMs,
     });
   }

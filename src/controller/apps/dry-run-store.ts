@@ -6,7 +6,7 @@ import type { PlannedResource } from "../port.ts";
 /** The part of the store that an App's spec is resolved against; a dry run gives one with planned resources. */
 export type StoreReader = Pick<
   Store,
-  "instanceId" | "get" | "list" | "secrets" | "revisions" | "ports"
+  "instanceId" | "get" | "list" | "secrets" | "revisions" | "ports" | "findMountProblem"
 >;
 
 /** Returns the store as if the planned resources of a dry run were already written. */
@@ -20,6 +20,7 @@ export function overlayPlannedResources(
     instanceId: store.instanceId,
     revisions: store.revisions,
     ports: store.ports,
+    findMountProblem: (path) => store.findMountProblem(path),
     get: <K extends Kind>(kind: K, name: string) => {
       const resource = find(kind, name)?.resource;
       return resource && hasKind(resource, kind) ? resource : store.get(kind, name);

@@ -3,6 +3,7 @@ import type { Reason } from "../reason.ts";
 
 const outageReasons: Partial<Record<ErrorCode, string>> = {
   disk_full: "DiskFull",
+  forbidden: "MountRefused",
   registry_unreachable: "RegistryUnreachable",
   git_unreachable: "GitUnreachable",
 };
@@ -13,9 +14,9 @@ export function describeOutage({ code, message, hint }: BerthError): Reason {
   return { reason: outageReasons[code] ?? "EngineError", message: parts.join("; ") };
 }
 
-/** Returns the reason of a run that a full disk has ended; undefined for other errors. */
-export function describeFullDisk(error: unknown): Reason | undefined {
-  return error instanceof BerthError && error.code === "disk_full"
-    ? describeOutage(error)
-    : undefined;
+/** Returns the reason of a run that a full disk or a refused mount has ended; undefined for other errors. */
+export function describeBlockedRun(error: unknown): Reason | undefined {
+  const isBlocked =
+    error instanceof BerthError && (error.code === "disk_full" || error.code === "forbidden");
+  return isBlocked ? describeOutage(error) : undefined;
 }

@@ -16,6 +16,7 @@ import {
   quarantineDigest,
   revealReference,
 } from "./app-inputs.ts";
+import { findRefusedMount } from "./check-mounts.ts";
 import { buildDesiredApp, type DesiredApp } from "./desired-app.ts";
 import type { StoreReader } from "./dry-run-store.ts";
 import { findPendingModel } from "./model-inputs.ts";
@@ -61,6 +62,7 @@ export function resolveApp(input: ResolveAppInput): ResolvedApp {
   const refused = findRefusal(store, resource);
   if (refused) return { ...unresolved, refused };
   const blocked =
+    findRefusedMount(store, spec) ??
     findPendingDependency(store, spec) ??
     findPendingModel(store, spec, getContainerListener(input)) ??
     null;

@@ -3,6 +3,7 @@ import type { Revision, Store } from "../../store/store.ts";
 import { createSecretMask } from "../secrets/app-secret-mask.ts";
 import { inputsDigest } from "./app-inputs.ts";
 import { servingVersion } from "./app-readiness.ts";
+import { wasMountRefused } from "./check-mounts.ts";
 import type { DesiredApp } from "./desired-app.ts";
 import type { StoreReader } from "./dry-run-store.ts";
 import { planApp } from "./plan/plan-app.ts";
@@ -97,6 +98,7 @@ export function trackAttempt(observed: ObservedRun, nowMs: number): TrackedAttem
     recovery.isFirstObservation ||
     recovery.hasEndedWithEngine ||
     state.resolved.blocked !== null ||
+    wasMountRefused(state.resource) ||
     containers.some((container) => container.isPortTaken) ||
     reconcileState.isUnprobed(desired, containers, health);
   return {

@@ -5,6 +5,7 @@ import {
   type ParsedDocument,
   type ParseProblem,
 } from "../../resources/parse-manifests.ts";
+import { PrivilegeError } from "../../resources/privileged-fields.ts";
 import type { Resource } from "../../resources/resource.ts";
 import type { ApplyIntent, ApplyResult, Store } from "../../store/store.ts";
 import type { SpecFileReport } from "../port.ts";
@@ -130,7 +131,7 @@ function buildIntent(
     kind,
     name: metadata.name,
     manager,
-    actor: { name: manager },
+    actor: { name: manager, ...file.authority },
     mode: "replace",
     spec,
     labels: metadata.labels ?? {},
@@ -141,10 +142,11 @@ function buildIntent(
 }
 
 /** Converts the store's objection to the document; rethrows a failure of the store. */
-type Refusal = InvalidSpecError | ConflictError;
+type Refusal = InvalidSpecError | ConflictError | PrivilegeError;
 
 function asRefusal(error: unknown): Refusal {
   if (error instanceof InvalidSpecError || error instanceof ConflictError) return error;
+  if (error instanceof PrivilegeError) return error;
   throw error;
 }
 
@@ -155,8 +157,8 @@ interface RefusedDocument {
 
 function buildRefusedOutcome(failures: readonly RefusedDocument[]): RefusedOutcome {
   const errors = failures.flatMap(({ document, error }) => listProblems(document, error));
-  const isConflict = failures.some(({ error }) => error instanceof ConflictError);
-  return { state: isConflict ? "conflict" : "invalid", errors };
+  const isInvalid = failures.every(({ error }) => error instanceof InvalidSpecError);
+  return { state: isInvalid ? "invalid" : "conflict", errors };
 }
 
 function listProblems(document: ParsedDocument, error: Refusal): ParseProblem[] {
@@ -164,6 +166,7 @@ function listProblems(document: ParsedDocument, error: Refusal): ParseProblem[] 
     return error.issues.map((issue) => locateIssue(issue, document.locate));
   }
   const hint = error.hint === undefined ? "" : ` (${error.hint})`;
-  const path = error instanceof AdmissionError ? error.path : "/metadata/name";
+  const hasPath = error instanceof AdmissionError || error instanceof PrivilegeError;
+  const path = hasPath ? error.path : "/metadata/name";
   return [{ ...document.locate(path), message: `${error.message}${hint}` }];
 }

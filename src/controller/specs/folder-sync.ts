@@ -2,10 +2,12 @@ import { join, posix } from "node:path";
 import { type Clock, timestamp } from "../../base/clock.ts";
 import { isAbortError } from "../../base/errors.ts";
 import type { Logger } from "../../base/logger.ts";
+import type { SpecsTrust } from "../../config/server-settings.ts";
 import type { Store, StoreChange } from "../../store/store.ts";
 import type { SpecsReport } from "../port.ts";
 import type { FileOutcome } from "./apply-file.ts";
 import { applyFiles } from "./apply-files.ts";
+import { findFileAuthority } from "./file-trust.ts";
 import { ForcedDeletions } from "./forced-deletions.ts";
 import {
   CONFIRM_AFTER_MS,
@@ -38,6 +40,8 @@ export interface FolderSyncOptions {
   readonly folder: string;
   /** The domain below which Apps have their default domains. */
   readonly baseDomain: string;
+  /** The files that may use what reaches outside of an App. Default: those that only root and this user can write. */
+  readonly trust?: SpecsTrust;
   readonly store: Store;
   readonly clock: Clock;
   readonly logger: Logger;
@@ -58,6 +62,7 @@ export interface ScanResult {
 export class FolderSync implements Disposable {
   readonly #folder: string;
   readonly #baseDomain: string;
+  readonly #trust: SpecsTrust;
   readonly #store: Store;
   readonly #clock: Clock;
   readonly #events: SpecEvents;
@@ -78,6 +83,7 @@ export class FolderSync implements Disposable {
   constructor(parts: FolderSyncOptions) {
     this.#folder = parts.folder;
     this.#baseDomain = parts.baseDomain;
+    this.#trust = parts.trust ?? "folder";
     this.#store = parts.store;
     this.#clock = parts.clock;
     this.#events = new SpecEvents(parts.store.events, parts.logger);
@@ -190,7 +196,11 @@ export class FolderSync implements Disposable {
         !known.shouldRetry &&
         !lost.has(path);
       if (isSame) next.set(path, { ...known, stamp: scanned.stamp });
-      else loaded.set(path, loadFile(this.#folder, path, scanned, content));
+      else {
+        const trust = { folder: this.#folder, trust: this.#trust };
+        const authority = findFileAuthority(path, trust);
+        loaded.set(path, loadFile(this.#folder, path, scanned, content, authority));
+      }
     };
     const worker = async (): Promise<void> => {
       for (let path = queue.pop(); path !== undefined; path = queue.pop()) await read(path);

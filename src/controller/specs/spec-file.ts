@@ -4,6 +4,7 @@ import {
   parseManifests,
 } from "../../resources/parse-manifests.ts";
 import type { SpecFileReport } from "../port.ts";
+import type { FileAuthority } from "./file-trust.ts";
 import { withAbsoluteSource } from "./local-source.ts";
 import type { FileView, ResourceKey } from "./prune-guard.ts";
 import type { FileContent } from "./read-spec-file.ts";
@@ -33,6 +34,7 @@ export interface LoadedFile {
   readonly path: string;
   readonly stamp: string;
   readonly hash: string;
+  readonly authority: FileAuthority;
   readonly documents: readonly ParsedDocument[];
   readonly errors: readonly ParseProblem[];
   /** Undefined if the text cannot be parsed. */
@@ -46,6 +48,7 @@ export function loadFile(
   path: string,
   scanned: ScannedFile,
   content: FileContent,
+  authority: FileAuthority,
 ): LoadedFile {
   const { stamp } = scanned;
   if ("problem" in content) {
@@ -54,6 +57,7 @@ export function loadFile(
       path,
       stamp,
       hash: "",
+      authority,
       documents: [],
       errors: [error],
       keys: undefined,
@@ -65,14 +69,14 @@ export function loadFile(
   if (errors.length > 0) {
     const text = Buffer.from(content.bytes).toString("latin1");
     const mentions = (word: string) => hasWord(text, word);
-    return { path, stamp, hash, documents: [], errors, keys: undefined, mentions };
+    return { path, stamp, hash, authority, documents: [], errors, keys: undefined, mentions };
   }
   const documents = written.map((document) => withAbsoluteSource(document, folder, path));
   const keys = documents.map(({ manifest }) => ({
     kind: manifest.kind,
     name: manifest.metadata.name,
   }));
-  return { path, stamp, hash, documents, errors, keys, mentions: mentionsNothing };
+  return { path, stamp, hash, authority, documents, errors, keys, mentions: mentionsNothing };
 }
 
 export function buildFileReport(file: SpecFile): SpecFileReport {

@@ -75,7 +75,14 @@ function writeIn(dataDir: string, path: string, content: string | Buffer) {
 }
 
 function apply(store: Store, name: string, spec: AppSpec) {
-  store.apply({ kind: "App", name, manager: "api", actor: { name: "x" }, mode: "merge", spec });
+  store.apply({
+    kind: "App",
+    name,
+    manager: "api",
+    actor: { name: "x", scope: "admin" },
+    mode: "merge",
+    spec,
+  });
 }
 
 describe("backup and restore", () => {

@@ -63,7 +63,7 @@ function applyTo(harness: ControlPlaneHarness, { kind, metadata, spec }: Manifes
     kind,
     name: metadata.name,
     manager: "file:example.yaml",
-    actor: { name: "file:example.yaml" },
+    actor: { name: "file:example.yaml", scope: "admin" },
     mode: "replace",
     declares: true,
     spec,

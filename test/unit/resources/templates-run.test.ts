@@ -25,7 +25,7 @@ test.each(catalog.map((template) => [template.metadata.name, template.spec] as c
         kind,
         name: metadata.name,
         manager: "api",
-        actor: { name: "test" },
+        actor: { name: "test", scope: "admin" },
         mode: "replace",
         createOnly: true,
         spec: applied,

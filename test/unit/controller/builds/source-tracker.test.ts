@@ -221,7 +221,11 @@ describe("the polling interval of a source", () => {
   test.each<[string, () => void]>([
     [
       "is deleted",
-      () => held.store.delete("App", "web", { actor: { name: "test" }, manager: "api" }),
+      () =>
+        held.store.delete("App", "web", {
+          actor: { name: "test", scope: "admin" },
+          manager: "api",
+        }),
     ],
     ["is suspended", () => apply("web", { ...git({ interval: "1m" }), suspend: true })],
     ["no longer follows its source", () => apply("web", git())],
@@ -329,7 +333,7 @@ function apply(
     kind: "App",
     name,
     manager: "api",
-    actor: { name: "test" },
+    actor: { name: "test", scope: "admin" },
     mode: "replace",
     spec,
     annotations,
@@ -341,7 +345,7 @@ function secret(name: string, data: Record<string, string>): void {
     kind: "Secret",
     name,
     manager: "api",
-    actor: { name: "test" },
+    actor: { name: "test", scope: "admin" },
     mode: "replace",
     spec: { data },
   });

@@ -1,0 +1,53 @@
+import { BerthError } from "../../base/errors.ts";
+import type { AppSpec } from "../../resources/app-spec.ts";
+import { findCondition } from "../../resources/app-status.ts";
+import type { Resource } from "../../resources/resource.ts";
+import type { Store } from "../../store/store.ts";
+import type { Reason } from "../reason.ts";
+import type { DesiredApp } from "./desired-app.ts";
+import type { Operation } from "./plan/plan-types.ts";
+
+const MOUNT_REFUSED = "MountRefused";
+
+type MountCheck = Pick<Store, "findMountProblem">;
+
+/**
+ * Returns why the App waits with new containers: it mounts a path of the machine that must not be mounted now. A link
+ * may have been changed since the spec was admitted.
+ */
+export function findRefusedMount(store: MountCheck, { volumes = [] }: AppSpec): Reason | undefined {
+  const paths = volumes.flatMap((volume) => ("hostPath" in volume ? [volume.hostPath] : []));
+  const problem = findProblem(store, paths);
+  return problem === undefined ? undefined : { reason: MOUNT_REFUSED, message: problem };
+}
+
+/** True if a mount was refused in the last run: the time until this one was no time for progress. */
+export function wasMountRefused({ status }: Resource<"App">): boolean {
+  return findCondition(status?.conditions ?? [], "Ready")?.reason === MOUNT_REFUSED;
+}
+
+/**
+ * Throws BerthError `forbidden` if operations create or start a container whose mounts are refused. Asked again right
+ * before each of them, since resolving the spec was earlier, and an earlier version may have other mounts.
+ */
+export function assertMountable(
+  store: MountCheck,
+  operations: readonly Operation[],
+  desired: DesiredApp,
+): void {
+  if (!operations.some(({ type }) => type === "createContainer" || type === "startContainer"))
+    return;
+  const mounts = desired.containers[0]?.mounts ?? [];
+  const paths = mounts.flatMap((mount) => (mount.type === "bind" ? [mount.hostPath] : []));
+  const problem = findProblem(store, paths);
+  if (problem !== undefined) throw new BerthError("forbidden", problem);
+}
+
+function findProblem(store: MountCheck, paths: readonly string[]): string | undefined {
+  for (const path of paths) {
+    const problem = store.findMountProblem(path);
+    if (problem !== undefined)
+      return `no container is started: ${path} ${problem}; change hostPath, or the links that it leads through`;
+  }
+  return undefined;
+}

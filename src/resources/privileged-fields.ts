@@ -1,0 +1,69 @@
+import { BerthError } from "../base/errors.ts";
+import { formatDottedPath, formatPointer } from "./json-pointer.ts";
+
+/** A field of an App that reaches outside of the app's own containers, volumes and network. */
+export type PrivilegedField =
+  /** Mounts a file or folder of the machine, which may be a socket or a device. */
+  | { readonly type: "hostPath"; readonly pointer: string; readonly path: string }
+  /** Builds a folder of the machine, and so copies it into an image. */
+  | { readonly type: "localSource"; readonly pointer: string; readonly path: string };
+
+/**
+ * Lists the privileged fields of an App's spec. Accepts the unvalidated spec of a template too, whose values may be
+ * placeholders. This is the only place that decides which fields are privileged: Berth has no others, because no spec
+ * can ask for a privileged container, host namespaces, capabilities or devices.
+ */
+export function listPrivilegedFields(
+  spec: Readonly<Record<string, unknown>>,
+  base: readonly string[] = ["spec"],
+): readonly PrivilegedField[] {
+  const { volumes, source } = spec;
+  const fields: PrivilegedField[] = [];
+  for (const [index, volume] of (Array.isArray(volumes) ? volumes : []).entries()) {
+    const path = getMember(volume, "hostPath");
+    if (path === undefined) continue;
+    const pointer = formatPointer([...base, "volumes", String(index), "hostPath"]);
+    fields.push({ type: "hostPath", pointer, path: toText(path) });
+  }
+  const local = getMember(source, "local");
+  if (local !== undefined) {
+    const pointer = formatPointer([...base, "source", "local"]);
+    fields.push({ type: "localSource", pointer, path: toText(local) });
+  }
+  return fields;
+}
+
+/**
+ * The fields of an App that say whether, how often and within which limits it runs. Every other field may change what
+ * an App does or who reaches it.
+ */
+export const lifecycleFields: ReadonlySet<string> = new Set([
+  "running",
+  "suspend",
+  "replicas",
+  "resources",
+  "rollout",
+  "restart",
+  "stopGracePeriod",
+]);
+
+/** A write that its author may not make. */
+export class PrivilegeError extends BerthError {
+  /** The refused field, as a JSON Pointer below the resource. */
+  readonly path: string;
+
+  constructor(path: string, message: string, hint: string) {
+    super("forbidden", `${formatDottedPath(path)}: ${message}`, { hint });
+    this.path = path;
+  }
+}
+
+/** Templates are not validated as Apps, so that a path may be anything. */
+function toText(value: unknown): string {
+  return typeof value === "string" ? value : JSON.stringify(value);
+}
+
+function getMember(value: unknown, key: string): unknown {
+  if (typeof value !== "object" || value === null || !Object.hasOwn(value, key)) return undefined;
+  return Reflect.get(value, key) ?? undefined;
+}

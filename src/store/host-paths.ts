@@ -1,0 +1,146 @@
+import { realpathSync, statSync } from "node:fs";
+import { dirname, join, parse, relative, resolve, sep } from "node:path";
+import { findUntrustedStep, listPathSteps, type PathStep } from "../base/path-trust.ts";
+
+export interface HostPathOptions {
+  /** The data directory of Berth. Neither it, nor what is in it, nor what contains it can be mounted. */
+  readonly dataDir: string;
+  /** Folders that writers without the scope `admin` may mount, with everything in them. */
+  readonly allowed?: readonly string[];
+  /** Folders that were allowed once. What is mounted from them stays confined to them. */
+  readonly formerlyAllowed?: readonly string[];
+  /** Folders that such writers may never mount, even if they are in an allowed one, because their content is trusted. */
+  readonly reserved?: readonly string[];
+  /** The user who runs Berth. */
+  readonly userId?: number;
+}
+
+/**
+ * Decides which paths of the machine may be mounted. Paths are followed through symbolic links at the time of each
+ * question, so it is asked when a spec is written and again at each start of a container.
+ */
+export class HostPaths {
+  readonly #dataDir: string;
+  readonly #allowed: readonly string[];
+  readonly #confining: readonly string[];
+  readonly #reserved: readonly string[];
+  readonly #userId: number;
+
+  constructor(options: HostPathOptions) {
+    const { dataDir, allowed = [], formerlyAllowed = [], reserved = [] } = options;
+    this.#dataDir = resolve(dataDir);
+    this.#allowed = allowed.map((folder) => resolve(folder));
+    this.#confining = [...this.#allowed, ...formerlyAllowed.map((folder) => resolve(folder))];
+    this.#reserved = reserved.map((folder) => resolve(folder));
+    this.#userId = options.userId ?? process.getuid?.() ?? 0;
+  }
+
+  /** True if the text of the path is in an allowed folder. `findEscape` says whether it leads out of it. */
+  isAllowed(path: string): boolean {
+    return this.#allowed.some((folder) => isWithin(folder, resolve(path)));
+  }
+
+  /** True if the path is, or was, in an allowed folder, so that a writer without the scope `admin` may have chosen it. */
+  isConfined(path: string): boolean {
+    return this.#confining.some((folder) => isWithin(folder, resolve(path)));
+  }
+
+  /** Completes "PATH ..." for a path that no one may mount; undefined for every other path. */
+  findProtected(path: string): string | undefined {
+    const places = [resolve(path), followLinks(path)];
+    const own = [this.#dataDir, followLinks(this.#dataDir)];
+    const isSame = places.some((place) => own.includes(place));
+    const isAround = places.some((place) => own.some((folder) => isWithin(place, folder)));
+    const isInside = places.some((place) => own.some((folder) => isWithin(folder, place)));
+    if (isSame) return "is the data directory of Berth";
+    // The same folder may have another path through a bind mount, so that identities are compared too.
+    const identity = identify(path);
+    const ownIdentity = identify(this.#dataDir);
+    const isMountedAround = listParents(followLinks(this.#dataDir))
+      .map(identify)
+      .includes(identity);
+    const isMountedInside = [followLinks(path), ...listParents(followLinks(path))]
+      .map(identify)
+      .includes(ownIdentity);
+    if (isAround || (identity !== undefined && isMountedAround))
+      return "contains the data directory of Berth";
+    if (isInside || (ownIdentity !== undefined && isMountedInside))
+      return "is in the data directory of Berth";
+    return undefined;
+  }
+
+  /**
+   * Completes "PATH ..." for a path in an allowed folder that leads elsewhere, or that could be made to lead
+   * elsewhere; undefined for a safe path. `writable` lists the folders that Apps can write to: a path below one of them
+   * could be replaced by a link between this check and the mount.
+   */
+  findEscape(path: string, writable: Iterable<string>): string | undefined {
+    const given = resolve(path);
+    const folder = this.#confining.find((one) => isWithin(one, given));
+    if (folder === undefined) return "is in no folder of host_path_allow";
+    let steps: readonly PathStep[];
+    let root: string;
+    try {
+      steps = listPathSteps(given);
+      root = realpathSync(folder);
+    } catch {
+      return "does not exist, or Berth may not look at it";
+    }
+    const target = steps.at(-1);
+    const real = realpathSync(given);
+    if (!isWithin(root, real)) return "leads out of the folder of host_path_allow through a link";
+    if (!target?.stats.isDirectory() && !statSync(given).isFile())
+      return "is neither a folder nor a file";
+    const reserved = this.#reserved.flatMap((one) => [one, followLinks(one)]);
+    if (reserved.some((one) => isWithin(one, real) || isWithin(real, one)))
+      return "overlaps with a folder whose files Berth trusts";
+    if (real === root && given === folder) return undefined;
+    const between = steps.filter((step) => step !== target && isWithin(root, step.path));
+    if (findUntrustedStep(between, this.#userId))
+      return "is below a folder that other users of the machine can write to";
+    for (const other of writable) {
+      const places = [resolve(other), followLinks(other)];
+      if (places.some((place) => isBelow(place, given) || isBelow(place, real)))
+        return `is below ${other}, which an app can write to`;
+    }
+    return undefined;
+  }
+}
+
+/** Returns the path without links, as far as it exists. */
+function followLinks(path: string): string {
+  const given = resolve(path);
+  try {
+    return realpathSync(given);
+  } catch {
+    const parent = dirname(given);
+    return parent === given ? given : join(followLinks(parent), relative(parent, given));
+  }
+}
+
+function identify(path: string): string | undefined {
+  try {
+    const { dev, ino } = statSync(path, { bigint: true });
+    return `${dev}:${ino}`;
+  } catch {
+    return undefined;
+  }
+}
+
+/** Lists the folders that contain a path, the nearest first. */
+function listParents(path: string): string[] {
+  const parents: string[] = [];
+  for (let at = path; at !== parse(at).root; ) {
+    at = dirname(at);
+    parents.push(at);
+  }
+  return parents;
+}
+
+function isBelow(folder: string, path: string): boolean {
+  return folder !== path && isWithin(folder, path);
+}
+
+function isWithin(folder: string, path: string): boolean {
+  return path === folder || path.startsWith(folder.endsWith(sep) ? folder : folder + sep);
+}

@@ -1,0 +1,458 @@
+import { mkdirSync, mkdtempSync, realpathSync, rmSync, symlinkSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { LightMyRequestResponse } from "fastify";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import type { AppSpec } from "../../../src/resources/app-spec.ts";
+import { emptyReconcileState } from "../../../src/resources/app-status.ts";
+import type { Manifest } from "../../../src/resources/kinds.ts";
+import { appStatus, openTestApi, readErrorBody, type TestApi } from "../../support/api-harness.ts";
+
+/** The folder of the machine that the tests of `host_path_allow` list, and one that they do not. */
+let machine: string;
+let allowed: string;
+let api: TestApi;
+
+beforeEach(async () => {
+  machine = realpathSync(mkdtempSync(join(tmpdir(), "berth-machine-")));
+  allowed = join(machine, "allowed");
+  mkdirSync(join(allowed, "sub"), { recursive: true });
+  mkdirSync(join(machine, "other"));
+  api = await openTestApi({
+    hostPaths: { allowed: [allowed], reserved: [] },
+    templates: [folderTemplate],
+  });
+});
+afterEach(async () => {
+  await api[Symbol.asyncDispose]();
+  rmSync(machine, { recursive: true });
+});
+
+const folderTemplate: Manifest<"Template"> = {
+  apiVersion: "berth.dev/v1",
+  kind: "Template",
+  metadata: { name: "folder" },
+  spec: {
+    title: "Folder",
+    description: "Serves a folder.",
+    category: "web",
+    parameters: [{ name: "folder", required: true }],
+    // biome-ignore lint/suspicious/noTemplateCurlyInString: a placeholder of the template
+    app: { image: "bb:1", volumes: [{ hostPath: "${folder}", path: "/srv" }] },
+  },
+};
+
+function send(
+  scope: "write" | "admin",
+  method: "POST" | "PATCH" | "PUT" | "DELETE",
+  url: string,
+  payload?: object,
+): Promise<LightMyRequestResponse> {
+  const headers = { authorization: `Bearer ${api.token(scope)}` };
+  return api.server.inject({ method, url, headers, ...(payload ? { payload } : {}) });
+}
+
+const mount = (hostPath: string) => ({ volumes: [{ hostPath, path: "/host" }] });
+
+/** Creates an app that mounts a folder which only the scope admin may mount. */
+async function createReachingApp(spec: AppSpec = {}): Promise<void> {
+  const payload = { name: "reach", image: "bb:1", port: 80, ...mount("/etc"), ...spec };
+  expect((await send("admin", "POST", "/api/apps", payload)).statusCode).toBe(201);
+}
+
+/** Lists how a response differs from a refusal whose message contains all of the texts. */
+function findDifferences(
+  response: LightMyRequestResponse,
+  ...texts: readonly string[]
+): readonly string[] {
+  if (response.statusCode !== 403) return [`${response.statusCode} ${response.body}`];
+  const message = readErrorBody(response);
+  return [
+    ...(response.headers["x-error-code"] === "forbidden" ? [] : ["another code"]),
+    ...texts.filter((text) => !message.includes(text)).map((text) => `${text} in: ${message}`),
+  ];
+}
+
+const manifest = (kind: string, name: string, spec: object) => ({
+  manifests: [{ apiVersion: "berth.dev/v1", kind, metadata: { name }, spec }],
+});
+
+const app = (name: string, spec: object) => manifest("App", name, spec).manifests[0];
+
+describe("a token of scope write cannot add a folder of the machine", () => {
+  const named = ["hostPath", "/etc", "admin", "host_path_allow", "named volume"];
+
+  it("when it creates an app", async () => {
+    const payload = { name: "web", image: "bb:1", ...mount("/etc") };
+    expect(
+      findDifferences(
+        await send("write", "POST", "/api/apps", payload),
+        "spec.volumes[0]",
+        ...named,
+      ),
+    ).toEqual([]);
+    expect(
+      findDifferences(await send("write", "POST", "/api/apps?dry_run=true", payload), ...named),
+    ).toEqual([]);
+    expect(api.store.get("App", "web")).toBeUndefined();
+    expect((await send("admin", "POST", "/api/apps", payload)).statusCode).toBe(201);
+  });
+
+  it("when it patches an app, whatever it forces", async () => {
+    await send("write", "POST", "/api/apps", { name: "web", image: "bb:1" });
+    expect(
+      findDifferences(
+        await send("write", "PATCH", "/api/apps/web?force=true", mount("/etc")),
+        ...named,
+      ),
+    ).toEqual([]);
+  });
+
+  it("when it applies manifests, of which none is written then", async () => {
+    const payload = {
+      manifests: [app("one", { image: "bb:1" }), app("two", { image: "bb:1", ...mount("/etc") })],
+    };
+    expect(
+      findDifferences(
+        await send("write", "POST", "/api/apply", { ...payload, force: true }),
+        ...named,
+      ),
+    ).toEqual([]);
+    expect(api.store.list("App")).toEqual([]);
+  });
+
+  it("when it creates an app from a template", async () => {
+    const payload = { template_id: "folder", name: "web", parameters: { folder: "/etc" } };
+    expect(
+      findDifferences(await send("write", "POST", "/api/apps/from-template", payload), ...named),
+    ).toEqual([]);
+    expect((await send("admin", "POST", "/api/apps/from-template", payload)).statusCode).toBe(201);
+  });
+
+  it("when it deploys an archive", async () => {
+    const form = new FormData();
+    form.append("config", JSON.stringify({ name: "web", port: 80, ...mount("/etc") }));
+    form.append("source", new Blob(["archive"]), "source.tgz");
+    const body = new Response(form);
+    const response = await api.server.inject({
+      method: "POST",
+      url: "/api/deploy",
+      headers: {
+        authorization: `Bearer ${api.token("write")}`,
+        "content-type": body.headers.get("content-type") ?? "",
+      },
+      payload: Buffer.from(await body.arrayBuffer()),
+    });
+    expect(findDifferences(response, ...named)).toEqual([]);
+  });
+
+  it("when it rolls back to a revision that had one", async () => {
+    await createReachingApp();
+    const { spec } = api.store.get("App", "reach") ?? {};
+    const old = api.store.revisions.ensure({
+      app: "reach",
+      generation: 1,
+      specHash: "a",
+      spec: { ...spec },
+      image: "bb:1",
+      imageId: null,
+    });
+    api.store.revisions.mark("reach", old.number, "stable", null);
+    expect((await send("admin", "PATCH", "/api/apps/reach", { volumes: null })).statusCode).toBe(
+      202,
+    );
+    expect(
+      findDifferences(
+        await send("write", "POST", "/api/apps/reach/rollback", { revision: old.number }),
+        ...named,
+      ),
+    ).toEqual([]);
+    expect(
+      (await send("admin", "POST", "/api/apps/reach/rollback", { revision: old.number }))
+        .statusCode,
+    ).toBe(202);
+  });
+
+  it("in a template, which someone with more rights might use", async () => {
+    const spec = { ...folderTemplate.spec };
+    expect(
+      findDifferences(
+        await send("write", "POST", "/api/apply", manifest("Template", "trap", spec)),
+        "spec.app.volumes[0].hostPath",
+        "admin",
+      ),
+    ).toEqual([]);
+    const companion = {
+      ...spec,
+      app: { image: "bb:1" },
+      companions: [{ suffix: "db", app: spec.app }],
+    };
+    expect(
+      findDifferences(
+        await send("write", "POST", "/api/apply", manifest("Template", "trap", companion)),
+        "spec.companions[0].app.volumes[0]",
+      ),
+    ).toEqual([]);
+    expect(
+      (await send("admin", "POST", "/api/apply", manifest("Template", "folder", spec))).statusCode,
+    ).toBe(200);
+    const changed = { ...spec, app: { image: "evil:1" } };
+    expect(
+      findDifferences(
+        await send("write", "POST", "/api/apply", manifest("Template", "folder", changed)),
+        "admin",
+      ),
+    ).toEqual([]);
+  });
+
+  it("through a model, whose source is a file of the machine", async () => {
+    const model = manifest("Model", "m", { source: "/etc/shadow" });
+    expect(
+      findDifferences(await send("write", "POST", "/api/apply", model), "spec.source", "admin"),
+    ).toEqual([]);
+  });
+});
+
+describe("a token of scope write cannot take over an app that mounts a folder of the machine", () => {
+  beforeEach(() => createReachingApp({ env: { PASSWORD: { secret: "reach-password" } } }));
+
+  it.each<[string, object]>([
+    ["image", { image: "evil:1" }],
+    ["command", { command: ["sh"] }],
+    ["entrypoint", { entrypoint: ["sh"] }],
+    ["env", { env: { NODE_OPTIONS: "--require /x" } }],
+    ["user", { user: "0" }],
+    ["workingDir", { workingDir: "/host" }],
+    ["volumes", { volumes: null }],
+    ["healthCheck", { healthCheck: { command: ["sh", "-c", "x"] } }],
+    ["domain", { domain: "evil.example.test" }],
+    ["ports", { ports: [{ host: 9000, container: 80 }] }],
+    ["port", { port: 81 }],
+    ["ingress", { ingress: { https: "off" } }],
+    ["pullSecret", { pullSecret: "mine" }],
+    ["models", { models: ["m"] }],
+  ])("by changing %s", async (field, patch) => {
+    expect(
+      findDifferences(
+        await send("write", "PATCH", "/api/apps/reach?force=true", patch),
+        `spec.${field}`,
+        'app "reach" mounts /etc',
+        "admin",
+      ),
+    ).toEqual([]);
+    expect((await send("admin", "PATCH", "/api/apps/reach", patch)).statusCode).toBe(202);
+  });
+
+  it("by deploying an image, a repository or an archive", async () => {
+    expect(
+      findDifferences(
+        await send("write", "POST", "/api/apps/reach/deploy", { image: "evil:1" }),
+        "spec.image",
+      ),
+    ).toEqual([]);
+    const git = { url: "https://git.example.test/evil" };
+    expect(
+      findDifferences(await send("write", "POST", "/api/apps/reach/deploy", { git }), "admin"),
+    ).toEqual([]);
+  });
+
+  it("by applying a manifest under another manager with force", async () => {
+    const payload = {
+      ...manifest("App", "reach", { image: "evil:1" }),
+      manager: "cli",
+      force: true,
+    };
+    expect(
+      findDifferences(await send("write", "POST", "/api/apply", payload), "spec.image"),
+    ).toEqual([]);
+  });
+
+  it("by setting Berth's own annotations", async () => {
+    const same = app("reach", { image: "bb:1", port: 80 });
+    const annotations = { "berth.dev/source-revision": "a".repeat(40) };
+    const metadata = { ...same?.metadata, annotations };
+    const payload = { manifests: [{ ...same, metadata }], manager: "cli", force: true };
+    expect(
+      findDifferences(await send("write", "POST", "/api/apply", payload), "source-revision"),
+    ).toEqual([]);
+  });
+
+  it("by writing a Secret that it uses", async () => {
+    const data = { value: "known" };
+    const named = ['app "reach"', "mounts /etc", "admin"];
+    expect(
+      findDifferences(
+        await send("write", "POST", "/api/secrets", { name: "reach-password", data }),
+        ...named,
+      ),
+    ).toEqual([]);
+    expect(
+      (await send("admin", "POST", "/api/secrets", { name: "reach-password", data })).statusCode,
+    ).toBe(201);
+    expect(
+      findDifferences(
+        await send("write", "PUT", "/api/secrets/reach-password", { data: { value: "x" } }),
+        ...named,
+      ),
+    ).toEqual([]);
+    expect(
+      findDifferences(
+        await send("write", "PATCH", "/api/secrets/reach-password", { data: { other: "x" } }),
+        ...named,
+      ),
+    ).toEqual([]);
+    expect(
+      findDifferences(
+        await send(
+          "write",
+          "POST",
+          "/api/apply",
+          manifest("Secret", "reach-password", { data: { value: "x" } }),
+        ),
+        ...named,
+      ),
+    ).toEqual([]);
+    expect((await send("write", "POST", "/api/secrets", { name: "mine", data })).statusCode).toBe(
+      201,
+    );
+  });
+
+  it("by reading a Secret that it uses into an app or a request of its own", async () => {
+    await send("admin", "POST", "/api/secrets", { name: "reach-password", data: { value: "s" } });
+    const env = { STOLEN: { secret: "reach-password" } };
+    const named = ['secret "reach-password"', "use it"];
+    expect(
+      findDifferences(
+        await send("write", "POST", "/api/apps", { name: "thief", image: "bb:1", env }),
+        ...named,
+      ),
+    ).toEqual([]);
+    const git = { url: "https://evil.example.test/x", credential: "reach-password" };
+    expect(
+      findDifferences(
+        await send("write", "POST", "/api/apps", { name: "thief", source: { git } }),
+        ...named,
+      ),
+    ).toEqual([]);
+    const model = manifest("Model", "m", {
+      source: "https://evil.example.test/m.gguf",
+      credential: "reach-password",
+    });
+    expect(findDifferences(await send("write", "POST", "/api/apply", model), ...named)).toEqual([]);
+  });
+
+  it("while a version with the folder still serves, or is the one to go back to", async () => {
+    const { spec, metadata } = api.store.get("App", "reach") ?? {};
+    if (!spec || !metadata) throw new Error("there is no app");
+    const { number } = api.store.revisions.ensure({
+      app: "reach",
+      generation: 1,
+      specHash: "a",
+      spec,
+      image: "bb:1",
+      imageId: null,
+    });
+    await send("admin", "PATCH", "/api/apps/reach", { volumes: null });
+    const memory = { ...emptyReconcileState, servedRevisions: [{ version: "a", number }] };
+    api.store.setStatus("App", "reach", metadata.uid, appStatus(2, { memory }));
+    expect(
+      findDifferences(
+        await send("write", "PATCH", "/api/apps/reach", { image: "evil:1" }),
+        "spec.image",
+      ),
+    ).toEqual([]);
+    api.store.setStatus("App", "reach", metadata.uid, appStatus(2));
+    expect((await send("write", "PATCH", "/api/apps/reach", { image: "fine:1" })).statusCode).toBe(
+      202,
+    );
+  });
+
+  it("but it may start, stop, restart, scale, redeploy and delete it", async () => {
+    for (const verb of ["stop", "start", "restart", "retry"])
+      expect((await send("write", "POST", `/api/apps/reach/${verb}`)).statusCode).toBeLessThan(203);
+    const limits = { replicas: 2, resources: { memory: "64Mi" } };
+    expect((await send("write", "PATCH", "/api/apps/reach", limits)).statusCode).toBe(202);
+    const same = { image: "bb:1", env: { PASSWORD: { secret: "reach-password" } } };
+    expect((await send("write", "PATCH", "/api/apps/reach", same)).statusCode).toBe(202);
+    expect((await send("write", "DELETE", "/api/apps/reach")).statusCode).toBe(202);
+  });
+});
+
+describe("the data directory", () => {
+  it("is mounted by no one, under no path", async () => {
+    const { dataDir } = api;
+    const link = join(machine, "link");
+    symlinkSync(dataDir, link);
+    symlinkSync("/", join(machine, "root"));
+    for (const hostPath of [
+      dataDir,
+      `${dataDir}/`,
+      join(dataDir, "run"),
+      join(dataDir, ".."),
+      "/",
+      "//",
+      link,
+      join(link, "run"),
+      join(machine, "root"),
+      "/proc/self/root",
+      join("/proc/self/root", dataDir),
+    ]) {
+      const payload = { name: "web", image: "bb:1", ...mount(hostPath) };
+      expect(
+        findDifferences(
+          await send("admin", "POST", "/api/apps", payload),
+          "data directory",
+          "no app may mount",
+        ),
+      ).toEqual([]);
+    }
+    expect(
+      (
+        await send("admin", "POST", "/api/apps", {
+          name: "web",
+          image: "bb:1",
+          ...mount(join(machine, "other")),
+        })
+      ).statusCode,
+    ).toBe(201);
+  });
+});
+
+const create = (hostPath: string, name = "web") =>
+  send("write", "POST", "/api/apps", { name, image: "bb:1", ...mount(hostPath) });
+
+describe("host_path_allow", () => {
+  it("lets a token of scope write mount the folder and what is in it, and keep the app", async () => {
+    expect((await create(allowed)).statusCode).toBe(201);
+    expect((await send("write", "PATCH", "/api/apps/web", { image: "bb:2" })).statusCode).toBe(202);
+    expect((await send("write", "DELETE", "/api/apps/web")).statusCode).toBe(202);
+    for (const finalizer of ["berth.dev/containers"])
+      api.store.removeFinalizer("App", "web", finalizer);
+    expect((await create(join(allowed, "sub"))).statusCode).toBe(201);
+  });
+
+  it("does not let it out through a link, a neighbour's name or a missing folder", async () => {
+    symlinkSync(join(machine, "other"), join(allowed, "out"));
+    mkdirSync(`${allowed}-not`);
+    expect(findDifferences(await create(join(allowed, "out")), "leads out of")).toEqual([]);
+    expect(findDifferences(await create(`${allowed}-not`), "needs the scope admin")).toEqual([]);
+    expect(findDifferences(await create(join(allowed, "absent")), "does not exist")).toEqual([]);
+  });
+
+  it("refuses a path below a folder that an app writes to, since the app could replace it by a link", async () => {
+    expect((await create(allowed, "writer")).statusCode).toBe(201);
+    expect(
+      findDifferences(await create(join(allowed, "sub")), "which an app can write to"),
+    ).toEqual([]);
+  });
+
+  it("is checked again at each start, also after the folder is no longer listed", async () => {
+    const sub = join(allowed, "sub");
+    expect(api.store.findMountProblem(sub)).toBeUndefined();
+    rmSync(sub, { recursive: true });
+    symlinkSync("/etc", sub);
+    expect(api.store.findMountProblem(sub)).toContain("leads out of");
+    expect(api.store.findMountProblem("/etc")).toBeUndefined();
+    expect(api.store.findMountProblem("/")).toContain("contains the data directory");
+  });
+});

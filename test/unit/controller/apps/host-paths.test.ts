@@ -1,0 +1,54 @@
+import { mkdirSync, mkdtempSync, renameSync, rmSync, symlinkSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { ControlPlaneHarness } from "../../../support/control-plane-harness.ts";
+
+let machine: string;
+let link: string;
+beforeEach(() => {
+  machine = mkdtempSync(join(tmpdir(), "berth-machine-"));
+  mkdirSync(join(machine, "data"));
+  link = join(machine, "link");
+  symlinkSync(join(machine, "data"), link);
+});
+afterEach(() => rmSync(machine, { recursive: true }));
+
+/** Replaces the link in one step, as an attacker would. */
+function relink(target: string): void {
+  symlinkSync(target, `${link}.new`);
+  renameSync(`${link}.new`, link);
+}
+
+const spec = () => ({ image: "web:1", port: 80, volumes: [{ hostPath: link, path: "/data" }] });
+
+describe("an App that mounts a folder of the machine through a link", () => {
+  test("is not started again once the link leads to the data directory, and is when it is repaired", async () => {
+    await using harness = new ControlPlaneHarness().boot();
+    harness.apply("web", spec());
+    await harness.waitUntilReady("web");
+    relink(harness.dataDir);
+    const [container] = harness.engine.containers();
+    harness.engine.kill(container?.id ?? "");
+    await harness.clock.advance(120_000);
+    expect(harness.engine.containers().filter(({ state }) => state === "running")).toEqual([]);
+    expect(harness.condition("web", "Ready")).toMatchObject({
+      status: "False",
+      reason: "MountRefused",
+      message: expect.stringContaining(`${link} is the data directory of Berth`),
+    });
+    relink(join(machine, "data"));
+    await harness.waitUntilReady("web", 600_000);
+  });
+
+  test("keeps its running version when a newer one may not be started", async () => {
+    await using harness = new ControlPlaneHarness().boot();
+    harness.apply("web", spec());
+    await harness.waitUntilReady("web");
+    relink("/");
+    harness.apply("web", { ...spec(), image: "web:2" });
+    await harness.clock.advance(60_000);
+    const running = harness.engine.containers().filter(({ state }) => state === "running");
+    expect(running.map(({ spec: { image } }) => image)).toEqual(["web:1"]);
+  });
+});
