@@ -1,4 +1,4 @@
-import { existsSync, readFileSync, statSync } from "node:fs";
+import { existsSync, lstatSync, readdirSync, readFileSync, statSync } from "node:fs";
 import { join, relative, resolve } from "node:path";
 import type { ComposeFileReader, FileText } from "../compose/load-project.ts";
 import { SPEC_FILE_BYTES_MAX } from "../resources/parse-manifests.ts";
@@ -58,11 +58,49 @@ export async function createComposeFileReader(
     : undefined;
   return {
     read: (path) => (path === standardInput && input ? input : readText(path)),
+    list: listSmallFiles,
     displayPath: (path) => {
       const below = relative(folder, path);
       return below.startsWith("..") ? path : below;
     },
   };
+}
+
+const FILES_LISTED_MAX = 500;
+const FILES_VISITED_MAX = 5000;
+const FILE_BYTES_MAX = 256 * 1024;
+/** Folders of other people's code, in which no one writes the names of services. */
+const skippedFolders: readonly string[] = [
+  "node_modules",
+  ".git",
+  "vendor",
+  "venv",
+  ".venv",
+  "dist",
+];
+
+/** Lists small files below a folder, breadth first, so that a large folder costs little. */
+function listSmallFiles(path: string): string[] {
+  const found: string[] = [];
+  const queue = [path];
+  for (
+    let visited = 0;
+    visited < FILES_VISITED_MAX && found.length < FILES_LISTED_MAX;
+    visited += 1
+  ) {
+    const next = queue.shift();
+    if (next === undefined) break;
+    try {
+      const status = lstatSync(next);
+      if (status.isDirectory()) {
+        const names = readdirSync(next).filter((name) => !skippedFolders.includes(name));
+        queue.push(...names.slice(0, FILES_LISTED_MAX).map((name) => join(next, name)));
+      } else if (status.isFile() && status.size <= FILE_BYTES_MAX) found.push(next);
+    } catch {
+      // A file that cannot be opened is not searched for names.
+    }
+  }
+  return found;
 }
 
 function readText(path: string): FileText {

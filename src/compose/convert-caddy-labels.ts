@@ -18,10 +18,17 @@ export function convertCaddyLabel(
   const upstreams =
     /^(?:\/\*\s+|\*\s+)?\{\{\s*upstreams(?:\s+(https?))?(?:\s+(\d{1,5}))?\s*\}\}$/.exec(text);
   if (directive === "reverse_proxy" && upstreams && upstreams[1] !== "https") {
-    hints.port ??= Number(upstreams[2] ?? 80);
+    hints.port ??= { port: Number(upstreams[2] ?? 80), evidence: `the label ${key}` };
     return;
   }
-  conversion.addLoss(value, `the label ${key} has no equivalent in Berth's ingress`);
+  const message = `the label ${key} has no equivalent in Berth's ingress`;
+  if (
+    /(^|\.)(\d+_)?(basic_?auth|forward_auth|remote_ip|client_ip|jwt|authorize|authenticate)/.test(
+      directive,
+    )
+  )
+    conversion.addUnsafe(value, message);
+  else conversion.addLoss(value, message);
 }
 
 function addSite(scope: ServiceConversion, { value }: Entry, site: string, hints: HttpHints): void {

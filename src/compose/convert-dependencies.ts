@@ -135,12 +135,12 @@ function convertNetworkMode(conversion: ServiceConversion, entry: Entry, mode: s
       "set port to its HTTP port, and ports to the others; host.docker.internal is the machine",
     );
   } else if (mode === "none") {
-    conversion.addLoss(entry, "an App is always on the network of all apps");
+    conversion.addUnsafe(entry, "an App is always on the network of all apps");
   } else {
-    conversion.addLoss(
+    conversion.addUnsafe(
       entry,
-      `"${mode}": an App has a network of its own`,
-      "reach the other app by its name",
+      `"${mode}": the app does not use the network of the other container, and reaches other hosts directly`,
+      "if that container is a VPN or a filter, the app is not behind it",
     );
   }
 }

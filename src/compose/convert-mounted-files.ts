@@ -1,5 +1,5 @@
 import { resolve } from "node:path";
-import { type ComposeNode, getValue, isNull } from "./compose-tree.ts";
+import { type ComposeNode, collectScalars, getValue, isNull } from "./compose-tree.ts";
 import { getSecretName } from "./convert-environment.ts";
 import type { ServiceConversion } from "./service-conversion.ts";
 
@@ -51,12 +51,32 @@ function convertMountedFile(
     conversion.addLoss(item, `there is no ${section.slice(0, -1)} "${name}" in the file`);
     return;
   }
+  const hint = `save it as a file, and mount that: volumes: [{ hostPath: /PATH, path: ${target}, readOnly: true }]`;
+  if (section === "secrets" && isReadByCommand(conversion, target)) {
+    conversion.addUnsafe(
+      item,
+      `${target} is missing, and the service's own command reads it: it may run without this secret`,
+      hint,
+    );
+    return;
+  }
   if (section === "secrets" && replaceFileVariables(conversion, item, target)) return;
   conversion.addLoss(
     item,
     `${target} is missing: its content is not in a file of this machine`,
-    `save it as a file, and mount that: volumes: [{ hostPath: /PATH, path: ${target}, readOnly: true }]`,
+    hint,
   );
+}
+
+/** Returns true if a command line of the service names the file or a variable with its path. No image replaces these. */
+function isReadByCommand(conversion: ServiceConversion, target: string): boolean {
+  const words = ["command", "entrypoint", "healthcheck"]
+    .flatMap((key) => collectScalars(conversion.getNode(key)))
+    .map(({ text }) => text);
+  const names = [...conversion.env.values()]
+    .filter(({ value }) => value === target)
+    .map(({ name }) => name);
+  return words.some((word) => [target, ...names].some((part) => word.includes(part)));
 }
 
 /**
@@ -77,7 +97,7 @@ function replaceFileVariables(
     conversion.env.delete(name);
     conversion.secretReferences.set(plain, { secret, key: plain });
     conversion.secretValues.push({ secret, key: plain });
-    conversion.addNote(
+    conversion.addChange(
       node,
       `${name} has become ${plain}, with the value from the Secret "${secret}": images that read ${name} usually also read ${plain}`,
       `berth secrets set ${secret} ${plain}=VALUE`,

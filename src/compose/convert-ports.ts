@@ -1,16 +1,10 @@
 import { isIP } from "node:net";
+import { chooseWebPort } from "./choose-web-port.ts";
 import { type ComposeNode, getValue, isNull, listItems } from "./compose-tree.ts";
 import type { HttpHints } from "./http-hints.ts";
 import { expandPortMappings, type PortMapping, parseShortPort } from "./published-port.ts";
 import type { ServiceConversion } from "./service-conversion.ts";
 
-/** Well-known ports of protocols other than HTTP, such as mail, databases, queues, SSH and DNS. */
-const nonHttpPorts: ReadonlySet<number> = new Set([
-  21, 22, 25, 53, 110, 123, 143, 161, 389, 445, 465, 587, 636, 853, 993, 995, 1433, 1521, 1883,
-  1935, 2222, 3306, 3389, 4222, 5222, 5269, 5353, 5432, 5433, 5671, 5672, 6379, 6380, 8554, 8883,
-  9042, 9092, 11_211, 22_000, 27_017, 51_820,
-]);
-const httpsPorts: readonly number[] = [443, 8443, 9443];
 /** The ports on which the ingress listens. */
 const ingressPorts: readonly number[] = [80, 443];
 
@@ -18,32 +12,68 @@ interface PublishedMapping extends PortMapping {
   readonly node: ComposeNode;
 }
 
-/** Sets `port` to the HTTP port, and `ports` to the other published ports. */
-export function convertPorts(conversion: ServiceConversion, hints: HttpHints): void {
+/**
+ * Sets `port` to the HTTP port, and `ports` to the published ports that stay ports of the machine. Returns the mapping
+ * that made the HTTP port public; undefined if there is none.
+ */
+export function convertPorts(
+  conversion: ServiceConversion,
+  hints: HttpHints,
+): ComposeNode | undefined {
   const published = readPublishedPorts(conversion);
   const exposed = readExposedPorts(conversion);
   const tcp = published.filter(({ protocol }) => protocol === "tcp");
-  const port =
-    hints.port ??
-    findLikelyHttpPort(exposed.map(({ container }) => container)) ??
-    findLikelyHttpPort(tcp.map(({ container }) => container));
-  if (port !== undefined) conversion.spec.port = port;
+  const web = chooseWebPort(conversion, hints, {
+    published: tcp.map(({ container }) => container),
+    exposed: exposed.map(({ container }) => container),
+  });
+  if (web) conversion.spec.port = web.port;
   for (const { container, node } of exposed) {
-    if (container === port) conversion.markHandled(node);
-    else {
+    if (container === web?.port) {
+      conversion.addNote(node, `${container} is the port of the app, because of ${web.evidence}`);
+    } else {
       conversion.addNote(
         node,
         `port ${container} needs no declaration: apps reach all ports of each other`,
       );
     }
   }
-  const kept = published.filter((item) => shouldPublish(conversion, item, port));
+  const isOpenWebPort = (item: PublishedMapping) =>
+    item.container === web?.port && item.protocol === "tcp" && isOpenToAll(item.address);
+  for (const item of published.filter(isOpenWebPort)) reportReplacedPort(conversion, item);
+  const others = published.filter((item) => !isOpenWebPort(item));
+  writeMachinePorts(
+    conversion,
+    others.filter((item) => shouldPublish(conversion, item)),
+  );
+  return published.find(isOpenWebPort)?.node;
+}
+
+/** True for a port that is open on all addresses of the machine. */
+function isOpenToAll(address: string | undefined): boolean {
+  return address === undefined || address === "0.0.0.0" || address === "::";
+}
+
+/** Reports a published port in whose place the app has a domain. */
+function reportReplacedPort(conversion: ServiceConversion, item: PublishedMapping): void {
+  const { node, container, host } = item;
+  conversion.addChange(
+    node,
+    `${container} is used as the HTTP port: clients reach the app at its domain${host === undefined ? "" : ` instead of port ${host}`}`,
+    ingressPorts.includes(host ?? container)
+      ? `the ingress can listen on port ${host ?? container} itself`
+      : `ports: [{ host: ${host ?? container}, container: ${container} }] publishes it as before`,
+  );
+}
+
+function writeMachinePorts(conversion: ServiceConversion, kept: readonly PublishedMapping[]): void {
   if (kept.length === 0) return;
-  if ((conversion.spec.replicas ?? 1) > 1) {
+  const { replicas = 1 } = conversion.spec;
+  if (replicas > 1) {
     for (const { node, host } of kept) {
       conversion.addLoss(
         node,
-        `port ${host} of the machine can belong to only one container, and this app has ${conversion.spec.replicas}`,
+        `port ${host} of the machine can belong to only one container, and this app has ${replicas}`,
         "remove replicas to publish the port",
       );
     }
@@ -55,40 +85,24 @@ export function convertPorts(conversion: ServiceConversion, hints: HttpHints): v
     ...(protocol === "udp" ? { protocol } : {}),
     ...(address === undefined || address === "0.0.0.0" ? {} : { address }),
   }));
+  for (const { host, container, protocol, address, node } of kept) {
+    if (isLoopback(address)) continue;
+    conversion.addPublic({
+      url: null,
+      port: `${address === undefined || isOpenToAll(address) ? "" : `${address}:`}${host ?? container}/${protocol}`,
+      why: `it is published on ${isOpenToAll(address) ? "every address of the machine" : `the address ${address}`}`,
+      place: node.place,
+    });
+  }
 }
 
-/** Returns the first port that probably serves HTTP. A usual HTTPS port is returned only if there is no other port. */
-function findLikelyHttpPort(ports: readonly number[]): number | undefined {
-  const likely = ports.filter((port) => !nonHttpPorts.has(port));
-  return likely.find((port) => !httpsPorts.includes(port)) ?? likely[0];
+function isLoopback(address: string | undefined): boolean {
+  return address !== undefined && /^(127\.|::1$|localhost$)/.test(address);
 }
 
 /** Returns true if the port should be added to `ports`. Otherwise reports why it is not. */
-function shouldPublish(
-  conversion: ServiceConversion,
-  item: PublishedMapping,
-  port: number | undefined,
-): boolean {
+function shouldPublish(conversion: ServiceConversion, item: PublishedMapping): boolean {
   const { node, container, host, protocol, address } = item;
-  if (container === port && protocol === "tcp") {
-    const keep = ingressPorts.includes(host ?? container)
-      ? `the ingress can listen on port ${host ?? container} itself`
-      : `ports: [{ host: ${host ?? container}, container: ${container} }] publishes it as before`;
-    if (httpsPorts.includes(container)) {
-      conversion.addLoss(
-        node,
-        `is used as the port of the app, but ${container} is probably HTTPS, and the ingress connects with HTTP`,
-        `set port to the HTTP port; ${keep}`,
-      );
-    } else {
-      conversion.addNote(
-        node,
-        `${container} is used as the HTTP port: clients reach the app at its domain${host === undefined ? "" : ` instead of port ${host}`}`,
-        keep,
-      );
-    }
-    return false;
-  }
   if (protocol !== "tcp" && protocol !== "udp") {
     conversion.addLoss(node, `the protocol ${protocol} cannot be published`);
     return false;
@@ -101,7 +115,7 @@ function shouldPublish(
     );
     return false;
   }
-  if (ingressPorts.includes(host)) {
+  if (ingressPorts.includes(host) && isOpenToAll(address)) {
     conversion.addLoss(
       node,
       `port ${host} of the machine belongs to Berth's ingress`,

@@ -1,5 +1,5 @@
 import { findDomainProblem } from "../resources/field-checks.ts";
-import { domainPattern } from "../resources/field-schemas.ts";
+import { domainPattern, NO_DOMAIN } from "../resources/field-schemas.ts";
 import { type ComposeNode, type Entry, isNull, listEntries } from "./compose-tree.ts";
 import { convertCaddyLabel } from "./convert-caddy-labels.ts";
 import { convertTraefikLabels } from "./convert-traefik-labels.ts";
@@ -40,8 +40,15 @@ function findLabelItem(labels: ComposeNode & { kind: "list" }, entry: Entry): Co
   return labels.items.find((item) => item.place === entry.place) ?? labels;
 }
 
-/** Sets `domain` and `ingress` of the spec. Both need the field `port`. */
-export function writeRoutes(conversion: ServiceConversion, hints: HttpHints): void {
+/**
+ * Sets `domain` and `ingress` of the spec. Both need the field `port`. A service without a reason to be public has no
+ * domain. `published` is the mapping that published the HTTP port on all addresses.
+ */
+export function writeRoutes(
+  conversion: ServiceConversion,
+  hints: HttpHints,
+  published: ComposeNode | undefined,
+): void {
   const { spec } = conversion;
   const domains: string[] = [];
   for (const { domain, node } of hints.domains) {
@@ -62,6 +69,10 @@ export function writeRoutes(conversion: ServiceConversion, hints: HttpHints): vo
           : "add port: PORT to the spec",
       );
     }
+    return;
+  }
+  if (!isPublic(conversion, hints, published)) {
+    spec.domain = NO_DOMAIN;
     return;
   }
   // A wildcard domain is only added to the additional domains, because it cannot be the app's address.
@@ -86,6 +97,32 @@ export function writeRoutes(conversion: ServiceConversion, hints: HttpHints): vo
     }
   }
   if (Object.keys(ingress).length > 0) spec.ingress = ingress;
+  const why = first
+    ? `${first.path.replace(/^services\.[^.[]+\.?/, "")} routes it`
+    : published
+      ? "its port is published on every address of the machine"
+      : "--public names it";
+  conversion.addPublic({
+    url: getUrl(own ?? `${conversion.app}.<base domain>`, ingress.pathPrefix ?? ""),
+    port: null,
+    why,
+    place: (first ?? published)?.place ?? conversion.place,
+  });
+}
+
+function isPublic(
+  { options, service }: ServiceConversion,
+  hints: HttpHints,
+  published: ComposeNode | undefined,
+): boolean {
+  if (published || options.publicPorts.has(service)) return true;
+  return hints.isDisabled !== true && (hints.domains.length > 0 || hints.prefixes.size > 0);
+}
+
+/** Names without a public certificate are served over HTTP, too. */
+function getUrl(domain: string, prefix: string): string {
+  const isLocal = domain.endsWith(">") || /(^|\.)(localhost|local|internal|test)$/.test(domain);
+  return `${isLocal ? "http" : "https"}://${domain}${prefix}`;
 }
 
 function findRouteDomainProblem(domain: string): string | undefined {
@@ -105,7 +142,8 @@ function readNginxProxy(conversion: ServiceConversion, hints: HttpHints): void {
     "VIRTUAL_HOST has become the domain of the app; the variable itself has no effect",
   );
   const port = conversion.env.get("VIRTUAL_PORT");
-  if (port && /^\d{1,5}$/.test(port.value)) hints.port ??= Number(port.value);
+  if (port && /^\d{1,5}$/.test(port.value))
+    hints.port ??= { port: Number(port.value), evidence: "the variable VIRTUAL_PORT" };
   const path = conversion.env.get("VIRTUAL_PATH");
   if (path && path.value !== "/") hints.prefixes.set(path.value, path.node);
 }

@@ -1,5 +1,6 @@
 import { parsePointer } from "../resources/json-pointer.ts";
 import { API_VERSION, type Manifest } from "../resources/kinds.ts";
+import { ORIGIN_ANNOTATION } from "../resources/resource.ts";
 import { formatIssue, tryValidateManifest } from "../resources/validate-manifest.ts";
 import { collectScalars, getValue, isNull, type Scalar } from "./compose-tree.ts";
 import { convertBuild } from "./convert-build.ts";
@@ -34,8 +35,8 @@ export function convertService(
   convertEnvironment(conversion);
   convertResources(conversion);
   const hints = readRoutes(conversion, getValue(conversion.getNode("deploy"), "labels"));
-  convertPorts(conversion, hints);
-  writeRoutes(conversion, hints);
+  const published = convertPorts(conversion, hints);
+  writeRoutes(conversion, hints, published);
   convertVolumes(conversion, getVolumeUsers);
   convertMountedFiles(conversion);
   convertHealthCheck(conversion);
@@ -62,7 +63,10 @@ function validateConversion(conversion: ServiceConversion): Manifest<"App"> | un
   const manifest: Manifest<"App"> = {
     apiVersion: API_VERSION,
     kind: "App",
-    metadata: { name: conversion.app },
+    metadata: {
+      name: conversion.app,
+      annotations: { [ORIGIN_ANNOTATION]: `import:${conversion.options.projectName}` },
+    },
     spec: orderFields(conversion),
   };
   const read = tryValidateManifest(manifest);

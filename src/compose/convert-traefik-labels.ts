@@ -17,8 +17,27 @@ export function convertTraefikLabels(
 ): void {
   const stripped = new Set<string>();
   for (const label of labels) convertTraefikLabel(conversion, label, hints, stripped);
+  reportForeignMiddlewares(conversion, labels);
   const [prefix] = hints.prefixes.keys();
   if (prefix !== undefined && stripped.has(prefix.replace(/\/+$/, ""))) hints.stripPrefix = true;
+}
+
+/** Reports the middlewares of routers that no label of this service declares; they may protect the service. */
+function reportForeignMiddlewares(scope: ServiceConversion, labels: readonly Entry[]): void {
+  const declared = labels.map(({ key }) => /^traefik\.http\.middlewares\.([^.]+)\./.exec(key)?.[1]);
+  for (const { key, value } of labels) {
+    if (!/^traefik\.http\.routers\.[^.]+\.middlewares$/.test(key) || value.kind !== "scalar")
+      continue;
+    const foreign = value.text
+      .split(",")
+      .map((name) => name.trim())
+      .filter((name) => name !== "" && !declared.includes(name.replace(/@docker$/, "")));
+    if (foreign.length === 0) continue;
+    const message = `${foreign.join(", ")}: no label of this service declares this middleware, and it is omitted`;
+    if (foreign.some((name) => /auth|allow|white|ip|secure/i.test(name))) {
+      scope.addUnsafe(value, message, "if it limits access, set ingress.basicAuth");
+    } else scope.addLoss(value, message);
+  }
 }
 
 function convertTraefikLabel(
@@ -29,12 +48,7 @@ function convertTraefikLabel(
 ): void {
   const text = value.kind === "scalar" ? value.text : "";
   if (key === "traefik.enable") {
-    if (!/^true$/i.test(text)) {
-      scope.addNote(
-        value,
-        "this service was disabled for Traefik; with Berth, an App with a port has a domain",
-      );
-    }
+    if (!/^true$/i.test(text)) hints.isDisabled = true;
     return;
   }
   if (key === "traefik.docker.network") return;
@@ -48,11 +62,12 @@ function convertTraefikLabel(
     return;
   }
   if (section === "services" && option === "loadbalancer.server.port") {
-    if (/^\d{1,5}$/.test(text) && hints.port === undefined) hints.port = Number(text);
-    else if (String(hints.port) !== text) {
+    if (/^\d{1,5}$/.test(text) && hints.port === undefined)
+      hints.port = { port: Number(text), evidence: `the label ${key}` };
+    else if (String(hints.port?.port) !== text) {
       scope.addLoss(
         value,
-        `an app has only one port, and already has ${hints.port ?? "none"}: "${text}" is omitted`,
+        `an app has only one port, and already has ${hints.port?.port ?? "none"}: "${text}" is omitted`,
       );
     }
     return;
@@ -64,15 +79,21 @@ function convertTraefikLabel(
   }
   if (section === "middlewares" && /^redirectscheme\.(scheme|permanent)$/i.test(option)) return;
   if (section === "middlewares" && /^basicauth\./i.test(option)) {
-    scope.addLoss(
+    scope.addUnsafe(
       value,
       `the users of the middleware ${name} are omitted: they are hashes, and Berth needs passwords`,
       `berth secrets set ${scope.app}-users NAME=PASSWORD, and ingress.basicAuth: { secret: ${scope.app}-users }`,
     );
     return;
   }
-  scope.addLoss(value, `the label ${key} has no equivalent in Berth's ingress`);
+  const message = `the label ${key} has no equivalent in Berth's ingress`;
+  if (section === "middlewares" && accessMiddleware.test(option)) scope.addUnsafe(value, message);
+  else scope.addLoss(value, message);
 }
+
+/** Middlewares that decide who has access. */
+const accessMiddleware =
+  /^(basicauth|digestauth|forwardauth|ipallowlist|ipwhitelist|passtlsclientcert)\./i;
 
 function convertTraefikRule(
   scope: ServiceConversion,
@@ -98,10 +119,9 @@ function convertTraefikRule(
   }
   const others = [...new Set(clauses.flatMap((clause) => clause.others))];
   if (others.length > 0) {
-    scope.addLoss(
-      value,
-      `${others.join(", ")} in the rule is omitted: an App has domains and one path prefix`,
-    );
+    const message = `${others.join(", ")} in the rule is omitted: an App has domains and one path prefix`;
+    if (others.includes("ClientIP")) scope.addUnsafe(value, message);
+    else scope.addLoss(value, message);
   }
   const isMixed =
     clauses.some((clause) => clause.prefixes.length > 0) &&

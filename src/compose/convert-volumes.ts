@@ -1,8 +1,9 @@
-import { basename, posix } from "node:path";
+import { posix } from "node:path";
 import type { Volume } from "../resources/app-spec.ts";
 import { toDnsLabel } from "./assign-app-names.ts";
 import { type ComposeNode, getValue, isFalse, isNull, listItems } from "./compose-tree.ts";
 import { listNamedVolumes, type Mount, readMount, resolveHostPath } from "./mount.ts";
+import { getComposeProjectName } from "./project-name.ts";
 import type { ServiceConversion } from "./service-conversion.ts";
 
 /** Mount options that are ignored, because they have no effect on Linux or Berth applies them anyway. */
@@ -161,7 +162,7 @@ function convertNamedVolume(
     );
   }
   conversion.addUnhandledFinding(
-    "note",
+    "changed",
     item,
     `the volume "${name}" of the app is new and empty${isExternalVolume(declared) ? `, and the external volume "${source}" keeps its data` : ""}`,
     createCopyHint(conversion, source, name, declared),
@@ -183,19 +184,12 @@ function createCopyHint(
   const named = getValue(declared, "name") ?? getValue(getValue(declared, "external"), "name");
   const own = named?.kind === "scalar" && named.text !== "" ? named.text : undefined;
   const old =
-    own ?? (isExternalVolume(declared) ? source : `${getProjectName(conversion)}_${source}`);
+    own ??
+    (isExternalVolume(declared)
+      ? source
+      : `${getComposeProjectName(conversion.project)}_${source}`);
   const filters = `--filter label=dev.berth.app=${conversion.app} --filter label=dev.berth.volume=${name}`;
   return `to copy the data: \`berth stop ${conversion.app}\`, then docker run --rm -v ${old}:/from:ro -v "$(docker volume ls -q ${filters})":/to ${conversion.spec.image ?? "busybox"} cp -a /from/. /to/`;
-}
-
-/** Returns the name of the project by Compose's rules: `name`, or the name of the folder. */
-function getProjectName({ project }: ServiceConversion): string {
-  const given = project.name?.text ?? "";
-  const name = given === "" ? basename(project.folder) : given;
-  return name
-    .toLowerCase()
-    .replaceAll(/[^a-z0-9_-]/g, "")
-    .replace(/^[_-]+/, "");
 }
 
 /** Returns the folder of a volume that is a bind mount of the driver "local"; undefined for any other volume. */

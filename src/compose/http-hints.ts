@@ -1,5 +1,12 @@
 import type { ComposeNode } from "./compose-tree.ts";
 
+/** The port on which a service serves HTTP. */
+export interface WebPort {
+  readonly port: number;
+  /** Names what the port was read from, such as "the label caddy.reverse_proxy". */
+  readonly evidence: string;
+}
+
 /** A host name that the app should have, with the value that declares it. */
 export interface WantedDomain {
   readonly domain: string;
@@ -8,9 +15,11 @@ export interface WantedDomain {
 
 /** The wanted routes of an app, read from labels and variables for reverse proxies. */
 export interface HttpHints {
-  port?: number;
+  port?: WebPort;
   readonly domains: WantedDomain[];
   /** The path prefixes that were found; an App can have only one. */
   readonly prefixes: Map<string, ComposeNode>;
   stripPrefix?: boolean;
+  /** True if the reverse proxy ignores the service. */
+  isDisabled?: boolean;
 }

@@ -17,14 +17,21 @@ import {
   loadProject,
 } from "./load-project.ts";
 import { listNamedVolumes } from "./mount.ts";
+import { getProjectName } from "./project-name.ts";
 import { reportReferences } from "./report-references.ts";
 import { reportTopLevel } from "./report-top-level.ts";
-import { type SecretValue, ServiceConversion } from "./service-conversion.ts";
+import { reportUnreadNames } from "./report-unread-names.ts";
+import { type PublicPlace, type SecretValue, ServiceConversion } from "./service-conversion.ts";
+import { getImageWebPort } from "./web-ports.ts";
 
 export interface ImportOptions extends LoadProjectOptions {
   /** The profiles whose services are included; `*` includes all. */
   readonly profiles?: readonly string[];
   readonly namePrefix?: string;
+  /** True if the other services are written although one fails; their Apps do not wait for the missing one. */
+  readonly partial?: boolean;
+  /** Services that get a domain although nothing in the file makes them public, with their ports if these are given. */
+  readonly publicPorts?: ReadonlyMap<string, number | undefined>;
   /** `env` keeps values that look secret in the spec; `secret` replaces them by references to Secrets. */
   readonly secrets?: "env" | "secret";
   /** The folder in which the spec files will be; sources are written relative to it. */
@@ -36,6 +43,8 @@ export interface ImportOptions extends LoadProjectOptions {
 export interface ImportedApp {
   readonly service: string;
   readonly manifest: Manifest<"App">;
+  /** The places where clients outside of the machine's apps reach it. */
+  readonly publicPlaces: readonly PublicPlace[];
 }
 
 export interface ComposeImport {
@@ -44,6 +53,8 @@ export interface ComposeImport {
   readonly findings: readonly ImportFinding[];
   /** Values of Secrets that the apps need and that the user must set. */
   readonly secretValues: readonly SecretValue[];
+  /** If nothing is public, the value of --public that makes the likely service public; undefined if none is likely. */
+  readonly likelyPublic: string | undefined;
 }
 
 /**
@@ -81,9 +92,11 @@ export function importCompose(options: ImportOptions, files: ComposeFileReader):
         findings,
         options: {
           files,
+          projectName: getProjectName(project, options.files),
           specFolder: options.specFolder,
           home: options.home,
           secrets: options.secrets ?? "env",
+          publicPorts: options.publicPorts ?? new Map(),
         },
       }),
     );
@@ -99,20 +112,78 @@ export function importCompose(options: ImportOptions, files: ComposeFileReader):
     if (project.failed.has(scope.service)) scope.isFailed = true;
     if (scope.app !== scope.service) {
       scope.addServiceFinding(
-        "note",
+        "changed",
         `becomes the app "${scope.app}": other apps reach it under that name`,
       );
     }
     const manifest = convertService(scope, findings, (volume) => users.get(volume) ?? []);
-    if (manifest) apps.push({ service: scope.service, manifest });
+    if (!manifest) scope.isFailed = true;
+    else apps.push({ service: scope.service, manifest, publicPlaces: scope.publicPlaces });
+  }
+  for (const service of options.publicPorts?.keys() ?? []) {
+    if (conversions.some((scope) => scope.service === service)) continue;
+    findings.add(
+      "failed",
+      undefined,
+      project.services,
+      `--public: there is no service "${service}"`,
+    );
   }
   for (const scope of conversions) reportReferences(scope, conversions);
+  if ((options.namePrefix ?? "") !== "") reportUnreadNames(conversions, findings);
   reportTopLevel(project, bodies, findings);
   return {
-    apps,
+    apps: options.partial === true ? withoutMissingDependencies(apps, conversions, findings) : apps,
     findings: sortFindings(findings.findings),
     secretValues: conversions.flatMap((scope) => (scope.isFailed ? [] : scope.secretValues)),
+    likelyPublic: apps.some(({ publicPlaces }) => publicPlaces.length > 0)
+      ? undefined
+      : findLikelyPublic(conversions),
   };
+}
+
+/** Removes the Apps that could not be converted from the dependencies of the others, and reports that. */
+function withoutMissingDependencies(
+  apps: readonly ImportedApp[],
+  conversions: readonly ServiceConversion[],
+  findings: FindingList,
+): ImportedApp[] {
+  const missing = new Map(
+    conversions.filter(({ isFailed }) => isFailed).map(({ app, service }) => [app, service]),
+  );
+  return apps.map((imported) => {
+    const { manifest, service } = imported;
+    const { dependsOn = [], ...spec } = manifest.spec;
+    const kept = dependsOn.filter((app) => !missing.has(app));
+    if (kept.length === dependsOn.length) return imported;
+    const scope = conversions.find((conversion) => conversion.service === service);
+    const gone = dependsOn.flatMap((app) => missing.get(app) ?? []).join(", ");
+    if (scope)
+      findings.addForService(
+        "lost",
+        service,
+        { place: scope.place, path: scope.body.path },
+        `does not wait for ${gone}, which could not be converted`,
+      );
+    return {
+      ...imported,
+      manifest: {
+        ...manifest,
+        spec: kept.length === 0 ? spec : { ...spec, dependsOn: kept },
+      },
+    };
+  });
+}
+
+/** Chooses the service that a user most likely wants to reach: one with a web port on which no other depends. */
+function findLikelyPublic(conversions: readonly ServiceConversion[]): string | undefined {
+  const needed = new Set(conversions.flatMap(({ spec }) => spec.dependsOn ?? []));
+  const candidates = conversions.flatMap(({ service, app, spec, isFailed }) => {
+    const known = getImageWebPort(spec.image);
+    if (isFailed || (spec.port === undefined && known === undefined)) return [];
+    return [{ app, flag: spec.port === undefined ? `${service}:${known}` : service }];
+  });
+  return (candidates.find(({ app }) => !needed.has(app)) ?? candidates[0])?.flag;
 }
 
 function selectServices(

@@ -1,12 +1,22 @@
-import { type ComposeNode, type Entry, listChildren, type SourceLocation } from "./compose-tree.ts";
+import {
+  type ComposeNode,
+  collectScalars,
+  type Entry,
+  emptyMapping,
+  listChildren,
+  type SourceLocation,
+} from "./compose-tree.ts";
 
 /**
- * The severity of a finding.
- * - `note`: the value is converted, or has no effect that matters; the user should know a detail.
- * - `lost`: Berth does not do something that the file requests.
+ * The severities of findings, most severe first.
  * - `failed`: a service, or a whole file, could not be converted.
+ * - `unsafe`: the App is less protected than the file requests. Only a user can accept that.
+ * - `lost`: Berth does not do something that the file requests.
+ * - `changed`: the value is converted, and works in another way, so that the user may have to act.
+ * - `note`: the value is converted, or has no effect that matters; the user should know a detail.
  */
-export type FindingLevel = "note" | "lost" | "failed";
+export const findingLevels = ["failed", "unsafe", "lost", "changed", "note"] as const;
+export type FindingLevel = (typeof findingLevels)[number];
 
 export interface ImportFinding {
   readonly level: FindingLevel;
@@ -68,7 +78,10 @@ export class FindingList {
     this.addWithoutHandling(level, service, target, message, hint);
   }
 
-  /** Adds a finding without marking its value as handled, for a value that another conversion also reads. */
+  /**
+   * Adds a finding without marking its value as handled, for a value that another conversion also reads. Of a value of
+   * a service that cannot be read, only that failure is added: all other findings would follow from it.
+   */
   addWithoutHandling(
     level: FindingLevel,
     service: string | undefined,
@@ -77,11 +90,24 @@ export class FindingList {
     hint?: string,
   ): void {
     const node = "kind" in target ? target : target.value;
+    const unreadable = service === undefined ? undefined : findUnreadable(node);
+    if (unreadable !== undefined && unreadable.failure !== message) return;
     const found = createFinding(target.place, node.path, service, message, hint);
     const identity = JSON.stringify([service, found.key, found.file, found.line, message]);
     if (this.#identities.has(identity)) return;
     this.#identities.add(identity);
     this.#findings.push({ level, ...found });
+  }
+
+  /** Adds a finding that concerns the whole service, whose location is `place`. */
+  addForService(
+    level: FindingLevel,
+    service: string,
+    { place, path }: Pick<ComposeNode, "place" | "path">,
+    message: string,
+    hint?: string,
+  ): void {
+    this.addWithoutHandling(level, service, emptyMapping(place, path), message, hint);
   }
 
   addProblems(problems: readonly ImportFinding[]): void {
@@ -105,4 +131,8 @@ export class FindingList {
     const isWhole = children.every((child) => left.includes(child));
     return isWhole ? [node] : left;
   }
+}
+
+function findUnreadable(node: ComposeNode) {
+  return collectScalars(node).find(({ failure }) => failure !== undefined);
 }

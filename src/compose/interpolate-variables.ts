@@ -15,7 +15,7 @@ const DEPTH_MAX = 20;
 
 /**
  * Expands variables as Compose does: `$NAME`, `${NAME}`, the operators `:-`, `-`, `:?`, `?`, `:+` and `+`, whose
- * right side may contain variables, and `$$` for a dollar sign. Never throws.
+ * right side may contain variables, and `$$` for a dollar sign. Any other dollar sign is literal. Never throws.
  */
 export function interpolate(text: string, variables: Variables): Interpolated {
   if (!text.includes("$")) return { text, unsetVariables: [] };
@@ -72,10 +72,15 @@ function interpolateText(
       at = dollar + 1 + name.length;
       continue;
     }
-    const end = next === "{" ? findClosingBrace(text, dollar + 2) : -1;
+    if (next !== "{") {
+      result += "$";
+      at = dollar + 1;
+      continue;
+    }
+    const end = findClosingBrace(text, dollar + 2);
     if (end === -1) {
       return {
-        failure: 'a "$" does not begin a variable here; write "$$" for a literal dollar sign',
+        failure: '"${" has no closing brace; write "$$" for a literal dollar sign',
       };
     }
     const value = expandVariable(text.slice(dollar + 2, end), variables, unset, depth);

@@ -1,4 +1,5 @@
 import { dirname, join, resolve } from "node:path";
+import { hashJson } from "../base/canonical-json.ts";
 import {
   type ComposeNode,
   copyTree,
@@ -28,6 +29,8 @@ export type FileText = { readonly text: string } | { readonly problem: string };
  */
 export interface ComposeFileReader {
   read(path: string): FileText;
+  /** Lists the text files below a folder, up to a limit, or the file itself. */
+  list?(path: string): readonly string[];
   /** Returns the path as messages show it. */
   displayPath(path: string): string;
 }
@@ -35,6 +38,8 @@ export interface ComposeFileReader {
 /** The sections of a project, merged from all its files. */
 export interface ComposeProject {
   readonly folder: string;
+  /** Identifies the text of the first file. */
+  readonly digest: string;
   readonly name: Scalar | undefined;
   readonly services: Mapping;
   readonly volumes: Mapping;
@@ -133,8 +138,10 @@ class ProjectLoader {
             : mergeMappings(parts[section], entry.value, section);
       }
     }
+    const content = this.#files.read(first);
     return {
       folder,
+      digest: hashJson("text" in content ? content.text : "").slice(0, 12),
       name,
       ...parts,
       others,

@@ -24,8 +24,8 @@ export function reportTopLevel(
   if (project.name) {
     note(
       project.name,
-      "Berth has no projects: all apps share one namespace",
-      "use --name-prefix to distinguish them",
+      "all apps share one namespace; an app of another project is refused, not taken over",
+      "use --name-prefix if two projects have services of one name",
     );
   }
   for (const entry of listEntries(project.networks)) {
@@ -33,7 +33,12 @@ export function reportTopLevel(
     for (const option of options) {
       const text = option.value.kind === "scalar" ? option.value.text : "";
       if (option.key === "internal" && /^true$/i.test(text)) {
-        lost(option, "apps of this network can reach the internet: all apps share one network");
+        findings.add(
+          "unsafe",
+          undefined,
+          option,
+          "apps of this network can reach the internet: all apps share one network",
+        );
       } else if (option.key === "external" && !/^false$/i.test(text)) {
         lost(
           option,

@@ -10,10 +10,11 @@ import {
   type Scalar,
   type SourceLocation,
 } from "./compose-tree.ts";
-import type { FindingList } from "./import-findings.ts";
+import type { FindingLevel, FindingList } from "./import-findings.ts";
 import type { ComposeFileReader, ComposeProject } from "./load-project.ts";
 
 export interface ConversionOptions {
+  readonly projectName: string;
   readonly files: ComposeFileReader;
   /** The folder of the spec files, to which the source folder of a build is relative. */
   readonly specFolder: string;
@@ -21,6 +22,19 @@ export interface ConversionOptions {
   readonly home: string | undefined;
   /** `secret`: values that look like passwords are replaced by references to Secrets. */
   readonly secrets: "env" | "secret";
+  /** Services that the user makes public, with their ports if these are given. */
+  readonly publicPorts: ReadonlyMap<string, number | undefined>;
+}
+
+/** A place where clients outside of the machine's apps reach an app, and the reason. */
+export interface PublicPlace {
+  /** The URL; null for a port of the machine. */
+  readonly url: string | null;
+  /** Such as `222/tcp` or `192.0.2.1:53/udp`; null for a URL. */
+  readonly port: string | null;
+  /** Completes "public, because". */
+  readonly why: string;
+  readonly place: SourceLocation;
 }
 
 /** A value of an app's Secret that the user must set. */
@@ -53,6 +67,7 @@ export class ServiceConversion {
   /** Variables whose values come from Secrets. */
   readonly secretReferences = new Map<string, SecretReference>();
   readonly secretValues: SecretValue[] = [];
+  readonly publicPlaces: PublicPlace[] = [];
   isFailed = false;
   readonly #findings: FindingList;
 
@@ -89,13 +104,23 @@ export class ServiceConversion {
     this.#findings.add("note", this.service, target, message, hint);
   }
 
+  /** Adds a finding for a value that works in another way under Berth. */
+  addChange(target: ComposeNode | Entry, message: string, hint?: string): void {
+    this.#findings.add("changed", this.service, target, message, hint);
+  }
+
   addLoss(target: ComposeNode | Entry, message: string, hint?: string): void {
     this.#findings.add("lost", this.service, target, message, hint);
   }
 
+  /** Adds a finding for a protection that the App does not have. */
+  addUnsafe(target: ComposeNode | Entry, message: string, hint?: string): void {
+    this.#findings.add("unsafe", this.service, target, message, hint);
+  }
+
   /** Adds a finding without marking its value as handled. */
   addUnhandledFinding(
-    level: "note" | "lost",
+    level: Exclude<FindingLevel, "failed">,
     target: ComposeNode,
     message: string,
     hint?: string,
@@ -104,16 +129,20 @@ export class ServiceConversion {
   }
 
   /** Adds a finding that concerns the whole service. */
-  addServiceFinding(level: "note" | "lost" | "failed", message: string, hint?: string): void {
+  addServiceFinding(level: FindingLevel, message: string, hint?: string): void {
     if (level === "failed") this.isFailed = true;
-    const key = { ...this.body, place: this.place };
-    this.#findings.addWithoutHandling(level, this.service, key, message, hint);
+    const { path } = this.body;
+    this.#findings.addForService(level, this.service, { place: this.place, path }, message, hint);
   }
 
   /** Adds a finding that makes the conversion fail. The conversion continues, to collect all findings. */
   addFailure(target: ComposeNode | Entry, message: string, hint?: string): void {
     this.isFailed = true;
     this.#findings.add("failed", this.service, target, message, hint);
+  }
+
+  addPublic(place: PublicPlace): void {
+    this.publicPlaces.push(place);
   }
 
   markHandled(node: ComposeNode | undefined): void {

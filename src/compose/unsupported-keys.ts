@@ -1,4 +1,4 @@
-import { isFalse, listEntries } from "./compose-tree.ts";
+import { isFalse, listEntries, listItems } from "./compose-tree.ts";
 import { asMapping } from "./merge-services.ts";
 import type { ServiceConversion } from "./service-conversion.ts";
 
@@ -8,8 +8,6 @@ type Explanation = readonly [message: string, hint?: string];
 const lostKeys: Readonly<Record<string, Explanation>> = {
   privileged: ["an App has the rights of an unprivileged container"],
   cap_add: ["an App has the default capabilities of a container"],
-  cap_drop: ["an App has the default capabilities of a container"],
-  security_opt: ["an App has the default security settings of the engine"],
   devices: ["an App has no devices of the machine"],
   device_cgroup_rules: ["an App has no devices of the machine"],
   gpus: ["an App has no GPU"],
@@ -20,7 +18,6 @@ const lostKeys: Readonly<Record<string, Explanation>> = {
     "set them in the engine's configuration",
   ],
   shm_size: ["/dev/shm has 64 MB"],
-  read_only: ["the container can write to its own file system"],
   group_add: ["a process has the groups that its image declares", "user: UID:GID sets one group"],
   pid: ["an App sees only its own processes"],
   ipc: ["an App shares no memory with other apps"],
@@ -67,6 +64,12 @@ const lostKeys: Readonly<Record<string, Explanation>> = {
   label_file: ["containers have only the labels of Berth"],
 };
 
+/** Keys that protect a service, and that an App does not support. */
+const unsafeKeys: Readonly<Record<string, Explanation>> = {
+  cap_drop: ["an App keeps the default capabilities of a container"],
+  read_only: ["the container can write to its own file system"],
+};
+
 /** Keys without an equivalent in an App that the user need not care about. */
 const harmlessKeys: Readonly<Record<string, Explanation>> = {
   init: ["every container of Berth has an init process"],
@@ -82,16 +85,37 @@ const harmlessKeys: Readonly<Record<string, Explanation>> = {
 /** Reports every key without an equivalent in an App. */
 export function reportUnsupportedKeys(conversion: ServiceConversion): void {
   for (const entry of conversion.listEntries(conversion.body)) {
-    const [table, level] = Object.hasOwn(lostKeys, entry.key)
-      ? ([lostKeys, "lost"] as const)
-      : ([harmlessKeys, "note"] as const);
-    const explanation = Object.hasOwn(table, entry.key) ? table[entry.key] : undefined;
-    if (!explanation) continue;
+    const [level, table] =
+      keyTables.find(([, keys]) => Object.hasOwn(keys, entry.key)) ?? ([] as const);
+    const explanation = table?.[entry.key];
+    if (!level || !explanation) continue;
     if (isFalse(entry.value) && entry.key !== "init") conversion.markHandled(entry.value);
+    else if (level === "unsafe") conversion.addUnsafe(entry, ...explanation);
     else if (level === "lost") conversion.addLoss(entry, ...explanation);
     else conversion.addNote(entry, ...explanation);
   }
+  reportSecurityOptions(conversion);
   reportExtraHosts(conversion);
+}
+
+const keyTables = [
+  ["unsafe", unsafeKeys],
+  ["lost", lostKeys],
+  ["note", harmlessKeys],
+] as const;
+
+/** Options such as `seccomp:unconfined` loosen a protection; an App without them is safer than the file requests. */
+const loosenedProtection = /[:=](unconfined|false|disable)$/i;
+
+function reportSecurityOptions(conversion: ServiceConversion): void {
+  const node = conversion.getNode("security_opt");
+  if (!node) return;
+  for (const item of node.kind === "map" ? [node] : listItems(node)) {
+    const text = item.kind === "scalar" ? item.text : "";
+    const message = `an App has the default security settings of the engine, without ${text || "these"}`;
+    if (loosenedProtection.test(text)) conversion.addLoss(item, message);
+    else conversion.addUnsafe(item, message);
+  }
 }
 
 function reportExtraHosts(conversion: ServiceConversion): void {

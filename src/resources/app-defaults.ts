@@ -1,5 +1,6 @@
 import { parseBytes, parseCpu, parseDuration } from "../base/units.ts";
 import type { AppSource, AppSpec, SecretReference, Volume } from "./app-spec.ts";
+import { NO_DOMAIN } from "./field-schemas.ts";
 
 /** An AppSpec with every default filled in and every quantity in its unit. */
 export interface EffectiveApp {
@@ -220,7 +221,9 @@ function resolveProbe(spec: AppSpec): HealthProbe {
  */
 function resolveRolloutProbe(spec: AppSpec): WebProbe | undefined {
   const probe = resolveProbe(spec);
-  const hasDomain = spec.domain !== undefined || (spec.ingress?.domains ?? []).length > 0;
+  const hasDomain =
+    spec.domain !== NO_DOMAIN &&
+    (spec.domain !== undefined || (spec.ingress?.domains ?? []).length > 0);
   return hasDomain && probe.type === "tcp"
     ? { type: "web", port: probe.port, path: "/" }
     : undefined;

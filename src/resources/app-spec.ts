@@ -1,5 +1,14 @@
 import { type Static, Type } from "typebox";
-import { Bytes, ContainerPath, Cpu, Domain, Duration, Name, Port } from "./field-schemas.ts";
+import {
+  Bytes,
+  ContainerPath,
+  Cpu,
+  Domain,
+  Duration,
+  Name,
+  OwnDomain,
+  Port,
+} from "./field-schemas.ts";
 
 const closed = { additionalProperties: false } as const;
 
@@ -268,7 +277,7 @@ export const AppSpec = Type.Object(
     source: Type.Optional(AppSource),
     build: Type.Optional(BuildOptions),
     port: Type.Optional(Port),
-    domain: Type.Optional(Domain),
+    domain: Type.Optional(OwnDomain),
     ingress: Type.Optional(IngressOptions),
     env: Type.Optional(
       Type.Record(Type.String({ pattern: "^[A-Za-z_][A-Za-z0-9_.-]*$" }), EnvValue, {

@@ -1,10 +1,16 @@
 import type { AppSpec, IngressOptions } from "./app-spec.ts";
 import { findDomainProblem, type IssueList } from "./field-checks.ts";
+import { NO_DOMAIN } from "./field-schemas.ts";
 
 type AddIssue = IssueList["add"];
 
 /** Checks the domains, redirects and paths of an App. */
 export function checkAppIngress(spec: AppSpec, add: AddIssue): void {
+  if (spec.domain === NO_DOMAIN) {
+    if (spec.ingress !== undefined)
+      add(["spec", "ingress"], `has no use with domain: ${NO_DOMAIN}, which means no requests`);
+    return;
+  }
   const own = checkDomains(spec, add);
   if (spec.port === undefined) {
     const needsPort = "needs port: the port in the container that requests are led to";

@@ -1,4 +1,5 @@
 import type { AppSpec } from "./app-spec.ts";
+import { NO_DOMAIN } from "./field-schemas.ts";
 import type { Resource } from "./resource.ts";
 
 /** An App's claim to a host name, or to the part of it below a path. */
@@ -25,13 +26,19 @@ export type ClaimingApp = Pick<Resource<"App">, "spec"> & {
   >;
 };
 
-/** Returns the main domain of an App. */
+/** Returns the main domain of an App; undefined if its spec says that it has none. */
 export function getOwnDomain(
   app: string,
   spec: Pick<AppSpec, "domain">,
   baseDomain: string,
-): string {
-  return spec.domain ?? `${app}.${baseDomain}`;
+): string | undefined {
+  return spec.domain === NO_DOMAIN ? undefined : (spec.domain ?? `${app}.${baseDomain}`);
+}
+
+/** Returns all domains of an App but those that it redirects, its main domain first. */
+export function listDomains(app: string, spec: AppSpec, baseDomain: string): string[] {
+  const own = getOwnDomain(app, spec, baseDomain);
+  return own === undefined ? [] : [own, ...(spec.ingress?.domains ?? [])];
 }
 
 /** Returns the claims of an App without duplicates, its main domain first. */
@@ -39,10 +46,7 @@ export function listClaims(app: string, spec: AppSpec, baseDomain: string): Doma
   if (!isReachedByDomain(spec)) return [];
   const pathPrefix = spec.ingress?.pathPrefix ?? "";
   const claims = [
-    ...[getOwnDomain(app, spec, baseDomain), ...(spec.ingress?.domains ?? [])].map((domain) => ({
-      domain,
-      pathPrefix,
-    })),
+    ...listDomains(app, spec, baseDomain).map((domain) => ({ domain, pathPrefix })),
     // A redirect occupies the whole host.
     ...(spec.ingress?.redirects ?? []).map(
       ({ from }): DomainClaim => ({ domain: from, pathPrefix: "", redirects: true }),
@@ -63,6 +67,7 @@ export function formatClaim({ domain, pathPrefix }: DomainClaim): string {
 
 /** An App without a port, such as a worker, only has domains if its spec names them. */
 export function isReachedByDomain(spec: AppSpec): boolean {
+  if (spec.domain === NO_DOMAIN) return false;
   return (
     spec.port !== undefined || spec.domain !== undefined || spec.ingress?.domains !== undefined
   );

@@ -37,6 +37,15 @@ export const Domain = Type.String({
   description: "a host name in lower case, such as hello.example.org",
 });
 
+/** The domain of an App that gets no requests from outside. As a host name it would have no dot, and no meaning. */
+export const NO_DOMAIN = "none";
+
+export const OwnDomain = Type.String({
+  pattern: domainPattern,
+  maxLength: 253,
+  description: `a host name in lower case, such as hello.example.org, or ${NO_DOMAIN}`,
+});
+
 /** Absolute and without `..`, so that a mount point cannot be disguised as another one. */
 export const ContainerPath = Type.String({
   pattern: "^/(?!.*(^|/)\\.\\.(/|$))",

@@ -52,6 +52,11 @@ export interface Resource<K extends Kind = Kind> {
   readonly status: StatusOf[K] | null;
 }
 
+/**
+ * Names the maker of the App: `import:PROJECT` or `template:ID`. A document of another origin does not take the App over, unless
+ * it is forced. Without it, the App was made by hand.
+ */
+export const ORIGIN_ANNOTATION = "berth.dev/origin";
 /** RFC 3339 time of the last request to resolve the source again. */
 export const DEPLOYED_AT_ANNOTATION = "berth.dev/deployed-at";
 /** Holds the source at this revision (a commit or a sha256). A rollback sets it, and a deploy removes it. */

@@ -5,6 +5,7 @@ import {
   type ContainerStatus,
   findCondition,
 } from "../../resources/app-status.ts";
+import { getOwnDomain, listDomains } from "../../resources/domain-claims.ts";
 import type { Resource } from "../../resources/resource.ts";
 import type {
   AppDetails,
@@ -25,10 +26,10 @@ export function appItem(app: Resource<"App">, baseDomain: string): AppItem {
     id: metadata.uid,
     name: metadata.name,
     status: getVisiblePhase(app),
-    domain: spec.domain ?? `${metadata.name}.${baseDomain}`,
+    domain: getOwnDomain(metadata.name, spec, baseDomain) ?? "",
     image: spec.image ?? getRunningImage(status?.containers ?? []),
     source: describeSource(spec.source),
-    domains: [spec.domain ?? `${metadata.name}.${baseDomain}`, ...(spec.ingress?.domains ?? [])],
+    domains: listDomains(metadata.name, spec, baseDomain),
     created_at: metadata.creationTimestamp,
     port: spec.port ?? null,
     url: status?.url ?? null,

@@ -1,13 +1,11 @@
-import { existsSync } from "node:fs";
-import { mkdir, writeFile } from "node:fs/promises";
-import { join, relative, resolve } from "node:path";
+import { resolve } from "node:path";
 import { type Command, Option } from "commander";
-import { BerthError, getErrorMessage } from "../../base/errors.ts";
 import type { ComposeImport } from "../../compose/import-compose.ts";
 import type { Cli } from "../cli.ts";
 import { exitCodes, UsageError } from "../cli-errors.ts";
 import { addExamples, collectValues } from "../command-options.ts";
 import { printDocument } from "../output/print.ts";
+import { displayPath, getSpecFilePath, writeSpecFiles } from "../write-spec-files.ts";
 
 interface ImportFlags {
   readonly filename?: readonly string[];
@@ -19,6 +17,9 @@ interface ImportFlags {
   readonly secrets: "env" | "secret";
   readonly report: "text" | "json";
   readonly quiet?: boolean;
+  readonly public?: readonly string[];
+  readonly accept?: "unsafe";
+  readonly partial?: boolean;
   readonly strict?: boolean;
   readonly dryRun?: boolean;
   readonly force?: boolean;
@@ -31,7 +32,7 @@ export function addImport(program: Command, cli: Cli): void {
       .command("import")
       .summary("convert a Compose file to spec files")
       .description(
-        "Converts each service of a Compose file to a spec file, and reports, with its line, each key that is not converted or has another meaning. Exits with 1 if a service could not be converted, and with --strict also if anything is lost.",
+        "Converts each service of a Compose file to a spec file, and reports, with its line, each key that is not converted or has another meaning, and at the end what is public. Writes nothing and exits with 1 if a service could not be converted, or if an app would be less safe than the file requests; --partial and --accept unsafe write all the same. With --strict it also exits with 1 if anything is lost.",
       )
       .argument("[file...]", "Compose files, merged in this order; default: the one in this folder")
       .option(
@@ -55,6 +56,18 @@ export function addImport(program: Command, cli: Cli): void {
         "include the services of this profile; * includes all; can be repeated",
         collectValues,
       )
+      .option(
+        "--public <service[:port]>",
+        "give a service a domain that the file does not make public; can be repeated",
+        collectValues,
+      )
+      .option("--partial", "write the other services if some cannot be converted")
+      .addOption(
+        new Option(
+          "--accept <level>",
+          "write apps that are less safe than the file requests",
+        ).choices(["unsafe"]),
+      )
       .addOption(
         new Option(
           "--secrets <how>",
@@ -71,12 +84,13 @@ export function addImport(program: Command, cli: Cli): void {
       .option("-q, --quiet", "omit notes from the report")
       .option("--strict", "exit with 1 also if anything is lost")
       .option("--dry-run", "print the report, and write nothing")
-      .option("--force", "replace existing spec files"),
+      .option("--force", "replace existing spec files of the same project"),
     [
       ["berth import compose.yaml --dry-run", "show the report"],
       ["berth import compose.yaml -o specs/blog", "write one file for each service"],
       ["berth import -q compose.yaml | berth apply -f -", "convert and apply at once"],
       ["berth import compose.yaml -o specs --secrets secret", "keep passwords out of the files"],
+      ["berth import compose.yaml -o specs --public web:3000", "give the service web a domain"],
     ],
   ).action(async (files: string[], flags: ImportFlags) => {
     const folder = resolveOutputFolder(cli, flags.output);
@@ -94,6 +108,8 @@ export function addImport(program: Command, cli: Cli): void {
         profiles: flags.profile ?? [],
         namePrefix: flags.namePrefix ?? "",
         secrets: flags.secrets,
+        publicPorts: parsePublicServices(flags.public ?? []),
+        partial: flags.partial === true,
         home: environment["HOME"],
       },
       reader,
@@ -102,19 +118,44 @@ export function addImport(program: Command, cli: Cli): void {
       result,
       paths.map((path) => reader.displayPath(path)),
     );
-    const isDryRun = flags.dryRun === true;
-    if (!isDryRun && folder !== undefined) {
-      await writeSpecs(cli, folder, texts, flags.force === true);
-    } else if (!isDryRun && texts.size > 0) await cli.print([...texts.values()].join("---\n"));
-    await printReport(cli, result, flags, folder);
+    const refusal = findRefusal(result, flags);
+    const isWritten = refusal === undefined && flags.dryRun !== true;
+    if (isWritten && folder !== undefined) {
+      await writeSpecFiles(cli, folder, result.apps, texts, flags.force === true);
+    } else if (isWritten && texts.size > 0) await cli.print([...texts.values()].join("---\n"));
+    await printReport(cli, result, flags, folder, isWritten);
+    if (refusal !== undefined) cli.note(cli.errorColours.red(refusal));
     const isLossy = result.findings.some(({ level }) => level === "lost");
-    if (
-      result.findings.some(({ level }) => level === "failed") ||
-      (flags.strict === true && isLossy)
-    ) {
+    const hasFailed = result.findings.some(({ level }) => level === "failed");
+    if (refusal !== undefined || hasFailed || (flags.strict === true && isLossy)) {
       cli.exitCode = exitCodes.failed;
     }
   });
+}
+
+/** Returns why nothing is written; undefined if the files are complete and at least as safe as the Compose file. */
+function findRefusal(
+  { findings }: ComposeImport,
+  { partial, accept }: ImportFlags,
+): string | undefined {
+  if (partial !== true && findings.some(({ level }) => level === "failed")) {
+    return "nothing is written: a part could not be converted (--partial writes the rest)";
+  }
+  if (accept !== "unsafe" && findings.some(({ level }) => level === "unsafe")) {
+    return "nothing is written: an app would be less safe than the file requests (--accept unsafe writes it)";
+  }
+  return undefined;
+}
+
+function parsePublicServices(values: readonly string[]): Map<string, number | undefined> {
+  return new Map(
+    values.map((value) => {
+      const [, service = value, port] = /^(.+?)(?::(\d{1,5}))?$/.exec(value) ?? [];
+      if (port !== undefined && (Number(port) < 1 || Number(port) > 65_535))
+        throw new UsageError(`--public ${value}: a port is a number from 1 to 65535`);
+      return [service, port === undefined ? undefined : Number(port)] as const;
+    }),
+  );
 }
 
 /** The absolute path of the output folder; undefined for standard output. */
@@ -152,53 +193,19 @@ async function createSpecTexts(
   );
 }
 
-/** Writes all files or none: checks for existing files before it writes the first one. */
-async function writeSpecs(
-  cli: Cli,
-  folder: string,
-  texts: ReadonlyMap<string, string>,
-  isForced: boolean,
-): Promise<void> {
-  const present = [...texts.keys()].filter((app) => existsSync(getSpecFilePath(folder, app)));
-  if (present.length > 0 && !isForced) {
-    const names = present.map((app) => displayPath(cli, getSpecFilePath(folder, app)));
-    throw new BerthError(
-      "invalid_request",
-      `nothing was written: ${names.join(", ")} already ${names.length === 1 ? "exists" : "exist"}`,
-      { hint: "replace them with --force, or choose another folder with -o" },
-    );
-  }
-  try {
-    await mkdir(folder, { recursive: true });
-    for (const [app, text] of texts) {
-      await writeFile(getSpecFilePath(folder, app), text, { flag: isForced ? "w" : "wx" });
-    }
-  } catch (error) {
-    throw new BerthError("invalid_request", `cannot write the files: ${getErrorMessage(error)}`);
-  }
-}
-
-function getSpecFilePath(folder: string, app: string): string {
-  return join(folder, `${app}.yaml`);
-}
-
-function displayPath(cli: Cli, path: string): string {
-  const below = relative(cli.io.workingDirectory, path);
-  return below.startsWith("..") ? path : below;
-}
-
 /** Prints the report on standard output, or on standard error if the specs are written to standard output. */
 async function printReport(
   cli: Cli,
   result: ComposeImport,
   flags: ImportFlags,
   folder: string | undefined,
+  isWritten: boolean,
 ): Promise<void> {
   const { createImportDocument, formatImportReport } = await import("../views/import-report.ts");
-  const isAnswer = folder !== undefined || flags.dryRun === true;
+  const isAnswer = folder !== undefined || !isWritten;
   if (flags.report === "json") {
     const document = createImportDocument(result, (app) =>
-      folder === undefined ? null : displayPath(cli, getSpecFilePath(folder, app)),
+      folder === undefined || !isWritten ? null : displayPath(cli, getSpecFilePath(folder, app)),
     );
     if (isAnswer) await printDocument(cli, document, "json");
     else cli.note(JSON.stringify(document, null, 2));
@@ -208,7 +215,7 @@ async function printReport(
   const text = formatImportReport(result, { quiet: flags.quiet === true, colours });
   if (!isAnswer) return cli.note(text);
   await cli.print(text);
-  if (flags.dryRun === true || folder === undefined) return;
+  if (!isWritten || folder === undefined) return;
   for (const { manifest } of result.apps) {
     await cli.print(`${displayPath(cli, getSpecFilePath(folder, manifest.metadata.name))} written`);
   }

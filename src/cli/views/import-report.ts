@@ -1,8 +1,10 @@
 import type { ComposeImport } from "../../compose/import-compose.ts";
-import type { FindingLevel, ImportFinding } from "../../compose/import-findings.ts";
+import {
+  type FindingLevel,
+  findingLevels,
+  type ImportFinding,
+} from "../../compose/import-findings.ts";
 import type { Colors } from "../colours.ts";
-
-const levels: readonly FindingLevel[] = ["failed", "lost", "note"];
 
 /**
  * Formats the findings as `file:line:column` lines, most important first. Findings with the same message share
@@ -13,9 +15,15 @@ export function formatImportReport(
   options: { readonly quiet: boolean; readonly colours: Colors },
 ): string {
   const { colours } = options;
-  const paint = { failed: colours.red, lost: colours.yellow, note: colours.cyan };
+  const paint = {
+    failed: colours.red,
+    unsafe: colours.red,
+    lost: colours.yellow,
+    changed: colours.cyan,
+    note: colours.dim,
+  };
   const lines: string[] = [];
-  for (const level of levels) {
+  for (const level of findingLevels) {
     if (level === "note" && options.quiet) continue;
     for (const [first, ...others] of groupByMessage(result.findings, level)) {
       if (!first) continue;
@@ -29,7 +37,7 @@ export function formatImportReport(
   }
   const secrets = formatSecretCommands(result);
   if (secrets.length > 0) lines.push("Set these before the apps can start:", ...secrets);
-  lines.push(formatSummary(result));
+  lines.push(...formatPublicPlaces(result), formatSummary(result));
   return lines.join("\n");
 }
 
@@ -50,6 +58,16 @@ export function createImportDocument(
       hint: finding.hint ?? null,
     })),
     secrets: [...groupSecretKeys(result)].map(([name, keys]) => ({ name, keys })),
+    public: result.apps.flatMap(({ manifest, publicPlaces }) =>
+      publicPlaces.map(({ url, port, why, place }) => ({
+        app: manifest.metadata.name,
+        url,
+        port,
+        why,
+        file: place.source.file,
+        line: place.line,
+      })),
+    ),
   };
 }
 
@@ -60,7 +78,7 @@ export function formatSpecHeader(
   files: readonly string[],
 ): string {
   const lost = result.findings.filter(
-    (finding) => finding.level === "lost" && finding.service === service,
+    ({ level, service: of }) => (level === "lost" || level === "unsafe") && of === service,
   );
   return [
     `Created by berth import from ${files.join(", ")}, service ${service}.`,
@@ -104,12 +122,36 @@ function formatSecretCommands(result: ComposeImport): string[] {
   );
 }
 
+/** Lists what clients outside of the machine's apps reach, or says that they reach nothing. */
+function formatPublicPlaces({ apps, likelyPublic }: ComposeImport): string[] {
+  const rows = apps.flatMap(({ manifest, publicPlaces }) =>
+    publicPlaces.map((item) => ({ app: manifest.metadata.name, ...item })),
+  );
+  if (apps.length === 0) return [];
+  if (rows.length === 0) {
+    const hint =
+      likelyPublic === undefined
+        ? "--public SERVICE:PORT gives a service a domain"
+        : `--public ${likelyPublic} gives the likely service a domain`;
+    return [`Nothing is public: no service publishes a web port or has a route. ${hint}.`];
+  }
+  return [
+    "Public:",
+    ...rows.map(
+      ({ app, url, port, why, place }) =>
+        `  ${app}: ${url ?? `port ${port} of the machine`}, because ${why} (${place.source.file}:${place.line})`,
+    ),
+  ];
+}
+
 function formatSummary({ apps, findings }: ComposeImport): string {
   const count = (level: FindingLevel) => findings.filter((found) => found.level === level).length;
   const parts = [
     formatCount(apps.length, "app"),
     ...(count("failed") > 0 ? [`${count("failed")} failed`] : []),
+    ...(count("unsafe") > 0 ? [`${count("unsafe")} unsafe`] : []),
     `${count("lost")} lost`,
+    `${count("changed")} changed`,
     formatCount(count("note"), "note"),
   ];
   return parts.join(", ");

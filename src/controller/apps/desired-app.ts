@@ -1,6 +1,7 @@
 import { hashJson } from "../../base/canonical-json.ts";
 import { type EffectiveApp, resolveAppDefaults } from "../../resources/app-defaults.ts";
 import type { AppSpec, SecretReference } from "../../resources/app-spec.ts";
+import { NO_DOMAIN } from "../../resources/field-schemas.ts";
 import { RESTARTED_AT_ANNOTATION, type Resource } from "../../resources/resource.ts";
 import { containerName, networkName, volumeName } from "../engine-names.ts";
 import type { Ingress } from "../ingress/port.ts";
@@ -144,7 +145,7 @@ export function buildDesiredApp(input: DesiredAppInput): DesiredApp {
     origin,
     strategy: chooseStrategy(app, hasIngress),
     exposure,
-    isRouted: hasIngress && app.port !== undefined,
+    isRouted: hasIngress && app.port !== undefined && app.domain !== NO_DOMAIN,
     hash,
     version: hashJson(hashedSettings).slice(0, 16),
     network,

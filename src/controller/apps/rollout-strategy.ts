@@ -1,4 +1,5 @@
 import type { EffectiveApp } from "../../resources/app-defaults.ts";
+import { NO_DOMAIN } from "../../resources/field-schemas.ts";
 
 export interface Strategy {
   readonly type: "recreate" | "rolling";
@@ -18,6 +19,12 @@ export function chooseStrategy(app: EffectiveApp, hasIngress: boolean): Strategy
     return recreateStrategy(
       "NoPort",
       "the app accepts no requests, and two versions at once might do the same work twice",
+    );
+  }
+  if (app.domain === NO_DOMAIN) {
+    return recreateStrategy(
+      "NoDomain",
+      "the app has no domain, so nothing switches requests from one version to the next; requests of other apps in between fail",
     );
   }
   if (!hasIngress) {

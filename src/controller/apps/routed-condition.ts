@@ -1,13 +1,10 @@
 import { findCondition } from "../../resources/app-status.ts";
+import { getOwnDomain } from "../../resources/domain-claims.ts";
+import { NO_DOMAIN } from "../../resources/field-schemas.ts";
 import type { Reason } from "../reason.ts";
 import type { AppFindings, SetCondition } from "./app-findings.ts";
+import type { DesiredApp } from "./desired-app.ts";
 import { getReplicaIndex, isHealthy } from "./plan/observed-containers.ts";
-
-/** Returns the domain of an App: that of its spec, otherwise its name below the base domain. */
-export function getAppDomain(findings: Pick<AppFindings, "resource" | "baseDomain">): string {
-  const { metadata, spec } = findings.resource;
-  return spec.domain ?? `${metadata.name}.${findings.baseDomain}`;
-}
 
 /**
  * Returns why requests cannot reach an App that runs, at least not over HTTPS; null if they can, or if there is no
@@ -44,12 +41,17 @@ function wasRouted({ resource }: Pick<AppFindings, "resource">): boolean {
   return previous?.status === "True" && previous.reason === "Routed";
 }
 
+/** True if requests from outside can reach the App: it has a port, and is not private. */
+function acceptsRequests({ app }: DesiredApp): boolean {
+  return app.port !== undefined && app.domain !== NO_DOMAIN;
+}
+
 export function setRoutedCondition(findings: AppFindings, set: SetCondition): void {
   const { desired, ingress } = findings;
   const available = findings.containers.filter((container) =>
     isHealthy(container, findings.health),
   ).length;
-  if (desired !== null && desired.app.port === undefined) set("Routed", null, "", "");
+  if (desired !== null && !acceptsRequests(desired)) set("Routed", null, "", "");
   else if (findings.unknown !== null)
     set("Routed", "Unknown", "EngineUnreachable", findings.unknown);
   else if (desired === null || !desired.isRouted) setPublishedCondition(findings, available, set);
@@ -66,7 +68,7 @@ export function setRoutedCondition(findings: AppFindings, set: SetCondition): vo
         "Routed",
         "True",
         "Routed",
-        `${getAppUrl(findings) ?? getAppDomain(findings)} leads to ${targets} ${targets === 1 ? "container" : "containers"}`,
+        `${getAppUrl(findings) ?? findings.resource.metadata.name} leads to ${targets} ${targets === 1 ? "container" : "containers"}`,
       );
     }
   }
@@ -89,13 +91,15 @@ function setPublishedCondition(findings: AppFindings, available: number, set: Se
 export function getAppUrl(findings: AppFindings): string | null {
   const { desired, ingress, resource } = findings;
   const port = desired?.app.port;
-  if (!desired || port === undefined) return null;
+  if (!desired || port === undefined || !acceptsRequests(desired)) return null;
   if (desired.isRouted) {
     const verdict = ingress.verdict(resource);
     if (verdict?.served === false) return null;
     if (!verdict && !wasRouted(findings)) return null;
+    const domain = getOwnDomain(resource.metadata.name, resource.spec, findings.baseDomain);
+    if (domain === undefined) return null;
     const prefix = resource.spec.ingress?.pathPrefix ?? "";
-    return ingress.url(getAppDomain(findings), verdict?.served === true && verdict.https, prefix);
+    return ingress.url(domain, verdict?.served === true && verdict.https, prefix);
   }
   const ready = findings.containers.toSorted((a, b) => getReplicaIndex(a) - getReplicaIndex(b));
   for (const container of ready) {

@@ -57,12 +57,14 @@ export async function resolveSite(
   spec: AppSpec,
   sources: SiteDependencies,
 ): Promise<Site | SiteRefusal> {
+  const own = getOwnDomain(app, spec, sources.baseDomain);
+  if (own === undefined)
+    return { reason: "NoDomain", message: "the app gets no requests from outside: domain is none" };
   if (!isReachedByDomain(spec))
     return {
       reason: "NoPort",
       message: "the app gets no requests, because it has no port: set spec.port",
     };
-  const own = getOwnDomain(app, spec, sources.baseDomain);
   const options = spec.ingress ?? {};
   const redirects = (options.redirects ?? []).map(
     (redirect): SiteRedirect => ({

@@ -22,7 +22,7 @@ const itemFields = {
   id: Type.String({ description: "stays the same for the app's whole life" }),
   name: Type.String(),
   status: OneOf(appPhases),
-  domain: Type.String(),
+  domain: Type.String({ description: "main domain; empty for an app with domain: none" }),
   image: Type.String({ description: "empty while an image is still to be built" }),
   source: Type.Unsafe<string | null>({
     ...NullableString,

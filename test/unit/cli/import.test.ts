@@ -38,11 +38,11 @@ it("prints valid manifests on standard output, and the report on standard error"
   expect(problems).toEqual([]);
   expect(documents.map(({ manifest }) => manifest.metadata.name)).toEqual(["wordpress", "db"]);
   expect(errors).toMatch(
-    /^wordpress\.yaml:8:9: note: services\.wordpress\.ports\[0\]: 80 is used/m,
+    /^wordpress\.yaml:8:9: changed: services\.wordpress\.ports\[0\]: 80 is used/m,
   );
-  expect(errors).toMatch(/2 apps, 0 lost, \d+ notes\n$/);
+  expect(errors).toMatch(/2 apps, 0 lost, 3 changed, \d+ notes\n$/);
   // A finding that concerns both services appears once in the report.
-  expect(errors.match(/Berth restarts the container at most 5 times/g)).toHaveLength(1);
+  expect(errors.match(/Berth restarts a version that has been stable/g)).toHaveLength(1);
   expect(errors).toContain("also wordpress.yaml:18");
 });
 
@@ -61,8 +61,13 @@ it("writes one file for each service, and replaces existing files only with --fo
   expect(again.code).toBe(1);
   expect(again.errors).toContain("nothing was written: specs/media/jellyfin.yaml already exists");
   expect(readFileSync(join(folder, "specs/media/jellyfin.yaml"), "utf8")).toBe("mine");
+  const foreign = await run("jellyfin.yaml -o specs/media --force");
+  expect(foreign.errors).toContain("not made by the import of this project");
+  expect(readFileSync(join(folder, "specs/media/jellyfin.yaml"), "utf8")).toBe("mine");
+  writeFileSync(join(folder, "specs/media/jellyfin.yaml"), `${text}# edited\n`);
   expect((await run("jellyfin.yaml -o specs/media --force")).code).toBe(0);
   expect(readFileSync(join(folder, "specs/media/jellyfin.yaml"), "utf8")).toBe(text);
+  expect(readdirSync(join(folder, "specs/media"))).toEqual(["jellyfin.yaml"]);
 });
 
 it("a dry run writes nothing", async () => {
@@ -77,6 +82,10 @@ it("exits with 1 if a service cannot be converted, and with --strict also if a s
   const failed = await run("plausible.yaml -o specs");
   expect(failed.code).toBe(1);
   expect(failed.output).toMatch(/^plausible\.yaml:37:9: failed: .*BASE_URL must be set/m);
+  expect(failed.errors).toContain("nothing is written: a part could not be converted");
+  expect(readdirSync(folder)).not.toContain("specs");
+  expect((await run("plausible.yaml")).output).not.toContain("kind: App");
+  expect((await run("plausible.yaml -o specs --partial")).code).toBe(1);
   expect(readdirSync(join(folder, "specs"))).toEqual([
     "plausible-db.yaml",
     "plausible-events-db.yaml",
@@ -149,4 +158,34 @@ it("reports errors in the command line", async () => {
     '-o names a folder here, but "json"',
   );
   expect((await run("wordpress.yaml --secrets plain")).code).toBe(2);
+});
+
+it("writes an app that is less safe than the file requests only with --accept unsafe", async () => {
+  writeFileSync(join(folder, "compose.yaml"), "services: { a: { image: x:1, read_only: true } }");
+  const refused = await run("-o specs");
+  expect(refused.code).toBe(1);
+  expect(refused.output).toContain("unsafe: services.a.read_only");
+  expect(refused.errors).toContain("--accept unsafe writes it");
+  expect(readdirSync(folder)).not.toContain("specs");
+  const accepted = await run("-o specs --accept unsafe");
+  expect(accepted.code).toBe(0);
+  expect(readFileSync(join(folder, "specs/a.yaml"), "utf8")).toContain("services.a.read_only");
+});
+
+it("ends with the list of what is public, or with the flag that makes the likely service public", async () => {
+  const { output } = await run("wordpress.yaml -o specs");
+  expect(output).toContain(
+    "Public:\n  wordpress: http://wordpress.<base domain>, because its port is published on every address of the machine (wordpress.yaml:8)\n",
+  );
+  writeFileSync(
+    join(folder, "compose.yaml"),
+    "services: { a: { image: x:1, expose: ['8080'] }, b: { image: y:1 } }",
+  );
+  expect((await run("--dry-run")).output).toContain(
+    "Nothing is public: no service publishes a web port or has a route. --public a gives the likely service a domain.",
+  );
+  const made = await run("--dry-run --public b:9000 --report json");
+  expect(JSON.parse(made.output)).toMatchObject({
+    public: [{ app: "b", url: "http://b.<base domain>", why: "--public names it" }],
+  });
 });

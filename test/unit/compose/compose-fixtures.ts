@@ -48,6 +48,8 @@ export function importTexts(
         const text = files.get(path);
         return text === undefined ? { problem: "there is no such file" } : { text };
       },
+      list: (path) =>
+        [...files.keys()].filter((file) => file === path || file.startsWith(`${path}/`)),
       displayPath: (path) => relative("/project", path),
     },
   );
@@ -69,7 +71,7 @@ export function collectFindingLines({ findings }: ComposeImport): string[] {
 export function readExpectedLines(file: string): string[] {
   const text = readFileSync(join(fixturesFolder, file), "utf8");
   return text.split("\n").flatMap((line, index) => {
-    const levels = / {2}# ((?:note|lost|failed)(?: (?:note|lost|failed))*)$/.exec(line)?.[1] ?? "";
+    const levels = / {2}# ((?:(?:note|changed|lost|unsafe|failed) ?)+)$/.exec(line)?.[1] ?? "";
     return levels
       .split(" ")
       .flatMap((level) => (level === "" ? [] : [`${file}:${index + 1} ${level}`]));

@@ -42,7 +42,7 @@ test("WordPress: the port, volumes, dependencies and variables are converted", (
   });
 });
 
-test("Nextcloud: env files, a command with several words, and loopback ports that the ingress replaces are converted", () => {
+test("Nextcloud: env files and a command with several words are converted, and a loopback port stays private", () => {
   const { db, app: nextcloud, cron } = collectSpecs(importFixture("nextcloud.yaml"));
   expect(db?.command).toEqual(["--transaction-isolation=READ-COMMITTED", "--binlog-format=ROW"]);
   expect(db?.env).toEqual({
@@ -52,7 +52,10 @@ test("Nextcloud: env files, a command with several words, and loopback ports tha
   });
   expect(nextcloud).toMatchObject({ port: 80, dependsOn: ["db", "redis"] });
   expect(nextcloud?.env).toMatchObject({ MYSQL_HOST: "db", MYSQL_USER: "nextcloud" });
-  expect(nextcloud).not.toHaveProperty("ports");
+  expect(nextcloud).toMatchObject({
+    domain: "none",
+    ports: [{ host: 8080, container: 80, address: "127.0.0.1" }],
+  });
   expect(cron?.entrypoint).toEqual(["/cron.sh"]);
 });
 
@@ -264,7 +267,51 @@ test("services whose names give the same label get different app names", () => {
 
 test.each([
   ['ports: ["80"]', { port: 80 }],
-  ['ports: ["127.0.0.1::9000"]', { port: 9000 }],
+  ['ports: ["127.0.0.1::8080"]', { port: 8080, domain: "none" }],
+  [
+    'ports: ["127.0.0.1:8088:80"]',
+    {
+      port: 80,
+      domain: "none",
+      ports: [{ host: 8088, container: 80, address: "127.0.0.1" }],
+    },
+  ],
+  [
+    'ports: ["192.0.2.1:8088:80"]',
+    { port: 80, domain: "none", ports: [{ host: 8088, container: 80, address: "192.0.2.1" }] },
+  ],
+  ['expose: ["3000"]', { port: 3000, domain: "none" }],
+  ['expose: ["3306", "33060"]', {}],
+  [
+    'ports: ["33060:33060", "25565:25565", "1025:1025"]',
+    {
+      ports: [
+        { host: 33060, container: 33060 },
+        { host: 25565, container: 25565 },
+        { host: 1025, container: 1025 },
+      ],
+    },
+  ],
+  [
+    'ports: ["9229:9229", "9999:9999"]\nenvironment: { PORT: 9999 }',
+    { port: 9999, env: { PORT: "9999" }, ports: [{ host: 9229, container: 9229 }] },
+  ],
+  [
+    'ports: ["4567:4567"]\nlabels: { caddy: a.example.org }',
+    { port: 4567, domain: "a.example.org" },
+  ],
+  [
+    'ports: ["7000:7000"]\nhealthcheck: { test: "curl -f localhost:7000/up" }',
+    {
+      port: 7000,
+      healthCheck: {
+        command: ["/bin/sh", "-c", "curl -f localhost:7000/up"],
+        interval: "30s",
+        timeout: "30s",
+      },
+    },
+  ],
+  ['labels: { traefik.enable: "false" }\nexpose: ["8080"]', { port: 8080, domain: "none" }],
   ['ports: ["[::1]:25:25"]', { ports: [{ host: 25, container: 25, address: "::1" }] }],
   ['ports: ["443:443", "8080:80"]', { port: 80 }],
   [
@@ -317,4 +364,139 @@ test.each([
   ["environment: { 'A B': 1 }", '"A B" is not a valid name for a variable of an App'],
 ])('the problem of the service field "%s" is reported', (body, message) => {
   expect(app(body).result.findings).toContainEqual(expect.objectContaining({ line: 4, message }));
+});
+
+test("--public gives a service a domain, and the list of public places names the reason for each", () => {
+  const body = 'ports: ["127.0.0.1:3000:3000", "53:53/udp"]';
+  const before = app(body).result;
+  expect(before.apps.map(({ publicPlaces }) => publicPlaces)).toMatchObject([
+    [{ url: null, port: "53/udp", why: "it is published on every address of the machine" }],
+    [],
+  ]);
+  const { spec, result } = app(body, { publicPorts: new Map([["app", undefined]]) });
+  expect(spec).toMatchObject({ port: 3000 });
+  expect(spec).not.toHaveProperty("domain");
+  expect(result.apps[0]?.publicPlaces).toContainEqual(
+    expect.objectContaining({ url: "http://app.<base domain>", why: "--public names it" }),
+  );
+  expect(app("", { publicPorts: new Map([["db", 8080]]) }).result.apps[1]?.manifest.spec.port).toBe(
+    8080,
+  );
+  expect(app("", { publicPorts: new Map([["gone", 80]]) }).result.findings).toContainEqual(
+    expect.objectContaining({ level: "failed", message: '--public: there is no service "gone"' }),
+  );
+});
+
+test("an import without a public app names the likely one", () => {
+  const text = `services:
+  db: { image: "postgres:17" }
+  worker: { image: "example/worker:1", depends_on: [db] }
+  web: { image: "nginx:1", expose: ["80"], depends_on: [db] }
+`;
+  expect(importTexts({ "compose.yaml": text }).likelyPublic).toBe("web");
+  const known = 'services: { site: { image: "wordpress:6" } }';
+  expect(importTexts({ "compose.yaml": known }).likelyPublic).toBe("site:80");
+  expect(
+    importTexts({ "compose.yaml": 'services: { a: { image: "x:1" } }' }).likelyPublic,
+  ).toBeUndefined();
+});
+
+test.each([
+  ["network_mode: 'service:db'", "services.app.network_mode"],
+  ["network_mode: none", "services.app.network_mode"],
+  ["read_only: true", "services.app.read_only"],
+  ["cap_drop: [ALL]", "services.app.cap_drop"],
+  ["security_opt: ['no-new-privileges:true']", "services.app.security_opt[0]"],
+  ["labels: ['traefik.http.routers.a.middlewares=authelia@docker']", "services.app.labels[0]"],
+  ["labels: { caddy.basic_auth: x }", 'services.app.labels."caddy.basic_auth"'],
+])("%s, without which the app is less safe, is unsafe", (body, key) => {
+  expect(app(body).result.findings).toContainEqual(
+    expect.objectContaining({ level: "unsafe", key }),
+  );
+});
+
+test("a NAME_FILE variable stays if the command of the service itself reads the file", () => {
+  const text = `services:
+  cache:
+    image: redis:8
+    command: ["sh", "-c", 'exec redis-server --requirepass "$$(cat "$$PASSWORD_FILE")"']
+    environment: { PASSWORD_FILE: /run/secrets/password }
+    secrets: [password]
+secrets: { password: { environment: PASSWORD } }
+`;
+  const result = importTexts({ "compose.yaml": text });
+  expect(collectSpecs(result)["cache"]?.env).toEqual({ PASSWORD_FILE: "/run/secrets/password" });
+  expect(result.secretValues).toEqual([]);
+  expect(result.findings).toContainEqual(
+    expect.objectContaining({ level: "unsafe", key: "services.cache.secrets[0]" }),
+  );
+});
+
+test("one value that cannot be read gives one finding", () => {
+  for (const body of [
+    'ports: ["${PORT:?choose one}:80"]',
+    'mem_limit: "${LIMIT:?choose one}"',
+    'healthcheck: { test: [CMD, x], retries: "${N:?choose one}" }',
+    'environment: { A: "${B:?choose one}" }',
+    'labels: { traefik.http.routers.a.rule: "Host(`${HOST:?choose one}`)" }',
+  ]) {
+    const { findings } = app(body).result;
+    const own = findings.filter(({ line, level }) => line === 4 && level !== "note");
+    expect(own.map(({ level, message }) => [level, message.split(" must")[1]])).toEqual([
+      ["failed", " be set: choose one"],
+    ]);
+  }
+});
+
+test("with `partial`, an app does not wait for a service that could not be converted", () => {
+  const text = `services:
+  db: { image: "\${IMAGE:?}" }
+  web: { image: "nginx:1", depends_on: [db, cache] }
+  cache: { image: "redis:8" }
+`;
+  const { apps, findings } = importTexts({ "compose.yaml": text }, { partial: true });
+  expect(apps.map(({ manifest }) => manifest.spec.dependsOn)).toEqual([["cache"], undefined]);
+  expect(findings).toContainEqual(
+    expect.objectContaining({
+      level: "lost",
+      service: "web",
+      message: "does not wait for db, which could not be converted",
+    }),
+  );
+});
+
+test("a prefix reports the old names in files that are mounted or built, and in images", () => {
+  const text = `services:
+  proxy: { image: "nginx:1", volumes: ["./nginx.conf:/etc/nginx/nginx.conf:ro"] }
+  web: { build: . }
+  redis: { image: "redis:8" }
+`;
+  const { findings } = importTexts(
+    {
+      "compose.yaml": text,
+      "nginx.conf": "server {\n  proxy_pass http://web:3000;\n}\n",
+      "app.py": "cache = Redis(host='redis')\n",
+    },
+    { namePrefix: "shop-" },
+  );
+  const messages = findings.filter(({ level }) => level === "lost").map(({ message }) => message);
+  expect(messages).toContain('nginx.conf:2 names "web", whose name is now "shop-web"');
+  expect(messages).toContain('app.py:1 names "redis", whose name is now "shop-redis"');
+  expect(messages).toContain(
+    "programs in images, and files that were not read, may still use the old names: proxy is now shop-proxy, web is now shop-web, redis is now shop-redis",
+  );
+});
+
+test("every App names the project that it was imported from", () => {
+  const origins = (texts: Record<string, string>) =>
+    importTexts(texts).apps.map(
+      ({ manifest }) => manifest.metadata.annotations?.["berth.dev/origin"],
+    );
+  const services = 'services: { a: { image: "x:1" } }';
+  expect(origins({ "compose.yaml": `name: blog\n${services}` })).toEqual(["import:blog"]);
+  expect(origins({ "docker-compose.yml": services })).toEqual(["import:project"]);
+  expect(origins({ "shop.yml": services })).toEqual(["import:shop"]);
+  const [first] = origins({ "-": services });
+  expect(first).toMatch(/^import:stdin-[0-9a-f]{12}$/);
+  expect(origins({ "-": `# another\n${services}` })).not.toEqual([first]);
 });

@@ -22,6 +22,8 @@ test.each([
   ["${B:-}", ""],
   ["${B:-a}b}", "ab}"],
   ["no dollar", "no dollar"],
+  ["costs 5$ or $1, $?, $(date), $@ and $-", "costs 5$ or $1, $?, $(date), $@ and $-"],
+  ["${B:-$(id)}", "$(id)"],
 ])("%s", (text, result) => {
   expect(interpolate(text, variables)).toEqual({ text: result, unsetVariables: [] });
 });
@@ -29,8 +31,7 @@ test.each([
 test.each([
   ["${B:?set it}", "the variable B must be set: set it"],
   ["${EMPTY:?}", "the variable EMPTY must be set"],
-  ["costs 5$", 'a "$" does not begin a variable here'],
-  ["${A", 'a "$" does not begin a variable here'],
+  ["${A", '"${" has no closing brace'],
   ["${}", "${...} contains no variable name"],
   ["${A!}", "${A...} is not valid in Compose"],
   [`${"${B:-".repeat(30)}${"}".repeat(30)}`, "nested too deeply"],
@@ -70,7 +71,7 @@ test("env files may have quotes, comments, variables, values of several lines, a
     EMPTY: "",
     MONEY: "5$",
   });
-  expect(problems.map(({ line }) => line)).toEqual([11, 12, 13]);
+  expect(problems.map(({ line }) => line)).toEqual([11, 13]);
   expect(parseEnvFile("A='x' # $B", variables, true).entries[0]?.value).toBe("'x' # $B");
 });
 
@@ -261,3 +262,15 @@ function failures(texts: Record<string, string>): string[] {
     level === "failed" ? [`${file}:${line} ${message}`] : [],
   );
 }
+
+test("`<<` may have the tag !!merge", () => {
+  const text = `x-a: &a { image: "a:1", user: "7" }
+services:
+  app:
+    !!merge <<: *a
+    user: "8"
+`;
+  const result = importTexts({ "compose.yaml": text });
+  expect(result.findings.filter(({ level }) => level === "failed")).toEqual([]);
+  expect(collectSpecs(result)["app"]).toMatchObject({ image: "a:1", user: "8" });
+});

@@ -126,6 +126,11 @@ describe("an App", () => {
       'spec.domain: "*.example.org" is many domains, and this one is the app\'s address: put it into ingress.domains',
     ],
     [
+      "options of the ingress for an app without a domain",
+      { image: "a", port: 80, domain: "none", ingress: { domains: ["b.org"] } },
+      "spec.ingress: has no use with domain: none, which means no requests",
+    ],
+    [
       "a domain twice",
       { image: "a", port: 80, domain: "a.org", ingress: { domains: ["b.org", "a.org"] } },
       'spec.ingress.domains[1]: "a.org" is listed already as domain',

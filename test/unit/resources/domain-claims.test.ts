@@ -42,6 +42,10 @@ describe("claims", () => {
     ]);
   });
 
+  it("are empty for an App with `domain: none`", () => {
+    expect(listClaims("a", { image: "web:1", port: 80, domain: "none" }, "localhost")).toEqual([]);
+  });
+
   it("are empty for an App without a port, unless the spec has a domain", () => {
     expect(listClaims("a", { image: "web:1" }, "localhost")).toEqual([]);
     expect(listClaims("a", { image: "web:1", domain: "a.test" }, "localhost")).toHaveLength(1);

@@ -356,7 +356,7 @@ describe("validatePartialSpec", () => {
     ],
     [
       { domain: 5 },
-      "spec.domain: expected a host name in lower case, such as hello.example.org, found the number 5",
+      "spec.domain: expected a host name in lower case, such as hello.example.org, or none, found the number 5",
     ],
     [{ volumes: [{ name: "a" }] }, 'spec.volumes[0]: missing key "path" (an absolute path)'],
     [

@@ -103,3 +103,18 @@ test("an app without an image is pending, and runs after its first deploy", asyn
   harness.apply("web", { port: 80, image: "web:1" });
   await harness.waitUntilReady("web");
 });
+
+test("an app with a port and `domain: none` is Ready without a route, and gets one when it has a domain", async () => {
+  await using harness = new ControlPlaneHarness({ ingress: "fake", images }).boot();
+  harness.apply("web", { ...app("web:1"), domain: "none" });
+  await harness.waitUntilReady("web");
+  expect(harness.app("web")?.status?.url).toBeNull();
+  expect(harness.condition("web", "Routed")).toBeUndefined();
+  expect(harness.routes?.routes.get("web")?.targets ?? []).toEqual([]);
+  const [container] = harness.app("web")?.status?.containers ?? [];
+  harness.apply("web", app("web:1"));
+  await harness.clock.advance(15_000);
+  expect(harness.condition("web", "Routed")?.status).toBe("True");
+  expect(harness.app("web")?.status?.url).toBe("http://web.localhost");
+  expect(harness.app("web")?.status?.containers.map(({ id }) => id)).toEqual([container?.id]);
+});

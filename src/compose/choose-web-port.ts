@@ -1,0 +1,65 @@
+import { collectScalars, getValue } from "./compose-tree.ts";
+import type { HttpHints, WebPort } from "./http-hints.ts";
+import type { ServiceConversion } from "./service-conversion.ts";
+import { canBeWebPort, getImageWebPort, isUsualWebPort } from "./web-ports.ts";
+
+/**
+ * Chooses the HTTP port of a service by evidence, strongest first: labels of a reverse proxy, PORT and the URL of the
+ * health check, the known port of the image, usual web ports. Returns undefined without evidence. `published` and
+ * `exposed` are TCP ports in the container.
+ */
+export function chooseWebPort(
+  conversion: ServiceConversion,
+  hints: HttpHints,
+  {
+    published,
+    exposed,
+  }: { readonly published: readonly number[]; readonly exposed: readonly number[] },
+): WebPort | undefined {
+  const given = conversion.options.publicPorts.get(conversion.service);
+  if (given !== undefined) return { port: given, evidence: "--public" };
+  if (hints.port) return hints.port;
+  const open = [...published, ...exposed];
+  const usual = published.filter(isUsualWebPort);
+  const own = listOwnPorts(conversion).filter(
+    ({ port }) => canBeWebPort(port) && (usual.length === 0 || open.includes(port)),
+  );
+  if (own[0]) return own[0];
+  const { image } = conversion.spec;
+  const known = getImageWebPort(image);
+  const isRouted =
+    hints.domains.length > 0 || conversion.options.publicPorts.has(conversion.service);
+  if (known !== undefined && (open.includes(known) || (isRouted && open.length === 0))) {
+    return { port: known, evidence: `the usual port of ${image}` };
+  }
+  const likely = [...usual, ...exposed.filter(isUsualWebPort)];
+  const port = likely.find((candidate) => candidate === 80) ?? likely[0];
+  if (port !== undefined) return { port, evidence: "its number, which is usual for HTTP" };
+  return isRouted && open.length === 1 && open[0] !== undefined && canBeWebPort(open[0])
+    ? { port: open[0], evidence: "its only port" }
+    : undefined;
+}
+
+/** Lists the ports that the service names itself: in PORT, and in the URL of its health check. */
+function listOwnPorts(conversion: ServiceConversion): WebPort[] {
+  const variable = conversion.env.get("PORT")?.value ?? "";
+  const found = /^\d{1,5}$/.test(variable)
+    ? [{ port: Number(variable), evidence: "the variable PORT" }]
+    : [];
+  const test = collectScalars(getValue(conversion.getNode("healthcheck"), "test"))
+    .map(({ text }) => text)
+    .join(" ");
+  const [, port] = urlPattern.exec(test) ?? curlPattern.exec(test) ?? [];
+  if (port !== undefined) {
+    found.push({
+      port: port === "" ? 80 : Number(port.slice(1)),
+      evidence: "the URL of the health check",
+    });
+  }
+  return found;
+}
+
+const ownHost = "(?:localhost|127\\.0\\.0\\.1|0\\.0\\.0\\.0|\\[::1?\\])";
+const urlPattern = new RegExp(`\\bhttp://${ownHost}((?::\\d{1,5})?)(?![\\w.:-])`);
+/** curl and wget also read an address without a scheme as a URL. */
+const curlPattern = new RegExp(`\\b(?:curl|wget)\\b.*?[\\s"']${ownHost}(:\\d{1,5})(?!\\d)`);
