@@ -487,11 +487,13 @@ test("a prefix reports the old names in files that are mounted or built, and in 
   );
 });
 
+function origins(texts: Record<string, string>) {
+  return importTexts(texts).apps.map(
+    ({ manifest }) => manifest.metadata.annotations?.["berth.dev/origin"],
+  );
+}
+
 test("every App names the project that it was imported from", () => {
-  const origins = (texts: Record<string, string>) =>
-    importTexts(texts).apps.map(
-      ({ manifest }) => manifest.metadata.annotations?.["berth.dev/origin"],
-    );
   const services = 'services: { a: { image: "x:1" } }';
   expect(origins({ "compose.yaml": `name: blog\n${services}` })).toEqual(["import:blog"]);
   expect(origins({ "docker-compose.yml": services })).toEqual(["import:project"]);
