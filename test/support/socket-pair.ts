@@ -1,5 +1,5 @@
 import koffi from "koffi";
-import { socketAddress } from "../../src/dbus/socket-address.ts";
+import { socketAddress } from "../../src/dbus/connect-socket.ts";
 
 const AF_UNIX = 1;
 const SOCK_STREAM = 1;

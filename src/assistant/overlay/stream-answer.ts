@@ -1,7 +1,7 @@
+import { isHighSurrogate, SurrogateJoiner } from "../../base/openai-wire/surrogate-joiner.ts";
 import type { Egress } from "../data-class.ts";
 import type { ChatMessage } from "../inference/runner.ts";
 import type { AnswerEvent, GenerateRequest, InferenceService } from "../inference/service-port.ts";
-import { BusTextSplitter } from "./bus-text-splitter.ts";
 import type { OverlayQuery } from "./overlay-query.ts";
 
 export interface AnswerOptions {
@@ -64,4 +64,32 @@ function toGenerateRequest({ model, messages, egress }: AnswerOptions): Generate
     keepAliveMs: undefined,
     egress,
   };
+}
+
+/** Most characters of text in one signal: a longer signal would delay the signals of other clients. */
+const PIECE_LENGTH_MAX = 32 * 1_024;
+
+/** Makes text fit for D-Bus: whole code points without NUL, which D-Bus strings cannot contain. */
+class BusTextSplitter {
+  readonly #joiner = new SurrogateJoiner();
+
+  /** Adds a chunk of text and yields the non-empty pieces that can be sent. */
+  push(text: string): Generator<string> {
+    return splitPieces(this.#joiner.push(text));
+  }
+
+  /** Yields the text that was held back; a lone surrogate becomes U+FFFD. */
+  flush(): Generator<string> {
+    return splitPieces(this.#joiner.end());
+  }
+}
+
+function* splitPieces(text: string): Generator<string> {
+  const clean = text.replaceAll("\0", "\ufffd");
+  for (let start = 0; start < clean.length; ) {
+    let end = Math.min(start + PIECE_LENGTH_MAX, clean.length);
+    if (end < clean.length && isHighSurrogate(clean.charCodeAt(end - 1))) end -= 1;
+    yield clean.slice(start, end);
+    start = end;
+  }
 }

@@ -20,7 +20,8 @@ export class SurrogateJoiner {
   }
 }
 
-function isHighSurrogate(unit: number): boolean {
+/** Returns true for the first half of a surrogate pair. */
+export function isHighSurrogate(unit: number): boolean {
   return unit >= 0xd8_00 && unit <= 0xdb_ff;
 }
 

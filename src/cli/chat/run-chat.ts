@@ -1,8 +1,12 @@
+import { setTimeout as delay } from "node:timers/promises";
 import type { ServedModel } from "../../client/rest/chat-client.ts";
 import type { Cli } from "../cli.ts";
-import { askDecision } from "../companion/decision-prompt.ts";
+import {
+  askDecision,
+  type DecisionOutcome,
+  type DecisionPrompt,
+} from "../companion/decision-prompt.ts";
 import { canPrompt } from "../prompt.ts";
-import { askInChat } from "./ask-in-chat.ts";
 import type { ChatBackend } from "./chat-backend.ts";
 import { ChatSession } from "./chat-session.ts";
 import type { ChatSettings } from "./chat-settings.ts";
@@ -44,4 +48,37 @@ export async function runChat(cli: Cli, options: RunChatOptions): Promise<void> 
 /** Returns a prompt at a terminal that is not read otherwise, or undefined if there is no terminal. */
 export function createTerminalPrompter(cli: Cli): Prompter {
   return canPrompt(cli) ? (question, signal) => askDecision(cli, question, signal) : undefined;
+}
+
+/** Does the same as `askDecision` at a terminal from which a chat already reads. */
+async function askInChat(
+  cli: Cli,
+  reader: LineReader,
+  prompt: DecisionPrompt,
+  signal: AbortSignal,
+): Promise<DecisionOutcome> {
+  const giveUp = () => reader.cancel();
+  signal.addEventListener("abort", giveUp, { once: true });
+  try {
+    await delay(prompt.holdMs, undefined, { signal }).catch(() => {});
+    // Earlier input was typed before the user could read the question.
+    reader.discardTyped();
+    for (;;) {
+      if (signal.aborted) return "overtaken";
+      const typed = await reader.next(prompt.text);
+      if (signal.aborted) {
+        cli.io.writeError("\n");
+        return "overtaken";
+      }
+      if (typed.type !== "line") {
+        cli.io.writeError("\n");
+        return "interrupted";
+      }
+      const verdict = prompt.parseAnswer(typed.text.trim());
+      if (typeof verdict === "string") return verdict;
+      cli.note(verdict.remark);
+    }
+  } finally {
+    signal.removeEventListener("abort", giveUp);
+  }
 }

@@ -3,7 +3,6 @@ import { isAbortError } from "../../base/errors.ts";
 import type { TaskGroup } from "../../base/task-group.ts";
 import type { ModelFileFacts, ResolvedModel } from "../../resources/model-status.ts";
 import type { DownloadProgress } from "./files/port.ts";
-import { TransferRate } from "./transfer-rate.ts";
 
 /** Concurrent downloads; more would only share the same bandwidth. */
 const DOWNLOADS_MAX = 2;
@@ -147,5 +146,33 @@ export class ModelJobs {
     }
     if (job.stop.signal.aborted && this.#jobs.get(model) === job) this.#jobs.delete(model);
     this.#onChanged(model);
+  }
+}
+
+/** Averaging window in milliseconds: a shorter one would fluctuate, a longer one would lag. */
+const WINDOW_MS = 5_000;
+
+/** The transfer rate over the last seconds. */
+class TransferRate {
+  readonly #clock: Clock;
+  #step: DownloadProgress["step"] | undefined;
+  #samples: { readonly at: number; readonly bytes: number }[] = [];
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
+
+  /** Returns bytes per second after this progress; null until there are two samples. */
+  update({ step, doneBytes }: DownloadProgress): number | null {
+    const at = this.#clock.now();
+    // The counter restarts with another step, and when a download starts again.
+    if (step !== this.#step || doneBytes < (this.#samples.at(-1)?.bytes ?? 0)) this.#samples = [];
+    this.#step = step;
+    this.#samples.push({ at, bytes: doneBytes });
+    while (this.#samples.length > 2 && (this.#samples[1]?.at ?? at) <= at - WINDOW_MS)
+      this.#samples.shift();
+    const [oldest] = this.#samples;
+    if (!oldest || oldest.at === at) return null;
+    return Math.round(((doneBytes - oldest.bytes) * 1000) / (at - oldest.at));
   }
 }

@@ -1,3 +1,5 @@
+import { dirname, resolve } from "node:path";
+import type { Manifest } from "../../resources/kinds.ts";
 import {
   type ParsedDocument,
   type ParseProblem,
@@ -5,7 +7,6 @@ import {
 } from "../../resources/parse-manifests.ts";
 import type { SpecFileReport } from "../port.ts";
 import type { FileAuthority } from "./file-trust.ts";
-import { withAbsoluteSource } from "./local-source.ts";
 import type { FileView, ResourceKey } from "./prune-guard.ts";
 import type { FileContent } from "./read-spec-file.ts";
 import type { ScannedFile } from "./scan-folder.ts";
@@ -99,4 +100,25 @@ const mentionsNothing = () => false;
 /** Names contain no special characters of patterns except hyphens, which count as part of a word here. */
 function hasWord(text: string, word: string): boolean {
   return new RegExp(`(?<![a-z0-9-])${word}(?![a-z0-9-])`).test(text);
+}
+
+/**
+ * Makes the folder of a local source, which a file names relative to itself, absolute for the store. `folder` is the
+ * watched folder as configured, not its real path, because its links may change.
+ */
+function withAbsoluteSource(
+  document: ParsedDocument,
+  folder: string,
+  path: string,
+): ParsedDocument {
+  const { manifest } = document;
+  if (!isApp(manifest)) return document;
+  const { source } = manifest.spec;
+  if (source === undefined || !("local" in source)) return document;
+  const local = resolve(folder, dirname(path), source.local);
+  return { ...document, manifest: { ...manifest, spec: { ...manifest.spec, source: { local } } } };
+}
+
+function isApp(manifest: Manifest): manifest is Manifest<"App"> {
+  return manifest.kind === "App";
 }

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { socketAddress } from "../../../src/dbus/socket-address.ts";
+import { socketAddress } from "../../../src/dbus/connect-socket.ts";
 
 const text = (path: string) => socketAddress(path).toString("latin1");
 

@@ -8,7 +8,6 @@ import type { ToolRecord } from "../port.ts";
 import type { ToolRegistry } from "../tool-manifest.ts";
 import { LexicalIndex, QUERY_CHARS_MAX } from "./lexical-index.ts";
 import { type SearchableTool, toSearchableTools } from "./searchable-tool.ts";
-import { rankByCosine } from "./semantic-ranking.ts";
 import { ToolVectors } from "./tool-vectors.ts";
 
 const RESULTS_MAX = 20;
@@ -132,4 +131,35 @@ function toToolRecord({ app, tool }: SearchableTool, score: number): ToolRecord 
     undoable: tool.undo !== undefined,
     score: Number(score.toFixed(SCORE_DIGITS)),
   };
+}
+
+/**
+ * A tool is returned if its cosine is this number of standard deviations above the mean, because the range of cosines
+ * differs between models.
+ */
+const DEVIATIONS_MIN = 1.5;
+const OUTLIERS_MAX = 10;
+
+/**
+ * Returns the tools whose cosines are outliers, best first. The others are left out, because every tool has some
+ * cosine to any query.
+ */
+function rankByCosine(query: Float32Array, tools: readonly Float32Array[]): readonly RankedItem[] {
+  const cosines = tools.map((tool) => dotProduct(query, tool));
+  const mean = cosines.reduce((sum, cosine) => sum + cosine, 0) / Math.max(cosines.length, 1);
+  const variance =
+    cosines.reduce((sum, cosine) => sum + (cosine - mean) ** 2, 0) / Math.max(cosines.length, 1);
+  const threshold = mean + DEVIATIONS_MIN * Math.sqrt(variance);
+  return cosines
+    .map((score, id) => ({ id, score }))
+    .filter(({ score }) => score > 0 && score > threshold)
+    .toSorted((a, b) => b.score - a.score || a.id - b.id)
+    .slice(0, OUTLIERS_MAX);
+}
+
+/** Returns the dot product, which is the cosine of two unit vectors. */
+function dotProduct(a: Float32Array, b: Float32Array): number {
+  let sum = 0;
+  for (let index = 0; index < a.length; index += 1) sum += (a[index] ?? 0) * (b[index] ?? 0);
+  return sum;
 }

@@ -1,6 +1,5 @@
 import { closeSync, constants, openSync, readSync, unlinkSync } from "node:fs";
 import { Socket } from "node:net";
-import { codePointPieces } from "./code-point-pieces.ts";
 
 /** The value of the flag O_PATH on x86, ARM, RISC-V and POWER. Node has no constant for this flag. */
 const O_PATH = 0o10000000;
@@ -172,4 +171,19 @@ function discardUnread(handle: number): void {
   } finally {
     closeSync(reader);
   }
+}
+
+/** Splits a text into UTF-8 pieces of at most `bytesMax` bytes (4 or more), never within a code point. */
+export function* codePointPieces(text: string, bytesMax: number): Generator<Buffer> {
+  const bytes = Buffer.from(text);
+  for (let start = 0; start < bytes.length; ) {
+    let end = Math.min(start + bytesMax, bytes.length);
+    while (end < bytes.length && isContinuation(bytes[end])) end -= 1;
+    yield bytes.subarray(start, end);
+    start = end;
+  }
+}
+
+function isContinuation(byte: number | undefined): boolean {
+  return byte !== undefined && (byte & 0b1100_0000) === 0b1000_0000;
 }

@@ -1,5 +1,5 @@
 import { AssistantError } from "../../assistant-error.ts";
-import type { Prompt, TokenLogprob, ToolDefinition } from "../runner.ts";
+import type { ChatMessage, Prompt, TokenLogprob, ToolDefinition } from "../runner.ts";
 import type { GrammarLayout } from "../schema-grammar/compile-schema.ts";
 import type { ToolChoice } from "../service-port.ts";
 import { type AnswerDelta, type AnswerEnd, AnswerParser } from "./answer-parser.ts";
@@ -10,10 +10,6 @@ import type { TemplateCapabilities } from "./template-capabilities.ts";
 import { hermesFormat, matchToolFormat, type ToolFormat } from "./tools/tool-format.ts";
 import { buildAnswerLayout, type CallableTool } from "./tools/tool-grammar.ts";
 import { renderToolsAsText } from "./tools/tool-messages.ts";
-import {
-  renderUntemplatedConversation,
-  untemplatedConversationStops,
-} from "./untemplated-conversation.ts";
 
 export interface PlanRequest {
   readonly prompt: Prompt;
@@ -174,3 +170,21 @@ function invalidRequest(message: string, param: string): AssistantError {
 }
 
 const noArgumentsSchema = { type: "object", properties: {}, additionalProperties: false };
+
+/**
+ * Renders a chat for a model without a template, with roles as plain words and without control tokens. The
+ * result is only an approximation, because the format of the model's training is unknown.
+ */
+function renderUntemplatedConversation(messages: readonly ChatMessage[]): Prompt {
+  const lines = messages.map(({ role, content }) =>
+    role === "system" || role === "developer"
+      ? `${content}\n\n`
+      : `${roleLabels[role]}: ${content}\n`,
+  );
+  return { kind: "text", text: `${lines.join("")}${roleLabels.assistant}:` };
+}
+
+const roleLabels = { user: "User", assistant: "Assistant", tool: "Tool" } as const;
+
+/** Without a template, an answer ends when the model begins the user's next message. */
+const untemplatedConversationStops: readonly string[] = [`\n${roleLabels.user}:`];

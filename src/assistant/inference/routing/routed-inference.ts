@@ -1,5 +1,6 @@
 import type { Clock } from "../../../base/clock.ts";
 import type { Logger } from "../../../base/logger.ts";
+import { AssistantError, type AssistantErrorCode } from "../../assistant-error.ts";
 import type {
   AnswerEvent,
   EmbedAnswer,
@@ -9,7 +10,6 @@ import type {
   InferenceService,
   ModelInfo,
 } from "../service-port.ts";
-import { getFallbackCode } from "./fallback-codes.ts";
 import { describeAlias, joinModels } from "./join-models.ts";
 import { isRemoteModel, type ModelRoutes } from "./port.ts";
 
@@ -148,4 +148,26 @@ function withTimeLimit(models: Promise<Models>, clock: Clock): Promise<Models> {
     const stop = clock.setTimer(REMOTE_MS_MAX, () => resolve([]));
     models.then(resolve, reject).finally(stop);
   });
+}
+
+/** Errors of one model that another model may not have. */
+const fallbackCodes: ReadonlySet<AssistantErrorCode> = new Set([
+  "unreachable",
+  "rate_limited",
+  "provider_failed",
+  "timeout",
+  "no_model",
+  "model_not_found",
+  "model_unusable",
+  "insufficient_memory",
+  "queue_full",
+  "engine_failed",
+]);
+
+/**
+ * Returns the error's code if the next model of an alias may be tried. Undefined for errors that the next model would
+ * have as well: an invalid request, missing consent or settings that the user must fix, and a caller that has aborted.
+ */
+export function getFallbackCode(error: unknown): AssistantErrorCode | undefined {
+  return error instanceof AssistantError && fallbackCodes.has(error.code) ? error.code : undefined;
 }

@@ -1,7 +1,13 @@
 import type { Clock } from "../../../base/clock.ts";
 import type { Logger } from "../../../base/logger.ts";
 import { createEventDecoder } from "../../../base/openai-wire/event-decoder.ts";
-import { getStringMember } from "../../../base/openai-wire/json-members.ts";
+import {
+  getCountMember,
+  getMember,
+  getStringMember,
+} from "../../../base/openai-wire/json-members.ts";
+import { parseModelList, parseWireModel } from "../../../base/openai-wire/model-list.ts";
+import { parseEmbeddings, type WireEmbedding } from "../../../base/openai-wire/parse-embeddings.ts";
 import type { Ledger } from "../../ledger/port.ts";
 import { createEmbedEntry, createGenerateEntry } from "../service/ledger-entries.ts";
 import type {
@@ -15,10 +21,8 @@ import type {
 } from "../service-port.ts";
 import { parseUpstreamAddress } from "./upstream-address.ts";
 import { UpstreamAnswerReader } from "./upstream-answer-reader.ts";
-import { parseUpstreamEmbeddings } from "./upstream-embeddings.ts";
 import { connectionLostError, malformedResponseError, upstreamErrors } from "./upstream-errors.ts";
 import { UpstreamHttpClient } from "./upstream-http-client.ts";
-import { parseUpstreamModels } from "./upstream-models.ts";
 import { buildEmbedRequest, buildGenerateRequest } from "./upstream-request.ts";
 
 /** Four times the 15 s between two signs of life in a stream; its head arrives after 10 s at most. */
@@ -146,3 +150,51 @@ export class UpstreamInference implements InferenceService, AsyncDisposable {
 
 /** For calls that have a time limit and end when this client is disposed. */
 const never = new AbortController().signal;
+
+interface UpstreamEmbeddings {
+  readonly model: string;
+  readonly vectors: readonly Float32Array[];
+  readonly tokens: readonly number[];
+}
+
+/** Reads the answer of POST /v1/embeddings. Throws AssistantError `engine_failed` if it is none. */
+function parseUpstreamEmbeddings(body: unknown, request: EmbedRequest): UpstreamEmbeddings {
+  const model = getStringMember(body, "model");
+  if (model === undefined) throw malformedResponseError("embeddings without a model");
+  const all = parseEmbeddings(body, request.texts.length, upstreamErrors);
+  return { model, vectors: all.map(({ vector }) => vector), tokens: getTokenCounts(body, all) };
+}
+
+/** An older system instance only sends the sum of all counts, which is assigned to the first text. */
+function getTokenCounts(body: unknown, all: readonly WireEmbedding[]): number[] {
+  const total = getCountMember(getMember(body, "usage"), "prompt_tokens") ?? 0;
+  return all.map(
+    ({ item }, index) => getCountMember(item, "svc_tokens") ?? (index === 0 ? total : 0),
+  );
+}
+
+const kinds = ["chat", "completion", "embedding"] as const;
+const states = ["resident", "loading", "idle", "failed"] as const;
+
+/** Reads the answer of GET /v1/models. Throws AssistantError `engine_failed` if it is no list of models. */
+function parseUpstreamModels(body: unknown): ModelInfo[] {
+  const list = parseModelList(body);
+  if (!list) throw malformedResponseError("a list of models without data");
+  return list.map((item) => parseUpstreamModel(item));
+}
+
+function parseUpstreamModel(item: unknown): ModelInfo {
+  const { id, aliases, createdSeconds, contextTokens, embeddingLength, ...rest } =
+    parseWireModel(item);
+  if (id === undefined || id === "") throw malformedResponseError("a model without an id");
+  return {
+    id,
+    aliases,
+    createdSeconds: createdSeconds ?? 0,
+    kind: kinds.find((kind) => kind === rest.kind) ?? "chat",
+    state: states.find((state) => state === rest.state) ?? "idle",
+    failure: rest.error,
+    contextTokens,
+    embeddingLength,
+  };
+}

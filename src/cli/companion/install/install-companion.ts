@@ -1,6 +1,9 @@
 import { join } from "node:path";
 import { COMPANION_UNIT } from "../../../base/companion-names.ts";
+import { createTimeLimit } from "../../../base/time-limit.ts";
+import { sessionBusAddress } from "../../../dbus/session-bus-address.ts";
 import type { Cli } from "../../cli.ts";
+import type { CliIo } from "../../io.ts";
 import { resolveInstallPaths } from "./install-paths.ts";
 import {
   assertNotForeign,
@@ -8,7 +11,6 @@ import {
   type WriteOutcome,
   writeOwnedFile,
 } from "./owned-files.ts";
-import { reloadBus } from "./reload-bus.ts";
 import { formatBusService, formatUnit } from "./unit-and-service-files.ts";
 import { runUserSystemctl } from "./user-systemctl.ts";
 
@@ -97,3 +99,29 @@ async function startUnit(cli: Cli, isNew: boolean): Promise<void> {
 }
 
 const berthProgram = join(import.meta.dirname, "../../../../bin/berth");
+
+const ANSWER_MS_MAX = 5_000;
+
+/** Makes the session bus reload its services, because not every bus watches its folders. Never rejects. */
+async function reloadBus(io: CliIo): Promise<void> {
+  const address = sessionBusAddress(io.environment);
+  if (address === undefined) return;
+  using limit = createTimeLimit(new AbortController().signal, ANSWER_MS_MAX);
+  try {
+    await using bus = await io.openSessionBus(address, limit.signal, false);
+    const name = "org.freedesktop.DBus";
+    await bus.call(
+      {
+        destination: name,
+        path: "/org/freedesktop/DBus",
+        interface: name,
+        member: "ReloadConfig",
+        signature: "",
+        args: [],
+      },
+      { signal: limit.signal, timeoutMs: ANSWER_MS_MAX },
+    );
+  } catch {
+    // A session bus that starts later reads them at its start.
+  }
+}

@@ -4,7 +4,7 @@ import path from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { parseCgroupApp } from "../../../../src/assistant/bus/identity/cgroup-app.ts";
 import { ConnectionTimes } from "../../../../src/assistant/bus/identity/connection-times.ts";
-import { identifyProcessApp } from "../../../../src/assistant/bus/identity/process-app.ts";
+import { identifyProcessApp } from "../../../../src/assistant/bus/identity/identify-caller.ts";
 import { ProcessFiles } from "../../../../src/assistant/bus/identity/process-files.ts";
 
 const slice = "0::/user.slice/user-1000.slice/user@1000.service/app.slice";

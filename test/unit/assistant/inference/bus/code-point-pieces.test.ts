@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, it } from "vitest";
-import { codePointPieces } from "../../../../../src/assistant/inference/bus/code-point-pieces.ts";
+import { codePointPieces } from "../../../../../src/assistant/inference/bus/session-pipe.ts";
 
 it("splits text into pieces of limited size without cutting code points or losing bytes", () => {
   fc.assert(

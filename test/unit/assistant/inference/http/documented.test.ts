@@ -15,7 +15,7 @@ import {
   refusedByRoute,
   refusedParameters,
 } from "../../../../../src/assistant/inference/http/unknown-parameters.ts";
-import { getFallbackCode } from "../../../../../src/assistant/inference/routing/fallback-codes.ts";
+import { getFallbackCode } from "../../../../../src/assistant/inference/routing/routed-inference.ts";
 
 const docs = new URL("../../../../../docs/", import.meta.url);
 const read = (name: string) => readFile(new URL(name, docs), "utf8");
