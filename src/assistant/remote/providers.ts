@@ -2,24 +2,22 @@ import type { Clock } from "../../base/clock.ts";
 import type { CredentialState, Provider, ProviderStatus } from "./port.ts";
 import type { RemoteStore } from "./store/remote-store.ts";
 
+interface ProvidersOptions {
+  readonly builtIn: readonly Provider[];
+  readonly store: RemoteStore;
+  readonly describe: (id: string) => CredentialState;
+  readonly clock: Clock;
+}
+
 /** The built-in providers and those that the user added, with the last known status of each. */
 export class Providers {
-  readonly #store: RemoteStore;
-  readonly #describe: (id: string) => CredentialState;
-  readonly #clock: Clock;
+  readonly #options: ProvidersOptions;
   /** All providers by id, built-in ones first. They are kept in memory, because every request reads them. */
   readonly #known: Map<string, Provider>;
   readonly #status = new Map<string, ProviderStatus>();
 
-  constructor(options: {
-    readonly builtIn: readonly Provider[];
-    readonly store: RemoteStore;
-    readonly describe: (id: string) => CredentialState;
-    readonly clock: Clock;
-  }) {
-    this.#store = options.store;
-    this.#describe = options.describe;
-    this.#clock = options.clock;
+  constructor(options: ProvidersOptions) {
+    this.#options = options;
     // An added provider replaces a built-in provider of the same id. This can happen when a later version of Berth adds
     // that built-in provider.
     const all = [...options.builtIn, ...options.store.providers()];
@@ -40,17 +38,17 @@ export class Providers {
    */
   usable(): readonly Provider[] {
     return this.all().filter(
-      ({ id, addressClass }) => addressClass !== "public" || this.#describe(id).present,
+      ({ id, addressClass }) => addressClass !== "public" || this.#options.describe(id).present,
     );
   }
 
   add(provider: Provider): void {
-    this.#store.addProvider(provider);
+    this.#options.store.addProvider(provider);
     this.#known.set(provider.id, provider);
   }
 
   remove(id: string): void {
-    this.#store.removeProvider(id);
+    this.#options.store.removeProvider(id);
     this.#known.delete(id);
     this.#status.delete(id);
   }
@@ -63,7 +61,7 @@ export class Providers {
     // The provider may have been removed before its last answers arrived.
     if (!this.#known.has(id)) return;
     this.#status.set(id, status);
-    this.#store.noteUsed(id, this.#clock.now());
+    this.#options.store.noteUsed(id, this.#options.clock.now());
   }
 
   /** Resets the provider's status to `unknown`, because its credential has changed. */
@@ -72,6 +70,6 @@ export class Providers {
   }
 
   lastUsedMs(id: string): number | undefined {
-    return this.#store.lastUsedMs(id);
+    return this.#options.store.lastUsedMs(id);
   }
 }

@@ -12,29 +12,25 @@ export type AssistantObservation =
   | { readonly reachable: true; readonly state: AssistantState }
   | { readonly reachable: false; readonly message: string };
 
+interface AssistantWatchOptions {
+  readonly assistant: AssistantControl;
+  readonly clock: Clock;
+  readonly onChange: () => void;
+  /** Returns true if there is any Model. */
+  readonly isNeeded: () => boolean;
+}
+
 /** Keeps the last observation of the assistant, and notifies the owner when it changes. */
 export class AssistantWatch {
-  readonly #assistant: AssistantControl;
-  readonly #clock: Clock;
-  readonly #onChange: () => void;
-  readonly #isNeeded: () => boolean;
+  readonly #options: AssistantWatchOptions;
   #last: AssistantObservation = {
     reachable: false,
     message: "the assistant has not been contacted yet",
   };
   #lastKey = "";
 
-  constructor(options: {
-    readonly assistant: AssistantControl;
-    readonly clock: Clock;
-    readonly onChange: () => void;
-    /** Returns true if there is any Model. */
-    readonly isNeeded: () => boolean;
-  }) {
-    this.#assistant = options.assistant;
-    this.#clock = options.clock;
-    this.#onChange = options.onChange;
-    this.#isNeeded = options.isNeeded;
+  constructor(options: AssistantWatchOptions) {
+    this.#options = options;
   }
 
   get last(): AssistantObservation {
@@ -44,7 +40,7 @@ export class AssistantWatch {
   /** Asks the assistant at once. */
   async observe(signal: AbortSignal): Promise<AssistantObservation> {
     try {
-      this.#last = { reachable: true, state: await this.#assistant.state(signal) };
+      this.#last = { reachable: true, state: await this.#options.assistant.state(signal) };
     } catch (error) {
       if (isAbortError(error) && signal.aborted) throw error;
       this.#last = { reachable: false, message: getErrorMessage(error) };
@@ -52,7 +48,7 @@ export class AssistantWatch {
     const now = computeStateKey(this.#last);
     if (now !== this.#lastKey) {
       this.#lastKey = now;
-      this.#onChange();
+      this.#options.onChange();
     }
     return this.#last;
   }
@@ -60,7 +56,7 @@ export class AssistantWatch {
   async run(signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
       await this.observe(signal);
-      await delay(this.#clock, this.#isNeeded() ? POLL_MS : IDLE_POLL_MS, signal);
+      await delay(this.#options.clock, this.#options.isNeeded() ? POLL_MS : IDLE_POLL_MS, signal);
     }
   }
 }

@@ -42,26 +42,24 @@ interface ModelJob {
   state: JobState;
 }
 
+interface ModelJobsOptions {
+  readonly clock: Clock;
+  readonly tasks: TaskGroup;
+  /** Called when a job has ended, and when one starts after it had to wait. */
+  readonly onChanged: (model: string) => void;
+}
+
 /**
  * Runs slow work, one job for each Model, concurrently with the reconcile workers, which never wait for a hub or a
  * load. A job is lost with the process, and the next reconcile requests it again.
  */
 export class ModelJobs {
-  readonly #clock: Clock;
-  readonly #tasks: TaskGroup;
-  readonly #onChanged: (model: string) => void;
+  readonly #options: ModelJobsOptions;
   readonly #jobs = new Map<string, ModelJob>();
   #downloads = 0;
 
-  constructor(options: {
-    readonly clock: Clock;
-    readonly tasks: TaskGroup;
-    /** Called when a job has ended, and when one starts after it had to wait. */
-    readonly onChanged: (model: string) => void;
-  }) {
-    this.#clock = options.clock;
-    this.#tasks = options.tasks;
-    this.#onChanged = options.onChanged;
+  constructor(options: ModelJobsOptions) {
+    this.#options = options;
   }
 
   /**
@@ -80,7 +78,7 @@ export class ModelJobs {
       key: request.key,
       run: (onProgress, signal) => request.run(onProgress, signal),
       stop: new AbortController(),
-      rate: new TransferRate(this.#clock),
+      rate: new TransferRate(this.#options.clock),
       state: { type: "waiting" },
     };
     this.#jobs.set(model, job);
@@ -115,8 +113,8 @@ export class ModelJobs {
       if (isDownload && this.#downloads >= DOWNLOADS_MAX) continue;
       job.state = { type: "running", progress: null, bytesPerSecond: null };
       if (isDownload) this.#downloads += 1;
-      if (model !== requester) this.#onChanged(model);
-      this.#tasks.run(`${job.step} of a model`, async (ending) => {
+      if (model !== requester) this.#options.onChanged(model);
+      this.#options.tasks.run(`${job.step} of a model`, async (ending) => {
         try {
           await this.#runJob(model, job, ending);
         } finally {
@@ -145,7 +143,7 @@ export class ModelJobs {
       ending.removeEventListener("abort", stop);
     }
     if (job.stop.signal.aborted && this.#jobs.get(model) === job) this.#jobs.delete(model);
-    this.#onChanged(model);
+    this.#options.onChanged(model);
   }
 }
 

@@ -26,20 +26,18 @@ const UNREADABLE_CHARS_MAX = 4_096;
 /** Longest name that an error message repeats. */
 const NAME_CHARS_MAX = 80;
 
+interface CallPlannerOptions {
+  readonly registry: ToolRegistry;
+  readonly rules: () => AgentRules;
+  readonly validators: ValidatorCache;
+}
+
 /** Validates a call before it has any effect. The checks run in the order that docs/tools.md lists. */
 export class CallPlanner {
-  readonly #registry: ToolRegistry;
-  readonly #rules: () => AgentRules;
-  readonly #validators: ValidatorCache;
+  readonly #options: CallPlannerOptions;
 
-  constructor(options: {
-    readonly registry: ToolRegistry;
-    readonly rules: () => AgentRules;
-    readonly validators: ValidatorCache;
-  }) {
-    this.#registry = options.registry;
-    this.#rules = options.rules;
-    this.#validators = options.validators;
+  constructor(options: CallPlannerOptions) {
+    this.#options = options;
   }
 
   plan(callId: number, request: CallRequest, caller: Caller): PlannedCall | RefusedCall {
@@ -61,7 +59,7 @@ export class CallPlanner {
       return { refusal, requested: { ...call.requested, tiers, argsText: text } };
     };
 
-    if (this.#rules().isPaused) return refused(pausedRefusal());
+    if (this.#options.rules().isPaused) return refused(pausedRefusal());
     const found = this.findTool(appId, request.tool);
     if ("code" in found) return refused(found);
     const { app, tool } = found;
@@ -108,7 +106,7 @@ export class CallPlanner {
 
   /** Returns the current declaration of a tool. */
   findTool(appId: string, name: string): { app: AppManifest; tool: ToolDeclaration } | CallRefusal {
-    const app = this.#registry.find(appId);
+    const app = this.#options.registry.find(appId);
     if (!app)
       return failedRefusal(
         "unknown_app",
@@ -122,7 +120,7 @@ export class CallPlanner {
 
   /** Returns a refusal if the user has paused or disabled the tool. */
   checkDisabled(app: AppManifest, tool: ToolDeclaration): CallRefusal | undefined {
-    const { isPaused, disabledApps, disabledTools } = this.#rules();
+    const { isPaused, disabledApps, disabledTools } = this.#options.rules();
     if (isPaused) return pausedRefusal();
     if (disabledApps.has(app.appId))
       return deniedRefusal("app_disabled", `${app.name} is disabled`);
@@ -133,7 +131,7 @@ export class CallPlanner {
 
   checkArguments(tool: ToolDeclaration, args: JsonObject): CallRefusal | undefined {
     try {
-      const errors = this.#validators.validate(tool, args);
+      const errors = this.#options.validators.validate(tool, args);
       const [first] = errors;
       if (!first) return undefined;
       const more = errors.length > 1 ? `, and ${errors.length - 1} more` : "";

@@ -16,6 +16,15 @@ import { AppConnector } from "./app-connector.ts";
 import { defaultMcpLimits, type McpLimits } from "./mcp-limits.ts";
 import { SocketFolder } from "./socket-folder.ts";
 
+interface McpAppsOptions {
+  /** Path of the sockets' folder, `$XDG_RUNTIME_DIR/assistant/apps`. The folder is created on first use. */
+  readonly socketsDir: string;
+  readonly activator: Activator;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly limits?: Partial<McpLimits>;
+}
+
 /**
  * Apps that speak MCP on their own Unix sockets, `<app id>.sock` in one folder of the user. Each app has one
  * connection, opened on demand and closed when idle. Apps share nothing, so an app that hangs or floods delays only
@@ -23,26 +32,15 @@ import { SocketFolder } from "./socket-folder.ts";
  */
 export class McpApps implements ToolApps, AsyncDisposable {
   readonly #folder: SocketFolder;
-  readonly #activator: Activator;
-  readonly #clock: Clock;
-  readonly #logger: Logger;
+  readonly #options: McpAppsOptions;
   readonly #limits: McpLimits;
   readonly #version = readPackageVersion();
   readonly #connectors = new Map<string, AppConnector>();
   readonly #disposal = new AbortController();
 
-  constructor(options: {
-    /** Path of the sockets' folder, `$XDG_RUNTIME_DIR/assistant/apps`. The folder is created on first use. */
-    readonly socketsDir: string;
-    readonly activator: Activator;
-    readonly clock: Clock;
-    readonly logger: Logger;
-    readonly limits?: Partial<McpLimits>;
-  }) {
+  constructor(options: McpAppsOptions) {
+    this.#options = options;
     this.#folder = new SocketFolder(options.socketsDir);
-    this.#activator = options.activator;
-    this.#clock = options.clock;
-    this.#logger = options.logger;
     this.#limits = { ...defaultMcpLimits, ...options.limits };
     // Each connecting app adds a listener, so the default warning at ten listeners does not apply.
     setMaxListeners(0, this.#disposal.signal);
@@ -112,10 +110,10 @@ export class McpApps implements ToolApps, AsyncDisposable {
     const connector = new AppConnector({
       appId,
       folder: this.#folder,
-      activator: this.#activator,
+      activator: this.#options.activator,
       version: this.#version,
-      clock: this.#clock,
-      logger: this.#logger,
+      clock: this.#options.clock,
+      logger: this.#options.logger,
       limits: this.#limits,
       signal: this.#disposal.signal,
     });

@@ -21,34 +21,32 @@ const ALREADY_RUNNING_RETRY_MS = 200;
 const busNamePattern = /^[A-Za-z_-][A-Za-z0-9_-]*(\.[A-Za-z_-][A-Za-z0-9_-]*)+$/;
 const BUS_NAME_LENGTH_MAX = 255;
 
+interface BusServiceStarterOptions {
+  readonly bus: () => SessionBus | undefined;
+  readonly clock: Clock;
+  readonly timeoutMs: number;
+}
+
 /**
  * Starts an app as the session bus service whose name is the app id. The bus replies when the app owns that name; the
  * app's socket may appear earlier, and some apps never own the name.
  */
 export class BusServiceStarter implements AppStarter {
-  readonly #bus: () => SessionBus | undefined;
-  readonly #clock: Clock;
-  readonly #timeoutMs: number;
+  readonly #options: BusServiceStarterOptions;
 
   /** `bus` returns the current connection to the session bus; undefined while there is no connection. */
-  constructor(options: {
-    readonly bus: () => SessionBus | undefined;
-    readonly clock: Clock;
-    readonly timeoutMs: number;
-  }) {
-    this.#bus = options.bus;
-    this.#clock = options.clock;
-    this.#timeoutMs = options.timeoutMs;
+  constructor(options: BusServiceStarterOptions) {
+    this.#options = options;
   }
 
   async start(appId: string, signal: AbortSignal): Promise<"asked" | "unknown"> {
-    const bus = this.#bus();
+    const bus = this.#options.bus();
     if (!bus || appId.length > BUS_NAME_LENGTH_MAX || !busNamePattern.test(appId)) return "unknown";
     try {
       // The caller aborts this loop when the app's socket appears. An app that owns the name but has no socket may be
       // exiting.
       while ((await this.#requestStart(bus, appId, signal)) === ALREADY_RUNNING) {
-        await delay(this.#clock, ALREADY_RUNNING_RETRY_MS, signal);
+        await delay(this.#options.clock, ALREADY_RUNNING_RETRY_MS, signal);
       }
     } catch (error) {
       if (!(error instanceof BusCallError)) throw error;
@@ -75,7 +73,7 @@ export class BusServiceStarter implements AppStarter {
         signature: "su",
         args: [appId, 0],
       },
-      { signal, timeoutMs: this.#timeoutMs },
+      { signal, timeoutMs: this.#options.timeoutMs },
     );
     return reply;
   }
