@@ -1,7 +1,7 @@
-import { deepEqual } from "../base/canonical-json.ts";
 import { ConflictError } from "../base/errors.ts";
 import type { AppSpec, GitSource } from "../resources/app-spec.ts";
 import { emptyReconcileState } from "../resources/app-status.ts";
+import { createMergePatch } from "../resources/merge-patch.ts";
 import { type Resource, SOURCE_REVISION_ANNOTATION } from "../resources/resource.ts";
 import type { Revision, Store } from "../store/store.ts";
 
@@ -124,28 +124,4 @@ export function createRollbackPatch(current: AppSpec, target: AppSpec): Record<s
 /** Returns the git source, whose settings for following and fetching the repository are not rolled back. */
 function getGitSource({ source }: AppSpec): GitSource | undefined {
   return source && "git" in source ? source.git : undefined;
-}
-
-function createMergePatch(
-  current: Readonly<Record<string, unknown>>,
-  target: Readonly<Record<string, unknown>>,
-): Record<string, unknown> {
-  const patch: Record<string, unknown> = {};
-  for (const key of new Set([...Object.keys(current), ...Object.keys(target)])) {
-    const before = current[key];
-    const after = target[key];
-    if (after === undefined) {
-      if (before !== undefined) patch[key] = null;
-    } else if (isMapping(before) && isMapping(after)) {
-      const inner = createMergePatch(before, after);
-      if (Object.keys(inner).length > 0) patch[key] = inner;
-    } else if (!deepEqual(before, after)) {
-      patch[key] = after;
-    }
-  }
-  return patch;
-}
-
-function isMapping(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }

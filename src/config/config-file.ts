@@ -1,6 +1,7 @@
 import { accessSync, constants, readFileSync } from "node:fs";
 import path from "node:path";
 import { getErrorMessage } from "../base/errors.ts";
+import { isObject } from "../base/json.ts";
 import { findNearest } from "../base/spelling-suggestions.ts";
 import { ConfigError } from "./config-error.ts";
 import { readConfigYaml } from "./config-yaml.ts";
@@ -39,7 +40,7 @@ export function readConfigFile(file: string): ConfigFile | undefined {
     throw new ConfigError(`the config file ${file} is larger than 1 MiB`);
 
   const { value, at } = readConfigYaml(text, file);
-  if (!isMapping(value))
+  if (!isObject(value))
     throw createConfigError([`${at("")}: a config file holds "key: value" lines`]);
   const settings: { [Key in ConfigKey]?: string } = {};
   const problems = Object.keys(value)
@@ -58,10 +59,6 @@ export function readConfigFile(file: string): ConfigFile | undefined {
 function createConfigError(problems: readonly string[]): ConfigError {
   const keys = serverSettingList.map(({ key }) => key);
   return new ConfigError(problems.join("\n"), `known keys: ${keys.join(", ")}`);
-}
-
-function isMapping(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 function canEnter(folder: string): boolean {

@@ -1,5 +1,6 @@
 import type { ErrorObject } from "ajv/dist/2020.js";
 import type { SpecIssue } from "../base/errors.ts";
+import { isObject } from "../base/json.ts";
 import { findNearest, formatSuggestion } from "../base/spelling-suggestions.ts";
 import {
   describeExpectation,
@@ -171,7 +172,7 @@ function explainUnion({ error: union, inside }: SchemaFailure): SpecIssue[] {
   const branches = (schema.anyOf ?? []).map((branch, index) => ({ branch, index }));
   const data: unknown = union.data;
   const ofType = branches.filter(({ branch }) => matchesType(branch, data));
-  const close = isRecord(data) ? findClosestBranches(ofType, data) : ofType;
+  const close = isObject(data) ? findClosestBranches(ofType, data) : ofType;
 
   const [chosen] = close;
   if (chosen !== undefined && close.length === 1 && chosen.branch.const === undefined) {
@@ -181,12 +182,12 @@ function explainUnion({ error: union, inside }: SchemaFailure): SpecIssue[] {
     );
     if (issues.length > 0) return issues;
   }
-  const mixed = isRecord(data) ? explainMixedKeys(close, data) : undefined;
+  const mixed = isObject(data) ? explainMixedKeys(close, data) : undefined;
   if (mixed !== undefined) return [{ path: union.instancePath, message: mixed }];
 
   const allowed = branches.map(({ branch }) => branch.const).filter((value) => value !== undefined);
   const hint = typeof data === "string" ? formatSuggestion(data, allowed.map(String)) : "";
-  const seen = isRecord(data)
+  const seen = isObject(data)
     ? `a mapping with ${Object.keys(data).slice(0, 5).join(", ") || "no keys"}`
     : describeValue(data, union.instancePath);
   return [
@@ -243,9 +244,5 @@ function getParentSchema(error: ErrorObject): Schema {
 }
 
 function isSchema(value: unknown): value is Schema {
-  return isRecord(value);
-}
-
-function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
-  return value !== null && typeof value === "object" && !Array.isArray(value);
+  return isObject(value);
 }

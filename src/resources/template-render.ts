@@ -1,4 +1,5 @@
 import { InvalidSpecError } from "../base/errors.ts";
+import { isObject } from "../base/json.ts";
 import { formatSuggestion } from "../base/spelling-suggestions.ts";
 import { NAME_LENGTH_MAX, namePattern } from "./field-schemas.ts";
 import { API_VERSION, type Manifest } from "./kinds.ts";
@@ -275,8 +276,4 @@ function failForLength(what: string, name: string, path: string): never {
 
 function fail(path: string, message: string): never {
   throw new InvalidSpecError(message, [{ path, message }]);
-}
-
-function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }

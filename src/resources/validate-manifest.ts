@@ -1,5 +1,6 @@
 import { Ajv2020, type ValidateFunction } from "ajv/dist/2020.js";
 import { InvalidSpecError, type SpecIssue } from "../base/errors.ts";
+import { isObject } from "../base/json.ts";
 import { formatSuggestion } from "../base/spelling-suggestions.ts";
 import { checkSpec, type SpecRules } from "./check-spec.ts";
 import type { Schema } from "./describe-schema.ts";
@@ -33,7 +34,7 @@ export function tryValidateManifest(
 ): { readonly manifest: Manifest } | { readonly issues: readonly SpecIssue[] } {
   const unplain = checkPlainValue(value);
   if (unplain) return { issues: [unplain] };
-  if (!isRecord(value)) {
+  if (!isObject(value)) {
     const message = "expected a mapping with apiVersion, kind, metadata and spec";
     return { issues: [{ path: "", message }] };
   }
@@ -161,9 +162,9 @@ function formatValue(value: unknown): string {
 }
 
 function getTitle(value: unknown): string {
-  if (!isRecord(value)) return "the document";
+  if (!isObject(value)) return "the document";
   const { kind, metadata } = value;
-  const name = isRecord(metadata) ? metadata["name"] : undefined;
+  const name = isObject(metadata) ? metadata["name"] : undefined;
   if (typeof kind !== "string" || !kinds.some((known) => known === kind)) return "the document";
   return typeof name === "string" && name.length <= 63 ? `${kind} "${name}"` : kind;
 }
@@ -175,8 +176,4 @@ function createInvalidSpecError(title: string, issues: readonly SpecIssue[]): In
     `${title} is not valid: ${first ? formatIssue(first) : "unknown"}${more}`,
     issues,
   );
-}
-
-function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
-  return value !== null && typeof value === "object" && !Array.isArray(value);
 }

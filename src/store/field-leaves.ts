@@ -1,3 +1,4 @@
+import { isObject } from "../base/json.ts";
 import { parsePointer, formatPointer as pointerOf } from "../resources/json-pointer.ts";
 
 /** The part of a resource that users write. */
@@ -67,12 +68,8 @@ export function getAncestors(pointer: string): string[] {
   return ancestors;
 }
 
-export function isMap(value: unknown): value is Readonly<Record<string, unknown>> {
-  return value !== null && typeof value === "object" && !Array.isArray(value);
-}
-
 export function isEmptyMap(value: unknown): boolean {
-  return isMap(value) && Object.values(value).every((item) => item === undefined);
+  return isObject(value) && Object.values(value).every((item) => item === undefined);
 }
 
 /** Returns true for the pointers of the top-level maps, which are never leaves. */
@@ -97,8 +94,8 @@ function toObject(branch: Branch): Record<string, unknown> {
 
 function collectLeaves(leaves: Map<string, unknown>, pointer: string, value: unknown): void {
   if (value === undefined) return;
-  if (!isMap(value) || isEmptyMap(value)) {
-    leaves.set(pointer, isMap(value) ? {} : value);
+  if (!isObject(value) || isEmptyMap(value)) {
+    leaves.set(pointer, isObject(value) ? {} : value);
     return;
   }
   for (const [key, child] of Object.entries(value)) {

@@ -1,13 +1,13 @@
 import { randomUUID } from "node:crypto";
 import { deepEqual, hashJson } from "../base/canonical-json.ts";
 import { ConflictError, InvalidSpecError, NotFoundError } from "../base/errors.ts";
+import { isObject } from "../base/json.ts";
 import { formatDottedPath } from "../resources/json-pointer.ts";
 import { API_VERSION, type Kind } from "../resources/kinds.ts";
 import { checkPlainValue } from "../resources/plain-value.ts";
 import { APP_FINALIZER, MODEL_FINALIZER } from "../resources/resource.ts";
 import {
   flattenFields,
-  isMap,
   type Leaves,
   type ResourceFields,
   unflattenLeaves,
@@ -192,7 +192,7 @@ function readDocument(intent: ApplyIntent): { set: Leaves; remove: readonly stri
     annotations: intent.annotations ?? {},
   };
   const title = `${intent.kind} "${intent.name}" is not valid`;
-  if (!isMap(intent.spec)) {
+  if (!isObject(intent.spec)) {
     const issue = { path: "/spec", message: "expected a mapping" };
     throw new InvalidSpecError(`${title}: spec: ${issue.message}`, [issue]);
   }

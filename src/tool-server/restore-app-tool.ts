@@ -1,9 +1,9 @@
 import { deepEqual } from "../base/canonical-json.ts";
 import { BerthError, ConflictError } from "../base/errors.ts";
 import { ApiError } from "../client/rest/api-error.ts";
+import { applyMergePatch, createMergePatch } from "../resources/merge-patch.ts";
 import type { AppDetails, CreateAppBody } from "../resources/wire/apps.ts";
 import { createChangeOutput, findApp, waitForProgress } from "./app-change.ts";
-import { applyMergePatch, createMergePatch } from "./merge-patch.ts";
 import { requireWrittenApp } from "./run-app-tools.ts";
 import type { ToolArguments, ToolContext, ToolOutput } from "./tool-context.ts";
 import type { AppSnapshot, UndoRecord } from "./undo-records.ts";

@@ -1,3 +1,4 @@
+import { tryParseJson } from "../../base/json.ts";
 import type { BusVariant, SessionBus } from "../../dbus/port.ts";
 import { BusInterface } from "./bus-interface.ts";
 import { parseAnswer, unexpectedAnswer } from "./json-fields.ts";
@@ -128,7 +129,7 @@ export class AgentClient {
   async subscribe(listener: AgentListener): Promise<() => void> {
     const requested = await this.#agent.onSignal("ConfirmationRequested", ([callId, spec]) => {
       if (typeof callId !== "bigint" || typeof spec !== "string") return;
-      const document = parseJsonOrUndefined(spec);
+      const document = tryParseJson(spec);
       if (document !== undefined) listener.confirmationRequested?.(callId, document);
     });
     const resolved = await this.#agent.onSignal("CallResolved", ([callId, status]) => {
@@ -139,13 +140,5 @@ export class AgentClient {
       requested();
       resolved();
     };
-  }
-}
-
-function parseJsonOrUndefined(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
   }
 }

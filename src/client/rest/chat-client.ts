@@ -1,4 +1,5 @@
 import { BerthError, type ErrorCode, isAbortError } from "../../base/errors.ts";
+import { tryParseJson } from "../../base/json.ts";
 import { type AnswerDelta, ChoiceReader } from "../../base/openai-wire/choice-reader.ts";
 import {
   getArrayMember,
@@ -171,7 +172,7 @@ export class ChatClient {
     }
     if (response.ok) return response;
     const text = await response.text().catch(() => "");
-    throw readError(parseJsonOrUndefined(text)) ?? unexpectedServer(this.#url, response.status);
+    throw readError(tryParseJson(text)) ?? unexpectedServer(this.#url, response.status);
   }
 }
 
@@ -257,13 +258,5 @@ function parseJson(text: string): unknown {
       hint: "check that the URL is that of Berth's assistant, such as http://127.0.0.1:7777",
       cause: error,
     });
-  }
-}
-
-function parseJsonOrUndefined(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
   }
 }

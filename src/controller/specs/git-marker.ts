@@ -1,5 +1,6 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
+import { tryParseJson } from "../../base/json.ts";
 import { writeAtomically } from "./git-files.ts";
 import { getErrorCode } from "./scan-folder.ts";
 
@@ -39,12 +40,4 @@ export async function readMarker(folder: string): Promise<Marker | undefined> {
 
 export async function writeMarker(folder: string, marker: Marker): Promise<void> {
   await writeAtomically(join(folder, MARKER_FILE), `${JSON.stringify(marker, null, 2)}\n`);
-}
-
-function tryParseJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
 }

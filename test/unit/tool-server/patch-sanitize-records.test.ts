@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { applyMergePatch, createMergePatch } from "../../../src/tool-server/merge-patch.ts";
+import { applyMergePatch, createMergePatch } from "../../../src/resources/merge-patch.ts";
 import {
   maskSecretVariables,
   sanitizeText,

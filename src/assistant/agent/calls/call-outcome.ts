@@ -1,6 +1,6 @@
+import { isObject } from "../../../base/json.ts";
 import type { JsonObject } from "../port.ts";
 import { type ToolAppError, type ToolResult } from "../tool-apps.ts";
-import { isJsonObject } from "./parse-arguments.ts";
 import { type CallRefusal, failedRefusal } from "./planned-call.ts";
 
 /** The outcome of a tool call: its result, or the reason why there is none. */
@@ -23,7 +23,7 @@ const TEXT_CHARS_MAX = 500;
 
 export function toOutcome(result: ToolResult): CallOutcome {
   const { structured, content, isError } = result;
-  if (structured !== undefined && !isJsonObject(structured))
+  if (structured !== undefined && !isObject(structured))
     return failedRefusal("bad_result", "the app's structured result is not a JSON object");
   if (!Array.isArray(content))
     return failedRefusal("bad_result", "the app's result has no content list");
@@ -48,7 +48,7 @@ export function toFailedOutcome(error: ToolAppError): CallRefusal {
 /** Joins the text blocks of a result. */
 function getContentText(content: readonly unknown[]): string {
   return content
-    .map((block) => (isJsonObject(block) && block["type"] === "text" ? block["text"] : undefined))
+    .map((block) => (isObject(block) && block["type"] === "text" ? block["text"] : undefined))
     .filter((text) => typeof text === "string")
     .join(" ");
 }

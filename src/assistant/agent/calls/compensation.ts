@@ -1,7 +1,8 @@
 import { canonicalJson } from "../../../base/canonical-json.ts";
+import { isObject } from "../../../base/json.ts";
 import type { JsonObject } from "../port.ts";
 import type { UndoDeclaration, UndoExpression } from "../tool-manifest.ts";
-import { findUnsafeNumber, isJsonObject } from "./parse-arguments.ts";
+import { findUnsafeNumber } from "./parse-arguments.ts";
 
 /** The call that reverts an executed call. Its arguments are fixed when the reverted call is executed. */
 export interface Compensation {
@@ -33,7 +34,7 @@ export function buildCompensation(
   const argsText = canonicalJson(args);
   // Serialising and parsing drops what JSON cannot hold, because the app's result may contain any value.
   const parsed: unknown = JSON.parse(argsText);
-  return isJsonObject(parsed)
+  return isObject(parsed)
     ? { tool: undo.tool, args: parsed, argsText }
     : "its arguments are not a JSON object";
 }

@@ -1,8 +1,8 @@
 import { timestamp } from "../../../base/clock.ts";
+import { isObject } from "../../../base/json.ts";
 import { sandboxedApp } from "../../caller.ts";
 import { pointerBelow } from "../manifests/json-pointer.ts";
 import type { ConfirmationSpec, DiffRow, JsonObject } from "../port.ts";
-import { isJsonObject } from "./parse-arguments.ts";
 import type { PlannedCall } from "./planned-call.ts";
 
 /**
@@ -36,12 +36,12 @@ export function buildConfirmationSpec(call: PlannedCall, expiresAtMs: number): C
 
 /** Builds one row for each argument: first the arguments that the schema names, in its order, then all others. */
 export function buildDiffRows(schema: JsonObject, args: JsonObject): DiffRow[] {
-  const properties = isJsonObject(schema["properties"]) ? schema["properties"] : {};
+  const properties = isObject(schema["properties"]) ? schema["properties"] : {};
   const named = Object.keys(properties).filter((name) => Object.hasOwn(args, name));
   const others = Object.keys(args).filter((name) => !Object.hasOwn(properties, name));
   return [...named, ...others].map((name) => {
     const property = Object.hasOwn(properties, name) ? properties[name] : undefined;
-    const title = isJsonObject(property) ? property["title"] : undefined;
+    const title = isObject(property) ? property["title"] : undefined;
     const value = args[name];
     return {
       path: pointerBelow("", name),

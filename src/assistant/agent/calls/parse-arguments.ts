@@ -1,5 +1,6 @@
 import { canonicalJson } from "../../../base/canonical-json.ts";
 import { getErrorMessage } from "../../../base/errors.ts";
+import { isObject } from "../../../base/json.ts";
 import {
   InvalidJsonError,
   parseStrictJson,
@@ -36,15 +37,11 @@ export function parseArguments(json: string): ParsedArguments | string {
     if (error instanceof InvalidJsonError) return error.message;
     return `the arguments cannot be read: ${getErrorMessage(error)}`;
   }
-  if (!isJsonObject(value)) return "the arguments must be a JSON object";
+  if (!isObject(value)) return "the arguments must be a JSON object";
   const unsafe = findUnsafeNumber(value);
   if (unsafe !== undefined)
     return `the number at ${unsafe || "the top"} is too large for all JSON parsers to read exactly; send it as a string`;
   return { args: value, text: canonicalJson(value) };
-}
-
-export function isJsonObject(value: unknown): value is JsonObject {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 /** Returns the JSON Pointer of the first number that may have lost precision; undefined if there is none. */

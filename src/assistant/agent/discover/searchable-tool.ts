@@ -1,3 +1,4 @@
+import { isObject } from "../../../base/json.ts";
 import type { JsonObject } from "../port.ts";
 import type { AppManifest, ToolDeclaration } from "../tool-manifest.ts";
 
@@ -63,8 +64,4 @@ function collectPropertyText(schema: JsonObject): string {
 
 function getLastSegment(appId: string): string {
   return appId.slice(appId.lastIndexOf(".") + 1);
-}
-
-function isObject(value: unknown): value is JsonObject {
-  return value !== null && typeof value === "object" && !Array.isArray(value);
 }

@@ -1,8 +1,9 @@
 import type { ErrorObject } from "ajv";
+import { getOwn, isObject } from "../../../base/json.ts";
 import { formatSuggestion } from "../../../base/spelling-suggestions.ts";
 import type { ArgumentError, JsonObject } from "../port.ts";
 import { pointerBelow, resolvePointer } from "./json-pointer.ts";
-import { getOwn, isObject, quoteValue } from "./manifest-faults.ts";
+import { quoteValue } from "./manifest-faults.ts";
 import { compileInputSchema } from "./schema-compiler.ts";
 
 /** Returns at most 20 errors in the arguments; an empty list if the arguments are valid. */

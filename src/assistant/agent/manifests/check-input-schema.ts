@@ -1,5 +1,6 @@
 import { canonicalJson } from "../../../base/canonical-json.ts";
 import { getErrorMessage } from "../../../base/errors.ts";
+import { getOwn, isObject } from "../../../base/json.ts";
 import { formatSuggestion } from "../../../base/spelling-suggestions.ts";
 import type { JsonObject } from "../port.ts";
 import { argumentFormats } from "./argument-formats.ts";
@@ -16,13 +17,7 @@ import {
 } from "./input-schema-keywords.ts";
 import { pointerBelow } from "./json-pointer.ts";
 import { compileLinearPattern } from "./linear-pattern.ts";
-import {
-  describeValue,
-  type FaultCollector,
-  getOwn,
-  isObject,
-  quoteValue,
-} from "./manifest-faults.ts";
+import { describeValue, type FaultCollector, quoteValue } from "./manifest-faults.ts";
 import { checkMetaSchema } from "./schema-compiler.ts";
 
 const SCHEMA_CHARS_MAX = 64 * 1024;

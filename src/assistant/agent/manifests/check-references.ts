@@ -1,7 +1,8 @@
+import { getOwn, isObject } from "../../../base/json.ts";
 import type { JsonObject } from "../port.ts";
 import { type Dialect, subschemas } from "./input-schema-keywords.ts";
 import { pointerBelow, resolvePointer } from "./json-pointer.ts";
-import { type FaultCollector, getOwn, isObject, quoteValue } from "./manifest-faults.ts";
+import { type FaultCollector, quoteValue } from "./manifest-faults.ts";
 
 /**
  * Largest number of schemas after all references are expanded, so that a schema counts once per reference. It bounds

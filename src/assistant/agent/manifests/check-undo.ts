@@ -1,9 +1,10 @@
+import { getOwn, isObject } from "../../../base/json.ts";
 import { formatSuggestion } from "../../../base/spelling-suggestions.ts";
 import type { JsonObject } from "../port.ts";
 import type { ToolDeclaration, UndoDeclaration, UndoExpression } from "../tool-manifest.ts";
 import { getTypes } from "./input-schema-keywords.ts";
 import { pointerBelow } from "./json-pointer.ts";
-import { type FaultCollector, getOwn, isObject, quoteValue } from "./manifest-faults.ts";
+import { type FaultCollector, quoteValue } from "./manifest-faults.ts";
 import { collectProperties, findField } from "./schema-properties.ts";
 
 /**

@@ -1,6 +1,6 @@
+import { getOwn, isObject } from "../../../base/json.ts";
 import type { JsonObject } from "../port.ts";
 import { pointerBelow } from "./json-pointer.ts";
-import { getOwn, isObject } from "./manifest-faults.ts";
 
 /** The two JSON Schema drafts that published tools use. A schema without `$schema` uses 2020-12, as MCP defines. */
 export type Dialect = "2020-12" | "draft-07";

@@ -58,15 +58,6 @@ export function warnAboutUnknownFields(
   }
 }
 
-export function isObject(value: unknown): value is JsonObject {
-  return value !== null && typeof value === "object" && !Array.isArray(value);
-}
-
-/** Returns an own member of the object, never an inherited one such as `constructor`. */
-export function getOwn(object: JsonObject, name: string): unknown {
-  return Object.hasOwn(object, name) ? object[name] : undefined;
-}
-
 const QUOTED_MAX = 60;
 
 /** Quotes a text from a manifest for a message, in one line and cut to a maximum length. */

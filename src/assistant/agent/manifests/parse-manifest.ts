@@ -1,4 +1,5 @@
 import { BerthError } from "../../../base/errors.ts";
+import { getOwn, isObject } from "../../../base/json.ts";
 import {
   InvalidJsonError,
   parseStrictJson,
@@ -11,8 +12,6 @@ import { pointerBelow } from "./json-pointer.ts";
 import {
   describeValue,
   FaultCollector,
-  getOwn,
-  isObject,
   quoteValue,
   warnAboutUnknownFields,
 } from "./manifest-faults.ts";

@@ -1,16 +1,11 @@
 import { hashJson } from "../../../base/canonical-json.ts";
+import { getOwn, isObject } from "../../../base/json.ts";
 import { formatSuggestion } from "../../../base/spelling-suggestions.ts";
 import type { JsonObject, Tier } from "../port.ts";
 import type { ToolDeclaration } from "../tool-manifest.ts";
 import { checkInputSchema } from "./check-input-schema.ts";
 import { pointerBelow } from "./json-pointer.ts";
-import {
-  describeValue,
-  type FaultCollector,
-  getOwn,
-  isObject,
-  warnAboutUnknownFields,
-} from "./manifest-faults.ts";
+import { describeValue, type FaultCollector, warnAboutUnknownFields } from "./manifest-faults.ts";
 import {
   DESCRIPTION_CHARS_MAX,
   NAME_CHARS_MAX,

@@ -1,12 +1,7 @@
+import { getOwn, isObject } from "../../../base/json.ts";
 import type { UndoDeclaration, UndoExpression } from "../tool-manifest.ts";
 import { pointerBelow } from "./json-pointer.ts";
-import {
-  describeValue,
-  type FaultCollector,
-  getOwn,
-  isObject,
-  warnAboutUnknownFields,
-} from "./manifest-faults.ts";
+import { describeValue, type FaultCollector, warnAboutUnknownFields } from "./manifest-faults.ts";
 import { toolNamePattern, undoExpressionPattern, undoFields } from "./manifest-format.ts";
 
 /** Reads the `undo` of a declaration; undefined if it is missing or invalid. */

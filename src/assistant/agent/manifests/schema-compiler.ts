@@ -1,10 +1,11 @@
 import { Ajv, type Options, type ValidateFunction } from "ajv";
 import { Ajv2020 } from "ajv/dist/2020.js";
+import { isObject } from "../../../base/json.ts";
 import type { JsonObject } from "../port.ts";
 import { argumentFormats } from "./argument-formats.ts";
 import { type Dialect, getDialect, subschemas } from "./input-schema-keywords.ts";
 import { compileLinearPattern } from "./linear-pattern.ts";
-import { type FaultCollector, isObject } from "./manifest-faults.ts";
+import { type FaultCollector } from "./manifest-faults.ts";
 
 const ajvOptions: Options = {
   strict: true,

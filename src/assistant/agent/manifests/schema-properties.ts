@@ -1,6 +1,6 @@
+import { getOwn, isObject } from "../../../base/json.ts";
 import type { JsonObject } from "../port.ts";
 import { resolvePointer } from "./json-pointer.ts";
-import { getOwn, isObject } from "./manifest-faults.ts";
 
 /**
  * Limit on the subschemas visited in the search for one field: references may branch, and the schema may be

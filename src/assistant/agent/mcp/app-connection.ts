@@ -1,4 +1,5 @@
 import type { Client } from "@modelcontextprotocol/client";
+import { isObject } from "../../../base/json.ts";
 import { raceWithAbort } from "../../../base/race-with-abort.ts";
 import type { JsonObject } from "../port.ts";
 import { type LiveTool, ToolAppError, type ToolResult } from "../tool-apps.ts";
@@ -193,9 +194,5 @@ interface ToolChanges {
  */
 function toStructuredResult(value: unknown): JsonObject | undefined {
   if (value === undefined) return undefined;
-  return isJsonObject(value) ? value : { result: value };
-}
-
-function isJsonObject(value: unknown): value is JsonObject {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
+  return isObject(value) ? value : { result: value };
 }

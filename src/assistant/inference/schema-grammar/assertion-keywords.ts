@@ -1,5 +1,6 @@
+import { getOwn, isObject } from "../../../base/json.ts";
 import { isConstrainingFormat } from "./constraining-formats.ts";
-import { getOwn, isObject, isStringArray } from "./json-values.ts";
+import { isStringArray } from "./json-values.ts";
 import type {
   Alternative,
   ArrayAlternative,

@@ -1,3 +1,4 @@
+import { getOwn, isObject } from "../../../base/json.ts";
 import {
   readCount,
   readList,
@@ -6,7 +7,6 @@ import {
   readRequired,
   readTypes,
 } from "./assertion-keywords.ts";
-import { getOwn, isObject } from "./json-values.ts";
 import { subschemaKeywords, unsupportedKeywords } from "./keyword-tables.ts";
 import type { Alternative } from "./normal-form.ts";
 import {

@@ -1,5 +1,6 @@
+import { getOwn, isObject } from "../../../base/json.ts";
 import { readMap } from "./assertion-keywords.ts";
-import { getOwn, isObject, isStringArray } from "./json-values.ts";
+import { isStringArray } from "./json-values.ts";
 import type { Alternative } from "./normal-form.ts";
 import { anyObject, withoutProperty } from "./normal-form.ts";
 import type { NormalizerContext } from "./normalizer-context.ts";

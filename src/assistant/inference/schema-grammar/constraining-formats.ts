@@ -1,4 +1,4 @@
-import { getOwn, isObject } from "./json-values.ts";
+import { getOwn, isObject } from "../../../base/json.ts";
 
 /**
  * Formats that by definition match every text: OpenAPI's hints for the display of a value, and Pydantic's

@@ -1,15 +1,7 @@
+import { isObject } from "../../../base/json.ts";
 /** Returns true for a JSON object, but not for arrays and null. */
-export function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
-}
-
 export function isStringArray(value: unknown): value is readonly string[] {
   return Array.isArray(value) && value.every((entry) => typeof entry === "string");
-}
-
-/** Reads an own property only, because a schema may have a property named `constructor`. */
-export function getOwn(value: Readonly<Record<string, unknown>>, key: string): unknown {
-  return Object.hasOwn(value, key) ? value[key] : undefined;
 }
 
 /** Compares as JSON Schema defines it: 1 equals 1.0, and the order of properties does not matter. */

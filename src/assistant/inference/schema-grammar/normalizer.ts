@@ -1,8 +1,8 @@
+import { getOwn } from "../../../base/json.ts";
 import { readAssertions, readList } from "./assertion-keywords.ts";
 import { complementSchema } from "./complement.ts";
 import { expandConditionals } from "./conditional-keywords.ts";
 import { intersectAlternatives } from "./intersect.ts";
-import { getOwn } from "./json-values.ts";
 import { keywordsByType, unsupportedKeywords } from "./keyword-tables.ts";
 import type { Alternative, SchemaConjunction } from "./normal-form.ts";
 import { anyValue, getAlternativeKey } from "./normal-form.ts";

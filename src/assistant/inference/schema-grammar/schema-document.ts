@@ -1,5 +1,5 @@
+import { getOwn, isObject } from "../../../base/json.ts";
 import { AssistantError } from "../../assistant-error.ts";
-import { getOwn, isObject } from "./json-values.ts";
 import { type SubschemaKind, subschemaKeywords } from "./keyword-tables.ts";
 import { schemaLimits } from "./schema-limits.ts";
 import { extendPointer, refuseKeyword } from "./schema-refusal.ts";

@@ -1,4 +1,4 @@
-import { getOwn } from "./json-values.ts";
+import { getOwn } from "../../../base/json.ts";
 import { getPrefixLength } from "./member-schemas.ts";
 import type { Alternative, SchemaConjunction } from "./normal-form.ts";
 import { unconstrained } from "./normal-form.ts";

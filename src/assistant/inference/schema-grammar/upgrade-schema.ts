@@ -1,4 +1,4 @@
-import { getOwn, isObject } from "./json-values.ts";
+import { getOwn, isObject } from "../../../base/json.ts";
 import { subschemaKeywords } from "./keyword-tables.ts";
 import { SchemaDocument, type SchemaNode } from "./schema-document.ts";
 

@@ -1,4 +1,5 @@
-import { isEqualJson, isObject } from "./json-values.ts";
+import { isObject } from "../../../base/json.ts";
+import { isEqualJson } from "./json-values.ts";
 import { getItemSchemas, getPropertySchemas } from "./member-schemas.ts";
 import type {
   Alternative,

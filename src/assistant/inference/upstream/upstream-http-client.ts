@@ -1,6 +1,7 @@
 import { once, setMaxListeners } from "node:events";
 import { Agent, request as httpRequest, type IncomingMessage } from "node:http";
 import type { Clock } from "../../../base/clock.ts";
+import { tryParseJson } from "../../../base/json.ts";
 import { AssistantError } from "../../assistant-error.ts";
 import {
   connectionLostError,
@@ -208,14 +209,6 @@ async function readText(answer: OpenResponse): Promise<string> {
     chunks.push(chunk);
   }
   return Buffer.concat(chunks).toString("utf8");
-}
-
-function tryParseJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
 }
 
 const lostCodes: ReadonlySet<string> = new Set(["ECONNRESET", "EPIPE"]);

@@ -1,3 +1,4 @@
+import { isObject, tryParseJson } from "../../../base/json.ts";
 import type { JsonObject } from "../../agent/port.ts";
 import { AssistantError } from "../../assistant-error.ts";
 import type { GenerateRequest, InferenceService } from "../../inference/service-port.ts";
@@ -107,18 +108,6 @@ function readChoice(text: string, candidates: readonly ToolCandidate[]): Choice 
   if (!candidate) return { kind: "unreadable", why: "the answer names none of the tools" };
   if (!isObject(args)) return { kind: "unreadable", why: "args was no object" };
   return { kind: "call", candidate, args };
-}
-
-function tryParseJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
-}
-
-function isObject(value: unknown): value is JsonObject {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 function isTooLong(error: unknown): boolean {

@@ -1,3 +1,4 @@
+import { tryParseJson } from "../../../base/json.ts";
 import { redactKey } from "./redact-key.ts";
 
 /** The number of characters of the message that are processed. The rest is ignored. */
@@ -49,12 +50,4 @@ function truncate(text: string): string {
 
 function member(value: unknown, name: string): unknown {
   return typeof value === "object" && value !== null ? Reflect.get(value, name) : undefined;
-}
-
-function tryParseJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
 }

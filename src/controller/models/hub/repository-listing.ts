@@ -1,3 +1,5 @@
+import { isObject, tryParseJson } from "../../../base/json.ts";
+
 /** A hub's listing of a repository. */
 export interface RepositoryListing {
   /** In the hub's spelling, which may differ from the request; undefined if the hub does not report it. */
@@ -22,8 +24,8 @@ const FILES_MAX = 100_000;
 
 /** Returns undefined if it is not a listing. Leaves out files with unsafe names. */
 export function parseRepositoryListing(body: Buffer): RepositoryListing | undefined {
-  const value = parseJson(body);
-  if (!isRecord(value)) return undefined;
+  const value = tryParseJson(body.toString("utf8"));
+  if (!isObject(value)) return undefined;
   const { sha, siblings, gated, id } = value;
   if (typeof sha !== "string" || !/^[0-9a-f]{40,64}$/.test(sha)) return undefined;
   if (!Array.isArray(siblings) || siblings.length > FILES_MAX) return undefined;
@@ -36,14 +38,14 @@ export function parseRepositoryListing(body: Buffer): RepositoryListing | undefi
 }
 
 function parseListedFile(value: unknown): ListedFile | undefined {
-  if (!isRecord(value)) return undefined;
+  if (!isObject(value)) return undefined;
   const { rfilename: name, size, blobId, lfs } = value;
   if (typeof name !== "string" || !isSafeName(name)) return undefined;
   // The two endpoints have different names for the digest.
-  const sha256 = isRecord(lfs) ? parseHex(lfs["sha256"] ?? lfs["oid"], 64) : null;
+  const sha256 = isObject(lfs) ? parseHex(lfs["sha256"] ?? lfs["oid"], 64) : null;
   return {
     name,
-    sizeBytes: parseCount(size) ?? (isRecord(lfs) ? parseCount(lfs["size"]) : null),
+    sizeBytes: parseCount(size) ?? (isObject(lfs) ? parseCount(lfs["size"]) : null),
     sha256,
     gitBlob: lfs === undefined || lfs === null ? parseHex(blobId, 40) : null,
   };
@@ -66,16 +68,4 @@ function parseCount(value: unknown): number | null {
 function parseHex(value: unknown, digits: number): string | null {
   const text = typeof value === "string" ? value.toLowerCase() : "";
   return text.length === digits && /^[0-9a-f]+$/.test(text) ? text : null;
-}
-
-function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
-  return value !== null && typeof value === "object" && !Array.isArray(value);
-}
-
-function parseJson(body: Buffer): unknown {
-  try {
-    return JSON.parse(body.toString("utf8"));
-  } catch {
-    return undefined;
-  }
 }

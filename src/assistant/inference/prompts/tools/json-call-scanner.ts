@@ -1,3 +1,4 @@
+import { tryParseJson } from "../../../../base/json.ts";
 /** The result of scanning one more piece of a tool call. */
 export interface CallProgress {
   /** How many characters of the piece belong to the call. */
@@ -187,12 +188,4 @@ export class JsonValueScanner {
 
 function isArgumentsKey(key: string): boolean {
   return key === "arguments" || key === "parameters";
-}
-
-function tryParseJson(text: string): unknown {
-  try {
-    return JSON.parse(text) as unknown;
-  } catch {
-    return undefined;
-  }
 }

@@ -1,4 +1,5 @@
 import { deepEqual } from "../base/canonical-json.ts";
+import { isObject } from "../base/json.ts";
 
 type Mapping = Readonly<Record<string, unknown>>;
 
@@ -9,7 +10,7 @@ export function createMergePatch(from: Mapping, to: Mapping): Record<string, unk
     const [before, after] = [from[key], to[key]];
     if (after === undefined) {
       if (before !== undefined) patch[key] = null;
-    } else if (isMapping(before) && isMapping(after)) {
+    } else if (isObject(before) && isObject(after)) {
       const inner = createMergePatch(before, after);
       if (Object.keys(inner).length > 0) patch[key] = inner;
     } else if (!deepEqual(before, after)) {
@@ -25,13 +26,9 @@ export function applyMergePatch(value: Mapping, patch: Mapping): Record<string, 
   for (const [key, change] of Object.entries(patch)) {
     const before = result[key];
     if (change === null) delete result[key];
-    else if (isMapping(change))
-      result[key] = applyMergePatch(isMapping(before) ? before : {}, change);
+    else if (isObject(change))
+      result[key] = applyMergePatch(isObject(before) ? before : {}, change);
     else result[key] = change;
   }
   return result;
-}
-
-function isMapping(value: unknown): value is Mapping {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
