@@ -107,6 +107,13 @@ export class InvalidSpecError extends BerthError {
   }
 }
 
+/** Returns the code of a system error, such as ENOENT; undefined for a value without a code. */
+export function getErrorCode(error: unknown): string | undefined {
+  return error instanceof Error && "code" in error && typeof error.code === "string"
+    ? error.code
+    : undefined;
+}
+
 /** Returns the message of any thrown value, without a stack. */
 export function getErrorMessage(error: unknown): string {
   if (error instanceof Error) return error.message;

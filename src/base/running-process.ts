@@ -1,5 +1,6 @@
 import { readFileSync } from "node:fs";
 import { type Clock, delay } from "./clock.ts";
+import { getErrorCode } from "./errors.ts";
 
 /** The interval of checks for a process that is about to end, in milliseconds. */
 const EXIT_POLL_MS = 50;
@@ -10,7 +11,7 @@ export function isProcessRunning(pid: number): boolean {
     process.kill(pid, 0);
   } catch (error) {
     // EPERM: the process belongs to another user.
-    return error instanceof Error && "code" in error && error.code === "EPERM";
+    return getErrorCode(error) === "EPERM";
   }
   try {
     // A process that has ended but was not reaped is a zombie, which some containers never remove.

@@ -1,5 +1,6 @@
 import { existsSync, lstatSync, readdirSync, readFileSync, statSync } from "node:fs";
 import { join, relative, resolve } from "node:path";
+import { getErrorCode } from "../base/errors.ts";
 import type { ComposeFileReader, FileText } from "../compose/load-project.ts";
 import { SPEC_FILE_BYTES_MAX } from "../resources/parse-manifests.ts";
 import type { Cli } from "./cli.ts";
@@ -110,7 +111,7 @@ function readText(path: string): FileText {
     if (status.size > SPEC_FILE_BYTES_MAX) return { problem: "it is larger than 1 MiB" };
     return decodeUtf8(readFileSync(path));
   } catch (error) {
-    const code = error instanceof Error && "code" in error ? error.code : undefined;
+    const code = getErrorCode(error);
     if (code === "ENOENT" || code === "ENOTDIR") return { problem: "there is no such file" };
     return { problem: code === "EACCES" ? "it may not be read" : "it cannot be opened" };
   }

@@ -1,4 +1,5 @@
 import { type Command, CommanderError } from "commander";
+import { getErrorCode } from "../base/errors.ts";
 import type { Environment } from "../base/process-environment.ts";
 import type { Cli } from "./cli.ts";
 import { exitCodeOf, exitCodes, formatError } from "./cli-errors.ts";
@@ -51,5 +52,5 @@ export async function main(environment: Environment): Promise<void> {
 }
 
 function isBrokenPipe(error: unknown): boolean {
-  return error instanceof Error && "code" in error && error.code === "EPIPE";
+  return getErrorCode(error) === "EPIPE";
 }

@@ -3,6 +3,7 @@ import { homedir } from "node:os";
 import { dirname, isAbsolute, join, resolve } from "node:path";
 import type { ErrorObject } from "ajv";
 import { type Static, Type } from "typebox";
+import { getErrorCode } from "../base/errors.ts";
 import { LazyValidator } from "../base/json-validator.ts";
 import { findNearest } from "../base/spelling-suggestions.ts";
 import { ConfigError } from "./config-error.ts";
@@ -119,7 +120,7 @@ export function readCompanionFile(file: string, homeDirectory = homedir()): Comp
   try {
     text = readFileSync(file, "utf8");
   } catch (error) {
-    const code = error instanceof Error && "code" in error ? error.code : undefined;
+    const code = getErrorCode(error);
     if (code === "ENOENT" || code === "ENOTDIR") return emptyCompanionFile;
     throw new ConfigError(`the companion's settings ${file} cannot be read (${String(code)})`);
   }

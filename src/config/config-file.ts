@@ -1,6 +1,6 @@
 import { accessSync, constants, readFileSync } from "node:fs";
 import path from "node:path";
-import { getErrorMessage } from "../base/errors.ts";
+import { getErrorCode, getErrorMessage } from "../base/errors.ts";
 import { isObject } from "../base/json.ts";
 import { findNearest } from "../base/spelling-suggestions.ts";
 import { ConfigError } from "./config-error.ts";
@@ -77,8 +77,4 @@ function explainUnknownKey(key: string, at: (key: string) => string): string {
   const known = serverSettingList.map((setting) => setting.key);
   const meant = findNearest(key, known);
   return `${at(key)}: unknown key "${key}"${meant ? `; did you mean "${meant}"?` : ""}`;
-}
-
-function getErrorCode(error: unknown): string {
-  return error instanceof Error && "code" in error ? String(error.code) : "";
 }

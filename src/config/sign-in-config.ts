@@ -1,6 +1,7 @@
 import { readFileSync } from "node:fs";
 import type { ErrorObject } from "ajv";
 import { type Static, Type } from "typebox";
+import { getErrorCode } from "../base/errors.ts";
 import { LazyValidator } from "../base/json-validator.ts";
 import { findNearest } from "../base/spelling-suggestions.ts";
 import { InvalidJsonError, parseStrictJson } from "../base/strict-json.ts";
@@ -108,7 +109,7 @@ function readSignInDocument(file: string): Static<typeof SignInDocument> {
   try {
     bytes = readFileSync(file);
   } catch (error) {
-    const code = error instanceof Error && "code" in error ? String(error.code) : "unknown";
+    const code = getErrorCode(error) ?? "unknown";
     throw new ConfigError(
       `${CONFIG_VARIABLE}: the file ${file} cannot be read (${code})`,
       "name an existing JSON file, or unset the variable",

@@ -1,5 +1,5 @@
 import { type AddressInfo, createServer } from "node:net";
-import { BerthError } from "../base/errors.ts";
+import { BerthError, getErrorCode } from "../base/errors.ts";
 import type { Config } from "../config/config.ts";
 
 /**
@@ -30,7 +30,7 @@ export async function listen(
   try {
     await bind({ host, port });
   } catch (error) {
-    const code = error instanceof Error && "code" in error ? String(error.code) : "";
+    const code = getErrorCode(error) ?? "";
     if (code === "EADDRINUSE") {
       throw new BerthError("conflict", `port ${port} of ${host} is taken by another program`, {
         hint: `choose another one with --listen ${host}:PORT, or --listen ${host}:0 for any`,

@@ -1,6 +1,6 @@
 import { readFile, realpath, stat } from "node:fs/promises";
 import { join, sep } from "node:path";
-import { BerthError } from "../base/errors.ts";
+import { BerthError, getErrorCode } from "../base/errors.ts";
 
 /**
  * Reads a text file of a source folder; undefined if it does not exist. A file whose real path is outside the
@@ -35,7 +35,5 @@ const missingCodes = ["ENOENT", "ENOTDIR", "ELOOP"];
 
 /** Returns true for a missing path, including a circular link and a path below a file. */
 export function isMissing(error: unknown): boolean {
-  return (
-    error instanceof Error && "code" in error && missingCodes.some((code) => code === error.code)
-  );
+  return missingCodes.some((code) => code === getErrorCode(error));
 }

@@ -1,6 +1,7 @@
 import { lstat, readdir } from "node:fs/promises";
 import { hostname } from "node:os";
 import { join } from "node:path";
+import { getErrorCode } from "../base/errors.ts";
 import { readPackageVersion } from "../base/package-version.ts";
 import type { BackupManifest, LeftOut } from "../resources/wire/backup.ts";
 import type { Store } from "./store.ts";
@@ -99,7 +100,7 @@ function listLeftOut(store: Pick<Store, "list">): LeftOut[] {
 async function listFiles(dataDir: string, folder: string): Promise<BackupFile[]> {
   const entries = await readdir(join(dataDir, folder), { withFileTypes: true }).catch(
     (error: unknown) => {
-      if (error instanceof Error && "code" in error && error.code === "ENOENT") return [];
+      if (getErrorCode(error) === "ENOENT") return [];
       throw error;
     },
   );

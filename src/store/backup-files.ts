@@ -3,7 +3,7 @@ import { closeSync, fsyncSync, mkdirSync, openSync, writeSync } from "node:fs";
 import { type FileHandle, open } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import type Database from "better-sqlite3";
-import { BerthError } from "../base/errors.ts";
+import { BerthError, getErrorCode } from "../base/errors.ts";
 import { ARCHIVES_FOLDER, type BackupFile, CERTIFICATES_FOLDER } from "./backup-content.ts";
 
 const FILES_TABLE = "backup_files";
@@ -106,7 +106,7 @@ async function openUnlessMissing(file: string): Promise<FileHandle | undefined> 
   try {
     return await open(file, "r");
   } catch (error) {
-    if (error instanceof Error && "code" in error && error.code === "ENOENT") return undefined;
+    if (getErrorCode(error) === "ENOENT") return undefined;
     throw error;
   }
 }

@@ -2,7 +2,7 @@ import { once } from "node:events";
 import { chmod, lstat, mkdir, rm } from "node:fs/promises";
 import { connect, createServer, type Server, type Socket } from "node:net";
 import { dirname, join } from "node:path";
-import { ConflictError } from "../base/errors.ts";
+import { ConflictError, getErrorCode } from "../base/errors.ts";
 
 /** Returns the path of the socket of an app that serves tools. */
 export function getAppSocketPath(runtimeDir: string, appId: string): string {
@@ -58,5 +58,5 @@ function hasListener(path: string): Promise<boolean> {
 }
 
 function hasCode(error: unknown, code: string): boolean {
-  return error instanceof Error && "code" in error && error.code === code;
+  return getErrorCode(error) === code;
 }

@@ -1,6 +1,6 @@
 import { EventEmitter, once } from "node:events";
 import type { Cleanup } from "../../base/cleanup.ts";
-import { BerthError } from "../../base/errors.ts";
+import { BerthError, getErrorCode } from "../../base/errors.ts";
 import type { Logger } from "../../base/logger.ts";
 
 /** A daemon that is ready. */
@@ -46,7 +46,7 @@ export async function listenOnLoopback(
   try {
     return await http.listen({ host: "127.0.0.1", port });
   } catch (error) {
-    if (error instanceof Error && "code" in error && error.code === "EADDRINUSE")
+    if (getErrorCode(error) === "EADDRINUSE")
       throw new BerthError("conflict", `port ${port} of 127.0.0.1 is taken by another program`, {
         hint: "is the assistant running already? Otherwise choose another port with --port, 0 for any",
         cause: error,

@@ -1,6 +1,7 @@
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import Database from "better-sqlite3";
+import { getErrorCode } from "../../base/errors.ts";
 import { readSchemaVersion, type SqliteDatabase } from "../../base/sqlite.ts";
 import { type Checkpoint, faultDescriptions, openCheckpoint } from "./checkpoint.ts";
 import { type EntryBody, parseBody } from "./ledger-entry.ts";
@@ -238,7 +239,7 @@ function readdirIfExists(directory: string): string[] | undefined {
   try {
     return readdirSync(directory);
   } catch (error) {
-    if (error instanceof Error && "code" in error && error.code === "ENOENT") return undefined;
+    if (getErrorCode(error) === "ENOENT") return undefined;
     throw error;
   }
 }

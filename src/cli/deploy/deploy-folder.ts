@@ -1,6 +1,6 @@
 import { stat } from "node:fs/promises";
 import { basename, resolve } from "node:path";
-import { BerthError } from "../../base/errors.ts";
+import { BerthError, getErrorCode } from "../../base/errors.ts";
 import { formatBytes } from "../../base/units.ts";
 import type { Cli } from "../cli.ts";
 import { UsageError } from "../cli-errors.ts";
@@ -114,7 +114,7 @@ async function detectPathType(dir: string): Promise<"folder" | "file" | "nothing
   try {
     return (await stat(dir)).isDirectory() ? "folder" : "file";
   } catch (error) {
-    const code = error instanceof Error && "code" in error ? error.code : undefined;
+    const code = getErrorCode(error);
     if (code === "ENOENT" || code === "ENOTDIR") return "nothing";
     throw new BerthError("invalid_request", "the folder cannot be read", { cause: error });
   }

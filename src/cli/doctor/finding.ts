@@ -1,3 +1,4 @@
+import { getErrorCode } from "../../base/errors.ts";
 import type { Environment } from "../../base/process-environment.ts";
 import type { Config } from "../../config/config.ts";
 
@@ -26,5 +27,5 @@ export function createFinding(
 
 /** Returns the code of a failed system call, such as EACCES; "" for any other error. */
 export function systemErrorCode(error: unknown): string {
-  return error instanceof Error && "code" in error ? String(error.code) : "";
+  return getErrorCode(error) ?? "";
 }

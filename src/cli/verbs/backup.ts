@@ -1,7 +1,7 @@
 import { open, rename, rm } from "node:fs/promises";
 import { dirname, join, resolve } from "node:path";
 import type { Command } from "commander";
-import { BerthError } from "../../base/errors.ts";
+import { BerthError, getErrorCode } from "../../base/errors.ts";
 import { formatBytes } from "../../base/units.ts";
 import type { Cli } from "../cli.ts";
 import { UsageError } from "../cli-errors.ts";
@@ -81,7 +81,7 @@ async function renameWithoutReplacing(
     const handle = await open(target, "wx", 0o600);
     await handle.close();
   } catch (error) {
-    if (error instanceof Error && "code" in error && error.code === "EEXIST")
+    if (getErrorCode(error) === "EEXIST")
       throw new BerthError("conflict", `${asWritten} already exists`, {
         hint: "choose another file, or use --force",
       });

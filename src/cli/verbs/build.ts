@@ -1,7 +1,7 @@
 import { open } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import { type Command, Option } from "commander";
-import { BerthError } from "../../base/errors.ts";
+import { BerthError, getErrorCode } from "../../base/errors.ts";
 import type { Language } from "../../resources/recipe/choose-dockerfile.ts";
 import type { Cli } from "../cli.ts";
 import { UsageError } from "../cli-errors.ts";
@@ -89,7 +89,7 @@ async function chooseForFolder(folder: string, flags: BuildFlags) {
 /** Never overwrites an existing file, even if two processes run at once. */
 async function writeNewFile(path: string, text: string, conflictMessage: string): Promise<void> {
   const file = await open(path, "wx", 0o644).catch((error: unknown) => {
-    if (error instanceof Error && "code" in error && error.code === "EEXIST")
+    if (getErrorCode(error) === "EEXIST")
       throw new BerthError("conflict", `${conflictMessage}: nothing was written`, {
         hint: "rename it first, or edit it",
       });

@@ -3,7 +3,7 @@ import { lstatSync, renameSync, unlinkSync } from "node:fs";
 import { type FileHandle, lstat, mkdir, open, readdir, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { Header } from "tar";
-import { BerthError } from "../../base/errors.ts";
+import { BerthError, getErrorCode } from "../../base/errors.ts";
 import { formatBytes } from "../../base/units.ts";
 import type { UploadedArchive } from "./port.ts";
 
@@ -119,7 +119,7 @@ export class ArchiveStore {
 
   async #names(): Promise<string[]> {
     return readdir(this.#dir).catch((error: unknown) => {
-      if (error instanceof Error && "code" in error && error.code === "ENOENT") return [];
+      if (getErrorCode(error) === "ENOENT") return [];
       throw error;
     });
   }
@@ -241,11 +241,7 @@ async function syncFolder(dir: string): Promise<void> {
 }
 
 function isDiskFull(error: unknown): boolean {
-  return (
-    error instanceof Error &&
-    "code" in error &&
-    (error.code === "ENOSPC" || error.code === "EDQUOT")
-  );
+  return getErrorCode(error) === "ENOSPC" || getErrorCode(error) === "EDQUOT";
 }
 
 function diskFullError(cause: unknown): BerthError {

@@ -1,4 +1,4 @@
-import { BerthError, type ErrorCode } from "../../base/errors.ts";
+import { BerthError, type ErrorCode, getErrorCode } from "../../base/errors.ts";
 import type { SecretMask } from "../secrets/app-secret-mask.ts";
 
 /** The reason of the Built condition for a failed source or build. */
@@ -97,9 +97,5 @@ function classifyFailure(
 }
 
 function isDiskFull(error: unknown): boolean {
-  return (
-    error instanceof Error &&
-    "code" in error &&
-    (error.code === "ENOSPC" || error.code === "EDQUOT")
-  );
+  return getErrorCode(error) === "ENOSPC" || getErrorCode(error) === "EDQUOT";
 }

@@ -1,6 +1,7 @@
 import { constants } from "node:fs";
 import { chmod, link, lstat, mkdir, open, symlink, unlink } from "node:fs/promises";
 import { join, posix } from "node:path";
+import { getErrorCode } from "../../base/errors.ts";
 import { formatBytes } from "../../base/units.ts";
 import { leadsOutside } from "../../source-tree/link-target.ts";
 import type { ArchiveEntry } from "./extract-entries.ts";
@@ -122,7 +123,7 @@ export class ExtractTarget {
     await this.#ensureFolder(parent === "." ? "" : parent, written);
     this.#countFile(written);
     await mkdir(join(this.#dir, path), 0o755).catch((error: unknown) => {
-      if (!(error instanceof Error) || !("code" in error) || error.code !== "EEXIST") throw error;
+      if (getErrorCode(error) !== "EEXIST") throw error;
       const what = this.#links.has(path) ? "a link" : "a file";
       throw refusedEntryError(
         written,
@@ -136,7 +137,7 @@ export class ExtractTarget {
   async #removeExisting(path: string): Promise<void> {
     this.#links.delete(path);
     await unlink(join(this.#dir, path)).catch((error: unknown) => {
-      if (!(error instanceof Error) || !("code" in error) || error.code !== "ENOENT") throw error;
+      if (getErrorCode(error) !== "ENOENT") throw error;
     });
   }
 

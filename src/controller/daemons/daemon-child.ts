@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { type Clock, delay } from "../../base/clock.ts";
-import { getErrorMessage } from "../../base/errors.ts";
+import { getErrorCode, getErrorMessage } from "../../base/errors.ts";
 import { parentMessageValidator } from "../../base/parent-message.ts";
 import type { Environment } from "../../base/process-environment.ts";
 
@@ -78,9 +78,7 @@ export class DaemonChild {
 }
 
 function describeSpawnError(error: unknown): string {
-  const code =
-    error instanceof Error && "code" in error ? String(error.code) : getErrorMessage(error);
-  return `it could not be started (${code})`;
+  return `it could not be started (${getErrorCode(error) ?? getErrorMessage(error)})`;
 }
 
 function describeExit(code: number | null, signal: NodeJS.Signals | null): string {

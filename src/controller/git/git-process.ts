@@ -1,5 +1,6 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
+import { getErrorCode } from "../../base/errors.ts";
 import { type IdleTimeout, IdleTimer } from "./idle-timer.ts";
 
 export interface GitProcessOptions {
@@ -157,7 +158,7 @@ export class GitProcess implements AsyncDisposable {
       this.#signal.throwIfAborted();
       if (code !== 0) throw new GitExitError(this.#stderr);
     } catch (error) {
-      if (error instanceof Error && "code" in error && error.code === "ENOENT")
+      if (getErrorCode(error) === "ENOENT")
         throw new GitNotInstalledError("git is not installed", { cause: error });
       throw error;
     } finally {

@@ -1,8 +1,8 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
+import { getErrorCode } from "../../base/errors.ts";
 import { tryParseJson } from "../../base/json.ts";
 import { writeAtomically } from "./git-files.ts";
-import { getErrorCode } from "./scan-folder.ts";
 
 /** The file which marks a folder that follows a repository, so that Berth never writes to another folder. */
 export const MARKER_FILE = ".berth-git.json";

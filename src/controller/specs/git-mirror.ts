@@ -13,11 +13,10 @@ import {
   unlink,
 } from "node:fs/promises";
 import { join } from "node:path";
-import { BerthError, ConflictError } from "../../base/errors.ts";
+import { BerthError, ConflictError, getErrorCode } from "../../base/errors.ts";
 import { isHidden, isSpecFileName } from "./file-names.ts";
 import { isTemporaryName, writeAtomically } from "./git-files.ts";
 import { type Marker, readMarker, writeMarker } from "./git-marker.ts";
-import { getErrorCode } from "./scan-folder.ts";
 
 /** The same depth as in a scan of the watched folder. */
 const DEPTH_MAX = 32;
@@ -68,7 +67,7 @@ export async function claimFolder(folder: string, marker: Marker): Promise<Marke
     await rename(made, folder);
   } catch (error) {
     await rm(made, { recursive: true, force: true });
-    if (!["ENOTEMPTY", "EEXIST", "ENOTDIR"].includes(getErrorCode(error))) throw error;
+    if (!["ENOTEMPTY", "EEXIST", "ENOTDIR"].includes(getErrorCode(error) ?? "")) throw error;
     const name = folder.split("/").at(-1);
     throw new ConflictError("conflict", `"${name}" in the watched folder is not Berth's own`, {
       hint: "move it away, so that the files of the repository can be written there",
@@ -185,7 +184,7 @@ async function readRegular(path: string): Promise<Buffer | undefined> {
       await file.close();
     }
   } catch (error) {
-    if (["ENOENT", "ELOOP", "ENOTDIR", "EISDIR", "ENXIO"].includes(getErrorCode(error)))
+    if (["ENOENT", "ELOOP", "ENOTDIR", "EISDIR", "ENXIO"].includes(getErrorCode(error) ?? ""))
       return undefined;
     throw error;
   }
@@ -195,7 +194,7 @@ async function isRealFolder(path: string): Promise<boolean> {
   try {
     return (await lstat(path)).isDirectory();
   } catch (error) {
-    if (["ENOENT", "ENOTDIR"].includes(getErrorCode(error))) return false;
+    if (["ENOENT", "ENOTDIR"].includes(getErrorCode(error) ?? "")) return false;
     throw error;
   }
 }

@@ -1,8 +1,9 @@
 import { createHash } from "node:crypto";
 import { constants } from "node:fs";
 import { open } from "node:fs/promises";
+import { getErrorCode } from "../../base/errors.ts";
 import { SPEC_FILE_BYTES_MAX } from "../../resources/parse-manifests.ts";
-import { describeReadError, getErrorCode } from "./scan-folder.ts";
+import { describeReadError } from "./scan-folder.ts";
 
 export type FileContent =
   | { readonly bytes: Uint8Array; readonly hash: string }

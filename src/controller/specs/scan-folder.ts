@@ -1,6 +1,7 @@
 import { type BigIntStats, type Dirent, stat } from "node:fs";
 import { readdir, realpath } from "node:fs/promises";
 import { join } from "node:path";
+import { getErrorCode } from "../../base/errors.ts";
 import { isHidden, isSpecFileName } from "./file-names.ts";
 
 /** The content of the folder at one moment, without the texts of the files. */
@@ -141,7 +142,7 @@ class FolderWalk {
     if (isSpecFileName(entry.name)) {
       const problem =
         getErrorCode(error) === "ENOENT" ? "a link to nothing" : describeReadError(error);
-      this.files.set(path, { stamp: `problem:${getErrorCode(error)}`, problem });
+      this.files.set(path, { stamp: `problem:${getErrorCode(error) ?? "unknown"}`, problem });
     } else {
       this.unknown.set(path, describeReadError(error));
     }
@@ -168,10 +169,6 @@ function toAbsentFolder(error: unknown): AbsentFolder {
   return { state: "unreadable", message: describeReadError(error) };
 }
 
-export function getErrorCode(error: unknown): string {
-  return error instanceof Error && "code" in error ? String(error.code) : "unknown";
-}
-
 /** The system's reason without its path, because messages are sent to clients of the API. */
 export function describeReadError(error: unknown): string {
   const code = getErrorCode(error);
@@ -184,6 +181,6 @@ export function describeReadError(error: unknown): string {
     case "ENOENT":
       return "a link to nothing";
     default:
-      return `it cannot be read (${code})`;
+      return `it cannot be read (${code ?? "unknown"})`;
   }
 }

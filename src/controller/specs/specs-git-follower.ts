@@ -1,7 +1,7 @@
 import { mkdir, mkdtemp, readdir, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { type Clock, delay, timestamp } from "../../base/clock.ts";
-import { BerthError, getErrorMessage, isAbortError } from "../../base/errors.ts";
+import { BerthError, getErrorCode, getErrorMessage, isAbortError } from "../../base/errors.ts";
 import type { Logger } from "../../base/logger.ts";
 import { TaskGroup } from "../../base/task-group.ts";
 import type { SpecsGitSettings } from "../../config/config.ts";
@@ -20,7 +20,6 @@ import {
   mirrorFiles,
   readSpecFiles,
 } from "./git-mirror.ts";
-import { getErrorCode } from "./scan-folder.ts";
 import { MANAGER_PREFIX, parseFileManager } from "./spec-file.ts";
 
 /** Far more than specs need: a larger repository is probably the wrong one. */
@@ -315,7 +314,7 @@ export class SpecsGitFollower implements AsyncDisposable {
 function describeFailure(error: unknown): string {
   if (error instanceof BerthError)
     return error.hint === undefined ? error.message : `${error.message}; ${error.hint}`;
-  const code = getErrorCode(error);
+  const code = getErrorCode(error) ?? "unknown";
   if (code === "ENOSPC" || code === "EDQUOT") return "the disk is full";
   if (code === "EACCES" || code === "EPERM" || code === "EROFS")
     return `Berth may not write to the watched folder (${code})`;

@@ -2,6 +2,7 @@ import type { BigIntStats } from "node:fs";
 import { constants } from "node:fs";
 import { lstat, open, readdir, realpath, stat } from "node:fs/promises";
 import { dirname } from "node:path";
+import { getErrorCode } from "../../../base/errors.ts";
 import type { ManifestFault } from "../tool-manifest.ts";
 import { MANIFEST_BYTES_MAX } from "./manifest-format.ts";
 import { type ParsedManifest, parseManifest } from "./parse-manifest.ts";
@@ -57,7 +58,7 @@ export async function readFileStamp(path: string): Promise<string | undefined> {
     return [dev, ino, size, mtimeNs, ctimeNs, mode, uid].join(":");
   } catch (error) {
     const code = getErrorCode(error);
-    if (code !== "ENOENT") return `problem:${code}`;
+    if (code !== "ENOENT") return `problem:${code ?? "unknown"}`;
     const isLink = await lstat(path).then(
       () => true,
       () => false,
@@ -161,10 +162,6 @@ async function readAtMost(
   return chunks.length === 1 && chunks[0] ? chunks[0] : Buffer.concat(chunks);
 }
 
-function getErrorCode(error: unknown): string {
-  return error instanceof Error && "code" in error ? String(error.code) : "unknown";
-}
-
 /** Describes a system error without mentioning its path. */
 function describeSystemError(error: unknown): string {
   const code = getErrorCode(error);
@@ -177,6 +174,6 @@ function describeSystemError(error: unknown): string {
     case "ENXIO":
       return "it is not a regular file";
     default:
-      return `it cannot be read (${code})`;
+      return `it cannot be read (${code ?? "unknown"})`;
   }
 }

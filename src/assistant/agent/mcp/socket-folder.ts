@@ -1,6 +1,7 @@
 import type { Stats } from "node:fs";
 import { lstat, mkdir } from "node:fs/promises";
 import { dirname, join } from "node:path";
+import { getErrorCode } from "../../../base/errors.ts";
 import { ToolAppError } from "../tool-apps.ts";
 
 /** The size of sockaddr_un.sun_path on Linux, without its terminating zero byte. */
@@ -86,7 +87,7 @@ async function lstatIfPresent(path: string): Promise<Stats | undefined> {
 }
 
 function hasCode(error: unknown, code: string): boolean {
-  return error instanceof Error && "code" in error && error.code === code;
+  return getErrorCode(error) === code;
 }
 
 function unavailableError(message: string, cause?: unknown): ToolAppError {

@@ -1,5 +1,6 @@
 import { constants } from "node:fs";
 import { open, readFile } from "node:fs/promises";
+import { getErrorCode } from "../../../base/errors.ts";
 
 /** Only this number of bytes is read of a file; the files that the system writes are shorter. */
 const FILE_BYTES_MAX = 64 * 1024;
@@ -63,7 +64,7 @@ export class ProcessFiles {
       const { buffer, bytesRead } = await file.read({ buffer: Buffer.alloc(FILE_BYTES_MAX) });
       return { kind: "flatpak", text: buffer.toString("utf8", 0, bytesRead) };
     } catch (error) {
-      const code = error instanceof Error && "code" in error ? error.code : undefined;
+      const code = getErrorCode(error);
       if (code === "ENOENT" || code === "ENOTDIR" || code === "ESRCH") return { kind: "none" };
       if (code === "EACCES" || code === "EPERM") return { kind: "hidden" };
       // The path is a link, or a socket or device that no process serves.
@@ -77,7 +78,7 @@ async function readTextIfPresent(path: string): Promise<string> {
   try {
     return await readFile(path, "utf8");
   } catch (error) {
-    const code = error instanceof Error && "code" in error ? error.code : undefined;
+    const code = getErrorCode(error);
     if (code === "EMFILE" || code === "ENFILE" || code === "ENOMEM") throw error;
     return "";
   }

@@ -13,6 +13,7 @@ import {
 } from "node:fs";
 import { join } from "node:path";
 import { fsyncDirectorySync, replaceFileSync } from "../../../base/atomic-file.ts";
+import { getErrorCode } from "../../../base/errors.ts";
 import { SECRET_BYTES } from "../../../base/sealing-key.ts";
 
 /** The name of a key file that is being written. It cannot be the id of an app, because no id begins with a dot. */
@@ -45,7 +46,7 @@ export class KeyFolder {
         ? secret
         : undefined;
     } catch (error) {
-      if (isMissing(error)) return undefined;
+      if (getErrorCode(error) === "ENOENT") return undefined;
       throw error;
     }
   }
@@ -78,13 +79,9 @@ export class KeyFolder {
       }
       unlinkSync(file);
     } catch (error) {
-      if (isMissing(error)) return;
+      if (getErrorCode(error) === "ENOENT") return;
       throw error;
     }
     fsyncDirectorySync(this.#dir);
   }
-}
-
-function isMissing(error: unknown): boolean {
-  return error instanceof Error && "code" in error && error.code === "ENOENT";
 }

@@ -2,6 +2,7 @@ import { execFile } from "node:child_process";
 import { mkdir, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { promisify } from "node:util";
+import { getErrorCode } from "../../../base/errors.ts";
 import { AssistantError } from "../../assistant-error.ts";
 import { type OpenedPipe, SessionPipe } from "./session-pipe.ts";
 
@@ -38,7 +39,7 @@ export class FifoPool implements AsyncDisposable {
       try {
         return SessionPipe.open(path);
       } catch (error) {
-        const isGone = error instanceof Error && "code" in error && error.code === "ENOENT";
+        const isGone = getErrorCode(error) === "ENOENT";
         if (!isGone || tries === 0) throw pipeUnavailableError(error);
         // Another program has removed files from the directory, so the other names are no longer valid either.
         this.#names.length = 0;

@@ -1,5 +1,6 @@
 import { closeSync, constants, openSync, readSync, unlinkSync } from "node:fs";
 import { Socket } from "node:net";
+import { getErrorCode } from "../../../base/errors.ts";
 
 /** The value of the flag O_PATH on x86, ARM, RISC-V and POWER. Node has no constant for this flag. */
 const O_PATH = 0o10000000;
@@ -149,8 +150,7 @@ function openWriter(handle: number): number {
   try {
     return openSync(`/proc/self/fd/${handle}`, constants.O_WRONLY | constants.O_NONBLOCK);
   } catch (error) {
-    if (error instanceof Error && "code" in error && error.code === "ENXIO")
-      throw new ReaderGoneError();
+    if (getErrorCode(error) === "ENXIO") throw new ReaderGoneError();
     throw error;
   }
 }
@@ -167,7 +167,7 @@ function discardUnread(handle: number): void {
     }
   } catch (error) {
     // EAGAIN means that all unread data has been discarded.
-    if (!(error instanceof Error && "code" in error && error.code === "EAGAIN")) throw error;
+    if (getErrorCode(error) !== "EAGAIN") throw error;
   } finally {
     closeSync(reader);
   }

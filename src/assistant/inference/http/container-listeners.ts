@@ -1,5 +1,6 @@
 import type { Server as HttpServer } from "node:http";
 import { type BlockList, createServer, isIPv6, type Server, type Socket } from "node:net";
+import { getErrorCode } from "../../../base/errors.ts";
 import type { Logger } from "../../../base/logger.ts";
 import { AssistantError } from "../../assistant-error.ts";
 import {
@@ -234,7 +235,7 @@ function isClient(clients: BlockList, { remoteAddress }: Socket): boolean {
 }
 
 function cannotListen({ address, port }: ContainerListener, cause: unknown): AssistantError {
-  const code = cause instanceof Error && "code" in cause ? String(cause.code) : "";
+  const code = getErrorCode(cause) ?? "";
   const why =
     code === "EADDRINUSE"
       ? `port ${port} of ${address} is taken by another program`

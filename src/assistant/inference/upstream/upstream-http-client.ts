@@ -1,6 +1,7 @@
 import { once, setMaxListeners } from "node:events";
 import { Agent, request as httpRequest, type IncomingMessage } from "node:http";
 import type { Clock } from "../../../base/clock.ts";
+import { getErrorCode } from "../../../base/errors.ts";
 import { tryParseJson } from "../../../base/json.ts";
 import { AssistantError } from "../../assistant-error.ts";
 import {
@@ -214,20 +215,14 @@ async function readText(answer: OpenResponse): Promise<string> {
 const lostCodes: ReadonlySet<string> = new Set(["ECONNRESET", "EPIPE"]);
 
 function isConnectionLost(error: unknown): boolean {
-  return lostCodes.has(getErrorCode(error));
+  return lostCodes.has(getErrorCode(error) ?? "");
 }
 
 function toAssistantError(error: unknown, url: URL): AssistantError {
   if (error instanceof AssistantError) return error;
   if (isConnectionLost(error)) return connectionLostError(error);
   // The HTTP parser's errors; all others are connection errors.
-  return getErrorCode(error).startsWith("HPE_")
+  return getErrorCode(error)?.startsWith("HPE_") === true
     ? malformedResponseError("no HTTP", error)
     : unreachableUpstreamError(url, error);
-}
-
-function getErrorCode(error: unknown): string {
-  return error instanceof Error && "code" in error && typeof error.code === "string"
-    ? error.code
-    : "";
 }

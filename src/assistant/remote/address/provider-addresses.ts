@@ -1,6 +1,7 @@
 import { lookup } from "node:dns/promises";
 import { isIP } from "node:net";
 import { networkInterfaces } from "node:os";
+import { getErrorCode } from "../../../base/errors.ts";
 import { raceWithAbort } from "../../../base/race-with-abort.ts";
 import { createTimeLimit } from "../../../base/time-limit.ts";
 import { AssistantError } from "../../assistant-error.ts";
@@ -132,7 +133,8 @@ export class ProviderAddresses implements AddressRules {
       if (found.length > 0) return found.slice(0, ADDRESSES_MAX).map(unmapIpv4);
     } catch (error) {
       signal.throwIfAborted();
-      throw unknownHostError(target.host, limit.signal.aborted ? "no answer" : getErrorCode(error));
+      const why = getErrorCode(error) ?? "the resolver failed";
+      throw unknownHostError(target.host, limit.signal.aborted ? "no answer" : why);
     }
     throw unknownHostError(target.host, "no address");
   }
@@ -163,10 +165,4 @@ function unknownHostError(host: string, why: string): AssistantError {
     `the name ${host} was not found (${why}); check its spelling, and that this machine is online`,
     { param: "base_url" },
   );
-}
-
-function getErrorCode(error: unknown): string {
-  return error instanceof Error && "code" in error && typeof error.code === "string"
-    ? error.code
-    : "the resolver failed";
 }

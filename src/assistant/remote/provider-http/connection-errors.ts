@@ -1,4 +1,5 @@
 import { errors } from "undici";
+import { getErrorCode } from "../../../base/errors.ts";
 import { AssistantError } from "../../assistant-error.ts";
 
 /** The destination of a request, as error messages name it. */
@@ -28,7 +29,7 @@ export class LostConnectionError extends Error {}
 export function connectError(named: ProviderEndpoint, error: unknown): AssistantError {
   if (error instanceof AssistantError)
     return error.code === "unreachable" ? unreachableError(named, error.message) : error;
-  const code = getErrorCode(error);
+  const code = getErrorCode(error) ?? "";
   return unreachableError(named, reasons[code] ?? describeErrorCode(code));
 }
 
@@ -72,12 +73,6 @@ function isUnparsable(error: unknown): boolean {
 
 function describeParserError(error: unknown): string {
   return error instanceof errors.HeadersOverflowError ? "headers without end" : "no HTTP";
-}
-
-function getErrorCode(error: unknown): string {
-  return error instanceof Error && "code" in error && typeof error.code === "string"
-    ? error.code
-    : "";
 }
 
 const notTrusted = "its certificate is not signed by an authority that this machine trusts";

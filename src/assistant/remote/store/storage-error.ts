@@ -1,4 +1,4 @@
-import { BerthError } from "../../../base/errors.ts";
+import { BerthError, getErrorCode } from "../../../base/errors.ts";
 import { mapSqliteError } from "../../../base/sqlite.ts";
 import { AssistantError } from "../../assistant-error.ts";
 
@@ -33,7 +33,7 @@ export function toStorageError(thrown: unknown, { what, file }: StoreFile): Assi
 
 /** True if another program is reading or writing the database. */
 export function isBusy(error: unknown): boolean {
-  return /^SQLITE_(BUSY|LOCKED)/.test(getErrorCode(error) ?? "");
+  return /^SQLITE_(BUSY|LOCKED)/.test(findErrorCode(error) ?? "");
 }
 
 function formatMessage(
@@ -49,16 +49,13 @@ function formatMessage(
     case "wrong_state":
       return `${file} was written by a newer version of Berth; start that version again`;
     default: {
-      const reason = getErrorCode(thrown);
+      const reason = findErrorCode(thrown);
       return `${file} cannot be used${reason === undefined ? "" : ` (${reason})`}; check the disk and the permissions of the assistant's data directory`;
     }
   }
 }
 
 /** Returns the code of SQLite or of the system, which may be wrapped in another error. */
-function getErrorCode(thrown: unknown): string | undefined {
-  const error = thrown instanceof BerthError ? thrown.cause : thrown;
-  return error instanceof Error && "code" in error && typeof error.code === "string"
-    ? error.code
-    : undefined;
+function findErrorCode(thrown: unknown): string | undefined {
+  return getErrorCode(thrown instanceof BerthError ? thrown.cause : thrown);
 }

@@ -2,6 +2,7 @@ import { constants } from "node:fs";
 import { type FileHandle, link, open, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { fsyncDirectory } from "../../../base/atomic-file.ts";
+import { getErrorCode } from "../../../base/errors.ts";
 import { SECRET_BYTES } from "../../../base/sealing-key.ts";
 import { type FoundKey, KeyNotStoredError, type KeySource } from "./key-source.ts";
 
@@ -30,7 +31,7 @@ export class KeyFile implements KeySource {
       handle = await open(join(this.#dir, NAME), O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
       return await this.#read(handle);
     } catch (error) {
-      const code = getErrorCode(error);
+      const code = getErrorCode(error) ?? "no code";
       if (code === "ENOENT") return { state: "empty" };
       if (code === "ELOOP") return lockedKey("is a link; replace it with the file itself");
       return lockedKey(`cannot be read (${code}); check its owner and the disk`);
@@ -60,7 +61,7 @@ export class KeyFile implements KeySource {
     } catch (error) {
       await rm(unfinished, { force: true }).catch(() => {});
       throw new KeyNotStoredError(
-        `the file ${NAME} cannot be created (${getErrorCode(error)}); check the disk and the permissions of the assistant's data directory`,
+        `the file ${NAME} cannot be created (${getErrorCode(error) ?? "no code"}); check the disk and the permissions of the assistant's data directory`,
         error,
       );
     }
@@ -91,8 +92,4 @@ export class KeyFile implements KeySource {
 
 function lockedKey(what: string): FoundKey {
   return { state: "locked", why: `the file ${NAME} in the assistant's data directory ${what}` };
-}
-
-function getErrorCode(error: unknown): string {
-  return error instanceof Error && "code" in error ? String(error.code) : "no code";
 }

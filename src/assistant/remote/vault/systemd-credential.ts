@@ -1,5 +1,6 @@
 import { readFile } from "node:fs/promises";
 import { isAbsolute, join } from "node:path";
+import { getErrorCode } from "../../../base/errors.ts";
 import type { Environment } from "../../../base/process-environment.ts";
 import { SECRET_BYTES } from "../../../base/sealing-key.ts";
 import type { FoundKey, KeySource } from "./key-source.ts";
@@ -32,7 +33,7 @@ export class SystemdCredential implements KeySource {
         why: `the systemd credential ${CREDENTIAL} has ${key.length} bytes in place of ${SECRET_BYTES}; create it again with: head -c 32 /dev/urandom | systemd-creds encrypt`,
       };
     } catch (error) {
-      const code = error instanceof Error && "code" in error ? String(error.code) : "no code";
+      const code = getErrorCode(error) ?? "no code";
       if (code === "ENOENT" || code === "ENOTDIR") return { state: "absent" };
       return {
         state: "locked",

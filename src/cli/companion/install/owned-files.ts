@@ -1,6 +1,6 @@
 import { chmod, mkdir, readFile, rename, rm, writeFile } from "node:fs/promises";
 import { dirname } from "node:path";
-import { BerthError } from "../../../base/errors.ts";
+import { BerthError, getErrorCode } from "../../../base/errors.ts";
 import { GENERATED_MARK } from "./unit-and-service-files.ts";
 
 export type WriteOutcome = "made" | "changed" | "same";
@@ -10,7 +10,7 @@ export async function readFileIfExists(file: string): Promise<string | undefined
   try {
     return await readFile(file, "utf8");
   } catch (error) {
-    if (error instanceof Error && "code" in error && error.code === "ENOENT") return undefined;
+    if (getErrorCode(error) === "ENOENT") return undefined;
     throw error;
   }
 }

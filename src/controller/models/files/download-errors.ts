@@ -1,4 +1,4 @@
-import { BerthError, isAbortError } from "../../../base/errors.ts";
+import { BerthError, getErrorCode, isAbortError } from "../../../base/errors.ts";
 import { formatBytes } from "../../../base/units.ts";
 
 export function sourceUnreachableError(
@@ -85,7 +85,7 @@ export function diskFullError(
 /** Converts an error of the file system to one without paths; returns other errors unchanged. */
 export function toDiskError(error: unknown): unknown {
   if (error instanceof BerthError || isAbortError(error)) return error;
-  const code = getSystemCode(error);
+  const code = getErrorCode(error);
   if (code === "ENOSPC" || code === "EDQUOT")
     return new BerthError(
       "disk_full",
@@ -102,10 +102,4 @@ export function toDiskError(error: unknown): unknown {
     hint: "check that the data directory exists and belongs to Berth's user",
     cause: error,
   });
-}
-
-export function getSystemCode(error: unknown): string | undefined {
-  return error instanceof Error && "code" in error && typeof error.code === "string"
-    ? error.code
-    : undefined;
 }

@@ -1,9 +1,8 @@
 import { open } from "node:fs/promises";
 import type { Worker } from "node:worker_threads";
-import { getErrorMessage } from "../../../base/errors.ts";
+import { getErrorCode, getErrorMessage } from "../../../base/errors.ts";
 import { raceWithAbort } from "../../../base/race-with-abort.ts";
 import { startWorker } from "../../../base/start-worker.ts";
-import { getSystemCode } from "./download-errors.ts";
 import { type DigestRequest, type Digests, FileDigest } from "./file-digest.ts";
 
 /** A smaller file is hashed on the main thread, in steps of a millisecond or two: a thread takes longer to start. */
@@ -44,7 +43,7 @@ export class FileHash {
         if (typeof message === "number") this.#onRead(message);
         else resolve(message);
       });
-      worker.on("error", (error) => fail(getSystemCode(error) ?? getErrorMessage(error)));
+      worker.on("error", (error) => fail(getErrorCode(error) ?? getErrorMessage(error)));
       worker.on("exit", () => fail("the thread has ended"));
     });
     // It may fail before `finish` is called, or be cancelled.

@@ -1,5 +1,10 @@
-import { type BerthError, getErrorMessage, isAbortError } from "../../../base/errors.ts";
-import { getSystemCode, sourceUnreachableError } from "./download-errors.ts";
+import {
+  type BerthError,
+  getErrorCode,
+  getErrorMessage,
+  isAbortError,
+} from "../../../base/errors.ts";
+import { sourceUnreachableError } from "./download-errors.ts";
 
 /**
  * The way in which a failed request can be repeated:
@@ -50,7 +55,7 @@ export function noRangesError(reason: string): RetryableError {
 
 /** Converts an error of a socket or of TLS. */
 export function toNetworkError(host: string, error: unknown): RetryableError {
-  const code = getSystemCode(error);
+  const code = getErrorCode(error);
   const why = isAbortError(error)
     ? "the connection was closed"
     : describeNetworkReason(code, error);

@@ -1,5 +1,5 @@
 import type { IncomingHttpHeaders } from "node:http";
-import { BerthError, getErrorMessage } from "../../../base/errors.ts";
+import { BerthError, getErrorCode, getErrorMessage } from "../../../base/errors.ts";
 import { parseRetryAfter } from "../../../base/retry-after.ts";
 
 /** The parts of a response that explain a refusal. */
@@ -71,7 +71,7 @@ export function describeNetworkError(error: unknown, { hostname, protocol }: URL
 }
 
 function findErrorCode(error: unknown): string {
-  const code: unknown = error instanceof Error && "code" in error ? error.code : undefined;
+  const code: unknown = getErrorCode(error);
   if (typeof code === "string") return code;
   // A name with several addresses fails with one error for each.
   if (error instanceof AggregateError) return findErrorCode(error.errors[0]);

@@ -1,6 +1,6 @@
 import { access, constants, stat } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
-import { BerthError } from "../../../base/errors.ts";
+import { BerthError, getErrorCode } from "../../../base/errors.ts";
 import { assertGgufFile } from "../gguf-file.ts";
 import { parseGgufName } from "./gguf-name.ts";
 import { hashModelKey } from "./model-key.ts";
@@ -62,7 +62,7 @@ async function statModelFile(
     return found;
   } catch (error) {
     if (error instanceof BerthError) throw error;
-    const code = error instanceof Error && "code" in error ? error.code : undefined;
+    const code = getErrorCode(error);
     // The system's error is not the cause: its message contains the resolved path.
     if (code === "EACCES" || code === "EPERM")
       throw new BerthError("hub_denied", `${title} cannot be read by the user that runs Berth`, {

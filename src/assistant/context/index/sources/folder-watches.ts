@@ -1,5 +1,6 @@
 import { type FSWatcher, watch } from "node:fs";
 import { join } from "node:path";
+import { getErrorCode } from "../../../../base/errors.ts";
 
 export interface FolderWatchListener {
   /**
@@ -50,7 +51,7 @@ export class FolderWatches {
       });
       this.#watches.set(folder, { watcher, inode });
     } catch (error) {
-      const code = error instanceof Error && "code" in error ? error.code : undefined;
+      const code = getErrorCode(error);
       // A folder that was removed needs no watch. Any other error means that the system refused the watch.
       if (code !== "ENOENT" && code !== "ENOTDIR" && code !== "EACCES") this.#isIncomplete = true;
     }

@@ -1,6 +1,7 @@
 import { createHash } from "node:crypto";
 import { closeSync, constants, fstatSync, openSync, readlinkSync, readSync } from "node:fs";
 import { sep } from "node:path";
+import { getErrorCode } from "../../../../base/errors.ts";
 import type { FileStat } from "../store/document-store.ts";
 
 /**
@@ -39,7 +40,7 @@ export function readInRoot(root: string, file: string): FileReadResult {
     if (bytes === undefined) return { type: "refused", stamp };
     return { type: "read", stamp, bytes, sha256: createHash("sha256").update(bytes).digest() };
   } catch (error) {
-    const code = error instanceof Error && "code" in error ? error.code : undefined;
+    const code = getErrorCode(error);
     return code === "ENOENT" || code === "ENOTDIR" || code === "ELOOP"
       ? { type: "gone" }
       : { type: "denied" };

@@ -1,5 +1,6 @@
 import { lstatSync, realpathSync } from "node:fs";
 import { posix, resolve } from "node:path";
+import { getErrorCode } from "../../../../base/errors.ts";
 import type { BackgroundTasks } from "../background-tasks.ts";
 import type { IndexTiming } from "../index-protocol.ts";
 import type { DocumentStore } from "../store/document-store.ts";
@@ -158,7 +159,7 @@ export class SourceFollower {
     } catch (error) {
       this.#resolved?.watches.unwatchFolder("");
       this.#resolved = undefined;
-      const code = error instanceof Error && "code" in error ? error.code : undefined;
+      const code = getErrorCode(error);
       return code === "ENOENT"
         ? "the folder does not exist; its indexed texts are kept. Restore it, or remove the source"
         : "the folder cannot be read; check its permissions";

@@ -1,5 +1,6 @@
 import { type Dirent, lstatSync, readdirSync } from "node:fs";
 import { join } from "node:path";
+import { getErrorCode } from "../../../../base/errors.ts";
 import type { FileStat } from "../store/document-store.ts";
 import type { FolderWatches } from "./folder-watches.ts";
 import type { SourceRules } from "./source-rules.ts";
@@ -55,7 +56,7 @@ export function* walkTree(
         (entry) => decodeName(entry) ?? [],
       );
     } catch (error) {
-      const code = error instanceof Error && "code" in error ? error.code : undefined;
+      const code = getErrorCode(error);
       if (code !== "ENOENT" && code !== "ENOTDIR") unreadable.push(folder);
       continue;
     }

@@ -1,6 +1,6 @@
 import { rmSync } from "node:fs";
 import { join } from "node:path";
-import { BerthError } from "../../../../base/errors.ts";
+import { BerthError, getErrorCode } from "../../../../base/errors.ts";
 import { migrate, openDatabase, type SqliteDatabase } from "../../../../base/sqlite.ts";
 import { contextMigrations } from "./index-schema.ts";
 
@@ -39,7 +39,7 @@ export function removeIndex(dir: string): void {
 export function isDamaged(error: unknown): boolean {
   if (error instanceof BerthError)
     return error.code === "store_corrupt" || error.code === "wrong_state";
-  const code = error instanceof Error && "code" in error ? String(error.code) : "";
+  const code = getErrorCode(error) ?? "";
   return code.startsWith("SQLITE_CORRUPT") || code === "SQLITE_NOTADB";
 }
 

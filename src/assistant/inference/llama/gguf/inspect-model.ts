@@ -1,6 +1,7 @@
 import { createHash } from "node:crypto";
 import { type FileHandle, open } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
+import { getErrorCode } from "../../../../base/errors.ts";
 import { AssistantError } from "../../../assistant-error.ts";
 import type { ModelFacts, ModelFile } from "../../inference-engine.ts";
 import { embeddingArchitectures, knownArchitectures } from "./architectures.ts";
@@ -38,7 +39,7 @@ function describeError(id: string, error: unknown): string {
   if (error instanceof GgufError) {
     return `the file of model "${id}" cannot be used: ${error.message}; download it again, or use another file`;
   }
-  const code = error instanceof Error && "code" in error ? String(error.code) : "";
+  const code = getErrorCode(error) ?? "";
   if (code === "ENOENT")
     return `the file of model "${id}" does not exist; download it, or use another model`;
   if (code === "EACCES" || code === "EPERM") {
