@@ -82,3 +82,8 @@ export const assistantErrorCodes = [
 ] as const;
 
 export type AssistantErrorCode = (typeof assistantErrorCodes)[number];
+
+/** Creates the error for a parameter of a request; the message begins with its name. */
+export function invalidParameterError(param: string, why: string): AssistantError {
+  return new AssistantError("invalid_request", `${param} ${why}`, { param });
+}

@@ -114,6 +114,17 @@ export function getErrorCode(error: unknown): string | undefined {
     : undefined;
 }
 
+/** Returns the code of a system error for the end of a message: " (ENOENT)", or "" for a value without a code. */
+export function formatErrorCode(error: unknown): string {
+  const code = getErrorCode(error);
+  return code === undefined ? "" : ` (${code})`;
+}
+
+/** Returns true for the system error of a full disk or a used-up quota. */
+export function isDiskFull(error: unknown): boolean {
+  return ["ENOSPC", "EDQUOT"].includes(getErrorCode(error) ?? "");
+}
+
 /** Returns the message of any thrown value, without a stack. */
 export function getErrorMessage(error: unknown): string {
   if (error instanceof Error) return error.message;

@@ -23,3 +23,11 @@ export function raceWithAbort<T>(
     });
   });
 }
+
+/** Resolves when the signal is aborted. */
+export function waitForAbort(signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    if (signal.aborted) resolve();
+    else signal.addEventListener("abort", () => resolve(), { once: true });
+  });
+}

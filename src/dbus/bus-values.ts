@@ -180,7 +180,7 @@ export function isVariant(value: BusValue): value is BusVariant {
   return typeof value === "object" && "signature" in value && "value" in value;
 }
 
-export function isDictionary(value: BusValue): value is BusDictionary {
+export function isDictionary(value: BusValue | undefined): value is BusDictionary {
   return value instanceof Map;
 }
 

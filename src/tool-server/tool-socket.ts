@@ -20,7 +20,7 @@ export async function listenOnSocket(
   const folder = dirname(path);
   for (const made of [dirname(folder), folder])
     await mkdir(made, { mode: 0o700 }).catch((error: unknown) => {
-      if (!hasCode(error, "EEXIST")) throw error;
+      if (getErrorCode(error) !== "EEXIST") throw error;
     });
   const stats = await lstat(folder);
   if (!stats.isDirectory() || stats.uid !== process.getuid?.() || (stats.mode & 0o077) !== 0)
@@ -31,7 +31,7 @@ export async function listenOnSocket(
   try {
     await listenOn(server, path);
   } catch (error) {
-    if (!hasCode(error, "EADDRINUSE")) throw error;
+    if (getErrorCode(error) !== "EADDRINUSE") throw error;
     if (await hasListener(path))
       throw new ConflictError("wrong_state", "another process already serves the tools of Berth");
     await rm(path, { force: true });
@@ -55,8 +55,4 @@ function hasListener(path: string): Promise<boolean> {
     });
     socket.once("error", () => resolve(false));
   });
-}
-
-function hasCode(error: unknown, code: string): boolean {
-  return getErrorCode(error) === code;
 }

@@ -1,3 +1,4 @@
+import { toText } from "../../dbus/bus-values.ts";
 import type { BusValue } from "../../dbus/port.ts";
 import { AssistantError } from "../assistant-error.ts";
 import type { Bus, ServedInterface } from "../bus/port.ts";
@@ -118,9 +119,4 @@ const unknownCallDetail: CallDetail = {
 
 function noSuchCallError(): AssistantError {
   return new AssistantError("not_found", unknownCallDetail.message);
-}
-
-/** Reads an argument of type `s`; the bus has already rejected arguments of other types. */
-function toText(value: BusValue | undefined): string {
-  return typeof value === "string" ? value : "";
 }

@@ -1,4 +1,5 @@
-import type { BusDictionary, BusValue } from "../../dbus/port.ts";
+import { isDictionary } from "../../dbus/bus-values.ts";
+import type { BusValue } from "../../dbus/port.ts";
 import { AssistantError } from "../assistant-error.ts";
 
 /** The options (an argument of type `a{sv}`) that a method accepts, as a map of names to D-Bus types. */
@@ -45,10 +46,6 @@ export function readOptions<Types extends OptionTypes>(
   }
   // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- each value is of the type that the table says
   return found as ParsedOptions<Types>;
-}
-
-function isDictionary(value: BusValue | undefined): value is BusDictionary {
-  return value instanceof Map;
 }
 
 function describeKnown(names: readonly string[]): string {

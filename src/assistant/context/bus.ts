@@ -1,4 +1,4 @@
-import type { BusValue } from "../../dbus/port.ts";
+import { toText } from "../../dbus/bus-values.ts";
 import type { Bus, ServedInterface } from "../bus/port.ts";
 import { readOptions } from "../bus/read-options.ts";
 import type { ContextService } from "./port.ts";
@@ -30,30 +30,25 @@ function createContextInterface(service: ContextService, daemon: string): Served
       Ping: () => [daemon],
       Search: async ({ args: [query, given], caller, signal }) => {
         const { limit = LIMIT_DEFAULT, hybrid = false, scopes } = readOptions(searchOptions, given);
-        const request = { query: text(query), limit, isHybrid: hybrid, scopes };
+        const request = { query: toText(query), limit, isHybrid: hybrid, scopes };
         return [JSON.stringify(await service.search(request, caller, signal))];
       },
       MemoryGet: async ({ args: [app, key], caller }) => [
-        await memory.get(text(app), text(key), caller),
+        await memory.get(toText(app), toText(key), caller),
       ],
       MemorySet: async ({ args: [app, key, value], caller }) => {
-        await memory.set(text(app), text(key), text(value), caller);
+        await memory.set(toText(app), toText(key), toText(value), caller);
         return [];
       },
       MemoryList: async ({ args: [app], caller }) => [
-        JSON.stringify(Object.fromEntries(await memory.list(text(app), caller))),
+        JSON.stringify(Object.fromEntries(await memory.list(toText(app), caller))),
       ],
       MemoryWipe: async ({ args: [app], caller }) => {
-        await memory.wipe(text(app), caller);
+        await memory.wipe(toText(app), caller);
         return [];
       },
       IndexState: () => [JSON.stringify(service.indexState())],
     },
     properties: { Version: () => INTERFACE_VERSION },
   };
-}
-
-/** Reads an argument of type `s`; the bus has already rejected arguments of other types. */
-function text(value: BusValue | undefined): string {
-  return typeof value === "string" ? value : "";
 }

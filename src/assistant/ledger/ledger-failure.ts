@@ -1,4 +1,4 @@
-import { BerthError } from "../../base/errors.ts";
+import { BerthError, formatErrorCode } from "../../base/errors.ts";
 import { mapSqliteError } from "../../base/sqlite.ts";
 
 /**
@@ -54,10 +54,4 @@ export function toLedgerFailure(thrown: unknown): LedgerFailure {
 
 function diskFullFailure(cause: unknown): LedgerFailure {
   return new LedgerFailure("full", "the disk is full", { hint: "free some space", cause });
-}
-
-function formatErrorCode(error: unknown): string {
-  return error instanceof Error && "code" in error && typeof error.code === "string"
-    ? ` (${error.code})`
-    : "";
 }

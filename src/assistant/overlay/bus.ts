@@ -1,3 +1,4 @@
+import { toText } from "../../dbus/bus-values.ts";
 import type { BusValue, BusVariant } from "../../dbus/port.ts";
 import { AssistantError } from "../assistant-error.ts";
 import type { Bus, ServedInterface } from "../bus/port.ts";
@@ -93,11 +94,6 @@ function buildOverlayInterface(
 function parseQueryId(value: BusValue | undefined): number {
   if (typeof value === "bigint" && value <= BigInt(Number.MAX_SAFE_INTEGER)) return Number(value);
   throw new AssistantError("not_found", "there is no query with this number");
-}
-
-/** Reads an argument of type `s`; the bus has already rejected arguments of other types. */
-function toText(value: BusValue | undefined): string {
-  return typeof value === "string" ? value : "";
 }
 
 /**

@@ -1,4 +1,4 @@
-import { AssistantError } from "../assistant-error.ts";
+import { AssistantError, invalidParameterError } from "../assistant-error.ts";
 import type { AskRequest } from "./port.ts";
 import { checkModelHint } from "./turn-route.ts";
 
@@ -8,7 +8,7 @@ const MODEL_LENGTH_MAX = 256;
 
 /** Checks a request. Throws `invalid_request` or `payload_too_large`, with the invalid field in `param`. */
 export function checkAskRequest({ prompt, lane, modelHint, history }: AskRequest): void {
-  if (prompt.trim() === "") throw invalidParameter("prompt", "is empty");
+  if (prompt.trim() === "") throw invalidParameterError("prompt", "is empty");
   const bytes = Buffer.byteLength(prompt);
   if (bytes > PROMPT_BYTES_MAX)
     throw new AssistantError(
@@ -17,15 +17,11 @@ export function checkAskRequest({ prompt, lane, modelHint, history }: AskRequest
       { param: "prompt" },
     );
   if (lane === "agent" && history.length > 0)
-    throw invalidParameter(
+    throw invalidParameterError(
       "history_json",
       "belongs to the chat lane: set lane to chat, or leave it out",
     );
   if ((modelHint?.length ?? 0) > MODEL_LENGTH_MAX)
-    throw invalidParameter("model_hint", `may have at most ${MODEL_LENGTH_MAX} characters`);
+    throw invalidParameterError("model_hint", `may have at most ${MODEL_LENGTH_MAX} characters`);
   checkModelHint(modelHint);
-}
-
-function invalidParameter(param: string, why: string): AssistantError {
-  return new AssistantError("invalid_request", `${param} ${why}`, { param });
 }

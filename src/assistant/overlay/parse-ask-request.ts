@@ -1,6 +1,6 @@
 import { InvalidJsonError, parseStrictJson } from "../../base/strict-json.ts";
 import type { BusValue } from "../../dbus/port.ts";
-import { AssistantError } from "../assistant-error.ts";
+import { AssistantError, invalidParameterError } from "../assistant-error.ts";
 import { readOptions } from "../bus/read-options.ts";
 import type { AskRequest, HistoryTurn, Lane } from "./port.ts";
 
@@ -23,7 +23,7 @@ export function parseAskRequest(prompt: string, options: BusValue | undefined): 
   const given = readOptions(askOptions, options);
   const lane = parseLane(given.lane);
   if (lane === "agent" && given.history_json !== undefined)
-    throw invalidOption(
+    throw invalidParameterError(
       "history_json",
       "belongs to the chat lane: set lane to chat, or leave it out",
     );
@@ -41,21 +41,21 @@ export function parseAskRequest(prompt: string, options: BusValue | undefined): 
 function parseLane(lane: string | undefined): Lane {
   if (lane === undefined || lane === "agent") return "agent";
   if (lane === "chat") return "chat";
-  throw invalidOption("lane", "must be agent or chat");
+  throw invalidParameterError("lane", "must be agent or chat");
 }
 
 function parseHistory(text: string): readonly HistoryTurn[] {
   const bytes = Buffer.from(text);
   if (bytes.length > HISTORY_BYTES_MAX)
-    throw invalidOption(
+    throw invalidParameterError(
       HISTORY_OPTION,
       `has ${bytes.length} bytes; at most ${HISTORY_BYTES_MAX} are allowed`,
     );
   const turns = parseHistoryJson(bytes);
   if (!Array.isArray(turns))
-    throw invalidOption(HISTORY_OPTION, "must be an array of {role, content}");
+    throw invalidParameterError(HISTORY_OPTION, "must be an array of {role, content}");
   if (turns.length > HISTORY_TURNS_MAX)
-    throw invalidOption(
+    throw invalidParameterError(
       HISTORY_OPTION,
       `has ${turns.length} turns; at most ${HISTORY_TURNS_MAX} are allowed`,
     );
@@ -91,8 +91,4 @@ function parseHistoryTurn(turn: unknown, at: string): HistoryTurn {
 
 function invalidHistory(at: string, why: string): AssistantError {
   return new AssistantError("invalid_request", `${at} ${why}`, { param: HISTORY_OPTION });
-}
-
-function invalidOption(param: string, why: string): AssistantError {
-  return new AssistantError("invalid_request", `${param} ${why}`, { param });
 }

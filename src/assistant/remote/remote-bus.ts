@@ -1,4 +1,4 @@
-import type { BusValue } from "../../dbus/port.ts";
+import { toText } from "../../dbus/bus-values.ts";
 import type { Bus, ServedInterface } from "../bus/port.ts";
 import { KeyDescriptor } from "./key-descriptor.ts";
 import type { RemoteService } from "./port.ts";
@@ -38,48 +38,43 @@ function remoteInterface({ service, daemon }: RemoteBusOptions): ServedInterface
       State: () => [JSON.stringify(service.state())],
       AddProvider: async ({ args: [id, displayName, baseUrl], caller }) => {
         const provider = {
-          id: asText(id),
-          displayName: asText(displayName),
-          baseUrl: asText(baseUrl),
+          id: toText(id),
+          displayName: toText(displayName),
+          baseUrl: toText(baseUrl),
         };
         await service.addProvider(provider, caller);
         return [];
       },
       RemoveProvider: async ({ args: [id], caller }) => {
-        await service.removeProvider(asText(id), caller);
+        await service.removeProvider(toText(id), caller);
         return [];
       },
       SetKey: async ({ args: [id, key], caller }) => {
-        await service.setKey(asText(id), asText(key), caller);
+        await service.setKey(toText(id), toText(key), caller);
         return [];
       },
       SetKeyFd: async ({ args: [id, fd], caller, signal }) => {
         using descriptor = new KeyDescriptor(Number(fd));
-        await service.setKey(asText(id), () => descriptor.read(signal), caller);
+        await service.setKey(toText(id), () => descriptor.read(signal), caller);
         return [];
       },
       ClearKey: async ({ args: [id], caller }) => {
-        await service.clearKey(asText(id), caller);
+        await service.clearKey(toText(id), caller);
         return [];
       },
       SetConsent: async ({ args: [scope, isAllowed], caller }) => {
-        await service.setConsent(asText(scope), isAllowed === true, caller);
+        await service.setConsent(toText(scope), isAllowed === true, caller);
         return [];
       },
-      BeginLogin: async ({ args: [id], caller }) => [await service.beginLogin(asText(id), caller)],
+      BeginLogin: async ({ args: [id], caller }) => [await service.beginLogin(toText(id), caller)],
       Logout: async ({ args: [id], caller }) => {
-        await service.logout(asText(id), caller);
+        await service.logout(toText(id), caller);
         return [];
       },
       ListModels: async ({ args: [id], signal }) => [
-        JSON.stringify(await service.listModels(asText(id), signal)),
+        JSON.stringify(await service.listModels(toText(id), signal)),
       ],
     },
     properties: { Version: () => INTERFACE_VERSION },
   };
-}
-
-/** Converts an argument to text. The bus has already checked the types of all arguments. */
-function asText(value: BusValue | undefined): string {
-  return typeof value === "string" ? value : "";
 }

@@ -83,6 +83,6 @@ function argumentsText(value: unknown): string {
   return typeof value === "object" && value !== null ? JSON.stringify(value) : "";
 }
 
-function newCallId(): string {
+export function newCallId(): string {
   return `call_${randomUUID().replaceAll("-", "")}`;
 }

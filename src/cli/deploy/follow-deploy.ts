@@ -1,4 +1,5 @@
 import { getErrorMessage } from "../../base/errors.ts";
+import { waitForAbort } from "../../base/race-with-abort.ts";
 import type { Client } from "../../client/rest/client.ts";
 import type { AppDetails } from "../../resources/wire/apps.ts";
 import type { BuildView } from "../../resources/wire/builds.ts";
@@ -44,7 +45,7 @@ export async function followDeploy(
     });
   } finally {
     const cancelTimer = setTimeout(() => logAbort.abort(), LAST_LINES_MS);
-    await Promise.race([log, untilAborted(logAbort.signal)]);
+    await Promise.race([log, waitForAbort(logAbort.signal)]);
     clearTimeout(cancelTimer);
     logAbort.abort();
     await log;
@@ -119,11 +120,4 @@ async function findBuildHint(
   if (build === undefined || build.id <= options.lastBuild || build.state === "succeeded")
     return undefined;
   return `\`berth builds ${options.name} ${build.id} --log\` shows the whole log; fix the source and deploy again`;
-}
-
-function untilAborted(signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    if (signal.aborted) resolve();
-    else signal.addEventListener("abort", () => resolve(), { once: true });
-  });
 }

@@ -1,6 +1,7 @@
 import { existsSync, readFileSync } from "node:fs";
 import { readPackageVersion } from "../../base/package-version.ts";
 import { createTimeLimit } from "../../base/time-limit.ts";
+import { getField } from "../../client/bus/json-fields.ts";
 import type { BusValue, SessionBus } from "../../dbus/port.ts";
 import { sessionBusAddress } from "../../dbus/session-bus-address.ts";
 import { resolveInstallPaths } from "../companion/install/install-paths.ts";
@@ -125,22 +126,16 @@ function createStatusFindings(status: BusValue | undefined): DoctorFinding[] {
 /** Checks if the companion can decrypt the keys of remote providers. */
 function createKeyFindings(state: BusValue | undefined): DoctorFinding[] {
   const document: unknown = JSON.parse(typeof state === "string" ? state : "null");
-  const protectionState = getMember(document, "protection");
-  return getMember(protectionState, "state") === "locked"
+  const protectionState = getField(document, "protection");
+  return getField(protectionState, "state") === "locked"
     ? [
         createFinding(
           "keys",
           "warn",
-          `the keys of remote providers cannot be read: ${String(getMember(protectionState, "message"))}`,
+          `the keys of remote providers cannot be read: ${String(getField(protectionState, "message"))}`,
         ),
       ]
     : [];
-}
-
-function getMember(value: unknown, name: string): unknown {
-  return typeof value === "object" && value !== null
-    ? Object.getOwnPropertyDescriptor(value, name)?.value
-    : undefined;
 }
 
 /** The program and arguments of this user's unit; undefined if Berth has not installed one. */

@@ -3,7 +3,8 @@ import { lstatSync, renameSync, unlinkSync } from "node:fs";
 import { type FileHandle, lstat, mkdir, open, readdir, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { Header } from "tar";
-import { BerthError, getErrorCode } from "../../base/errors.ts";
+import { fsyncDirectory } from "../../base/atomic-file.ts";
+import { BerthError, getErrorCode, isDiskFull } from "../../base/errors.ts";
 import { formatBytes } from "../../base/units.ts";
 import type { UploadedArchive } from "./port.ts";
 
@@ -51,7 +52,7 @@ export class ArchiveStore {
       const isKnown = lstatSync(this.path(written.digest), { throwIfNoEntry: false }) !== undefined;
       renameSync(join(this.#dir, part), this.path(written.digest));
       if (isKnown) this.#reuploaded.add(written.digest);
-      await syncFolder(this.#dir);
+      await fsyncDirectory(this.#dir);
       return written;
     } catch (error) {
       await rm(join(this.#dir, part), { force: true });
@@ -228,20 +229,6 @@ function assertArchive(start: Uint8Array): void {
 async function writeAll(file: FileHandle, chunk: Uint8Array): Promise<void> {
   for (let written = 0; written < chunk.length; )
     written += (await file.write(chunk, written, chunk.length - written)).bytesWritten;
-}
-
-/** Flushes the folder: without that, a power cut can lose the name of a flushed file. */
-async function syncFolder(dir: string): Promise<void> {
-  const folder = await open(dir, "r");
-  try {
-    await folder.sync();
-  } finally {
-    await folder.close();
-  }
-}
-
-function isDiskFull(error: unknown): boolean {
-  return getErrorCode(error) === "ENOSPC" || getErrorCode(error) === "EDQUOT";
 }
 
 function diskFullError(cause: unknown): BerthError {

@@ -1,4 +1,4 @@
-import { BerthError, type ErrorCode, getErrorCode } from "../../base/errors.ts";
+import { BerthError, type ErrorCode, isDiskFull } from "../../base/errors.ts";
 import type { SecretMask } from "../secrets/app-secret-mask.ts";
 
 /** The reason of the Built condition for a failed source or build. */
@@ -94,8 +94,4 @@ function classifyFailure(
 ): FailureClass {
   const final = terminal[code];
   return final === undefined ? [transientReasons[code] ?? "EngineError", false] : [final, true];
-}
-
-function isDiskFull(error: unknown): boolean {
-  return getErrorCode(error) === "ENOSPC" || getErrorCode(error) === "EDQUOT";
 }

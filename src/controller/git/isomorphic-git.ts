@@ -12,7 +12,7 @@ import {
   writeFile,
 } from "node:fs/promises";
 import git, { type HttpClient, type PromiseFsClient, type ServerRef } from "isomorphic-git";
-import { BerthError } from "../../base/errors.ts";
+import { BerthError, isDiskFull } from "../../base/errors.ts";
 import { commitNotFound, getErrorCode, gitUnreachable, invalidTree } from "./git-errors.ts";
 import { type GitHttp, TransferTooLargeError } from "./git-http.ts";
 import { chooseRef, expandRefNames, type ListedRef, type ResolvedRef } from "./git-refs.ts";
@@ -224,9 +224,5 @@ function toListedRef(ref: ServerRef): ListedRef {
 }
 
 function isKnownError(error: unknown): boolean {
-  return (
-    error instanceof BerthError ||
-    error instanceof TransferTooLargeError ||
-    ["ENOSPC", "EDQUOT"].includes(getErrorCode(error) ?? "")
-  );
+  return error instanceof BerthError || error instanceof TransferTooLargeError || isDiskFull(error);
 }

@@ -2,6 +2,7 @@ import type { Clock } from "../../base/clock.ts";
 import { Debouncer } from "../../base/debouncer.ts";
 import { getErrorMessage, isAbortError } from "../../base/errors.ts";
 import type { Logger } from "../../base/logger.ts";
+import { waitForAbort } from "../../base/race-with-abort.ts";
 import { TaskGroup } from "../../base/task-group.ts";
 import type { Store } from "../../store/store.ts";
 import type { ControlPlane, SpecsReport } from "../port.ts";
@@ -183,11 +184,4 @@ export class SpecFolder implements AsyncDisposable {
       if (this.#isFollowing) this.#trigger();
     });
   }
-}
-
-function waitForAbort(signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    if (signal.aborted) resolve();
-    else signal.addEventListener("abort", () => resolve(), { once: true });
-  });
 }

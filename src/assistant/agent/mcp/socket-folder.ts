@@ -73,7 +73,7 @@ async function makeFolder(path: string): Promise<void> {
   try {
     await mkdir(path, { mode: 0o700 });
   } catch (error) {
-    if (!hasCode(error, "EEXIST")) throw error;
+    if (getErrorCode(error) !== "EEXIST") throw error;
   }
 }
 
@@ -81,13 +81,9 @@ async function lstatIfPresent(path: string): Promise<Stats | undefined> {
   try {
     return await lstat(path);
   } catch (error) {
-    if (hasCode(error, "ENOENT")) return undefined;
+    if (getErrorCode(error) === "ENOENT") return undefined;
     throw unavailableError("the folder of the apps' sockets cannot be read", error);
   }
-}
-
-function hasCode(error: unknown, code: string): boolean {
-  return getErrorCode(error) === code;
 }
 
 function unavailableError(message: string, cause?: unknown): ToolAppError {

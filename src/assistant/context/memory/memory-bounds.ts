@@ -1,4 +1,4 @@
-import { AssistantError } from "../../assistant-error.ts";
+import { AssistantError, invalidParameterError } from "../../assistant-error.ts";
 import { type Caller, sandboxedApp } from "../../caller.ts";
 
 const loneSurrogate = /\p{Surrogate}/u;
@@ -30,7 +30,7 @@ export function checkApp(app: string, caller: Caller): void {
     });
   const pattern = own === undefined ? reverseDomain : sandboxName;
   if (app.length > APP_ID_BYTES_MAX || !pattern.test(app))
-    throw invalidParameter(
+    throw invalidParameterError(
       "app",
       `must be the id of an app such as org.example.Notes, of at most ${APP_ID_BYTES_MAX} letters, digits, "_", "-" and "."`,
     );
@@ -38,15 +38,15 @@ export function checkApp(app: string, caller: Caller): void {
 
 export function checkKey(key: string): void {
   const bytes = countBytes("key", key);
-  if (bytes === 0) throw invalidParameter("key", "is empty");
+  if (bytes === 0) throw invalidParameterError("key", "is empty");
   if (bytes > KEY_BYTES_MAX)
-    throw invalidParameter("key", `has ${bytes} bytes; the limit is ${KEY_BYTES_MAX}`);
+    throw invalidParameterError("key", `has ${bytes} bytes; the limit is ${KEY_BYTES_MAX}`);
 }
 
 export function checkValue(value: string): void {
   const bytes = countBytes("value", value);
   if (bytes > VALUE_BYTES_MAX)
-    throw invalidParameter("value", `has ${bytes} bytes; the limit is ${VALUE_BYTES_MAX}`);
+    throw invalidParameterError("value", `has ${bytes} bytes; the limit is ${VALUE_BYTES_MAX}`);
 }
 
 /** The number of keys of an app, and the bytes of its keys and values. */
@@ -80,10 +80,6 @@ function limitExceeded(app: string, limit: string, advice: string): AssistantErr
 
 function countBytes(param: string, text: string): number {
   if (loneSurrogate.test(text))
-    throw invalidParameter(param, "is not valid Unicode: it has a lone surrogate");
+    throw invalidParameterError(param, "is not valid Unicode: it has a lone surrogate");
   return Buffer.byteLength(text);
-}
-
-function invalidParameter(param: string, why: string): AssistantError {
-  return new AssistantError("invalid_request", `${param} ${why}`, { param });
 }

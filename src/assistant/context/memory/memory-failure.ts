@@ -1,5 +1,5 @@
 import Database from "better-sqlite3";
-import { BerthError } from "../../../base/errors.ts";
+import { BerthError, formatErrorCode } from "../../../base/errors.ts";
 import { SealBrokenError } from "../../../base/sealing-key.ts";
 import { mapSqliteError } from "../../../base/sqlite.ts";
 import { AssistantError } from "../../assistant-error.ts";
@@ -58,10 +58,4 @@ function memoryDamaged(cause: unknown): AssistantError {
     "the memory is damaged and cannot be read; restore memory.db and memory.keys from a backup",
     { cause },
   );
-}
-
-function formatErrorCode(error: unknown): string {
-  return error instanceof Error && "code" in error && typeof error.code === "string"
-    ? ` (${error.code})`
-    : "";
 }

@@ -1,6 +1,6 @@
 import { describeJsonError } from "../../../base/strict-json.ts";
 import type { BusValue } from "../../../dbus/port.ts";
-import { AssistantError } from "../../assistant-error.ts";
+import { AssistantError, invalidParameterError } from "../../assistant-error.ts";
 import { readOptions } from "../../bus/read-options.ts";
 import type { EmbedRequest, GenerateRequest, Guide } from "../service-port.ts";
 
@@ -21,7 +21,7 @@ export function parseGenerateCall(
   const prompt = parseText(args[0], "prompt");
   const given = readOptions(params, args[1]);
   if (given.max_tokens === 0)
-    throw invalidParamError(
+    throw invalidParameterError(
       "max_tokens",
       "is 0 and must be 1 or more; leave it out for the default",
     );
@@ -47,11 +47,11 @@ export function parseEmbedCall(model: string | undefined, args: readonly BusValu
   const texts = (Array.isArray(given) ? given : []).map((text, index) =>
     parseText(text, `texts[${index}]`),
   );
-  if (texts.length === 0) throw invalidParamError("texts", "must have at least 1 text");
+  if (texts.length === 0) throw invalidParameterError("texts", "must have at least 1 text");
   if (texts.length > TEXTS_MAX)
-    throw invalidParamError("texts", `may have at most ${TEXTS_MAX} texts`);
+    throw invalidParameterError("texts", `may have at most ${TEXTS_MAX} texts`);
   const empty = texts.indexOf("");
-  if (empty !== -1) throw invalidParamError(`texts[${empty}]`, "is empty");
+  if (empty !== -1) throw invalidParameterError(`texts[${empty}]`, "is empty");
   checkSize(
     "texts",
     texts.reduce((bytes, text) => bytes + Buffer.byteLength(text), 0),
@@ -60,7 +60,7 @@ export function parseEmbedCall(model: string | undefined, args: readonly BusValu
 }
 
 function parseText(value: BusValue | undefined, param: string): string {
-  if (typeof value !== "string") throw invalidParamError(param, "must be a string");
+  if (typeof value !== "string") throw invalidParameterError(param, "must be a string");
   checkSize(param, Buffer.byteLength(value));
   return value;
 }
@@ -77,7 +77,7 @@ function checkSize(param: string, bytes: number): void {
 function parsePriority(priority: string | undefined): "interactive" | "background" {
   if (priority === undefined) return "interactive";
   if (priority === "interactive" || priority === "background") return priority;
-  throw invalidParamError("priority", 'must be "interactive" or "background"');
+  throw invalidParameterError("priority", 'must be "interactive" or "background"');
 }
 
 function parseGuide(text: string | undefined): Guide {
@@ -88,7 +88,7 @@ function parseGuide(text: string | undefined): Guide {
     typeof schema === "boolean" ||
     (typeof schema === "object" && schema !== null && !Array.isArray(schema));
   if (!isSchema)
-    throw invalidParamError("schema", "must be a JSON Schema: an object, true or false");
+    throw invalidParameterError("schema", "must be a JSON Schema: an object, true or false");
   return { kind: "json_schema", name: undefined, schema, strict: false };
 }
 
@@ -96,10 +96,6 @@ function parseSchema(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch (error) {
-    throw invalidParamError("schema", `is not JSON: ${describeJsonError(error)}`);
+    throw invalidParameterError("schema", `is not JSON: ${describeJsonError(error)}`);
   }
-}
-
-function invalidParamError(param: string, why: string): AssistantError {
-  return new AssistantError("invalid_request", `${param} ${why}`, { param });
 }

@@ -1,5 +1,6 @@
 import { getOwn, isObject } from "../../../base/json.ts";
 import { isConstrainingFormat } from "./constraining-formats.ts";
+import { maxDefined, minDefined } from "./intersect.ts";
 import { isStringArray } from "./json-values.ts";
 import type {
   Alternative,
@@ -112,14 +113,6 @@ const numericFormats: ReadonlyMap<
   // 2^63 - 1 is not a double, so 2^63 is an exclusive bound instead.
   ["int64", { integer: true, minimum: -(2 ** 63), below: 2 ** 63 }],
 ]);
-
-function maxDefined(left: number | undefined, right: number | undefined): number | undefined {
-  return left === undefined || right === undefined ? (left ?? right) : Math.max(left, right);
-}
-
-function minDefined(left: number | undefined, right: number | undefined): number | undefined {
-  return left === undefined || right === undefined ? (left ?? right) : Math.min(left, right);
-}
 
 function readStringAssertions(node: SchemaNode, raw: Raw): StringConstraints {
   const named = (keyword: "pattern" | "format") => {

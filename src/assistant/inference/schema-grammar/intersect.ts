@@ -128,11 +128,17 @@ function isNonEmptyRange(min: number, max: number | undefined): boolean {
   return max === undefined || min <= max;
 }
 
-function maxDefined(left: number | undefined, right: number | undefined): number | undefined {
+export function maxDefined(
+  left: number | undefined,
+  right: number | undefined,
+): number | undefined {
   return left === undefined || right === undefined ? (left ?? right) : Math.max(left, right);
 }
 
-function minDefined(left: number | undefined, right: number | undefined): number | undefined {
+export function minDefined(
+  left: number | undefined,
+  right: number | undefined,
+): number | undefined {
   return left === undefined || right === undefined ? (left ?? right) : Math.min(left, right);
 }
 

@@ -1,4 +1,4 @@
-import { randomUUID } from "node:crypto";
+import { newCallId } from "../../../base/openai-wire/tool-call-reader.ts";
 import { AssistantError } from "../../assistant-error.ts";
 import type { ModelFacts } from "../inference-engine.ts";
 import { type AnswerStreamParser, type PromptPlan, planPrompt } from "../prompts/plan-prompt.ts";
@@ -119,8 +119,4 @@ export class AnswerPlanner {
 function getGuideDocument(guide: Guide): { readonly schema: unknown } | undefined {
   if (guide.kind === "none") return undefined;
   return { schema: guide.kind === "json_object" ? { type: "object" } : guide.schema };
-}
-
-function newCallId(): string {
-  return `call_${randomUUID().replaceAll("-", "")}`;
 }

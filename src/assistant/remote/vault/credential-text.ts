@@ -1,4 +1,4 @@
-import { AssistantError } from "../../assistant-error.ts";
+import { invalidParameterError } from "../../assistant-error.ts";
 import type { Credential } from "./port.ts";
 
 /** The largest size of a secret. It is larger than the keys and tokens of all providers. */
@@ -20,7 +20,7 @@ export function checkCredential(credential: Credential): void {
   if (credential.clientId !== "") checkSecret("client_id", credential.clientId);
   const { expiresAtMs = 0 } = credential;
   if (!(Math.abs(expiresAtMs) <= TIME_MS_MAX) || !Number.isInteger(expiresAtMs))
-    throw invalidCredentialError("expires_at", "is not a valid time");
+    throw invalidParameterError("expires_at", "is not a valid time");
 }
 
 /** Converts a credential to the text that is encrypted. */
@@ -60,14 +60,10 @@ export function parseCredential(kind: Credential["kind"], text: string): Credent
 
 function checkSecret(param: string, text: string): void {
   const bytes = Buffer.byteLength(text);
-  if (bytes === 0) throw invalidCredentialError(param, "is empty");
+  if (bytes === 0) throw invalidParameterError(param, "is empty");
   if (bytes > SECRET_BYTES_MAX)
-    throw invalidCredentialError(
+    throw invalidParameterError(
       param,
       `has ${bytes} bytes; at most ${SECRET_BYTES_MAX} are possible`,
     );
-}
-
-function invalidCredentialError(param: string, what: string): AssistantError {
-  return new AssistantError("invalid_request", `${param} ${what}`, { param });
 }

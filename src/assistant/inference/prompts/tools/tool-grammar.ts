@@ -1,3 +1,4 @@
+import { literal, rule } from "../../schema-grammar/combinators.ts";
 import type { GrammarLayout } from "../../schema-grammar/compile-schema.ts";
 import type { Expression } from "../../schema-grammar/expression.ts";
 import { buildTextNotStartingWith, buildTextUntilMarker } from "./marker-grammar.ts";
@@ -126,14 +127,6 @@ function buildAnswerExpression(
 
 function writeName(format: ToolFormat, name: string): string {
   return format.isObject ? JSON.stringify(name).slice(1, -1) : name;
-}
-
-function literal(text: string): Expression {
-  return { kind: "literal", text };
-}
-
-function rule(name: string): Expression {
-  return { kind: "rule", name };
 }
 
 function sequence(...items: readonly Expression[]): Expression {
