@@ -6,6 +6,7 @@ import { formatDottedPath } from "../resources/json-pointer.ts";
 import { API_VERSION, type Kind } from "../resources/kinds.ts";
 import { checkPlainValue } from "../resources/plain-value.ts";
 import { APP_FINALIZER, MODEL_FINALIZER } from "../resources/resource.ts";
+import { assertOriginKept, describeMaker, listReplacedManagers } from "./app-origin.ts";
 import {
   flattenFields,
   type Leaves,
@@ -68,7 +69,10 @@ export function planApply(
     contentHash: hashJson(unflattenLeaves(set)),
     declares: intent.declares ?? false,
     force: intent.force ?? false,
-    takeOverFrom: intent.takeOverFrom ?? [],
+    takeOverFrom: [
+      ...(intent.takeOverFrom ?? []),
+      ...(existing ? listReplacedManagers(existing, intent) : []),
+    ],
     time: context.time,
   });
   if (applied.conflicts.length > 0) throw fieldsOwnedError(intent, applied.conflicts);
@@ -148,11 +152,15 @@ function assertApplyAllowed(existing: StoredResource | undefined, intent: ApplyI
     });
   }
   if (intent.createOnly) {
-    throw new ConflictError("name_taken", `${title} exists already`, {
+    const owner = intent.kind === "App" ? `: it ${describeMaker(existing)}` : "";
+    throw new ConflictError("name_taken", `${title} exists already${owner}`, {
       hint: "choose another name, or change the existing one",
     });
   }
-  if (!intent.declares) return;
+  if (!intent.declares) {
+    assertOriginKept(existing, intent);
+    return;
+  }
   const first = Object.entries(existing.managers).find(
     ([name, entry]) =>
       entry.declares && name !== intent.manager && !intent.takeOverFrom?.includes(name),
@@ -167,6 +175,7 @@ function assertApplyAllowed(existing: StoredResource | undefined, intent: ApplyI
       },
     );
   }
+  assertOriginKept(existing, intent);
 }
 
 function fieldsOwnedError(intent: ApplyIntent, conflicts: readonly FieldConflict[]): ConflictError {

@@ -31,9 +31,9 @@ export interface Store extends AsyncDisposable {
    * Writes desired state under a field manager.
    *
    * Throws InvalidSpecError (the merged result is not valid), ConflictError `name_taken` (with
-   * `createOnly`), `field_owned` (a field of a file, unless forced), `conflict` (another file declares the resource, or
-   * it is being deleted), NotFoundError (with `updateOnly`), PrivilegeError (the actor may not do this), and whatever
-   * `admit` throws.
+   * `createOnly`), `field_owned` (a field of a file, unless forced), `conflict` (another file declares the resource,
+   * another import or template made the App, or it is being deleted), NotFoundError (with `updateOnly`),
+   * PrivilegeError (the actor may not do this), and whatever `admit` throws.
    */
   apply<K extends Kind>(intent: ApplyIntent<K>, admit?: Admission<K>): ApplyResult<K>;
 
@@ -132,6 +132,8 @@ export interface ApplyIntent<K extends Kind = Kind> {
   readonly declares?: boolean;
   /** Managers whose documents disappear in the same step (a rename). This manager gets their fields. */
   readonly takeOverFrom?: readonly string[];
+  /** Takes one App over from what made it, such as an import or a template; only for an App that a user named. */
+  readonly takeOver?: boolean;
   readonly createOnly?: boolean;
   readonly updateOnly?: boolean;
   /** Computes and validates the result, and writes nothing. */

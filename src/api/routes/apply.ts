@@ -45,6 +45,8 @@ export function applyRoutes(api: Api, context: ApiContext): void {
       const timeoutMs = parseWaitTimeoutMs(request.query.timeout);
       const manifests = validateAll(request.body.manifests);
       const actor = getActor(request);
+      // An App is taken over from another import or template only by name, and never in bulk.
+      const takeOver = force && manifests.filter(({ kind }) => kind === "App").length === 1;
       const intents = manifests.map((manifest) => ({
         kind: manifest.kind,
         name: manifest.metadata.name,
@@ -55,6 +57,7 @@ export function applyRoutes(api: Api, context: ApiContext): void {
         labels: manifest.metadata.labels ?? {},
         annotations: manifest.metadata.annotations ?? {},
         force,
+        takeOver,
       }));
       for (const manifest of manifests) {
         const { name } = manifest.metadata;

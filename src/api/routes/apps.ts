@@ -98,7 +98,7 @@ export function appRoutes(api: Api, context: ApiContext): void {
       schema: {
         summary: "Create an app",
         description:
-          "Accepts every field of an App's spec in addition to name, image, port, domain and env. Without image and source the app is pending until a deploy gives it one.",
+          "Accepts every field of an App's spec in addition to name, image, port, domain and env. Without image and source the app is pending until a deploy gives it one. An app that exists is refused unless forced; then the new spec replaces its spec.",
         tags: ["apps"],
         body: CreateAppBody,
         querystring: WriteQueryParams,
@@ -107,6 +107,7 @@ export function appRoutes(api: Api, context: ApiContext): void {
     },
     async (request, reply) => {
       const { name, labels, ...spec } = request.body;
+      const force = request.query.force === true;
       assertNoNewServerFolder(spec, undefined);
       const intent = {
         kind: "App",
@@ -116,11 +117,15 @@ export function appRoutes(api: Api, context: ApiContext): void {
         mode: "replace",
         spec: spec satisfies AppSpec,
         ...(labels === undefined ? {} : { labels }),
-        createOnly: true,
+        createOnly: !force,
+        takeOver: force,
+        force,
       } as const;
-      const wouldDo = `create app "${name}"`;
+      const isNew = store.get("App", name) === undefined;
+      const wouldDo = `${isNew ? "create" : "take over"} app "${name}"`;
+      const status = isNew ? 201 : 202;
       return withFlatIssuePaths(() =>
-        writeApp(context, request, reply, { intent, wouldDo, status: 201 }, request.query),
+        writeApp(context, request, reply, { intent, wouldDo, status }, request.query),
       );
     },
   );

@@ -1,6 +1,7 @@
 import { Type } from "typebox";
 import { NotFoundError } from "../../base/errors.ts";
 import { findNearest } from "../../base/spelling-suggestions.ts";
+import { ORIGIN_ANNOTATION } from "../../resources/resource.ts";
 import { renderTemplate } from "../../resources/template-render.ts";
 import { AppDetails, FromTemplateBody } from "../../resources/wire/apps.ts";
 import { TemplateList, TemplateView } from "../../resources/wire/resources.ts";
@@ -62,7 +63,7 @@ export function templateRoutes(api: Api, context: ApiContext): void {
       schema: {
         summary: "Create an app from a template",
         description:
-          "Creates the app, its companions and the Secrets of its parameters, all or none. The response lists them under created.",
+          "Creates the app, its companions and the Secrets of its parameters, all or none. The response lists them under created. An app that exists is refused unless forced; companions and Secrets must be new.",
         tags: ["templates"],
         body: FromTemplateBody,
         querystring: WriteQueryParams,
@@ -75,6 +76,7 @@ export function templateRoutes(api: Api, context: ApiContext): void {
       const timeoutMs = parseWaitTimeoutMs(request.query.timeout);
       const { manifests } = renderTemplate(template.spec, { name, parameters });
       const actor = getActor(request);
+      const force = request.query.force === true;
       const intents = manifests.map((manifest) => ({
         kind: manifest.kind,
         name: manifest.metadata.name,
@@ -83,7 +85,12 @@ export function templateRoutes(api: Api, context: ApiContext): void {
         mode: "replace" as const,
         spec: manifest.spec,
         labels: manifest.metadata.labels ?? {},
-        createOnly: true,
+        ...(manifest.kind === "App"
+          ? { annotations: { [ORIGIN_ANNOTATION]: `template:${template_id}` } }
+          : {}),
+        ...(force && manifest.kind === "App" && manifest.metadata.name === name
+          ? { force, takeOver: true }
+          : { createOnly: true }),
       }));
       for (const { kind, spec } of intents) {
         if (kind === "App") assertNoNewServerFolder({ ...spec }, undefined);

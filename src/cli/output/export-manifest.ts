@@ -1,4 +1,5 @@
 import type { Kind, Manifest } from "../../resources/kinds.ts";
+import { ORIGIN_ANNOTATION } from "../../resources/resource.ts";
 import type { ResourceView } from "../../resources/wire/resources.ts";
 
 /** A manifest with the fields of a spec file. */
@@ -13,8 +14,10 @@ export interface ExportedManifest {
 export function exportManifest(resource: ResourceView): ExportedManifest {
   const { name, labels, annotations } = resource.metadata;
   const own = Object.fromEntries(
-    // Berth's own annotations are one-time requests, such as a restart.
-    Object.entries(annotations).filter(([key]) => !key.startsWith("berth.dev/")),
+    // Berth's own annotations are one-time requests, such as a restart, except the one that names the maker.
+    Object.entries(annotations).filter(
+      ([key]) => key === ORIGIN_ANNOTATION || !key.startsWith("berth.dev/"),
+    ),
   );
   return {
     apiVersion: resource.apiVersion,

@@ -32,7 +32,10 @@ export function addApply(program: Command, cli: Cli): void {
       "Creates or changes resources as the files declare them. Checks all files first, and applies either all of them or none. Uploads the folder that source.local names. Refuses to change a field that a file of the specs folder owns, unless --force is given.",
     )
     .option("--dry-run", "print what would change, and change nothing")
-    .option("--force", "take over fields that spec files own")
+    .option(
+      "--force",
+      "take over fields that spec files own; with one app, also that app from what made it",
+    )
     .addOption(outputOption());
   addExamples(addWaitOptions(command), [
     ["berth apply -f hello.yaml", "apply one file"],

@@ -22,6 +22,7 @@ interface CreateFlags extends AppWriteFlags {
   readonly env?: readonly string[];
   readonly label?: readonly string[];
   readonly dryRun?: boolean;
+  readonly force?: boolean;
 }
 
 export function addCreate(program: Command, cli: Cli): void {
@@ -48,6 +49,7 @@ export function addCreate(program: Command, cli: Cli): void {
       collectValues,
     )
     .option("--dry-run", "print what would happen, and change nothing")
+    .option("--force", "replace an app of this name, also one that a template or an import made")
     .addOption(outputOption());
   addExamples(addWaitOptions(command), [
     ["berth create web --image nginx:1.27 --port 80", "create an app from an image"],
@@ -66,6 +68,7 @@ export function addCreate(program: Command, cli: Cli): void {
     const client = await cli.connect();
     const write = await client.apps.create(createAppBody(name, flags), {
       dryRun: flags.dryRun === true,
+      force: flags.force === true,
     });
     await reportAppWrite(cli, client, name, write, { done: "created", already: "exists" }, flags);
   });
@@ -95,7 +98,7 @@ async function createFromTemplate(
       name,
       parameters: pairsToObject(flags.parameter ?? [], "-p key=value"),
     },
-    { dryRun: flags.dryRun === true },
+    { dryRun: flags.dryRun === true, force: flags.force === true },
   );
   const others = (write.dryRun ? [] : (write.app.created ?? []))
     .map((made) => formatReference(made.kind, made.name))

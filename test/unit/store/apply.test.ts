@@ -4,6 +4,7 @@ import { ConflictError, InvalidSpecError } from "../../../src/base/errors.ts";
 import {
   APP_FINALIZER,
   MODEL_FINALIZER,
+  ORIGIN_ANNOTATION,
   RESTARTED_AT_ANNOTATION,
 } from "../../../src/resources/resource.ts";
 import { flattenFields } from "../../../src/store/field-leaves.ts";
@@ -62,6 +63,70 @@ describe("apply: one manager sets an image and another one sets a source", () =>
     store.apply(app("web", "file:web.yaml", { image: "nginx:1" }));
     const error = catchBerthError(() => store.apply(app("web", "api", { source })));
     expect(error.message).toContain("an image, which the file web.yaml has set");
+  });
+});
+
+describe("apply: an app that an import, a template or a file made", () => {
+  const origin = (value: string | null) => ({ annotations: { [ORIGIN_ANNOTATION]: value } });
+  const document = (manager: string, image: string, made: string | null, more: Fields = {}) =>
+    app("db", manager, { image }, { mode: "replace", ...origin(made), ...more });
+
+  it("is not taken over by another import, template or document, which learn who made it", () => {
+    const { store } = open();
+    store.apply(document("cli", "mysql:8", "import:blog"));
+    const before = store.get("App", "db");
+    for (const intent of [
+      document("cli", "postgres:17", "import:shop"),
+      document("api", "postgres:17", "template:wiki"),
+      document("api", "postgres:17", null),
+      document("file:db.yaml", "postgres:17", "import:shop"),
+      app("db", "file:db.yaml", { image: "postgres:17" }),
+      document("cli", "postgres:17", "import:shop", { force: true }),
+    ]) {
+      const error = catchBerthError(() => store.apply(intent));
+      expect(error).toMatchObject({
+        code: "conflict",
+        message: "App db was made by the import of the project blog",
+      });
+      expect(error.details).toMatchObject({ origin: "import:blog" });
+    }
+    expect(store.get("App", "db")).toEqual(before);
+  });
+
+  it("is changed by its own import, by patches, and by a file that names its origin", () => {
+    const { store } = open();
+    store.apply(document("cli", "mysql:8", "import:blog"));
+    store.apply(document("cli", "mysql:9", "import:blog"));
+    store.apply(app("db", "api", { replicas: 2 }));
+    store.apply(document("file:db.yaml", "mysql:9", "import:blog"));
+    expect(store.get("App", "db")?.spec).toEqual({ image: "mysql:9", replicas: 2 });
+  });
+
+  it("is taken over as a whole if the app is named", () => {
+    const { store } = open();
+    store.apply(
+      app("db", "api", { image: "mysql:8", command: ["--old"] }, { mode: "replace", ...origin("template:a") }),
+    );
+    store.apply(document("cli", "postgres:17", "import:shop", { takeOver: true }));
+    expect(store.get("App", "db")).toMatchObject({
+      spec: { image: "postgres:17" },
+      metadata: { annotations: { [ORIGIN_ANNOTATION]: "import:shop" } },
+    });
+    expect(store.get("App", "db")?.spec).not.toHaveProperty("command");
+  });
+
+  it("is not taken over by an import if it was made by hand", () => {
+    const { store } = open();
+    store.apply(document("api", "mysql:8", null));
+    expect(catchBerthError(() => store.apply(document("cli", "x:1", "import:shop"))).message).toBe(
+      "App db was made by hand, not by an import or a template",
+    );
+    store.apply(app("web", "file:web.yaml", { image: "a:1" }));
+    const taken = app("web", "cli", { image: "a:2" }, { mode: "replace", ...origin("import:x") });
+    expect(catchBerthError(() => store.apply(taken)).message).toBe(
+      "App web is declared by the file web.yaml",
+    );
+    store.apply(app("web", "file:web.yaml", { image: "a:2" }, origin("import:mine")));
   });
 });
 

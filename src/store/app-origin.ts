@@ -1,0 +1,49 @@
+import { ConflictError } from "../base/errors.ts";
+import { ORIGIN_ANNOTATION } from "../resources/resource.ts";
+import { isFileManager } from "./field-managers.ts";
+import type { StoredResource } from "./resource-table.ts";
+import type { ApplyIntent } from "./store.ts";
+
+/**
+ * Throws ConflictError `conflict` if a document of another origin would take over an App: one of another import or
+ * template, or one that was written by hand for an App of an import or template. The file that declares an App may
+ * change its own document. Patches name a change, not an App, so they are not refused.
+ */
+export function assertOriginKept(existing: StoredResource, intent: ApplyIntent): void {
+  if (intent.kind !== "App" || intent.mode !== "replace" || intent.takeOver) return;
+  const given = intent.annotations?.[ORIGIN_ANNOTATION] ?? undefined;
+  const own = existing.annotations[ORIGIN_ANNOTATION];
+  if (given === own) return;
+  const declarers = [intent.manager, ...(intent.takeOverFrom ?? [])];
+  if (declarers.some((manager) => existing.managers[manager]?.declares)) return;
+  throw new ConflictError("conflict", `App ${existing.name} ${describeMaker(existing)}`, {
+    hint:
+      own === undefined || given !== undefined
+        ? "choose another name, delete the app, or take this one app over: --force, or ?force=true with this App alone"
+        : `to change this app, add the annotation ${ORIGIN_ANNOTATION}: ${own}; to take it over, use --force, or ?force=true with this App alone`,
+    details: { origin: own ?? null, manager: findDeclarer(existing) ?? null },
+  });
+}
+
+/** Returns the managers whose fields go to a document that takes the App over. Files keep theirs until they change. */
+export function listReplacedManagers(existing: StoredResource, intent: ApplyIntent): string[] {
+  const isTakeOver =
+    intent.takeOver === true &&
+    existing.annotations[ORIGIN_ANNOTATION] !== intent.annotations?.[ORIGIN_ANNOTATION];
+  return isTakeOver ? Object.keys(existing.managers).filter((name) => !isFileManager(name)) : [];
+}
+
+/** Completes "App web ...": names the file, import or template that made it, otherwise the way it was written. */
+export function describeMaker(existing: StoredResource): string {
+  const declarer = findDeclarer(existing);
+  if (declarer !== undefined) return `is declared by the file ${declarer.slice("file:".length)}`;
+  const origin = existing.annotations[ORIGIN_ANNOTATION];
+  const [, kind, name = ""] = /^(import|template):(.+)$/.exec(origin ?? "") ?? [];
+  if (kind === "import") return `was made by the import of the project ${name}`;
+  if (kind === "template") return `was made from the template ${name}`;
+  return origin === undefined ? "was made by hand, not by an import or a template" : `was made by ${origin}`;
+}
+
+function findDeclarer(existing: StoredResource): string | undefined {
+  return Object.entries(existing.managers).find(([, { declares }]) => declares)?.[0];
+}
