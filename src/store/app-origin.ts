@@ -16,13 +16,17 @@ export function assertOriginKept(existing: StoredResource, intent: ApplyIntent):
   if (given === own) return;
   const declarers = [intent.manager, ...(intent.takeOverFrom ?? [])];
   if (declarers.some((manager) => existing.managers[manager]?.declares)) return;
-  throw new ConflictError("conflict", `App ${existing.name} ${describeMaker(existing)}`, {
-    hint:
-      own === undefined || given !== undefined
-        ? "choose another name, delete the app, or take this one app over: --force, or ?force=true with this App alone"
-        : `to change this app, add the annotation ${ORIGIN_ANNOTATION}: ${own}; to take it over, use --force, or ?force=true with this App alone`,
-    details: { origin: own ?? null, manager: findDeclarer(existing) ?? null },
-  });
+  throw new ConflictError(
+    "conflict",
+    `App ${existing.name} ${describeMaker(existing) ?? "was made by hand"}`,
+    {
+      hint:
+        own === undefined || given !== undefined
+          ? "choose another name, delete the app, or take this one app over: --force, or ?force=true with this App alone"
+          : `to change this app, add the annotation ${ORIGIN_ANNOTATION}: ${own}; to take it over, use --force, or ?force=true with this App alone`,
+      details: { origin: own ?? null, manager: findDeclarer(existing) ?? null },
+    },
+  );
 }
 
 /** Returns the managers whose fields go to a document that takes the App over. Files keep theirs until they change. */
@@ -33,15 +37,15 @@ export function listReplacedManagers(existing: StoredResource, intent: ApplyInte
   return isTakeOver ? Object.keys(existing.managers).filter((name) => !isFileManager(name)) : [];
 }
 
-/** Completes "App web ...": names the file, import or template that made it, otherwise the way it was written. */
-export function describeMaker(existing: StoredResource): string {
+/** Completes "App web ...": names the file, import or template that made it; undefined if it was made by hand. */
+export function describeMaker(existing: StoredResource): string | undefined {
   const declarer = findDeclarer(existing);
   if (declarer !== undefined) return `is declared by the file ${declarer.slice("file:".length)}`;
   const origin = existing.annotations[ORIGIN_ANNOTATION];
   const [, kind, name = ""] = /^(import|template):(.+)$/.exec(origin ?? "") ?? [];
   if (kind === "import") return `was made by the import of the project ${name}`;
   if (kind === "template") return `was made from the template ${name}`;
-  return origin === undefined ? "was made by hand, not by an import or a template" : `was made by ${origin}`;
+  return origin === undefined ? undefined : `was made by ${origin}`;
 }
 
 function findDeclarer(existing: StoredResource): string | undefined {

@@ -152,7 +152,8 @@ function assertApplyAllowed(existing: StoredResource | undefined, intent: ApplyI
     });
   }
   if (intent.createOnly) {
-    const owner = intent.kind === "App" ? `: it ${describeMaker(existing)}` : "";
+    const maker = intent.kind === "App" ? describeMaker(existing) : undefined;
+    const owner = maker === undefined ? "" : `: it ${maker}`;
     throw new ConflictError("name_taken", `${title} exists already${owner}`, {
       hint: "choose another name, or change the existing one",
     });

@@ -122,12 +122,16 @@ describe("an app that an import or a template made", () => {
   });
 
   it("is taken over by another import only alone and with force, never in bulk", async () => {
-    expect((await apply(imported("db", "blog", "mysql:8"), imported("web", "blog", "w:1"))).statusCode).toBe(200);
+    expect(
+      (await apply(imported("db", "blog", "mysql:8"), imported("web", "blog", "w:1"))).statusCode,
+    ).toBe(200);
     const others = [imported("db", "shop", "postgres:17"), imported("web", "shop", "w:2")];
     const force = (...manifests: object[]) => post("/api/apply?force=true", { manifests });
     for (const response of [await apply(...others), await force(...others)]) {
       expect(response.statusCode).toBe(409);
-      expect(readErrorBody(response)).toContain("App db was made by the import of the project blog");
+      expect(readErrorBody(response)).toContain(
+        "App db was made by the import of the project blog",
+      );
     }
     expect(api.store.get("App", "web")?.spec.image).toBe("w:1");
     expect((await force(imported("db", "shop", "postgres:17"))).statusCode).toBe(200);
