@@ -115,18 +115,19 @@ describe("a domain of another app", () => {
   });
 });
 
-describe("an app that an import or a template made", () => {
-  const imported = (name: string, project: string, image: string) => ({
-    ...manifest(name, { image }),
-    metadata: { name, annotations: { "berth.dev/origin": `import:${project}` } },
-  });
+const imported = (name: string, project: string, image: string) => ({
+  ...manifest(name, { image }),
+  metadata: { name, annotations: { "berth.dev/origin": `import:${project}` } },
+});
 
+const force = (...manifests: object[]) => post("/api/apply?force=true", { manifests });
+
+describe("an app that an import or a template made", () => {
   it("is taken over by another import only alone and with force, never in bulk", async () => {
     expect(
       (await apply(imported("db", "blog", "mysql:8"), imported("web", "blog", "w:1"))).statusCode,
     ).toBe(200);
     const others = [imported("db", "shop", "postgres:17"), imported("web", "shop", "w:2")];
-    const force = (...manifests: object[]) => post("/api/apply?force=true", { manifests });
     for (const response of [await apply(...others), await force(...others)]) {
       expect(response.statusCode).toBe(409);
       expect(readErrorBody(response)).toContain(
@@ -140,13 +141,13 @@ describe("an app that an import or a template made", () => {
 
   it("names its maker when it is created again, and is replaced only with force", async () => {
     await apply(imported("db", "blog", "mysql:8"));
-    const create = (query = "") => post(`/api/apps${query}`, { name: "db", image: "other:1" });
-    const refused = await create();
+    const refused = await post("/api/apps", { name: "db", image: "other:1" });
     expect(refused.statusCode).toBe(409);
     expect(readErrorBody(refused)).toContain(
       "App db exists already: it was made by the import of the project blog",
     );
-    expect((await create("?force=true")).statusCode).toBe(202);
+    const forced = await post("/api/apps?force=true", { name: "db", image: "other:1" });
+    expect(forced.statusCode).toBe(202);
     expect(api.store.get("App", "db")?.spec).toEqual({ image: "other:1" });
     expect(api.store.get("App", "db")?.metadata.annotations).toEqual({});
   });

@@ -66,12 +66,13 @@ describe("apply: one manager sets an image and another one sets a source", () =>
   });
 });
 
-describe("apply: an app that an import, a template or a file made", () => {
-  const origin = (value: string | null) =>
-    value === null ? {} : { annotations: { [ORIGIN_ANNOTATION]: value } };
-  const document = (manager: string, image: string, made: string | null, more: Fields = {}) =>
-    app("db", manager, { image }, { mode: "replace", ...origin(made), ...more });
+const origin = (value: string | null) =>
+  value === null ? {} : { annotations: { [ORIGIN_ANNOTATION]: value } };
 
+const document = (manager: string, image: string, made: string | null, more: Fields = {}) =>
+  app("db", manager, { image }, { mode: "replace", ...origin(made), ...more });
+
+describe("apply: an app that an import, a template or a file made", () => {
   it("is not taken over by another import, template or document, which learn who made it", () => {
     const { store } = open();
     store.apply(document("cli", "mysql:8", "import:blog"));
