@@ -69,21 +69,21 @@ describe("apply: one manager sets an image and another one sets a source", () =>
 const origin = (value: string | null) =>
   value === null ? {} : { annotations: { [ORIGIN_ANNOTATION]: value } };
 
-const document = (manager: string, image: string, made: string | null, more: Fields = {}) =>
+const madeBy = (manager: string, image: string, made: string | null, more: Fields = {}) =>
   app("db", manager, { image }, { mode: "replace", ...origin(made), ...more });
 
 describe("apply: an app that an import, a template or a file made", () => {
   it("is not taken over by another import, template or document, which learn who made it", () => {
     const { store } = open();
-    store.apply(document("cli", "mysql:8", "import:blog"));
+    store.apply(madeBy("cli", "mysql:8", "import:blog"));
     const before = store.get("App", "db");
     for (const intent of [
-      document("cli", "postgres:17", "import:shop"),
-      document("api", "postgres:17", "template:wiki"),
-      document("api", "postgres:17", null),
-      document("file:db.yaml", "postgres:17", "import:shop"),
+      madeBy("cli", "postgres:17", "import:shop"),
+      madeBy("api", "postgres:17", "template:wiki"),
+      madeBy("api", "postgres:17", null),
+      madeBy("file:db.yaml", "postgres:17", "import:shop"),
       app("db", "file:db.yaml", { image: "postgres:17" }),
-      document("cli", "postgres:17", "import:shop", { force: true }),
+      madeBy("cli", "postgres:17", "import:shop", { force: true }),
     ]) {
       const error = catchBerthError(() => store.apply(intent));
       expect(error).toMatchObject({
@@ -97,10 +97,10 @@ describe("apply: an app that an import, a template or a file made", () => {
 
   it("is changed by its own import, by patches, and by a file that names its origin", () => {
     const { store } = open();
-    store.apply(document("cli", "mysql:8", "import:blog"));
-    store.apply(document("cli", "mysql:9", "import:blog"));
+    store.apply(madeBy("cli", "mysql:8", "import:blog"));
+    store.apply(madeBy("cli", "mysql:9", "import:blog"));
     store.apply(app("db", "api", { replicas: 2 }));
-    store.apply(document("file:db.yaml", "mysql:9", "import:blog"));
+    store.apply(madeBy("file:db.yaml", "mysql:9", "import:blog"));
     expect(store.get("App", "db")?.spec).toEqual({ image: "mysql:9", replicas: 2 });
   });
 
@@ -114,7 +114,7 @@ describe("apply: an app that an import, a template or a file made", () => {
         { mode: "replace", ...origin("template:a") },
       ),
     );
-    store.apply(document("cli", "postgres:17", "import:shop", { takeOver: true }));
+    store.apply(madeBy("cli", "postgres:17", "import:shop", { takeOver: true }));
     expect(store.get("App", "db")).toMatchObject({
       spec: { image: "postgres:17" },
       metadata: { annotations: { [ORIGIN_ANNOTATION]: "import:shop" } },
@@ -124,8 +124,8 @@ describe("apply: an app that an import, a template or a file made", () => {
 
   it("is not taken over by an import if it was made by hand", () => {
     const { store } = open();
-    store.apply(document("api", "mysql:8", null));
-    expect(catchBerthError(() => store.apply(document("cli", "x:1", "import:shop"))).message).toBe(
+    store.apply(madeBy("api", "mysql:8", null));
+    expect(catchBerthError(() => store.apply(madeBy("cli", "x:1", "import:shop"))).message).toBe(
       "App db was made by hand",
     );
     store.apply(app("web", "file:web.yaml", { image: "a:1" }));
