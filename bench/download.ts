@@ -2,12 +2,13 @@ import { execFile, spawn } from "node:child_process";
 import { createHash, randomBytes } from "node:crypto";
 import { mkdirSync, mkdtempSync } from "node:fs";
 import { open, rm } from "node:fs/promises";
-import { join, resolve } from "node:path";
+import { basename, join, resolve } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { freePorts } from "../test/support/free-port.ts";
 import { type Figure, median } from "./report.ts";
+import { startUnevenServer } from "./uneven-server.ts";
 
 const run = promisify(execFile);
 const CLIENT = fileURLToPath(new URL("./download-client.mjs", import.meta.url));
@@ -44,6 +45,7 @@ export async function benchDownload(): Promise<Figure[]> {
       await comparePrograms("download of 1 GiB", large, dir, 6),
       await comparePrograms("download of 16 MiB", small, dir, 7),
       await compareParts(large, dir),
+      await compareSlowConnection(await serve("medium", 320), dir),
     ];
   } finally {
     caddy.kill("SIGKILL");
@@ -108,6 +110,37 @@ async function compareParts(file: Served, dir: string): Promise<Figure> {
     ratio: "-",
     aim: "-",
     isMet: undefined,
+  };
+}
+
+/**
+ * Measures a download over four connections, one of which is slow: its parts must not delay the whole. curl has one fast
+ * connection.
+ */
+async function compareSlowConnection(file: Served, dir: string): Promise<Figure> {
+  const server = await startUnevenServer({
+    file: join(dir, basename(file.url)),
+    sizeBytes: file.sizeBytes,
+    bytesPerSecond: 20 * MIB,
+    slowBytesPerSecond: 1.5 * MIB,
+  });
+  const uneven = { ...file, url: server.url };
+  const ratios: number[] = [];
+  for (let round = 0; round < 3; round += 1) {
+    server.restart();
+    const { flushedMs } = await downloadWithCurl(uneven, dir);
+    server.restart();
+    ratios.push(flushedMs / (await downloadWithBerth(uneven, dir)).ms);
+  }
+  server.close();
+  const ratio = median(ratios);
+  return {
+    name: "download of 320 MiB, one of four connections slow",
+    value: `${ratio.toFixed(2)} times as fast`,
+    floor: "curl, one fast connection",
+    ratio: ratio.toFixed(2),
+    aim: ">= 1",
+    isMet: ratio >= 1,
   };
 }
 
