@@ -1,3 +1,4 @@
+import { Listeners } from "../../base/listeners.ts";
 import { raceWithAbort } from "../../base/race-with-abort.ts";
 import { TaskGroup } from "../../base/task-group.ts";
 import { AssistantError } from "../assistant-error.ts";
@@ -11,7 +12,6 @@ import {
   type OverlayDependencies,
   type OverlayLimits,
 } from "./overlay-dependencies.ts";
-import { OverlayListeners } from "./overlay-listeners.ts";
 import { OverlayQuery } from "./overlay-query.ts";
 import { readOverlayStatus } from "./overlay-status.ts";
 import type {
@@ -41,7 +41,7 @@ export class Overlay implements OverlayService, AsyncDisposable {
   readonly #dependencies: OverlayDependencies;
   readonly #limits: OverlayLimits;
   readonly #startedAtMs: number;
-  readonly #listeners: OverlayListeners;
+  readonly #listeners: Listeners<OverlayListener>;
   readonly #slots: QuerySlots;
   readonly #window: FrontendWindow;
   readonly #tasks: TaskGroup;
@@ -56,7 +56,7 @@ export class Overlay implements OverlayService, AsyncDisposable {
     this.#dependencies = options;
     this.#limits = limits;
     this.#startedAtMs = clock.now();
-    this.#listeners = new OverlayListeners(logger);
+    this.#listeners = new Listeners(logger);
     this.#slots = new QuerySlots(limits.running);
     this.#tasks = new TaskGroup((err, name) =>
       logger.error({ err, name }, "a background task of a query failed"),

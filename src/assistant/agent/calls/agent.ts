@@ -1,5 +1,6 @@
 import { setMaxListeners } from "node:events";
 import type { Clock } from "../../../base/clock.ts";
+import { Listeners } from "../../../base/listeners.ts";
 import type { Logger } from "../../../base/logger.ts";
 import type { Durability } from "../../../base/sqlite.ts";
 import { TaskGroup } from "../../../base/task-group.ts";
@@ -19,7 +20,6 @@ import type {
 } from "../port.ts";
 import type { ToolApps } from "../tool-apps.ts";
 import type { ToolRegistry } from "../tool-manifest.ts";
-import { AgentListeners } from "./agent-listeners.ts";
 import { type BootClock, systemBootClock } from "./boot-clock.ts";
 import { CallCompletionRecorder } from "./call-completion.ts";
 import { CallIds } from "./call-ids.ts";
@@ -90,7 +90,7 @@ export class Agent implements AgentService, AsyncDisposable {
   readonly #outbox: LedgerOutbox;
   readonly #planner: CallPlanner;
   readonly #definitions: LiveDefinitions;
-  readonly #listeners: AgentListeners;
+  readonly #listeners: Listeners<AgentListener>;
   readonly #tasks: TaskGroup;
   readonly #lifetime = new AbortController();
   readonly #running = new Set<Promise<unknown>>();
@@ -106,7 +106,7 @@ export class Agent implements AgentService, AsyncDisposable {
     setMaxListeners(0, lifetime);
     this.#options = options;
     this.#journal = journal;
-    this.#listeners = new AgentListeners({ logger });
+    this.#listeners = new Listeners(logger);
     this.#tasks = new TaskGroup((err, task) =>
       logger.error({ err, task }, "a background task of the agent failed"),
     );
@@ -129,7 +129,11 @@ export class Agent implements AgentService, AsyncDisposable {
     });
     this.#completions = completions;
     const quotas = new CallerQuotas({ limits: options.limits ?? defaultCallLimits, clock });
-    const listener = this.#listeners;
+    const listener: AgentListener = {
+      confirmationRequested: (...event) =>
+        this.#listeners.notify((one) => one.confirmationRequested(...event)),
+      callResolved: (...event) => this.#listeners.notify((one) => one.callResolved(...event)),
+    };
     const shared = { ledger, journal, planner, dispatcher, logger };
     const pendingConfirmations = new PendingConfirmations({
       ...shared,

@@ -1,0 +1,28 @@
+import type { Logger } from "./logger.ts";
+
+/** Forwards each event to every subscribed listener. A listener that throws is logged and does not affect the others. */
+export class Listeners<Listener> {
+  readonly #logger: Logger;
+  readonly #listeners = new Set<{ readonly listener: Listener }>();
+
+  constructor(logger: Logger) {
+    this.#logger = logger;
+  }
+
+  add(listener: Listener): () => void {
+    // A new object for each subscription, so that the same listener can subscribe twice and unsubscribe once.
+    const own = { listener };
+    this.#listeners.add(own);
+    return () => this.#listeners.delete(own);
+  }
+
+  notify(deliver: (listener: Listener) => void): void {
+    for (const { listener } of this.#listeners) {
+      try {
+        deliver(listener);
+      } catch (err) {
+        this.#logger.error({ err }, "a listener threw");
+      }
+    }
+  }
+}
