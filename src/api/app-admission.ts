@@ -1,6 +1,6 @@
 import type { PlannedResource } from "../controller/port.ts";
 import { AppAdmission } from "../resources/app-admission.ts";
-import type { Resource } from "../resources/resource.ts";
+import { isKind } from "../resources/resource.ts";
 import type { Admission } from "../store/store.ts";
 import type { ApiContext } from "./api-context.ts";
 
@@ -15,11 +15,7 @@ export function assertAppsAdmissible(
   planned: readonly PlannedResource[],
 ): void {
   const admission = new AppAdmission(store, config.baseDomain);
-  const written = planned.map(({ resource }) => resource).filter(isApp);
+  const written = planned.map(({ resource }) => resource).filter((one) => isKind(one, "App"));
   for (const app of written) admission.expect(app);
   for (const app of written) admission.assertAdmissible(app);
-}
-
-function isApp(resource: Resource): resource is Resource<"App"> {
-  return resource.kind === "App";
 }

@@ -1,5 +1,5 @@
 import type { AppStatus } from "./app-status.ts";
-import type { API_VERSION, Kind, SpecOf } from "./kinds.ts";
+import type { API_VERSION, Kind, Manifest, SpecOf } from "./kinds.ts";
 import type { ModelStatus } from "./model-status.ts";
 
 /**
@@ -50,6 +50,13 @@ export interface Resource<K extends Kind = Kind> {
   readonly spec: SpecOf[K];
   /** Null until a controller has reconciled the resource. */
   readonly status: StatusOf[K] | null;
+}
+
+/** Returns true for a resource, or a manifest, of this kind. */
+export function isKind<K extends Kind>(value: Resource, kind: K): value is Resource<K>;
+export function isKind<K extends Kind>(value: Manifest, kind: K): value is Manifest<K>;
+export function isKind(value: { readonly kind: Kind }, kind: Kind): boolean {
+  return value.kind === kind;
 }
 
 /**

@@ -2,7 +2,13 @@ import assert from "node:assert/strict";
 import { BerthError } from "../base/errors.ts";
 import type { SqliteDatabase } from "../base/sqlite.ts";
 import { API_VERSION, type Kind, kinds, type SpecOf } from "../resources/kinds.ts";
-import type { FieldOwners, ManagerEntry, Resource, StatusOf } from "../resources/resource.ts";
+import {
+  type FieldOwners,
+  isKind,
+  type ManagerEntry,
+  type Resource,
+  type StatusOf,
+} from "../resources/resource.ts";
 
 /** A resource as stored in its row. The `spec.data` of a Secret contains fingerprints. */
 export interface StoredResource {
@@ -110,7 +116,7 @@ export class ResourceTable {
       shown = deepFreeze(toResource(stored, stored.kind));
       this.#resources.set(stored, shown);
     }
-    assert(isOfKind(shown, kind));
+    assert(isKind(shown, kind));
     return shown;
   }
 }
@@ -139,10 +145,6 @@ export function toResource<K extends Kind>(stored: StoredResource, kind: K): Res
     // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- only setStatus of this kind writes it
     status: stored.status as StatusOf[K] | null,
   };
-}
-
-function isOfKind<K extends Kind>(resource: Resource, kind: K): resource is Resource<K> {
-  return resource.kind === kind;
 }
 
 export function deepFreeze<T>(value: T): T {

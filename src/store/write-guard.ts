@@ -8,6 +8,7 @@ import {
 } from "../resources/privileged-fields.ts";
 import {
   DEPLOYED_AT_ANNOTATION,
+  isKind,
   RESTARTED_AT_ANNOTATION,
   RETRIED_AT_ANNOTATION,
   type Resource,
@@ -222,10 +223,6 @@ export class WriteGuard {
       }
     }
   }
-}
-
-function isKind<K extends Resource["kind"]>(resource: Resource, kind: K): resource is Resource<K> {
-  return resource.kind === kind;
 }
 
 function refuseLocalSource({ pointer }: PrivilegedField, actor: Actor): never {

@@ -1,8 +1,8 @@
 import { Type } from "typebox";
 import { BerthError, InvalidSpecError, isAbortError } from "../../base/errors.ts";
 import type { PlannedResource } from "../../controller/port.ts";
-import type { Kind, Manifest } from "../../resources/kinds.ts";
-import type { Resource } from "../../resources/resource.ts";
+import type { Manifest } from "../../resources/kinds.ts";
+import { isKind, type Resource } from "../../resources/resource.ts";
 import { formatIssue, tryValidateManifest } from "../../resources/validate-manifest.ts";
 import type { PlanView } from "../../resources/wire/apps.ts";
 import type { ModelPlanView } from "../../resources/wire/models.ts";
@@ -61,7 +61,7 @@ export function applyRoutes(api: Api, context: ApiContext): void {
       }));
       for (const manifest of manifests) {
         const { name } = manifest.metadata;
-        if (isManifest(manifest, "App")) {
+        if (isKind(manifest, "App")) {
           assertNoNewServerFolder({ ...manifest.spec }, store.get("App", name));
         }
       }
@@ -82,7 +82,7 @@ export function applyRoutes(api: Api, context: ApiContext): void {
       if (!isDryRun && request.query.wait === true) {
         const deadlineMs = clock.now() + timeoutMs;
         for (const { resource } of results) {
-          if (!isApp(resource)) continue;
+          if (!isKind(resource, "App")) continue;
           const leftMs = Math.max(0, deadlineMs - clock.now());
           const { generation } = resource.metadata;
           await waitUntilReady(context, reply, resource, generation, leftMs, 200);
@@ -114,12 +114,12 @@ export function applyRoutes(api: Api, context: ApiContext): void {
     const { control } = context;
     const { name, annotations } = resource.metadata;
     try {
-      if (isApp(resource)) {
+      if (isKind(resource, "App")) {
         const { spec } = resource;
         const plan = await control.planApp(name, spec, signal, annotations, alongside);
         return { plan: planView(plan) };
       }
-      if (!isModel(resource)) return {};
+      if (!isKind(resource, "Model")) return {};
       const plan = await control.planModel(name, resource.spec, signal, alongside);
       return { modelPlan: modelPlanView(plan) };
     } catch (error) {
@@ -132,18 +132,6 @@ export function applyRoutes(api: Api, context: ApiContext): void {
 function getApplyAction(result: ApplyResult): "created" | "configured" | "unchanged" {
   if (result.created) return "created";
   return result.changes.length > 0 ? "configured" : "unchanged";
-}
-
-function isApp(resource: Resource): resource is Resource<"App"> {
-  return resource.kind === "App";
-}
-
-function isManifest<K extends Kind>(manifest: Manifest, kind: K): manifest is Manifest<K> {
-  return manifest.kind === kind;
-}
-
-function isModel(resource: Resource): resource is Resource<"Model"> {
-  return resource.kind === "Model";
 }
 
 /** Throws InvalidSpecError with every issue of every manifest. */

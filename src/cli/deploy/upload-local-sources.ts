@@ -4,6 +4,7 @@ import { BerthError } from "../../base/errors.ts";
 import type { Client } from "../../client/rest/client.ts";
 import type { AppSpec } from "../../resources/app-spec.ts";
 import type { Manifest } from "../../resources/kinds.ts";
+import { isKind } from "../../resources/resource.ts";
 import type { Cli } from "../cli.ts";
 import type { LocatedManifest } from "../manifest-files.ts";
 import { readBaseline } from "./finish-deploy.ts";
@@ -21,8 +22,8 @@ export async function uploadLocalSources(
 ): Promise<Manifest[]> {
   const prepared: Manifest[] = [];
   for (const { manifest, file, line } of manifests) {
-    const local = isApp(manifest) ? localSourcePath(manifest.spec) : undefined;
-    if (local === undefined || !isApp(manifest)) {
+    const local = isKind(manifest, "App") ? localSourcePath(manifest.spec) : undefined;
+    if (local === undefined || !isKind(manifest, "App")) {
       prepared.push(manifest);
       continue;
     }
@@ -60,8 +61,4 @@ async function digestArchive(archive: AsyncIterable<Uint8Array>): Promise<string
 
 function localSourcePath({ source }: AppSpec): string | undefined {
   return source && "local" in source ? source.local : undefined;
-}
-
-function isApp(manifest: Manifest): manifest is Manifest<"App"> {
-  return manifest.kind === "App";
 }

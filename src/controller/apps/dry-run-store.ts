@@ -1,5 +1,5 @@
 import type { Kind } from "../../resources/kinds.ts";
-import type { Resource } from "../../resources/resource.ts";
+import { isKind } from "../../resources/resource.ts";
 import type { Store } from "../../store/store.ts";
 import type { PlannedResource } from "../port.ts";
 
@@ -23,13 +23,9 @@ export function overlayPlannedResources(
     findMountProblem: (path) => store.findMountProblem(path),
     get: <K extends Kind>(kind: K, name: string) => {
       const resource = find(kind, name)?.resource;
-      return resource && hasKind(resource, kind) ? resource : store.get(kind, name);
+      return resource && isKind(resource, kind) ? resource : store.get(kind, name);
     },
     list: (kind, filter) => store.list(kind, filter),
     secrets: { reveal: (name) => find("Secret", name)?.values ?? store.secrets.reveal(name) },
   };
-}
-
-function hasKind<K extends Kind>(resource: Resource, kind: K): resource is Resource<K> {
-  return resource.kind === kind;
 }

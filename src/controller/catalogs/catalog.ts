@@ -3,6 +3,7 @@ import { join, parse } from "node:path";
 import { BerthError, InvalidSpecError, type SpecIssue } from "../../base/errors.ts";
 import type { Kind, Manifest } from "../../resources/kinds.ts";
 import { type ParsedManifestFile, parseManifests } from "../../resources/parse-manifests.ts";
+import { isKind } from "../../resources/resource.ts";
 
 export interface Catalog {
   readonly templates: readonly Manifest<"Template">[];
@@ -77,7 +78,7 @@ function readEntry<K extends Kind>(
   if (!first) return [issue({ line: 1, column: 1 }, `holds no document; expected one ${kind}`)];
   if (second) return [issue(second, `a second document; expected one ${kind} a file`)];
   const { manifest } = first;
-  if (!hasKind(manifest, kind)) {
+  if (!isKind(manifest, kind)) {
     return [issue(first.locate("/kind"), `expected kind ${kind}, found ${manifest.kind}`)];
   }
   const { name } = parse(file);
@@ -89,8 +90,4 @@ function readEntry<K extends Kind>(
           `the ${kind.toLowerCase()} of this file has to be named "${name}"`,
         ),
       ];
-}
-
-function hasKind<K extends Kind>(manifest: Manifest, kind: K): manifest is Manifest<K> {
-  return manifest.kind === kind;
 }

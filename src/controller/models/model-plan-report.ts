@@ -1,7 +1,7 @@
 import { NotFoundError } from "../../base/errors.ts";
 import type { ModelSpec } from "../../resources/model-spec.ts";
 import { emptyModelReconcileState } from "../../resources/model-status.ts";
-import type { Resource } from "../../resources/resource.ts";
+import { isKind } from "../../resources/resource.ts";
 import { diffSpecs } from "../diff-specs.ts";
 import { buildDryRunResource } from "../dry-run-resource.ts";
 import type { ModelPlanReport, PlannedResource } from "../port.ts";
@@ -23,7 +23,7 @@ export async function reportModelPlan(
   const stored = store.get("Model", name);
   const asked = spec ?? stored?.spec;
   if (!asked) throw new NotFoundError(`there is no model "${name}"`, "berth models ls lists them");
-  const planned = alongside.map((one) => one.resource).filter(isModel);
+  const planned = alongside.map((one) => one.resource).filter((one) => isKind(one, "Model"));
   const written = planned.find(({ metadata }) => metadata.name === name);
   const resource = buildDryRunResource("Model", name, stored, asked, written?.metadata.annotations);
   const desired = desiredModel(resource);
@@ -58,10 +58,6 @@ export async function reportModelPlan(
     changes: diffSpecs(stored?.spec ?? {}, asked),
     blockedBy: (refused ?? memory.stalled ?? plan.blockedBy)?.message ?? null,
   };
-}
-
-function isModel(resource: Resource): resource is Resource<"Model"> {
-  return resource.kind === "Model";
 }
 
 function hasSecret(alongside: readonly PlannedResource[], name: string | undefined): boolean {

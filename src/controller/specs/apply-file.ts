@@ -6,7 +6,7 @@ import {
   type ParseProblem,
 } from "../../resources/parse-manifests.ts";
 import { PrivilegeError } from "../../resources/privileged-fields.ts";
-import type { Resource } from "../../resources/resource.ts";
+import { isKind, type Resource } from "../../resources/resource.ts";
 import type { ApplyIntent, ApplyResult, Store } from "../../store/store.ts";
 import type { SpecFileReport } from "../port.ts";
 import type { ResourceKey } from "./prune-guard.ts";
@@ -69,7 +69,7 @@ export function applyFile(file: LoadedFile, options: ApplyFileOptions): FileOutc
     try {
       const result = isAppIntent(intent) ? store.apply(intent, admit) : store.apply(intent);
       const { kind, name } = intent;
-      if (isApp(result.resource)) admission?.expect(result.resource);
+      if (isKind(result.resource, "App")) admission?.expect(result.resource);
       resources.push({ kind, name, yielded: result.yielded });
       options.onApplied({ kind, name }, result);
     } catch (error) {
@@ -86,7 +86,7 @@ function refuseTogether(
   planned: readonly { readonly document: ParsedDocument; readonly resource: Resource }[],
 ): FileOutcome | undefined {
   const apps = planned.flatMap(({ document, resource }) =>
-    isApp(resource) ? [{ document, app: resource }] : [],
+    isKind(resource, "App") ? [{ document, app: resource }] : [],
   );
   for (const { app } of apps) admission.expect(app);
   const failures = apps.flatMap(({ document, app }) => {
@@ -110,10 +110,6 @@ export function findInadmissible(
     if (error instanceof AdmissionError) return error;
     throw error;
   }
-}
-
-function isApp(resource: Resource): resource is Resource<"App"> {
-  return resource.kind === "App";
 }
 
 function isAppIntent(intent: ApplyIntent): intent is ApplyIntent<"App"> {

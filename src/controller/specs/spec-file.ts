@@ -1,10 +1,10 @@
 import { dirname, resolve } from "node:path";
-import type { Manifest } from "../../resources/kinds.ts";
 import {
   type ParsedDocument,
   type ParseProblem,
   parseManifests,
 } from "../../resources/parse-manifests.ts";
+import { isKind } from "../../resources/resource.ts";
 import type { SpecFileReport } from "../port.ts";
 import type { FileAuthority } from "./file-trust.ts";
 import type { FileView, ResourceKey } from "./prune-guard.ts";
@@ -112,13 +112,9 @@ function withAbsoluteSource(
   path: string,
 ): ParsedDocument {
   const { manifest } = document;
-  if (!isApp(manifest)) return document;
+  if (!isKind(manifest, "App")) return document;
   const { source } = manifest.spec;
   if (source === undefined || !("local" in source)) return document;
   const local = resolve(folder, dirname(path), source.local);
   return { ...document, manifest: { ...manifest, spec: { ...manifest.spec, source: { local } } } };
-}
-
-function isApp(manifest: Manifest): manifest is Manifest<"App"> {
-  return manifest.kind === "App";
 }
