@@ -8,6 +8,7 @@ import { StreamSlots } from "./event-stream.ts";
 import { measureRequests } from "./http-metrics.ts";
 import { openApiRoutes, registerOpenApi } from "./openapi.ts";
 import { parseRequestJson } from "./request-json.ts";
+import { parseWaitTimeoutMs } from "./request-parameters.ts";
 import { appActionRoutes } from "./routes/app-actions.ts";
 import { appDeployRoutes } from "./routes/app-deploy.ts";
 import { appViewRoutes } from "./routes/app-views.ts";
@@ -83,6 +84,13 @@ export function createApiServer(options: ApiDependencies): FastifyInstance {
     if (request.is404) return;
     const access = request.routeOptions.config.access ?? "admin";
     request.caller = authenticateRequest(request, access, options.store.tokens);
+  });
+
+  server.addHook("preHandler", async (request) => {
+    const query: unknown = request.query;
+    // Before anything is written, and also without wait.
+    if (typeof query === "object" && query !== null && "timeout" in query)
+      parseWaitTimeoutMs(String(query.timeout));
   });
 
   const slots = new StreamSlots();

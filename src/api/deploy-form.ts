@@ -6,6 +6,7 @@ import { parseRequestJson } from "./request-json.ts";
 import { compileValidator } from "./schema-validation.ts";
 
 export const CONFIG_BYTES_MAX = 64 * 1024;
+const KNOWN_PARTS = "known parts: config, source";
 
 const checkConfig = compileValidator(SourceDeployConfig, "body");
 
@@ -17,20 +18,19 @@ export type DeployFormPart =
 
 /** Throws BerthError `invalid_request`, `payload_too_large` and `unsupported_media_type`. */
 export async function* readDeployForm(request: FastifyRequest): AsyncGenerator<DeployFormPart> {
-  if (!request.isMultipart()) {
-    throw new BerthError("unsupported_media_type", "the body is not multipart/form-data", {
-      hint: "send the parts config (JSON) and source (a gzipped tar archive)",
-    });
-  }
+  assertForm(request);
   const seen = new Set<string>();
-  for await (const part of request.parts()) {
-    const name = part.fieldname;
+  for await (const part of readParts(request)) {
+    // Parsers of forms return a part without a name, although their types do not say so.
+    const name: string | undefined = part.fieldname;
+    if (name === undefined)
+      throw new BerthError("invalid_request", `a part of the form has no name; ${KNOWN_PARTS}`);
     if (seen.has(name)) {
       throw new BerthError("invalid_request", `the part "${name}" occurs twice`);
     }
     if (name === "source" && part.type === "file") {
       seen.add(name);
-      yield { type: "source", stream: part.file };
+      yield { type: "source", stream: readFile(part) };
     } else if (name === "source") {
       throw new BerthError("invalid_request", 'the part "source" is not a file', {
         hint: "with curl: -F source=@source.tar.gz",
@@ -41,7 +41,7 @@ export async function* readDeployForm(request: FastifyRequest): AsyncGenerator<D
     } else {
       throw new BerthError(
         "invalid_request",
-        `unknown part ${JSON.stringify(name.slice(0, 80))}; known parts: config, source`,
+        `unknown part ${JSON.stringify(name.slice(0, 80))}; ${KNOWN_PARTS}`,
       );
     }
   }
@@ -50,9 +50,47 @@ export async function* readDeployForm(request: FastifyRequest): AsyncGenerator<D
   }
 }
 
+function assertForm(request: FastifyRequest): void {
+  if (!request.isMultipart()) {
+    throw new BerthError("unsupported_media_type", "the body is not multipart/form-data", {
+      hint: "send the parts config (JSON) and source (a gzipped tar archive)",
+    });
+  }
+  if (!/;\s*boundary=[^;\s]/i.test(request.headers["content-type"] ?? "")) {
+    throw new BerthError("invalid_request", "the Content-Type of the form has no boundary", {
+      hint: "let the HTTP client set the Content-Type of a form, as curl -F does",
+    });
+  }
+}
+
+async function* readParts(request: FastifyRequest): AsyncGenerator<MultipartFile | MultipartValue> {
+  try {
+    yield* request.parts();
+  } catch (error) {
+    throw toFormError(error);
+  }
+}
+
+async function* readFile(part: MultipartFile): AsyncGenerator<Buffer> {
+  try {
+    yield* part.file;
+  } catch (error) {
+    throw toFormError(error);
+  }
+}
+
+/** The parser's own errors have no code: they are about the syntax of the body. */
+function toFormError(error: unknown): unknown {
+  if (!(error instanceof Error) || error instanceof BerthError || "code" in error) return error;
+  return new BerthError("invalid_request", "the form is malformed, or was cut before its end", {
+    hint: "send the body that the HTTP client made for this form whole, with its own Content-Type",
+    cause: error,
+  });
+}
+
 /** Some clients send the config as a file; the same limit applies. */
 async function readConfigPart(part: MultipartFile | MultipartValue): Promise<Buffer> {
-  if (part.type === "file") return readConfigFile(part.file);
+  if (part.type === "file") return readConfigFile(readFile(part));
   if (part.valueTruncated) throw configTooLargeError();
   // A field of type application/json has been parsed already.
   const { value } = part;

@@ -1,4 +1,5 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
+import { BerthError, NotFoundError } from "../base/errors.ts";
 import { keepOpenForBody } from "../base/http/refused-body.ts";
 import type { Logger } from "../base/logger.ts";
 import { toErrorResponse } from "./error-response.ts";
@@ -40,44 +41,49 @@ export function installErrorHandlers(
   server.addHook("onRoute", ({ method, path }) => routes.add(method, path));
   server.setNotFoundHandler((request, reply) => {
     const path = request.url.split("?", 1)[0] ?? "";
-    const methods = getAllowedMethods(routes, path);
+    const methods = routes.find(path);
     const shown = JSON.stringify(path.length > 200 ? `${path.slice(0, 200)}...` : path);
-    if (methods.length > 0) reply.header("allow", methods.join(", "));
-    void reply
-      .code(404)
-      .type("application/json; charset=utf-8")
-      .send({
-        error:
-          methods.length > 0
-            ? `${shown} does not take ${request.method}; it takes ${methods.join(", ")}`
-            : `there is nothing at ${shown}. See /api/docs for what there is.`,
-      });
+    // A route may also report that what its path names does not exist.
+    if (methods.length === 0 || methods.includes(request.method)) {
+      answer(new NotFoundError(`there is nothing at ${shown}`, "see /api/docs"), request, reply);
+      return;
+    }
+    const allowed = methods.join(", ");
+    reply.header("allow", allowed);
+    const message = `${shown} does not take ${request.method}; it takes ${allowed}`;
+    answer(new BerthError("method_not_allowed", message), request, reply);
   });
   return { answer };
 }
 
 /** Knows the methods of each path, to list them in the response to a request with another method. */
 class AllowedMethods {
-  readonly #routes: { readonly pattern: RegExp; readonly methods: readonly string[] }[] = [];
+  readonly #routes: { readonly path: string; readonly methods: readonly string[] }[] = [];
 
   add(method: string | readonly string[], path: string): void {
-    const methods = typeof method === "string" ? [method] : method;
-    const source = path
-      .split("/")
-      .map((part) =>
-        part.startsWith(":") ? "[^/]+" : part === "*" ? ".*" : part.replaceAll(".", "\\."),
-      )
-      .join("/");
-    this.#routes.push({ pattern: new RegExp(`^${source}$`), methods });
+    this.#routes.push({ path, methods: typeof method === "string" ? [method] : method });
   }
 
+  /**
+   * Returns the methods of a path without HEAD, which GET implies. A path without parameters has only its own, even if a
+   * parameter of another path could have that value.
+   */
   find(path: string): string[] {
-    const found = this.#routes.filter(({ pattern }) => pattern.test(path));
-    return [...new Set(found.flatMap(({ methods }) => methods))].toSorted();
+    const same = this.#routes.filter((route) => route.path === path);
+    const found =
+      same.length > 0 ? same : this.#routes.filter((route) => toPattern(route.path).test(path));
+    const methods = new Set(found.flatMap((route) => route.methods));
+    methods.delete("HEAD");
+    return [...methods].toSorted();
   }
 }
 
-/** Returns the methods of a path without HEAD, which GET implies. */
-function getAllowedMethods(routes: AllowedMethods, path: string): string[] {
-  return routes.find(path).filter((method) => method !== "HEAD");
+function toPattern(path: string): RegExp {
+  const source = path
+    .split("/")
+    .map((part) =>
+      part.startsWith(":") ? "[^/]+" : part === "*" ? ".*" : part.replaceAll(".", "\\."),
+    )
+    .join("/");
+  return new RegExp(`^${source}$`);
 }

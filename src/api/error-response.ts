@@ -1,4 +1,4 @@
-import { BerthError, InvalidSpecError } from "../base/errors.ts";
+import { BerthError, type ErrorCode, InvalidSpecError, isAbortError } from "../base/errors.ts";
 import { formatIssue } from "../resources/validate-manifest.ts";
 import { httpStatusByErrorCode } from "./error-http-status.ts";
 
@@ -27,12 +27,12 @@ export function toErrorResponse(error: unknown, requestId: string): ErrorRespons
     };
   }
   const known = getFrameworkError(error);
-  if (known !== undefined) return { ...known, headers: {}, unexpected: false };
+  const code = known?.code ?? "internal";
   return {
-    status: 500,
-    message: `internal error, request id ${requestId}`,
-    headers: {},
-    unexpected: true,
+    status: httpStatusByErrorCode[code],
+    message: known?.message ?? `internal error, request id ${requestId}`,
+    headers: { "x-error-code": code },
+    unexpected: known === undefined,
   };
 }
 
@@ -61,51 +61,69 @@ function getRetryAfterSeconds(error: BerthError): number | undefined {
     : undefined;
 }
 
-const frameworkErrors: Readonly<Record<string, { status: number; message: string }>> = {
+interface KnownError {
+  readonly code: ErrorCode;
+  readonly message: string;
+}
+
+const frameworkErrors: Readonly<Record<string, KnownError>> = {
   FST_ERR_CTP_BODY_TOO_LARGE: {
-    status: 413,
+    code: "payload_too_large",
     message: "the request body is too large: at most 1 MiB of JSON is accepted",
   },
   FST_ERR_CTP_INVALID_MEDIA_TYPE: {
-    status: 415,
+    code: "unsupported_media_type",
     message: "the body is not JSON. Send it with Content-Type: application/json",
   },
   FST_ERR_CTP_INVALID_CONTENT_LENGTH: {
-    status: 400,
+    code: "invalid_request",
     message: "the request body is not as long as its Content-Length says",
   },
-  FST_ERR_BAD_URL: { status: 400, message: "the path contains an invalid % encoding" },
+  FST_ERR_BAD_URL: {
+    code: "invalid_request",
+    message: "the path contains an invalid % encoding",
+  },
   FST_ERR_MAX_PARAM_LENGTH: {
-    status: 404,
+    code: "not_found",
     message: "the name in the path is longer than any name can be",
   },
-  FST_INVALID_MULTIPART_CONTENT_TYPE: {
-    status: 415,
-    message: "the body is not multipart/form-data with a boundary",
+  FST_REQ_FILE_TOO_LARGE: {
+    code: "payload_too_large",
+    message: "the uploaded file is too large",
   },
-  FST_REQ_FILE_TOO_LARGE: { status: 413, message: "the uploaded file is too large" },
-  FST_PARTS_LIMIT: { status: 400, message: "the form has too many parts" },
-  FST_FILES_LIMIT: { status: 400, message: "the form has too many files" },
-  FST_FIELDS_LIMIT: { status: 400, message: "the form has too many fields" },
-  FST_INVALID_JSON_FIELD_ERROR: { status: 400, message: "config: is not JSON" },
+  FST_PARTS_LIMIT: { code: "invalid_request", message: "the form has too many parts" },
+  FST_FILES_LIMIT: { code: "invalid_request", message: "the form has too many files" },
+  FST_FIELDS_LIMIT: { code: "invalid_request", message: "the form has too many fields" },
+  FST_INVALID_JSON_FIELD_ERROR: { code: "invalid_request", message: "config: is not JSON" },
   FST_PROTO_VIOLATION: {
-    status: 400,
+    code: "invalid_request",
     message: "the form has a part with a name that is not allowed",
   },
 };
 
-function getFrameworkError(error: unknown): { status: number; message: string } | undefined {
+const codeByStatus: Readonly<Record<number, ErrorCode>> = {
+  404: "not_found",
+  413: "payload_too_large",
+  415: "unsupported_media_type",
+};
+
+function getFrameworkError(error: unknown): KnownError | undefined {
   if (!(error instanceof Error)) return undefined;
+  // The client hung up, or the server closes: both abort what the request waits for.
+  if (isAbortError(error)) {
+    return { code: "shutting_down", message: "the server is shutting down" };
+  }
   const code = "code" in error && typeof error.code === "string" ? error.code : "";
   const known = frameworkErrors[code];
   if (known !== undefined) return known;
-  // Other errors of the HTTP framework have readable messages without internal details.
-  const status = "statusCode" in error ? Number(error.statusCode) : 500;
-  if (code.startsWith("FST_") && status >= 400 && status < 500) {
-    return { status: status === 414 ? 400 : status, message: error.message };
-  }
   if (code === "ECONNRESET" || code === "ERR_STREAM_PREMATURE_CLOSE") {
-    return { status: 400, message: "the request ended before its body was complete" };
+    return {
+      code: "invalid_request",
+      message: "the request ended before its body was complete",
+    };
   }
-  return undefined;
+  // Other errors of the HTTP framework and its plugins have readable messages without internal details.
+  const status = "statusCode" in error ? Number(error.statusCode) : 500;
+  if (status < 400 || status >= 500) return undefined;
+  return { code: codeByStatus[status] ?? "invalid_request", message: error.message };
 }

@@ -1,4 +1,5 @@
 import { type TSchema, Type } from "typebox";
+import { durationPattern } from "../base/units.ts";
 import { type AppDetails, DryRunReport } from "../resources/wire/apps.ts";
 import { Component, closed, ErrorBody } from "../resources/wire/wire-schema.ts";
 
@@ -36,8 +37,9 @@ export const writeQueryFields = {
   ),
   timeout: Type.Optional(
     Type.String({
+      pattern: durationPattern,
       maxLength: 32,
-      description: "how long to wait at most; default 60s, at most 4m",
+      description: "a duration to wait, such as 30s, at most 4m (default: 60s)",
     }),
   ),
   dry_run: Type.Optional(Type.Boolean({ description: "answer the plan, and change nothing" })),

@@ -50,7 +50,7 @@ function compile(schema: object, part: HttpPart): Validator {
     }
     validate ??= (part === "body" ? bodyAjv : parameterAjv).compile(plain);
     if (validate(value)) return { value };
-    const issues = explainErrors(validate.errors ?? []);
+    const issues = explainErrors(validate.errors ?? [], "json");
     return {
       error: new InvalidSpecError(
         `${describePart(part)}${issues.map((issue) => formatRequestIssue(issue)).join("; ")}`,

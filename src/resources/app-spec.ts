@@ -14,7 +14,7 @@ const closed = { additionalProperties: false } as const;
 
 /** A reference to a value in a Secret. `key` is optional if the Secret has only one key. */
 export const SecretReference = Type.Object(
-  { secret: Name, key: Type.Optional(Type.String({ minLength: 1, maxLength: 253 })) },
+  { secret: Name, key: Type.Optional(Type.String({ pattern: "^[A-Za-z0-9._-]{1,253}$" })) },
   { ...closed, description: "a value from a Secret" },
 );
 export type SecretReference = Static<typeof SecretReference>;
@@ -31,9 +31,9 @@ export type EnvValue = Static<typeof EnvValue>;
 export const GitSource = Type.Object(
   {
     url: Type.String({
-      minLength: 1,
+      pattern: "^(https?://|ssh://|[A-Za-z0-9._-]+@)",
       maxLength: 2048,
-      description: "https://, ssh:// or git@host:path",
+      description: "https://HOST/PATH, ssh://USER@HOST/PATH or git@HOST:PATH",
     }),
     ref: Type.Optional(
       Type.String({

@@ -2,7 +2,8 @@ import { parsePointer } from "./json-pointer.ts";
 
 /** The subset of JSON Schema that the kinds use. */
 export interface Schema {
-  readonly type?: string;
+  readonly type?: string | readonly string[];
+  readonly enum?: readonly unknown[];
   readonly const?: unknown;
   readonly anyOf?: readonly Schema[];
   readonly description?: string;
@@ -17,17 +18,32 @@ export interface Schema {
   readonly exclusiveMinimum?: number;
 }
 
+/** The language of the text in which the user wrote a value, whose own words messages use. */
+export type Syntax = "yaml" | "json";
+
+const typeNames = {
+  yaml: { object: "a mapping", array: "a list" },
+  json: { object: "an object", array: "an array" },
+} as const;
+
 /** Describes the accepted values as the end of a sentence, such as "a whole number from 1 to 65535". */
-export function describeExpectation(schema: Schema): string {
+export function describeExpectation(schema: Schema, syntax: Syntax = "yaml"): string {
+  if (schema.enum)
+    return formatAlternatives(
+      schema.enum.filter((value) => value !== null).map((value) => JSON.stringify(value)),
+    );
   if (schema.const !== undefined) return JSON.stringify(schema.const);
   if (schema.anyOf) {
     const branches = schema.anyOf.filter((branch) => branch.type !== "null");
     if (branches.every((branch) => branch.const !== undefined)) {
       return formatAlternatives(branches.map((branch) => JSON.stringify(branch.const)));
     }
-    return schema.description ?? formatAlternatives(branches.map(describeExpectation));
+    return (
+      schema.description ??
+      formatAlternatives(branches.map((branch) => describeExpectation(branch, syntax)))
+    );
   }
-  switch (schema.type) {
+  switch (getMainType(schema)) {
     case "string":
       if (schema.description !== undefined) return schema.description;
       return schema.pattern === undefined ? "text" : `text that matches ${schema.pattern}`;
@@ -35,16 +51,20 @@ export function describeExpectation(schema: Schema): string {
       return "true or false";
     case "integer":
     case "number":
-      return `${schema.type === "integer" ? "a whole number" : "a number"}${formatRange(schema)}`;
+      return `${getMainType(schema) === "integer" ? "a whole number" : "a number"}${formatRange(schema)}`;
     case "array":
-      return "a list";
     case "object":
-      return "a mapping";
+      return typeNames[syntax][getMainType(schema) === "array" ? "array" : "object"];
     case "null":
       return "nothing";
     default:
       return schema.description ?? "something else";
   }
+}
+
+/** Returns the type of the values other than null. */
+function getMainType({ type }: Schema): string | undefined {
+  return typeof type === "object" ? type.find((name) => name !== "null") : type;
 }
 
 function formatRange(schema: Schema): string {
@@ -67,16 +87,18 @@ const SHOWN_CHARACTERS_MAX = 60;
  * Describes a value for a message. Never shows values of variables and secrets, because messages are in logs, events
  * and responses.
  */
-export function describeValue(value: unknown, path: string): string {
+export function describeValue(value: unknown, path: string, syntax: Syntax = "yaml"): string {
   if (value === null) return "nothing (null)";
-  if (Array.isArray(value)) return "a list";
-  if (typeof value === "object") return "a mapping";
+  if (Array.isArray(value)) return typeNames[syntax].array;
+  if (typeof value === "object") return typeNames[syntax].object;
   const [root, field, ...rest] = parsePointer(path);
   const isHidden = root === "spec" && (field === "env" || field === "data" || rest.includes("env"));
   if (typeof value === "string") {
     if (isHidden) return "text";
+    // A URL may contain a password.
+    const safe = value.replace(/\/\/[^/@]*@/g, "//...@");
     const shown =
-      value.length > SHOWN_CHARACTERS_MAX ? `${value.slice(0, SHOWN_CHARACTERS_MAX)}…` : value;
+      safe.length > SHOWN_CHARACTERS_MAX ? `${safe.slice(0, SHOWN_CHARACTERS_MAX)}…` : safe;
     return JSON.stringify(shown);
   }
   if (isHidden) return typeof value === "boolean" ? "true or false" : "a number";
@@ -87,7 +109,7 @@ export function describeValue(value: unknown, path: string): string {
 export function matchesType(schema: Schema, value: unknown): boolean {
   if (schema.const !== undefined) return typeof schema.const === typeof value;
   if (schema.anyOf) return schema.anyOf.some((branch) => matchesType(branch, value));
-  switch (schema.type) {
+  switch (getMainType(schema)) {
     case "string":
       return typeof value === "string";
     case "boolean":
@@ -107,5 +129,5 @@ export function matchesType(schema: Schema, value: unknown): boolean {
 }
 
 export function isObjectSchema(schema: Schema): boolean {
-  return schema.type === "object";
+  return getMainType(schema) === "object";
 }

@@ -8,6 +8,7 @@ import {
   isObjectSchema,
   matchesType,
   type Schema,
+  type Syntax,
 } from "./describe-schema.ts";
 import { formatPointer, parsePointer } from "./json-pointer.ts";
 
@@ -18,9 +19,12 @@ const ISSUES_MAX = 100;
  * Converts Ajv's errors (allErrors, verbose) to one issue for each change that the user has to make. For a failed union
  * these are the issues of the branch that was probably meant, or one issue that describes all branches.
  */
-export function explainErrors(errors: readonly ErrorObject[]): SpecIssue[] {
+export function explainErrors(
+  errors: readonly ErrorObject[],
+  syntax: Syntax = "yaml",
+): SpecIssue[] {
   const unique = new Map<string, SpecIssue>();
-  for (const issue of explainFailures(groupUnionErrors(errors).slice(0, ISSUES_MAX))) {
+  for (const issue of explainFailures(groupUnionErrors(errors).slice(0, ISSUES_MAX), syntax)) {
     unique.set(`${issue.path}\n${issue.message}`, issue);
   }
   return [...unique.values()].slice(0, ISSUES_MAX);
@@ -54,13 +58,13 @@ function isInside(error: ErrorObject | undefined, union: ErrorObject): boolean {
   );
 }
 
-function explainFailures(failures: readonly SchemaFailure[]): SpecIssue[] {
+function explainFailures(failures: readonly SchemaFailure[], syntax: Syntax): SpecIssue[] {
   const issues: SpecIssue[] = [];
   const misspelt = new Set<string>();
   for (const { error } of failures) {
     if (error.keyword !== "additionalProperties") continue;
     const key = String(error.params["additionalProperty"]);
-    const { message, meant } = explainUnknownKey(error, key);
+    const { message, meant } = explainUnknownKey(error, key, syntax);
     if (meant !== undefined) misspelt.add(`${error.instancePath}\n${meant}`);
     issues.push({ path: error.instancePath + formatPointer([key]), message });
   }
@@ -68,14 +72,14 @@ function explainFailures(failures: readonly SchemaFailure[]): SpecIssue[] {
     const { error } = failure;
     if (error.keyword === "additionalProperties") continue;
     if (error.keyword === "anyOf") {
-      issues.push(...explainUnion(failure));
+      issues.push(...explainUnion(failure, syntax));
     } else if (error.keyword === "required") {
       const key = String(error.params["missingProperty"]);
       // The misspelt key has been reported; to report it as missing too would be confusing.
       if (misspelt.has(`${error.instancePath}\n${key}`)) continue;
       issues.push({ path: error.instancePath, message: explainMissingKey(error, key) });
     } else {
-      issues.push({ path: error.instancePath, message: explainError(error) });
+      issues.push({ path: error.instancePath, message: explainError(error, syntax) });
     }
   }
   return issues;
@@ -84,6 +88,7 @@ function explainFailures(failures: readonly SchemaFailure[]): SpecIssue[] {
 function explainUnknownKey(
   error: ErrorObject,
   key: string,
+  syntax: Syntax,
 ): { message: string; meant: string | undefined } {
   const schema = getParentSchema(error);
   if (schema.patternProperties) {
@@ -97,7 +102,7 @@ function explainUnknownKey(
     key,
     known.filter((name) => !Object.hasOwn(present, name)),
   );
-  if (key === "<<") {
+  if (key === "<<" && syntax === "yaml") {
     return {
       message: 'unknown key "<<": YAML 1.2 has no merge keys; repeat the values',
       meant: undefined,
@@ -125,21 +130,24 @@ function explainMissingKey(error: ErrorObject, key: string): string {
   return `missing key "${key}"${description === undefined ? "" : ` (${description})`}`;
 }
 
-function explainError(error: ErrorObject): string {
+function explainError(error: ErrorObject, syntax: Syntax): string {
   const schema = getParentSchema(error);
   const data: unknown = error.data;
   const limit = Number(error.params["limit"]);
   switch (error.keyword) {
     case "type":
-      return `expected ${describeExpectation(schema)}, found ${describeValue(data, error.instancePath)}${getQuotingHint(schema, data)}`;
+      return `expected ${describeExpectation(schema, syntax)}, found ${describeValue(data, error.instancePath, syntax)}${getQuotingHint(schema, data)}`;
+    case "enum": {
+      const known = typeof data === "string" ? (schema.enum ?? []).map(String) : [];
+      return `expected ${describeExpectation(schema, syntax)}, found ${describeValue(data, error.instancePath, syntax)}${known.length > 0 ? formatSuggestion(String(data), known) : ""}`;
+    }
     case "const":
-    case "enum":
     case "pattern":
     case "minimum":
     case "maximum":
     case "exclusiveMinimum":
     case "exclusiveMaximum":
-      return `expected ${describeExpectation(schema)}, found ${describeValue(data, error.instancePath)}`;
+      return `expected ${describeExpectation(schema, syntax)}, found ${describeValue(data, error.instancePath, syntax)}`;
     case "minLength":
       return limit === 1 ? "must not be empty" : `needs at least ${limit} characters`;
     case "maxLength":
@@ -167,7 +175,7 @@ interface UnionBranch {
   readonly index: number;
 }
 
-function explainUnion({ error: union, inside }: SchemaFailure): SpecIssue[] {
+function explainUnion({ error: union, inside }: SchemaFailure, syntax: Syntax): SpecIssue[] {
   const schema = getParentSchema(union);
   const branches = (schema.anyOf ?? []).map((branch, index) => ({ branch, index }));
   const data: unknown = union.data;
@@ -179,6 +187,7 @@ function explainUnion({ error: union, inside }: SchemaFailure): SpecIssue[] {
     const prefix = `${union.schemaPath}/${chosen.index}/`;
     const issues = explainFailures(
       inside.filter(({ error }) => error.schemaPath.startsWith(prefix)),
+      syntax,
     );
     if (issues.length > 0) return issues;
   }
@@ -188,12 +197,12 @@ function explainUnion({ error: union, inside }: SchemaFailure): SpecIssue[] {
   const allowed = branches.map(({ branch }) => branch.const).filter((value) => value !== undefined);
   const hint = typeof data === "string" ? formatSuggestion(data, allowed.map(String)) : "";
   const seen = isObject(data)
-    ? `a mapping with ${Object.keys(data).slice(0, 5).join(", ") || "no keys"}`
-    : describeValue(data, union.instancePath);
+    ? `${describeValue(data, union.instancePath, syntax)} with ${Object.keys(data).slice(0, 5).join(", ") || "no keys"}`
+    : describeValue(data, union.instancePath, syntax);
   return [
     {
       path: union.instancePath,
-      message: `expected ${describeExpectation(schema)}, found ${seen}${hint}`,
+      message: `expected ${describeExpectation(schema, syntax)}, found ${seen}${hint}`,
     },
   ];
 }

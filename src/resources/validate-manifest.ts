@@ -3,7 +3,7 @@ import { InvalidSpecError, type SpecIssue } from "../base/errors.ts";
 import { isObject } from "../base/json.ts";
 import { formatSuggestion } from "../base/spelling-suggestions.ts";
 import { checkSpec, type SpecRules } from "./check-spec.ts";
-import type { Schema } from "./describe-schema.ts";
+import type { Schema, Syntax } from "./describe-schema.ts";
 import { explainErrors } from "./explain-errors.ts";
 import { formatDottedPath } from "./json-pointer.ts";
 import {
@@ -31,18 +31,20 @@ export function validateManifest(value: unknown, rules: SpecRules = {}): Manifes
 export function tryValidateManifest(
   value: unknown,
   rules: SpecRules = {},
+  syntax: Syntax = "yaml",
 ): { readonly manifest: Manifest } | { readonly issues: readonly SpecIssue[] } {
   const unplain = checkPlainValue(value);
   if (unplain) return { issues: [unplain] };
   if (!isObject(value)) {
-    const message = "expected a mapping with apiVersion, kind, metadata and spec";
+    const what = syntax === "yaml" ? "a mapping" : "an object";
+    const message = `expected ${what} with apiVersion, kind, metadata and spec`;
     return { issues: [{ path: "", message }] };
   }
   const kind = readKind(value);
   if (typeof kind === "object") return { issues: [kind] };
   const validate = ajv.compile<Manifest>(getSchema("manifest", kind));
   const manifest: unknown = value;
-  if (!validate(manifest)) return { issues: explainErrors(validate.errors ?? []) };
+  if (!validate(manifest)) return { issues: explainErrors(validate.errors ?? [], syntax) };
   const issues = checkSpec(kind, manifest.spec, manifest.metadata.name, rules);
   return issues.length > 0 ? { issues } : { manifest };
 }
@@ -61,7 +63,7 @@ export function validateSpec<K extends Kind>(kind: K, spec: unknown, name?: stri
 }
 
 /**
- * Validates fields that are to be merged into a spec. Refuses unknown keys and wrong types; keys may be missing, and null
+ * Validates fields of a JSON document that are to be merged into a spec. Refuses unknown keys and wrong types; keys may be missing, and null
  * removes a field. Throws InvalidSpecError like `validateSpec`.
  */
 export function validatePartialSpec(
@@ -71,7 +73,7 @@ export function validatePartialSpec(
   const validate = ajv.compile<{ readonly spec: Readonly<Record<string, unknown>> }>(
     getSchema("partial", kind),
   );
-  return validateAgainstSchema(validate, kind, fields);
+  return validateAgainstSchema(validate, kind, fields, "json");
 }
 
 /** Formats an issue as one line: the field, then the problem. */
@@ -118,12 +120,13 @@ function validateAgainstSchema<T>(
   validate: ValidateFunction<{ readonly spec: T }>,
   title: string,
   spec: unknown,
+  syntax: Syntax = "yaml",
 ): T {
   const unplain = checkPlainValue(spec);
   if (unplain) throw createInvalidSpecError(title, [{ ...unplain, path: `/spec${unplain.path}` }]);
   const document: unknown = { spec };
   if (!validate(document))
-    throw createInvalidSpecError(title, explainErrors(validate.errors ?? []));
+    throw createInvalidSpecError(title, explainErrors(validate.errors ?? [], syntax));
   return document.spec;
 }
 

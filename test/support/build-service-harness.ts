@@ -183,7 +183,9 @@ export class BuildServiceHarness implements AsyncDisposable {
   async upload(files: Readonly<Record<string, string>>): Promise<string> {
     const dir = join(this.dataDir, "to-upload");
     writeFiles(dir, files);
-    const stream = create({ gzip: true, cwd: dir, portable: true }, Object.keys(files));
+    // Equal files give equal archives, also when they are written in different seconds.
+    const options = { gzip: true, cwd: dir, portable: true, mtime: new Date(0) } as const;
+    const stream = create(options, Object.keys(files));
     const { digest } = await this.service.upload(stream, new AbortController().signal);
     return digest;
   }

@@ -68,6 +68,10 @@ export class FakeBuildControl implements BuildControl {
     return this.pushedApps;
   }
 
+  discard(digest: string): void {
+    if (!this.#store.archivesInUse().has(digest)) this.archives.delete(digest);
+  }
+
   async upload(stream: AsyncIterable<Uint8Array>, signal: AbortSignal): Promise<UploadedArchive> {
     const chunks: Uint8Array[] = [];
     for await (const chunk of stream) {

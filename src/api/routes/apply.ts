@@ -142,7 +142,7 @@ function validateAll(values: readonly unknown[]): Manifest[] {
   const seen = new Set<string>();
   for (const [index, value] of values.entries()) {
     const at = `manifests[${index}]`;
-    const read = tryValidateManifest(value);
+    const read = tryValidateManifest(value, {}, "json");
     if ("issues" in read) {
       issues.push(
         ...read.issues.map((issue) => ({ ...issue, path: `/manifests/${index}${issue.path}` })),

@@ -260,7 +260,7 @@ function parseLabels(labels: unknown): Record<string, string | null> {
   const entries = typeof labels === "object" && labels !== null ? Object.entries(labels) : null;
   const isGood = entries?.every(([, value]) => value === null || typeof value === "string");
   if (!entries || !isGood || Array.isArray(labels)) {
-    throw new BerthError("invalid_request", "labels: expected a mapping of names to text or null");
+    throw new BerthError("invalid_request", "labels: expected an object of names to text or null");
   }
   return Object.fromEntries(
     entries.map(([key, value]) => [key, value === null ? null : String(value)]),

@@ -168,6 +168,7 @@ export function authRoutes(api: Api, context: ApiContext): void {
       config: { access: "admin" },
       schema: {
         summary: "Revoke a token, by its id or its name",
+        description: "409 for the local token, which each start of Berth replaces.",
         tags: ["auth"],
         params: Type.Object({ id: Type.String() }, closed),
         querystring: NoQuery,
@@ -180,6 +181,15 @@ export function authRoutes(api: Api, context: ApiContext): void {
       const record =
         all.find((token) => token.id === id) ??
         all.find((token) => token.kind === "named" && token.name === id);
+      if (record?.kind === "local") {
+        throw new BerthError(
+          "wrong_state",
+          "the local token belongs to the command line of the server's machine",
+          {
+            hint: "each start of Berth replaces it",
+          },
+        );
+      }
       if (!record || !store.tokens.revoke(record.id)) {
         throw new NotFoundError(`there is no token ${JSON.stringify(id.slice(0, 80))}`);
       }

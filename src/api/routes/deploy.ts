@@ -13,7 +13,7 @@ import { CONFIG_BYTES_MAX, readDeployForm } from "../deploy-form.ts";
 import { createArchivePatch } from "../deploy-patches.ts";
 import { withFlatIssuePaths } from "../flat-issue-paths.ts";
 import { archiveTooLargeError, limitBody } from "../limited-body.ts";
-import { createRequestSignal, getActor, parseWaitTimeoutMs } from "../request-parameters.ts";
+import { createRequestSignal, getActor } from "../request-parameters.ts";
 import { AppWriteResponse, NoQuery, responses, WriteQueryParams } from "../route-schemas.ts";
 
 /** Allowance for the parts of the form other than the archive. */
@@ -54,7 +54,6 @@ export async function deployRoutes(api: Api, context: ApiContext): Promise<void>
         },
       },
       async (request, reply) => {
-        parseWaitTimeoutMs(request.query.timeout);
         assertLength(request, uploadBytesMax + FORM_BYTES_MAX);
         const signal = createRequestSignal(reply, context.closing);
         const actor = getActor(request);
@@ -63,23 +62,30 @@ export async function deployRoutes(api: Api, context: ApiContext): Promise<void>
           createDeployIntent(config, digest, { actor, force });
         let config: SourceDeployConfig | undefined;
         let archive: UploadedArchive | undefined;
-        for await (const part of readDeployForm(request)) {
-          if (part.type === "config") {
-            config = part.config;
-            // Invalid requests are refused before the upload.
-            await withFlatIssuePaths(() => validateIntent(intentOf(part.config, UNKNOWN_DIGEST)));
-          } else {
-            archive = await context.builds.upload(limitBody(part.stream, uploadBytesMax), signal);
+        try {
+          for await (const part of readDeployForm(request)) {
+            if (part.type === "config") {
+              config = part.config;
+              // Invalid requests are refused before the upload.
+              await withFlatIssuePaths(() => validateIntent(intentOf(part.config, UNKNOWN_DIGEST)));
+            } else {
+              archive = await context.builds.upload(limitBody(part.stream, uploadBytesMax), signal);
+            }
           }
+          if (config === undefined || archive === undefined) {
+            throw new BerthError("invalid_request", "the form needs the parts config and source");
+          }
+          const { name } = config;
+          const intent = intentOf(config, archive.digest);
+          const wouldDo = `deploy the archive ${archive.digest.slice(0, 12)} to app "${name}"`;
+          const write = { intent, wouldDo, status: 202, wake: true } as const;
+          return await withFlatIssuePaths(() =>
+            writeApp(context, request, reply, write, request.query),
+          );
+        } finally {
+          // Nothing uses it after a failure, a dry run, or the end of the connection.
+          if (archive) context.builds.discard(archive.digest);
         }
-        if (config === undefined || archive === undefined) {
-          throw new BerthError("invalid_request", "the form needs the parts config and source");
-        }
-        const { name } = config;
-        const intent = intentOf(config, archive.digest);
-        const wouldDo = `deploy the archive ${archive.digest.slice(0, 12)} to app "${name}"`;
-        const write = { intent, wouldDo, status: 202, wake: true } as const;
-        return withFlatIssuePaths(() => writeApp(context, request, reply, write, request.query));
       },
     );
   });

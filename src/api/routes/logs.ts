@@ -15,6 +15,9 @@ import { NameParams, responses, unserialized } from "../route-schemas.ts";
 const TAIL_DEFAULT = 100;
 const TAIL_MAX = 10_000;
 
+/** A duration, Unix seconds, or the beginning of a date and time. */
+const sincePattern = `${durationPattern}|^[0-9]{1,12}(\\.[0-9]{1,9})?$|^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]+(Z|[+-][0-9:]+)?$`;
+
 const LogsQuery = Type.Object(
   {
     tail: Type.Optional(
@@ -27,6 +30,7 @@ const LogsQuery = Type.Object(
     follow: Type.Optional(Type.Boolean({ description: "server-sent events, one for each line" })),
     since: Type.Optional(
       Type.String({
+        pattern: sincePattern,
         maxLength: 64,
         description: "a duration back from now (10m), an RFC 3339 time or Unix seconds",
       }),

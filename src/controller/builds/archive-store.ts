@@ -1,12 +1,15 @@
 import { createHash, randomUUID } from "node:crypto";
-import { lstatSync, renameSync, unlinkSync } from "node:fs";
+import { lstatSync, renameSync, rmSync, unlinkSync } from "node:fs";
 import { type FileHandle, lstat, mkdir, open, readdir, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { Header } from "tar";
 import { fsyncDirectory } from "../../base/atomic-file.ts";
 import { BerthError, getErrorCode, isDiskFull } from "../../base/errors.ts";
 import { formatBytes } from "../../base/units.ts";
+import type { ExtractLimits } from "./archive-tree.ts";
+import { checkArchive } from "./extract-archive.ts";
 import type { UploadedArchive } from "./port.ts";
+import { SOURCE_LIMITS } from "./source-limits.ts";
 
 export interface StoredArchive extends UploadedArchive {
   /** Time of the last upload, in epoch milliseconds. */
@@ -27,19 +30,27 @@ const HEADER_BYTES = 512;
 export class ArchiveStore {
   readonly #dir: string;
   readonly #bytesMax: number;
+  readonly #limits: ExtractLimits;
   readonly #parts = new Set<string>();
   /** Digests that were uploaded more than once by this process. */
   readonly #reuploaded = new Set<string>();
 
-  constructor(options: { readonly dir: string; readonly bytesMax: number }) {
+  constructor(options: {
+    readonly dir: string;
+    /** The limit of an archive as it is uploaded. */
+    readonly bytesMax: number;
+    /** The limits of what it contains. */
+    readonly limits?: ExtractLimits;
+  }) {
     this.#dir = options.dir;
     this.#bytesMax = options.bytesMax;
+    this.#limits = options.limits ?? SOURCE_LIMITS;
   }
 
   /**
-   * Stores a stream of a gzipped or plain tar without reading its entries. Throws `payload_too_large`,
-   * `archive_invalid` if the first bytes are of another format, and `disk_full`. Nothing is left after an error or
-   * an abort.
+   * Stores a stream of a gzipped or plain tar. Throws `payload_too_large`, `disk_full`, and `archive_invalid` as soon
+   * as the first bytes are of another format, or at the end for an archive that is damaged or would not be unpacked.
+   * Nothing is left after an error or an abort.
    */
   async put(stream: AsyncIterable<Uint8Array>, signal: AbortSignal): Promise<UploadedArchive> {
     signal.throwIfAborted();
@@ -48,6 +59,7 @@ export class ArchiveStore {
     try {
       await mkdir(this.#dir, { recursive: true, mode: 0o700 });
       const written = await this.#write(part, stream, signal);
+      await checkArchive(join(this.#dir, part), this.#limits, signal);
       // Synchronous: no removal can run in between, and a later one sees the new file.
       const isKnown = lstatSync(this.path(written.digest), { throwIfNoEntry: false }) !== undefined;
       renameSync(join(this.#dir, part), this.path(written.digest));
@@ -94,6 +106,11 @@ export class ArchiveStore {
     unlinkSync(file);
     this.#reuploaded.delete(digest);
     return true;
+  }
+
+  /** Removes an archive, synchronously, unless it was uploaded again: perhaps another request is about to use it. */
+  discard(digest: string): void {
+    if (!this.#reuploaded.has(digest)) rmSync(this.path(digest), { force: true });
   }
 
   /** Returns the oldest first. */

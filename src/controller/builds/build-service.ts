@@ -29,12 +29,8 @@ import type {
 } from "./port.ts";
 import { secretMask } from "./secret-mask.ts";
 import { getImageReference, isSameSource, sourceName } from "./source-key.ts";
+import { SOURCE_LIMITS } from "./source-limits.ts";
 import { SourceTracker } from "./source-tracker.ts";
-
-/**
- * The limits of one unpacked source: enough for a large repository with assets. Larger data belongs into a volume.
- */
-const SOURCE_LIMITS: SourceLimits = { bytesMax: 4 * 2 ** 30, filesMax: 200_000 };
 
 export interface BuildServiceOptions {
   readonly store: Store;
@@ -223,6 +219,11 @@ export class BuildService implements AppBuilds, BuildControl, AsyncDisposable {
 
   upload(stream: AsyncIterable<Uint8Array>, signal: AbortSignal): Promise<UploadedArchive> {
     return this.#options.archives.put(stream, signal);
+  }
+
+  discard(digest: string): void {
+    const { store, archives } = this.#options;
+    if (!store.archivesInUse().has(digest)) archives.discard(digest);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

@@ -6,9 +6,10 @@ import { pipeline } from "node:stream/promises";
 import { createGunzip } from "node:zlib";
 import { BerthError } from "../../base/errors.ts";
 import { formatBytes } from "../../base/units.ts";
-import { damagedArchiveError, readArchiveEntries } from "./extract-entries.ts";
+import { ArchiveTree, type ExtractLimits } from "./archive-tree.ts";
+import { type ArchiveEntry, damagedArchiveError, readArchiveEntries } from "./extract-entries.ts";
 import { refusedEntryError } from "./extract-paths.ts";
-import { type ExtractLimits, ExtractTarget } from "./extract-target.ts";
+import { ExtractTarget } from "./extract-target.ts";
 
 export interface ExtractedArchive {
   /** The folder to build: `dir`, or its only entry if that is a folder. */
@@ -39,24 +40,53 @@ export async function extractArchive(
   if ((await readdir(dir)).length > 0)
     throw new BerthError("internal", "an archive must be unpacked into an empty folder");
   try {
-    const target = new ExtractTarget(dir, limits);
-    const unpacked = await openTar(file, signal);
-    try {
-      for await (const entry of readArchiveEntries(limitBytes(unpacked, limits))) {
-        signal.throwIfAborted();
-        await target.write(entry);
-      }
-    } finally {
-      unpacked.destroy();
-    }
-    await target.checkLinks();
-    if (target.files === 0) throw damagedArchiveError("it is empty");
-    return { root: await findRoot(dir), files: target.files, bytes: target.bytes };
+    const tree = new ArchiveTree(limits);
+    const target = new ExtractTarget(dir, tree);
+    await readTree(file, tree, (entry) => target.write(entry), signal);
+    return { root: await findRoot(dir), files: tree.files, bytes: tree.bytes };
   } catch (error) {
     await rm(dir, { recursive: true, force: true });
     signal.throwIfAborted();
     throw toArchiveError(error);
   }
+}
+
+/**
+ * Reads an archive to its end and refuses what `extractArchive` refuses, without unpacking it. Throws
+ * `archive_invalid`.
+ */
+export async function checkArchive(
+  file: string,
+  limits: ExtractLimits,
+  signal: AbortSignal,
+): Promise<void> {
+  try {
+    const tree = new ArchiveTree(limits);
+    await readTree(file, tree, (entry) => void tree.add(entry), signal);
+  } catch (error) {
+    signal.throwIfAborted();
+    throw toArchiveError(error);
+  }
+}
+
+/** Passes every entry on, and checks the tree at the end. */
+async function readTree(
+  file: string,
+  tree: ArchiveTree,
+  onEntry: (entry: ArchiveEntry) => Promise<void> | void,
+  signal: AbortSignal,
+): Promise<void> {
+  const unpacked = await openTar(file, signal);
+  try {
+    for await (const entry of readArchiveEntries(limitBytes(unpacked, tree.limits))) {
+      signal.throwIfAborted();
+      await onEntry(entry);
+    }
+  } finally {
+    unpacked.destroy();
+  }
+  tree.checkLinks();
+  if (tree.files === 0) throw damagedArchiveError("it is empty");
 }
 
 /** Returns the bytes of the tar, decompressed if necessary. */

@@ -1,16 +1,17 @@
-import { lstat, readlink } from "node:fs/promises";
-import { join, posix } from "node:path";
-import { isMissing } from "../../source-tree/read-inside.ts";
+import { posix } from "node:path";
 
 /** The maximum number of links that Linux follows. */
 const HOPS_MAX = 40;
 
 /**
- * Returns true if the symlink at `path` of the folder `dir` leads out of it, also through other links: with `a/up
- * -> ..`, the link `b -> a/up/..` leads out although its target's text does not. Missing components count as
- * folders, which a build may create later.
+ * Returns true if the symlink at `path` of a tree leads out of it, also through other links: with `a/up -> ..`, the
+ * link `b -> a/up/..` leads out although its target's text does not. Missing components count as folders, which a
+ * build may create later. `readTarget` returns undefined for everything but a symlink.
  */
-export async function isEscapingSymlink(dir: string, path: string): Promise<boolean> {
+export function isEscapingSymlink(
+  readTarget: (path: string) => string | undefined,
+  path: string,
+): boolean {
   const at = posix.dirname(path).split("/").filter(isName);
   const ahead = [posix.basename(path)];
   let hops = 0;
@@ -20,7 +21,7 @@ export async function isEscapingSymlink(dir: string, path: string): Promise<bool
       continue;
     }
     if (!isName(part)) continue;
-    const target = await readLinkTarget(join(dir, ...at, part));
+    const target = readTarget([...at, part].join("/"));
     if (target === undefined) {
       at.push(part);
       continue;
@@ -36,12 +37,4 @@ export async function isEscapingSymlink(dir: string, path: string): Promise<bool
 
 function isName(part: string): boolean {
   return part !== "" && part !== ".";
-}
-
-async function readLinkTarget(path: string): Promise<string | undefined> {
-  const state = await lstat(path).catch((error: unknown) => {
-    if (isMissing(error)) return undefined;
-    throw error;
-  });
-  return state?.isSymbolicLink() === true ? readlink(path) : undefined;
 }

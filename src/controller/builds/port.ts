@@ -76,6 +76,8 @@ export interface BuildControl {
   }): string[];
   /** Stores an uploaded archive. Throws `payload_too_large`, `archive_invalid`, `disk_full`. */
   upload(stream: AsyncIterable<Uint8Array>, signal: AbortSignal): Promise<UploadedArchive>;
+  /** Removes the archive of a request that failed later, unless something uses it or it was uploaded again. */
+  discard(digest: string): void;
 }
 
 export interface UploadedArchive {

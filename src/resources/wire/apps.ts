@@ -216,7 +216,12 @@ export const FromTemplateBody = Type.Object(
   {
     template_id: Type.String({ minLength: 1, maxLength: 63 }),
     name: Name,
-    parameters: Type.Optional(Type.Record(Type.String(), Type.Unknown(), { maxProperties: 100 })),
+    parameters: Type.Optional(
+      Type.Record(Type.String({ pattern: "^[a-z][A-Za-z0-9_]{0,62}$" }), Type.Unknown(), {
+        maxProperties: 100,
+        additionalProperties: false,
+      }),
+    ),
   },
   closed,
 );

@@ -25,7 +25,11 @@ export type WebhookList = Static<typeof WebhookList>;
 
 export const CreateWebhookBody = Type.Object(
   {
-    url: Type.String({ minLength: 1, maxLength: 4096, description: "http or https" }),
+    url: Type.String({
+      pattern: "^https?://[^\\s]+$",
+      maxLength: 4096,
+      description: "a URL with http or https",
+    }),
     events: Type.Optional(Type.Array(OneOf(webhookEvents), { maxItems: 20, uniqueItems: true })),
     apps: Type.Optional(Type.Array(AppName, { maxItems: 100, uniqueItems: true })),
     secret: Type.Optional(

@@ -159,7 +159,9 @@ describe("deploy", () => {
     expect(misspelt.statusCode).toBe(400);
     expect(readErrorBody(misspelt)).toContain('did you mean "url"?');
     const local = await post("web/deploy", { git: { url: "/srv/x.git" } });
-    expect(readErrorBody(local)).toContain("source.git.url: is not the URL of a repository");
+    expect(readErrorBody(local)).toContain(
+      "git.url: expected https://HOST/PATH, ssh://USER@HOST/PATH or git@HOST:PATH",
+    );
     expect((await post("nope/deploy", { git })).statusCode).toBe(404);
     expect(api.store.get("App", "web")?.spec.image).toBe("bb:1");
   });

@@ -263,6 +263,21 @@ describe("the password", () => {
 });
 
 describe("the token of this machine", () => {
+  it("is not revoked, so that the command line of the machine keeps working", async () => {
+    const dir = await mkdtemp(join(tmpdir(), "berth-token-"));
+    const file = join(dir, "token");
+    await writeLocalToken(api.store.tokens, file);
+    const id = api.store.tokens.list().find(({ kind }) => kind === "local")?.id;
+    const response = await api.request({ method: "DELETE", url: `/api/auth/tokens/${id}` });
+    expect(response.statusCode).toBe(409);
+    expect(readErrorBody(response)).toContain("local token");
+    const authorization = `Bearer ${(await readFile(file, "utf8")).trim()}`;
+    await rm(dir, { recursive: true });
+    expect((await api.request({ url: "/api/apps", headers: { authorization } })).statusCode).toBe(
+      200,
+    );
+  });
+
   it("is in a file that only its user can read, and is revoked when the next token is created", async () => {
     const folder = await mkdtemp(join(tmpdir(), "berth-token-"));
     const file = join(folder, "run", "token");

@@ -70,7 +70,7 @@ describe("the response to an error", () => {
       expect(toErrorResponse(error, "r-1")).toEqual({
         status: 500,
         message: "internal error, request id r-1",
-        headers: {},
+        headers: { "x-error-code": "internal" },
         unexpected: true,
       });
     }

@@ -38,8 +38,8 @@ describe("bodies", () => {
     ["half of an object", '{"name":', 400, "not JSON"],
     ["something after the end", '{"name":"a"} x', 400, "not JSON"],
     ["single quotes", "{'name':'a'}", 400, "not JSON"],
-    ["a list", "[]", 400, "expected a mapping"],
-    ["text", '"web"', 400, "expected a mapping"],
+    ["a list", "[]", 400, "expected an object"],
+    ["text", '"web"', 400, "expected an object"],
     ["null", "null", 400, "needs a JSON body"],
     ["nothing", "", 400, "needs a JSON body"],
     ["a duplicate key", '{"name":"a","image":"x","name":"b"}', 400, '"name" occurs twice'],
@@ -58,6 +58,9 @@ describe("bodies", () => {
     expect(response.statusCode).toBe(status);
     expect(readErrorBody(response)).toContain(message);
     expect(response.headers["x-request-id"]).toBeTruthy();
+    expect(response.headers["x-error-code"]).toMatch(
+      status === 413 ? /^payload_too_large$/ : /^invalid_(request|spec)$/,
+    );
   });
 
   it("that are not UTF-8 are refused, but a byte order mark is accepted", async () => {
@@ -83,6 +86,7 @@ describe("bodies", () => {
       const response = await post("/api/apps", "name=a", type);
       expect([type, response.statusCode]).toEqual([type, 415]);
       expect(readErrorBody(response)).toContain("application/json");
+      expect(response.headers["x-error-code"]).toBe("unsupported_media_type");
     }
     const untyped = await api.request({
       method: "POST",
@@ -153,13 +157,30 @@ describe("names and paths", () => {
     expect(readErrorBody(response)).not.toMatch(/node_modules|\/work|at .*\.ts|Error:/);
     expect(response.headers["x-request-id"]).toBeTruthy();
     expect(response.headers["x-evil"]).toBeUndefined();
+    expect(response.headers["x-error-code"]).toBe(status === 404 ? "not_found" : "invalid_request");
   });
 
-  it("a method that a path does not support gets a list of the supported methods", async () => {
-    const response = await api.request({ method: "PUT", url: "/api/apps/web" });
+  it.each([
+    ["PUT", "/api/apps/web", "DELETE, GET, PATCH"],
+    ["PUT", "/api/apps", "GET, POST"],
+    ["PUT", "/api/apps/from-template", "POST"],
+    ["GET", "/api/apps/web/restart", "POST"],
+    ["OPTIONS", "/api/llm/start", "POST"],
+    ["DELETE", "/api/docs/static/logo.svg", "GET"],
+  ] as const)("%s %s gets a list of the supported methods: %s", async (method, url, methods) => {
+    const response = await api.request({ method, url });
+    expect(response.statusCode).toBe(405);
+    expect(response.headers).toMatchObject({
+      allow: methods,
+      "x-error-code": "method_not_allowed",
+    });
+    expect(readErrorBody(response)).toContain(`it takes ${methods}`);
+  });
+
+  it("that nothing is at get no list of methods", async () => {
+    const response = await api.request({ url: "/api/docs/static/nothing.js" });
     expect(response.statusCode).toBe(404);
-    expect(response.headers["allow"]).toBe("DELETE, GET, PATCH");
-    expect(readErrorBody(response)).toContain("DELETE, GET, PATCH");
+    expect(response.headers["allow"]).toBeUndefined();
   });
 
   it.each([
@@ -194,13 +215,17 @@ describe("queries", () => {
     ["/api/apps?limit=ten", "limit"],
     ["/api/apps?limit=1&limit=2", "limit"],
     ["/api/apps?offset=-1", "offset"],
-    ["/api/apps?status=Running", "status"],
-    ["/api/apps/web?wait=maybe", "wait"],
+    ["/api/apps?status=Running", '"running", "degraded", "stopped"'],
+    ["/api/apps?status=Running", 'did you mean "running"?'],
+    ["/api/apps/web?wait=maybe", 'wait: expected "true", "false" or "deleted", found "maybe"'],
+    ["/api/apps/web?timeout=soon", "timeout: expected a duration to wait, such as 30s"],
+    ["/api/apps/web?timeout=5m", "timeout: 5m is longer than 4m"],
+    ["/api/llm/models/x?timeout=5m", "timeout: 5m is longer than 4m"],
     ["/api/apps/web/logs?tail=0", "tail"],
     ["/api/apps/web/logs?tail=10001", "tail"],
     ["/api/apps/web/logs?tail=1.5", "tail"],
     ["/api/apps/web/logs?since=yesterday", "since"],
-    ["/api/events?kind=Apps", "kind"],
+    ["/api/events?kind=Apps", '"App", "Model", "Template" or "Secret"'],
     ["/api/events?format=xml", "format"],
     ["/api/audit?before=0", "before"],
     ["/api/health?x=1", 'unknown key "x"'],
@@ -210,6 +235,21 @@ describe("queries", () => {
     expect(response.statusCode).toBe(400);
     expect(readErrorBody(response)).toContain(message);
   });
+});
+
+it.each([
+  ["POST", "/api/apps?timeout=soon", { name: "x", image: "bb:1" }],
+  ["POST", "/api/apps/web/stop?timeout=5m", undefined],
+  ["POST", "/api/apps/web/deploy?timeout=5m", { image: "bb:2" }],
+  ["DELETE", "/api/apps/web?timeout=1", undefined],
+  ["POST", "/api/llm/stop?timeout=5m", undefined],
+  ["POST", "/api/apply?timeout=5m", { manifests: [{}] }],
+] as const)("%s %s writes nothing, since its timeout is invalid", async (method, url, payload) => {
+  const before = api.store.lastSequence;
+  const response = await api.request({ method, url, ...(payload && { payload }) });
+  expect(response.statusCode).toBe(400);
+  expect(readErrorBody(response)).toContain("timeout");
+  expect(api.store.lastSequence).toBe(before);
 });
 
 describe("requests that are not valid HTTP", () => {

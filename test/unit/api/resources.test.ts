@@ -105,7 +105,7 @@ describe("apply", () => {
     const message = readErrorBody(response);
     expect(message).toContain("manifests[1].metadata.name");
     expect(message).toContain('did you mean "image"?');
-    expect(message).toContain("manifests[3]: expected a mapping");
+    expect(message).toContain("manifests[3]: expected an object");
     expect(message).toContain('more than one App "good"');
     expect(api.store.list("App")).toEqual([]);
   });

@@ -42,7 +42,7 @@ it("never shows a given secret", async () => {
 it("reports the issues of an invalid webhook", async () => {
   for (const [payload, why] of [
     [{}, "url"],
-    [{ url: "nowhere" }, "url: not a URL"],
+    [{ url: "nowhere" }, "url: expected a URL with http or https, found"],
     [{ url: "http://169.254.169.254/" }, "machine's credentials"],
     [{ url: "https://a.example/", events: ["exploded"] }, "events"],
     [{ url: "https://a.example/", apps: ["Not A Name"] }, "apps"],

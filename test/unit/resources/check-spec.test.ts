@@ -63,16 +63,21 @@ describe("an App", () => {
     [
       "a folder of the machine as a repository",
       { source: { git: { url: "/srv/repository.git" } } },
-      "spec.source.git.url: is not the URL of a repository: write https://HOST/PATH, ssh://USER@HOST/PATH or git@HOST:PATH",
+      'spec.source.git.url: expected https://HOST/PATH, ssh://USER@HOST/PATH or git@HOST:PATH, found "/srv/repository.git"',
     ],
     [
       "a file URL",
-      { source: { git: { url: "file:///srv/repository.git" } } },
-      "spec.source.git.url: is not the URL of a repository: write https://HOST/PATH, ssh://USER@HOST/PATH or git@HOST:PATH",
+      { source: { git: { url: "file://me:hunter2@srv/repository.git" } } },
+      'spec.source.git.url: expected https://HOST/PATH, ssh://USER@HOST/PATH or git@HOST:PATH, found "file://...@srv/repository.git"',
     ],
     [
       "a program in place of a host",
       { source: { git: { url: "ext::sh -c id" } } },
+      'spec.source.git.url: expected https://HOST/PATH, ssh://USER@HOST/PATH or git@HOST:PATH, found "ext::sh -c id"',
+    ],
+    [
+      "white space in a URL",
+      { source: { git: { url: "https://x/y z" } } },
       "spec.source.git.url: holds white space",
     ],
     [

@@ -177,7 +177,7 @@ describe("validateManifest", () => {
     [
       "a union by its own key",
       { source: { git: {} } },
-      'spec.source.git: missing key "url" (https://, ssh:// or git@host:path)',
+      'spec.source.git: missing key "url" (https://HOST/PATH, ssh://USER@HOST/PATH or git@HOST:PATH)',
     ],
     [
       "a union by a misspelt key",
@@ -352,7 +352,7 @@ describe("validatePartialSpec", () => {
     [{ port: "80" }, 'spec.port: expected a whole number from 1 to 65535, found "80"'],
     [
       { env: { A: [] } },
-      "spec.env.A: expected text, a number, true or false, or { secret: NAME, key: KEY }, found a list",
+      "spec.env.A: expected text, a number, true or false, or { secret: NAME, key: KEY }, found an array",
     ],
     [
       { domain: 5 },
@@ -363,7 +363,7 @@ describe("validatePartialSpec", () => {
       { volumes: [null] },
       "spec.volumes[0]: expected a named volume (name) or a folder of the machine (hostPath), mounted at path, found nothing (null)",
     ],
-    [null, "spec: expected a mapping, found nothing (null)"],
+    [null, "spec: expected an object, found nothing (null)"],
   ])("refuses %j", (fields, expected) => {
     expect(issuesOf(() => validatePartialSpec("App", fields))).toEqual([expected]);
   });

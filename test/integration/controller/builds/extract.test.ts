@@ -16,8 +16,8 @@ import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { createGzip, gzipSync } from "node:zlib";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { extractArchive } from "../../../../src/controller/builds/extract-archive.ts";
-import type { ExtractLimits } from "../../../../src/controller/builds/extract-target.ts";
+import type { ExtractLimits } from "../../../../src/controller/builds/archive-tree.ts";
+import { checkArchive, extractArchive } from "../../../../src/controller/builds/extract-archive.ts";
 import { paxHeader, type RawEntry, rawEntry, rawTar } from "../../../support/raw-tar.ts";
 
 const { signal } = new AbortController();
@@ -41,10 +41,15 @@ async function extract(
   special: Partial<ExtractLimits> = {},
 ) {
   await writeFile(file, archive instanceof Uint8Array ? archive : gzipSync(rawTar(archive)));
-  return extractArchive(file, dir, { ...limits, ...special }, signal);
+  const extracted = await extractArchive(file, dir, { ...limits, ...special }, signal);
+  await checkArchive(file, { ...limits, ...special }, signal);
+  return extracted;
 }
 
-/** Returns the message of the refusal; checks that no file is left, neither in the folder nor next to it. */
+/**
+ * Returns the message of the refusal; checks that no file is left, neither in the folder nor next to it, and that an
+ * upload would be refused for the same reason.
+ */
 async function refusal(
   archive: Uint8Array | readonly RawEntry[],
   special: Partial<ExtractLimits> = {},
@@ -52,6 +57,8 @@ async function refusal(
   const outcome = await extract(archive, special).catch((error: unknown) => error);
   expect(outcome).toMatchObject({ code: "archive_invalid", hint: expect.any(String) });
   expect((await readdir(home)).toSorted()).toEqual(["archive"]);
+  const check = checkArchive(file, { ...limits, ...special }, signal);
+  expect(await check.catch((error: unknown) => error)).toEqual(outcome);
   return outcome instanceof Error ? outcome.message : "";
 }
 

@@ -12,12 +12,13 @@ const { signal } = new AbortController();
 const plain = rawTar([{ name: "a", content: "hello" }]);
 const gzipped = gzipSync(plain);
 const digestOf = (bytes: Buffer) => createHash("sha256").update(bytes).digest("hex");
+const limits = { bytesMax: 200_000, filesMax: 100 };
 let dir = "";
 let store: ArchiveStore;
 
 beforeEach(async () => {
   dir = await mkdtemp(join(tmpdir(), "berth-archives-"));
-  store = new ArchiveStore({ dir: join(dir, "archives"), bytesMax: 100_000 });
+  store = new ArchiveStore({ dir: join(dir, "archives"), bytesMax: 100_000, limits });
 });
 
 afterEach(async () => {
@@ -89,6 +90,26 @@ describe("a failed upload leaves no file", () => {
     ["zstd", Buffer.from("28b52ffd".padEnd(2000, "0"), "hex"), "compressed with zstd"],
     ["text", Buffer.from("hello"), "it is another format"],
     ["a block of noise", Buffer.alloc(600, "tar?"), "it is another format"],
+    ["an archive that is cut", gzipped.subarray(0, -10), "it is truncated"],
+    ["a plain archive that is cut", plain.subarray(0, 700), "it is truncated"],
+    ["noise behind the magic of gzip", Buffer.from("1f8b08".padEnd(90, "7")), "another format"],
+    [
+      "an archive whose checksum is wrong",
+      Buffer.concat([gzipped.subarray(0, -8), Buffer.alloc(8, 7)]),
+      "its compression is damaged",
+    ],
+    ["an archive without files", gzipSync(Buffer.alloc(1024)), "it is empty"],
+    ["a path that leaves it", gzipSync(rawTar([{ name: "../x", content: "" }])), 'contains "../x"'],
+    [
+      "a link that leaves it",
+      gzipSync(rawTar([{ name: "x", type: "2", target: "/etc/passwd" }])),
+      "leads out of it",
+    ],
+    [
+      "more than a source may contain",
+      gzipSync(rawTar([{ name: "x", content: Buffer.alloc(300_000) }])),
+      "larger than",
+    ],
   ])("of %s", async (_, bytes, message) => {
     const error = await store.put(inPieces(bytes, 64), signal).catch((caught: unknown) => caught);
     expect(error).toMatchObject({

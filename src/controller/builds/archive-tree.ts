@@ -1,0 +1,156 @@
+import { posix } from "node:path";
+import { formatBytes } from "../../base/units.ts";
+import { leadsOutside } from "../../source-tree/link-target.ts";
+import type { ArchiveEntry } from "./extract-entries.ts";
+import { isEscapingSymlink } from "./extract-links.ts";
+import { normalizeEntryPath, refusedEntryError } from "./extract-paths.ts";
+
+export interface ExtractLimits {
+  /** The limit for the contents of all files together; hard links count as files. */
+  readonly bytesMax: number;
+  /** The limit for the number of files, folders and links, including implied folders. */
+  readonly filesMax: number;
+  /** The limit for one file; default: `bytesMax`. */
+  readonly fileBytesMax?: number;
+}
+
+type TreeNode =
+  | { readonly type: "dir" }
+  | { readonly type: "file"; readonly size: number }
+  | { readonly type: "symlink"; readonly target: string };
+
+/** The normalized paths of an accepted entry. */
+export interface AcceptedEntry {
+  readonly path: string;
+  /** The folders that have to be created first, parents before children. */
+  readonly folders: readonly string[];
+  /** The path of the file that a hard link names. */
+  readonly original: string | undefined;
+}
+
+/**
+ * The tree that an archive describes, in memory: what may be unpacked is decided here without the disk, so that an
+ * upload is refused for the same reasons as an unpacking.
+ */
+export class ArchiveTree {
+  files = 0;
+  bytes = 0;
+  readonly limits: ExtractLimits;
+  readonly #nodes = new Map<string, TreeNode>([["", { type: "dir" }]]);
+
+  constructor(limits: ExtractLimits) {
+    this.limits = limits;
+  }
+
+  /** Returns undefined if nothing has to be created. Throws `archive_invalid`. */
+  add(entry: ArchiveEntry): AcceptedEntry | undefined {
+    const path = normalizeEntryPath(entry.path);
+    if (path === "") {
+      if (entry.type === "dir") return undefined;
+      throw refusedEntryError(entry.path, "which is the root of the archive");
+    }
+    const folders: string[] = [];
+    this.#addFolder(parentOf(path), entry.path, folders);
+    if (entry.type === "dir") {
+      this.#addFolder(path, entry.path, folders);
+      return { path, folders, original: undefined };
+    }
+    if (entry.type === "device" || entry.type === "pipe")
+      throw refusedEntryError(entry.path, `which is a ${entry.type}`);
+    if (entry.type === "unknown")
+      throw refusedEntryError(entry.path, "which is of an unknown type");
+    this.#countFile(entry.path);
+    if (this.#nodes.get(path)?.type === "dir")
+      throw refusedEntryError(entry.path, "which is a folder in another entry");
+    if (entry.type === "hardlink") return this.#addHardLink(path, entry, folders);
+    this.#nodes.set(path, entry.type === "file" ? this.#toFile(entry) : toSymlink(path, entry));
+    return { path, folders, original: undefined };
+  }
+
+  /** Checks at the end, when all links are known, that none leads out of the tree through another one. */
+  checkLinks(): void {
+    const readTarget = (path: string) => {
+      const node = this.#nodes.get(path);
+      return node?.type === "symlink" ? node.target : undefined;
+    };
+    for (const [path, { type }] of this.#nodes)
+      if (type === "symlink" && isEscapingSymlink(readTarget, path))
+        throw refusedEntryError(path, "a link that leads out of it through other links");
+  }
+
+  #toFile({ path, size }: ArchiveEntry): TreeNode {
+    this.#countBytes(path, size);
+    return { type: "file", size };
+  }
+
+  #addHardLink(
+    path: string,
+    entry: ArchiveEntry,
+    folders: readonly string[],
+  ): AcceptedEntry | undefined {
+    const original = normalizeEntryPath(entry.target);
+    if (original === path) return undefined;
+    const node = this.#nodes.get(original);
+    if (node?.type !== "file")
+      throw refusedEntryError(
+        entry.path,
+        "a hard link to something that is not a file of the archive",
+      );
+    this.#countBytes(entry.path, node.size);
+    this.#nodes.set(path, node);
+    return { path, folders, original };
+  }
+
+  /** Adds a folder and its parents. `written` is the entry that needs it. */
+  #addFolder(path: string, written: string, added: string[]): void {
+    const type = this.#nodes.get(path)?.type;
+    if (type === "dir") return;
+    this.#addFolder(parentOf(path), written, added);
+    this.#countFile(written);
+    if (type !== undefined) {
+      const what = type === "symlink" ? "a link" : "a file";
+      throw refusedEntryError(
+        written,
+        `which needs ${JSON.stringify(path)} to be a folder, but that is ${what}`,
+      );
+    }
+    this.#nodes.set(path, { type: "dir" });
+    added.push(path);
+  }
+
+  #countFile(written: string): void {
+    this.files += 1;
+    if (this.files > this.limits.filesMax)
+      throw refusedEntryError(written, `with which it has more than ${this.limits.filesMax} files`);
+  }
+
+  #countBytes(written: string, size: number): void {
+    const { bytesMax, fileBytesMax = bytesMax } = this.limits;
+    if (size > fileBytesMax)
+      throw refusedEntryError(written, `which is larger than ${formatBytes(fileBytesMax)}`);
+    this.bytes += size;
+    if (this.bytes > bytesMax)
+      throw refusedEntryError(
+        written,
+        `with which its files are larger than ${formatBytes(bytesMax)}`,
+      );
+  }
+}
+
+function toSymlink(path: string, entry: ArchiveEntry): TreeNode {
+  const { target } = entry;
+  if (target === "" || target.includes("\0"))
+    throw refusedEntryError(entry.path, "a link without a target");
+  if (leadsOutside(path, target))
+    throw refusedEntryError(
+      entry.path,
+      `a link that leads out of it, to ${JSON.stringify(target.slice(0, 200))}`,
+      "replace the link by its target, or exclude it",
+    );
+  return { type: "symlink", target };
+}
+
+function parentOf(path: string): string {
+  const parent = posix.dirname(path);
+  return parent === "." ? "" : parent;
+}
