@@ -5,7 +5,7 @@ import { gunzipSync } from "node:zlib";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { systemClock } from "../../../src/base/clock.ts";
 import { appNameFromRepository, toAppName } from "../../../src/cli/deploy/derive-app-name.ts";
-import { parseExposedPort } from "../../../src/cli/deploy/exposed-port.ts";
+import { parseExposedPort } from "../../../src/cli/deploy/resolve-port.ts";
 import {
   appStatus,
   condition,

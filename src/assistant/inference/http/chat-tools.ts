@@ -1,4 +1,5 @@
 import { Type } from "typebox";
+import { isObject } from "../../../base/json.ts";
 import type { ToolDefinition } from "../runner.ts";
 import type { ToolChoice } from "../service-port.ts";
 import { createValidator, describeValueType, invalidParamError } from "./body-validator.ts";
@@ -32,10 +33,7 @@ export function parseTools(tools: readonly unknown[]): ToolDefinition[] {
     }
     names.add(given.name);
     const { parameters } = given;
-    const isSchema =
-      parameters === undefined ||
-      parameters === null ||
-      (typeof parameters === "object" && !Array.isArray(parameters));
+    const isSchema = parameters === undefined || parameters === null || isObject(parameters);
     if (!isSchema) {
       throw invalidParamError(
         `${at}.function.parameters`,

@@ -1,4 +1,5 @@
 import { type Static, type TSchema, Type } from "typebox";
+import { isObject } from "../../../base/json.ts";
 import type { GenerateRequest, Guide, SamplingParams } from "../service-port.ts";
 import { createValidator, describeValueType, invalidParamError } from "./body-validator.ts";
 import { egressField, parseEgress } from "./egress-parameter.ts";
@@ -228,8 +229,7 @@ export function getSchemaParam({
 }
 
 function parseSchema(schema: unknown, param: string): object | boolean {
-  if (typeof schema === "boolean") return schema;
-  if (typeof schema === "object" && schema !== null && !Array.isArray(schema)) return schema;
+  if (typeof schema === "boolean" || isObject(schema)) return schema;
   throw invalidParamError(param, `has to be a JSON Schema, and is ${describeValueType(schema)}`);
 }
 

@@ -14,7 +14,6 @@ import { createErrorEnvelope, sendError, toAssistantError } from "./inference-er
 import { createInferenceMetrics } from "./inference-metrics.ts";
 import { jsonContentType, parseJsonBody } from "./json-body.ts";
 import { KnownPaths } from "./known-paths.ts";
-import { notFoundError } from "./not-found.ts";
 import { chatCompletionRoutes } from "./routes/chat-completions.ts";
 import { completionRoutes } from "./routes/completions.ts";
 import { embeddingRoutes } from "./routes/embeddings.ts";
@@ -152,4 +151,33 @@ export function buildInferenceServer(options: InferenceHttpOptions): FastifyInst
   embeddingRoutes(server, context);
   metricsRoutes(server, context);
   return server;
+}
+
+/**
+ * Creates the error for an unknown path. The client usually has a wrong base URL or expects another API. Users often
+ * see only this message, so it names the setting to change.
+ */
+function notFoundError(url: string, paths: KnownPaths): AssistantError {
+  const path = url.split("?", 1)[0] ?? "";
+  return new AssistantError(
+    "not_found",
+    `there is nothing at ${JSON.stringify(path.slice(0, 200))}${suggestRoute(path, paths.listPlain())}`,
+  );
+}
+
+const baseUrlHint = "the base URL of a client ends in /v1";
+
+function suggestRoute(path: string, known: readonly string[]): string {
+  const plain = path.replace(/\/+$/, "");
+  // The path may lack /v1, contain it twice, be below another path, or contain the route twice because the base URL
+  // includes it.
+  const route = known.find((one) => one.startsWith("/v1/") && plain.endsWith(one.slice(3)));
+  if (route !== undefined) return `: it is at ${route}; ${baseUrlHint}`;
+  if (/\/responses(?:\/|$)/.test(plain)) {
+    return ": there is no Responses API here; set the client to chat completions (/v1/chat/completions)";
+  }
+  if (plain.startsWith("/api/")) {
+    return `: this is not Ollama's API; use a client for OpenAI's API; ${baseUrlHint}`;
+  }
+  return `: there is ${known.join(", ")}`;
 }
