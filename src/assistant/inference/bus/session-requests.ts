@@ -1,3 +1,4 @@
+import { isObject } from "../../../base/json.ts";
 import { describeJsonError } from "../../../base/strict-json.ts";
 import type { BusValue } from "../../../dbus/port.ts";
 import { AssistantError, invalidParameterError } from "../../assistant-error.ts";
@@ -84,10 +85,7 @@ function parseGuide(text: string | undefined): Guide {
   if (text === undefined) return { kind: "none" };
   checkSize("schema", Buffer.byteLength(text));
   const schema = parseSchema(text);
-  const isSchema =
-    typeof schema === "boolean" ||
-    (typeof schema === "object" && schema !== null && !Array.isArray(schema));
-  if (!isSchema)
+  if (typeof schema !== "boolean" && !isObject(schema))
     throw invalidParameterError("schema", "must be a JSON Schema: an object, true or false");
   return { kind: "json_schema", name: undefined, schema, strict: false };
 }

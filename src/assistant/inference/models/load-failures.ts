@@ -1,9 +1,8 @@
+import { backoffMs } from "../../../base/backoff.ts";
 import { AssistantError } from "../../assistant-error.ts";
 
-/** The back-off after the first failure, doubled after each further one, in milliseconds. */
-const BACKOFF_FIRST_MS = 1_000;
-/** The longest back-off: a model that always fails is tried once a minute. */
-const BACKOFF_MAX_MS = 60_000;
+/** A model that always fails is tried once a minute. */
+const loadBackoff = { firstMs: 1_000, maxMs: 60_000 };
 /** The back-off starts again if the model ran this long before it failed, in milliseconds. */
 const HEALTHY_AFTER_MS = 60_000;
 
@@ -29,9 +28,7 @@ export class LoadFailures {
     const before = failure.heldMs >= HEALTHY_AFTER_MS ? 0 : (this.#failures.get(id)?.count ?? 0);
     // Memory may become free at any time, and checking it needs no load.
     const waitMs =
-      failure.error.code === "insufficient_memory"
-        ? 0
-        : Math.min(BACKOFF_FIRST_MS * 2 ** before, BACKOFF_MAX_MS);
+      failure.error.code === "insufficient_memory" ? 0 : backoffMs(before, loadBackoff);
     const added = {
       error: failure.error,
       count: before + 1,

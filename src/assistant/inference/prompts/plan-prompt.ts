@@ -1,3 +1,4 @@
+import { isObject } from "../../../base/json.ts";
 import { AssistantError } from "../../assistant-error.ts";
 import type { ChatMessage, Prompt, TokenLogprob, ToolDefinition } from "../runner.ts";
 import type { GrammarLayout } from "../schema-grammar/compile-schema.ts";
@@ -150,8 +151,8 @@ function selectCallableTools(
 /** Adds the type `object` if the schema has none, because arguments are always an object. */
 function toArgumentSchema(parameters: unknown, index: number): unknown {
   if (parameters === undefined || parameters === null) return noArgumentsSchema;
-  if (typeof parameters === "object" && !Array.isArray(parameters)) {
-    const type: unknown = "type" in parameters ? parameters.type : undefined;
+  if (isObject(parameters)) {
+    const type = parameters["type"];
     if (type === undefined) {
       return Object.keys(parameters).length === 0
         ? { type: "object" }

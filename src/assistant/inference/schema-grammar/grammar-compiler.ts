@@ -1,5 +1,6 @@
 import { createHash } from "node:crypto";
 import { type Clock, systemClock } from "../../../base/clock.ts";
+import { isObject } from "../../../base/json.ts";
 import type { Logger } from "../../../base/logger.ts";
 import { raceWithAbort } from "../../../base/race-with-abort.ts";
 import { AssistantError } from "../../assistant-error.ts";
@@ -92,11 +93,7 @@ export class GrammarCompiler implements AsyncDisposable {
     return {
       ...anyObjectGrammar,
       validate: (document) =>
-        Promise.resolve(
-          typeof document === "object" && document !== null && !Array.isArray(document)
-            ? []
-            : ["the document must be object"],
-        ),
+        Promise.resolve(isObject(document) ? [] : ["the document must be object"]),
     };
   }
 

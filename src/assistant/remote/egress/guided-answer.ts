@@ -1,3 +1,4 @@
+import { isObject } from "../../../base/json.ts";
 import { AssistantError } from "../../assistant-error.ts";
 import type { AnswerEvent, GenerateRequest, Guide } from "../../inference/service-port.ts";
 
@@ -88,8 +89,9 @@ function findProblem(text: string, guide: Guide): string | undefined {
   } catch {
     return "it is not JSON";
   }
-  const isObject = typeof document === "object" && document !== null && !Array.isArray(document);
-  return guide.kind === "json_object" && !isObject ? "it is not a JSON object" : undefined;
+  return guide.kind === "json_object" && !isObject(document)
+    ? "it is not a JSON object"
+    : undefined;
 }
 
 function invalidOutputError(problem: string): AssistantError {

@@ -1,3 +1,4 @@
+import { backoffMs } from "../../../base/backoff.ts";
 import { type Clock, delay } from "../../../base/clock.ts";
 import { sourceUnreachableError } from "./download-errors.ts";
 import type { RetryableError } from "./retryable-error.ts";
@@ -64,7 +65,8 @@ export class DownloadBackoff {
         `${error.finalError.message}, and no request for ${Math.ceil(requestedMs / 60_000)} minutes (Retry-After)`,
         error.finalError,
       );
-    const ownMs = Math.min(RETRY_MS_MAX, this.#limits.retryMs * 2 ** (this.#failures - 1));
+    const delays = { firstMs: this.#limits.retryMs, maxMs: RETRY_MS_MAX };
+    const ownMs = backoffMs(this.#failures - 1, delays);
     // Downloads that failed at the same time should not retry at the same time.
     const jitteredMs = isWaiting ? 0 : ownMs * (0.75 + Math.random() / 2);
     this.#notBeforeMs = Math.max(
