@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
-import { BerthError } from "../../src/base/errors.ts";
+import { BerthError, NotFoundError } from "../../src/base/errors.ts";
 import type { BuildControl, UploadedArchive } from "../../src/controller/builds/port.ts";
-import type { Store } from "../../src/store/store.ts";
+import type { BuildRecord, Store } from "../../src/store/store.ts";
 
 /** Scripted builds, whose records are in the store. */
 export class FakeBuildControl implements BuildControl {
@@ -24,7 +24,7 @@ export class FakeBuildControl implements BuildControl {
   }
 
   async cancel(id: number): Promise<boolean> {
-    const state = this.#store.builds.get(id)?.state;
+    const { state } = this.#get(id);
     if (state !== "queued" && state !== "running") return false;
     this.#store.builds.mark(id, "cancelled", { message: "cancelled by a person" });
     this.#following.get(id)?.push(null);
@@ -36,17 +36,20 @@ export class FakeBuildControl implements BuildControl {
     options: { readonly follow: boolean },
     signal: AbortSignal,
   ): AsyncGenerator<string> {
-    yield* this.logs.get(id) ?? [];
-    if (!options.follow || this.#store.builds.get(id)?.finishedAt != null) return;
+    const { finishedAt } = this.#get(id);
+    const isFollowed = options.follow && finishedAt === null;
     const waiting: (string | null)[] = [];
     let wake: (() => void) | undefined;
     const push = (line: string | null) => {
       waiting.push(line);
       wake?.();
     };
-    this.#following.set(id, { push });
+    // Before the first line, so that a line or the end is not missed while the reader processes one.
+    if (isFollowed) this.#following.set(id, { push });
     signal.addEventListener("abort", () => push(null), { once: true });
-    for (;;) {
+    yield* this.logs.get(id) ?? [];
+    if (!isFollowed) return;
+    while (!signal.aborted) {
       const line = waiting.shift();
       if (line === null) return;
       if (line !== undefined) yield line;
@@ -85,5 +88,11 @@ export class FakeBuildControl implements BuildControl {
     const digest = createHash("sha256").update(content).digest("hex");
     this.archives.set(digest, content);
     return { digest, bytes: content.length };
+  }
+
+  #get(id: number): BuildRecord {
+    const build = this.#store.builds.get(id);
+    if (!build) throw new NotFoundError(`there is no build ${id}`);
+    return build;
   }
 }

@@ -1,3 +1,4 @@
+import { raceWithAbort } from "../../src/base/race-with-abort.ts";
 import {
   BusCallError,
   type BusMethodCall,
@@ -31,7 +32,7 @@ export class FakeCompanion {
     const hangUp = () => {
       if (!this.#hangUps.delete(hangUp)) return;
       this.openConnections -= 1;
-      gone.abort();
+      gone.abort(new BusCallError("org.freedesktop.DBus.Error.Disconnected", "the bus is gone"));
     };
     this.#hangUps.add(hangUp);
     return {
@@ -39,10 +40,11 @@ export class FakeCompanion {
       closed: new Promise((resolve) => {
         gone.signal.addEventListener("abort", () => resolve(), { once: true });
       }),
-      call: async (method, { signal }) => {
-        if (gone.signal.aborted)
-          throw new BusCallError("org.freedesktop.DBus.Error.Disconnected", "the bus is gone");
-        return this.#call(method, signal);
+      call: async (method, { signal, timeoutMs }) => {
+        signal.throwIfAborted();
+        gone.signal.throwIfAborted();
+        const answer = this.#answer(method);
+        return raceWithAbort(answer, signal, gone.signal, createTimeout(timeoutMs));
       },
       onSignal: async ({ member }, listener) => {
         const entry = { member, listener };
@@ -63,17 +65,9 @@ export class FakeCompanion {
     for (const hangUp of this.#hangUps) hangUp();
   }
 
-  #call(method: BusMethodCall, signal: AbortSignal): Promise<readonly BusValue[]> {
-    return new Promise((resolve, reject) => {
-      signal.throwIfAborted();
-      signal.addEventListener("abort", () => reject(signal.reason), { once: true });
-      this.#answer(method).then(resolve, reject);
-    });
-  }
-
   async #answer({ member, destination, args }: BusMethodCall): Promise<readonly BusValue[]> {
     if (member === "NameHasOwner") return [this.isRunning && args[0] === "dev.assistant.Agent1"];
-    if (!this.isRunning)
+    if (!this.isRunning || !destination.startsWith("dev.assistant."))
       throw new BusCallError(
         "org.freedesktop.DBus.Error.ServiceUnknown",
         `The name ${destination} was not provided by any .service files`,
@@ -84,4 +78,11 @@ export class FakeCompanion {
       throw new BusCallError("org.freedesktop.DBus.Error.UnknownMethod", `no ${member}`);
     return answer(...args);
   }
+}
+
+function createTimeout(timeoutMs: number): AbortSignal {
+  const timeout = new AbortController();
+  const noReply = new BusCallError("org.freedesktop.DBus.Error.NoReply", "no answer in time");
+  setTimeout(() => timeout.abort(noReply), timeoutMs).unref();
+  return timeout.signal;
 }

@@ -79,7 +79,7 @@ export class FakeControlPlane implements ControlPlane {
       generation: app?.metadata.generation ?? 1,
       strategy: "recreate",
       strategyReason: "there is no ingress",
-      operations: [{ operation: "create", target: `${name}-1`, cause: "missing" }],
+      operations: [{ operation: "createContainer", target: `${name}-1`, cause: "missing" }],
       changes: [],
       blockedBy: null,
       ...this.plan,
@@ -155,9 +155,14 @@ export class FakeControlPlane implements ControlPlane {
     return this.assistantModels;
   }
 
-  appLogs(_name: string, options: AppLogOptions, signal: AbortSignal): AsyncIterable<AppLogLine> {
+  async *appLogs(
+    name: string,
+    options: AppLogOptions,
+    signal: AbortSignal,
+  ): AsyncGenerator<AppLogLine> {
     this.logOptions.push(options);
-    return this.logs(options, signal);
+    if (!this.#store.get("App", name)) throw new NotFoundError(`there is no app "${name}"`);
+    yield* this.logs(options, signal);
   }
 
   wake(kind: Kind, name: string): void {

@@ -170,7 +170,7 @@ describe("creating an app", () => {
       dry_run: true,
       name: "web",
       changes: [{ path: "/spec/image", after: "bb:1" }],
-      plan: { app: "web", operations: [{ operation: "create", target: "web-1" }] },
+      plan: { app: "web", operations: [{ operation: "createContainer", target: "web-1" }] },
     });
     expect(api.store.list("App")).toEqual([]);
     expect(api.control.plannedApps).toEqual([{ name: "web", spec: { image: "bb:1" } }]);

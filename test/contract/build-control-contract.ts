@@ -1,0 +1,137 @@
+import { createHash } from "node:crypto";
+import { describe, expect, it } from "vitest";
+import type { BuildControl } from "../../src/controller/builds/port.ts";
+
+export interface BuildControlCapabilities {
+  /** Uploads of another format than an archive are refused. */
+  readonly checksFormat: boolean;
+  /** The Apps that follow a branch are found in the store. */
+  readonly findsFollowers: boolean;
+}
+
+/** The environment of the contract, in addition to the builds. */
+export interface BuildControlHarness extends AsyncDisposable {
+  readonly builds: BuildControl;
+  /** Starts a build that runs until it is cancelled, and returns its number when its log has a line. */
+  startEndlessBuild(): Promise<number>;
+  /** Runs a build to its end, and returns its number. Its log has a line. */
+  runBuild(): Promise<number>;
+  /** Returns the state of a build in the store. */
+  stateOf(id: number): string | undefined;
+  /** Adds an App whose source is this branch of a repository. */
+  follow(app: string, url: string, ref: string): void;
+}
+
+/** The behaviour that the API relies on, of any BuildControl. */
+export function buildControlContract(
+  adapter: string,
+  capabilities: BuildControlCapabilities,
+  open: () => Promise<BuildControlHarness>,
+): void {
+  describe(`the control of builds: ${adapter}`, () => {
+    const { signal } = new AbortController();
+    const notFound = expect.objectContaining({ code: "not_found" });
+    const invalid = expect.objectContaining({ code: "archive_invalid" });
+
+    async function read(
+      builds: BuildControl,
+      id: number,
+      options: { readonly follow: boolean },
+    ): Promise<string[]> {
+      const lines: string[] = [];
+      for await (const line of builds.log(id, options, signal)) lines.push(line);
+      return lines;
+    }
+
+    it("cancels a running build once, and rejects for an unknown one", async () => {
+      await using harness = await open();
+      const id = await harness.startEndlessBuild();
+      expect(await harness.builds.cancel(id)).toBe(true);
+      expect(harness.stateOf(id)).toBe("cancelled");
+      expect(await harness.builds.cancel(id)).toBe(false);
+      await expect(harness.builds.cancel(id + 100)).rejects.toEqual(notFound);
+    });
+
+    it("leaves a finished build alone", async () => {
+      await using harness = await open();
+      const id = await harness.runBuild();
+      expect(await harness.builds.cancel(id)).toBe(false);
+      expect(harness.stateOf(id)).toBe("succeeded");
+    });
+
+    it("yields the log of a finished build, followed or not, and rejects for an unknown one", async () => {
+      await using harness = await open();
+      const id = await harness.runBuild();
+      const lines = await read(harness.builds, id, { follow: false });
+      expect(lines.length).toBeGreaterThan(0);
+      expect(lines.filter((line) => line.includes("\n"))).toEqual([]);
+      expect(await read(harness.builds, id, { follow: true })).toEqual(lines);
+      await expect(read(harness.builds, id + 100, { follow: false })).rejects.toEqual(notFound);
+    });
+
+    it("follows the log of a running build until the build ends", async () => {
+      await using harness = await open();
+      const id = await harness.startEndlessBuild();
+      const lines = harness.builds.log(id, { follow: true }, signal)[Symbol.asyncIterator]();
+      expect(await lines.next()).toMatchObject({ value: expect.any(String), done: false });
+      await harness.builds.cancel(id);
+      let last = await lines.next();
+      while (last.done !== true) last = await lines.next();
+    });
+
+    it("ends a followed log when its reader leaves", async () => {
+      await using harness = await open();
+      const id = await harness.startEndlessBuild();
+      const leaving = new AbortController();
+      for await (const line of harness.builds.log(id, { follow: true }, leaving.signal)) {
+        expect(line).toEqual(expect.any(String));
+        leaving.abort();
+      }
+      expect(harness.stateOf(id)).toBe("running");
+    });
+
+    it("stores an archive under its digest, the same one twice", async () => {
+      await using harness = await open();
+      // Gzip's first bytes; the entries are read by the build.
+      const archive = Buffer.from([
+        0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 3, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+      ]);
+      const expected = {
+        digest: createHash("sha256").update(archive).digest("hex"),
+        bytes: archive.length,
+      };
+      const pieces = async function* () {
+        yield archive.subarray(0, 7);
+        yield archive.subarray(7);
+      };
+      expect(await harness.builds.upload(pieces(), signal)).toEqual(expected);
+      expect(await harness.builds.upload(pieces(), signal)).toEqual(expected);
+    });
+
+    it("refuses an empty archive", async () => {
+      await using harness = await open();
+      await expect(harness.builds.upload(toStream(""), signal)).rejects.toEqual(invalid);
+    });
+
+    it.runIf(capabilities.checksFormat)("refuses text instead of an archive", async () => {
+      await using harness = await open();
+      const upload = harness.builds.upload(toStream("not an archive"), signal);
+      await expect(upload).rejects.toEqual(invalid);
+    });
+
+    it.runIf(capabilities.findsFollowers)(
+      "names the Apps of a branch that was pushed",
+      async () => {
+        await using harness = await open();
+        const url = "https://git.example.org/team/app.git";
+        harness.follow("web", url, "main");
+        expect(harness.builds.refreshFollowers({ urls: [url], ref: "main" })).toEqual(["web"]);
+        expect(harness.builds.refreshFollowers({ urls: [url], ref: "other" })).toEqual([]);
+      },
+    );
+  });
+}
+
+async function* toStream(content: string): AsyncGenerator<Uint8Array> {
+  yield Buffer.from(content);
+}

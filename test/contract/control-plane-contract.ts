@@ -1,0 +1,117 @@
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import type { ControlPlane } from "../../src/controller/port.ts";
+import type { AppSpec } from "../../src/resources/app-spec.ts";
+import type { ModelSpec } from "../../src/resources/model-spec.ts";
+
+/** The environment of the contract, in addition to the control plane. Its specs follow no repository. */
+export interface ControlPlaneHarness extends AsyncDisposable {
+  readonly control: ControlPlane;
+  /** Writes the desired state. */
+  apply(name: string, spec: AppSpec): void;
+  applyModel(name: string, spec: ModelSpec): void;
+  /** The spec of a Model whose source exists until `loseSource`. */
+  readonly model: ModelSpec;
+  loseSource(): void;
+}
+
+/** The behaviour that the API relies on, of any ControlPlane. */
+export function controlPlaneContract(
+  adapter: string,
+  open: () => Promise<ControlPlaneHarness>,
+): void {
+  describe(`the control plane: ${adapter}`, () => {
+    const { signal } = new AbortController();
+    let harness: ControlPlaneHarness;
+    let control: ControlPlane;
+    beforeAll(async () => {
+      harness = await open();
+      ({ control } = harness);
+      harness.apply("stored", { image: "web:1" });
+      harness.applyModel("stored-model", harness.model);
+    });
+    afterAll(() => harness[Symbol.asyncDispose]());
+
+    it("describes the connected engine", () => {
+      expect(control.engine()).toMatchObject({
+        connected: true,
+        info: { name: expect.any(String), cpus: expect.any(Number) },
+        otherWriter: null,
+      });
+    });
+
+    it("plans an App that does not exist yet, with its spec", async () => {
+      const plan = await control.planApp("planned", { image: "web:1" }, signal);
+      expect(plan).toMatchObject({ app: "planned", changes: expect.any(Array) });
+      expect(plan.operations.map(({ operation }) => operation)).toContain("createContainer");
+      expect(["recreate", "rolling"]).toContain(plan.strategy);
+      expect(plan.blockedBy).toBeNull();
+    });
+
+    it("plans the stored spec of an App, for its generation", async () => {
+      expect(await control.planApp("stored", undefined, signal)).toMatchObject({
+        app: "stored",
+        generation: 1,
+      });
+    });
+
+    it("plans a Model, stored or not", async () => {
+      expect(await control.planModel("stored-model", undefined, signal)).toMatchObject({
+        model: "stored-model",
+        generation: 1,
+        operations: expect.any(Array),
+      });
+      const plan = await control.planModel("planned", harness.model, signal);
+      expect(plan).toMatchObject({ model: "planned", changes: expect.any(Array) });
+    });
+
+    it("rejects plans of what neither exists nor has a spec", async () => {
+      const notFound = expect.objectContaining({ code: "not_found" });
+      await expect(control.planApp("gone", undefined, signal)).rejects.toEqual(notFound);
+      await expect(control.planModel("gone", undefined, signal)).rejects.toEqual(notFound);
+    });
+
+    it("checks whether the source of a Model exists", async () => {
+      await control.checkSource(harness.model, signal);
+      harness.loseSource();
+      await expect(control.checkSource(harness.model, signal)).rejects.toMatchObject({
+        code: "not_found",
+      });
+    });
+
+    it("reports no progress of a Model that does not exist", () => {
+      expect(control.modelProgress("gone")).toBeUndefined();
+    });
+
+    it("reports the daemons and the other models", () => {
+      const report = { state: expect.any(String), starts: expect.any(Number) };
+      expect(control.assistant()).toMatchObject(report);
+      expect(control.companion()).toMatchObject(report);
+      expect(control.otherModels()).toEqual([]);
+    });
+
+    it("yields the log of an App without lines, and rejects for one that does not exist", async () => {
+      harness.apply("silent", { image: "web:1", running: false });
+      expect(await readLog(control, "silent")).toEqual([]);
+      await expect(readLog(control, "gone")).rejects.toMatchObject({ code: "not_found" });
+    });
+
+    it("accepts the wake of a resource that does not exist", () => {
+      expect(() => control.wake("App", "gone")).not.toThrow();
+      expect(() => control.wake("Model", "gone")).not.toThrow();
+    });
+
+    it("has no prunes to confirm, and nothing to synchronise", async () => {
+      expect(control.specs().pendingPrune).toEqual([]);
+      expect(control.confirmPrune()).toEqual([]);
+      await expect(control.syncSpecs(signal)).rejects.toMatchObject({ code: "wrong_state" });
+    });
+  });
+}
+
+async function readLog(control: ControlPlane, app: string): Promise<string[]> {
+  const { signal } = new AbortController();
+  const lines: string[] = [];
+  for await (const { message } of control.appLogs(app, { tail: 10, follow: false }, signal))
+    lines.push(message);
+  return lines;
+}
