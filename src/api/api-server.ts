@@ -63,6 +63,7 @@ export function createApiServer(options: ApiDependencies): FastifyInstance {
     fastify: {
       bodyLimit: JSON_BYTES_MAX,
       requestTimeout: REQUEST_MS_MAX,
+      routerOptions: { ignoreTrailingSlash: true },
       frameworkErrors: (error, request, reply) => errorHandlers.answer(error, request, reply),
     },
   });

@@ -92,7 +92,9 @@ export async function writeApp(
   const isChanged = setChangedHeader(reply, result);
   if (write.wake === true && isChanged) context.control.wake("App", name);
   const app = context.store.get("App", name) ?? result.resource;
-  return respondToWrite(context, reply, app, write.status, query.wait ? timeoutMs : null);
+  // A client that has waited for a new app learns that it was created, whatever route did it.
+  const status = result.created && query.wait === true ? 201 : write.status;
+  return respondToWrite(context, reply, app, status, query.wait ? timeoutMs : null);
 }
 
 /** Responds to a completed write, immediately or when the app is Ready or has failed. */

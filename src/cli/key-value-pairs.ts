@@ -44,11 +44,17 @@ export async function readPairs(
   texts: readonly string[],
 ): Promise<Record<string, string>> {
   const data: Record<string, string> = {};
-  for (const text of texts) {
-    const [key, value] = splitPair(text, "key=value, key=@file or key=-");
+  for (const pair of texts) {
+    const [key, value] = splitPair(pair, "key=value, key=@file or key=-");
     if (value === "-") {
       const bytes = await readAll(cli.io.input, VALUE_BYTES_MAX);
-      data[key] = decodeUtf8(bytes, "standard input").replace(/\r?\n$/, "");
+      const text = decodeUtf8(bytes, "standard input").replace(/\r?\n$/, "");
+      if (text === "")
+        throw new UsageError(
+          `standard input is empty, so ${key} would have an empty value`,
+          `check the command before the pipe; ${key}= sets an empty value`,
+        );
+      data[key] = text;
     } else if (value.startsWith("@")) {
       data[key] = decodeUtf8(readValueFile(cli, value.slice(1)), value.slice(1));
     } else {

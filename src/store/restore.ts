@@ -1,5 +1,16 @@
 import { randomBytes } from "node:crypto";
-import { chmodSync, copyFileSync, existsSync, mkdirSync, renameSync, rmSync } from "node:fs";
+import {
+  chmodSync,
+  closeSync,
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  openSync,
+  readSync,
+  renameSync,
+  rmSync,
+  statSync,
+} from "node:fs";
 import { dirname, join, resolve } from "node:path";
 import Database from "better-sqlite3";
 import { fsyncDirectorySync } from "../base/atomic-file.ts";
@@ -50,6 +61,7 @@ export function restoreStore(options: {
   const { dataDir } = options;
   const clock = options.clock ?? systemClock;
   if (!existsSync(options.file)) throw new NotFoundError("there is no such backup file");
+  assertBackupFile(options.file);
   mkdirSync(dataDir, { recursive: true, mode: 0o700 });
   const lock = acquireStoreLock(dataDir, clock);
   try {
@@ -175,6 +187,26 @@ function giveNewIdentity(db: Database.Database): void {
   db.exec("DELETE FROM owned_images; DELETE FROM port_leases;");
 }
 
+/** Tells another file from a damaged backup, before anything is copied or opened. */
+function assertBackupFile(file: string): void {
+  const header = Buffer.alloc(APPLICATION_ID_OFFSET + 4);
+  if (statSync(file).isFile()) {
+    const descriptor = openSync(file, "r");
+    try {
+      readSync(descriptor, header, 0, header.length, 0);
+    } finally {
+      closeSync(descriptor);
+    }
+  }
+  const isDatabase = header.toString("latin1", 0, SQLITE_MAGIC.length) === SQLITE_MAGIC;
+  if (isDatabase && header.readUInt32BE(APPLICATION_ID_OFFSET) === BACKUP_APPLICATION_ID) return;
+  throw invalidBackupError("the file is not a backup of Berth");
+}
+
+/** The header of an SQLite file begins with this text, and holds the application's id at this offset. */
+const SQLITE_MAGIC = "SQLite format 3\0";
+const APPLICATION_ID_OFFSET = 68;
+
 function invalidBackupError(message: string): BerthError {
   return new BerthError("store_corrupt", message, { hint: "choose another backup file" });
 }
@@ -186,7 +218,7 @@ function validateBackup(db: Database.Database): Buffer {
     applicationId = db.pragma("application_id", { simple: true });
     integrity = db.pragma("integrity_check(1)", { simple: true });
   } catch {
-    throw invalidBackupError("the backup file is damaged, or is not a backup of Berth");
+    throw invalidBackupError("the backup file is damaged");
   }
   if (applicationId !== BACKUP_APPLICATION_ID)
     throw invalidBackupError("the file is not a backup of Berth");

@@ -2,7 +2,8 @@ import type { OutputFormat } from "../command-options.ts";
 
 export interface DeployFlags {
   readonly name?: string;
-  readonly port?: number;
+  /** False: the app listens on no port. */
+  readonly port?: number | false;
   readonly domain?: string;
   readonly env?: readonly string[];
   readonly image?: string;
@@ -14,7 +15,7 @@ export interface DeployFlags {
   readonly dryRun?: boolean;
   readonly force?: boolean;
   readonly output?: OutputFormat;
-  /** Undefined: the verb waits for a build, but not for an image. */
+  /** The verb waits unless this is false. */
   readonly wait?: boolean;
   readonly timeout: number;
 }

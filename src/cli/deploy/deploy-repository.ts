@@ -21,7 +21,6 @@ export async function deployRepository(
     ...(flags.credential === undefined ? {} : { credential: flags.credential }),
   };
   const fields = {
-    ...(flags.port === undefined ? {} : { port: flags.port }),
     ...(flags.domain === undefined ? {} : { domain: flags.domain }),
     ...(flags.env === undefined ? {} : { env: parseVariables(flags.env) }),
   };
@@ -32,9 +31,10 @@ export async function deployRepository(
     if (flags.port === undefined)
       throw new UsageError(
         `app "${name}" is new, and its port is not known`,
-        `name the port on which it listens: berth deploy ${name} --git ${url} --port PORT`,
+        `name the port on which it listens: berth deploy ${name} --git ${url} --port PORT, or --no-port for a worker`,
       );
-    const body = { name, ...fields, source: { git } };
+    const port = flags.port === false ? {} : { port: flags.port };
+    const body = { name, ...port, ...fields, source: { git } };
     return finishDeploy(
       cli,
       client,
@@ -44,8 +44,10 @@ export async function deployRepository(
       flags,
     );
   }
-  if (Object.keys(fields).length > 0 && !options.dryRun)
-    await client.apps.patch(name, fields, options);
+  const port = flags.port === undefined ? {} : { port: flags.port === false ? null : flags.port };
+  const changed = { ...port, ...fields };
+  if (Object.keys(changed).length > 0 && !options.dryRun)
+    await client.apps.patch(name, changed, options);
   const write = await client.apps.deploy(name, { git }, options);
   return finishDeploy(cli, client, name, write, baseline, flags);
 }

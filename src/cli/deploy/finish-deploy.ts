@@ -36,12 +36,18 @@ export async function finishDeploy(
   name: string,
   write: AppWriteResult,
   baseline: DeployBaseline,
-  flags: DeployFlags,
+  flags: Pick<DeployFlags, "wait" | "timeout" | "quiet" | "output">,
+  phrases?: { readonly done: string; readonly already: string },
 ): Promise<void> {
-  if (write.dryRun || flags.wait === false) {
-    const phrases = { done: "is being deployed", already: "is already up to date" };
-    return reportAppWrite(cli, client, name, write, phrases, { ...flags, wait: false });
-  }
+  const { done, already } = phrases ?? {
+    done: "is being deployed",
+    already: "is already up to date",
+  };
+  if (write.dryRun || flags.wait === false)
+    return reportAppWrite(cli, client, name, write, { done, already }, { ...flags, wait: false });
+  // A deploy of a source says by the log of its build that it has begun.
+  if (phrases && flags.output === undefined)
+    cli.note(`app/${name} ${write.accepted ? done : already}`);
   const interruption = new AbortController();
   const removeInterruptListener = cli.io.onInterrupt(() => interruption.abort());
   let ready: AppDetails;

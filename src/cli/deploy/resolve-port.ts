@@ -10,16 +10,17 @@ import type { DeployBaseline } from "./finish-deploy.ts";
 
 /**
  * Resolves to the port on which the app listens: that of --port, of the existing app, of the Dockerfile (the
- * generated one for a source without its own), or the user's answer. Throws UsageError if it stays unknown, and
- * as `chooseDockerfile` does for a source that cannot be built.
+ * generated one for a source without its own), or the user's answer. An app for which none of these names a port is a
+ * worker, and the result is null. Throws as `chooseDockerfile` does for a source that cannot be built.
  */
 export async function resolvePort(
   cli: Cli,
   tree: SourceTree,
   { app }: DeployBaseline,
   flags: DeployFlags,
-): Promise<number> {
-  const known = flags.port ?? app?.port ?? undefined;
+): Promise<number | null> {
+  if (flags.port === false) return null;
+  const known = flags.port ?? app?.port;
   if (known !== undefined) return known;
   const chosen = await chooseDockerfile(new TreeReader(tree), app?.spec.build ?? {});
   if (chosen.type === "generated") {
@@ -31,14 +32,22 @@ export async function resolvePort(
   const exposed = parseExposedPort(chosen.text);
   if (exposed !== undefined) return exposed;
   if (canPrompt(cli)) {
-    const answer = Number(await askLine(cli, "On which port does the app listen? "));
+    const line = await askLine(
+      cli,
+      `On which port does the app listen? ${chosen.path} has no EXPOSE line. Empty: on none, it is a worker. `,
+    );
+    if (line === "") return null;
+    const answer = Number(line);
     if (Number.isInteger(answer) && answer >= 1 && answer <= 65_535) return answer;
     throw new UsageError("a port is a number from 1 to 65535");
   }
-  throw new UsageError(
-    `the port of the app is unknown: ${chosen.path} has no EXPOSE line`,
-    "berth deploy DIR --port PORT",
-  );
+  if (flags.quiet !== true)
+    cli.note(
+      cli.errorColours.dim(
+        `${chosen.path} has no EXPOSE line, so the app has no port; --port sets one`,
+      ),
+    );
+  return null;
 }
 
 /** Reads the variable PORT, on which an app with a generated Dockerfile listens. */

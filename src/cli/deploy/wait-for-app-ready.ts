@@ -39,7 +39,7 @@ export async function waitForAppReady(
     );
   } catch (error) {
     if (!(error instanceof ApiError) || error.status !== 409) throw error;
-    throw appFailedError(name, error, await options.onFailure?.());
+    throw appFailedError(name, error, await options.onFailure?.(), await findServing(client, name));
   } finally {
     abort.abort();
     await progress;
@@ -86,9 +86,27 @@ async function showProgress(
   }
 }
 
+/** Names the version that serves although the newest one has failed; undefined if none does. */
+async function findServing(client: Client, name: string): Promise<string | undefined> {
+  try {
+    const { url, containers, revisions } = await client.apps.get(name);
+    const serves = containers.some(({ role, healthy }) => role === "active" && healthy === true);
+    if (!serves || revisions.applied === null) return undefined;
+    return `revision ${revisions.applied} still serves${url === null ? "" : ` at ${url}`}`;
+  } catch {
+    return undefined;
+  }
+}
+
 /** Replaces the API's hint, which names a route, by the verbs of the command line. */
-function appFailedError(name: string, error: ApiError, hint: string | undefined): BerthError {
-  const message = error.message.replace(/\.? See GET \S+ and its logs\.?$/, "");
+function appFailedError(
+  name: string,
+  error: ApiError,
+  hint: string | undefined,
+  serving: string | undefined,
+): BerthError {
+  const reason = error.message.replace(/\.? See GET \S+ and its logs\.?$/, "");
+  const message = serving === undefined ? reason : `${reason}; ${serving}`;
   return new BerthError("wrong_state", message, {
     hint: hint ?? `\`berth describe ${name}\` and \`berth logs ${name}\``,
     cause: error,

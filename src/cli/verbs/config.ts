@@ -1,7 +1,15 @@
 import type { Command } from "commander";
+import { BerthError } from "../../base/errors.ts";
 import type { Cli } from "../cli.ts";
+import { UsageError } from "../cli-errors.ts";
 import { addExamples, type OutputFormat, outputOption } from "../command-options.ts";
 import { createListing, printListing } from "../output/print.ts";
+
+interface ConfigFlags {
+  readonly server?: boolean;
+  readonly local?: boolean;
+  readonly output?: OutputFormat;
+}
 
 interface Row {
   readonly key: string;
@@ -15,17 +23,20 @@ export function addConfig(program: Command, cli: Cli): void {
       .command("config")
       .summary("show each setting and the source of its value")
       .description(
-        "Shows the settings that `berth up` would use here, and the source of each value: a flag, the environment, a config file, or the default. With --server, shows those of the running server.",
+        "Shows each setting of the running server and the source of its value: a flag, the environment, a config file, or the default. Without a running server, or with --local, shows the settings that `berth up` would use here.",
       )
-      .option("--server", "show the settings of the running server")
+      .option("--server", "show the settings of the running server, and fail without one")
+      .option("--local", "show the settings that `berth up` would use here")
       .addOption(outputOption()),
     [
-      ["berth config", "show the settings that `berth up` would use"],
-      ["berth config --server", "show the settings of the running server"],
+      ["berth config", "show the settings of the running server"],
+      ["berth config --local", "show the settings that `berth up` would use here"],
       ["berth config -o yaml", "print the settings and their sources as YAML"],
     ],
-  ).action(async (flags: { server?: boolean; output?: OutputFormat }) => {
-    const rows = flags.server === true ? await serverRows(cli) : await localRows(cli);
+  ).action(async (flags: ConfigFlags) => {
+    if (flags.server === true && flags.local === true)
+      throw new UsageError("--server and --local exclude each other");
+    const rows = await readRows(cli, flags);
     await printListing(
       cli,
       createListing<Row>({
@@ -42,6 +53,19 @@ export function addConfig(program: Command, cli: Cli): void {
       flags.output,
     );
   });
+}
+
+async function readRows(cli: Cli, flags: ConfigFlags): Promise<Row[]> {
+  if (flags.server === true) return serverRows(cli);
+  if (flags.local === true) return localRows(cli);
+  try {
+    return await serverRows(cli);
+  } catch (error) {
+    if (!(error instanceof BerthError) || error.code !== "server_unreachable") throw error;
+    const rows = await localRows(cli);
+    cli.note(cli.errorColours.dim("no server runs here: these are the settings for `berth up`"));
+    return rows;
+  }
 }
 
 async function localRows(cli: Cli): Promise<Row[]> {

@@ -9,7 +9,8 @@ import {
   integerBetween,
   outputOption,
 } from "../command-options.ts";
-import { type AppWriteFlags, reportAppWrite } from "../deploy/report-app-write.ts";
+import { finishDeploy, readBaseline } from "../deploy/finish-deploy.ts";
+import type { AppWriteFlags } from "../deploy/report-app-write.ts";
 import { pairsToObject, parseVariables } from "../key-value-pairs.ts";
 import { formatReference, parseAppName } from "../resource-references.ts";
 
@@ -30,7 +31,7 @@ export function addCreate(program: Command, cli: Cli): void {
     .command("create")
     .summary("create an app from an image or a template")
     .description(
-      "Creates an app from an image, or from a template of the catalog. For all fields of an app, write a spec file and use `berth apply`.",
+      "Creates an app from an image, or from a template of the catalog, and waits until it is ready. For all fields of an app, write a spec file and use `berth apply`.",
     )
     .argument("<app>", "name of the new app")
     .option("--image <reference>", "image, such as nginx:1.27")
@@ -51,7 +52,7 @@ export function addCreate(program: Command, cli: Cli): void {
     .option("--dry-run", "print what would happen, and change nothing")
     .option("--force", "replace an app of this name, also one that a template or an import made")
     .addOption(outputOption());
-  addExamples(addWaitOptions(command), [
+  addExamples(addWaitOptions(command).option("--no-wait", "return once the app is stored"), [
     ["berth create web --image nginx:1.27 --port 80", "create an app from an image"],
     ["berth create db --template postgres -p database=shop", "create an app from a template"],
     ["berth create web --image nginx:1.27 --port 80 -e TOKEN=secret:web/token", "use a secret"],
@@ -66,11 +67,13 @@ export function addCreate(program: Command, cli: Cli): void {
       throw new UsageError("--parameter needs --template; use --env for variables");
     if (flags.template !== undefined) return createFromTemplate(cli, name, flags.template, flags);
     const client = await cli.connect();
+    const baseline = await readBaseline(client, name);
     const write = await client.apps.create(createAppBody(name, flags), {
       dryRun: flags.dryRun === true,
       force: flags.force === true,
     });
-    await reportAppWrite(cli, client, name, write, { done: "created", already: "exists" }, flags);
+    const phrases = { done: "created", already: "exists" };
+    await finishDeploy(cli, client, name, write, baseline, flags, phrases);
   });
 }
 
@@ -92,6 +95,7 @@ async function createFromTemplate(
         "set the template's parameters with -p, and change the app afterwards with `berth edit`",
       );
   const client = await cli.connect();
+  const baseline = await readBaseline(client, name);
   const write = await client.apps.fromTemplate(
     {
       template_id: templateId,
@@ -107,7 +111,7 @@ async function createFromTemplate(
     others.length === 0
       ? `created from template ${templateId}`
       : `created from template ${templateId}, with ${others.join(", ")}`;
-  await reportAppWrite(cli, client, name, write, { done, already: "exists" }, flags);
+  await finishDeploy(cli, client, name, write, baseline, flags, { done, already: "exists" });
 }
 
 function createAppBody(name: string, flags: CreateFlags): CreateAppBody {

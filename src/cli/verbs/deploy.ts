@@ -9,7 +9,7 @@ import {
   outputOption,
 } from "../command-options.ts";
 import type { DeployFlags } from "../deploy/deploy-flags.ts";
-import { reportAppWrite } from "../deploy/report-app-write.ts";
+import { finishDeploy, readBaseline } from "../deploy/finish-deploy.ts";
 import { parseAppName } from "../resource-references.ts";
 
 export function addDeploy(program: Command, cli: Cli): void {
@@ -25,6 +25,7 @@ export function addDeploy(program: Command, cli: Cli): void {
     )
     .option("--name <app>", "name of the app; default: the name of the folder or the repository")
     .option("--port <port>", "port on which the app listens", integerBetween(1, 65_535))
+    .option("--no-port", "the app listens on no port: it is a worker")
     .option("--domain <name>", "host name; default: NAME.<base domain>")
     .option(
       "-e, --env <NAME=value>",
@@ -47,10 +48,7 @@ export function addDeploy(program: Command, cli: Cli): void {
       ["berth deploy ./shop --port 8080", "build a folder that does not name its port"],
       ["berth deploy shop --git https://example.org/shop.git --ref v2", "build a repository's tag"],
       ["berth deploy shop", "build the newest commit of the repository of shop"],
-      [
-        "berth deploy hello --image nginx:1.28 --wait",
-        "deploy an image, and wait until it is ready",
-      ],
+      ["berth deploy hello --image nginx:1.28", "deploy an image, and wait until the app is ready"],
     ],
   ).action(async (word: string | undefined, flags: DeployFlags) => {
     assertFlags(flags);
@@ -103,11 +101,12 @@ async function deployImage(
   flags: DeployFlags,
 ): Promise<void> {
   const client = await cli.connect();
+  const baseline = await readBaseline(client, name);
   const write = await client.apps.deploy(
     name,
     { image },
     { dryRun: flags.dryRun === true, force: flags.force === true },
   );
   const phrases = { done: `is deploying ${image}`, already: "already has that image" };
-  await reportAppWrite(cli, client, name, write, phrases, flags);
+  await finishDeploy(cli, client, name, write, baseline, flags, phrases);
 }

@@ -1,4 +1,5 @@
 import { type Command, Option } from "commander";
+import type { Client } from "../../client/rest/client.ts";
 import type { Cli } from "../cli.ts";
 import { UsageError } from "../cli-errors.ts";
 import { addExamples, type OutputFormat, outputOption } from "../command-options.ts";
@@ -30,6 +31,7 @@ export function addSecrets(program: Command, cli: Cli): void {
     .addOption(outputOption())
     .action(list);
   addSet(secrets, cli);
+  addUnset(secrets, cli);
   addRemove(secrets, cli);
 }
 
@@ -115,18 +117,42 @@ function addRemove(secrets: Command, cli: Cli): void {
       await client.secrets.delete(name, force);
       return cli.print(`secret/${name} deleted`);
     }
-    const present = (await client.secrets.get(name)).keys;
-    const missing = keys.filter((key) => !present.includes(key));
-    if (missing.length > 0)
-      throw new UsageError(
-        `secret/${name} has no key ${missing.join(", ")}`,
-        `its keys: ${present.join(", ")}`,
-      );
-    await client.secrets.patch(
-      name,
-      { data: Object.fromEntries(keys.map((key) => [key, null])) },
-      force,
-    );
-    return cli.print(`secret/${name}: ${keys.join(", ")} deleted`);
+    await deleteValues(cli, client, name, keys, force);
   });
+}
+
+function addUnset(secrets: Command, cli: Cli): void {
+  addExamples(
+    secrets
+      .command("unset")
+      .summary("delete some values of a secret")
+      .argument("<secret>", "name of the secret")
+      .argument("<key...>", "keys of the values to delete")
+      .option("--force", "change it even if a spec file declares it"),
+    [["berth secrets unset db old-password", "delete one value"]],
+  ).action(async (name: string, keys: string[], flags: { force?: boolean }) =>
+    deleteValues(cli, await cli.connect(), name, keys, { force: flags.force === true }),
+  );
+}
+
+async function deleteValues(
+  cli: Cli,
+  client: Client,
+  name: string,
+  keys: readonly string[],
+  force: { readonly force: boolean },
+): Promise<void> {
+  const present = (await client.secrets.get(name)).keys;
+  const missing = keys.filter((key) => !present.includes(key));
+  if (missing.length > 0)
+    throw new UsageError(
+      `secret/${name} has no key ${missing.join(", ")}`,
+      `its keys: ${present.join(", ")}`,
+    );
+  await client.secrets.patch(
+    name,
+    { data: Object.fromEntries(keys.map((key) => [key, null])) },
+    force,
+  );
+  await cli.print(`secret/${name}: ${keys.join(", ")} deleted`);
 }

@@ -29,15 +29,15 @@ export interface WebhookSenderOptions {
 
 /**
  * Sends notices to webhooks. A delivery is written to the store before it is sent, so that it is sent at least once
- * even if Berth crashes. Each webhook gets one delivery at a time, independent of the others: a slow receiver delays
- * only itself.
+ * even if Berth crashes. Each webhook gets one delivery at a time, and one test, independent of the others: a slow
+ * receiver delays only itself.
  */
 export class WebhookSender implements Webhooks, AsyncDisposable {
   readonly #options: WebhookSenderOptions;
   readonly #logger: Logger;
   readonly #tasks: TaskGroup;
   readonly #noticeScanner: NoticeScanner;
-  /** Webhooks with a delivery in progress. */
+  /** Lanes with a delivery in progress. */
   readonly #busy = new Set<string>();
   /** No delivery starts before this time, because the store has failed; in epoch milliseconds. */
   #pausedUntilMs = 0;
@@ -146,9 +146,8 @@ export class WebhookSender implements Webhooks, AsyncDisposable {
     const { webhooks } = this.#options.store;
     const queues = new Map<string, DeliveryRecord[]>();
     for (const delivery of webhooks.listPending()) {
-      const queue = queues.get(delivery.webhook) ?? [];
-      queue.push(delivery);
-      queues.set(delivery.webhook, queue);
+      const lane = getLane(delivery);
+      queues.set(lane, [...(queues.get(lane) ?? []), delivery]);
     }
     let sendAtMs = NEVER;
     for (const [id, queue] of queues) {
@@ -156,7 +155,7 @@ export class WebhookSender implements Webhooks, AsyncDisposable {
       const next = chooseNextDelivery(queue, nowMs);
       if (next.type === "wait") sendAtMs = Math.min(sendAtMs, next.untilMs);
       if (next.type !== "send") continue;
-      const webhook = webhooks.get(id);
+      const webhook = webhooks.get(next.delivery.webhook);
       if (!webhook) continue;
       this.#busy.add(id);
       this.#tasks.run("webhook delivery", async (signal) => {
@@ -274,6 +273,11 @@ export class WebhookSender implements Webhooks, AsyncDisposable {
     this.#logger.error({ err: getErrorMessage(error) }, "the store failed, webhooks wait");
     return this.#pausedUntilMs;
   }
+}
+
+/** Deliveries of one lane are sent one after the other. A test is sent at once, whatever else the receiver is owed. */
+function getLane({ webhook, event }: DeliveryRecord): string {
+  return event === "test" ? `${webhook} test` : webhook;
 }
 
 /** Explains why a response counts as a failure, with the beginning of its body. */

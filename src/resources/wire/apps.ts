@@ -189,13 +189,19 @@ export const DeployBody = NullableOf(
 export type DeployBody = { image?: string; git?: GitDeploy };
 export type GitDeploy = Static<typeof GitDeploy>;
 
+const NullablePort = Type.Unsafe<number | null>({
+  ...Port,
+  type: ["integer", "null"],
+  description: "null: the app listens on no port",
+});
+
 /** The part `config` of POST /api/deploy: name, port, and other fields of an App's spec. */
 const { image: _image, source: _source, ...deployedFields } = AppSpec.properties;
 export const SourceDeployConfig = Type.Object(
-  { ...deployedFields, name: Name, port: Port },
+  { ...deployedFields, name: Name, port: NullablePort },
   closed,
 );
-export type SourceDeployConfig = { name: string; port: number } & Omit<
+export type SourceDeployConfig = { name: string; port: number | null } & Omit<
   AppSpec,
   "image" | "source" | "port"
 >;

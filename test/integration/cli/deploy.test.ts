@@ -144,6 +144,18 @@ describe("berth deploy", () => {
     });
   });
 
+  it("deploys a worker, whose Dockerfile names no port, and keeps it without one", async () => {
+    files({ "worker/Dockerfile": "FROM x\n", "page/Dockerfile": "FROM x\nEXPOSE 80\n" });
+    const first = await run("deploy", "worker", "--no-wait");
+    expect(first.code).toBe(0);
+    expect(first.errors).toContain("Dockerfile has no EXPOSE line, so the app has no port");
+    expect(api.store.get("App", "worker")?.spec).not.toHaveProperty("port");
+    expect((await run("deploy", "worker", "--no-wait", "--port", "81")).code).toBe(0);
+    expect(api.store.get("App", "worker")?.spec.port).toBe(81);
+    expect((await run("deploy", "page", "--no-wait", "--no-port")).code).toBe(0);
+    expect(api.store.get("App", "page")?.spec).not.toHaveProperty("port");
+  });
+
   it("keeps the port of an existing app, and deploys an equal folder as the same archive", async () => {
     files({ "app.js": "hello" });
     putApp(api.store, "shop", { image: "bb:1", port: 99 });
@@ -187,7 +199,6 @@ describe("berth deploy", () => {
   it.each<[string, string[], string]>([
     ["an empty folder", ["deploy", "empty"], "contains no files to build"],
     ["an app of that name with an image", ["deploy", "web"], "--name OTHER"],
-    ["no EXPOSE", ["deploy", "bare"], "Dockerfile has no EXPOSE line"],
     ["a missing folder", ["deploy", "nope"], "no folder nope, and no app of that name"],
     ["a missing path", ["deploy", "./nope"], "there is no folder ./nope"],
     ["a file", ["deploy", "plain/a"], "plain/a is a file, not a folder"],
@@ -204,7 +215,7 @@ describe("berth deploy", () => {
   ])("reports a usage error for %s", async (_what, words, message) => {
     putApp(api.store, "web");
     putApp(api.store, "other");
-    files({ "plain/a": "x", "bare/Dockerfile": "FROM x\n", "web/Dockerfile": "EXPOSE 80\n" });
+    files({ "plain/a": "x", "web/Dockerfile": "EXPOSE 80\n" });
     mkdirSync(join(folder, "empty"));
     const result = await run(...words);
     expect(result).toMatchObject({ code: 2, output: "" });

@@ -418,6 +418,21 @@ describe("a backup", () => {
     expect(restored.ports.lease("web", 0, 80)).not.toBe(store.ports.lease("web", 0, 80));
   });
 
+  it("is told from a file or folder that is no backup, and from one that is damaged", async () => {
+    const { file } = await backupOfFull();
+    const other = join(directory(), "notes.txt");
+    writeFileSync(other, "a text");
+    const database = join(directory(), "other.db");
+    new Database(database).exec("CREATE TABLE a (b)").close();
+    for (const path of [other, database, directory()])
+      expect(() => restoreStore({ dataDir: directory(), file: path })).toThrow(
+        "the file is not a backup of Berth",
+      );
+    const bytes = readFileSync(file);
+    writeFileSync(file, bytes.subarray(0, 5000));
+    expect(() => restoreStore({ dataDir: directory(), file })).toThrow(/damaged/);
+  });
+
   it("is refused, and changes nothing, if one of its files is damaged or leads elsewhere", async () => {
     for (const damage of [
       "UPDATE backup_chunks SET data = x'00' WHERE number = 1",

@@ -45,6 +45,12 @@ describe("listing apps", () => {
     });
   });
 
+  it("is also at the path with a trailing slash", async () => {
+    const response = await api.request({ url: "/api/apps/" });
+    expect(response.statusCode).toBe(200);
+    expect(response.json()).toEqual({ apps: [], total: 0 });
+  });
+
   it("supports paging and filters, and `total` counts every matching app", async () => {
     for (const name of ["a", "b", "c", "d"]) putApp(api.store, name);
     const { uid } = putApp(api.store, "e", { image: "bb:1", running: false });

@@ -131,8 +131,14 @@ describe("POST /api/deploy", () => {
     await expect.poll(() => api.store.get("App", "web")).toBeDefined();
     const { uid, generation } = api.store.get("App", "web")?.metadata ?? { uid: "", generation: 0 };
     api.store.setStatus("App", "web", uid, appStatus(generation));
-    expect((await answer).statusCode).toBe(200);
+    expect((await answer).statusCode).toBe(201);
     expect((await answer).json()).toMatchObject({ ready: true });
+  });
+
+  it("needs a port, which is null for a worker", async () => {
+    expect((await deploy({ name: "web" }, "v1")).statusCode).toBe(400);
+    expect((await deploy({ name: "web", port: null }, "v1")).statusCode).toBe(202);
+    expect(api.store.get("App", "web")?.spec).not.toHaveProperty("port");
   });
 
   it.each<[string, object, string, number]>([

@@ -243,6 +243,45 @@ describe("apply, diff and validate", () => {
     );
   });
 
+  it("wait by default for a new app, and say which version serves if a deploy fails", async () => {
+    const created = run("create web --image bb:1 --port 80");
+    await expect.poll(() => api.store.get("App", "web")).toBeDefined();
+    makeReady("web");
+    const { code, output, errors } = await created;
+    expect({ code, output }).toEqual({
+      code: 0,
+      output: "app/web is running at http://127.0.0.1:20000\n",
+    });
+    expect(errors).toContain("app/web created");
+    const failing = run("deploy web --image bb:2");
+    await expect.poll(() => api.store.get("App", "web")?.spec.image).toBe("bb:2");
+    const { uid = "", generation = 0 } = api.store.get("App", "web")?.metadata ?? {};
+    const status = appStatus(generation, { phase: "degraded" });
+    api.store.setStatus("App", "web", uid, {
+      ...status,
+      revisions: { attempted: 2, applied: 1, stable: 1 },
+      containers: [
+        {
+          id: "c1",
+          name: "web-1",
+          replica: 0,
+          generation: 1,
+          role: "active",
+          state: "running",
+          healthy: true,
+          exitCode: null,
+          startedAt: null,
+          image: "bb:1",
+          address: null,
+        },
+      ],
+      conditions: [condition("Ready", "False", generation, { reason: "Reverted", message: "bad" })],
+    });
+    expect((await failing).errors).toContain(
+      'app "web" has failed: bad; revision 1 still serves at http://127.0.0.1:20000',
+    );
+  });
+
   it("exit with 3 after a timeout", async () => {
     const late = await run("apply -f - --wait --timeout 50ms", { input: manifest("a") });
     expect(late.code).toBe(3);
@@ -258,8 +297,10 @@ describe("verbs that change an app", () => {
     expect(api.store.get("App", "hello")?.spec.running).toBe(false);
     expect(await done("stop hello")).toBe("app/hello is already stopped\n");
     expect(await done("start hello -o name")).toBe("app/hello\n");
-    expect(await done("deploy hello --image bb:2")).toBe("app/hello is deploying bb:2\n");
-    expect(await done("deploy hello --image bb:2")).toBe("app/hello already has that image\n");
+    expect(await done("deploy hello --image bb:2 --no-wait")).toBe("app/hello is deploying bb:2\n");
+    expect(await done("deploy hello --image bb:2 --no-wait")).toBe(
+      "app/hello already has that image\n",
+    );
     expect(await done("restart hello")).toBe("app/hello is restarting\n");
     expect(JSON.parse(await done("retry hello -o json"))).toMatchObject({ name: "hello" });
   });
@@ -278,14 +319,14 @@ describe("verbs that change an app", () => {
     expect(refused.errors).toContain("hello.yaml");
     expect(refused.errors).toContain("use --force");
     expect(refused.errors).not.toContain("?force");
-    await done("deploy hello --image bb:2 --force");
+    await done("deploy hello --image bb:2 --force --no-wait");
     expect(api.store.get("App", "hello")?.spec.image).toBe("bb:2");
   });
 
   it("create an app from an image, with variables and secrets", async () => {
     await done("secrets set db password=x");
     await done(
-      "create web --image bb:1 --port 80 --domain web.test -e A=b=c -e P=secret:db/password --label team=x",
+      "create web --no-wait --image bb:1 --port 80 --domain web.test -e A=b=c -e P=secret:db/password --label team=x",
     );
     expect(api.store.get("App", "web")).toMatchObject({
       metadata: { labels: { team: "x" } },
@@ -385,6 +426,18 @@ describe("secrets", () => {
     expect((await run("secrets rm db nokey")).errors).toContain("no key nokey");
     await done("secrets rm db");
     expect(api.store.list("Secret")).toEqual([]);
+  });
+
+  it("lose single values with unset, and get no value from an empty standard input", async () => {
+    await done("secrets set db a=1 b=2");
+    expect(await done("secrets unset db a")).toBe("secret/db: a deleted\n");
+    expect(api.store.secrets.reveal("db")).toEqual({ b: "2" });
+    expect((await run("secrets unset db")).code).toBe(2);
+    const empty = await run("secrets set db b=-", { input: "\n" });
+    expect(empty.code).toBe(2);
+    expect(empty.errors).toContain("standard input is empty, so b would have an empty value");
+    await done("secrets set db b=");
+    expect(api.store.secrets.reveal("db")).toEqual({ b: "" });
   });
 
   it("of type registry keep their type", async () => {
@@ -507,11 +560,14 @@ describe("verbs that show resources", () => {
   });
 
   it("show plan, audit, status, settings, versions and models", async () => {
-    await done("create hello --image bb:1 --port 80");
+    await done("create hello --image bb:1 --port 80 --no-wait");
     expect(await done("plan hello")).toContain("1. create hello-1  (missing)");
     expect(await done("audit hello")).toMatch(/create +app\/hello/);
     expect(await done("status")).toMatch(/Apps: +1, of which 0 ready/);
-    expect(await done("config --server")).toMatch(/password +\(secret\) +environment/);
+    expect(await done("config")).toMatch(/password +\(secret\) +environment/);
+    expect(await done("config --local")).not.toMatch(/password +\(secret\) +environment/);
+    const away = await run("config", { environment: { BERTH_URL: "http://127.0.0.1:9" } });
+    expect(away).toMatchObject({ code: 0, errors: expect.stringContaining("no server runs here") });
     expect(JSON.parse(await done("version -o json"))).toMatchObject({ server: "1.2.3" });
     expect(await run("models ls")).toMatchObject({ code: 0, output: "" });
     expect(parse(await done("status -o yaml"))).toMatchObject({ health: { runtime: "connected" } });

@@ -165,6 +165,21 @@ it("keeps the order of deliveries while a receiver is briefly unreachable", asyn
   expect(ids).toEqual(sent.map(({ id }) => id));
 });
 
+it("sends a test at once, although earlier events are not delivered yet", async () => {
+  await using harness = new WebhookHarness();
+  await using receiver = await WebhookReceiver.start();
+  receiver.script.push(503);
+  const hook = harness.hook(receiver.url);
+  const { webhooks } = harness.store;
+  webhooks.enqueue({ id: "old", webhook: hook.id, event: "failed", app: null, payload: "{}" });
+  webhooks.enqueue({ id: "new", webhook: hook.id, event: "failed", app: null, payload: "{}" });
+  harness.sender.redeliver(hook.id, "old");
+  await vi.waitFor(() => expect(webhooks.getDelivery("old")?.attempts).toBe(1), WAIT_OPTIONS);
+  const { id } = harness.sender.test(hook.id);
+  await vi.waitFor(() => expect(webhooks.getDelivery(id)?.state).toBe("delivered"), WAIT_OPTIONS);
+  expect(webhooks.getDelivery("new")).toMatchObject({ state: "pending", attempts: 0 });
+});
+
 it("sends later deliveries while the receiver keeps failing on one", async () => {
   await using harness = new WebhookHarness();
   await using receiver = await WebhookReceiver.start();
