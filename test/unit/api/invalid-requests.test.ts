@@ -143,7 +143,6 @@ describe("names and paths", () => {
     ["/api/apps/constructor", 404],
     ["/api/apps/web'--", 404],
     ["/api/apps//web", 404],
-    ["/api/apps/web/", 404],
     ["/api/nothing", 404],
     ["/", 404],
     ["/api/resources/app/..%2fx", 404],
