@@ -33,6 +33,8 @@ export interface ApiDependencies {
   readonly config: {
     readonly baseDomain: string;
     readonly dataDir: string;
+    /** Addresses and networks of reverse proxies whose X-Forwarded-For header names the client. */
+    readonly trustedProxies: readonly string[];
     /** The `Config.values`, in which secrets are redacted. */
     readonly values: readonly ConfigValue[];
     /** Port of the ingress; undefined if it does not serve HTTP. */

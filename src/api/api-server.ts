@@ -2,6 +2,7 @@ import type { FastifyInstance } from "fastify";
 import { createHttpServer } from "../base/http/http-server.ts";
 import type { Api, ApiContext, ApiDependencies } from "./api-context.ts";
 import { authenticateRequest } from "./auth/authenticate-request.ts";
+import { createProxyCheck } from "./auth/trusted-proxies.ts";
 import { ChangeHub } from "./change-hub.ts";
 import { installErrorHandlers } from "./error-handlers.ts";
 import { StreamSlots } from "./event-stream.ts";
@@ -62,6 +63,7 @@ export function createApiServer(options: ApiDependencies): FastifyInstance {
     parseJson: parseRequestJson,
     fastify: {
       bodyLimit: JSON_BYTES_MAX,
+      trustProxy: createProxyCheck(options.config.trustedProxies),
       requestTimeout: REQUEST_MS_MAX,
       routerOptions: { ignoreTrailingSlash: true },
       frameworkErrors: (error, request, reply) => errorHandlers.answer(error, request, reply),

@@ -21,6 +21,7 @@ export function toErrorResponse(error: unknown, requestId: string): ErrorRespons
       message: withHint(formatIssues(error), error.hint),
       headers: {
         "x-error-code": error.code,
+        ...(error.code === "unauthorized" ? { "www-authenticate": 'Bearer realm="berth"' } : {}),
         ...(retryAfter === undefined ? {} : { "retry-after": String(retryAfter) }),
       },
       unexpected: false,

@@ -43,6 +43,8 @@ export interface Config {
   readonly templatesDir: string | undefined;
   /** The address of the API. With port 0 the system chooses a free port. An IPv6 address has no brackets. */
   readonly listen: { readonly host: string; readonly port: number };
+  /** Addresses and networks of reverse proxies whose X-Forwarded-For header is believed. */
+  readonly trustedProxies: readonly string[];
   /**
    * The address of the container engine in the form of DOCKER_HOST: `unix:///var/run/docker.sock`,
    * `tcp://10.0.0.2:2375`.
@@ -282,6 +284,7 @@ export function loadConfig(input: ConfigInput = {}): Config {
     specsDir: read(settings.specsDir),
     templatesDir: readOptional(settings.templatesDir),
     listen: parseListen(read(settings.listen), found.get("listen")?.origin ?? "listen"),
+    trustedProxies: Object.freeze(readOptional(settings.trustedProxies) ?? []),
     dockerHost: read(settings.dockerHost),
     ingress: read(settings.ingress),
     ingressImage: read(settings.ingressImage),

@@ -12,6 +12,7 @@ import {
   folder,
   integer,
   list,
+  networks,
   port,
   positiveBytes,
   text,
@@ -97,6 +98,13 @@ export const serverSettings = {
       /^(\[[0-9A-Fa-f:.]+(%[0-9A-Za-z]+)?\]|[^\s:[\]/]+):[0-9]{1,5}$/,
       "HOST:PORT or [IPV6]:PORT (port 0 picks a free one)",
     ),
+  }),
+  trustedProxies: setting({
+    key: "trusted_proxies",
+    argument: "<addresses>",
+    help: "reverse proxies in front of the API, as addresses or networks separated by commas, whose X-Forwarded-For names the client (BERTH_TRUSTED_PROXIES); default: none",
+    default: undefined,
+    ...networks(),
   }),
   dockerHost: setting({
     key: "docker_host",

@@ -1,3 +1,4 @@
+import { isIP } from "node:net";
 import {
   bytesPattern,
   cpuPattern,
@@ -25,6 +26,27 @@ function matching<Value>(
 
 export function text(pattern: RegExp, expects: string): ValueType<string> {
   return matching(pattern, expects, (value) => value);
+}
+
+/** Addresses and networks (CIDR), separated by commas. */
+export function networks(): ValueType<readonly string[]> {
+  const { parse } = list(/^\S+$/u, "");
+  return {
+    expects: "addresses or networks, such as 10.0.0.2 or 10.0.0.0/8, separated by commas",
+    parse: (value) => {
+      const items = parse(value);
+      return items?.every(isNetwork) ? items : undefined;
+    },
+  };
+}
+
+/** True for an address, or an address with the length of a prefix. */
+function isNetwork(value: string): boolean {
+  const [address = "", bits, ...rest] = value.split("/");
+  const version = isIP(address);
+  const isPrefix =
+    bits === undefined || (/^\d{1,3}$/.test(bits) && Number(bits) <= (version === 6 ? 128 : 32));
+  return version !== 0 && isPrefix && rest.length === 0;
 }
 
 /** Several texts, separated by commas; spaces around them do not count. */

@@ -10,6 +10,7 @@ import { createLogger } from "../base/logger.ts";
 import { readPackageVersion } from "../base/package-version.ts";
 import { writeReadyFile } from "../base/ready-file.ts";
 import { type Config, createChildEnvironment, getProgramSearchPath } from "../config/config.ts";
+import { describePlainExposure, PLAIN_EXPOSURE_HINT } from "../config/plain-exposure.ts";
 import { loadCatalog } from "../controller/catalogs/catalog.ts";
 import { ControllerManager } from "../controller/controller-manager.ts";
 import { Git } from "../controller/git/git.ts";
@@ -174,6 +175,8 @@ export async function runServer(config: Config): Promise<RunningServer> {
     docker_host: config.dockerHost,
   };
   await writeReadyFile(join(config.dataDir, "run", "berth.json"), ready);
+  const exposure = describePlainExposure(config.listen.host);
+  if (exposure !== undefined) logger.warn({ hint: PLAIN_EXPOSURE_HINT }, exposure);
   logger.info({ api: ready.api, specs: config.specsDir, instance: ready.instance }, "berth is up");
 
   // The daemons end first and concurrently with the rest, because they may take most of the time limit.

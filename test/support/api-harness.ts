@@ -71,6 +71,7 @@ export async function openTestApi(
     /** The data directory of the API; default: that of the store. */
     dataDir?: string;
     hostPaths?: StoreOptions["hostPaths"];
+    trustedProxies?: readonly string[];
   } = {},
 ): Promise<TestApi> {
   const opened = openTestStore(options.hostPaths ? { hostPaths: options.hostPaths } : {});
@@ -103,6 +104,7 @@ export async function openTestApi(
     version: "1.2.3",
     config: {
       baseDomain: "example.test",
+      trustedProxies: options.trustedProxies ?? [],
       dataDir: options.dataDir ?? opened.dataDir,
       values: [
         { key: "listen", value: "127.0.0.1:0", source: "flag", origin: "--listen" },

@@ -77,6 +77,7 @@ export class ToolHarness implements AsyncDisposable {
       version: "1.2.3",
       config: {
         baseDomain: "example.test",
+        trustedProxies: [],
         dataDir: controlPlane.dataDir,
         values: [],
         httpPort: undefined,

@@ -1,10 +1,15 @@
-import type { Clock } from "../../base/clock.ts";
+import { type Clock, delay } from "../../base/clock.ts";
 import { BerthError } from "../../base/errors.ts";
 
 const WINDOW_MS = 60_000;
 const FAILURES_MAX = 5;
 /** Far more addresses than guess at the same time. Beyond it the oldest are dropped. */
 const ADDRESSES_MAX = 10_000;
+/** Wrong attempts of all addresses in a window that cost no one anything. */
+const TOTAL_UNDELAYED = 50;
+const DELAY_STEP_MS = 100;
+const DELAY_MAX_MS = 5_000;
+const TOTAL_COUNTED_MAX = TOTAL_UNDELAYED + DELAY_MAX_MS / DELAY_STEP_MS;
 
 interface Attempts {
   failedAtMs: number[];
@@ -13,11 +18,13 @@ interface Attempts {
 
 /**
  * Allows five wrong passwords, or signatures, a minute for each address. Running attempts count too, or else a hundred
- * concurrent ones would all start before the first one fails.
+ * concurrent ones would all start before the first one fails. Many wrong ones from many addresses slow all attempts down,
+ * and refuse none, so that no one locks the owner out.
  */
 export class AttemptLimiter {
   readonly #clock: Clock;
   readonly #failureNoun: string;
+  #failedAtMs: number[] = [];
   readonly #byAddress = new Map<string, Attempts>();
 
   /** `what` completes the message "too many ... from this address". */
@@ -48,12 +55,24 @@ export class AttemptLimiter {
     return {
       end: (succeeded) => {
         attempts.pending -= 1;
-        if (!succeeded) attempts.failedAtMs.push(this.#clock.now());
-        else if (attempts.pending === 0 && attempts.failedAtMs.length === 0) {
+        if (!succeeded) {
+          attempts.failedAtMs.push(this.#clock.now());
+          this.#failedAtMs.push(this.#clock.now());
+        } else if (attempts.pending === 0 && attempts.failedAtMs.length === 0) {
           this.#byAddress.delete(key);
         }
       },
     };
+  }
+
+  /** Resolves at once, or after up to five seconds while many addresses guess. Called before `begin`. */
+  async slowDown(signal: AbortSignal): Promise<void> {
+    const nowMs = this.#clock.now();
+    const recent = this.#failedAtMs.filter((time) => time > nowMs - WINDOW_MS);
+    this.#failedAtMs = recent.slice(-TOTAL_COUNTED_MAX);
+    const excess = Math.max(0, recent.length - TOTAL_UNDELAYED);
+    const delayMs = Math.min(DELAY_MAX_MS, excess * DELAY_STEP_MS);
+    if (delayMs > 0) await delay(this.#clock, delayMs, signal);
   }
 
   #forgetOldest(): void {

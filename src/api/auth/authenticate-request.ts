@@ -1,6 +1,7 @@
 import { isIP } from "node:net";
 import type { FastifyRequest } from "fastify";
 import { BerthError } from "../../base/errors.ts";
+import { getHostHeaders, isLoopbackHost } from "../../base/http/loopback-host.ts";
 import type { TokenRecord, TokenScope, TokenStore } from "../../store/store.ts";
 import type { Access, ApiCaller } from "../api-context.ts";
 
@@ -17,7 +18,10 @@ export function authenticateRequest(
 ): ApiCaller | null {
   if (access === "public") return null;
   if (access === "loopback" && request.headers.authorization === undefined) {
-    if (isLocal(request)) return null;
+    if (isLocal(request)) {
+      if (getHostHeaders(request.raw.rawHeaders).every(isLoopbackHost)) return null;
+      throw unauthorizedError("this needs a token under a name other than localhost or 127.0.0.1");
+    }
     throw unauthorizedError("this needs a token from another machine");
   }
   const caller = requireCaller(request, tokens);

@@ -15,7 +15,7 @@ import { closed } from "../../resources/wire/wire-schema.ts";
 import type { Api, ApiContext } from "../api-context.ts";
 import { AttemptLimiter } from "../auth/attempt-limiter.ts";
 import { verifyPassword } from "../auth/password.ts";
-import { getActor } from "../request-parameters.ts";
+import { createRequestSignal, getActor } from "../request-parameters.ts";
 import { EmptyBody, NoQuery, responses } from "../route-schemas.ts";
 import { tokenView } from "../views/resources.ts";
 
@@ -35,7 +35,7 @@ export function authRoutes(api: Api, context: ApiContext): void {
       schema: {
         summary: "Exchange the password for a session token",
         description:
-          "The token is valid for 24 hours. After five wrong passwords in a minute an address gets 429 with Retry-After.",
+          "The token is valid for 24 hours. After five wrong passwords in a minute a client gets 429 with Retry-After; wrong ones of many clients delay every login by up to five seconds.",
         tags: ["auth"],
         body: LoginBody,
         querystring: NoQuery,
@@ -43,6 +43,7 @@ export function authRoutes(api: Api, context: ApiContext): void {
       },
     },
     async (request, reply) => {
+      await limiter.slowDown(createRequestSignal(reply, context.closing));
       const attempt = limiter.begin(request.ip);
       let isRight = false;
       try {

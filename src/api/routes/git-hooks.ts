@@ -6,6 +6,7 @@ import type { Api, ApiContext } from "../api-context.ts";
 import { AttemptLimiter } from "../auth/attempt-limiter.ts";
 import { isSignedHook } from "../auth/hook-signature.ts";
 import { parseGitHook } from "../git-hook-event.ts";
+import { createRequestSignal } from "../request-parameters.ts";
 import { NameParams, NoQuery, responses } from "../route-schemas.ts";
 
 /** GitHub sends up to 25 MiB, but everything except the lists of files is a few KiB. */
@@ -46,6 +47,7 @@ export async function gitHookRoutes(api: Api, context: ApiContext): Promise<void
       async (request, reply) => {
         const { name } = request.params;
         const body = Buffer.isBuffer(request.body) ? request.body : Buffer.alloc(0);
+        await limiter.slowDown(createRequestSignal(reply, context.closing));
         const attempt = limiter.begin(request.ip);
         let isGenuine = false;
         let git: GitSource;

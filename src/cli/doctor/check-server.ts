@@ -3,6 +3,8 @@ import { join } from "node:path";
 import { getErrorMessage } from "../../base/errors.ts";
 import { isProcessRunning } from "../../base/running-process.ts";
 import { createClient } from "../../client/rest/client.ts";
+import { parseListen } from "../../config/config.ts";
+import { describePlainExposure, PLAIN_EXPOSURE_HINT } from "../../config/plain-exposure.ts";
 import { formatDurationMs } from "../format-time.ts";
 import { readLocalToken, readReadyFile } from "../server-target.ts";
 import { describeOtherWriter } from "../status/server-facts.ts";
@@ -61,6 +63,8 @@ export async function checkServer(context: DoctorContext): Promise<DoctorFinding
     const health = await client.health(AbortSignal.timeout(ANSWER_MS_MAX));
     const text = `${ready.api}, Berth ${health.version}, process ${ready.pid}, up ${formatDurationMs(health.uptime_seconds * 1000)}`;
     const info = await client.system.info();
+    const { config: values } = await client.system.config();
+    const findValue = (key: string) => values.find((one) => one.key === key)?.value;
     const otherWriter = describeOtherWriter(info.engine);
     return [
       otherWriter !== null
@@ -78,6 +82,7 @@ export async function checkServer(context: DoctorContext): Promise<DoctorFinding
               `${text}: ${health.status}, the engine is ${health.runtime}`,
               "fix the engine (see above); the server reconnects by itself",
             ),
+      ...createExposureFinding(findValue("listen") ?? "127.0.0.1:0"),
       createIngressFinding(info.ingress, context),
       createAssistantFinding(info.assistant),
       ...createCompanionFindings(info.companion),
@@ -92,6 +97,11 @@ export async function checkServer(context: DoctorContext): Promise<DoctorFinding
       ),
     ];
   }
+}
+
+function createExposureFinding(listen: string): DoctorFinding[] {
+  const message = describePlainExposure(parseListen(listen).host);
+  return message === undefined ? [] : [createFinding("tls", "warn", message, PLAIN_EXPOSURE_HINT)];
 }
 
 async function checkPort({ config }: DoctorContext): Promise<DoctorFinding> {

@@ -1,16 +1,17 @@
 import type { FastifyReply, FastifyRequest } from "fastify";
+import {
+  getHostHeaders,
+  isLoopbackHost,
+  loopbackOrigin,
+} from "../../../base/http/loopback-host.ts";
 import { AssistantError } from "../../assistant-error.ts";
 import type { ListenerHost } from "./container-listeners.ts";
 
-/**
+/*
  * Checks which clients may use the port. The port requires no key, so every program of this machine may use it, but web
- * pages from other machines may not. Browsers send the origin of a page in the Origin header. If a DNS name was pointed
- * at this machine (DNS rebinding), the Host header contains that name. Connections of a container listener use its own
- * host name, which no public DNS server knows.
+ * pages from other machines may not. Browsers send the origin of a page in the Origin header. Connections of a container
+ * listener use its own host name, which no public DNS server knows.
  */
-const hostPattern = String.raw`(?:localhost\.?|127(?:\.\d{1,3}){3}|\[(?:::1|0:0:0:0:0:0:0:1|::ffff:127(?:\.\d{1,3}){3})\])(?::\d{1,5})?`;
-const loopbackHost = new RegExp(`^${hostPattern}$`, "i");
-const loopbackOrigin = new RegExp(`^https?://${hostPattern}$`, "i");
 
 /** The time in seconds for which a browser may cache the response to a preflight request. */
 const PREFLIGHT_SECONDS = 600;
@@ -28,7 +29,7 @@ export function checkHostAndOrigin(
   listenerHost?: ListenerHost,
 ): void {
   const { origin } = request.headers;
-  // Requests with two Host headers are refused: Node would use the first, but a browser or a proxy may use the second.
+  // Requests with two Host headers are refused.
   const hosts = getHostHeaders(request.raw.rawHeaders);
   if (hosts.length !== 1 || !hosts.every((host) => isAllowedHost(host, listenerHost))) {
     const names = listenerHost?.isOwn === false ? listenerHost.host : "this machine";
@@ -70,12 +71,5 @@ export function answerOptions(
 function isAllowedHost(host: string, listenerHost: ListenerHost | undefined): boolean {
   if (listenerHost && host.toLowerCase().replace(/:\d{1,5}$/, "") === listenerHost.host)
     return true;
-  return listenerHost?.isOwn !== false && loopbackHost.test(host);
-}
-
-/** Returns all Host headers. In `rawHeaders`, names and values alternate. */
-function getHostHeaders(rawHeaders: readonly string[]): readonly string[] {
-  return rawHeaders.filter(
-    (_, index) => index % 2 === 1 && rawHeaders[index - 1]?.toLowerCase() === "host",
-  );
+  return listenerHost?.isOwn !== false && isLoopbackHost(host);
 }

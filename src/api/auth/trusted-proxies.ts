@@ -1,0 +1,21 @@
+import { BlockList, isIP } from "node:net";
+
+/**
+ * Returns a check that is true for the address of a trusted proxy. With it, `request.ip` is the address that the
+ * nearest trusted proxy reports: the last one in X-Forwarded-For that is not itself a trusted proxy, so that a client
+ * cannot choose it.
+ */
+export function createProxyCheck(proxies: readonly string[]): (address: string) => boolean {
+  const known = new BlockList();
+  for (const proxy of proxies) {
+    const [address = "", bits] = proxy.split("/");
+    const family = isIP(address) === 6 ? "ipv6" : "ipv4";
+    if (bits === undefined) known.addAddress(address, family);
+    else known.addSubnet(address, Number(bits), family);
+  }
+  return (address) => {
+    const plain = address.replace(/^::ffff:(?=\d+\.)/i, "");
+    const version = isIP(plain);
+    return version !== 0 && known.check(plain, version === 6 ? "ipv6" : "ipv4");
+  };
+}
