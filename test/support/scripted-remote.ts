@@ -49,6 +49,11 @@ export class ScriptedRemote {
   readonly methods: Readonly<Record<string, BusAnswer>> = {
     State: () => [JSON.stringify(this.state())],
     AddProvider: (id, name, url) => {
+      if (this.providers.some((provider) => provider.id === id))
+        throw new BusCallError(
+          "dev.assistant.Error.Exists",
+          `there is a provider "${assertText(id)}" already`,
+        );
       this.providers.push({
         id: assertText(id),
         display_name: assertText(name),
@@ -81,6 +86,8 @@ export class ScriptedRemote {
       return [];
     },
     SetConsent: (scope, isAllowed) => {
+      if (!(assertText(scope) in this.consent))
+        throw new BusCallError("org.freedesktop.DBus.Error.InvalidArgs", "there is no such scope");
       this.consent[assertText(scope)] = isAllowed === true;
       this.consentWrites.push([assertText(scope), isAllowed === true]);
       return [];

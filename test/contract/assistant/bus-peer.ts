@@ -1,0 +1,35 @@
+import type { BusValue } from "../../../src/dbus/port.ts";
+import type { BusAnswer } from "../../support/fake-companion.ts";
+
+export interface PeerSignal {
+  readonly member: string;
+  readonly args: readonly BusValue[];
+}
+
+/** An interface of the companion, real or scripted, without the bus between it and its client. */
+export interface BusPeer extends AsyncDisposable {
+  readonly methods: Readonly<Record<string, BusAnswer>>;
+  /** The signals that it has emitted, in order. */
+  readonly signals: readonly PeerSignal[];
+}
+
+/** Calls a method of the peer. Rejects with BusCallError. */
+export async function callPeer(
+  peer: BusPeer,
+  member: string,
+  ...args: readonly BusValue[]
+): Promise<readonly BusValue[]> {
+  const method = peer.methods[member];
+  if (!method) throw new Error(`the peer has no method ${member}`);
+  return method(...args);
+}
+
+/** Parses the text that a method or a signal has in one place. */
+export function parsePeerJson(value: BusValue | undefined): unknown {
+  if (typeof value !== "string") throw new TypeError("there is no text in this place");
+  return JSON.parse(value);
+}
+
+/** The matcher of an error with this D-Bus name. */
+export const busError = (busName: string) => ({ busName });
+export const NOT_FOUND = busError("dev.assistant.Error.NotFound");

@@ -1,0 +1,123 @@
+import { serveAgent } from "../../../src/assistant/agent/bus.ts";
+import { serveOverlay } from "../../../src/assistant/overlay/bus.ts";
+import { serveRemote } from "../../../src/assistant/remote/remote-bus.ts";
+import type { BusValue } from "../../../src/dbus/port.ts";
+import { AgentHarness, NOTES } from "../../support/agent-harness.ts";
+import { FakeBus } from "../../support/fake-bus.ts";
+import { OverlayHarness, REMOTE_MODEL, streamForever } from "../../support/overlay-harness.ts";
+import { RemoteHarness } from "../../support/remote-harness.ts";
+import { ScriptedAgent } from "../../support/scripted-agent.ts";
+import { consentSpec, ScriptedOverlay } from "../../support/scripted-overlay.ts";
+import { ScriptedRemote } from "../../support/scripted-remote.ts";
+import { servedMethods } from "../../support/served-methods.ts";
+import { agentBusContract } from "./agent-bus-contract.ts";
+import type { PeerSignal } from "./bus-peer.ts";
+import { overlayBusContract } from "./overlay-bus-contract.ts";
+import { remoteBusContract } from "./remote-bus-contract.ts";
+
+const daemon = "berth 0.0.0-test";
+
+/** Returns a bus without a connection, and the signals that are emitted on it. */
+function createBus() {
+  const bus = new FakeBus();
+  const signals: PeerSignal[] = [];
+  bus.onSignal = ({ name, args }) => void signals.push({ member: name, args });
+  return { bus, signals };
+}
+
+/** Records the signals of a scripted peer. */
+function record(scripted: {
+  emit: (member: string, signature: string, args: readonly BusValue[]) => void;
+}): PeerSignal[] {
+  const signals: PeerSignal[] = [];
+  scripted.emit = (member, _signature, args) => void signals.push({ member, args });
+  return signals;
+}
+
+agentBusContract("the agent", async () => {
+  const harness = await AgentHarness.open();
+  const { bus, signals } = createBus();
+  serveAgent({ bus, service: harness.agent, daemon });
+  return {
+    methods: servedMethods(bus),
+    signals,
+    app: NOTES,
+    tools: { read: "list", write: "create", destructive: "delete" },
+    countNotes: () => harness.notes.size,
+    [Symbol.asyncDispose]: () => harness.agent[Symbol.asyncDispose](),
+  };
+});
+
+agentBusContract("scripted", async () => {
+  const agent = new ScriptedAgent();
+  return {
+    methods: agent.methods,
+    signals: record(agent),
+    app: "org.example.Notes",
+    tools: { read: "list_notes", write: "add_note", destructive: "delete_note" },
+    countNotes: () => agent.notes.size,
+    [Symbol.asyncDispose]: async () => {},
+  };
+});
+
+overlayBusContract("the overlay", async () => {
+  const harness = new OverlayHarness();
+  const { bus, signals } = createBus();
+  serveOverlay({ bus, service: harness.overlay, daemon });
+  return {
+    methods: servedMethods(bus),
+    signals,
+    hang: () => {
+      harness.inference.script = streamForever;
+    },
+    askingOptions: () => new Map([["model_hint", { signature: "s", value: REMOTE_MODEL }]]),
+    [Symbol.asyncDispose]: () => harness[Symbol.asyncDispose](),
+  };
+});
+
+overlayBusContract("scripted", async () => {
+  const overlay = new ScriptedOverlay();
+  return {
+    methods: overlay.methods,
+    signals: record(overlay),
+    hang: () => {
+      overlay.script = async (turn) => {
+        turn.started();
+        await turn.untilCancelled();
+        turn.finish("cancelled", { code: "cancelled" });
+      };
+    },
+    askingOptions: () => {
+      overlay.script = async (turn) => {
+        turn.started();
+        const isApproved = await turn.confirm(consentSpec());
+        if (isApproved) turn.finish();
+        else turn.finish("denied", { code: "declined" });
+      };
+      return new Map();
+    },
+    [Symbol.asyncDispose]: async () => {},
+  };
+});
+
+remoteBusContract("the broker of providers", async () => {
+  const harness = new RemoteHarness();
+  const { bus, signals } = createBus();
+  serveRemote({ bus, service: harness.remote, daemon });
+  return {
+    methods: servedMethods(bus),
+    signals,
+    denyLogin: () => harness.signIns.sink?.completed("openrouter", false, "denied_by_user"),
+    [Symbol.asyncDispose]: () => harness[Symbol.asyncDispose](),
+  };
+});
+
+remoteBusContract("scripted", async () => {
+  const remote = new ScriptedRemote();
+  return {
+    methods: remote.methods,
+    signals: record(remote),
+    denyLogin: () => remote.completeLogin("openrouter", "denied_by_user"),
+    [Symbol.asyncDispose]: async () => {},
+  };
+});

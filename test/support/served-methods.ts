@@ -1,0 +1,25 @@
+import { toErrorReply } from "../../src/assistant/bus/error-reply.ts";
+import { BusCallError } from "../../src/dbus/port.ts";
+import type { FakeBus } from "./fake-bus.ts";
+import type { BusAnswer } from "./fake-companion.ts";
+
+/** Returns the methods of all objects on a bus without a connection, as a client of the session bus calls them. */
+export function servedMethods(
+  bus: FakeBus,
+  connection = ":1.7",
+): Readonly<Record<string, BusAnswer>> {
+  const methods: Record<string, BusAnswer> = {};
+  for (const [path, served] of bus.served) {
+    for (const member of Object.keys(served.methods)) {
+      methods[member] = async (...args) => {
+        try {
+          return await bus.call(connection, path, member, ...args);
+        } catch (error) {
+          const { busName, text } = toErrorReply(error);
+          throw new BusCallError(busName, text);
+        }
+      };
+    }
+  }
+  return methods;
+}
