@@ -1,5 +1,8 @@
-import type { FastifyInstance } from "fastify";
+import type { FastifyInstance, FastifyRequest } from "fastify";
+import { BerthError, type ErrorCode } from "../base/errors.ts";
 import { createHttpServer } from "../base/http/http-server.ts";
+import { getHostHeaders } from "../base/http/loopback-host.ts";
+import type { MalformedRequestResponse } from "../base/http/malformed-request.ts";
 import type { Api, ApiContext, ApiDependencies } from "./api-context.ts";
 import { authenticateRequest } from "./auth/authenticate-request.ts";
 import { createProxyCheck } from "./auth/trusted-proxies.ts";
@@ -58,7 +61,7 @@ export function createApiServer(options: ApiDependencies): FastifyInstance {
     clock: options.clock,
     closeGraceMs: CLOSE_GRACE_MS,
     onClosing: () => closing.abort(),
-    toErrorBody: (message) => ({ error: message }),
+    toMalformedResponse,
     jsonContentType: /^application\/(?:[\w.-]+\+)?json(?:;|$)/i,
     parseJson: parseRequestJson,
     fastify: {
@@ -84,6 +87,7 @@ export function createApiServer(options: ApiDependencies): FastifyInstance {
     }
   });
   server.addHook("onRequest", async (request) => {
+    assertOneHost(request);
     if (request.is404) return;
     const access = request.routeOptions.config.access ?? "admin";
     request.caller = authenticateRequest(request, access, options.store.tokens);
@@ -137,4 +141,21 @@ function toHttpPart(httpPart: string | undefined): HttpPart {
     return httpPart;
   }
   return "body";
+}
+
+const codeByMalformedStatus: Readonly<Record<number, ErrorCode>> = {
+  408: "request_timeout",
+  431: "headers_too_large",
+};
+
+function toMalformedResponse(status: number, message: string): MalformedRequestResponse {
+  const headers = { "X-Error-Code": codeByMalformedStatus[status] ?? "invalid_request" };
+  return { body: { error: message }, headers };
+}
+
+/** HTTP requires one Host header since version 1.1. Throws BerthError `invalid_request`. */
+function assertOneHost({ raw }: FastifyRequest): void {
+  const hosts = getHostHeaders(raw.rawHeaders);
+  if (hosts.length === 1 || (hosts.length === 0 && raw.httpVersion === "1.0")) return;
+  throw new BerthError("invalid_request", "the request needs one Host header");
 }

@@ -1,6 +1,6 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
 import { BerthError, NotFoundError } from "../base/errors.ts";
-import { keepOpenForBody } from "../base/http/refused-body.ts";
+import { keepOpenForBody } from "../base/http/unread-body.ts";
 import type { Logger } from "../base/logger.ts";
 import { toErrorResponse } from "./error-response.ts";
 
@@ -26,8 +26,7 @@ export function installErrorHandlers(
         "a request failed",
       );
     }
-    // An upload that is compressed on the fly has no known length. Its sender has to be authenticated.
-    keepOpenForBody(request, reply, request.caller === null);
+    keepOpenForBody(request, reply);
     void reply
       .code(status)
       .header("x-request-id", request.id)

@@ -118,7 +118,9 @@ export async function deployRoutes(api: Api, context: ApiContext): Promise<void>
       async (request, reply) => {
         assertLength(request, uploadBytesMax);
         const { body } = request;
-        const stream = body instanceof Readable ? body : Readable.from([]);
+        // Without this, a refused archive would destroy the connection before the response.
+        const stream =
+          body instanceof Readable ? body.iterator({ destroyOnReturn: false }) : Readable.from([]);
         const signal = createRequestSignal(reply, context.closing);
         return context.builds.upload(limitBody(stream, uploadBytesMax), signal);
       },

@@ -7,7 +7,8 @@ import Fastify, {
 } from "fastify";
 import type { Clock } from "../clock.ts";
 import { HttpConnections } from "./http-connections.ts";
-import { answerMalformedRequest } from "./malformed-request.ts";
+import { answerMalformedRequest, type MalformedRequestResponse } from "./malformed-request.ts";
+import { drainUnreadBodies } from "./unread-body.ts";
 
 /**
  * The largest length of a path parameter. It is longer than any name or id, so that a slightly too long one still gets
@@ -21,8 +22,8 @@ export interface HttpServerOptions {
   readonly closeGraceMs: number;
   /** Called when the server begins to close. */
   readonly onClosing: () => void;
-  /** Converts the message of an error to the server's own error format. */
-  readonly toErrorBody: (message: string) => unknown;
+  /** Returns the response to data that is not valid HTTP, in the server's own error format. */
+  readonly toMalformedResponse: (status: number, message: string) => MalformedRequestResponse;
   /** The content types of bodies that are accepted. Fastify refuses all others. */
   readonly jsonContentType: RegExp;
   /** Parses a body, and throws the error to respond with. */
@@ -48,8 +49,15 @@ export function createHttpServer(options: HttpServerOptions): {
     requestIdHeader: false,
     routerOptions: { maxParamLength: PARAM_LENGTH_MAX, ...fastify.routerOptions },
     clientErrorHandler: (error, socket) =>
-      answerMalformedRequest(error, socket, options.toErrorBody),
+      answerMalformedRequest(error, socket, clock, options.toMalformedResponse),
+    // The servers check the header, and respond in their own formats.
+    http: { requireHostHeader: false, ...fastify.http },
   });
+  // An expectation that a server does not know may be ignored; Node would send a response without a body.
+  server.server.on("checkExpectation", (request, response) =>
+    server.server.emit("request", request, response),
+  );
+  drainUnreadBodies(server.server, clock);
   const connections = new HttpConnections(server.server);
   server.removeAllContentTypeParsers();
   server.addContentTypeParser(

@@ -1,34 +1,47 @@
+import { STATUS_CODES } from "node:http";
 import type { Socket } from "node:net";
+import type { Clock } from "../clock.ts";
+import { closeLingering } from "./unread-body.ts";
 
-const responsesByCode: Readonly<Record<string, readonly [number, string, string]>> = {
-  HPE_HEADER_OVERFLOW: [
-    431,
-    "Request Header Fields Too Large",
-    "the request headers are too large",
-  ],
-  ERR_HTTP_REQUEST_TIMEOUT: [408, "Request Timeout", "the request took too long to arrive"],
+export interface MalformedRequestResponse {
+  readonly body: unknown;
+  readonly headers?: Readonly<Record<string, string>>;
+}
+
+const responsesByCode: Readonly<Record<string, readonly [status: number, message: string]>> = {
+  HPE_HEADER_OVERFLOW: [431, "the request headers are too large"],
+  ERR_HTTP_REQUEST_TIMEOUT: [408, "the request took too long to arrive"],
 };
 
 /**
- * Responds to data that is not valid HTTP, which therefore reaches no route. `toBody` converts the message to the
- * server's own error format.
+ * Responds to data that is not valid HTTP, which therefore reaches no route. `toResponse` converts the status and the
+ * message to the server's own error format.
  */
 export function answerMalformedRequest(
   error: Error & { code?: string },
   socket: Socket,
-  toBody: (message: string) => unknown,
+  clock: Clock,
+  toResponse: (status: number, message: string) => MalformedRequestResponse,
 ): void {
   if (error.code === "ECONNRESET" || socket.destroyed) return;
-  const [status, title, message] = responsesByCode[error.code ?? ""] ?? [
+  // A response has been sent already, and the rest of the request is discarded.
+  if (!socket.writable || Object.hasOwn(socket, "destroySoon")) {
+    socket.destroy();
+    return;
+  }
+  const [status, message] = responsesByCode[error.code ?? ""] ?? [
     400,
-    "Bad Request",
     "the request is not valid HTTP",
   ];
-  const body = JSON.stringify(toBody(message));
-  if (socket.writable) {
-    socket.write(
-      `HTTP/1.1 ${status} ${title}\r\nContent-Type: application/json; charset=utf-8\r\nContent-Length: ${Buffer.byteLength(body)}\r\nConnection: close\r\n\r\n${body}`,
-    );
-  }
-  socket.destroySoon();
+  const response = toResponse(status, message);
+  const body = JSON.stringify(response.body);
+  const headers = {
+    "Content-Type": "application/json; charset=utf-8",
+    "Content-Length": String(Buffer.byteLength(body)),
+    Connection: "close",
+    ...response.headers,
+  };
+  const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`);
+  socket.write(`HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\n${lines.join("")}\r\n${body}`);
+  closeLingering(socket, clock);
 }

@@ -255,12 +255,34 @@ describe("requests that are not valid HTTP", () => {
   it("get a response in the usual format", async () => {
     const [head = "", body = ""] = (await send("HELLO\r\n\r\n")).split("\r\n\r\n");
     expect(head).toContain("HTTP/1.1 400");
+    expect(head).toContain("X-Error-Code: invalid_request");
     expect(JSON.parse(body)).toEqual({ error: "the request is not valid HTTP" });
+  });
+
+  it.each([
+    ["without a Host header", "GET /api/health HTTP/1.1\r\nConnection: close\r\n\r\n"],
+    [
+      "with two Host headers",
+      "GET /api/health HTTP/1.1\r\nHost: a\r\nHost: b\r\nConnection: close\r\n\r\n",
+    ],
+  ])("get a response in the usual format %s", async (_what, text) => {
+    const answer = await send(text);
+    expect(answer).toContain("HTTP/1.1 400");
+    expect(answer).toContain("x-error-code: invalid_request");
+    expect(answer).toContain('{"error":"the request needs one Host header"}');
+  });
+
+  it("may lack the Host header in HTTP 1.0, and may have an expectation that Berth does not know", async () => {
+    expect(await send("GET /api/health HTTP/1.0\r\n\r\n")).toContain(" 200 OK");
+    const expecting =
+      "GET /api/health HTTP/1.1\r\nHost: x\r\nExpect: x\r\nConnection: close\r\n\r\n";
+    expect(await send(expecting)).toContain(" 200 OK");
   });
 
   it("get a response in the usual format even if their headers never end", async () => {
     const answer = await send(`GET / HTTP/1.1\r\nHost: x\r\nX-Long: ${"a".repeat(40_000)}\r\n\r\n`);
     expect(answer).toContain("HTTP/1.1 431");
+    expect(answer).toContain("X-Error-Code: headers_too_large");
     expect(answer).toContain('{"error":');
   });
 });

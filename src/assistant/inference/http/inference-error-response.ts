@@ -1,5 +1,5 @@
 import type { FastifyReply, FastifyRequest } from "fastify";
-import { keepOpenForBody } from "../../../base/http/refused-body.ts";
+import { keepOpenForBody } from "../../../base/http/unread-body.ts";
 import { AssistantError } from "../../assistant-error.ts";
 import { inferenceErrorTable } from "./inference-error-table.ts";
 
@@ -48,7 +48,7 @@ export function sendError(error: unknown, request: FastifyRequest, reply: Fastif
     known.retryAfterSeconds ?? (known.code === "queue_full" ? QUEUE_FULL_RETRY_SECONDS : undefined);
   if (retryAfter !== undefined) reply.header("retry-after", String(retryAfter));
   if (row.retry === false) reply.header("x-should-retry", "false");
-  keepOpenForBody(request, reply, false);
+  keepOpenForBody(request, reply);
   void reply
     .code(row.status)
     .type("application/json; charset=utf-8")

@@ -49,7 +49,9 @@ export function buildInferenceServer(options: InferenceHttpOptions): FastifyInst
       isClosing = true;
       for (const exchange of underway) exchange.shutDown();
     },
-    toErrorBody: (message) => createErrorEnvelope(new AssistantError("invalid_request", message)),
+    toMalformedResponse: (_status, message) => ({
+      body: createErrorEnvelope(new AssistantError("invalid_request", message)),
+    }),
     jsonContentType,
     parseJson: parseJsonBody,
     fastify: {

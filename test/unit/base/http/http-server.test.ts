@@ -24,7 +24,7 @@ beforeEach(async () => {
     clock,
     closeGraceMs: 2_000,
     onClosing: () => {},
-    toErrorBody: (message) => ({ error: message }),
+    toMalformedResponse: (_status, message) => ({ body: { error: message } }),
     jsonContentType: /^application\/json$/,
     parseJson: (body) => JSON.parse(body.toString()),
     fastify: {},
