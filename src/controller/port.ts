@@ -48,7 +48,7 @@ export interface ControlPlane {
   /** Returns the assistant's other models as last observed: files in its own folder of models. */
   otherModels(): readonly AssistantModel[];
   /** Yields the log lines of all containers of an App, also kept lines of removed ones, oldest first. Throws NotFoundError. */
-  appLogs(name: string, options: AppLogOptions, signal: AbortSignal): AsyncIterable<AppLogLine>;
+  appLogs(name: string, options: AppLogOptions, signal: AbortSignal): AsyncIterable<AppLogEntry>;
   /** Queues a resource before all others and resets its back-off. */
   wake(kind: Kind, name: string): void;
   /** Returns the state of the watched folder. */
@@ -126,6 +126,9 @@ export interface AppLogLine {
   readonly message: string;
   readonly container: string;
 }
+
+/** A line, or the number of lines of a followed log that were skipped, because the reader was too slow. */
+export type AppLogEntry = AppLogLine | { readonly skipped: number; readonly container: string };
 
 export interface SpecFileReport {
   /** The path below the watched folder. */

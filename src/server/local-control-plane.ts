@@ -1,3 +1,4 @@
+import type { Clock } from "../base/clock.ts";
 import { ConflictError } from "../base/errors.ts";
 import type { ControllerManager } from "../controller/controller-manager.ts";
 import type { CompanionDaemon, CompanionReport } from "../controller/daemons/companion/port.ts";
@@ -8,7 +9,7 @@ import { checkModelSource } from "../controller/models/check-model-source.ts";
 import type { ModelController } from "../controller/models/model-controller.ts";
 import { reportModelPlan } from "../controller/models/model-plan-report.ts";
 import type {
-  AppLogLine,
+  AppLogEntry,
   AppLogOptions,
   ControlPlane,
   EngineState,
@@ -37,6 +38,7 @@ export interface ControlPlaneParts {
   readonly store: Store;
   readonly runtime: ContainerRuntime;
   readonly archive: LogArchive;
+  readonly clock: Clock;
   readonly manager: ControllerManager;
   readonly specs: SpecsControl;
   readonly companion: CompanionDaemon;
@@ -95,7 +97,7 @@ export class LocalControlPlane implements ControlPlane {
     return this.#models.otherModels;
   }
 
-  appLogs(name: string, options: AppLogOptions, signal: AbortSignal): AsyncIterable<AppLogLine> {
+  appLogs(name: string, options: AppLogOptions, signal: AbortSignal): AsyncIterable<AppLogEntry> {
     return readAppLogs(this.#parts, name, options, signal);
   }
 

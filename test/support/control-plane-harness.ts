@@ -129,6 +129,7 @@ export class ControlPlaneHarness implements AsyncDisposable {
       store: this.store,
       runtime,
       archive: noArchive,
+      clock,
       manager: this.manager,
       specs: {
         report: () => ({ folder: "", state: "off", message: null, files: [], pendingPrune: [] }),

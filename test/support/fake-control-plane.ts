@@ -5,7 +5,7 @@ import type {
   AssistantReport,
 } from "../../src/controller/models/assistant/port.ts";
 import type {
-  AppLogLine,
+  AppLogEntry,
   AppLogOptions,
   ControlPlane,
   EngineState,
@@ -48,7 +48,7 @@ export class FakeControlPlane implements ControlPlane {
   readonly plannedApps: { name: string; spec: AppSpec | undefined }[] = [];
   readonly woken: string[] = [];
   readonly logOptions: AppLogOptions[] = [];
-  logs: (options: AppLogOptions, signal: AbortSignal) => AsyncIterable<AppLogLine> = noLines;
+  logs: (options: AppLogOptions, signal: AbortSignal) => AsyncIterable<AppLogEntry> = noLines;
   readonly #store: Store;
 
   constructor(store: Store) {
@@ -159,7 +159,7 @@ export class FakeControlPlane implements ControlPlane {
     name: string,
     options: AppLogOptions,
     signal: AbortSignal,
-  ): AsyncGenerator<AppLogLine> {
+  ): AsyncGenerator<AppLogEntry> {
     this.logOptions.push(options);
     if (!this.#store.get("App", name)) throw new NotFoundError(`there is no app "${name}"`);
     yield* this.logs(options, signal);
@@ -187,4 +187,4 @@ export class FakeControlPlane implements ControlPlane {
 }
 
 // oxlint-disable-next-line require-yield -- no lines at all
-async function* noLines(): AsyncGenerator<AppLogLine> {}
+async function* noLines(): AsyncGenerator<AppLogEntry> {}

@@ -1,7 +1,7 @@
 import { Type } from "typebox";
 import { BerthError, isAbortError } from "../../base/errors.ts";
 import { durationPattern, parseDuration } from "../../base/units.ts";
-import type { AppLogLine, AppLogOptions } from "../../controller/port.ts";
+import type { AppLogEntry, AppLogLine, AppLogOptions } from "../../controller/port.ts";
 import { AppLogs } from "../../resources/wire/apps.ts";
 import { closed } from "../../resources/wire/wire-schema.ts";
 import type { Api, ApiContext } from "../api-context.ts";
@@ -49,7 +49,7 @@ export function logRoutes(api: Api, context: ApiContext, slots: StreamSlots): vo
       schema: {
         summary: "The log lines of an app, over all its containers, oldest first",
         description:
-          "JSON; raw text with Accept: text/plain; with follow=true server-sent events named line.",
+          "JSON; raw text with Accept: text/plain; with follow=true server-sent events named line. An event named skipped, with the members skipped and container, says how many lines a reader has missed that was too slow.",
         tags: ["apps"],
         params: NameParams,
         querystring: LogsQuery,
@@ -74,7 +74,7 @@ export function logRoutes(api: Api, context: ApiContext, slots: StreamSlots): vo
         void streamLines(stream, control.appLogs(name, options, ended), request.id, context);
         return stream.open(reply);
       }
-      const lines = control.appLogs(name, options, signal);
+      const lines = onlyLines(control.appLogs(name, options, signal));
       if (accept.startsWith("text/plain")) return sendText(reply, mapToMessages(lines));
       const { kept, isCut } = await collectLines(lines, (line) => line.message);
       if (isCut) reply.header("x-berth-truncated", "true");
@@ -98,14 +98,15 @@ export function parseSince(text: string, nowMs: number): number {
 
 async function streamLines(
   stream: EventStream,
-  lines: AsyncIterable<AppLogLine>,
+  lines: AsyncIterable<AppLogEntry>,
   requestId: string,
   context: ApiContext,
 ): Promise<void> {
   try {
     for await (const line of lines) {
       if (stream.signal.aborted) return;
-      await stream.sendWithBackpressure({ event: "line", data: JSON.stringify(line) });
+      const event = "skipped" in line ? "skipped" : "line";
+      await stream.sendWithBackpressure({ event, data: JSON.stringify(line) });
     }
   } catch (error) {
     if (stream.signal.aborted || isAbortError(error)) return;
@@ -115,6 +116,11 @@ async function streamLines(
   } finally {
     stream.end();
   }
+}
+
+/** Only a followed log has other entries. */
+async function* onlyLines(entries: AsyncIterable<AppLogEntry>): AsyncGenerator<AppLogLine> {
+  for await (const entry of entries) if (!("skipped" in entry)) yield entry;
 }
 
 async function* mapToMessages(lines: AsyncIterable<AppLogLine>): AsyncGenerator<string> {

@@ -1,5 +1,5 @@
 import type { Command } from "commander";
-import type { LogLineView } from "../../resources/wire/apps.ts";
+import type { LogLineView, SkippedLogLines } from "../../resources/wire/apps.ts";
 import type { Cli } from "../cli.ts";
 import { addExamples, integerBetween } from "../command-options.ts";
 import { parseAppName } from "../resource-references.ts";
@@ -47,7 +47,11 @@ export function addLogs(program: Command, cli: Cli): void {
       ...(flags.since === undefined ? {} : { since: flags.since }),
     };
     if (flags.follow === true) {
-      for await (const line of client.apps.followLogs(name, query))
+      const onSkipped = ({ skipped, container }: SkippedLogLines) =>
+        cli.note(
+          `${skipped} ${skipped === 1 ? "line" : "lines"} of ${container} skipped: they were written faster than they were read`,
+        );
+      for await (const line of client.apps.followLogs(name, { ...query, onSkipped }))
         await cli.print(formatLogLine(cli, line, flags));
       return;
     }

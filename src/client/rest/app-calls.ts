@@ -10,6 +10,7 @@ import type {
   PatchAppBody,
   PlanView,
   RevisionList,
+  SkippedLogLines,
   SourceDeployConfig,
 } from "../../resources/wire/apps.ts";
 import { ApiError } from "./api-error.ts";
@@ -54,6 +55,11 @@ export interface LogQuery {
   /** Only lines since this time: a duration before now (10m), an RFC 3339 time, or Unix seconds. */
   readonly since?: string;
   readonly signal?: AbortSignal;
+}
+
+export interface FollowLogQuery extends LogQuery {
+  /** Called for lines that the server has skipped here, because this client is too slow. */
+  readonly onSkipped?: (lines: SkippedLogLines) => void;
 }
 
 export function appCalls(transport: Transport) {
@@ -214,7 +220,7 @@ export function appCalls(transport: Transport) {
       return response.text();
     },
     /** Yields the last lines, then each new line, until the signal aborts or the server ends. */
-    async *followLogs(name: string, query: LogQuery = {}): AsyncGenerator<LogLineView> {
+    async *followLogs(name: string, query: FollowLogQuery = {}): AsyncGenerator<LogLineView> {
       const response = await transport.send("GET", appPath(name, "/logs"), {
         query: { tail: query.tail, since: query.since, follow: true },
         accept: "text/event-stream",
@@ -225,6 +231,7 @@ export function appCalls(transport: Transport) {
         if (event.event === undefined || event.event === "line") {
           yield decodeJson<LogLineView>(event.data);
         }
+        if (event.event === "skipped") query.onSkipped?.(decodeJson<SkippedLogLines>(event.data));
       }
     },
   };

@@ -1,6 +1,7 @@
+import type { Clock } from "../../base/clock.ts";
 import { NotFoundError } from "../../base/errors.ts";
 import type { Store } from "../../store/store.ts";
-import type { AppLogLine, AppLogOptions } from "../port.ts";
+import type { AppLogEntry, AppLogLine, AppLogOptions } from "../port.ts";
 import type { WorkloadRuntime } from "../runtime/port.ts";
 import { followAppLogs } from "./follow-app-logs.ts";
 import { ignoreRemovedContainer } from "./ignore-removed-container.ts";
@@ -10,19 +11,20 @@ export interface AppLogDependencies {
   readonly store: Store;
   readonly runtime: WorkloadRuntime;
   readonly archive: LogArchive;
+  readonly clock: Clock;
 }
 
 /**
  * Returns the last `tail` lines of the kept log and of all containers of an App, oldest first. With `follow`, new lines
- * come after them, also of containers that are created later, until the App is deleted or the signal aborts. Throws
- * NotFoundError.
+ * come after them, also of containers that are created later, until the App is deleted or the signal aborts; only there
+ * lines may be skipped. Throws NotFoundError.
  */
 export async function* readAppLogs(
   dependencies: AppLogDependencies,
   name: string,
   options: AppLogOptions,
   signal: AbortSignal,
-): AsyncIterable<AppLogLine> {
+): AsyncIterable<AppLogEntry> {
   const { store, runtime, archive } = dependencies;
   if (!store.get("App", name))
     throw new NotFoundError(`there is no app "${name}"`, "berth get apps lists them");

@@ -1,11 +1,10 @@
+import type { Clock } from "../../base/clock.ts";
 import type { Store } from "../../store/store.ts";
-import type { AppLogLine } from "../port.ts";
+import type { AppLogEntry } from "../port.ts";
 import type { WorkloadRuntime } from "../runtime/port.ts";
+import { followWithinBounds } from "./bounded-follow.ts";
 import { ignoreRemovedContainer } from "./ignore-removed-container.ts";
 import { StreamMerger } from "./stream-merger.ts";
-
-/** The limit of lines of one container between two reads; far more than are written in that time. */
-const CATCH_UP_LINES_MAX = 10_000;
 
 interface ContainerStart {
   readonly id: string;
@@ -24,16 +23,20 @@ export interface LogPosition {
 
 /**
  * Yields the lines of an App's containers as they are written. Takes the containers from the App's status, so that a
- * redeploy, a restart by Berth and another replica are followed too. Ends with the last line of a deleted App. Throws
- * what the engine throws.
+ * redeploy, a restart by Berth and another replica are followed too. If the reader is too slow, lines are skipped and
+ * counted. Ends with the last line of a deleted App. Throws what the engine throws.
  */
 export async function* followAppLogs(
-  { store, runtime }: { readonly store: Store; readonly runtime: WorkloadRuntime },
+  {
+    store,
+    runtime,
+    clock,
+  }: { readonly store: Store; readonly runtime: WorkloadRuntime; readonly clock: Clock },
   name: string,
   position: LogPosition,
   signal: AbortSignal,
-): AsyncIterable<AppLogLine> {
-  const merge = new StreamMerger<AppLogLine>();
+): AsyncIterable<AppLogEntry> {
+  const merge = new StreamMerger<AppLogEntry>();
   const lastTimes = new Map(position.lastTimes);
   const followedStarts = new Set<string>();
   const reading = new AbortController();
@@ -42,19 +45,20 @@ export async function* followAppLogs(
     merge.notifyChange();
   };
 
-  async function* readLines({ id, name: container }: ContainerStart): AsyncIterable<AppLogLine> {
+  async function* readLines({ id, name: container }: ContainerStart): AsyncIterable<AppLogEntry> {
     // Lines written between two reads are read again by time, and those already yielded are skipped.
     const last = lastTimes.get(id);
     const sinceMs = last === undefined ? position.sinceMs : Date.parse(last);
     const options = {
-      tail: CATCH_UP_LINES_MAX,
+      tail: Number.POSITIVE_INFINITY,
       follow: true,
       ...(sinceMs === undefined ? {} : { sinceMs }),
     };
-    for await (const line of ignoreRemovedContainer(runtime.logs(id, options, reading.signal))) {
-      if (last !== undefined && line.time <= last) continue;
-      lastTimes.set(id, line.time);
-      yield { ...line, container };
+    const lines = ignoreRemovedContainer(runtime.logs(id, options, reading.signal));
+    const isNew = ({ time }: { readonly time: string }) => last === undefined || time > last;
+    for await (const entry of followWithinBounds(filter(lines, isNew), clock)) {
+      if (!("skipped" in entry)) lastTimes.set(id, entry.time);
+      yield { ...entry, container };
     }
   }
   const followNewStarts = (containers: readonly ContainerStart[]) => {
@@ -91,4 +95,11 @@ export async function* followAppLogs(
     merge.close();
     reading.abort();
   }
+}
+
+async function* filter<T>(
+  items: AsyncIterable<T>,
+  isWanted: (item: T) => boolean,
+): AsyncGenerator<T> {
+  for await (const item of items) if (isWanted(item)) yield item;
 }

@@ -25,7 +25,7 @@ export async function* readLogs(
         stderr: "true",
         timestamps: "true",
         follow: String(options.follow),
-        tail: String(Math.max(0, Math.trunc(options.tail))),
+        tail: Number.isFinite(options.tail) ? String(Math.max(0, Math.trunc(options.tail))) : "all",
         ...(options.sinceMs === undefined ? {} : { since: (options.sinceMs / 1000).toFixed(3) }),
       },
     });

@@ -321,7 +321,7 @@ export interface PullProgress {
 }
 
 export interface LogOptions {
-  /** Lines from the end, before following. */
+  /** Lines from the end, before following; infinity for all. */
   readonly tail: number;
   readonly follow: boolean;
   /** Epoch milliseconds. */

@@ -244,5 +244,11 @@ export const LogLineView = Type.Object(
 );
 export type LogLineView = Static<typeof LogLineView>;
 
+/** The data of an event named `skipped` of a followed log. */
+export interface SkippedLogLines {
+  readonly skipped: number;
+  readonly container: string;
+}
+
 export const AppLogs = Type.Object({ name: Type.String(), lines: Type.Array(LogLineView) }, closed);
 export type AppLogs = Static<typeof AppLogs>;

@@ -493,6 +493,18 @@ describe("verbs that show resources", () => {
     );
     expect(api.control.logOptions.at(-1)).toMatchObject({ tail: 5, follow: false });
     expect(await done("logs hello -f")).toBe("one\ntwo\n");
+    api.control.logs = async function* () {
+      yield { skipped: 12, container: "c1" };
+      yield {
+        time: "2030-01-01T00:00:02.000Z",
+        stream: "stdout",
+        message: "last",
+        container: "c1",
+      };
+    };
+    const slow = await run("logs hello -f");
+    expect(slow.output).toBe("last\n");
+    expect(slow.errors).toContain("12 lines of c1 skipped");
     expect((await run("logs hello --tail 0")).code).toBe(2);
     expect((await run("logs nope")).code).toBe(1);
   });

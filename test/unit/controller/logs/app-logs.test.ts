@@ -10,7 +10,7 @@ function followed(harness: ControlPlaneHarness) {
   const reading = (async () => {
     const options = { tail: 100, follow: true };
     for await (const line of harness.controlPlane.appLogs("web", options, ended.signal))
-      lines.push(line.message);
+      lines.push("skipped" in line ? `${line.skipped} skipped` : line.message);
   })();
   const has = (count: number) =>
     harness.clock.until(() => lines.length >= count, 60_000, `${count} lines: ${lines.join()}`);
