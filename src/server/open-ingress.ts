@@ -5,7 +5,7 @@ import { BerthError, getErrorMessage, isAbortError } from "../base/errors.ts";
 import type { Logger } from "../base/logger.ts";
 import { createTimeLimit } from "../base/time-limit.ts";
 import type { Config } from "../config/config.ts";
-import { CaddyCertificates, getStorageFolder } from "../controller/ingress/caddy-certificates.ts";
+import { CaddyCertificates } from "../controller/ingress/caddy-certificates.ts";
 import { CaddyConfigLoader } from "../controller/ingress/caddy-config-loader.ts";
 import { CaddyContainer } from "../controller/ingress/caddy-container.ts";
 import type { CaddyHost, IngressPaths } from "../controller/ingress/caddy-host.ts";
@@ -94,7 +94,7 @@ export async function openIngress(
     host,
     loader: new CaddyConfigLoader({ host, paths, settings, clock, logger }),
     table,
-    certificates: new CaddyCertificates(getStorageFolder(paths.folder), clock),
+    certificates: new CaddyCertificates(paths.folder, clock),
     reachability: reach,
     store,
     baseDomain,

@@ -201,6 +201,18 @@ describe("a public name", () => {
     );
   });
 
+  it("says in its verdict what the authority answered", async () => {
+    await addApp("refused", { domain: "refused.example.org" });
+    // Without a network Caddy's own message says that it cannot reach the authority.
+    await harness.waitUntil(
+      () =>
+        /last answer was: refused\.example\.org: \S+: \S/.test(
+          JSON.stringify(harness.getVerdict("refused")),
+        ),
+      () => JSON.stringify(harness.getVerdict("refused")),
+    );
+  });
+
   it("does not redirect the HTTP challenges of authorities", async () => {
     const answer = await harness.get("www.example.org", "/.well-known/acme-challenge/token");
     expect(answer.status).toBe(200);

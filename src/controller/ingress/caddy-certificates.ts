@@ -2,6 +2,7 @@ import { X509Certificate } from "node:crypto";
 import { readdir, readFile } from "node:fs/promises";
 import { join } from "node:path";
 import type { Clock } from "../../base/clock.ts";
+import { IssuerErrors } from "./issuer-errors.ts";
 
 /** Returns the folder of Caddy's certificates. */
 export function getStorageFolder(folder: string): string {
@@ -13,14 +14,27 @@ export function getCertificatePattern(name: string): string {
   return `/certificates/*/${name}/${name}.crt`;
 }
 
-/** The certificates in Caddy's storage. */
+/** Returns the file of Caddy's log. */
+export function getLogFile(folder: string): string {
+  return join(folder, "caddy.log");
+}
+
+/** The certificates in Caddy's storage, and why others are missing. */
 export class CaddyCertificates {
   readonly #folder: string;
   readonly #clock: Clock;
+  readonly #errors: IssuerErrors;
 
-  constructor(storageFolder: string, clock: Clock) {
-    this.#folder = join(storageFolder, "certificates");
+  /** `folder` is that of the ingress. */
+  constructor(folder: string, clock: Clock) {
+    this.#folder = join(getStorageFolder(folder), "certificates");
     this.#clock = clock;
+    this.#errors = new IssuerErrors(getLogFile(folder));
+  }
+
+  /** Returns what an authority answered to the last request for this name; undefined if none has refused it. */
+  findError(name: string): Promise<string | undefined> {
+    return this.#errors.find(name);
   }
 
   /**

@@ -1,6 +1,5 @@
-import { join } from "node:path";
 import type { Json } from "../../base/canonical-json.ts";
-import { getStorageFolder } from "./caddy-certificates.ts";
+import { getLogFile, getStorageFolder } from "./caddy-certificates.ts";
 import {
   buildServerRoutes,
   CERTIFICATE_PERMISSION_PATH,
@@ -48,7 +47,7 @@ export function buildCaddyConfig(settings: CaddySettings, unordered: readonly Si
           level: "INFO",
           writer: {
             output: "file",
-            filename: join(settings.folder, "caddy.log"),
+            filename: getLogFile(settings.folder),
             roll_size_mb: 10,
             roll_keep: 2,
           },

@@ -210,15 +210,23 @@ export class CaddyIngress implements Ingress, AsyncDisposable {
     const [own] = site.domains;
     const names = this.#options.httpsPort === undefined ? [] : listCertifiedNames(site);
     const https = own !== undefined && names.includes(own);
+    const { certificates } = this.#options;
     const missing: string[] = [];
-    for (const name of names) if (!(await this.#options.certificates.has(name))) missing.push(name);
+    const errors: string[] = [];
+    for (const name of names) {
+      if (await certificates.has(name)) continue;
+      missing.push(name);
+      const error = await certificates.findError(name);
+      if (error !== undefined) errors.push(`${name}: ${error}`);
+    }
     if (missing.length === 0) return { served: true, https };
+    const answers = errors.length === 0 ? "" : `; the last answer was: ${errors.join("; ")}`;
     return {
       served: true,
       https,
       pending: {
         reason: CERTIFICATE_PENDING,
-        message: `the certificate of ${missing.join(", ")} is being obtained, and HTTPS fails until then: the name has to resolve to this machine, and the authority has to reach the ingress there`,
+        message: `the certificate of ${missing.join(", ")} is being obtained, and HTTPS fails until then: the name has to resolve to this machine, and the authority has to reach the ingress there${answers}`,
       },
     };
   }
