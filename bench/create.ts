@@ -78,7 +78,7 @@ export async function withServer<T>(
   } finally {
     await server[Symbol.asyncDispose]();
     await sweep(engine.docker, `dev.berth.instance=${server.instance}`);
-    await sweepImages(engine.docker, `dev.berth.image.instance=${server.instance}`);
+    await sweepImages(engine.docker, server.instance);
   }
 }
 

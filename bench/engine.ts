@@ -41,10 +41,11 @@ export async function sweep(docker: Docker, label: string): Promise<void> {
       .catch(() => {});
 }
 
-/** Deletes all images with this label. Their containers must be deleted first. */
-export async function sweepImages(docker: Docker, label: string): Promise<void> {
-  for (const { Id } of await docker.listImages({ filters: { label: [label] } }))
-    await docker.getImage(Id).remove({ force: true });
+/** Deletes the images that an instance has built. Their containers must be deleted first. */
+export async function sweepImages(docker: Docker, instance: string): Promise<void> {
+  for (const { Id, RepoTags } of await docker.listImages())
+    if ((RepoTags ?? []).some((tag) => tag.startsWith(`berth-${instance}/`)))
+      await docker.getImage(Id).remove({ force: true });
 }
 
 export async function inParallel<T>(

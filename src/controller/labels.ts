@@ -14,37 +14,5 @@ export const LOOPBACK_PORT = "dev.berth.loopback-port";
 export const COMPONENT = "dev.berth.component";
 /** The prefix of the labels of the records of the lease: holder, session, host, data-dir, since. */
 export const LEASE_PREFIX = "dev.berth.lease.";
-/**
- * The prefix of the label of built images, followed by the instance's id. Used instead of INSTANCE and APP, because a
- * container inherits the labels of its image, and neither a build container of the engine nor one that the user starts
- * from the image belongs to Berth. One label has everything, because the classic builder adds a layer for each label.
- */
-export const IMAGE_PREFIX = "dev.berth.image.";
 /** The port on which the App of this container accepts requests. */
 export const PORT = "dev.berth.port";
-
-/** The content of the label of a built image. */
-export interface ImageOrigin {
-  readonly app: string;
-  /** Number of the build's record. */
-  readonly build: number;
-  /** The commit or digest that it was built from. */
-  readonly revision: string;
-}
-
-export function imageLabels(
-  instance: string,
-  { app, build, revision }: ImageOrigin,
-): Readonly<Record<string, string>> {
-  return { [IMAGE_PREFIX + instance]: `${app} ${build} ${revision}` };
-}
-
-/** Reads the label of a built image; undefined for an image that this instance has not built. */
-export function parseImageOrigin(
-  instance: string,
-  labels: Readonly<Record<string, string>>,
-): ImageOrigin | undefined {
-  const match = /^(\S+) (\d+) (\S+)$/.exec(labels[IMAGE_PREFIX + instance] ?? "");
-  const [, app = "", build = "", revision = ""] = match ?? [];
-  return match ? { app, build: Number(build), revision } : undefined;
-}

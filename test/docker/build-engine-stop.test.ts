@@ -28,7 +28,6 @@ it("does not attribute the failure of a stopping engine to the source", async ()
         context(),
         {
           tag: "berth.test/stopped:1",
-          labels: {},
           dockerfile: "Dockerfile",
           args: {},
           builder,

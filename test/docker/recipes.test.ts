@@ -6,7 +6,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } fr
 import { busyboxRoot, hasImage, importImage } from "../../scripts/base-image.mjs";
 import { which } from "../../scripts/engine.mjs";
 import { systemClock } from "../../src/base/clock.ts";
-import { IMAGE_PREFIX, INSTANCE } from "../../src/controller/labels.ts";
+import { INSTANCE } from "../../src/controller/labels.ts";
 import { DockerRuntime } from "../../src/controller/runtime/docker-runtime.ts";
 import { chooseDockerfile } from "../../src/resources/recipe/choose-dockerfile.ts";
 import { listSource } from "../../src/source-tree/list-source.ts";
@@ -91,8 +91,7 @@ async function build(
   const { imageId } = await runtime.buildImage(
     packSource(tree, { added, mtimeMs: Date.now() }, signal),
     {
-      tag: `berth.test/recipe-${instance}:1`,
-      labels: { [IMAGE_PREFIX + instance]: "app 1 commit" },
+      tag: `berth-${instance}/recipe:1`,
       dockerfile: chosen.path,
       args: {},
       builder: "classic",

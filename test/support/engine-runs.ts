@@ -2,7 +2,7 @@ import { appendFile, mkdir, readdir, readFile, rm } from "node:fs/promises";
 import path from "node:path";
 import type Docker from "dockerode";
 import { privateEngineDir, privateEngineHost } from "../../scripts/engine.mjs";
-import { IMAGE_PREFIX, INSTANCE } from "../../src/controller/labels.ts";
+import { INSTANCE } from "../../src/controller/labels.ts";
 import { connectTo, TEST_LABEL } from "./engine-client.ts";
 
 /**
@@ -92,9 +92,8 @@ export async function sweep(docker: Docker, label: string): Promise<void> {
 /** Returns the images that one instance built, or those of all instances if `instance` is empty. */
 async function builtImages(docker: Docker, instance: string): Promise<Docker.ImageInfo[]> {
   const images = await docker.listImages();
-  return images.filter((image) =>
-    Object.keys(image.Labels ?? {}).some((key) => key.startsWith(IMAGE_PREFIX + instance)),
-  );
+  const tag = new RegExp(`^berth-${instance === "" ? "[0-9a-f]{8}" : instance}/`);
+  return images.filter(({ RepoTags }) => (RepoTags ?? []).some((name) => tag.test(name)));
 }
 
 /** Ignores a failed removal: another run may remove the same object, and the next sweep tries again. */

@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import { delay, timestamp } from "../../src/base/clock.ts";
 import { BerthError } from "../../src/base/errors.ts";
-import { IMAGE_PREFIX } from "../../src/controller/labels.ts";
+import { findAppOfImage } from "../../src/controller/engine-names.ts";
 import type {
   BuildImageOptions,
   BuildOutput,
@@ -48,7 +48,6 @@ export interface FakeBuildRun {
 }
 
 interface BuiltImage {
-  readonly labels: Labels;
   readonly bytes: number;
   readonly createdMs: number;
 }
@@ -56,7 +55,7 @@ interface BuiltImage {
 const DEFAULT_STEPS = ["FROM scratch", "COPY . /app"];
 
 /**
- * The image builder of a FakeEngine. The same context, Dockerfile, target, args and labels produce the same image, as
+ * The image builder of a FakeEngine. The same context, Dockerfile, target and args produce the same image, as
  * with a build cache.
  */
 export class FakeImageBuilder {
@@ -106,14 +105,13 @@ export class FakeImageBuilder {
 
   list(instance: string): BuiltImageInfo[] {
     return [...this.#images]
-      .filter(([, image]) => IMAGE_PREFIX + instance in image.labels)
       .map(([id, image]) => ({
         id,
         tags: this.#tagsOf(id),
-        labels: image.labels,
         bytes: image.bytes,
         createdAt: timestamp(image.createdMs),
-      }));
+      }))
+      .filter(({ tags }) => tags.some((tag) => findAppOfImage(instance, tag) !== undefined));
   }
 
   /** Removes a tag, or an image with all its tags by id; returns false if it is missing or in use. */
@@ -163,12 +161,11 @@ export class FakeImageBuilder {
 
   #make({ options, contextDigest }: FakeBuildRun, build: FakeImageBuild) {
     const { clock, localImages: held } = this.#engine;
-    const { tag, labels, dockerfile, target, args } = options;
-    const recipe = JSON.stringify([contextDigest, labels, dockerfile, target, args]);
+    const { tag, dockerfile, target, args } = options;
+    const recipe = JSON.stringify([contextDigest, dockerfile, target, args]);
     const imageId = `sha256:${createHash("sha256").update(recipe).digest("hex")}`;
     const bytes = build.bytes ?? 10 * 2 ** 20;
-    if (!this.#images.has(imageId))
-      this.#images.set(imageId, { labels, bytes, createdMs: clock.now() });
+    if (!this.#images.has(imageId)) this.#images.set(imageId, { bytes, createdMs: clock.now() });
     held.set(tag, { id: imageId, image: build.image ?? {} });
     return { imageId, bytes };
   }

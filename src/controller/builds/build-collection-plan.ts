@@ -1,8 +1,7 @@
-import { parseImageOrigin } from "../labels.ts";
+import { findAppOfImage } from "../engine-names.ts";
 import type { BuiltImageInfo } from "../runtime/port.ts";
 import type { StoredArchive } from "./archive-store.ts";
 import type { ProtectedContent } from "./protected-content.ts";
-import { imageRepository } from "./source-key.ts";
 
 /** An archive has no App until the spec that names it is written, which a user may do some time after the upload. */
 const ARCHIVE_GRACE_MS = 60 * 60_000;
@@ -17,6 +16,8 @@ export interface BuildCollectionInput {
   /** The limit for the images and archives of all Apps together. */
   readonly bytesMax: number;
   readonly nowMs: number;
+  /** Returns the number of the build of an image, as far as it is known: engines report times in seconds only. */
+  readonly findBuild: (reference: string) => number | undefined;
 }
 
 export interface BuiltImage {
@@ -24,8 +25,6 @@ export interface BuiltImage {
   readonly id: string;
   readonly bytes: number;
   readonly createdAtMs: number;
-  /** The number of the image's build: engines report times in seconds, in which two builds can fall. */
-  readonly build: number;
   /** Tags that this instance gave; at least one. */
   readonly references: readonly string[];
 }
@@ -52,7 +51,12 @@ export function planBuildCollection(input: BuildCollectionInput): BuildCollectio
   const removed = new Set<BuiltImage>();
   const kept = new Map<string, number>();
   let bytes = sumBytes(input.archives) - sumBytes(archives) + sumBytes(built.filter(isGuarded));
-  for (const image of built.toSorted(compareNewestFirst)) {
+  const buildOf = ({ references }: BuiltImage) =>
+    Math.max(0, ...references.map((reference) => input.findBuild(reference) ?? 0));
+  const newestFirst = built.toSorted(
+    (a, b) => b.createdAtMs - a.createdAtMs || buildOf(b) - buildOf(a),
+  );
+  for (const image of newestFirst) {
     const place = (kept.get(image.app) ?? 0) + 1;
     kept.set(image.app, place);
     if (isGuarded(image)) continue;
@@ -63,22 +67,21 @@ export function planBuildCollection(input: BuildCollectionInput): BuildCollectio
   return { images: built.filter((image) => removed.has(image)), archives };
 }
 
-/** Returns the images that this instance built, by their labels and names. */
+/** Returns the images that this instance built, by their tags. An image with any other tag belongs to a user, too. */
 export function findBuiltImages(instance: string, images: readonly BuiltImageInfo[]): BuiltImage[] {
-  return images.flatMap(({ id, bytes, labels, tags, createdAt }) => {
-    const origin = parseImageOrigin(instance, labels);
-    if (!origin) return [];
-    const { app, build } = origin;
-    const repository = `${imageRepository(instance, app)}:`;
-    const references = tags.filter((tag) => tag.startsWith(repository));
-    // A user tagged the image, or built another one from it, which inherits the labels.
-    if (references.length === 0 || references.length < tags.length) return [];
-    return [{ app, id, bytes, createdAtMs: Date.parse(createdAt), build, references }];
+  return images.flatMap(({ id, bytes, tags, createdAt }) => {
+    const appOf = (tag: string) => findAppOfImage(instance, tag) ?? "";
+    const apps = new Set(tags.map(appOf));
+    if (apps.has("")) return [];
+    // Apps with the same source and options share an image, which goes with the last tag.
+    return [...apps].map((app) => ({
+      app,
+      id,
+      bytes,
+      createdAtMs: Date.parse(createdAt),
+      references: tags.filter((tag) => appOf(tag) === app),
+    }));
   });
-}
-
-function compareNewestFirst(a: BuiltImage, b: BuiltImage): number {
-  return b.createdAtMs - a.createdAtMs || b.build - a.build;
 }
 
 function sumBytes(items: readonly { readonly bytes: number }[]): number {

@@ -82,6 +82,7 @@ export class BuildCollector {
       keep,
       bytesMax: diskBytesMax,
       nowMs: clock.now(),
+      findBuild: (reference) => store.builds.findByImage(reference)?.id,
     });
     this.#adopt(findBuiltImages(instance, images));
     await this.#removeImages(plan.images, signal);
@@ -115,20 +116,20 @@ export class BuildCollector {
   #adopt(images: readonly BuiltImage[]): void {
     const { store, logs, onChanged } = this.#options;
     const { ownedImages, builds } = store;
-    for (const { app, references, build, bytes } of images) {
+    for (const { app, references, bytes } of images) {
       if (!store.get("App", app)) continue;
       const known = ownedImages.list(app);
-      for (const reference of references)
+      for (const reference of references) {
         if (!known.includes(reference)) ownedImages.add(reference, app);
-      const record = builds.get(build);
-      if (record?.state !== "abandoned" || record.app !== app) continue;
-      if (!references.includes(record.image)) continue;
-      builds.mark(build, "succeeded", { imageBytes: bytes });
-      logs.appendLine(
-        build,
-        `==> built ${record.image}: the image was completed before Berth ended`,
-      );
-      onChanged(app);
+        const record = builds.findByImage(reference);
+        if (record?.state !== "abandoned" || record.app !== app) continue;
+        builds.mark(record.id, "succeeded", { imageBytes: bytes });
+        logs.appendLine(
+          record.id,
+          `==> built ${reference}: the image was completed before Berth ended`,
+        );
+        onChanged(app);
+      }
     }
   }
 

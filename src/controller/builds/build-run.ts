@@ -7,7 +7,6 @@ import type { AppSource } from "../../resources/app-spec.ts";
 import type { Store } from "../../store/store.ts";
 import { redactUrl } from "../git/git-url.ts";
 import type { GitClient, SourceLimits } from "../git/port.ts";
-import { imageLabels } from "../labels.ts";
 import type { BuildOutput, ImageRuntime } from "../runtime/port.ts";
 import { listRegistryAuths } from "../secrets/registry-auth.ts";
 import { digestFolder, missingArchiveError } from "./app-source-resolver.ts";
@@ -80,11 +79,6 @@ export async function runBuild(
       context.tar,
       {
         tag: job.image,
-        labels: imageLabels(options.store.instanceId, {
-          app: job.app,
-          build: job.id,
-          revision: job.source.revision,
-        }),
         dockerfile: context.dockerfile,
         target: build?.target,
         args: build?.args ?? {},

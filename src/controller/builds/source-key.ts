@@ -2,6 +2,7 @@ import { hashJson } from "../../base/canonical-json.ts";
 import type { AppSource, AppSpec } from "../../resources/app-spec.ts";
 import { RECIPE_FORMAT } from "../../resources/recipe/recipe-format.ts";
 import { DEPLOYED_AT_ANNOTATION, type Resource } from "../../resources/resource.ts";
+import { imageRepository } from "../engine-names.ts";
 import { redactUrl } from "../git/git-url.ts";
 
 /** The length of the digest in an image's tag: 64 bits, as in the hash of a version. */
@@ -43,10 +44,6 @@ export function getImageReference(
     RECIPE_FORMAT,
   ]);
   return `${imageRepository(instance, app)}:${digest.slice(0, TAG_LENGTH)}`;
-}
-
-export function imageRepository(instance: string, app: string): string {
-  return `berth-${instance}/${app}`;
 }
 
 /** Names a source in a build record, without the user and the password of a URL. */

@@ -176,7 +176,6 @@ function buildQuery(options: BuildImageOptions): Record<string, string> {
   return {
     t: options.tag,
     dockerfile: options.dockerfile,
-    labels: JSON.stringify(options.labels),
     buildargs: JSON.stringify(options.args),
     rm: "1",
     forcerm: "1",

@@ -1,5 +1,5 @@
 import { timestamp } from "../../base/clock.ts";
-import { IMAGE_PREFIX } from "../labels.ts";
+import { findAppOfImage } from "../engine-names.ts";
 import type { DockerConnection } from "./docker-connection.ts";
 import { getHttpStatus } from "./docker-errors.ts";
 import { getValueAt } from "./docker-json.ts";
@@ -11,26 +11,25 @@ import type { BuiltImageInfo } from "./port.ts";
 const NO_TAG = "<none>:<none>";
 const ID = /^sha256:[0-9a-f]{64}$/;
 
-/** Lists images, including those whose tag has moved to a newer one. Shared layers count for each image. */
+/** Lists the images with a tag of this instance. Shared layers count for each image. */
 export async function listImages(
   connection: DockerConnection,
   filter: { readonly instance: string },
   signal: AbortSignal,
 ): Promise<BuiltImageInfo[]> {
   const found = await connection.call("list images", READ_LIMIT_MS, signal, (docker, abortSignal) =>
-    docker.listImages({
-      filters: { label: [IMAGE_PREFIX + filter.instance] },
-      abortSignal,
-    }),
+    // Not filtered by the engine, which would leave out the other tags of an image.
+    docker.listImages({ abortSignal }),
   );
-  return found.map((image) => ({
-    id: image.Id,
-    // Null without tags; an empty list from engines of version 25 on.
-    tags: (image.RepoTags ?? []).filter((tag) => tag !== NO_TAG).toSorted(),
-    labels: image.Labels ?? {},
-    bytes: image.Size,
-    createdAt: timestamp(image.Created * 1_000),
-  }));
+  return found
+    .map((image) => ({
+      id: image.Id,
+      // Null without tags; an empty list from engines of version 25 on.
+      tags: (image.RepoTags ?? []).filter((tag) => tag !== NO_TAG).toSorted(),
+      bytes: image.Size,
+      createdAt: timestamp(image.Created * 1_000),
+    }))
+    .filter(({ tags }) => tags.some((tag) => findAppOfImage(filter.instance, tag) !== undefined));
 }
 
 /** Removes a tag, or an image with all its tags by its id. */

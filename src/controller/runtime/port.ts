@@ -113,7 +113,7 @@ export interface ImageRuntime {
     onOutput: (line: BuildOutput) => void,
     signal: AbortSignal,
   ): Promise<{ readonly imageId: string; readonly bytes: number }>;
-  /** Lists the images that carry the label of this instance's builds (IMAGE_PREFIX). */
+  /** Lists the images with a tag that this instance gives to what it builds (imageRepository), with all their tags. */
   listImages(filter: { readonly instance: string }, signal: AbortSignal): Promise<BuiltImageInfo[]>;
   /** Removes a tag, or an image with all its tags by its id. Returns false if it is missing or in use. */
   removeImage(reference: string, signal: AbortSignal): Promise<boolean>;
@@ -277,7 +277,6 @@ export interface ImageInfo {
 
 export interface BuildImageOptions {
   readonly tag: string;
-  readonly labels: Labels;
   /** Path in the context. */
   readonly dockerfile: string;
   readonly target?: string | undefined;
@@ -303,7 +302,6 @@ export type BuildOutput =
 export interface BuiltImageInfo {
   readonly id: string;
   readonly tags: readonly string[];
-  readonly labels: Labels;
   readonly bytes: number;
   readonly createdAt: string;
 }

@@ -4,7 +4,7 @@ import { Registry } from "prom-client";
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { BerthError, NotFoundError } from "../../../../src/base/errors.ts";
 import { buildMetrics } from "../../../../src/controller/builds/build-metrics.ts";
-import { imageLabels, parseImageOrigin } from "../../../../src/controller/labels.ts";
+import { findAppOfImage } from "../../../../src/controller/engine-names.ts";
 import {
   DEPLOYED_AT_ANNOTATION,
   SOURCE_REVISION_ANNOTATION,
@@ -28,16 +28,13 @@ beforeEach(() => {
 afterEach(() => bench[Symbol.asyncDispose]());
 
 describe("a build", () => {
-  test("of a commit makes its image, with its labels, and leaves nothing else behind", async () => {
+  test("of a commit makes its image, and leaves nothing else behind", async () => {
     const app = bench.apply("web");
     const source = await bench.waitUntilResolved(app);
     expect(source.image).toMatch(/^berth-0123abcd\/web:[0-9a-f]{16}$/);
     expect(await bench.waitUntilEnded(app, source)).toEqual({ type: "succeeded", id: 1 });
     const [image] = bench.builder.list("0123abcd");
     expect(image?.tags).toEqual([source.image]);
-    expect(image?.labels).toEqual(
-      imageLabels("0123abcd", { app: "web", build: 1, revision: createCommitId("a") }),
-    );
     expect(bench.store.builds.get(1)).toMatchObject({
       app: "web",
       state: "succeeded",
@@ -290,7 +287,10 @@ describe("a build that fails", () => {
     expect(bench.builder.runs).toEqual([]);
     bench.builder.freeBytes = 2 ** 31;
     await bench.clock.advance(10_000);
-    await vi.waitFor(() => expect(bench.store.builds.get(1)?.state).toBe("succeeded"));
+    await vi.waitFor(
+      () => expect(bench.store.builds.get(1)?.state).toBe("succeeded"),
+      WAIT_OPTIONS,
+    );
     expect(await bench.waitUntilBuilt(app)).toEqual({ type: "succeeded", id: 1 });
 
     bench.newService({ freeBytesMin: 2 ** 60 });
@@ -319,7 +319,10 @@ describe("a build that fails", () => {
     bench.builder.script = {};
     bench.builder.freeBytes = 1.2 * 2 ** 30;
     await bench.clock.advance(10_000);
-    await vi.waitFor(() => expect(bench.store.builds.get(1)?.state).toBe("succeeded"));
+    await vi.waitFor(
+      () => expect(bench.store.builds.get(1)?.state).toBe("succeeded"),
+      WAIT_OPTIONS,
+    );
     expect(bench.builder.runs).toHaveLength(3);
     expect(bench.store.builds.list({ limit: 10 })).toHaveLength(1);
     expect((await bench.readLog(1)).join("\n")).toContain("==> waiting for space: the engine");
@@ -377,7 +380,7 @@ describe("the queue", () => {
       type: "succeeded",
     });
     expect(
-      bench.builder.runs.map(({ options }) => parseImageOrigin("0123abcd", options.labels)?.app),
+      bench.builder.runs.map(({ options }) => findAppOfImage("0123abcd", options.tag)),
     ).toEqual(["one", "two", "three"]);
   });
 

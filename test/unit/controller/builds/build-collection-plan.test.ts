@@ -4,7 +4,6 @@ import {
   findBuiltImages,
   planBuildCollection,
 } from "../../../../src/controller/builds/build-collection-plan.ts";
-import { IMAGE_PREFIX, imageLabels } from "../../../../src/controller/labels.ts";
 import type { BuiltImageInfo } from "../../../../src/controller/runtime/port.ts";
 
 const NOW = Date.parse("2030-01-01T12:00:00Z");
@@ -50,8 +49,9 @@ describe("images", () => {
   test("images that this instance has not built, or that have other tags, are not considered", () => {
     const own = image("web", 1);
     const strangers = [
-      { ...own, labels: imageLabels("ffffffff", { app: "web", build: 1, revision: "r" }) },
-      { ...own, labels: { [`${IMAGE_PREFIX}0123abcd`]: "web" } },
+      { ...own, tags: ["berth-ffffffff/web:1"] },
+      { ...own, tags: ["berth-0123abcd/web"] },
+      { ...own, tags: ["registry.test/berth-0123abcd/web:1"] },
       { ...own, tags: [...own.tags, "mine:1"] },
       { ...own, tags: ["mine:1"] },
       { ...own, tags: [] },
@@ -89,6 +89,7 @@ function input(changes: Partial<BuildCollectionInput>): BuildCollectionInput {
     keep: 10,
     bytesMax: 1_000,
     nowMs: NOW,
+    findBuild: (reference) => Number(reference.split(":")[1]),
     ...changes,
   };
 }
@@ -98,7 +99,6 @@ function image(app: string, age: number, bytes = 1): BuiltImageInfo {
   return {
     id: `id-${app}-${age}`,
     tags: [tag(app, age)],
-    labels: imageLabels("0123abcd", { app, build: age, revision: "r" }),
     bytes,
     createdAt: new Date(NOW - 100 * HOUR_MS + age * HOUR_MS).toISOString(),
   };

@@ -16,7 +16,6 @@ const MIB = 2 ** 20;
 
 const options: BuildImageOptions = {
   tag: "berth.test/app:1",
-  labels: { one: "1" },
   dockerfile: "Dockerfile",
   args: { WHO: "me" },
   builder: "classic",
@@ -138,7 +137,6 @@ describe("the request of a build", () => {
     expect(Object.fromEntries(query)).toEqual({
       t: "berth.test/app:1",
       dockerfile: "Dockerfile",
-      labels: '{"one":"1"}',
       buildargs: '{"WHO":"me"}',
       rm: "1",
       forcerm: "1",

@@ -11,7 +11,6 @@ const { signal } = new AbortController();
 
 const options: BuildImageOptions = {
   tag: "berth.test/app:1",
-  labels: {},
   dockerfile: "Dockerfile",
   args: {},
   builder: "classic",
