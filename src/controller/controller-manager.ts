@@ -2,6 +2,7 @@ import { TaskGroup } from "../base/task-group.ts";
 import type { Kind } from "../resources/kinds.ts";
 import type { StoreChange } from "../store/store.ts";
 import { AppController, type AppControllerOptions } from "./apps/app-controller.ts";
+import { DataDisk } from "./data-disk.ts";
 import { ModelController, type ModelControllerOptions } from "./models/model-controller.ts";
 
 export interface ControllerManagerOptions extends Omit<AppControllerOptions, "tasks"> {
@@ -15,6 +16,7 @@ export interface ControllerManagerOptions extends Omit<AppControllerOptions, "ta
 export class ControllerManager implements AsyncDisposable {
   readonly apps: AppController;
   readonly models: ModelController;
+  readonly disk: DataDisk;
   readonly #options: ControllerManagerOptions;
   readonly #tasks: TaskGroup;
   #unwatch: () => void = () => {};
@@ -35,12 +37,22 @@ export class ControllerManager implements AsyncDisposable {
       tasks: this.#tasks,
       loopMetrics: options.metrics,
     });
+    this.disk = new DataDisk({
+      store,
+      clock,
+      logger,
+      onRecovered: () => {
+        this.apps.wakeAll();
+        this.models.wakeAll();
+      },
+    });
   }
 
   /** Starts the controllers. Queues every resource for its first reconcile before it returns. */
   start(): void {
     this.#unwatch = this.#options.store.watch((change) => this.#onChange(change));
     this.#tasks.run("lease on the engine", (signal) => this.#options.lease.run(signal));
+    this.#tasks.run("check of the data directory", (signal) => this.disk.run(signal));
     this.apps.start();
     this.models.start();
   }

@@ -47,6 +47,8 @@ export interface ControlPlane {
   companion(): CompanionReport;
   /** Returns the assistant's other models as last observed: files in its own folder of models. */
   otherModels(): readonly AssistantModel[];
+  /** Returns why nothing can be written to the data directory, and what to do; null if it can. */
+  diskProblem(): string | null;
   /** Yields the log lines of all containers of an App, also kept lines of removed ones, oldest first. Throws NotFoundError. */
   appLogs(name: string, options: AppLogOptions, signal: AbortSignal): AsyncIterable<AppLogEntry>;
   /** Queues a resource before all others and resets its back-off. */

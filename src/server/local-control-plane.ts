@@ -58,6 +58,10 @@ export class LocalControlPlane implements ControlPlane {
     return this.#parts.manager.apps.engine.state;
   }
 
+  diskProblem(): string | null {
+    return this.#parts.manager.disk.problem;
+  }
+
   planApp(
     name: string,
     spec: AppSpec | undefined,

@@ -1,4 +1,5 @@
 import { type Clock, timestamp } from "../base/clock.ts";
+import { BerthError } from "../base/errors.ts";
 import type { SqliteDatabase } from "../base/sqlite.ts";
 import type { Kind } from "../resources/kinds.ts";
 import type { ChangeLog } from "./change-log.ts";
@@ -66,8 +67,19 @@ export class SqliteEventLog implements EventLog {
       reason: event.reason,
       message: truncateMessage(event.message),
     };
+    try {
+      return this.#write(identity, nowMs, time);
+    } catch (error) {
+      // A full disk must not stop what the event is about, such as a restart. The log of Berth has it, too.
+      if (this.#transactions.isActive || !isDiskFull(error)) throw error;
+      return { id: 0, ...identity, count: 1, firstTime: time, lastTime: time };
+    }
+  }
+
+  #write(identity: EventIdentity, nowMs: number, time: string): EventRecord {
+    const { kind, name } = identity;
     return this.#transactions.writeLazily(() =>
-      this.#changes.appendEvent({ kind: event.kind, name: event.name, time }, (touched) => {
+      this.#changes.appendEvent({ kind, name, time }, (touched) => {
         const last = this.#latest.get(identity);
         if (last && nowMs - Date.parse(last.last_time) <= EVENT_WINDOW_MS) {
           this.#countUp.run(time, touched, last.id);
@@ -93,6 +105,10 @@ export class SqliteEventLog implements EventLog {
         .map(toEventRecord),
     );
   }
+}
+
+function isDiskFull(error: unknown): boolean {
+  return error instanceof BerthError && error.code === "disk_full";
 }
 
 type EventIdentity = Parameters<EventLog["record"]>[0];

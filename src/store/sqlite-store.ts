@@ -1,5 +1,5 @@
 import { randomBytes } from "node:crypto";
-import { mkdirSync } from "node:fs";
+import { mkdirSync, statfsSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { type Clock, timestamp } from "../base/clock.ts";
 import { BerthError } from "../base/errors.ts";
@@ -38,6 +38,7 @@ import type {
   ApplyIntent,
   ApplyResult,
   DeleteIntent,
+  DiskState,
   ResourceKey,
   Store,
   StoreChange,
@@ -46,6 +47,7 @@ import { acquireStoreLock, type StoreLock } from "./store-lock.ts";
 import { SqliteSettings } from "./store-settings.ts";
 import { SqliteTokenStore } from "./tokens.ts";
 import { Transactions } from "./transactions.ts";
+import { UnsavedStatuses } from "./unsaved-statuses.ts";
 import { SqliteWebhookStore } from "./webhooks.ts";
 import { WriteGuard } from "./write-guard.ts";
 
@@ -63,6 +65,8 @@ export interface StoreOptions {
   readonly validate?: (document: unknown) => unknown;
   /** The paths of the machine that writers without the scope `admin` may mount. Default: none. */
   readonly hostPaths?: Pick<HostPathOptions, "allowed" | "reserved">;
+  /** Called before each write, which fails with what it throws. Default: nothing. */
+  readonly beforeWrite?: () => void;
   /** Id for a new data directory: eight hexadecimal characters. Default: random. */
   readonly instanceId?: string;
 }
@@ -98,6 +102,17 @@ function getDatabaseFile(dataDir: string): string {
   return join(dataDir, "berth.db");
 }
 
+/** Less is no space for SQLite's journal, and soon none for anything. */
+const FREE_BYTES_MIN = 1024 * 1024;
+
+function readInode(file: string): number | undefined {
+  return statSync(file, { throwIfNoEntry: false })?.ino;
+}
+
+function isDiskFull(error: unknown): boolean {
+  return error instanceof BerthError && error.code === "disk_full";
+}
+
 class SqliteStore implements Store {
   readonly instanceId: string;
   readonly holderId: string;
@@ -123,6 +138,8 @@ class SqliteStore implements Store {
   readonly #guard: WriteGuard;
   readonly #writer: ResourceWriter;
   readonly #backups = new Set<Promise<void>>();
+  readonly #unsaved = new UnsavedStatuses();
+  readonly #databaseInode: number | undefined;
 
   constructor(
     db: SqliteDatabase,
@@ -134,9 +151,11 @@ class SqliteStore implements Store {
     this.#lock = lock;
     this.#clock = clock;
     this.#dataDir = options.dataDir;
+    this.#databaseInode = readInode(getDatabaseFile(options.dataDir));
     const resources = new ResourceTable(db);
     const changes = new ChangeLog(db, clock, options.logger ?? silentLogger);
     const transactions = new Transactions(db, {
+      beforeWrite: options.beforeWrite ?? (() => {}),
       onCommit: () => changes.onCommit(),
       onRollback: () => {
         changes.onRollback();
@@ -184,7 +203,7 @@ class SqliteStore implements Store {
   get<K extends Kind>(kind: K, name: string): Resource<K> | undefined {
     return this.#transactions.read(() => {
       const stored = this.#resources.read(kind, name);
-      return stored && this.#resources.getResource(stored, kind);
+      return stored && this.#unsaved.apply(this.#resources.getResource(stored, kind));
     });
   }
 
@@ -197,7 +216,7 @@ class SqliteStore implements Store {
       this.#resources
         .readAll(kind)
         .filter((stored) => wanted.every(([key, value]) => stored.labels[key] === value))
-        .map((stored) => this.#resources.getResource(stored, kind)),
+        .map((stored) => this.#unsaved.apply(this.#resources.getResource(stored, kind))),
     );
   }
 
@@ -217,8 +236,35 @@ class SqliteStore implements Store {
     this.#writer.removeFinalizer(kind, name, finalizer);
   }
 
-  setStatus<K extends Kind>(kind: K, name: string, uid: string, status: StatusOf[K]): void {
-    this.#writer.setStatus(kind, name, uid, status);
+  setStatus<K extends Kind>(
+    kind: K,
+    name: string,
+    uid: string,
+    status: StatusOf[K],
+    { isKeptInMemory = false }: { readonly isKeptInMemory?: boolean } = {},
+  ): void {
+    const save = () => this.#writer.setStatus(kind, name, uid, status);
+    try {
+      save();
+      this.#unsaved.delete(kind, name);
+    } catch (error) {
+      if (!isKeptInMemory || !isDiskFull(error)) throw error;
+      this.#unsaved.set(kind, name, uid, status, save);
+    }
+  }
+
+  checkDisk(): DiskState {
+    if (this.#databaseInode !== readInode(getDatabaseFile(this.#dataDir))) return "gone";
+    try {
+      if (this.#unsaved.size > 0) this.#unsaved.save();
+      // A small write, because a failed one is the only sign of a quota.
+      else this.#transactions.writeLazily(() => {});
+    } catch (error) {
+      if (isDiskFull(error)) return "full";
+      throw error;
+    }
+    const { bavail, bsize } = statfsSync(this.#dataDir);
+    return bavail * bsize < FREE_BYTES_MIN ? "full" : "ok";
   }
 
   releaseManager(kind: Kind, name: string, manager: string): void {

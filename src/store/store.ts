@@ -14,6 +14,8 @@ export type {
  * durable when it returns. Reconcilers write status and events; the API, the command line (through the API) and the
  * watched folder write desired state.
  */
+export type DiskState = "ok" | "full" | "gone";
+
 export interface Store extends AsyncDisposable {
   /** Eight hexadecimal characters, generated with the data directory. They label everything that this instance owns. */
   readonly instanceId: string;
@@ -55,9 +57,21 @@ export interface Store extends AsyncDisposable {
   /**
    * Writes status. Like events and revisions, it survives a crash of Berth, but the latest writes may be lost in a
    * power cut, because reconcilers can compute them again. Does nothing if the status is unchanged, or if the resource
-   * is gone or has another uid. Never changes the generation.
+   * is gone or has another uid. Never changes the generation. With `isKeptInMemory` a full disk is no error: until
+   * `checkDisk` has written it, the status is in memory, where `get` and `list` find it, and watchers hear nothing.
    */
-  setStatus<K extends Kind>(kind: K, name: string, uid: string, status: StatusOf[K]): void;
+  setStatus<K extends Kind>(
+    kind: K,
+    name: string,
+    uid: string,
+    status: StatusOf[K],
+    options?: { readonly isKeptInMemory?: boolean },
+  ): void;
+  /**
+   * Returns `full` while nothing can be written for want of space, and `gone` if the database is no longer in the data
+   * directory. Writes the statuses that are only in memory, if there is space.
+   */
+  checkDisk(): DiskState;
 
   /** Returns the resources that each manager with this prefix declares now, by manager. */
   listDeclared(managerPrefix: string): ReadonlyMap<string, readonly ResourceKey[]>;

@@ -11,16 +11,21 @@ export class Transactions {
   readonly #begin;
   readonly #commit;
   readonly #rollback;
+  readonly #beforeWrite: () => void;
   readonly #onCommit: () => void;
   readonly #onRollback: () => void;
   /** Restores full durability after a lazy write; undefined if the store runs without it. */
   readonly #restoreFullPragma: string | undefined;
 
-  constructor(db: SqliteDatabase, hooks: { onCommit: () => void; onRollback: () => void }) {
+  constructor(
+    db: SqliteDatabase,
+    hooks: { beforeWrite: () => void; onCommit: () => void; onRollback: () => void },
+  ) {
     this.#db = db;
     this.#begin = db.prepare("BEGIN IMMEDIATE");
     this.#commit = db.prepare("COMMIT");
     this.#rollback = db.prepare("ROLLBACK");
+    this.#beforeWrite = hooks.beforeWrite;
     this.#onCommit = hooks.onCommit;
     this.#onRollback = hooks.onRollback;
     const isFull = db.pragma("synchronous", { simple: true }) === SYNCHRONOUS_FULL;
@@ -48,6 +53,7 @@ export class Transactions {
 
   #run<T>(work: () => T): T {
     if (this.#db.inTransaction) return work();
+    this.#beforeWrite();
     let result: T;
     try {
       this.#begin.run();
@@ -61,6 +67,11 @@ export class Transactions {
     }
     this.#onCommit();
     return result;
+  }
+
+  /** True inside a write, which succeeds or fails as a whole. */
+  get isActive(): boolean {
+    return this.#db.inTransaction;
   }
 
   read<T>(work: () => T): T {

@@ -11,8 +11,8 @@ import { SecondWriter } from "./second-writer.ts";
 
 /**
  * One run of the whole control plane under random faults: random specs and edits, changes of containers by hand, an
- * engine that refuses, is slow, loses replies and events, or restarts, a second Berth with the same identity, and Berth
- * killed after engine calls. Everything follows from the seed. After the faults, it must converge with a correct status for every App.
+ * engine that refuses, is slow, loses replies and events, or restarts, a data disk that is full at times, a second Berth
+ * with the same identity, and Berth killed after engine calls. Everything follows from the seed. After the faults, it must converge with a correct status for every App.
  */
 
 const IMAGES: Readonly<Record<string, FakeImage>> = {
@@ -45,6 +45,8 @@ export async function simulate(seed: number): Promise<SimulationResult> {
   const ingress = seed % 2 === 0 ? "fake" : "off";
   await using harness = new ControlPlaneHarness({ images: IMAGES, random: dice.random, ingress });
   const second = new SecondWriter(harness, seed, problems);
+  // Its own dice, so that the other faults of a seed stay the same.
+  const diskDice = new Dice(seed + 104_729);
   let faulty = true;
   let killAfter: number | undefined;
   let killNow = false;
@@ -97,6 +99,7 @@ export async function simulate(seed: number): Promise<SimulationResult> {
   stranger = harness.boot(faults).runtime.addStranger("somebody-else");
   for (let step = 0; step < FAULT_STEPS; step += 1) {
     disturb(harness, dice);
+    if (diskDice.chance(harness.isDiskFull ? 0.3 : 0.08)) harness.isDiskFull = !harness.isDiskFull;
     await second.step();
     if (killAfter === undefined && dice.chance(0.3)) killAfter = dice.between(1, 12);
     await harness.clock.advance(dice.pick([0, 10, 100, 1_000, 5_000, 30_000]));
@@ -112,6 +115,7 @@ export async function simulate(seed: number): Promise<SimulationResult> {
 
   await second.end();
   faulty = false;
+  harness.isDiskFull = false;
   killAfter = undefined;
   harness.engine.deliverEvents = true;
   harness.engine.setReachable(true);

@@ -2,6 +2,7 @@ import { cpSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Registry } from "prom-client";
+import { BerthError } from "../../src/base/errors.ts";
 import { type Logger, silentLogger } from "../../src/base/logger.ts";
 import { ControllerManager } from "../../src/controller/controller-manager.ts";
 import { noIngress } from "../../src/controller/ingress/no-ingress.ts";
@@ -36,6 +37,8 @@ export class ControlPlaneHarness implements AsyncDisposable {
   /** The hub, the disk and the assistant, which survive a kill of Berth. */
   readonly models: FakeModelEnvironment;
   isDead = true;
+  /** True: no write to the store succeeds. */
+  isDiskFull = false;
   /** The boot time of the machine in epoch milliseconds; undefined if it is unknown. */
   bootedAtMs: number | undefined;
   /** The number of apps that are reconciled concurrently; default: as in Berth. */
@@ -88,6 +91,9 @@ export class ControlPlaneHarness implements AsyncDisposable {
       clock,
       durability: "off",
       instanceId: "0123abcd",
+      beforeWrite: () => {
+        if (this.isDiskFull) throw new BerthError("disk_full", "the disk is full");
+      },
     });
     this.builds = this.builds.afterRestart(clock, this.store);
     this.builds.onChanged = (app) => this.manager.apps.enqueue(app);

@@ -55,6 +55,12 @@ export class FakeControlPlane implements ControlPlane {
     this.#store = store;
   }
 
+  diskProblemText: string | null = null;
+
+  diskProblem(): string | null {
+    return this.diskProblemText;
+  }
+
   engine(): EngineState {
     return this.engineState;
   }

@@ -19,10 +19,11 @@ export function healthRoutes(api: Api, context: ApiContext): void {
     async () => {
       const engine = control.engine();
       // Needs no token, so that host and data directory of the other one are left to `berth status`.
-      const message =
+      const otherWriter =
         engine.connected && engine.otherWriter !== null
           ? "another Berth with the same identity writes to the engine; see `berth status`"
           : undefined;
+      const message = control.diskProblem() ?? otherWriter;
       return {
         status: engine.connected && message === undefined ? ("ok" as const) : ("degraded" as const),
         runtime: engine.connected ? ("connected" as const) : ("disconnected" as const),

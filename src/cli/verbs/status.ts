@@ -45,7 +45,12 @@ export function addStatus(program: Command, cli: Cli): void {
           "Server",
           `${client.origin}, Berth ${health.version}, up ${formatDurationMs(health.uptime_seconds * 1000)}`,
         ],
-        ["Health", getStatusColour(colours, health.status)(health.status)],
+        [
+          "Health",
+          [getStatusColour(colours, health.status)(health.status), health.message]
+            .filter(Boolean)
+            .join(": "),
+        ],
         [
           "Engine",
           engine.connected

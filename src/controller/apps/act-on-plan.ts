@@ -21,8 +21,10 @@ import { findCreationFailure } from "./version-failure.ts";
 export interface RunRecorder {
   /** Keeps the state for the status that a failure of the run writes. */
   keep(state: RunState): void;
-  /** Keeps the state and writes its status to the store, so that a crash of Berth does not lose it. */
-  write(state: RunState, progress?: Reason): void;
+  /** Keeps the state and writes its status to the store, so that a crash of Berth does not lose it. Throws `disk_full`. */
+  write(state: RunState): void;
+  /** Does the same before a restart; a version that was stable once is restarted without space, too. */
+  writeRestart(state: RunState, progress: Reason): void;
 }
 
 export interface ActResult {
@@ -224,7 +226,7 @@ function recordRestart(
   const memory = reconcileState.noteRestart(state.memory, state.desired, restart, nowMs);
   const restarted = { ...state, memory };
   recordEvent(context, state, "Warning", "Restarting", `${name}: ${cause}`);
-  recorder.write(restarted, { reason: "Restarting", message: cause });
+  recorder.writeRestart(restarted, { reason: "Restarting", message: cause });
   return restarted;
 }
 

@@ -137,6 +137,11 @@ export class AppController {
     this.#loop.resetBackoffAndAdd(name, "user");
   }
 
+  /** Queues all Apps and resets their back-offs. */
+  wakeAll(): void {
+    this.#wakeAll("event");
+  }
+
   /** Returns what the next run would do to an App, without doing it. Throws NotFoundError and what the engine throws. */
   plan(options: DryRunOptions, signal: AbortSignal): Promise<PlanReport> {
     return this.#reconciler.plan(options, signal);
@@ -217,9 +222,13 @@ export class AppController {
   /** Observes everything again after the engine, or the permission to write to it, was lost or is back. */
   #reconcileAll(connected: boolean): void {
     this.#reconciler.resetEngineState();
+    this.#wakeAll(connected ? "event" : "resync");
+  }
+
+  #wakeAll(priority: "event" | "resync"): void {
     for (const { metadata } of this.#store.list("App")) {
       this.#retries.reset(metadata.name);
-      this.#loop.resetBackoffAndAdd(metadata.name, connected ? "event" : "resync");
+      this.#loop.resetBackoffAndAdd(metadata.name, priority);
     }
   }
 }

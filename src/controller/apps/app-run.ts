@@ -45,9 +45,14 @@ export class AppRun {
     keep: (state) => {
       this.#state = state;
     },
-    write: (state, progress) => {
+    write: (state) => {
       this.#state = state;
-      this.writeStatus(progress ? { progress } : {});
+      this.writeStatus({ mustBeSaved: true });
+    },
+    writeRestart: (state, progress) => {
+      this.#state = state;
+      // A full disk does not keep a version down that has run; its restarts are then counted in memory.
+      this.writeStatus({ progress, mustBeSaved: !state.isProven });
     },
   };
 
@@ -78,6 +83,8 @@ export class AppRun {
     outage?: Reason | undefined;
     /** When the next run tries again what has failed, in epoch milliseconds. */
     nextRetryAtMs?: number;
+    /** True: throws `disk_full` instead of keeping the status in memory. */
+    mustBeSaved?: boolean;
   }): void {
     const { name, uid } = this.#resource.metadata;
     const status = buildRunStatus(this.#context, {
@@ -91,7 +98,8 @@ export class AppRun {
         this.#state.plan?.restartAtMs ??
         null,
     });
-    this.#context.store.setStatus("App", name, uid, status);
+    const isKeptInMemory = override.mustBeSaved !== true;
+    this.#context.store.setStatus("App", name, uid, status, { isKeptInMemory });
   }
 
   /** Returns true if nothing is left to do now. */

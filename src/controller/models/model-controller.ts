@@ -113,6 +113,12 @@ export class ModelController {
     this.#loop.resetBackoffAndAdd(name, "user");
   }
 
+  /** Queues all Models and resets their back-offs. */
+  wakeAll(): void {
+    for (const { metadata } of this.#options.store.list("Model"))
+      this.#loop.resetBackoffAndAdd(metadata.name, "event");
+  }
+
   /** Called when the assistant has started or ended, or is about to be restarted. */
   onAssistantChanged(): void {
     this.#wakeAll("event");

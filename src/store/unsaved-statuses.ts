@@ -1,0 +1,50 @@
+import type { Kind } from "../resources/kinds.ts";
+import type { Resource, StatusOf } from "../resources/resource.ts";
+
+/** A status that could not be written, because the disk was full. */
+interface UnsavedStatus {
+  readonly uid: string;
+  readonly save: () => void;
+  readonly status: unknown;
+}
+
+/** The newest statuses of resources, as long as there is no space to write them. */
+export class UnsavedStatuses {
+  readonly #statuses = new Map<string, UnsavedStatus>();
+
+  get size(): number {
+    return this.#statuses.size;
+  }
+
+  /** `save` writes the status; it throws if there still is no space. */
+  set<K extends Kind>(
+    kind: K,
+    name: string,
+    uid: string,
+    status: StatusOf[K],
+    save: () => void,
+  ): void {
+    this.#statuses.set(`${kind}/${name}`, { uid, status, save });
+  }
+
+  delete(kind: Kind, name: string): void {
+    this.#statuses.delete(`${kind}/${name}`);
+  }
+
+  /** Returns the resource with its newest status. */
+  apply<K extends Kind>(resource: Resource<K>): Resource<K> {
+    if (this.#statuses.size === 0) return resource;
+    const unsaved = this.#statuses.get(`${resource.kind}/${resource.metadata.name}`);
+    if (unsaved?.uid !== resource.metadata.uid) return resource;
+    // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- `set` has stored the status of this kind
+    return { ...resource, status: unsaved.status as StatusOf[K] };
+  }
+
+  /** Writes all statuses; throws at the first that cannot be written. */
+  save(): void {
+    for (const [key, { save }] of this.#statuses) {
+      save();
+      this.#statuses.delete(key);
+    }
+  }
+}
