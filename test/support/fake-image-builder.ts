@@ -6,7 +6,6 @@ import type {
   BuildImageOptions,
   BuildOutput,
   BuiltImageInfo,
-  Labels,
 } from "../../src/controller/runtime/port.ts";
 import type { FakeEngine, FakeImage } from "./fake-engine.ts";
 

@@ -69,8 +69,8 @@ export function planBuildCollection(input: BuildCollectionInput): BuildCollectio
 
 /** Returns the images that this instance built, by their tags. An image with any other tag belongs to a user, too. */
 export function findBuiltImages(instance: string, images: readonly BuiltImageInfo[]): BuiltImage[] {
+  const appOf = (tag: string) => findAppOfImage(instance, tag) ?? "";
   return images.flatMap(({ id, bytes, tags, createdAt }) => {
-    const appOf = (tag: string) => findAppOfImage(instance, tag) ?? "";
     const apps = new Set(tags.map(appOf));
     if (apps.has("")) return [];
     // Apps with the same source and options share an image, which goes with the last tag.

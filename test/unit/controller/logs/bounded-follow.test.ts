@@ -75,15 +75,16 @@ test("lines after a gap are read again, behind the number of skipped lines", asy
 
 test("the reader gets the error of the stream after its lines", async () => {
   const clock = new VirtualClock();
-  async function* lines(): AsyncGenerator<LogLine> {
-    yield { time: "2030-01-01T00:00:00Z", stream: "stdout", message: "one" };
-    await Promise.reject(new Error("the engine is gone"));
-  }
   const seen: string[] = [];
   const read = async () => {
-    for await (const entry of followWithinBounds(lines(), clock))
+    for await (const entry of followWithinBounds(failing(), clock))
       if (!("skipped" in entry)) seen.push(entry.message);
   };
   await expect(read()).rejects.toThrow("the engine is gone");
   expect(seen).toEqual(["one"]);
 });
+
+async function* failing(): AsyncGenerator<LogLine> {
+  yield { time: "2030-01-01T00:00:00Z", stream: "stdout", message: "one" };
+  await Promise.reject(new Error("the engine is gone"));
+}
