@@ -55,8 +55,7 @@ test("a stream waits ten seconds for a reader; then lines are skipped, and their
 
 test("lines after a gap are read again, behind the number of skipped lines", async () => {
   const clock = new VirtualClock();
-  let release = () => {};
-  const isWritten = new Promise<void>((resolve) => (release = resolve));
+  const { promise: isWritten, resolve: release } = Promise.withResolvers<void>();
   async function* lines(): AsyncGenerator<LogLine> {
     yield* stream(clock, 50).lines();
     await isWritten;
