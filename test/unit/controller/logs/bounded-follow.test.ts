@@ -1,3 +1,4 @@
+import { EventEmitter, once } from "node:events";
 import { expect, test } from "vitest";
 import {
   followWithinBounds,
@@ -55,16 +56,17 @@ test("a stream waits ten seconds for a reader; then lines are skipped, and their
 
 test("lines after a gap are read again, behind the number of skipped lines", async () => {
   const clock = new VirtualClock();
-  const { promise: isWritten, resolve: release } = Promise.withResolvers<void>();
+  const app = new EventEmitter();
+  const untilWritten = once(app, "written");
   async function* lines(): AsyncGenerator<LogLine> {
     yield* stream(clock, 50).lines();
-    await isWritten;
+    await untilWritten;
     yield { time: new Date(clock.now()).toISOString(), stream: "stdout", message: "last" };
   }
   const reader = followWithinBounds(lines(), clock);
   await reader.next();
   await clock.advance(11_000);
-  release();
+  app.emit("written");
   const entries: (LogLine | SkippedLines)[] = [];
   for await (const entry of reader) entries.push(entry);
   const [gap, last] = entries.slice(-2);
