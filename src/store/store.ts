@@ -1,7 +1,9 @@
 import type { Kind, SpecOf } from "../resources/kinds.ts";
 import type { Resource, StatusOf } from "../resources/resource.ts";
+import type { BuildRecords } from "./build-records.ts";
 import type { WebhookStore } from "./webhook-store.ts";
 
+export type { BuildRecord, BuildRecordState, BuildRecords } from "./build-records.ts";
 export type {
   DeliveryOutcome,
   DeliveryRecord,
@@ -344,58 +346,6 @@ export interface OwnedImages {
   remove(reference: string, app: string): void;
   /** Returns true if another app has the same reference. */
   isUsedByOthers(reference: string, app: string): boolean;
-}
-
-/** An attempt to build an image from a source. */
-export interface BuildRecord {
-  /** Increases over all apps. */
-  readonly id: number;
-  readonly app: string;
-  readonly generation: number;
-  /** Description for users: the URL of the repository without credentials, "archive" or "folder". */
-  readonly source: string;
-  /** The commit, or the sha256 of the archive or of the content of the folder. */
-  readonly revision: string;
-  readonly image: string;
-  readonly state: BuildRecordState;
-  /** Explains a failure in a few lines; null otherwise. */
-  readonly message: string | null;
-  readonly imageBytes: number | null;
-  readonly createdAt: string;
-  readonly startedAt: string | null;
-  readonly finishedAt: string | null;
-}
-
-/** queued -> running -> succeeded, failed or cancelled. abandoned: Berth exited during the build. */
-export type BuildRecordState =
-  | "queued"
-  | "running"
-  | "succeeded"
-  | "failed"
-  | "cancelled"
-  | "abandoned";
-
-export interface BuildRecords {
-  create(
-    input: Pick<BuildRecord, "app" | "generation" | "source" | "revision" | "image">,
-  ): BuildRecord;
-  /** Sets the state and the times that follow from it. Does nothing if the build is gone. */
-  mark(
-    id: number,
-    state: BuildRecordState,
-    details?: { readonly message?: string; readonly imageBytes?: number },
-  ): void;
-  get(id: number): BuildRecord | undefined;
-  /** Returns builds, newest first; of all apps if `app` is not given. */
-  list(filter: {
-    readonly app?: string;
-    readonly states?: readonly BuildRecordState[];
-    readonly limit: number;
-  }): BuildRecord[];
-  /** Returns the newest build that produced this image; undefined if there is none. */
-  findByImage(image: string): BuildRecord | undefined;
-  /** Removes records and returns their ids, so that the caller can remove their logs. */
-  removeOldest(filter: { readonly app: string; readonly keep: number }): number[];
 }
 
 /** The revisions to which the sources of Apps were resolved: a commit, an archive or the content of a folder. */

@@ -5,7 +5,7 @@ import type { LogLine } from "../runtime/port.ts";
 const BUFFERED_MAX = 1024 * 1024;
 /**
  * A reader may fall behind by this time. The engine keeps the last 30 MB of a container and drops older lines without a
- * notice, so a stream that waited for longer would lose lines that nobody counts.
+ * notice, so a stream that waited for longer would lose lines without a count.
  */
 const LAG_MAX_MS = 10_000;
 
