@@ -10,6 +10,7 @@ import { benchIdle, benchList, benchReapply } from "./idle.ts";
 import { benchInference } from "./inference/inference.ts";
 import { benchIngress } from "./ingress.ts";
 import { benchLedger } from "./ledger.ts";
+import { benchAppList } from "./list.ts";
 import { benchModelStart } from "./model-start.ts";
 import { benchRecover } from "./recover.ts";
 import { type Figure, printReport } from "./report.ts";
@@ -22,7 +23,7 @@ import { benchUpload } from "./upload.ts";
  * Runs the benchmarks (`npm run bench`) and compares each figure with a floor that is measured in the same run. Needs
  * `npm run build` and a container engine; `deploy` and `ingress` need the program `caddy`.
  *
- * Arguments select benchmarks: create, save, deploy, ingress, upload and apps, and without an engine ledger, agent, bus,
+ * Arguments select benchmarks: create, save, deploy, ingress, upload, list and apps, and without an engine ledger, agent, bus,
  * companion, grammar, inference, search and download. ledger=1000000 sets the number of verified entries, search=20000 the
  * number of passages, companion=2000 the number of turns, and inference=tiny selects one model. soak=600 (seconds) only runs
  * if it is named.
@@ -70,6 +71,7 @@ async function benchWithEngine(): Promise<void> {
   if (runs("deploy")) figures.push(await benchDeploy(engine));
   if (runs("ingress")) figures.push(...(await benchIngress(engine)));
   if (runs("upload")) figures.push(...(await benchUpload(engine)));
+  if (runs("list")) figures.push(await benchAppList(engine));
   if (wanted.has("soak")) figures.push(await benchSoak(engine, Number(wanted.get("soak") ?? 600)));
   if (runs("apps")) {
     await withServer(engine, async (server) => {

@@ -9,6 +9,9 @@ export interface Target {
   readonly port: number;
   /** The Host header. */
   readonly name: string;
+  /** Default: /. */
+  readonly path?: string;
+  readonly headers?: Readonly<Record<string, string>>;
 }
 
 /**
@@ -68,13 +71,14 @@ class Connection {
     return new Promise((resolve, reject) => {
       const socket = connect({ host: target.address, port: target.port, noDelay: true });
       socket.once("error", reject);
-      socket.once("connect", () => resolve(new Connection(socket, target.name)));
+      socket.once("connect", () => resolve(new Connection(socket, target)));
     });
   }
 
-  private constructor(socket: Socket, name: string) {
+  private constructor(socket: Socket, { name, path = "/", headers = {} }: Target) {
     this.#socket = socket;
-    this.#request = `GET / HTTP/1.1\r\nHost: ${name}\r\n\r\n`;
+    const lines = Object.entries(headers).map(([key, value]) => `${key}: ${value}\r\n`);
+    this.#request = `GET ${path} HTTP/1.1\r\nHost: ${name}\r\n${lines.join("")}\r\n`;
     socket.setEncoding("latin1").on("data", (text: string) => this.#take(text));
     socket.on("error", (error) => (this.failure ||= error.message));
     socket.on("close", () => {

@@ -13,23 +13,26 @@ const CACHED_RESPONSES_MAX = 64;
 
 /**
  * Caches the serialized app list for each state of the store, so that polling only compares a number. Every field of
- * an item comes from the store, so the sequence of the store identifies the state.
+ * an item comes from the store, so the sequence of the store identifies the state, unless a status could not be saved.
  */
 export class AppListCache {
-  readonly #store: Pick<Store, "list" | "lastSequence">;
+  readonly #store: Pick<Store, "list" | "lastSequence" | "hasUnsavedStatus">;
   readonly #baseDomain: string;
   readonly #responses = new Map<string, Buffer>();
   #items: readonly AppItem[] = [];
   #sequence = -1;
 
-  constructor(store: Pick<Store, "list" | "lastSequence">, baseDomain: string) {
+  constructor(
+    store: Pick<Store, "list" | "lastSequence" | "hasUnsavedStatus">,
+    baseDomain: string,
+  ) {
     this.#store = store;
     this.#baseDomain = baseDomain;
   }
 
   getResponse(query: AppListQuery, serialize: (list: AppList) => string): Buffer {
     const sequence = this.#store.lastSequence;
-    if (sequence !== this.#sequence) {
+    if (sequence !== this.#sequence || this.#store.hasUnsavedStatus) {
       this.#items = this.#store.list("App").map((app) => appItem(app, this.#baseDomain));
       this.#responses.clear();
       this.#sequence = sequence;

@@ -253,6 +253,10 @@ class SqliteStore implements Store {
     }
   }
 
+  get hasUnsavedStatus(): boolean {
+    return this.#unsaved.size > 0;
+  }
+
   checkDisk(): DiskState {
     if (this.#databaseInode !== readInode(getDatabaseFile(this.#dataDir))) return "gone";
     try {

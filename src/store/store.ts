@@ -11,13 +11,13 @@ export type {
   WebhookStore,
 } from "./webhook-store.ts";
 
+export type DiskState = "ok" | "full" | "gone";
+
 /**
  * The durable state of Berth. Calls are synchronous, because SQLite takes microseconds. A write of desired state is
  * durable when it returns. Reconcilers write status and events; the API, the command line (through the API) and the
  * watched folder write desired state.
  */
-export type DiskState = "ok" | "full" | "gone";
-
 export interface Store extends AsyncDisposable {
   /** Eight hexadecimal characters, generated with the data directory. They label everything that this instance owns. */
   readonly instanceId: string;
@@ -74,6 +74,8 @@ export interface Store extends AsyncDisposable {
    * directory. Writes the statuses that are only in memory, if there is space.
    */
   checkDisk(): DiskState;
+  /** True while the status of a resource is only in memory: `lastSequence` does not change with it. */
+  readonly hasUnsavedStatus: boolean;
 
   /** Returns the resources that each manager with this prefix declares now, by manager. */
   listDeclared(managerPrefix: string): ReadonlyMap<string, readonly ResourceKey[]>;

@@ -1,6 +1,7 @@
 import { renameSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
+import { AppListCache } from "../../../src/api/app-list-cache.ts";
 import { catchBerthError } from "../../support/catch-berth-error.ts";
 import { ControlPlaneHarness } from "../../support/control-plane-harness.ts";
 
@@ -29,6 +30,14 @@ describe("without space on the disk of the data directory", () => {
     await harness.clock.advance(10_000);
     expect(harness.isReady("web")).toBe(true);
     expect(harness.app("web")?.status?.restarts).toBe(1);
+    const cache = new AppListCache(harness.store, "localhost");
+    const listed = () => String(cache.getResponse({}, JSON.stringify));
+    expect(listed()).toContain('"status":"running"');
+    harness.engine.setReachable(false);
+    await harness.clock.advance(5_000);
+    expect(listed()).toContain('"status":"unknown"');
+    harness.engine.setReachable(true);
+    await harness.clock.advance(5_000);
     expect(harness.manager.disk.problem).toMatch(/^the disk of Berth's data directory is full/);
     const { code } = catchBerthError(() => harness.apply("web", { ...web, image: "web:2" }));
     expect(code).toBe("disk_full");
