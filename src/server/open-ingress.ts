@@ -11,6 +11,7 @@ import { CaddyContainer } from "../controller/ingress/caddy-container.ts";
 import type { CaddyHost, IngressPaths } from "../controller/ingress/caddy-host.ts";
 import { CaddyIngress } from "../controller/ingress/caddy-ingress.ts";
 import { CaddyProcess, findCaddy } from "../controller/ingress/caddy-process.ts";
+import { DirectRouteLoads } from "../controller/ingress/direct-route-loads.ts";
 import { FolderRouteTable } from "../controller/ingress/folder-route-table.ts";
 import { findHostReachability } from "../controller/ingress/host-reachability.ts";
 import { ingressPaths } from "../controller/ingress/ingress-paths.ts";
@@ -90,9 +91,10 @@ export async function openIngress(
     host.mode === "container" ? "address" : await determineReachability(options, signal);
   logger.info({ mode: host.mode, reach }, "the ingress is chosen");
   const settings = { httpPort, httpsPort, acmeEmail };
+  const direct = new DirectRouteLoads({ table, file: paths.directRoutesFile });
   return new CaddyIngress({
     host,
-    loader: new CaddyConfigLoader({ host, paths, settings, clock, logger }),
+    loader: new CaddyConfigLoader({ host, paths, direct, settings, clock, logger }),
     table,
     certificates: new CaddyCertificates(paths.folder, clock),
     reachability: reach,

@@ -7,6 +7,7 @@ import type { Logger } from "../../base/logger.ts";
 import { CaddyAdmin } from "./caddy-admin.ts";
 import { buildCaddyConfig, type CaddyConfig, type CaddySettings } from "./caddy-config.ts";
 import type { CaddyHost, IngressPaths } from "./caddy-host.ts";
+import type { DirectRouteLoads } from "./direct-route-loads.ts";
 import type { Site } from "./site.ts";
 
 /** Debian's Caddy starts within half a second; a container on a busy machine takes seconds. */
@@ -18,11 +19,12 @@ const OLDEST_VERSION = "2.6.0";
 export interface CaddyConfigLoaderOptions {
   readonly host: CaddyHost;
   readonly paths: IngressPaths;
+  readonly direct: DirectRouteLoads;
   readonly settings: Omit<CaddySettings, "folder" | "adminSocket" | "version">;
   readonly clock: Clock;
   readonly logger: Logger;
   /** For tests only. */
-  readonly render?: (settings: CaddySettings, sites: readonly Site[]) => CaddyConfig;
+  readonly render?: typeof buildCaddyConfig;
 }
 
 /**
@@ -32,7 +34,7 @@ export interface CaddyConfigLoaderOptions {
 export class CaddyConfigLoader {
   readonly #options: CaddyConfigLoaderOptions;
   readonly #admin: CaddyAdmin;
-  readonly #render: (settings: CaddySettings, sites: readonly Site[]) => CaddyConfig;
+  readonly #render: typeof buildCaddyConfig;
   #version: string | undefined;
   /** False until the Caddy of an earlier Berth was compared with this one's options. */
   #isChecked = false;
@@ -59,13 +61,16 @@ export class CaddyConfigLoader {
    * started, or if it refuses a part that belongs to no App.
    */
   async apply(sites: readonly Site[], signal: AbortSignal): Promise<ReadonlyMap<string, string>> {
-    const { host, paths, logger } = this.#options;
+    const { host, paths, direct, logger } = this.#options;
     this.#pruneRefusals(sites);
+    await direct.read();
     this.#version ??= await host.version(signal);
     let running = await this.#admin.readConfig(signal);
     if (running === undefined || !(this.#isChecked || (await host.isUpToDate(signal)))) {
-      if (running !== undefined || !(await this.#waitForRecovery(signal)))
+      if (running !== undefined || !(await this.#waitForRecovery(signal))) {
+        await direct.prepare(sites);
         await this.#start(sites, signal);
+      }
       running = await this.#admin.readConfig(signal);
     }
     this.#isChecked = true;
@@ -76,6 +81,8 @@ export class CaddyConfigLoader {
     let accepted = this.#withoutRefused(sites);
     let config = this.#config(accepted);
     if (!deepEqual(running, config)) {
+      await direct.prepare(sites);
+      config = this.#config(accepted);
       await host.assertPortsAvailable(findNewPorts(running, config), signal);
       const problem = await this.#admin.load(config, signal);
       if (problem !== undefined) {
@@ -91,6 +98,7 @@ export class CaddyConfigLoader {
       }
       logger.info({ apps: accepted.length }, "Caddy has loaded its configuration");
     }
+    await direct.confirm();
     const text = JSON.stringify(config);
     if (!(await hasContent(paths.configFile, text))) await writeAtomically(paths.configFile, text);
     return this.#collectRefusals(sites);
@@ -191,10 +199,10 @@ export class CaddyConfigLoader {
   }
 
   #config(sites: readonly Site[]): CaddyConfig {
-    const { settings, paths } = this.#options;
+    const { settings, paths, direct } = this.#options;
     const { folder, adminSocket } = paths;
     const version = this.#version ?? OLDEST_VERSION;
-    return this.#render({ ...settings, folder, adminSocket, version }, sites);
+    return this.#render({ ...settings, folder, adminSocket, version }, sites, direct.current);
   }
 }
 

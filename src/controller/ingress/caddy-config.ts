@@ -6,6 +6,7 @@ import {
   listCertifiedNames,
 } from "./caddy-routes.ts";
 import { isAtLeast } from "./caddy-version.ts";
+import { type DirectRouteSet, noDirectRoutes } from "./direct-routes.ts";
 import type { Site } from "./site.ts";
 
 export interface CaddySettings {
@@ -24,9 +25,13 @@ export type CaddyConfig = { readonly [key: string]: Json };
 /**
  * Builds Caddy's whole configuration. Routes of plain Apps are in the table instead, so that the configuration
  * (whose loading ends WebSockets in versions before 2.7) changes only for options and for domains that need a
- * public certificate. Equal input gives an equal configuration.
+ * public certificate. `direct` is not a reason to load it. Equal input gives an equal configuration.
  */
-export function buildCaddyConfig(settings: CaddySettings, unordered: readonly Site[]): CaddyConfig {
+export function buildCaddyConfig(
+  settings: CaddySettings,
+  unordered: readonly Site[],
+  direct: DirectRouteSet = noDirectRoutes,
+): CaddyConfig {
   const { httpPort, httpsPort } = settings;
   const sites = unordered.toSorted((a, b) => (a.app < b.app ? -1 : 1));
   const server = (scheme: "http" | "https", port: number): Json => ({
@@ -37,7 +42,7 @@ export function buildCaddyConfig(settings: CaddySettings, unordered: readonly Si
     protocols: ["h1", "h2"],
     automatic_https: { disable: true },
     ...(scheme === "https" ? { tls_connection_policies: [{}] } : {}),
-    ...buildServerRoutes(settings, sites, scheme),
+    ...buildServerRoutes(settings, sites, scheme, direct),
   });
   return {
     admin: { listen: `unix/${settings.adminSocket}`, config: { persist: false } },

@@ -39,4 +39,6 @@ export interface IngressPaths {
   /** The path of a Unix socket: shorter than 108 bytes. */
   readonly adminSocket: string;
   readonly configFile: string;
+  /** The direct routes of the configuration, for Berth only. */
+  readonly directRoutesFile: string;
 }

@@ -1,6 +1,8 @@
 import type { Json } from "../../base/canonical-json.ts";
 import { getCertificatePattern, getStorageFolder } from "./caddy-certificates.ts";
+import { buildDirectRoutes } from "./caddy-direct-routes.ts";
 import { escapePlaceholders, pageHandler, RETRY_LATER, RETRY_SOON } from "./caddy-handlers.ts";
+import type { DirectRouteSet } from "./direct-routes.ts";
 import { brokenPage, unavailablePage, unknownPage } from "./error-pages.ts";
 import { hostPattern } from "./folder-route-table.ts";
 import { removeForgedHeadersRoute } from "./forged-headers-route.ts";
@@ -42,24 +44,27 @@ function hasPublicCertificate(site: Site, domain: string): boolean {
 }
 
 /**
- * Builds the routes of one server, in order: certificate permission, normalisation of host names, removal of forged
- * headers, redirects, Apps with options (the longest path first), all other Apps through the table, Apps of whole
+ * Builds the routes of one server, in order: removal of forged headers, direct routes (which serve most requests), certificate
+ * permission, normalisation of host names, redirects, Apps with options (the longest path first), all other Apps through the table, Apps of whole
  * subtrees (`*.example.org`), and the error page.
  */
 export function buildServerRoutes(
   settings: RouteSettings,
   sites: readonly Site[],
   scheme: Scheme,
+  direct: DirectRouteSet,
 ): { readonly [key: string]: Json } {
   const withOptions = sites
     .filter((site) => !isTableOnly(site))
     .toSorted((a, b) => b.pathPrefix.length - a.pathPrefix.length);
   const table = { ...settings, path: "/hosts/{http.request.host}" };
+  const redirected = new Set(scheme === "http" ? listHttpsRedirects(settings, sites) : []);
   return {
     routes: [
+      removeForgedHeadersRoute,
+      ...buildDirectRoutes(settings, direct, redirected),
       ...(scheme === "http" ? [buildCertificatePermissionRoute(settings, sites)] : []),
       normalizeHostRoute,
-      removeForgedHeadersRoute,
       ...buildRedirectRoutes(settings, sites, scheme),
       ...(scheme === "http" ? buildHttpsRedirects(settings, sites) : []),
       ...withOptions.flatMap((site) =>
@@ -178,12 +183,15 @@ function buildCertifiedRedirect(
   };
 }
 
+/** Returns the domains whose HTTP requests are redirected to HTTPS. */
+function listHttpsRedirects(settings: RouteSettings, sites: readonly Site[]): string[] {
+  if (settings.httpsPort === undefined) return [];
+  return sites.flatMap((site) => site.domains.filter((name) => hasPublicCertificate(site, name)));
+}
+
 /** Redirects HTTP to HTTPS. Caddy answers the HTTP challenges of authorities before any route. */
 function buildHttpsRedirects(settings: RouteSettings, sites: readonly Site[]): CaddyRoute[] {
-  if (settings.httpsPort === undefined) return [];
-  const host = sites.flatMap((site) =>
-    site.domains.filter((name) => hasPublicCertificate(site, name)),
-  );
+  const host = listHttpsRedirects(settings, sites);
   if (host.length === 0) return [];
   const port = settings.httpsPort === 443 ? "" : `:${settings.httpsPort}`;
   return [

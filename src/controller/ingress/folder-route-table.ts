@@ -3,9 +3,11 @@ import type { Dirent } from "node:fs";
 import { mkdir, open, readdir, readlink, rename, rm, symlink, unlink } from "node:fs/promises";
 import { join } from "node:path";
 import type { Clock } from "../../base/clock.ts";
-import { BerthError } from "../../base/errors.ts";
+import { BerthError, getErrorCode } from "../../base/errors.ts";
 import { KeyedMutex } from "../../base/mutex.ts";
 import { NAME_LENGTH_MAX, namePattern } from "../../resources/field-schemas.ts";
+import { DirectMarkers } from "./direct-markers.ts";
+import { type DirectRouteSet, getDirectFolder } from "./direct-routes.ts";
 import type { AppRoute, AppRouteTable } from "./port.ts";
 import {
   decodeTableEntry,
@@ -27,6 +29,8 @@ export const hostPattern = "^(?:[a-z0-9-]+\\.)*[a-z0-9-]+$";
 const validHost = new RegExp(hostPattern);
 const HOST_LENGTH_MAX = 253;
 const validApp = new RegExp(namePattern);
+/** The lock of the hosts and of the direct routes; no App has this name. It is taken before the lock of an App. */
+const HOSTS_LOCK = "/hosts";
 
 /** The link to the folder of an App's only target. Its name sorts after those of all entries. */
 export const TARGET_LINK = "_";
@@ -51,6 +55,7 @@ interface StoredEntries {
  * - `apps/<app>/_`: a link to the entry of a single target. Caddy looks here first, since this is the cheapest look-up.
  *   Without the link, the first entry by name is current; Caddy looks for entries of one level before those of five.
  * - `hosts/<host>`: a link to `../apps/<app>`.
+ * - `direct/`: see direct-markers.ts.
  * - `new/`: entries that are being created or removed.
  * Each change is atomic: a file appears or disappears, or a folder or link is renamed. The table outlives Berth and Caddy. A folder
  * without an entry is a known host without targets.
@@ -59,12 +64,14 @@ export class FolderRouteTable implements AppRouteTable {
   readonly folder: string;
   readonly #clock: Clock;
   readonly #mutex = new KeyedMutex();
+  readonly #markers: DirectMarkers;
   /** The time when each path was superseded; entries of an earlier run are missing. */
   readonly #superseded = new Map<string, number>();
 
   constructor(options: { readonly folder: string; readonly clock: Clock }) {
     this.folder = options.folder;
     this.#clock = options.clock;
+    this.#markers = new DirectMarkers(getDirectFolder(this.folder));
   }
 
   /** Creates the folders, and removes the remains of a crash. */
@@ -73,6 +80,8 @@ export class FolderRouteTable implements AppRouteTable {
       await rm(join(this.folder, "new"), { recursive: true, force: true });
       for (const name of ["apps", "hosts", "new"])
         await mkdir(join(this.folder, name), { recursive: true, mode: 0o700 });
+      // A crash may have left markers that are older than the table.
+      await this.#markers.clear();
     });
   }
 
@@ -87,7 +96,10 @@ export class FolderRouteTable implements AppRouteTable {
   ): Promise<void> {
     const folder = this.#appFolder(app);
     return this.#mutex.runExclusive(app, () =>
-      withDiskErrors(() => this.#replace(app, folder, route)),
+      withDiskErrors(async () => {
+        await this.#replace(app, folder, route);
+        await this.#markers.synchronize(app, [...new Set(route.targets)]);
+      }),
     );
   }
 
@@ -96,11 +108,12 @@ export class FolderRouteTable implements AppRouteTable {
     return this.#mutex.runExclusive(app, () =>
       withDiskErrors(async () => {
         const current = (await this.#entries(folder)).current?.route;
-        if (!current) return null;
-        const targets = current.targets.filter((target) => reached.has(target));
-        if (targets.length === current.targets.length) return current;
-        await this.#replace(app, folder, { version: current.version, targets });
-        return { ...current, targets };
+        const targets = current?.targets.filter((target) => reached.has(target)) ?? [];
+        if (current && targets.length < current.targets.length)
+          await this.#replace(app, folder, { version: current.version, targets });
+        // Also without a change: an earlier attempt may have failed after the change of the table.
+        await this.#markers.synchronize(app, current ? targets : null);
+        return current ? { ...current, targets } : null;
       }),
     );
   }
@@ -112,6 +125,7 @@ export class FolderRouteTable implements AppRouteTable {
         for (const path of this.#superseded.keys())
           if (path.startsWith(`${folder}/`)) this.#superseded.delete(path);
         await this.#discard(join(this.folder, "apps"), app);
+        await this.#markers.synchronize(app, null);
       }),
     );
   }
@@ -125,9 +139,11 @@ export class FolderRouteTable implements AppRouteTable {
 
   /** Sets the hosts and their Apps. `replace` removes all other hosts. */
   setHosts(hosts: ReadonlyMap<string, string>, how: "add" | "replace"): Promise<void> {
-    return this.#mutex.runExclusive("hosts", () =>
+    return this.#mutex.runExclusive(HOSTS_LOCK, () =>
       withDiskErrors(async () => {
         const folder = join(this.folder, "hosts");
+        // First, because a direct route has precedence over whatever serves the host from now on.
+        for (const app of this.#markers.setHosts(hosts)) await this.#synchronize(app);
         for (const app of new Set(hosts.values()))
           await mkdir(this.#appFolder(app), { recursive: true, mode: 0o700 });
         for (const [host, app] of hosts) {
@@ -145,6 +161,31 @@ export class FolderRouteTable implements AppRouteTable {
           if (!hosts.has(name)) await rm(join(folder, name), { recursive: true, force: true });
       }),
     );
+  }
+
+  /** Lets Caddy use the direct routes of a configuration that is about to be loaded, or that is loaded. */
+  addDirectRoutes(set: DirectRouteSet): Promise<void> {
+    return this.#mutex.runExclusive(HOSTS_LOCK, () =>
+      withDiskErrors(async () => {
+        await this.#markers.add(set);
+        for (const { app } of set.routes) await this.#synchronize(app);
+      }),
+    );
+  }
+
+  /** Removes the markers of all other configurations. */
+  retainDirectRoutes(sets: readonly DirectRouteSet[]): Promise<void> {
+    const generations = new Set(sets.map(({ generation }) => generation));
+    return this.#mutex.runExclusive(HOSTS_LOCK, () =>
+      withDiskErrors(() => this.#markers.retain(generations)),
+    );
+  }
+
+  #synchronize(app: string): Promise<void> {
+    return this.#mutex.runExclusive(app, async () => {
+      const route = (await this.#entries(this.#appFolder(app))).current?.route;
+      await this.#markers.synchronize(app, route?.targets ?? null);
+    });
   }
 
   /** Removes the folders of all other Apps, which were deleted while Berth was not running. */
@@ -240,7 +281,7 @@ export class FolderRouteTable implements AppRouteTable {
     try {
       await rename(join(folder, name), scratch);
     } catch (error) {
-      if (getSystemCode(error) !== "ENOENT") throw error;
+      if (getErrorCode(error) !== "ENOENT") throw error;
     }
     this.#superseded.delete(join(folder, name));
     await rm(scratch, { recursive: true, force: true });
@@ -288,7 +329,7 @@ async function listEntries(folder: string): Promise<Dirent[]> {
   try {
     return await readdir(folder, { withFileTypes: true });
   } catch (error) {
-    if (getSystemCode(error) === "ENOENT") return [];
+    if (getErrorCode(error) === "ENOENT") return [];
     throw error;
   }
 }
@@ -297,7 +338,7 @@ async function removeFile(path: string): Promise<void> {
   try {
     await unlink(path);
   } catch (error) {
-    if (getSystemCode(error) !== "ENOENT") throw error;
+    if (getErrorCode(error) !== "ENOENT") throw error;
   }
 }
 
@@ -305,7 +346,7 @@ async function readLinkTarget(path: string): Promise<string | undefined> {
   try {
     return await readlink(path);
   } catch (error) {
-    if (getSystemCode(error) === "ENOENT" || getSystemCode(error) === "EINVAL") return undefined;
+    if (getErrorCode(error) === "ENOENT" || getErrorCode(error) === "EINVAL") return undefined;
     throw error;
   }
 }
@@ -315,7 +356,7 @@ async function withDiskErrors<T>(work: () => Promise<T>): Promise<T> {
   try {
     return await work();
   } catch (error) {
-    const code = getSystemCode(error);
+    const code = getErrorCode(error);
     if (code === "ENOSPC" || code === "EDQUOT")
       throw new BerthError("disk_full", "there is no space left for the route table", {
         hint: "free space on the disk of the data directory",
@@ -327,12 +368,6 @@ async function withDiskErrors<T>(work: () => Promise<T>): Promise<T> {
       cause: error,
     });
   }
-}
-
-function getSystemCode(error: unknown): string | undefined {
-  return error instanceof Error && "code" in error && typeof error.code === "string"
-    ? error.code
-    : undefined;
 }
 
 function isSameList(a: readonly string[], b: readonly string[]): boolean {

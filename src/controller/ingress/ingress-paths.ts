@@ -16,6 +16,7 @@ export async function ingressPaths(dataDir: string): Promise<IngressPaths> {
     folder,
     adminSocket: await socketPath(folder),
     configFile: join(folder, "caddy.json"),
+    directRoutesFile: join(folder, "direct-routes.json"),
   };
 }
 

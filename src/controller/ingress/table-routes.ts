@@ -15,7 +15,7 @@ type CaddyRoute = { readonly [key: string]: Json };
 /** Matches the statuses with which Caddy's proxy fails. */
 export const PROXY_FAILED = "^50[234]$";
 /** The time in which a request tries the targets that it has found. */
-const TRY_DURATION = "2s";
+export const TRY_DURATION = "2s";
 /** The time for the targets of a request that has waited for TRY_DURATION already. */
 const RETRY_DURATION = "250ms";
 

@@ -2,6 +2,7 @@ import { describe, expect, it } from "vitest";
 import { canonicalJson } from "../../../../src/base/canonical-json.ts";
 import { buildCaddyConfig } from "../../../../src/controller/ingress/caddy-config.ts";
 import { isAtLeast, parseCaddyVersion } from "../../../../src/controller/ingress/caddy-version.ts";
+import { proposeDirectRoutes } from "../../../../src/controller/ingress/direct-routes.ts";
 import { isLocalSubnet } from "../../../../src/controller/ingress/host-reachability.ts";
 import { PasswordHashes } from "../../../../src/controller/ingress/password-hashes.ts";
 import { isInternalName, type Site } from "../../../../src/controller/ingress/site.ts";
@@ -178,5 +179,44 @@ describe("a network of the machine", () => {
     ["", false],
   ])("%s is on this machine: %s", (subnet, own) => {
     expect(isLocalSubnet(subnet, table)).toBe(own);
+  });
+});
+
+describe("direct routes", () => {
+  const findSlots = (app: string) => Promise.resolve(app === "new" ? [] : [[`${app}:80`]]);
+  const propose = (...sites: Site[]) => proposeDirectRoutes(sites, findSlots);
+
+  it("exist for Apps without options whose targets are known, and for hosts that they share with none", async () => {
+    const { routes } = await propose(
+      site("plain", { domains: ["plain.localhost", "shared.localhost", "127.0.0.1"] }),
+      site("api", { domains: ["shared.localhost"], pathPrefix: "/api" }),
+      site("new"),
+    );
+    expect(routes).toEqual([{ app: "plain", hosts: ["plain.localhost"], slots: [["plain:80"]] }]);
+  });
+
+  it("leave hosts that are redirected to HTTPS to the redirect", async () => {
+    const sites = [site("shop", { domains: ["shop.example.org", "shop.localhost"] })];
+    const config = buildCaddyConfig(settings, sites, await propose(...sites));
+    const hosts = ["http", "https"].map(
+      (scheme) =>
+        canonicalJson(config).match(
+          new RegExp(`"${scheme}":{.*?"group":"direct".*?"host":(\\[[^\\]]*\\])`),
+        )?.[1],
+    );
+    expect(hosts).toEqual(['["shop.localhost"]', '["shop.example.org","shop.localhost"]']);
+  });
+
+  it("have another folder of markers for other targets", async () => {
+    const sets = [await propose(site("a")), await propose(site("b")), await propose(site("a"))];
+    const generations = sets.map(({ generation }) => generation);
+    expect(new Set(generations).size).toBe(2);
+    expect(generations[2]).toBe(generations[0]);
+  });
+
+  it("are grouped when there are many, so that a request tries few of them", async () => {
+    const sites = Array.from({ length: 100 }, (_, index) => site(`app-${index}`));
+    const config = canonicalJson(buildCaddyConfig(settings, sites, await propose(...sites)));
+    expect(config.match(/"host":\["app-0\.localhost","app-1\.localhost",/g)).toHaveLength(2);
   });
 });

@@ -1,0 +1,55 @@
+import { join } from "node:path";
+import type { Json } from "../../base/canonical-json.ts";
+import { forwardedHeadersHandler, proxyHandler } from "./caddy-handlers.ts";
+import { type DirectRouteSet, getDirectFolder, SLOT_FOLDERS } from "./direct-routes.ts";
+import { getTableFolder, TRY_DURATION } from "./table-routes.ts";
+
+type CaddyRoute = { readonly [key: string]: Json };
+
+/**
+ * Builds routes that forward to the targets in the configuration if the slot's marker of the host exists. Without a marker
+ * the request falls through to the table. `without` has the hosts that are answered otherwise.
+ */
+export function buildDirectRoutes(
+  settings: { readonly folder: string; readonly version: string },
+  { generation, routes }: DirectRouteSet,
+  without: ReadonlySet<string>,
+): CaddyRoute[] {
+  const root = join(getDirectFolder(getTableFolder(settings.folder)), generation);
+  return SLOT_FOLDERS.flatMap((folder, slot) => {
+    const inner = routes.flatMap(({ hosts, slots }): HostRoute[] => {
+      const targets = slots[slot];
+      // Caddy refuses a name that is there twice.
+      const host = [...new Set(hosts)].filter((name) => !without.has(name));
+      if (!targets || host.length === 0) return [];
+      const proxy = proxyHandler(settings.version, targets, TRY_DURATION);
+      return [{ match: [{ host }], handle: [forwardedHeadersHandler(""), proxy], terminal: true }];
+    });
+    if (inner.length === 0) return [];
+    return [
+      {
+        // The second look-up is left out if the first one has found a marker.
+        group: "direct",
+        match: [{ file: { root, try_files: [`/${folder}/{http.request.host}`] } }],
+        handle: [{ handler: "subroute", routes: groupByHost(inner) }],
+      },
+    ];
+  });
+}
+
+interface HostRoute extends CaddyRoute {
+  readonly match: readonly [{ readonly host: readonly string[] }];
+}
+
+/** Caddy tries routes one by one: of many, a request tries the groups, and then those of its own group. */
+function groupByHost(routes: readonly HostRoute[]): CaddyRoute[] {
+  const size = Math.ceil(Math.sqrt(routes.length));
+  if (size <= GROUP_SIZE_MIN) return [...routes];
+  return Array.from({ length: Math.ceil(routes.length / size) }, (_, index) => {
+    const some = routes.slice(index * size, (index + 1) * size);
+    const host = some.flatMap(({ match }) => match[0].host);
+    return { match: [{ host }], handle: [{ handler: "subroute", routes: some }], terminal: true };
+  });
+}
+
+const GROUP_SIZE_MIN = 4;

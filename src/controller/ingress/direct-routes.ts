@@ -1,0 +1,56 @@
+import { isIP } from "node:net";
+import { join } from "node:path";
+import { hashJson } from "../../base/canonical-json.ts";
+import { isTableOnly, type Site } from "./site.ts";
+
+/**
+ * An App whose targets were known when the configuration was loaded. Each of its slots is a list of targets that the
+ * configuration contains, so that Caddy needs no look-up of addresses while one of the lists is the current one.
+ */
+export interface DirectRoute {
+  readonly app: string;
+  readonly hosts: readonly string[];
+  /** One or two lists of targets. */
+  readonly slots: readonly (readonly string[])[];
+}
+
+/** The direct routes of one configuration. */
+export interface DirectRouteSet {
+  /** Differs for different routes; it is the name of the folder of their markers. */
+  readonly generation: string;
+  readonly routes: readonly DirectRoute[];
+}
+
+/** The folder of the markers of a slot in the folder of a generation. */
+export const SLOT_FOLDERS = ["a", "b"] as const;
+
+export const noDirectRoutes = createDirectRouteSet([]);
+
+export function createDirectRouteSet(routes: readonly DirectRoute[]): DirectRouteSet {
+  return { generation: hashJson(routes).slice(0, 16), routes };
+}
+
+/** Returns the routes of all Apps without options whose slots are known. */
+export async function proposeDirectRoutes(
+  sites: readonly Site[],
+  findSlots: (app: string) => Promise<readonly (readonly string[])[]>,
+): Promise<DirectRouteSet> {
+  const routes: DirectRoute[] = [];
+  // Another App may serve paths of a host.
+  const shared = new Set(
+    sites.filter((site) => !isTableOnly(site)).flatMap(({ domains }) => domains),
+  );
+  for (const site of sites.filter(isTableOnly).toSorted((a, b) => (a.app < b.app ? -1 : 1))) {
+    // Caddy asks its own server at an address for permissions.
+    const hosts = site.domains
+      .filter((domain) => isIP(domain) === 0 && !shared.has(domain))
+      .toSorted();
+    const slots = hosts.length === 0 ? [] : await findSlots(site.app);
+    if (slots.length > 0) routes.push({ app: site.app, hosts, slots });
+  }
+  return createDirectRouteSet(routes);
+}
+
+export function getDirectFolder(tableFolder: string): string {
+  return join(tableFolder, "direct");
+}

@@ -1,0 +1,197 @@
+import { existsSync, readdirSync, rmSync } from "node:fs";
+import { join } from "node:path";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { systemClock } from "../../src/base/clock.ts";
+import { FolderRouteTable } from "../../src/controller/ingress/folder-route-table.ts";
+import { type Backend, startBackend } from "../support/backend.ts";
+import { CaddyHarness } from "../support/caddy-harness.ts";
+import { freePorts } from "../support/free-port.ts";
+import { openWebSocket } from "../support/web-socket.ts";
+
+/** Tests of Apps whose targets are in Caddy's configuration. */
+
+const HOST = "web.localhost";
+let harness: CaddyHarness;
+let one: Backend;
+let two: Backend;
+let three: Backend;
+
+beforeAll(async () => {
+  one = await startBackend("one");
+  two = await startBackend("two");
+  three = await startBackend("three");
+});
+afterAll(() => Promise.all([one, two, three].map((backend) => backend[Symbol.asyncDispose]())));
+beforeEach(async () => {
+  harness = await CaddyHarness.open();
+  await harness.waitUntilReady();
+});
+afterEach(() => harness[Symbol.asyncDispose]());
+
+const write = (version: string, ...targets: string[]) =>
+  harness.ingress.table.write("web", { version, targets });
+const table = () => join(harness.dataDir, "ingress", "table");
+/** Lists the slots in whose folder the App has a marker. */
+const listMarkers = () =>
+  readdirSync(join(table(), "direct"), { recursive: true, encoding: "utf8" })
+    .filter((path) => path.endsWith(`/${HOST}`))
+    .map((path) => path.split("/")[1]);
+
+/** Adds the App, and then one whose options change the configuration. */
+async function addDirectApp(...targets: string[]): Promise<void> {
+  harness.apply("web");
+  await harness.waitForVerdict("web");
+  await write("v1", ...targets);
+  expect(listMarkers()).toEqual([]);
+  harness.apply("special", { ingress: { pathPrefix: "/in" } });
+  await harness.waitForVerdict("special");
+  expect(listMarkers()).toEqual(["a"]);
+}
+
+/** Hides the targets of the table, so that only a direct route can serve the App. */
+function hideTable(): void {
+  for (const name of readdirSync(join(table(), "apps", "web")))
+    rmSync(join(table(), "apps", "web", name), { recursive: true });
+}
+
+describe("an App that has targets when the configuration is loaded", () => {
+  it("is served without the table", async () => {
+    await addDirectApp(one.target);
+    hideTable();
+    expect((await harness.get(HOST)).body).toBe("one");
+    expect(one.seen.at(-1)?.headers["x-real-ip"]).toBe("127.0.0.1");
+    await harness.get(HOST, "/", { "x-forwarded-prefix": "/forged" });
+    expect(one.seen.at(-1)?.headers["x-forwarded-prefix"]).toBeUndefined();
+    expect((await harness.get("WEB.localhost")).status).toBe(503);
+  });
+
+  it("is served by the table after a switch, and directly again after the switch back", async () => {
+    await addDirectApp(one.target);
+    await write("v2", two.target);
+    expect(listMarkers()).toEqual([]);
+    expect((await harness.get(HOST)).body).toBe("two");
+    await write("v3", one.target);
+    expect(listMarkers()).toEqual(["a"]);
+    expect((await harness.get(HOST)).body).toBe("one");
+    await write("v3");
+    expect((await harness.get(HOST)).status).toBe(503);
+  });
+
+  it("spreads requests over its replicas, and loses none at one that is away", async () => {
+    const [gone = 0] = await freePorts(1);
+    await addDirectApp(one.target, two.target, `127.0.0.1:${gone}`);
+    hideTable();
+    const answers = await Promise.all(Array.from({ length: 60 }, () => harness.get(HOST)));
+    expect(new Set(answers.map(({ body }) => body))).toEqual(new Set(["one", "two"]));
+    expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([200]));
+  });
+
+  it("is served at its new address when a restarted container has one, without a load", async () => {
+    await addDirectApp(one.target);
+    const host = await harness.ingress.table.retainTargets("web", new Set([two.target]));
+    expect(host?.targets).toEqual([]);
+    await write("v1", two.target);
+    expect((await harness.get(HOST)).body).toBe("two");
+  });
+
+  it("follows each of many switches, and a neighbour keeps its WebSocket", async () => {
+    await addDirectApp(one.target);
+    harness.apply("chat");
+    await harness.waitForVerdict("chat");
+    await harness.ingress.table.write("chat", { version: "v1", targets: [three.target] });
+    const socket = await openWebSocket(harness.httpPort, "chat.localhost");
+    const failures: string[] = [];
+    const sides = [one, two, three];
+    let isOver = false;
+    const visit = async (method: string) => {
+      while (!isOver) {
+        const answer = await harness
+          .send({ host: HOST, method })
+          .catch((error: Error) => ({ status: 0, body: error.message }));
+        if (answer.status !== 200) failures.push(`${method} ${answer.status} ${answer.body}`);
+      }
+    };
+    const visitors = Array.from({ length: 8 }, (_, index) => visit(index % 4 ? "GET" : "POST"));
+    for (let round = 0; round < 21; round += 1) {
+      const side = sides[round % 3] ?? one;
+      await write(`v${round + 2}`, side.target);
+      expect((await harness.get(HOST)).body).toBe(side.name);
+      await socket.echo(`round ${round}`);
+    }
+    isOver = true;
+    await Promise.all(visitors);
+    socket.close();
+    expect(failures).toEqual([]);
+  });
+});
+
+describe("a Berth that is killed", () => {
+  it("between table and marker leaves the old version serving; the next one switches", async () => {
+    await addDirectApp(one.target);
+    await harness.stopBerth();
+    // The table is written by an object that knows no marker: what a kill leaves behind.
+    const folder = table();
+    const direct = join(folder, "direct");
+    const killed = new FolderRouteTable({ folder, clock: systemClock });
+    await killed.write("web", { version: "v2", targets: [two.target] });
+    expect(listMarkers()).toEqual(["a"]);
+    expect((await harness.get(HOST)).body).toBe("one");
+    await harness.boot();
+    expect((await harness.get(HOST)).body).toBe("two");
+    await harness.waitUntilReady();
+    expect((await harness.get(HOST)).body).toBe("two");
+    expect(existsSync(direct)).toBe(true);
+    await write("v3", one.target);
+    expect(listMarkers()).toEqual(["a"]);
+  });
+
+  it("leaves markers that a Caddy with an older configuration does not see", async () => {
+    await addDirectApp(one.target);
+    const [generation = ""] = readdirSync(join(table(), "direct"));
+    await write("v2", two.target);
+    harness.apply("special", { ingress: { pathPrefix: "/other" } });
+    await harness.waitUntil(
+      () => !existsSync(join(table(), "direct", generation)),
+      () => "the earlier markers are there still",
+    );
+    expect(listMarkers()).toEqual(["a"]);
+    expect((await harness.get(HOST)).body).toBe("two");
+  });
+
+  it("has its direct routes continued by the next one without a load", async () => {
+    await addDirectApp(one.target);
+    const socket = await openWebSocket(harness.httpPort, HOST);
+    await harness.stopBerth();
+    await harness.boot();
+    await harness.waitUntilReady();
+    expect(listMarkers()).toEqual(["a"]);
+    await socket.echo("kept");
+    socket.close();
+  });
+});
+
+describe("a host with a direct route", () => {
+  it("is not served directly once it has a password, or belongs to another App", async () => {
+    await addDirectApp(one.target);
+    harness.applySecret("users", { me: "a password" });
+    harness.apply("web", { ingress: { basicAuth: { secret: "users" } } });
+    await harness.waitForVerdict("web");
+    expect((await harness.get(HOST)).status).toBe(401);
+    expect(listMarkers()).toEqual([]);
+  });
+
+  it("is unknown when its App was deleted", async () => {
+    await addDirectApp(one.target);
+    harness.delete("web");
+    await harness.ingress.table.remove("web");
+    expect((await harness.get(HOST)).status).not.toBe(200);
+    await harness.waitUntil(
+      async () => (await harness.get(HOST)).status === 404,
+      () => "the host is known still",
+    );
+    harness.apply("heir", { domain: HOST });
+    await harness.waitForVerdict("heir");
+    await harness.ingress.table.write("heir", { version: "v1", targets: [two.target] });
+    expect((await harness.get(HOST)).body).toBe("two");
+  });
+});
