@@ -1,0 +1,33 @@
+import { execFile } from "node:child_process";
+import { access, mkdir } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import { which } from "../../scripts/engine.mjs";
+
+export const NEWER_CADDY = "2.11.2";
+const MODULE = "github.com/caddyserver/caddy/v2";
+
+/**
+ * Builds a Caddy that is newer than Debian's with the machine's Go, unless an earlier run has built it. Returns the folder of
+ * the program `caddy`. The first build takes minutes.
+ */
+export async function buildNewerCaddy(): Promise<string> {
+  const folder = join(tmpdir(), `berth-test-caddy-${NEWER_CADDY}`);
+  const isBuilt = await access(join(folder, "caddy")).then(
+    () => true,
+    () => false,
+  );
+  if (isBuilt) return folder;
+  const go = which("go");
+  if (!go) throw new Error("this test builds a Caddy and needs Go: apt-get install golang-go");
+  await mkdir(folder, { recursive: true });
+  // Caddy reports no version if it is built from its own module.
+  const flags = `-X ${MODULE}.CustomVersion=v${NEWER_CADDY}`;
+  await promisify(execFile)(
+    go,
+    ["install", "-ldflags", flags, `${MODULE}/cmd/caddy@v${NEWER_CADDY}`],
+    { env: { ...process.env, GOBIN: folder }, maxBuffer: 16 * 1024 * 1024 },
+  );
+  return folder;
+}
