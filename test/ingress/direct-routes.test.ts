@@ -102,9 +102,9 @@ describe("an App that has targets when the configuration is loaded", () => {
     const socket = await openWebSocket(harness.httpPort, "chat.localhost");
     const failures: string[] = [];
     const sides = [one, two, three];
-    let isOver = false;
+    const load = { isOver: false };
     const visit = async (method: string) => {
-      while (!isOver) {
+      while (!load.isOver) {
         const answer = await harness
           .send({ host: HOST, method })
           .catch((error: Error) => ({ status: 0, body: error.message }));
@@ -118,7 +118,7 @@ describe("an App that has targets when the configuration is loaded", () => {
       expect((await harness.get(HOST)).body).toBe(side.name);
       await socket.echo(`round ${round}`);
     }
-    isOver = true;
+    load.isOver = true;
     await Promise.all(visitors);
     socket.close();
     expect(failures).toEqual([]);

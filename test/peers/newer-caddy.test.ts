@@ -72,9 +72,9 @@ test("a switch between direct targets and others loses no request", async () => 
   harness.apply("special", { ingress: { pathPrefix: "/special" } });
   await harness.waitForVerdict("special");
   const failures: string[] = [];
-  let isOver = false;
+  const load = { isOver: false };
   const visit = async (method: string) => {
-    while (!isOver) {
+    while (!load.isOver) {
       const answer = await harness
         .send({ host, method })
         .catch((error: Error) => ({ status: 0, body: error.message }));
@@ -87,7 +87,7 @@ test("a switch between direct targets and others loses no request", async () => 
     await harness.ingress.table.write("loaded", { version: `v${round}`, targets: [side.target] });
     expect((await harness.get(host)).body).toBe(side.name);
   }
-  isOver = true;
+  load.isOver = true;
   await Promise.all(visitors);
   expect(failures).toEqual([]);
 });

@@ -182,10 +182,12 @@ describe("a network of the machine", () => {
   });
 });
 
-describe("direct routes", () => {
-  const findSlots = (app: string) => Promise.resolve(app === "new" ? [] : [[`${app}:80`]]);
-  const propose = (...sites: Site[]) => proposeDirectRoutes(sites, findSlots);
+/** Every App but "new" has a target. */
+function propose(...sites: Site[]) {
+  return proposeDirectRoutes(sites, (app) => Promise.resolve(app === "new" ? [] : [[`${app}:80`]]));
+}
 
+describe("direct routes", () => {
   it("exist for Apps without options whose targets are known, and for hosts that they share with none", async () => {
     const { routes } = await propose(
       site("plain", { domains: ["plain.localhost", "shared.localhost", "127.0.0.1"] }),
