@@ -64,6 +64,8 @@ export function isKind(value: { readonly kind: Kind }, kind: Kind): boolean {
  * it is forced. Without it, the App was made by hand.
  */
 export const ORIGIN_ANNOTATION = "berth.dev/origin";
+/** Label with the name of the app, on all resources that a template has made for it. */
+export const PART_OF_LABEL = "berth.dev/part-of";
 /** RFC 3339 time of the last request to resolve the source again. */
 export const DEPLOYED_AT_ANNOTATION = "berth.dev/deployed-at";
 /** Holds the source at this revision (a commit or a sha256). A rollback sets it, and a deploy removes it. */

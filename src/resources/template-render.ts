@@ -4,6 +4,7 @@ import { formatSuggestion } from "../base/spelling-suggestions.ts";
 import { NAME_LENGTH_MAX, namePattern } from "./field-schemas.ts";
 import { API_VERSION, type Manifest } from "./kinds.ts";
 import { PlaceholderError, parsePlaceholders, type TemplateSegment } from "./placeholders.ts";
+import { PART_OF_LABEL } from "./resource.ts";
 import {
   generateRandomText,
   getSecretName,
@@ -13,9 +14,6 @@ import {
 } from "./template-parameters.ts";
 import type { TemplateSpec } from "./template-spec.ts";
 import { validateManifest } from "./validate-manifest.ts";
-
-/** Label with the name of the app, on all manifests that are rendered for it. */
-const PART_OF_LABEL = "berth.dev/part-of";
 
 export interface RenderOptions {
   /** The name of the new app. */

@@ -72,12 +72,17 @@ const nextSleep = () => `${(sleeps += 1)}`;
 
 describe("the cancellation of a build on Docker", () => {
   it.each(["classic", "buildkit"] as const)(
-    "happens when the signal aborts, and removes its containers (%s)",
+    "happens when the signal aborts, and removes its containers and layers (%s)",
     async (builder) => {
       const seconds = nextSleep();
       const stop = new AbortController();
       const building = runtime.buildImage(
-        context(`FROM ${SHELL}`, `RUN echo waiting; sleep ${seconds}`),
+        context(
+          `FROM ${SHELL}`,
+          `LABEL berth.test.build=${instance}`,
+          `RUN echo ${seconds} > /file`,
+          `RUN echo waiting; sleep ${seconds}`,
+        ),
         options({ builder }),
         () => {},
         stop.signal,
@@ -91,6 +96,8 @@ describe("the cancellation of a build on Docker", () => {
       // No waiting: the build rejects after the container is removed.
       expect(await containersOf(seconds)).toEqual([]);
       await expect.poll(() => processes(seconds)).toEqual([]);
+      const filters = { label: [`berth.test.build=${instance}`] };
+      expect(await docker.listImages({ all: true, filters })).toEqual([]);
     },
   );
 

@@ -71,7 +71,10 @@ async function showProgress(
   const showChange = async () => {
     const app = await client.apps.get(name, signal);
     const text = `${app.status}: ${app.message}`;
-    if (app.status === silentWhile) return;
+    const ready = app.conditions.find(({ type }) => type === "Ready");
+    // The end of the wait reports a failure, so it is not shown twice.
+    if (app.status === silentWhile || app.status === "failed" || ready?.reason === "Reverted")
+      return;
     if (text !== last && !signal.aborted) lines.show(`${name} ${text}`);
     last = text;
   };

@@ -5,6 +5,7 @@ import type { Cli } from "../cli.ts";
 import { declinedError, UsageError } from "../cli-errors.ts";
 import { addExamples, addWaitOptions, collectValues, type WaitFlags } from "../command-options.ts";
 import { waitForAppDeleted } from "../deploy/wait-for-app-ready.ts";
+import { findKeptResources, formatKeptResources } from "../kept-resources.ts";
 import { canPrompt, confirm } from "../prompt.ts";
 import { formatReference, parseReferences } from "../resource-references.ts";
 
@@ -52,7 +53,18 @@ export function addDelete(program: Command, cli: Cli): void {
     const targets = await resolveTargets(cli, words, flags);
     const client = await cli.connect();
     if (flags.dryRun !== true) await confirmDeletion(cli, targets, flags);
-    for (const target of targets) await deleteTarget(cli, client, target, flags);
+    for (const target of targets) {
+      const kept = target.kind === "App" ? await findKeptResources(client, target.name) : undefined;
+      await deleteTarget(cli, client, target, flags);
+      if (!kept) continue;
+      const isTarget = (reference: string) =>
+        targets.some(({ kind, name }) => formatReference(kind, name) === reference);
+      const lines = formatKeptResources(target.name, {
+        companions: kept.companions.filter((reference) => !isTarget(reference)),
+        volumes: flags.volumes === true ? [] : kept.volumes,
+      });
+      for (const line of lines) cli.note(cli.errorColours.dim(line));
+    }
     if (flags.wait !== true || flags.dryRun === true) return;
     for (const { kind, name } of targets) {
       if (kind !== "App") continue;

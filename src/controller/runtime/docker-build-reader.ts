@@ -1,6 +1,7 @@
 import { StringDecoder } from "node:string_decoder";
 import type { BerthError } from "../../base/errors.ts";
 import { type FailedStep, parseFromImage, toEngineBuildError } from "./docker-build-failure.ts";
+import type { ReportedLayer } from "./docker-build-layers.ts";
 import { LineAssembler, OutputTail, PullProgressLines } from "./docker-build-output.ts";
 import { type BuildTrace, readTrace, type Vertex } from "./docker-build-trace.ts";
 import { numberAt, textAt } from "./docker-json.ts";
@@ -45,6 +46,11 @@ export class BuildReader {
   /** The classic builder's container of the running step; undefined between steps. */
   get container(): string | undefined {
     return this.#classic.container;
+  }
+
+  /** The classic builder's layers so far, oldest first. BuildKit has none: its cache is no image. */
+  get layers(): readonly ReportedLayer[] {
+    return this.#classic.layers;
   }
 
   /** Throws the BerthError of a failed build. */
@@ -109,6 +115,8 @@ export class BuildReader {
 /** The engine's message for a step: `Step 3/7 : RUN npm ci`; Podman writes STEP. */
 const STEP = /^(?:Step|STEP) (\d+)\/(\d+) ?: (.*?)\n?$/s;
 const RUNNING = /^ ---> Running in ([0-9a-f]{12,64})\n$/;
+const LAYER = /^ ---> ([0-9a-f]{12,64})\n$/;
+const FROM_CACHE = /^ ---> Using cache\n$/;
 const REMARK = /^(?: ---> |Removing intermediate container )/;
 
 class ClassicSteps {
@@ -118,6 +126,8 @@ class ClassicSteps {
   #step: Step | undefined;
   #isRemark = false;
   #isAfterStep = false;
+  #isFromCache = false;
+  readonly layers: ReportedLayer[] = [];
   container: string | undefined;
   lastContainer: string | undefined;
 
@@ -153,6 +163,7 @@ class ClassicSteps {
         this.flush();
         this.container = RUNNING.exec(text)?.[1];
         this.lastContainer = this.container ?? this.lastContainer;
+        this.#addLayer(text);
       }
       this.#lines.add(text);
     }
@@ -161,6 +172,13 @@ class ClassicSteps {
 
   flush(): void {
     this.#lines.flush();
+  }
+
+  #addLayer(text: string): void {
+    const id = LAYER.exec(text)?.[1];
+    const isBase = this.#step !== undefined && parseFromImage(this.#step.text) !== undefined;
+    if (id !== undefined) this.layers.push({ id, isNew: !isBase && !this.#isFromCache });
+    this.#isFromCache = FROM_CACHE.test(text);
   }
 
   /** A command may output text that looks like a step, but hardly the very next one. */

@@ -2,6 +2,7 @@ import type { Readable } from "node:stream";
 import type { Clock } from "../../base/clock.ts";
 import { BerthError } from "../../base/errors.ts";
 import { detectInterruption } from "./docker-build-interruption.ts";
+import { removeLayers } from "./docker-build-layers.ts";
 import { BuildReader } from "./docker-build-reader.ts";
 import { BuildSession } from "./docker-build-session.ts";
 import type { DockerConnection } from "./docker-connection.ts";
@@ -56,7 +57,10 @@ export async function buildImage(
     return { imageId, bytes: await readImageSize(connection, imageId, action, signal) };
   } catch (error) {
     await endContainer(connection, reader.container);
-    if (signal.aborted) throw signal.reason;
+    if (signal.aborted) {
+      await removeLayers(connection, reader.layers);
+      throw signal.reason;
+    }
     const failure = toBuildError(error, upload, reader, action);
     if (numberAt(failure.details, "exitCode") === undefined) throw failure;
     throw (await detectInterruption(connection, reader.lastContainer, signal)) ?? failure;

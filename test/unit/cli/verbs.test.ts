@@ -366,6 +366,20 @@ describe("verbs that change an app", () => {
     expect((await run("delete hello --wait --timeout 50ms")).code).toBe(3);
   });
 
+  it("delete an app of a template, and name what stays", async () => {
+    const labels = { "berth.dev/part-of": "blog" };
+    const volumes = [{ name: "data", path: "/data" }];
+    for (const name of ["blog", "blog-db"]) {
+      const payload = { name, image: "bb:1", labels, volumes };
+      await api.request({ method: "POST", url: "/api/apps", payload });
+    }
+    const { errors, code } = await run("delete blog --yes");
+    expect(code).toBe(0);
+    expect(errors).toContain("stays: app/blog-db; delete them with `berth delete app/blog-db`");
+    expect(errors).toContain("stays: the volume data of blog, with all data");
+    expect((await run("delete blog-db --yes --volumes")).errors).not.toContain("with all data");
+  });
+
   it("delete the resources of a file, and wait until they are removed", async () => {
     file("a.yaml", manifest("a"));
     await done("apply -f a.yaml");
