@@ -152,7 +152,7 @@ describe("apply, diff and validate", () => {
     const output = await done("apply -f - --dry-run", { input: manifest("a") });
     expect(output).toContain("app/a created (dry run)\n");
     expect(output).toContain("  + spec.image: bb:1\n");
-    expect(output).toContain("    1. create a-1  (missing)\n");
+    expect(output).toContain("    1. createContainer a-1  (missing)\n");
     expect(api.store.list("App")).toEqual([]);
   });
 
@@ -587,7 +587,7 @@ describe("verbs that show resources", () => {
 
   it("show plan, audit, status, settings, versions and models", async () => {
     await done("create hello --image bb:1 --port 80 --no-wait");
-    expect(await done("plan hello")).toContain("1. create hello-1  (missing)");
+    expect(await done("plan hello")).toContain("1. createContainer hello-1  (missing)");
     expect(await done("audit hello")).toMatch(/create +app\/hello/);
     expect(await done("status")).toMatch(/Apps: +1, of which 0 ready/);
     expect(await done("config")).toMatch(/password +\(secret\) +environment/);
