@@ -75,6 +75,8 @@ declare module "fastify" {
     access?: Access;
     /** The response lasts until its reader disconnects, so its duration is not measured. */
     isStream?: boolean;
+    /** The body for the OpenAPI document, if the route reads it itself. */
+    documentedBody?: TSchema;
   }
 }
 

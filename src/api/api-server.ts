@@ -131,7 +131,7 @@ export function createApiServer(options: ApiDependencies): FastifyInstance {
     eventRoutes(api, context, slots);
     backupRoutes(api, context);
     metricsRoutes(api, context);
-    openApiRoutes(api);
+    openApiRoutes(api, context);
   });
   return server;
 }

@@ -1,5 +1,6 @@
 import type { TSchema } from "typebox";
 import { canonicalJson } from "../base/canonical-json.ts";
+import { EnvValue } from "../resources/app-spec.ts";
 import { createManifestSchema, kinds, specSchemas } from "../resources/kinds.ts";
 import * as apps from "../resources/wire/apps.ts";
 import * as auth from "../resources/wire/auth.ts";
@@ -9,9 +10,15 @@ import * as models from "../resources/wire/models.ts";
 import * as resources from "../resources/wire/resources.ts";
 import * as system from "../resources/wire/system.ts";
 import { ErrorBody, FieldChangeView } from "../resources/wire/wire-schema.ts";
-
-type Json = null | boolean | number | string | Json[] | { [key: string]: Json };
-type JsonObject = { [key: string]: Json };
+import { completeOperations } from "./openapi-operations.ts";
+import {
+  isObject,
+  type Json,
+  type JsonObject,
+  mapChildren,
+  toGeneratorSchema,
+  withoutNull,
+} from "./openapi-schemas.ts";
 
 /** All named schemas of the document, in reading order. */
 const namedSchemas: Readonly<Record<string, TSchema>> = {
@@ -91,11 +98,11 @@ const composedSchemas: Readonly<Record<string, JsonObject>> = {
   AppWriteAnswer: { oneOf: [createReference("AppDetails"), createReference("DryRunReport")] },
   ModelWriteAnswer: { oneOf: [createReference("ModelItem"), createReference("ModelDryRunReport")] },
   ModelStopAnswer: { oneOf: [createReference("ModelList"), createReference("ModelStopDryRun")] },
-  AnyModelSpec: { oneOf: [createReference("ModelSpec"), { type: "null" }] },
+  AnyModelSpec: { anyOf: [createReference("ModelSpec"), { type: "null" }] },
   Env: {
     type: "object",
     description: "Variables of the app: text, a number, a boolean, or a reference to a Secret.",
-    additionalProperties: true,
+    additionalProperties: toGeneratorSchema(toPlainObject(EnvValue)),
   },
 };
 
@@ -105,68 +112,78 @@ const composedSchemas: Readonly<Record<string, JsonObject>> = {
  */
 export function withComponents(document: Readonly<Record<string, unknown>>): JsonObject {
   const plain = toPlainObject(document);
-  const names = new Map<string, string>();
-  const schemas: JsonObject = {};
-  for (const [name, schema] of Object.entries(namedSchemas)) {
-    const json = toPlainObject(schema);
-    const key = getSchemaIdentity(json);
-    if (!names.has(key)) names.set(key, name);
-    schemas[name] = json;
-  }
-  const components: JsonObject = {};
-  for (const [name, schema] of Object.entries(schemas)) {
-    components[name] = mapChildren(schema, (child) => replaceWithReferences(child, names));
-  }
+  const names = new SchemaNames();
+  const schemas = Object.entries(namedSchemas).map(([name, schema]) => {
+    const json = toGeneratorSchema(withoutNull(toPlainObject(schema)));
+    if (isObject(json)) names.add(json, name);
+    return [name, json] as const;
+  });
   const previous = plain["components"];
+  const paths = isObject(plain["paths"]) ? completeOperations(plain["paths"]) : {};
   return {
     ...plain,
-    paths: replaceWithReferences(plain["paths"] ?? {}, names),
+    paths: replaceWithReferences(toGeneratorSchema(paths), names),
     components: {
       ...(isObject(previous) ? previous : {}),
-      schemas: { ...components, ...composedSchemas },
+      schemas: {
+        ...Object.fromEntries(
+          schemas.map(([name, schema]) => [
+            name,
+            mapChildren(schema, (child) => replaceWithReferences(child, names)),
+          ]),
+        ),
+        ...composedSchemas,
+      },
     },
   };
 }
 
-function replaceWithReferences(value: Json, names: ReadonlyMap<string, string>): Json {
-  if (!isObject(value)) return mapChildren(value, (child) => replaceWithReferences(child, names));
-  const component = value["x-component"];
-  if (typeof component === "string") return createReference(component);
-  const name = names.get(getSchemaIdentity(value));
-  if (name !== undefined) return createReference(name);
+/** Finds the names of schemas by their content. */
+class SchemaNames {
+  readonly #names = new Map<string, string>();
+  /** The keys of the named schemas: most other schemas have others, and need no comparison of the whole content. */
+  readonly #outlines = new Set<string>();
+
+  add(schema: JsonObject, name: string): void {
+    const identity = getIdentity(schema);
+    if (!this.#names.has(identity)) this.#names.set(identity, name);
+    this.#outlines.add(getOutline(schema));
+  }
+
+  find(schema: JsonObject): string | undefined {
+    return this.#outlines.has(getOutline(schema))
+      ? this.#names.get(getIdentity(schema))
+      : undefined;
+  }
+}
+
+function replaceWithReferences(value: Json, names: SchemaNames): Json {
+  if (isObject(value)) {
+    const component = value["x-component"];
+    if (typeof component === "string") return createReference(component);
+    const name = names.find(value);
+    if (name !== undefined) return createReference(name);
+  }
   return mapChildren(value, (child) => replaceWithReferences(child, names));
 }
 
-function mapChildren(value: Json, change: (child: Json) => Json): Json {
-  if (Array.isArray(value)) return value.map((item) => change(item));
-  if (!isObject(value)) return value;
-  return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, change(item)]));
+function getOutline({ type, properties }: JsonObject): string {
+  return `${JSON.stringify(type)} ${isObject(properties) ? Object.keys(properties).join() : ""}`;
 }
 
-/**
- * Returns a schema in a form for comparison. The OpenAPI plugin turns patternProperties into additionalProperties, so
- * this difference is removed.
- */
-function getSchemaIdentity(schema: Json): string {
-  return canonicalJson(withoutPatterns(schema));
+/** The OpenAPI plugin drops the patterns of keys. */
+function getIdentity(schema: JsonObject): string {
+  return canonicalJson(withoutKeyPatterns(schema));
 }
 
-function withoutPatterns(value: Json): Json {
-  if (!isObject(value)) return mapChildren(value, withoutPatterns);
-  const { patternProperties, ...rest } = value;
-  if (patternProperties === undefined || !isObject(patternProperties)) {
-    return mapChildren(value, withoutPatterns);
-  }
-  const inner = Object.values(patternProperties)[0] ?? true;
-  return mapChildren({ ...rest, additionalProperties: inner }, withoutPatterns);
+function withoutKeyPatterns(value: Json): Json {
+  const mapped = mapChildren(value, withoutKeyPatterns);
+  if (isObject(mapped)) delete mapped["propertyNames"];
+  return mapped;
 }
 
 function createReference(name: string): JsonObject {
   return { $ref: `#/components/schemas/${name}` };
-}
-
-function isObject(value: Json | undefined): value is JsonObject {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 function toPlainObject(value: unknown): JsonObject {

@@ -16,7 +16,9 @@ export async function registerOpenApi(api: Api, context: ApiContext): Promise<vo
         description:
           "The management API: apps, templates, secrets, models and the state of the server.",
         version: context.version,
+        license: { name: "Apache-2.0", identifier: "Apache-2.0" },
       },
+      servers: [{ url: "/", description: "this server" }],
       tags: [
         { name: "apps", description: "Apps: containers of one image, kept running" },
         { name: "builds", description: "Builds of images from sources, and their logs" },
@@ -24,6 +26,7 @@ export async function registerOpenApi(api: Api, context: ApiContext): Promise<vo
         { name: "secrets", description: "Values for apps, which are never shown again" },
         { name: "resources", description: "Every kind, in the form of its manifest" },
         { name: "specs", description: "The watched folder" },
+        { name: "webhooks", description: "Messages to other programs about events of apps" },
         { name: "events", description: "What happens, and who did it" },
         { name: "models", description: "Language models" },
         { name: "auth", description: "Sessions and tokens" },
@@ -35,8 +38,10 @@ export async function registerOpenApi(api: Api, context: ApiContext): Promise<vo
       security: [{ token: [] }],
     },
     transform: ({ schema, url, route }) => {
-      const isOpen = route.config?.access === "public" || route.config?.access === "loopback";
-      return { schema: isOpen ? { ...schema, security: [] } : schema, url };
+      const { access, documentedBody } = route.config ?? {};
+      const isOpen = access === "public" || access === "loopback";
+      const documented = documentedBody && { body: documentedBody };
+      return { schema: { ...schema, ...documented, ...(isOpen && { security: [] }) }, url };
     },
     transformObject: (input) =>
       "openapiObject" in input ? withComponents({ ...input.openapiObject }) : input.swaggerObject,
@@ -50,7 +55,17 @@ export async function registerOpenApi(api: Api, context: ApiContext): Promise<vo
   });
 }
 
-export function openApiRoutes(api: Api): void {
+/** The document is generated this long after the server listens, so that neither the start nor the first reader waits. */
+const GENERATE_AFTER_MS = 2_000;
+
+export function openApiRoutes(api: Api, { clock }: ApiContext): void {
+  let document: string | undefined;
+  const getDocument = () => (document ??= JSON.stringify(api.swagger()));
+  let cancel: (() => void) | undefined;
+  api.addHook("onListen", async () => {
+    cancel = clock.setTimer(GENERATE_AFTER_MS, getDocument);
+  });
+  api.addHook("onClose", async () => cancel?.());
   api.get(
     "/api/openapi.json",
     {
@@ -62,6 +77,6 @@ export function openApiRoutes(api: Api): void {
         response: responses({ 200: unserialized(Type.Object({}, { additionalProperties: true })) }),
       },
     },
-    async (_request, reply) => reply.send(api.swagger()),
+    async (_request, reply) => reply.type("application/json; charset=utf-8").send(getDocument()),
   );
 }

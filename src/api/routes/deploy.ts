@@ -1,10 +1,12 @@
 import { Readable } from "node:stream";
 import multipart from "@fastify/multipart";
 import type { FastifyInstance, FastifyRequest } from "fastify";
+import { Type } from "typebox";
 import { BerthError } from "../../base/errors.ts";
 import type { UploadedArchive } from "../../controller/builds/port.ts";
-import type { SourceDeployConfig } from "../../resources/wire/apps.ts";
+import { SourceDeployConfig } from "../../resources/wire/apps.ts";
 import { UploadedArchiveView } from "../../resources/wire/builds.ts";
+import { closed } from "../../resources/wire/wire-schema.ts";
 import type { Actor, ApplyIntent } from "../../store/store.ts";
 import type { Api, ApiContext } from "../api-context.ts";
 import { createAppAdmission } from "../app-admission.ts";
@@ -20,6 +22,9 @@ import { AppWriteResponse, NoQuery, responses, WriteQueryParams } from "../route
 const FORM_BYTES_MAX = 1024 * 1024;
 /** Placeholder for the digest until the archive has been uploaded. */
 const UNKNOWN_DIGEST = "0".repeat(64);
+
+const BinaryBody = Type.String({ format: "binary" });
+const DeployForm = Type.Object({ config: SourceDeployConfig, source: BinaryBody }, closed);
 
 /** Routes for source archives, with or without a deploy. Each has a scope of its own, because they parse bodies differently. */
 export async function deployRoutes(api: Api, context: ApiContext): Promise<void> {
@@ -41,7 +46,7 @@ export async function deployRoutes(api: Api, context: ApiContext): Promise<void>
     scope.post(
       "/api/deploy",
       {
-        config: { access: "write" },
+        config: { access: "write", documentedBody: DeployForm },
         bodyLimit: uploadBytesMax + FORM_BYTES_MAX,
         schema: {
           summary: "Deploy a source archive: create the app, or change it",
@@ -103,14 +108,14 @@ export async function deployRoutes(api: Api, context: ApiContext): Promise<void>
     scope.put(
       "/api/archives",
       {
-        config: { access: "write" },
+        config: { access: "write", documentedBody: BinaryBody },
         bodyLimit: uploadBytesMax,
         schema: {
           summary: "Upload a source archive (gzipped tar) for use in source.archive",
           description:
             "The body is the archive. Unused archives are removed after a while. Equal content has an equal digest.",
           tags: ["apps"],
-          consumes: ["application/gzip"],
+          consumes: ["application/octet-stream"],
           querystring: NoQuery,
           response: responses({ 200: UploadedArchiveView }),
         },

@@ -1,4 +1,5 @@
 import type { FastifyInstance } from "fastify";
+import { Type } from "typebox";
 import { BerthError, NotFoundError } from "../../base/errors.ts";
 import type { GitSource } from "../../resources/app-spec.ts";
 import { GitHookResponse } from "../../resources/wire/builds.ts";
@@ -11,6 +12,8 @@ import { NameParams, NoQuery, responses } from "../route-schemas.ts";
 
 /** GitHub sends up to 25 MiB, but everything except the lists of files is a few KiB. */
 const BODY_BYTES_MAX = 5 * 1024 * 1024;
+
+const PushEvent = Type.Object({}, { additionalProperties: true });
 
 /**
  * Receives push notifications of git servers. They are authenticated not by a token but by a signature of the body
@@ -31,14 +34,14 @@ export async function gitHookRoutes(api: Api, context: ApiContext): Promise<void
     scope.post(
       "/api/hooks/git/:name",
       {
-        config: { access: "public" },
+        config: { access: "public", documentedBody: PushEvent },
         bodyLimit: BODY_BYTES_MAX,
         schema: {
           summary: "Notify Berth of a push to the repository of an app",
           description:
             "For webhooks of GitHub, Gitea, Forgejo and GitLab, signed with the value of source.git.hookSecret (X-Hub-Signature-256, X-Gitea-Signature, X-Forgejo-Signature, X-Gitlab-Token). Needs no token.",
           tags: ["builds"],
-          consumes: ["application/json", "application/x-www-form-urlencoded"],
+          consumes: ["application/json"],
           params: NameParams,
           querystring: NoQuery,
           response: responses({ 200: GitHookResponse, 202: GitHookResponse }),

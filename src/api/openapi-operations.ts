@@ -1,0 +1,100 @@
+import { STATUS_CODES } from "node:http";
+import {
+  isNullableObject,
+  isObject,
+  type Json,
+  type JsonObject,
+  withoutNull,
+} from "./openapi-schemas.ts";
+
+/** Completes the operations of the document with what the route schemas do not express. */
+export function completeOperations(paths: JsonObject): JsonObject {
+  return Object.fromEntries(
+    Object.entries(paths).map(([path, item]) => [
+      path,
+      Object.fromEntries(
+        Object.entries(isObject(item) ? item : {}).map(([method, operation]) => [
+          method,
+          isObject(operation) ? completeOperation(path, method, operation) : operation,
+        ]),
+      ),
+    ]),
+  );
+}
+
+function completeOperation(path: string, method: string, operation: JsonObject): JsonObject {
+  const { summary, description, requestBody, responses, ...rest } = operation;
+  return {
+    operationId: toOperationId(path, method),
+    summary: summary ?? "",
+    description: description ?? (typeof summary === "string" ? `${summary}.` : ""),
+    ...rest,
+    ...(isObject(requestBody) ? { requestBody: completeBody(requestBody) } : {}),
+    responses: completeResponses(isObject(responses) ? responses : {}),
+  };
+}
+
+/** Returns a name such as `postAppsByNameDeploy`, which stays the same while the path does. */
+function toOperationId(path: string, method: string): string {
+  const words = path
+    .replace(/^\/api\//, "/")
+    .split(/[/.-]/)
+    .filter((word) => word !== "")
+    .map((word) => (word.startsWith("{") ? `By-${word.slice(1, -1)}` : word))
+    .flatMap((word) => word.split(/[-_]/));
+  return method + words.map((word) => word.charAt(0).toUpperCase() + word.slice(1)).join("");
+}
+
+/** A body that may be null may also be missing. */
+function completeBody(body: JsonObject): JsonObject {
+  const content = isObject(body["content"]) ? body["content"] : {};
+  const isOptional = Object.values(content).some(
+    (media) => isObject(media) && isObject(media["schema"]) && isNullableObject(media["schema"]),
+  );
+  return {
+    ...body,
+    required: !isOptional,
+    content: mapSchemas(content, (_type, schema) => withoutNull(schema)),
+  };
+}
+
+function completeResponses(responses: JsonObject): JsonObject {
+  const own = Object.entries(responses).filter(([status]) => !/^[45]XX$/.test(status));
+  return {
+    ...Object.fromEntries(
+      own.map(([status, response]) => [status, completeResponse(status, response)]),
+    ),
+    "4XX": errorResponse("The request is refused; x-error-code says why."),
+    "5XX": errorResponse("The server, or a program that it needs, failed; x-error-code says why."),
+  };
+}
+
+function completeResponse(status: string, response: Json): JsonObject {
+  const description = STATUS_CODES[status] ?? "Response";
+  const content = isObject(response) ? response["content"] : undefined;
+  if (!isObject(content) || status === "204") return { description };
+  // Only JSON has a schema of its own; other texts are sent as they are.
+  const media = mapSchemas(content, (type, schema) =>
+    type === "application/json" ? schema : { type: "string" },
+  );
+  return { description, content: media };
+}
+
+function errorResponse(description: string): JsonObject {
+  return {
+    description,
+    headers: {
+      "x-error-code": { description: "A code of docs/errors.md.", schema: { type: "string" } },
+    },
+    content: { "application/json": { schema: { $ref: "#/components/schemas/Error" } } },
+  };
+}
+
+function mapSchemas(content: JsonObject, change: (type: string, schema: Json) => Json): JsonObject {
+  return Object.fromEntries(
+    Object.entries(content).map(([type, media]) => [
+      type,
+      isObject(media) ? { ...media, schema: change(type, media["schema"] ?? {}) } : media,
+    ]),
+  );
+}

@@ -1,0 +1,44 @@
+/** JSON of the OpenAPI document. */
+export type Json = null | boolean | number | string | Json[] | { [key: string]: Json };
+export type JsonObject = { [key: string]: Json };
+
+/**
+ * Returns a schema in the form that generators of clients understand: `patternProperties` alone becomes an empty class,
+ * and an object that may be null becomes a module that cannot be imported.
+ */
+export function toGeneratorSchema(value: Json): Json {
+  const mapped = mapChildren(value, toGeneratorSchema);
+  // The component itself says whether it may be null.
+  if (!isObject(mapped) || "x-component" in mapped) return mapped;
+  const { patternProperties, ...rest } = mapped;
+  if (isObject(patternProperties)) {
+    const [pattern = ""] = Object.keys(patternProperties);
+    rest["additionalProperties"] = patternProperties[pattern] ?? true;
+    if (!/^\^\(?\.\*\)?\$$/.test(pattern)) rest["propertyNames"] = { pattern };
+  }
+  if (!isNullableObject(rest)) return rest;
+  const { description, ...object } = rest;
+  return {
+    ...(description === undefined ? {} : { description }),
+    anyOf: [{ ...object, type: "object" }, { type: "null" }],
+  };
+}
+
+/** Returns the schema without null, for a whole body or a named schema. */
+export function withoutNull(schema: Json): Json {
+  return isObject(schema) && isNullableObject(schema) ? { ...schema, type: "object" } : schema;
+}
+
+export function isNullableObject({ type }: JsonObject): boolean {
+  return Array.isArray(type) && type.includes("object");
+}
+
+export function mapChildren(value: Json, change: (child: Json) => Json): Json {
+  if (Array.isArray(value)) return value.map((item) => change(item));
+  if (!isObject(value)) return value;
+  return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, change(item)]));
+}
+
+export function isObject(value: Json | undefined): value is JsonObject {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
