@@ -68,6 +68,7 @@ class LingeringClose {
   readonly #cancelLimit: () => void;
   #cancelIdle: () => void;
   #isClosing = false;
+  readonly #onEnd = () => this.end();
 
   constructor(socket: Socket, clock: Clock) {
     this.#socket = socket;
@@ -79,8 +80,8 @@ class LingeringClose {
       this.#isClosing = true;
       socket.end();
     };
-    socket.once("end", () => this.end());
-    socket.once("close", () => this.end());
+    socket.on("end", this.#onEnd);
+    socket.on("close", this.#onEnd);
   }
 
   /** Called when the client has sent something. */
@@ -93,6 +94,8 @@ class LingeringClose {
   end(): void {
     this.#cancelLimit();
     this.#cancelIdle();
+    // The connection may be used for many more requests.
+    this.#socket.off("end", this.#onEnd).off("close", this.#onEnd);
     Reflect.deleteProperty(this.#socket, "destroySoon");
     if (this.#isClosing) this.#socket.destroySoon();
   }
