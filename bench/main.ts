@@ -21,7 +21,8 @@ import { benchUpload } from "./upload.ts";
 
 /**
  * Runs the benchmarks (`npm run bench`) and compares each figure with a floor that is measured in the same run. Needs
- * `npm run build` and a container engine; `deploy` and `ingress` need the program `caddy`.
+ * `npm run build` and a container engine; `deploy` and `ingress` need the program `caddy`, and `ingress` also measures
+ * `kamal-proxy`, if it is installed.
  *
  * Arguments select benchmarks: create, save, deploy, ingress, upload, list and apps, and without an engine ledger, agent, bus,
  * companion, grammar, inference, search and download. ledger=1000000 sets the number of verified entries, search=20000 the

@@ -1,9 +1,11 @@
-import { type ChildProcess, spawn } from "node:child_process";
+import { type ChildProcess, execFile, spawn } from "node:child_process";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { connect } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
+import { promisify } from "node:util";
+import { parseCaddyVersion } from "../src/controller/ingress/caddy-version.ts";
 import { freePorts } from "../test/support/free-port.ts";
 
 const START_LIMIT_MS = 15_000;
@@ -56,6 +58,12 @@ export class PlainCaddy implements AsyncDisposable {
     this.#process.kill("SIGKILL");
     await rm(this.#dir, { recursive: true, force: true });
   }
+}
+
+/** Returns the version of the Caddy on the search path, which the ingress uses too. */
+export async function readCaddyVersion(): Promise<string> {
+  const { stdout } = await promisify(execFile)("caddy", ["version"]);
+  return parseCaddyVersion(stdout) ?? "2.6.0";
 }
 
 function accepts(port: number): Promise<boolean> {

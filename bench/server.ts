@@ -186,6 +186,11 @@ export class BenchServer implements AsyncDisposable {
     return Number(await readFile(file, "utf8").catch(() => ""));
   }
 
+  /** Returns the configuration that Caddy has loaded last, as text. */
+  async readCaddyConfig(): Promise<string> {
+    return readFile(join(this.#root, "data", "ingress", "caddy.json"), "utf8");
+  }
+
   /** Stops Caddy, which keeps running without Berth. */
   async #endCaddy(): Promise<void> {
     const pid = await this.readCaddyPid();
