@@ -95,7 +95,7 @@ export function createApiServer(options: ApiDependencies): FastifyInstance {
 
   server.addHook("preHandler", async (request) => {
     const query: unknown = request.query;
-    // Before anything is written, and also without wait.
+    // An invalid timeout is refused before anything is written, even if the request does not wait.
     if (typeof query === "object" && query !== null && "timeout" in query)
       parseWaitTimeoutMs(String(query.timeout));
   });

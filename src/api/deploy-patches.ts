@@ -20,7 +20,9 @@ export function createImagePatch(image: string): DeployPatch {
   };
 }
 
-/** Fields that are not given get their defaults, except those that tell how the App follows its repository. */
+/**
+ * Fields that the request omits get their defaults, except the settings for following the repository, which are kept.
+ */
 export function createGitPatch(git: GitDeploy, nowMs: number): DeployPatch {
   const { url, ref, path, dockerfile, credential } = git;
   return {

@@ -64,8 +64,8 @@ class AllowedMethods {
   }
 
   /**
-   * Returns the methods of a path without HEAD, which GET implies. A path without parameters has only its own, even if a
-   * parameter of another path could have that value.
+   * Returns the methods of a path without HEAD, which GET implies. Routes with parameters are ignored if a route
+   * without parameters has exactly this path.
    */
   find(path: string): string[] {
     const same = this.#routes.filter((route) => route.path === path);

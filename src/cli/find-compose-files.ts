@@ -70,7 +70,7 @@ export async function createComposeFileReader(
 const FILES_LISTED_MAX = 500;
 const FILES_VISITED_MAX = 5000;
 const FILE_BYTES_MAX = 256 * 1024;
-/** Folders of other people's code, in which no one writes the names of services. */
+/** Folders of installed packages, whose code does not contain the names of services. */
 const skippedFolders: readonly string[] = [
   "node_modules",
   ".git",

@@ -24,7 +24,7 @@ export interface ManifestFiles {
   readonly problems: readonly ManifestFileProblem[];
 }
 
-/** Far above the limit of one `apply`. */
+/** The limit of one file, far above that of one `apply` request. */
 const INPUT_BYTES_MAX = 8 * 1024 * 1024;
 const extensions = [".yaml", ".yml", ".json"];
 

@@ -68,7 +68,7 @@ export function findServerTarget(options: ServerTargetOptions): ServerTarget {
       token: environmentToken ?? findSavedToken(saved, saved.current),
       origin: "login",
     };
-  // Its process cannot be seen from here. In a container that is usual, and the server may run.
+  // The server's process is not visible here, as is usual in a container, so the server may be running.
   if (localTarget !== undefined) return localTarget;
   throw new BerthError(
     "server_unreachable",

@@ -3,7 +3,7 @@ import { createIssueList, type IssueList, isInsidePath } from "./field-checks.ts
 import { isLoopback, type ModelSource, parseModelSource } from "./model-source.ts";
 import type { ModelSpec } from "./model-spec.ts";
 
-/** What the schema of a Model cannot say: which fields go with which source. */
+/** Checks what the schema of a Model cannot express: which fields are allowed with which source. */
 export function checkModelSpec(spec: ModelSpec): SpecIssue[] {
   const { issues, add } = createIssueList();
   const parsed = parseModelSource(spec.source);

@@ -102,7 +102,7 @@ function getDatabaseFile(dataDir: string): string {
   return join(dataDir, "berth.db");
 }
 
-/** Less is no space for SQLite's journal, and soon none for anything. */
+/** With less free space SQLite cannot write its journal, so writes are refused before they fail. */
 const FREE_BYTES_MIN = 1024 * 1024;
 
 function readInode(file: string): number | undefined {

@@ -3,9 +3,9 @@ import { BerthError } from "../../base/errors.ts";
 
 const WINDOW_MS = 60_000;
 const FAILURES_MAX = 5;
-/** Far more addresses than guess at the same time. Beyond it the oldest are dropped. */
+/** The number of tracked addresses, far more than guess at the same time. Beyond it the oldest entries are dropped. */
 const ADDRESSES_MAX = 10_000;
-/** Wrong attempts of all addresses in a window that cost no one anything. */
+/** The number of wrong attempts of all addresses in a window before further attempts are delayed. */
 const TOTAL_UNDELAYED = 50;
 const DELAY_STEP_MS = 100;
 const DELAY_MAX_MS = 5_000;

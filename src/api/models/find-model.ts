@@ -127,7 +127,7 @@ export function createModelManifest(
   }
   const { id, path } = found.file;
   if (path === null) throw noModelFileError(id);
-  // The id of the file itself may stay the name.
+  // The id of the file may become the name of its Model, although the file has that name already.
   const isOther = (name: string) => name !== id && isNameTaken(context, name);
   return { metadata: { name: chooseModelName({ id }, isOther) }, spec: { source: path } };
 }

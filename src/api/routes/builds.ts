@@ -31,7 +31,7 @@ const LogQuery = Type.Object(
   },
   closed,
 );
-/** More builds than are kept of one app. */
+/** The limit of one list, above the number of builds that are kept of one app. */
 const BUILDS_MAX = 1000;
 
 /** Routes for builds and their logs. */

@@ -92,7 +92,7 @@ export async function deployRoutes(api: Api, context: ApiContext): Promise<void>
             writeApp(context, request, reply, write, request.query),
           );
         } finally {
-          // Nothing uses it after a failure, a dry run, or the end of the connection.
+          // Nothing uses the archive after a failure, a dry run, or the end of the connection.
           if (archive) context.builds.discard(archive.digest);
         }
       },

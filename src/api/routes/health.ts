@@ -18,7 +18,7 @@ export function healthRoutes(api: Api, context: ApiContext): void {
     },
     async () => {
       const engine = control.engine();
-      // Needs no token, so that host and data directory of the other one are left to `berth status`.
+      // This route needs no token, so only `berth status` names the host and the data directory of the other server.
       const otherWriter =
         engine.connected && engine.otherWriter !== null
           ? "another Berth with the same identity writes to the engine; see `berth status`"

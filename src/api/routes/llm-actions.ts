@@ -40,7 +40,7 @@ export function llmActionRoutes(api: Api, context: ApiContext): void {
       downloadModel(context, request, reply, request.params.id, request.query),
   );
 
-  // Some proxies decode the slash.
+  // Some proxies decode the %2F in a repository id to a slash.
   api.post(
     "/api/llm/models/:id/:repository/download",
     { config: { access: "write" }, schema: { ...download, params: RepositoryParams, hide: true } },

@@ -95,7 +95,7 @@ export function templateRoutes(api: Api, context: ApiContext): void {
       for (const { kind, spec } of intents) {
         if (kind === "App") assertNoNewServerFolder({ ...spec }, undefined);
       }
-      // All are tried first, because the last one may fail when others have been written.
+      // Every manifest is tried with a dry run first, because the last one could fail after others were written.
       const alongside = intents.map((intent) =>
         toPlannedResource(intent, store.apply({ ...intent, dryRun: true })),
       );

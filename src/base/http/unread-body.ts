@@ -51,7 +51,7 @@ function drainBody(request: IncomingMessage, clock: Clock): void {
 /** Sends everything that is written, and discards what the client still sends, instead of resetting the connection. */
 export function closeLingering(socket: Socket, clock: Clock): void {
   const linger = new LingeringClose(socket, clock);
-  // The parser of HTTP is one of them.
+  // Removes the listener of the HTTP parser too, which must not parse the discarded data.
   socket.removeAllListeners("data");
   socket.on("data", () => linger.touch());
   socket.destroySoon();

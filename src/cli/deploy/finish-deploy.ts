@@ -45,7 +45,7 @@ export async function finishDeploy(
   };
   if (write.dryRun || flags.wait === false)
     return reportAppWrite(cli, client, name, write, { done, already }, { ...flags, wait: false });
-  // A deploy of a source says by the log of its build that it has begun.
+  // If a source is built, the log of the build already shows that the deploy has begun.
   if (phrases && flags.output === undefined)
     cli.note(`app/${name} ${write.accepted ? done : already}`);
   const interruption = new AbortController();

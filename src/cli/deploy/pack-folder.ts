@@ -4,7 +4,7 @@ import { packSource } from "../../source-tree/pack-source.ts";
 import type { Cli } from "../cli.ts";
 import { ProgressLines } from "../output/progress-lines.ts";
 
-/** Far above the limits of any server, which reports its own. */
+/** Limits far above those of any server, so that the server's own limits are the ones that are reported. */
 const LIMITS = { bytesMax: 16 * 1024 ** 3, filesMax: 1_000_000 } as const;
 /** The progress is redrawn after each further percent. */
 const STEP_FRACTION = 0.01;

@@ -59,7 +59,7 @@ export async function watchListing(
     }
   } finally {
     abort.abort();
-    // It rejects because of the abort above.
+    // The pending read rejects because of the abort above.
     await pending.catch(() => {});
   }
 }

@@ -21,7 +21,7 @@ import {
 } from "./server-facts.ts";
 
 const APPS_READY_MS_MAX = 60_000;
-/** Without routes of an ingress no app becomes Ready: this wait is for other errors to appear. */
+/** While the ingress forwards no requests, no app becomes Ready, so this shorter wait only lets other errors appear. */
 const UNROUTED_READY_MS_MAX = 3_000;
 const POLL_MS = 200;
 const ENGINE_POLLS_MAX = 15;
@@ -131,7 +131,9 @@ function isRouting({ ingress }: SystemInfo): boolean {
   return ingress.ready || ingress.mode === "off";
 }
 
-/** Returns true once both have started or cannot start; the companion is started after the assistant. */
+/**
+ * Returns true once assistant and companion have started or cannot start; the companion is started after the assistant.
+ */
 function haveDaemonsStarted({ assistant, companion }: SystemInfo): boolean {
   return (
     assistant.state !== "starting" && (assistant.url === null || companion.state !== "starting")

@@ -6,7 +6,7 @@ import { askSecret, canPrompt } from "../prompt.ts";
 
 /** The longest key that the companion accepts. */
 const KEY_BYTES_MAX = 16 * 1024;
-/** More than a key may have, so that a file that holds no key gets an error that says so. */
+/** The limit of the input: more than a key may have, so that a file without a key gets an error that says so. */
 const INPUT_BYTES_MAX = 1024 * 1024;
 
 export function addRemoteKey(remote: Command, cli: Cli): void {

@@ -17,13 +17,13 @@ import type { ObservedRun, PlannedRun, RunState } from "./run-state.ts";
 import { findOtherServingRevision, runInputs } from "./run-steps.ts";
 import { findCreationFailure } from "./version-failure.ts";
 
-/** Receives the states of the acting step while it runs. */
+/** Receives the state of a run while the run executes its plan. */
 export interface RunRecorder {
-  /** Keeps the state for the status that a failure of the run writes. */
+  /** Keeps the state in memory; if the run fails, its status is derived from this state. */
   keep(state: RunState): void;
   /** Keeps the state and writes its status to the store, so that a crash of Berth does not lose it. Throws `disk_full`. */
   write(state: RunState): void;
-  /** Does the same before a restart; a version that was stable once is restarted without space, too. */
+  /** Like `write`, before a restart. A version that was stable once is restarted even if the disk is full. */
   writeRestart(state: RunState, progress: Reason): void;
 }
 
@@ -46,7 +46,7 @@ export async function actOnPlan(
 ): Promise<ActResult> {
   const { desired, plan, recovery } = planned;
   const { appsEndedWithEngine } = context;
-  // Before the plan is executed, since the engine may be lost meanwhile.
+  // The entry is removed before the plan is executed, since the engine may be lost during the execution.
   if (recovery.hasEndedWithEngine) appsEndedWithEngine.delete(desired.name);
   if (plan.operations.length === 0) return { state: planned, hasChanged: false };
   try {
@@ -98,7 +98,7 @@ async function executeOperations(
   const created = new Map<string, string>();
   let state = recordCorrections(context, planned, recorder);
   let hasChanged = false;
-  // Before anything is stopped for a container that would not be started.
+  // The mounts are checked first, so that nothing is stopped for a container that would not be started.
   assertMountable(context.store, plan.operations, desired);
   for (const operations of groupConcurrentStops(plan.operations)) {
     const [operation] = operations;

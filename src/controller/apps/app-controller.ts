@@ -27,7 +27,7 @@ const WORKERS = 8;
 
 export interface AppControllerOptions {
   readonly store: Store;
-  /** Its writes need the lease: see withLease. */
+  /** The container engine, whose writes need the lease: see withLease. */
   readonly runtime: ContainerRuntime;
   readonly lease: WriterLease;
   readonly clock: Clock;
@@ -58,7 +58,7 @@ export class AppController {
   readonly #references = new AppReferences();
   readonly #retries: RetryTimes;
   readonly #lastReadyConditions = new Map<string, string>();
-  /** The reason for waiting, by Model, that the Apps which use it were last queued for. */
+  /** For each Model, the reason for waiting when the Apps that use the Model were last queued. */
   readonly #lastModelReasons = new Map<string, string>();
 
   constructor(options: AppControllerOptions) {

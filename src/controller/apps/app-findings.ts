@@ -30,7 +30,7 @@ export interface AppFindings extends ReadinessObservation {
   readonly held: Reason | null;
   /** The failure of the source that lasts until the spec or a Secret changes, or the user retries. */
   readonly sourceFailure: Reason | null;
-  /** The reason why the source of a version that is known could not be resolved again. */
+  /** The reason why the source could not be resolved again, although an earlier resolution is known. */
   readonly fetchFailure: Reason | null;
   /** The outage that delays a step beyond the progress deadline, a full disk, or a refused mount; Berth keeps trying. */
   readonly outage: Reason | null;

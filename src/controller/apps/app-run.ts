@@ -116,10 +116,10 @@ export class AppRun {
     if (!needsPlan(observed, desired)) return true;
     const recovery = trackEngineRecovery(this.#context, desired, observed.containers);
     const planned = await this.#plan({ ...observed, desired, recovery }, signal);
-    // An engine that shuts down ends its containers: that is not their fault, and no time to start them.
+    // An engine that shuts down ends its containers: these ends do not count as failures, and no container is started.
     if (recovery.hasEndedWithEngine || hasUnexpectedEnd(planned.plan)) {
       await this.#context.runtime.ping(signal);
-      // systemd's socket may have started the next engine, while the observation is of the one before.
+      // systemd may have started the next engine already, although the observation is of the previous one.
       if (!recovery.hasEndedWithEngine && this.#context.appsEndedWithEngine.has(desired.name))
         return false;
     }

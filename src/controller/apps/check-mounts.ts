@@ -21,14 +21,15 @@ export function findRefusedMount(store: MountCheck, { volumes = [] }: AppSpec): 
   return problem === undefined ? undefined : { reason: MOUNT_REFUSED, message: problem };
 }
 
-/** True if a mount was refused in the last run: the time until this one was no time for progress. */
+/** True if a mount was refused in the last run: the time since then does not count against the progress deadline. */
 export function wasMountRefused({ status }: Resource<"App">): boolean {
   return findCondition(status?.conditions ?? [], "Ready")?.reason === MOUNT_REFUSED;
 }
 
 /**
- * Throws BerthError `forbidden` if operations create or start a container whose mounts are refused. Asked again right
- * before each of them, since resolving the spec was earlier, and an earlier version may have other mounts.
+ * Throws BerthError `forbidden` if operations create or start a container whose mounts are refused. The mounts are
+ * checked again right before each of these operations, since the check during the resolution is out of date by then,
+ * and an earlier version may have other mounts.
  */
 export function assertMountable(
   store: MountCheck,

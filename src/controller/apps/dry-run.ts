@@ -25,7 +25,7 @@ import {
   trackAttempt,
 } from "./run-steps.ts";
 
-/** Stands for the loopback port that a run would lease; no operation of a report names it. */
+/** A placeholder for the loopback port that a run would lease; no operation of a report names the port. */
 const UNLEASED_PORT = 0;
 
 export interface DryRunOptions {
@@ -128,7 +128,7 @@ async function planDryRun(context: ReconcilerContext, observed: ObservedRun, sig
   };
 }
 
-/** A dry run asks no git server: an unknown source stands for an image that has to be built. */
+/** A dry run sends no request to a git server: it assumes that the image of an unresolved source has to be built. */
 function assumeSource(
   { store, builds }: ReconcilerContext,
   stored: Resource<"App"> | undefined,

@@ -69,7 +69,7 @@ export class EngineMonitor {
     const byApp = new Map<string, ObservedContainer[]>();
     for (const container of await runtime.listContainers({ instance }, signal)) {
       const app = container.labels[labels.APP];
-      // Not of an App, such as the ingress, which has its own controller.
+      // A container without an App, such as that of the ingress, has its own controller.
       if (app === undefined && container.labels[labels.COMPONENT] !== undefined) continue;
       byApp.set(app ?? "", [...(byApp.get(app ?? "") ?? []), container]);
     }

@@ -6,11 +6,11 @@ import type { ProbeResult, WorkloadRuntime } from "../runtime/port.ts";
 import type { ContainerHealth } from "./plan/plan-types.ts";
 import { getHealthyInterval, getStartupInterval } from "./probe-interval.ts";
 
-/** The next probe of a container that was healthy, after one that failed. */
+/** The delay after the first failed probe of a healthy container. */
 const RECHECK_MS = 2_000;
-/** The next probe while the engine cannot be reached. */
+/** The delay between probes while the engine cannot be reached. */
 const ENGINE_AWAY_MS = 1_000;
-/** The next probe of a version that is rolled out after one that failed. */
+/** The delay after a failed probe of a version that is being rolled out. */
 const ROLLOUT_RECHECK_MS = 100;
 /** A port that accepts connections and answers nothing this many times in a row is taken to speak another protocol. */
 const SILENT_PROBES_MAX = 3;
@@ -20,7 +20,7 @@ const MIN_RUNNING_MS = 1_000;
 export interface WatchedContainer {
   readonly id: string;
   readonly startedAtMs: number;
-  /** It is of a version that is about to get the requests, or that is observed after it got them. */
+  /** True if the container's version is about to get the requests, or is observed since it got them. */
   readonly isRollingOut: boolean;
 }
 
@@ -29,7 +29,7 @@ interface MonitoredContainer {
   readonly id: string;
   readonly startedAtMs: number;
   isRollingOut: boolean;
-  /** Web probes in a row that were not answered; a container that is mute speaks no HTTP. */
+  /** The number of consecutive HTTP probes without an answer, from which `isMute` follows: the port speaks no HTTP. */
   silentProbes: number;
   isMute: boolean;
   /** The time since which Berth probes it with this check, by Berth's own clock. */

@@ -56,6 +56,6 @@ function findPrevious(
     return null;
   const replaced = servedRevisions.find(({ version }) => version === serving)?.number;
   if (replaced === undefined || replaced !== revision) return serving;
-  // The restart of a version that is still observed: it goes back to the same one as before.
+  // The version is restarted while it is still observed: the version to go back to stays the same.
   return window?.outcome === "open" && window.version === serving ? window.previous : null;
 }

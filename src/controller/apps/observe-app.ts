@@ -12,7 +12,7 @@ import type { ReconcilerContext } from "./reconciler-context.ts";
 import { isObserved } from "./rollout-window.ts";
 import { listAddresses } from "./route-sweep.ts";
 
-/** The grace of containers whose App's spec cannot be resolved; Docker's own default. */
+/** The grace period of containers whose App's spec cannot be resolved; Docker's own default. */
 const UNKNOWN_GRACE_MS = 10_000;
 
 export interface AppObservation {
@@ -144,7 +144,7 @@ export async function observeConnections(
   return new Map(counted.flatMap(([id, count]) => (count === undefined ? [] : [[id, count]])));
 }
 
-/** Stops an App whose spec cannot be resolved, but says `running: false`. */
+/** Stops the containers of an App whose spec sets `running: false` but cannot be resolved. */
 export async function stopAllContainers(
   { withReplacementWorker, runtime, ingress }: ReconcilerContext,
   name: string,

@@ -29,8 +29,8 @@ export interface PlanExecutorDependencies {
 export class PlanExecutor {
   readonly #dependencies: PlanExecutorDependencies;
   /**
-   * The calls that have ensured, or are ensuring, a network and the sweep of all routes. A container that cannot be
-   * created or started clears them.
+   * Completed and running calls that ensure a network or sweep all routes, which later operations share. The map is
+   * cleared when a container cannot be created or started.
    */
   readonly #ensured = new Map<string, EnsureCall>();
 

@@ -1,15 +1,21 @@
 import type { EffectiveHealthCheck } from "../../resources/app-defaults.ts";
 
-/** A starting container is probed this often: a new version serves this much after its port opens, at most. */
+/**
+ * The first interval between probes of a starting container, which is the longest time from an open port to the first
+ * request.
+ */
 const STARTUP_MIN_MS = 50;
 const STARTUP_MAX_MS = 1_000;
-/** After this time the start is a slow one, and a longer delay is a small part of it. */
+/** After this time a start counts as slow, so that a longer interval delays it only by a small part. */
 const STEADY_FOR_MS = 5_000;
-/** The part of the start so far that a probe of a slow start may be late. */
+/** The interval between probes of a slow start, as a part of the time since its begin. */
 const LATE_PART = 1 / 20;
 /** A command costs a process in the container and two calls of the engine, so that it is repeated less often. */
 const LATE_PART_OF_COMMAND = 1 / 2;
-/** The time of Berth for each starting container in turn, so that hundreds of them leave time for other work. */
+/**
+ * The minimum interval for each container that starts at the same time, so that hundreds of starts leave time for other
+ * work.
+ */
 const SHARE_MS = 5;
 /** A version that is rolled out is probed this often, so that its failure is noticed well within a second. */
 const ROLLOUT_MS = 250;

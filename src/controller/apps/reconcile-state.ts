@@ -61,7 +61,10 @@ export function clampToClock(memory: ReconcileState, nowMs: number): ReconcileSt
   };
 }
 
-/** The reason of a version that failed while it was observed: it worked before, so that to work again proves nothing. */
+/**
+ * The failure reason of a version that failed in the window after its switch. It had worked before, so a healthy
+ * container does not end its stall.
+ */
 export const OBSERVATION_FAILED = "ObservationFailed";
 
 /** Ends the stall of a version that works after all, such as one that needed longer than its deadline. */
@@ -190,7 +193,7 @@ export function isStable(memory: ReconcileState, desired: DesiredApp): boolean {
   );
 }
 
-/** More versions than an App can have containers of at once. */
+/** The number of versions that are remembered: more than an App can have containers of at once. */
 const SERVED_KEPT_MAX = 10;
 
 /** Notes that a version serves. `revision` is the number of its revision; undefined if only its containers are known. */

@@ -5,8 +5,8 @@ import { MODELS_PORT } from "../models/container-listener.ts";
 import { buildModelSettings } from "./model-inputs.ts";
 
 /**
- * True for each field that makes a revision, because it reaches a container. The type makes a new field of the spec
- * take a decision here; `models` counts by the settings that it gives a container.
+ * True for each field that makes a revision, because it reaches a container. The type enforces a decision here for each
+ * new field of the spec; `models` counts by the settings that it gives a container.
  */
 const makesRevision: Readonly<Record<keyof AppSpec, boolean>> = {
   image: true,

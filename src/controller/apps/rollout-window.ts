@@ -8,7 +8,7 @@ import type { ContainerHealth } from "./plan/plan-types.ts";
 
 /** The window after a switch to a new version, see RolloutWindow. All functions are pure. */
 
-/** The next look at a version whose window is over, but whose last probe failed. */
+/** The delay before a version is observed again whose window is over, but whose last probe failed. */
 const SUSPECT_REQUEUE_MS = 250;
 
 interface WindowObservation {
@@ -76,7 +76,7 @@ export function trackWindow(
   return isOver && works && !isSuspect ? { ...window, outcome: "passed", endedAt: nowMs } : window;
 }
 
-/** Returns when an open window has to be looked at again, in epoch milliseconds; null if there is none. */
+/** Returns when an open window has to be observed again, in epoch milliseconds; null if no window is open. */
 export function windowRequeueAtMs(
   { window }: Pick<ReconcileState, "window">,
   desired: DesiredApp,

@@ -16,7 +16,7 @@ export interface StoredArchive extends UploadedArchive {
   readonly storedAtMs: number;
 }
 
-/** A digest becomes a part of a path: nothing else may. */
+/** A digest becomes a part of a path, so no other text is accepted as a digest. */
 const digestPattern = /^[0-9a-f]{64}$/;
 const ARCHIVE_SUFFIX = ".archive";
 const PARTIAL_SUFFIX = ".part";

@@ -106,7 +106,7 @@ export class SourceTracker {
     this.#failures.delete(app);
     this.#failingRefreshes.delete(app);
     this.#pinnedSources.delete(app);
-    // Most Apps have none, and removing one flushes the disk.
+    // Most Apps have no pin, and the removal of a pin flushes the disk.
     if (this.#options.store.sourcePins.get(app)) this.unpin(app);
   }
 

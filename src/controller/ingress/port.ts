@@ -2,7 +2,7 @@ import type { Resource } from "../../resources/resource.ts";
 import type { Reason } from "../reason.ts";
 
 /**
- * Leads requests from the network to apps. It has two halves that change at different rates:
+ * Routes requests from the network to apps. It has two halves that change at different rates:
  * - the route table has the addresses of each App's targets; it changes with every rollout, atomically and without
  *   a reload, so that no connection is interrupted;
  * - the sites have the domains and options of each App; they change when a user changes a spec, and are applied to

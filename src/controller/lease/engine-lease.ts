@@ -83,7 +83,7 @@ export class EngineLease implements WriterLease {
 
   async ensure(signal: AbortSignal): Promise<void> {
     if (this.#isValid()) return;
-    // `run` observes the other process; no App has to.
+    // `run` keeps observing the other process, so an App need not do that.
     if (this.#state.type !== "taken") await raceWithAbort(this.#tryOnce(), signal);
     if (this.#state.type === "taken") throw createLeasedError(this.#state.by);
     if (!this.#isValid())
@@ -150,7 +150,7 @@ export class EngineLease implements WriterLease {
     if (last && !isOwn) return this.#lose(last);
     if (!last && isCreated)
       throw new BerthError("engine_error", "the engine lost the record of the lease");
-    // An engine without space creates no record for any process: the holder then goes on from check to check.
+    // An engine without space creates no record for any process, so the holder keeps its lease without a new record.
     this.#valid = { fromMs: startedMs, untilMs: startedMs + (isCreated ? VALID_MS : POLL_MS) };
     this.#hold(last?.term ?? before);
     for (const old of terms) {

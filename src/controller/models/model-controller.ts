@@ -211,7 +211,7 @@ export class ModelController {
       if (metadata.name !== name && spec.running === true) this.#loop.add(metadata.name, "event");
   }
 
-  /** One at a time, in the background. */
+  /** Removes unused files in the background, one collection at a time. */
   #collect(): void {
     const { tasks, files, logger } = this.#options;
     if (this.#isCollecting) return;

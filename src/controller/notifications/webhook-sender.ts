@@ -275,7 +275,9 @@ export class WebhookSender implements Webhooks, AsyncDisposable {
   }
 }
 
-/** Deliveries of one lane are sent one after the other. A test is sent at once, whatever else the receiver is owed. */
+/**
+ * Deliveries of one lane are sent one after the other. A test is sent at once, whatever other deliveries are pending.
+ */
 function getLane({ webhook, event }: DeliveryRecord): string {
   return event === "test" ? `${webhook} test` : webhook;
 }

@@ -9,13 +9,13 @@ export const READ_LIMIT_MS = 30_000;
 export const CREATE_LIMIT_MS = 120_000;
 /** Starting waits for networks, volume drivers and the kernel; a second under load. */
 export const START_LIMIT_MS = 120_000;
-/** In addition to the grace period of a stop. */
+/** The time limit of a stop, in addition to its grace period. */
 export const STOP_EXTRA_MS = 30_000;
 /** Removing deletes the container's file system: tens of seconds for many small files on a slow disk. */
 export const REMOVE_LIMIT_MS = 120_000;
 export const NETWORK_LIMIT_MS = 60_000;
 export const VOLUME_LIMIT_MS = 60_000;
-/** Deletes layers, like the removal of a container. */
+/** The removal of an image deletes layers, like the removal of a container. */
 export const REMOVE_IMAGE_LIMIT_MS = 120_000;
 /** A registry that takes longer for a manifest is unreachable; docs/errors.md names this limit and the next one. */
 export const PULL_OPEN_LIMIT_MS = 120_000;
@@ -23,11 +23,11 @@ export const PULL_OPEN_LIMIT_MS = 120_000;
 export const PULL_IDLE_LIMIT_MS = 300_000;
 export const PULL_LIMIT_MS = 6 * 3_600_000;
 export const STREAM_OPEN_LIMIT_MS = 30_000;
-/** Between two chunks of a log that is not followed. */
+/** The time limit between two chunks of a log that is not followed. */
 export const LOG_IDLE_LIMIT_MS = 30_000;
 /** The longest possible limit of a build, which normally ends the build before this one. */
 export const BUILD_LIMIT_MS = 6 * 3_600_000;
-/** Between two chunks of the upload: an engine that reads nothing for this time is stuck. */
+/** The time limit between two chunks of an upload: an engine that reads nothing for this time is stuck. */
 export const BUILD_UPLOAD_IDLE_LIMIT_MS = 120_000;
-/** After an abort the engine kills the running step; then its container is removed if it is left. */
+/** After an abort the engine kills the running step; then the step's container is removed if it still exists. */
 export const BUILD_CANCEL_LIMIT_MS = 10_000;

@@ -56,7 +56,7 @@ function isConnectionCut(error: unknown): boolean {
 
 /** Longer lines are split, so that readers need little memory. */
 const LINE_BYTES_MAX = 64 * 1024;
-/** `2026-11-20T19:46:34.123456789Z`, and space for an offset. */
+/** The longest timestamp: `2026-11-20T19:46:34.123456789Z`, with space for an offset. */
 const TIME_BYTES_MAX = 40;
 
 /**

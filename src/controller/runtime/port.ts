@@ -218,7 +218,7 @@ export interface PublishSpec {
   readonly containerPort: number;
   readonly protocol: "tcp" | "udp";
   readonly hostAddress: string;
-  /** 0: the engine picks one. */
+  /** With 0 the engine chooses a port. */
   readonly hostPort: number;
 }
 

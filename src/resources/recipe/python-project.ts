@@ -19,7 +19,10 @@ export interface PythonProject {
 /** Releases of Python 3, the preferred one first. */
 const PYTHON_MINORS = [13, 12, 14, 11, 10, 9];
 
-/** Reads the Python project of a source; undefined if there is none. A pyproject.toml only for tools is none. */
+/**
+ * Reads the Python project of a source; undefined if there is none. A pyproject.toml that only configures tools does
+ * not count.
+ */
 export async function readPythonProject(reader: SourceReader): Promise<PythonProject | undefined> {
   const requirements = await reader.read("requirements.txt");
   const toml = await reader.read("pyproject.toml");

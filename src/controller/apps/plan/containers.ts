@@ -156,7 +156,7 @@ function planRestart(
   draft.add({ type: "startContainer", id, name, restart, cause });
 }
 
-/** A proven version is never given up, and no version is judged without what it depends on. */
+/** A proven version is never given up, and no version fails while something that it depends on is missing. */
 function isRestartedForEver({ observed }: PlanDraft): boolean {
   return observed.isProven || observed.blockedBy !== null;
 }

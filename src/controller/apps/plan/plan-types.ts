@@ -51,7 +51,7 @@ export interface ContainerHealth {
   readonly healthy: boolean | null;
   /** The container was healthy and then failed too often in a row, or never became healthy in its time. */
   readonly restartDue: boolean;
-  /** It counts as healthy, but its last probe failed. */
+  /** True if the container counts as healthy although its last probe failed. */
   readonly isSuspect?: boolean;
   readonly message: string;
 }

@@ -122,7 +122,7 @@ export class CompanionSupervisor implements CompanionDaemon, AsyncDisposable {
     this.#startNotBefore = 0;
     this.#backoff.reset();
     for (;;) {
-      // Before the observation, so that no change during it is missed.
+      // The wakeup is requested before the observation, so that no change during the observation is missed.
       const woken = this.#wakeup.wait();
       let waitMs: number | undefined;
       try {

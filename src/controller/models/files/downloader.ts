@@ -24,7 +24,7 @@ export interface DownloaderDependencies {
   readonly linking: Mutex;
   readonly space: DiskSpace;
   readonly userAgent: string;
-  /** Throws `model_unusable` for a complete file that is no model. It gets its path and its name. */
+  /** Called with the path and the name of a complete file; throws `model_unusable` if the file is not a model. */
   readonly assertUsable: (path: string, name: string) => Promise<void>;
   readonly transfer: TransferDependencies;
 }

@@ -19,7 +19,7 @@ import { RequestGuard } from "./request-guard.ts";
 import { resolveResumeState } from "./resume-state.ts";
 import { badRangeError, noRangesError, RetryableError } from "./retryable-error.ts";
 
-/** A source that changes more often during one download may be a farm of unequal servers. */
+/** If a source changes more often during one download, its servers probably have different files. */
 const CHANGES_MAX = 3;
 /** After this many contradictory responses the file is downloaded again in one stream. */
 const BAD_RANGES_MAX = 3;
@@ -125,7 +125,7 @@ export class FileTransfer {
         ]);
         return result;
       } catch (error) {
-        // The first error is the one to throw; this may meet the same full disk.
+        // The first error is thrown; this flush may fail because of the same full disk.
         await partial.flush().catch(() => {});
         throw error;
       } finally {

@@ -19,7 +19,7 @@ export interface ListedFile {
   readonly gitBlob: string | null;
 }
 
-/** More files than any repository of models has. */
+/** The limit of listed files, more than any repository of models has. */
 const FILES_MAX = 100_000;
 
 /** Returns undefined if it is not a listing. Leaves out files with unsafe names. */
