@@ -106,7 +106,7 @@ export function isRoot() {
   return typeof process.getuid === "function" && process.getuid() === 0;
 }
 
-/** True on Debian, Ubuntu and what calls itself like them. */
+/** Returns true on Debian, Ubuntu and distributions that are derived from them. */
 export function isDebianLike() {
   try {
     const release = readFileSync("/etc/os-release", "utf8");
@@ -116,13 +116,13 @@ export function isDebianLike() {
   }
 }
 
-/** Where a program is; system folders count even when PATH leaves them out. */
+/** Returns the path of a program; also searches system folders that PATH omits. */
 export function which(program) {
   const folders = [...(process.env.PATH ?? "").split(path.delimiter), "/usr/sbin", "/sbin"];
   return folders.map((folder) => path.join(folder, program)).find((file) => existsSync(file));
 }
 
-/** Asks at a terminal; without a terminal the answer is yes, because no one can be asked. */
+/** Asks the user at a terminal. Without a terminal the answer is yes, because there is no one to ask. */
 export async function confirm(question) {
   if (!process.stdin.isTTY || !process.stderr.isTTY) return true;
   const readline = createInterface({ input: process.stdin, output: process.stderr });
@@ -135,8 +135,8 @@ export async function confirm(question) {
 }
 
 /**
- * Installs Debian packages. Throws with the command to run where it may not, or where it fails; `optional` ones
- * are left out where the machine's release does not have them.
+ * Installs Debian packages. Throws an error with the command to run if this user may not install packages, or if that
+ * fails. `optional` packages are omitted if the machine's release lacks them.
  */
 export async function aptInstall(packages, why, { optional = [] } = {}) {
   const all = [...packages, ...optional];
@@ -152,7 +152,7 @@ export async function aptInstall(packages, why, { optional = [] } = {}) {
   const install = (names) => run("install", "-y", "--no-install-recommends", ...names);
   let result = install(all);
   if (result.status !== 0) {
-    // A fresh machine has no package lists, or old ones.
+    // A new machine has no package lists, or outdated ones.
     run("update");
     result = install(all);
   }

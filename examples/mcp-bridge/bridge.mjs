@@ -54,7 +54,7 @@ listener.listen(path, async () => {
 
 for (const signal of ["SIGINT", "SIGTERM"]) {
   process.once(signal, async () => {
-    listener.close(); // which takes the socket away
+    listener.close(); // which removes the socket
     await Promise.all([...children].map(end));
     process.exit(0);
   });

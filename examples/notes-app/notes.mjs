@@ -66,7 +66,7 @@ await takeBusName();
 
 for (const signal of ["SIGINT", "SIGTERM"]) {
   process.once(signal, () => {
-    listener.close(() => process.exit(0)); // which takes the socket away
+    listener.close(() => process.exit(0)); // which removes the socket
     for (const socket of sockets) socket.destroy();
   });
 }
@@ -77,9 +77,9 @@ async function takeBusName() {
   if (!address) return;
   const { default: dbus } = await import("dbus-next");
   const bus = dbus.sessionBus({ busAddress: address });
-  const end = () => process.exit(0); // the session is over
+  const end = () => process.exit(0); // the session has ended
   bus.on("error", end);
-  bus._connection.on("end", end); // dbus-next itself does not tell
+  bus._connection.on("end", end); // dbus-next does not report this itself
   // The limit for a bus that does not answer, or that exits meanwhile.
   const late = setTimeout(() => fail("the session bus does not answer"), 25_000);
   await bus.requestName(manifest.app_id, dbus.NameFlag.DO_NOT_QUEUE);

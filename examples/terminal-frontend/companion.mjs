@@ -26,7 +26,7 @@ export class Companion {
     this.#bus = bus;
     await new Promise((resolve, reject) => bus.once("connect", resolve).once("error", reject));
     bus.on("error", () => this.onGone());
-    bus._connection.on("end", () => this.onGone()); // dbus-next itself does not tell
+    bus._connection.on("end", () => this.onGone()); // dbus-next does not report this itself
     bus.on("message", (message) => this.#onMessage(message));
     // Subscribe before the first query, so that no signal is missed.
     for (const rule of [

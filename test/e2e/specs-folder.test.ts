@@ -111,7 +111,7 @@ test("a half-written file changes nothing until it is complete", async () => {
   expect(await fetchText(app.url)).toBe("whole\n");
 });
 
-test("of two files that declare one app, the first keeps it, and the other is told why", async () => {
+test("of two files that declare one app, the first keeps it, and the other has an error with the reason", async () => {
   await using berth = await BerthProcess.open({
     specs: { "first.yaml": appFile("web", { ...web, env: { BODY: "first" } }) },
   });

@@ -260,7 +260,7 @@ it("a journal that cannot be written prevents the actions that it would have to 
 });
 
 it(
-  "an error that comes once, at any write or flush: what is said is what has happened",
+  "after a single error at any write or flush, each answer agrees with the effects",
   async () => {
     await using faults = await startFaultSetup();
     const { harness } = faults;

@@ -26,8 +26,8 @@ const KILLS = 16;
 const BYTES_PER_SECOND = 12 * MIB;
 
 /**
- * Runs it until it ends, or kills it so long after its first byte. Gives back its last line. `around` is a program
- * that runs it, with its options.
+ * Runs the download process until it ends, or kills it `killAfterMs` after its first byte. Returns its last line of
+ * output. `around` is a program, with its options, that runs the process.
  */
 async function run(
   args: readonly string[],

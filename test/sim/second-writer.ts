@@ -19,7 +19,7 @@ export class SecondWriter {
   constructor(first: ControlPlaneHarness, seed: number, problems: string[]) {
     this.#first = first;
     this.#problems = problems;
-    // Its own dice, so that the other faults of a seed stay the same.
+    // The second Berth has a random generator of its own, so that the other faults of a seed stay the same.
     this.#dice = new Dice(seed + 7_919);
   }
 
@@ -40,7 +40,7 @@ export class SecondWriter {
     this.#second = undefined;
   }
 
-  /** Notes a call; both must never write at the same time. */
+  /** Records a call of one of the two servers, which must never write at the same time. */
   observe(writer: string, call: FakeCall): void {
     if (call.kind !== "write") return;
     const atMs = this.#first.clock.now();

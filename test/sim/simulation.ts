@@ -45,7 +45,7 @@ export async function simulate(seed: number): Promise<SimulationResult> {
   const ingress = seed % 2 === 0 ? "fake" : "off";
   await using harness = new ControlPlaneHarness({ images: IMAGES, random: dice.random, ingress });
   const second = new SecondWriter(harness, seed, problems);
-  // Its own dice, so that the other faults of a seed stay the same.
+  // The full disk has a random generator of its own, so that the other faults of a seed stay the same.
   const diskDice = new Dice(seed + 104_729);
   let faulty = true;
   let killAfter: number | undefined;

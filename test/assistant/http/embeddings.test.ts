@@ -58,7 +58,7 @@ test("dimensions shorten the vectors, which have length 1 again", async () => {
 });
 
 test.each([model, undefined])(
-  "more dimensions than there are, are refused (model %s)",
+  "more dimensions than the model has are refused (model %s)",
   async (name) => {
     const response = await harness.post("/v1/embeddings", {
       model: name,

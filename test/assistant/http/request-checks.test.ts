@@ -41,7 +41,7 @@ describe("the Host header", () => {
     "localhost.",
     "[::1]",
     "[::1]:7777",
-  ])("%s is of this machine", async (host) => {
+  ])("%s names this machine, and is accepted", async (host) => {
     expect((await raw(["GET /health HTTP/1.1", `host: ${host}`])).status).toBe(200);
   });
 
@@ -55,7 +55,7 @@ describe("the Host header", () => {
     "user@127.0.0.1",
     "127.0.0.1:x",
     "",
-  ])("%j is not, on any path", async (host) => {
+  ])("%j does not name this machine, and is refused on any path", async (host) => {
     for (const target of ["/health", "/v1/models", "/metrics", "/nothing"]) {
       const { status, body } = await raw([`GET ${target} HTTP/1.1`, `host: ${host}`]);
       expect(status).toBe(403);
@@ -63,7 +63,7 @@ describe("the Host header", () => {
     }
   });
 
-  test("may not be missing, or stand twice", async () => {
+  test("must occur exactly once", async () => {
     expect((await raw(["GET /health HTTP/1.1"])).status).toBe(400);
     expect((await raw(["GET /health HTTP/1.0"])).status).toBe(403);
     const twice = await raw(["GET /health HTTP/1.1", "host: localhost", "host: example.com"]);
@@ -73,7 +73,7 @@ describe("the Host header", () => {
 
 describe("the Origin header", () => {
   test.each(["http://localhost:3000", "http://127.0.0.1", "https://[::1]:8443"])(
-    "%s is a page of this machine, and may read the answer",
+    "%s is a page of this machine, which may read the answer",
     async (origin) => {
       const body = { messages: [{ role: "user", content: "hi" }], odd: 1 };
       for (const stream of [false, true]) {
@@ -89,7 +89,7 @@ describe("the Origin header", () => {
   );
 
   test.each(["https://example.com", "null", "http://localhost.example.com", "file://", "evil"])(
-    "%s is not, and nothing happens",
+    "%s is not a page of this machine, and its request has no effect",
     async (origin) => {
       const response = await world.post(path, askOf(100), { origin });
       expect(response.status).toBe(403);
@@ -103,13 +103,13 @@ describe("the Origin header", () => {
     },
   );
 
-  test("a refusal can be read by a page of this machine too", async () => {
+  test("lets a page of this machine read a refusal too", async () => {
     const response = await world.post(path, "{", { origin: "http://localhost:3000" });
     expect(response.status).toBe(400);
     expect(response.headers.get("access-control-allow-origin")).toBe("http://localhost:3000");
   });
 
-  test("a preflight allows what it asks for", async () => {
+  test("of a preflight gets a response that allows the requested method and headers", async () => {
     const response = await fetch(`${world.url}${path}`, {
       method: "OPTIONS",
       headers: {
@@ -136,11 +136,14 @@ describe("paths and methods", () => {
     ["POST", "/health", "GET, HEAD, OPTIONS"],
     ["PUT", "//v1/models/", "GET, HEAD, OPTIONS"],
     ["PROPFIND", "/metrics", "GET, HEAD, OPTIONS"],
-  ])("%s %s is 405, and Allow says what there is", async (method, target, allow) => {
-    const { status, head } = await raw([`${method} ${target} HTTP/1.1`, "host: localhost"]);
-    expect(status).toBe(405);
-    expect(head).toContain(`allow: ${allow.toLowerCase()}`);
-  });
+  ])(
+    "%s %s is refused with 405, and Allow lists the methods of the path",
+    async (method, target, allow) => {
+      const { status, head } = await raw([`${method} ${target} HTTP/1.1`, "host: localhost"]);
+      expect(status).toBe(405);
+      expect(head).toContain(`allow: ${allow.toLowerCase()}`);
+    },
+  );
 
   test.each([
     "/",
@@ -150,7 +153,7 @@ describe("paths and methods", () => {
     "/V1/chat/completion",
     "/v1/embeddings/x",
     "/health/x",
-  ])("there is nothing at %s, whatever is sent there", async (target) => {
+  ])("%s is refused with 404, and the error lists the paths", async (target) => {
     const response = await world.post(target, "no JSON", { "content-type": "text/plain" });
     expect(response.status).toBe(404);
     expect(await response.json()).toEqual({
@@ -184,14 +187,14 @@ describe("paths and methods", () => {
     },
   );
 
-  test("HEAD is GET without a body", async () => {
+  test("HEAD gets the response of GET without the body", async () => {
     for (const target of ["/health", "/v1/models", "/v1/models/tiny", "/metrics"]) {
       const response = await fetch(`${world.url}${target}`, { method: "HEAD" });
       expect([response.status, await response.text()]).toEqual([200, ""]);
     }
   });
 
-  test("OPTIONS without a page tells the methods", async () => {
+  test("OPTIONS without an Origin header returns the methods of the path", async () => {
     const response = await fetch(`${world.url}/v1/models`, { method: "OPTIONS" });
     expect([response.status, response.headers.get("allow")]).toEqual([204, "GET, HEAD, OPTIONS"]);
     const all = await raw(["OPTIONS * HTTP/1.1", "host: localhost"]);
@@ -199,12 +202,12 @@ describe("paths and methods", () => {
     expect((await fetch(`${world.url}/nothing`, { method: "OPTIONS" })).status).toBe(404);
   });
 
-  test("a path with a broken escape is a wrong request", async () => {
+  test("a path with an invalid escape is refused", async () => {
     const { status, body } = await raw(["GET /v1/models/%zz HTTP/1.1", "host: localhost"]);
     expect([status, JSON.parse(body).error.code]).toEqual([400, "invalid_request"]);
   });
 
-  test("the id of a request comes back, and is made up where it is unfit for a log", async () => {
+  test("the id of a request is returned, and is replaced if it is not safe for a log", async () => {
     const own = await fetch(`${world.url}/health`, { headers: { "x-request-id": "a-1.b" } });
     expect(own.headers.get("x-request-id")).toBe("a-1.b");
     const odd = await fetch(`${world.url}/health`, { headers: { "x-request-id": "a b" } });
@@ -213,7 +216,7 @@ describe("paths and methods", () => {
 });
 
 describe("a body", () => {
-  test("of 4 MiB is taken, one more byte is not, and the connection stays", async () => {
+  test("of 4 MiB is accepted, one with another byte is refused, and the connection stays open", async () => {
     const whole = await world.post(path, askOf(4 * MIB));
     expect(whole.status).toBe(200);
     using client = new RawClient(world.port);
@@ -228,7 +231,7 @@ describe("a body", () => {
     expect(world.service.requests).toHaveLength(2);
   });
 
-  test("of chunks that is too large is refused as well", async () => {
+  test("in chunks is refused as well if it is too large", async () => {
     const response = await fetch(`${world.url}${path}`, {
       method: "POST",
       headers: { "content-type": "application/json" },
@@ -244,13 +247,13 @@ describe("a body", () => {
     ["multipart/form-data; boundary=x"],
     ["application/json; charset=utf-16"],
     ["json"],
-  ])("of type %s is 415", async (type) => {
+  ])("of type %s is refused with 415", async (type) => {
     const response = await world.post(path, askOf(100), { "content-type": type });
     expect(response.status).toBe(415);
     expect(await response.json()).toMatchObject({ error: { code: "unsupported_media_type" } });
   });
 
-  test("without a type, or packed, is 415", async () => {
+  test("without a type, or with a compression, is refused with 415", async () => {
     const body = askOf(100);
     const lines = [`POST ${path} HTTP/1.1`, "host: localhost", `content-length: ${body.length}`];
     expect((await raw(lines, body)).status).toBe(415);
@@ -270,7 +273,7 @@ describe("a body", () => {
     ["is an array", "[]", "the body has to be a JSON object"],
     ["is null", "null", "the body has to be a JSON object"],
     ["is empty", "", "the request needs a body"],
-  ])("that %s is a wrong request", async (_, body, message) => {
+  ])("that %s is refused", async (_, body, message) => {
     for (const target of [path, "/v1/completions", "/v1/embeddings"]) {
       using client = new RawClient(world.port);
       client.write(rawPost(target, body, { connection: "close" }));

@@ -9,7 +9,7 @@ export interface PeerSignal {
 /** An interface of the companion, real or scripted, without the bus between it and its client. */
 export interface BusPeer extends AsyncDisposable {
   readonly methods: Readonly<Record<string, BusAnswer>>;
-  /** The signals that it has emitted, in order. */
+  /** The signals that the interface has emitted, in order. */
   readonly signals: readonly PeerSignal[];
 }
 
@@ -24,7 +24,7 @@ export async function callPeer(
   return method(...args);
 }
 
-/** Parses the text that a method or a signal has in one place. */
+/** Parses one argument of a method or signal that contains JSON text. */
 export function parsePeerJson(value: BusValue | undefined): unknown {
   if (typeof value !== "string") throw new TypeError("there is no text in this place");
   return JSON.parse(value);

@@ -12,11 +12,11 @@ import { createTextJob, plainSampling } from "../../support/scripted-engine.ts";
 /** The environment of the contract, in addition to the engine. */
 export interface EngineHarness extends AsyncDisposable {
   readonly engine: InferenceEngine;
-  /** Generates. */
+  /** A model that generates text. */
   readonly file: ModelFile;
-  /** Embeds; may be the same. */
+  /** A model that embeds texts; may be the same file. */
   readonly embeddingFile: ModelFile;
-  /** Cannot be loaded; undefined: this engine reads no files. */
+  /** A file that cannot be loaded; undefined if the engine reads no files. */
   readonly damagedFile: ModelFile | undefined;
   /** The facts that the engine reports. */
   readonly name: string;
@@ -59,7 +59,7 @@ export function engineContract(adapter: string, open: () => Promise<EngineHarnes
       );
     }
 
-    /** The answer, all of it. */
+    /** Returns the text of the whole answer. */
     async function answer(
       text: string,
       changes: Partial<GenerateJob> = {},
@@ -74,7 +74,7 @@ export function engineContract(adapter: string, open: () => Promise<EngineHarnes
       await expect.poll(() => model.load).toEqual({ active: 0, queued: 0 });
     }
 
-    it("says who it is, and what a model would take", async () => {
+    it("reports its name, and the memory that a model needs", async () => {
       expect(harness.engine.name).toBe(harness.name);
       const facts = await harness.engine.inspect(harness.file, signal);
       expect(facts.architecture).not.toBe("");
@@ -83,7 +83,7 @@ export function engineContract(adapter: string, open: () => Promise<EngineHarnes
       expect(model.facts.architecture).toBe(facts.architecture);
     });
 
-    it("refuses what cannot be loaded, without its path", async () => {
+    it("refuses a file that cannot be loaded, without its path in the error", async () => {
       const { damagedFile } = harness;
       if (!damagedFile) return;
       for (const refused of [
@@ -103,7 +103,7 @@ export function engineContract(adapter: string, open: () => Promise<EngineHarnes
       await expect(loading).rejects.toBe(reason);
     });
 
-    it("loads a model of the size that was asked for", () => {
+    it("loads a model with the requested context and sequences", () => {
       expect(model.id).toBe(harness.file.id);
       expect(model.contextTokens).toBe(CONTEXT_TOKENS);
       expect(model.sequences).toBe(SEQUENCES);
@@ -111,7 +111,7 @@ export function engineContract(adapter: string, open: () => Promise<EngineHarnes
       expect(model.memoryBytes).toBeGreaterThan(0);
     });
 
-    it("answers: the start, the text, the end", async () => {
+    it("yields an answer as a start, text and an end", async () => {
       const prompt = { kind: "text", text: "Once upon a time" } as const;
       const tokens = await model.encode(prompt, signal);
       const reader = await answer(prompt.text);
@@ -120,7 +120,7 @@ export function engineContract(adapter: string, open: () => Promise<EngineHarnes
       expect(reader.end?.completionTokens).toBeLessThanOrEqual(16);
     });
 
-    it("answers to a chat, and to tokens", async () => {
+    it("answers a chat, and a prompt of tokens", async () => {
       const chat = {
         kind: "chat",
         messages: [
@@ -150,13 +150,13 @@ export function engineContract(adapter: string, open: () => Promise<EngineHarnes
       expect(reader.end?.reason).toBe("stop");
     });
 
-    it("ends before a stop text, wherever tokens part", async () => {
+    it("ends before a stop text, even if it is split over several tokens", async () => {
       const reader = await answer("Say it.", { ...literal(alphabet), stop: ["xyz", "lmnop"] });
       expect(reader.text).toBe("abcdefghijk");
       expect(reader.end?.reason).toBe("stop");
     });
 
-    it("refuses a prompt that leaves no room, with both counts", async () => {
+    it("refuses a prompt that fills the context, with both token counts in the error", async () => {
       const [token = 0] = await model.encode({ kind: "text", text: "a" }, signal);
       const tokens = Array.from({ length: CONTEXT_TOKENS }, () => token);
       const reader = ask("", { prompt: { kind: "tokens", tokens } });
@@ -165,7 +165,7 @@ export function engineContract(adapter: string, open: () => Promise<EngineHarnes
       expect(String(reader.error)).toMatch(/512.*512/);
     });
 
-    it("tells the logprob of each token with its text", async () => {
+    it("yields the logprob of each token with its text", async () => {
       const sampling = { ...plainSampling, logprobs: 2 };
       const reader = await answer("Say some words.", { sampling });
       expect(reader.logprobs).toHaveLength(reader.end?.completionTokens ?? 0);
@@ -177,7 +177,7 @@ export function engineContract(adapter: string, open: () => Promise<EngineHarnes
       }
     });
 
-    it("has the beginning of a conversation still when it goes on", async () => {
+    it("has the beginning of a conversation cached when the conversation continues", async () => {
       const text = "This is a conversation that goes on and on. ".repeat(3);
       await answer(text, { maxTokens: 1 });
       const reader = await answer(`${text} And so on.`);
@@ -186,14 +186,14 @@ export function engineContract(adapter: string, open: () => Promise<EngineHarnes
       expect(cachedTokens).toBeLessThan(promptTokens);
     });
 
-    it("answers to more at once than it has sequences", async () => {
+    it("answers more requests at once than it has sequences", async () => {
       const texts = Array.from({ length: 6 }, (_, at) => alphabet.slice(at, at + 12));
       const readers = await Promise.all(texts.map((text) => answer("Say it.", literal(text))));
       expect(readers.map(({ text }) => text)).toEqual(texts);
       await idle();
     });
 
-    it("lets interactive requests go first, and the others lose nothing", async () => {
+    it("answers interactive requests first, and the other answers stay complete", async () => {
       const background = ["one ", "two "].map((name) =>
         ask("Say it.", { ...literal(name + alphabet.repeat(4)), priority: "background" }),
       );
@@ -206,7 +206,7 @@ export function engineContract(adapter: string, open: () => Promise<EngineHarnes
       );
     });
 
-    it("frees everything of those who go away, wherever they are", async () => {
+    it("frees all resources of a request that is aborted in any state", async () => {
       for (let number = 0; number < 30; number += 1) {
         const leaving = new AbortController();
         const reader = ask(`Number ${number}`, literal(alphabet.repeat(8)), leaving.signal);
@@ -263,7 +263,7 @@ export function engineContract(adapter: string, open: () => Promise<EngineHarnes
         if (embedder !== model) await embedder[Symbol.asyncDispose]();
       });
 
-      it("are of length 1, in the order of the texts, the same for the same text", async () => {
+      it("have length 1, are in the order of the texts, and are equal for equal texts", async () => {
         const texts = ["a cat", "a much longer text about dogs, cats and horses", "a cat"];
         const { vectors, tokens } = await embedder.embed(texts, options, signal);
         expect(vectors.map((vector) => vector.length)).toEqual(
@@ -277,7 +277,7 @@ export function engineContract(adapter: string, open: () => Promise<EngineHarnes
         expect(await embedder.embed([], options, signal)).toEqual({ vectors: [], tokens: [] });
       });
 
-      it("of many texts are those of each alone", async () => {
+      it("of many texts equal those of each text alone", async () => {
         const texts = Array.from({ length: 60 }, (_, at) => `text ${at} `.repeat(1 + (at % 7)));
         const all = await embedder.embed(texts, options, signal);
         expect(all.vectors).toHaveLength(60);
@@ -289,7 +289,7 @@ export function engineContract(adapter: string, open: () => Promise<EngineHarnes
         }
       });
 
-      it("of a text that is too long are refused by its place", async () => {
+      it("of a text that is too long are refused, with the position of the text in the error", async () => {
         const texts = ["short", "words and more words ".repeat(embedder.contextTokens)];
         const refused = await refusal(embedder.embed(texts, options, signal));
         expect(refused).toMatchObject({ code: "context_length_exceeded", param: "input[1]" });
@@ -297,7 +297,7 @@ export function engineContract(adapter: string, open: () => Promise<EngineHarnes
       });
     });
 
-    it("tells everybody when it is unloaded, then and later", async () => {
+    it("rejects all calls, pending and later ones, after the model was unloaded", async () => {
       const other = await load(harness.file);
       const job = createTextJob("Slow.", literal(alphabet.repeat(12)));
       const reader = new GenerationReader(other.generate(job, signal));

@@ -15,17 +15,17 @@ export type ScriptedAnswer =
       readonly content?: readonly unknown[];
       readonly isError?: boolean;
     }
-  /** The app's own protocol says that it could not: a JSON-RPC error. */
+  /** The app answers with a JSON-RPC error. */
   | { readonly kind: "error"; readonly message: string }
-  /** Never answers. */
+  /** The app never answers. */
   | { readonly kind: "hang" }
-  /** Answers when `release` resolves. */
+  /** The app answers when `release` resolves. */
   | { readonly kind: "late"; readonly release: Promise<void>; readonly structured: JsonObject }
   /** The connection ends in the middle of the call. */
   | { readonly kind: "die" }
-  /** An answer to the call that is no result of a tool. */
+  /** The app sends an answer that is not the result of a tool. */
   | { readonly kind: "nonsense" }
-  /** Larger than a frame may be. */
+  /** The app sends an answer that exceeds the limit of a frame. */
   | { readonly kind: "huge" };
 
 export interface ScriptedTool {
@@ -37,19 +37,19 @@ export interface ScriptedTool {
 
 export interface ScriptedApp {
   readonly address: AppAddress;
-  /** The calls that have reached it, in order. */
+  /** The calls that have reached the app, in order. */
   readonly received: readonly { readonly name: string; readonly args: JsonObject }[];
-  /** Other tools from now on; it says that its list has changed, and this resolves when that was heard. */
+  /** Replaces the app's tools, and makes the app announce the change. Resolves when the announcement was received. */
   setTools(tools: readonly ScriptedTool[]): Promise<void>;
-  /** Ends it, with every connection that it has. */
+  /** Ends the app with all its connections. */
   die(): Promise<void>;
 }
 
 export interface ToolAppsHarness extends AsyncDisposable {
-  /** Gives a call up after `callLimitMs`. */
+  /** The adapter under test, whose calls time out after `callLimitMs`. */
   readonly apps: ToolApps;
   readonly callLimitMs: number;
-  /** Starts an app, or starts it again; `start` of the same id replaces one that died. */
+  /** Starts an app. An app with the same id that died is replaced. */
   start(appId: string, tools: readonly ScriptedTool[]): Promise<ScriptedApp>;
 }
 
@@ -64,7 +64,7 @@ function tool(name: string, answer: ScriptedAnswer): ScriptedTool {
   return { name, description: `Does ${name}.`, inputSchema: schema, answer };
 }
 
-/** The ToolAppError of the rejection; fails where there is none. */
+/** Returns the ToolAppError of the rejection; throws if there is none. */
 async function failure(work: Promise<unknown>): Promise<ToolAppError> {
   const error: unknown = await work.then(
     () => new Error("it succeeded"),
@@ -102,7 +102,7 @@ export function toolAppsContract(adapter: string, open: () => Promise<ToolAppsHa
       return harness.apps.call(app.address, name, args, signal);
     }
 
-    it("tells what a tool is now, and that there is none of that name", async () => {
+    it("returns the definition of a tool, and undefined for an unknown tool", async () => {
       const app = await start(tool("create", { kind: "result" }));
       const live = await defined(app, "create");
       expect(live).toEqual({ description: "Does create.", inputSchema: schema });
@@ -110,7 +110,7 @@ export function toolAppsContract(adapter: string, open: () => Promise<ToolAppsHa
       expect(app.received).toEqual([]);
     });
 
-    it("hands the arguments over as they are, and brings back what the tool gave", async () => {
+    it("passes the arguments unchanged, and returns the result of the tool", async () => {
       const content = [{ type: "text", text: "done" }];
       const structured = { id: "n1", tags: ["a", "ä"], none: null };
       const app = await start(tool("create", { kind: "result", structured, content }));
@@ -119,19 +119,19 @@ export function toolAppsContract(adapter: string, open: () => Promise<ToolAppsHa
       expect(app.received).toEqual([{ name: "create", args }]);
     });
 
-    it("says so where a result has no structured part", async () => {
+    it("returns a result without a structured part", async () => {
       const content = [{ type: "text", text: "plain" }];
       const app = await start(tool("create", { kind: "result", content }));
       expect((await call(app, "create")).structured).toBeUndefined();
     });
 
-    it("passes on that the tool itself says it failed", async () => {
+    it("returns the failure that the tool itself reports", async () => {
       const content = [{ type: "text", text: "no such note" }];
       const app = await start(tool("create", { kind: "result", content, isError: true }));
       expect(await call(app, "create")).toMatchObject({ isError: true, content });
     });
 
-    it("makes one short line of what an app says of its fault", async () => {
+    it("shortens the error message of an app to one line", async () => {
       const message = `it broke\nhere ${"x".repeat(2_000)}`;
       const app = await start(tool("create", { kind: "error", message }));
       const error = await failure(call(app, "create"));
@@ -148,7 +148,7 @@ export function toolAppsContract(adapter: string, open: () => Promise<ToolAppsHa
       expect(harness.apps.isConnected(nobody.appId)).toBe(false);
     });
 
-    it("sends a call once, whatever becomes of the connection", async () => {
+    it("sends a call only once, even if the connection is lost", async () => {
       const app = await start(tool("create", { kind: "die" }));
       expect((await failure(call(app, "create"))).code).toBe("transport_closed");
       expect(app.received).toHaveLength(1);
@@ -157,7 +157,7 @@ export function toolAppsContract(adapter: string, open: () => Promise<ToolAppsHa
       expect(again.received).toHaveLength(1);
     });
 
-    it("knows whether an app answers just now", async () => {
+    it("reports whether an app is connected", async () => {
       const app = await start(tool("create", { kind: "result" }));
       await defined(app, "create");
       expect(harness.apps.isConnected(app.address.appId)).toBe(true);
@@ -175,7 +175,7 @@ export function toolAppsContract(adapter: string, open: () => Promise<ToolAppsHa
       expect(harness.apps.isConnected(app.address.appId)).toBe(false);
     });
 
-    it("gives a call up that takes too long", async () => {
+    it("ends a call that exceeds the time limit", async () => {
       const app = await start(tool("create", { kind: "hang" }));
       expect((await failure(call(app, "create"))).code).toBe("timeout");
     });
@@ -192,7 +192,7 @@ export function toolAppsContract(adapter: string, open: () => Promise<ToolAppsHa
       await expect(called).rejects.toBe(reason);
     });
 
-    it("does not begin where the signal has aborted before", async () => {
+    it("does not start a call whose signal has already aborted", async () => {
       const app = await start(tool("create", { kind: "result" }));
       await defined(app, "create");
       const reason = new Error("enough");
@@ -202,7 +202,7 @@ export function toolAppsContract(adapter: string, open: () => Promise<ToolAppsHa
       expect(app.received).toEqual([]);
     });
 
-    it("refuses an answer that is none, and one that is too large", async () => {
+    it("refuses an invalid answer, and one that is too large", async () => {
       const app = await start(tool("odd", { kind: "nonsense" }), tool("big", { kind: "huge" }));
       expect((await failure(call(app, "odd"))).code).toBe("bad_result");
       const big = await harness.start(app.address.appId, [tool("big", { kind: "huge" })]);
@@ -223,7 +223,7 @@ export function toolAppsContract(adapter: string, open: () => Promise<ToolAppsHa
       expect((await first).structured).toEqual({ late: true });
     });
 
-    it("sees a definition that has changed", async () => {
+    it("returns the new definition of a tool after a change", async () => {
       const app = await start(tool("create", { kind: "result" }));
       await defined(app, "create");
       const changed = { ...schema, properties: { title: { type: "string" } } };

@@ -227,7 +227,7 @@ describe("a packed folder", () => {
   });
 
   test.each([10, 30])(
-    "ends with an error where a file of 20 bytes has %i meanwhile",
+    "ends with an error if a file of 20 bytes has %i bytes when it is read",
     async (length) => {
       await write({ a: "x".repeat(20) });
       const tree = await list();

@@ -134,7 +134,7 @@ describe("without a companion", () => {
   });
 });
 
-describe("leave a call that needs a confirmation waiting, and send no provenance", () => {
+describe("call without a terminal", () => {
   it("sends no provenance, and leaves a call that needs a confirmation waiting", async () => {
     const parked = await run(["call", NOTES, "add_note", "title=Milk"]);
     expect(parked.code).toBe(6);

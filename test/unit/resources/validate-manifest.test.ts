@@ -317,7 +317,7 @@ describe("validateManifest", () => {
   });
 });
 
-describe("reports paths that begin at the whole document", () => {
+describe("validateSpec", () => {
   it("reports paths of the whole document", () => {
     expect(issuesOf(() => validateSpec("App", { image: "a", port: 0 }))).toEqual([
       "spec.port: expected a whole number from 1 to 65535, found the number 0",

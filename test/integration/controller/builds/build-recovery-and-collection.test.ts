@@ -27,7 +27,7 @@ beforeEach(() => {
 afterEach(() => bench[Symbol.asyncDispose]());
 
 describe("after a crash", () => {
-  test("builds that were under way are abandoned, and their files are gone", async () => {
+  test("builds that were running are marked as abandoned, and their files are removed", async () => {
     bench.builder.script = { hangs: true };
     const app = bench.apply("web");
     const source = await bench.waitUntilResolved(app);
@@ -65,7 +65,7 @@ describe("after a crash", () => {
     expect(await bench.waitUntilEnded(app, source)).toEqual({ type: "succeeded", id: 2 });
   });
 
-  test("an image that was made and not written down belongs to its app", async () => {
+  test("an image whose build was not recorded belongs to its app", async () => {
     const app = bench.apply("web");
     await bench.waitUntilBuilt(app);
     const { image } = await bench.waitUntilResolved(app);
@@ -78,7 +78,7 @@ describe("after a crash", () => {
   });
 });
 
-test("the record of a build whose image was made before the kill says that it succeeded", async () => {
+test("a build whose image was complete before a kill is recorded as succeeded", async () => {
   const app = bench.apply("web");
   await bench.waitUntilBuilt(app);
   // The kill happened between the image and its record, and the start marked the build as abandoned.
@@ -95,7 +95,7 @@ test("the record of a build whose image was made before the kill says that it su
   await expect.poll(() => bench.changedApps).toContain("web");
 });
 
-test("a build that was cut off before it had an image stays abandoned", async () => {
+test("a build that a kill interrupted before it had an image stays abandoned", async () => {
   bench.builder.script = { hangs: true };
   const app = bench.apply("web");
   bench.service.ensure(app, await bench.waitUntilResolved(app));
@@ -109,7 +109,7 @@ test("a build that was cut off before it had an image stays abandoned", async ()
 });
 
 describe("collection", () => {
-  test("keeps the newest images of each app and tells of those that went", async () => {
+  test("keeps the newest images of each app, and records an event for the removed ones", async () => {
     const removed: string[] = [];
     bench.newService(limited({ keep: 2 }, { onImageRemoved: (image) => removed.push(image) }));
     const images = await buildAll("web", ["a", "b", "c", "d"]);
@@ -121,7 +121,7 @@ describe("collection", () => {
     );
   });
 
-  test("never takes what runs, what is wanted, or what an app would go back to", async () => {
+  test("never removes images that run, that a spec needs, or that a rollback would use", async () => {
     bench.newService(limited({ keep: 10 }));
     const images = await buildAll("web", ["a", "b", "c", "d", "e", "f"]);
     const [running, good, quarantineTarget, stable, unwanted] = images;
@@ -157,7 +157,7 @@ describe("collection", () => {
     await expect.poll(tags).toEqual(sorted(images.filter((image) => image !== unwanted)));
   });
 
-  test("keeps what is held, though it is the oldest", async () => {
+  test("keeps the image of a pinned commit, although it is the oldest image", async () => {
     const images = await buildAll("web", ["a", "b", "c"]);
     bench.apply("web", undefined, { [SOURCE_REVISION_ANNOTATION]: createCommitId("a") });
     bench.newService(limited({ keep: 1 }));
@@ -165,7 +165,7 @@ describe("collection", () => {
     await expect.poll(tags).toEqual(sorted([images[0], images[2]]));
   });
 
-  test("stays within the budget of all apps together, the oldest first", async () => {
+  test("removes the oldest images of all apps until the rest fits into the disk budget", async () => {
     const old = await buildAll("old", ["a", "b"]);
     await bench.clock.advance(HOUR_MS);
     const young = await buildAll("young", ["a", "b"]);
@@ -174,7 +174,7 @@ describe("collection", () => {
     await expect.poll(tags).toEqual(sorted([old[1], ...young]));
   });
 
-  test("touches no image of others", async () => {
+  test("removes no image that another instance or a user has made", async () => {
     const images = await buildAll("web", ["a", "b"]);
     const [image] = bench.builder.list("0123abcd");
     bench.engine.setImage("nginx:1", {});
@@ -190,7 +190,7 @@ describe("collection", () => {
     expect(names).toEqual([...images, "mine:1", "nginx:1"].toSorted());
   });
 
-  test("takes archives that nothing names any more, after a while", async () => {
+  test("removes archives that no app names, after a grace period", async () => {
     const [named, inRevision, loose, fresh] = await Promise.all(
       ["1", "2", "3", "4"].map((text) => uploadAlone(text)),
     );
@@ -223,7 +223,7 @@ describe("collection", () => {
     );
   });
 
-  test("leaves an archive that is deployed, or uploaded, again while it goes on", async () => {
+  test("keeps an archive that is deployed or uploaded again while the collection runs", async () => {
     const [named, uploaded, loose] = [
       await uploadAlone("1"),
       await uploadAlone("2"),
@@ -281,7 +281,7 @@ describe("collection", () => {
 });
 
 describe("an app that is deleted", () => {
-  test("takes its builds, logs, pin and archives with it, and leaves those of others", async () => {
+  test("loses its builds, logs, pin and archives, and other apps keep theirs", async () => {
     const shared = await uploadAlone("shared");
     const own = await uploadAlone("own");
     bench.apply("other", { source: { archive: shared } });
@@ -309,7 +309,7 @@ describe("an app that is deleted", () => {
     expect(existsSync(join(bench.dataDir, "builds", "2"))).toBe(false);
   });
 
-  test("keeps an archive that another user has just uploaded too", async () => {
+  test("leaves an archive that another user has just uploaded as well", async () => {
     const digest = await uploadAlone("same");
     bench.apply("web", { source: { archive: digest } });
     await uploadAlone("same");

@@ -28,7 +28,7 @@ beforeEach(() => {
 afterEach(() => bench[Symbol.asyncDispose]());
 
 describe("a build", () => {
-  test("of a commit makes its image, and leaves nothing else behind", async () => {
+  test("of a commit creates its image, and leaves no other files behind", async () => {
     const app = bench.apply("web");
     const source = await bench.waitUntilResolved(app);
     expect(source.image).toMatch(/^berth-0123abcd\/web:[0-9a-f]{16}$/);
@@ -49,7 +49,7 @@ describe("a build", () => {
     expect(readdirSync(join(bench.dataDir, "builds"))).toEqual(["1.log"]);
   });
 
-  test("is given the options of its spec, the caps of the configuration and all registries", async () => {
+  test("gets the options of its spec, the limits of the configuration and all registries", async () => {
     bench.newService({
       limits: {
         concurrency: 1,
@@ -81,7 +81,7 @@ describe("a build", () => {
     });
   });
 
-  test("of an uploaded archive and of a folder goes the same way", async () => {
+  test("of an uploaded archive or of a folder succeeds like one of a repository", async () => {
     const archive = await bench.upload({ Dockerfile: "FROM scratch\n" });
     expect(await bench.waitUntilBuilt(bench.apply("one", { source: { archive } }))).toMatchObject({
       type: "succeeded",
@@ -101,7 +101,7 @@ describe("a build", () => {
     expect((await bench.waitUntilResolved(asked)).revision).not.toBe(before.revision);
   });
 
-  test("of a folder that was edited since it was looked at is of what is there now", async () => {
+  test("of a folder that was edited after its digest was computed fails, and the next one uses the new content", async () => {
     const folder = join(bench.dataDir, "folder");
     writeFiles(folder, { Dockerfile: "FROM scratch\n", "a.txt": "one" });
     const app = bench.apply("web", { source: { local: folder } });
@@ -118,7 +118,7 @@ describe("a build", () => {
     expect(await bench.waitUntilEnded(app, after)).toMatchObject({ type: "succeeded" });
   });
 
-  test("tells of submodules, which are not fetched", async () => {
+  test("notes in its log that submodules are not fetched", async () => {
     bench.git.submodules = ["vendor/lib"];
     await bench.waitUntilBuilt(bench.apply("web"));
     expect((await bench.readLog(1)).join("\n")).toContain(
@@ -139,7 +139,7 @@ describe("a build", () => {
     expect(bench.builder.runs[0]?.options.dockerfile).toBe("Dockerfile");
   });
 
-  test("that needs BuildKit is given to it", async () => {
+  test("that needs BuildKit uses BuildKit", async () => {
     const dockerfile = "FROM scratch\nRUN --mount=type=cache,target=/c true\n";
     bench.git.files.set(createCommitId("a"), { Dockerfile: dockerfile });
     await bench.waitUntilBuilt(bench.apply("web"));
@@ -159,7 +159,7 @@ describe("a build", () => {
     expect(text).toContain("berth_builds_waiting 0");
   });
 
-  test("of a folder that is held as it was, and is otherwise now, cannot be had", async () => {
+  test("of a folder that is pinned to a revision fails if its content has changed since", async () => {
     const folder = join(bench.dataDir, "folder");
     writeFiles(folder, { Dockerfile: "FROM scratch\n" });
     const spec = { source: { local: folder } };
@@ -173,7 +173,7 @@ describe("a build", () => {
     expect(bench.store.sourcePins.get("web")?.revision).toBe(revision);
   });
 
-  test("shows its step while it runs, and its result until it is taken", async () => {
+  test("reports its step while it runs, and its result until the result is cleared", async () => {
     bench.builder.script = { hangs: true, steps: ["FROM scratch", "RUN npm ci"] };
     const app = bench.apply("web");
     const source = await bench.waitUntilResolved(app);
@@ -192,7 +192,7 @@ describe("a build", () => {
 });
 
 describe("a build that fails", () => {
-  test("in a step says which and what its last lines were, until it is taken", async () => {
+  test("in a step reports the step and its last lines, until the result is cleared", async () => {
     bench.builder.script = {
       steps: ["FROM scratch", "RUN make"],
       fails: { step: 2, exitCode: 2, lines: ["cc: no such file", "make: *** [all] Error 2"] },
@@ -218,7 +218,7 @@ describe("a build that fails", () => {
     ["registry_denied", "BuildFailed", true],
     ["engine_unreachable", "EngineUnreachable", false],
     ["engine_error", "EngineError", false],
-  ] as const)("with %s is %s", async (code, reason, terminal) => {
+  ] as const)("with the error %s has the reason %s", async (code, reason, terminal) => {
     bench.builder.script = { error: new BerthError(code, "no such luck") };
     expect(await bench.waitUntilBuilt(bench.apply("web"))).toMatchObject({ reason, terminal });
   });
@@ -227,14 +227,17 @@ describe("a build that fails", () => {
     ["git_not_found", "SourceInvalid", true],
     ["payload_too_large", "SourceInvalid", true],
     ["git_unreachable", "GitUnreachable", false],
-  ] as const)("at the source with %s is %s", async (code, reason, terminal) => {
-    const app = bench.apply("web");
-    const source = await bench.waitUntilResolved(app);
-    bench.git.failure = new BerthError(code, "no such luck");
-    expect(await bench.waitUntilEnded(app, source)).toMatchObject({ reason, terminal });
-  });
+  ] as const)(
+    "because of the source error %s has the reason %s",
+    async (code, reason, terminal) => {
+      const app = bench.apply("web");
+      const source = await bench.waitUntilResolved(app);
+      bench.git.failure = new BerthError(code, "no such luck");
+      expect(await bench.waitUntilEnded(app, source)).toMatchObject({ reason, terminal });
+    },
+  );
 
-  test("for want of a folder of the repository says so", async () => {
+  test("because a folder is missing in the repository reports that", async () => {
     const git = { url: REPOSITORY, ref: "main", path: "web/missing" };
     expect(await bench.waitUntilBuilt(bench.apply("web", { source: { git } }))).toMatchObject({
       reason: "SourceInvalid",
@@ -243,7 +246,7 @@ describe("a build that fails", () => {
     });
   });
 
-  test("never leaves the repository by a link in it", async () => {
+  test("because of a link out of the repository reads no file outside", async () => {
     const outside = join(bench.dataDir, "outside");
     writeFiles(outside, { Dockerfile: "FROM scratch\n" });
     bench.git.links.set("web", outside);
@@ -254,7 +257,7 @@ describe("a build that fails", () => {
     expect(bench.builder.runs).toEqual([]);
   });
 
-  test("for want of its archive asks for another upload", async () => {
+  test("because its archive is missing asks for another upload", async () => {
     const archive = await bench.upload({ Dockerfile: "FROM scratch\n" });
     const app = bench.apply("web", { source: { archive } });
     const source = await bench.waitUntilResolved(app);
@@ -268,7 +271,7 @@ describe("a build that fails", () => {
     });
   });
 
-  test("does not happen for want of space: it waits with one record until there is room, at the engine and here", async () => {
+  test("is not one without space, which waits with one record until the engine and this machine have space", async () => {
     bench.newService({ freeBytesMin: 2 ** 30 });
     bench.builder.freeBytes = 3 * 2 ** 20;
     const app = bench.apply("web");
@@ -302,7 +305,7 @@ describe("a build that fails", () => {
     expect(bench.builder.runs).toHaveLength(1);
   });
 
-  test("that fills the disk is tried again when there is more room than before, or when the user asks", async () => {
+  test("because it fills the disk is tried again when there is more space than before, or when the user requests it", async () => {
     bench.newService();
     bench.builder.freeBytes = 2 ** 30;
     bench.builder.script = { error: new BerthError("disk_full", "the engine's disk is full") };
@@ -328,7 +331,7 @@ describe("a build that fails", () => {
     expect((await bench.readLog(1)).join("\n")).toContain("==> waiting for space: the engine");
   });
 
-  test("that fills the disk of an engine elsewhere is tried again once in five minutes", async () => {
+  test("because it fills the disk of a remote engine is tried again once in five minutes", async () => {
     bench.newService();
     bench.builder.freeBytes = undefined;
     bench.builder.script = { error: new BerthError("disk_full", "the engine's disk is full") };
@@ -341,7 +344,7 @@ describe("a build that fails", () => {
     expect(bench.store.builds.list({ limit: 10 })).toHaveLength(1);
   });
 
-  test("by its time limit says how long it had and where it was", async () => {
+  test("at its time limit reports the limit and the last step", async () => {
     bench.builder.script = { hangs: true, steps: ["FROM scratch", "RUN sleep infinity"] };
     const app = bench.apply("web");
     const source = await bench.waitUntilResolved(app);
@@ -360,7 +363,7 @@ describe("a build that fails", () => {
 });
 
 describe("the queue", () => {
-  test("builds one app after the other, in the order in which they asked", async () => {
+  test("builds one app after the other, in the order of their requests", async () => {
     bench.builder.script = { hangs: true };
     const apps = ["one", "two", "three"].map((name) => bench.apply(name));
     const sources = await Promise.all(apps.map((app) => bench.waitUntilResolved(app)));
@@ -404,7 +407,7 @@ describe("the queue", () => {
     expect(await bench.readLog(2)).toEqual(["==> cancelled: superseded by build 3"]);
   });
 
-  test("keeps the place of an app that wants something newer", async () => {
+  test("keeps the place of an app that requests a newer revision", async () => {
     bench.builder.script = { hangs: true };
     const [busy, web, last] = ["busy", "web", "last"].map((name) => bench.apply(name));
     if (!busy || !web || !last) throw new Error("three apps were applied");
@@ -419,7 +422,7 @@ describe("the queue", () => {
     });
   });
 
-  test("a build that is cancelled ends, and is not begun again by itself", async () => {
+  test("ends a build that is cancelled, and does not start it again by itself", async () => {
     bench.builder.script = { hangs: true };
     const app = bench.apply("web");
     const source = await bench.waitUntilResolved(app);
@@ -457,14 +460,14 @@ describe("the log", () => {
     );
   });
 
-  test("says where it is not kept, and where there is no such build", async () => {
+  test("reports that a log was removed, and that a build does not exist", async () => {
     await bench.waitUntilBuilt(bench.apply("web"));
     rmSync(join(bench.dataDir, "builds", "1.log"));
     expect(await bench.readLog(1, true)).toEqual(["(the log of build 1 has been removed)"]);
     await expect(bench.readLog(99)).rejects.toThrow(NotFoundError);
   });
 
-  test("shows no secret that the build could know, nor do records and events", async () => {
+  test("shows no secret that the build could print, and neither do records and events", async () => {
     bench.applySecret("deploy", { token: TOKEN, username: "robot" });
     bench.applySecret("app", { key: "app-secret-value" });
     bench.applySecret(
@@ -496,7 +499,7 @@ describe("the log", () => {
     expect(said).toContain("registry.example.org/base");
   });
 
-  test("nor does the step that an app is shown at", async () => {
+  test("shows no secret in the current step of a running build either", async () => {
     bench.applySecret("deploy", { token: TOKEN });
     bench.builder.script = { steps: [`RUN login ${TOKEN}`], hangs: true };
     const git = { url: REPOSITORY, ref: "main", credential: "deploy" };

@@ -64,8 +64,8 @@ async function refusal(
 
 const text = (path: string) => readFile(join(dir, path), "utf8");
 
-describe("what is unpacked", () => {
-  test("files, folders and links, with their permission bits and without setuid", async () => {
+describe("an archive", () => {
+  test("is unpacked to files, folders and links, with permission bits and without setuid", async () => {
     const result = await extract([
       { name: "./", type: "5", mode: 0o700 },
       { name: "./bin/", type: "5", mode: 0o2755 },
@@ -86,7 +86,7 @@ describe("what is unpacked", () => {
   test.each([
     ["czf", true],
     ["cf", false],
-  ])("unpacks an archive of `tar %s` with long names", async (flags) => {
+  ])("that `tar %s` has made with long names is unpacked", async (flags) => {
     const source = join(home, "source");
     const long = `${"a-folder-with-a-long-name/".repeat(12)}${"\u{e9}".repeat(90)}`;
     await mkdir(join(source, long), { recursive: true });
@@ -103,7 +103,7 @@ describe("what is unpacked", () => {
     await rm(source, { recursive: true });
   });
 
-  test("the one folder that is all there is in it is what is built", async () => {
+  test("whose only entry is a folder is built from that folder", async () => {
     const entries = [
       { name: "app-1234/", type: "5" },
       { name: "app-1234/Dockerfile", content: "FROM x" },
@@ -114,7 +114,7 @@ describe("what is unpacked", () => {
     expect((await extract([...entries, { name: "README" }])).root).toBe(dir);
   });
 
-  test("of several entries of one name, the last", async () => {
+  test("with several entries of one name is unpacked with the last of them", async () => {
     await extract([
       { name: "a", content: "first" },
       { name: "b", type: "1", target: "a" },
@@ -132,7 +132,7 @@ describe("what is unpacked", () => {
     expect((await lstat(join(dir, "d"))).mode & 0o777).toBe(0o711);
   });
 
-  test("keeps a dangling link inside the folder, and a cyclic one", async () => {
+  test("may contain dangling and cyclic links that stay inside the folder", async () => {
     const { files } = await extract([
       { name: "later", type: "2", target: "not/there" },
       { name: "x", type: "2", target: "y" },
@@ -142,7 +142,7 @@ describe("what is unpacked", () => {
   });
 });
 
-describe("what is refused, naming the entry, with nothing left", () => {
+describe("an archive is refused, with the entry in the error and no file left,", () => {
   test.each<[what: string, entries: readonly RawEntry[], message: string]>([
     [
       "an absolute path",
@@ -308,7 +308,7 @@ describe("what is refused, naming the entry, with nothing left", () => {
     expect(await refusal(entries)).toContain(message);
   });
 
-  test("an empty archive, a truncated one, another format, and a damaged header", async () => {
+  test("if it is empty, truncated, of another format, or has a damaged header", async () => {
     const tar = rawTar([{ name: "a", content: "x".repeat(5000) }]);
     const noise = Buffer.from(Array.from({ length: 4000 }, (_, at) => (at * 7919) % 256));
     const packed = gzipSync(rawTar([{ name: "a", content: noise }]));
@@ -335,7 +335,7 @@ describe("what is refused, naming the entry, with nothing left", () => {
     ).toContain("after its end");
   });
 
-  test("more bytes than allowed, by claim, by content, by hard links and in one file", async () => {
+  test("if it exceeds the limit of bytes by a claimed size, its content, hard links or one file", async () => {
     expect(await refusal([{ name: "huge", size: 10 * 2 ** 30 }])).toContain(
       '"huge", which is larger than 1 MiB',
     );
@@ -359,7 +359,7 @@ describe("what is refused, naming the entry, with nothing left", () => {
     );
   });
 
-  test("a bomb of 10 GB that claims to be small, long before it is all unpacked", async () => {
+  test("if it claims to be small and unpacks to 10 GB, long before all of it is unpacked", async () => {
     // Zeros after the end of the archive, which no header announces.
     const start = gzipSync(rawTar([{ name: "a", content: "a" }]));
     const zeros = gzipSync(Buffer.alloc(64 * 2 ** 20), { level: 1 });
@@ -372,7 +372,7 @@ describe("what is refused, naming the entry, with nothing left", () => {
     expect(await readdir(home)).toEqual(["archive"]);
   });
 
-  test("a million empty files", async () => {
+  test("if it contains a million empty files", async () => {
     const one = Array.from({ length: 1000 }, (_, at) => rawEntry({ name: `f${at}` }));
     const thousand = Buffer.concat(one);
     const source = (function* () {
@@ -387,7 +387,7 @@ describe("what is refused, naming the entry, with nothing left", () => {
     expect(await readdir(home)).toEqual(["archive"]);
   }, 60_000);
 
-  test("folders that are only implied count as well", async () => {
+  test("if folders that its paths only imply exceed the limit of files", async () => {
     const deep = { name: `${"d/".repeat(45)}f` };
     expect(await refusal([deep], { filesMax: 45 })).toContain("more than 45 files");
   });
@@ -414,7 +414,7 @@ test("an abort leaves no files, and is not reported as a failure of the archive"
   expect(await readdir(home)).toEqual(["archive"]);
 });
 
-test("a folder with something in it is left alone", async () => {
+test("a folder that is not empty is left unchanged", async () => {
   await mkdir(dir);
   await writeFile(join(dir, "mine"), "");
   await expect(extract([{ name: "a" }])).rejects.toMatchObject({ code: "internal" });

@@ -78,7 +78,7 @@ describe("a hub that cannot answer now", () => {
     expect(message).toBe(`${host} refuses more requests${wait} (HTTP 429)`);
   });
 
-  it("tells it also where only the file of a gated repository is refused", async () => {
+  it("is reported as such even if it refuses only the file of a gated repository", async () => {
     await hub.addRepository({
       id: "org/gated",
       files: { "m.gguf": Buffer.from("G") },
