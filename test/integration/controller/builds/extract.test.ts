@@ -304,7 +304,7 @@ describe("an archive is refused, with the entry in the error and no file left,",
     ],
     ["pax attributes without end", [{ name: "x", type: "x", size: 2 ** 40 }], "too long"],
     ["a size without sense", [paxHeader({ size: "-5" }), { name: "ok" }], "not a number"],
-  ])("%s", async (_, entries, message) => {
+  ])("if it contains %s", async (_, entries, message) => {
     expect(await refusal(entries)).toContain(message);
   });
 
