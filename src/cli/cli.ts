@@ -35,12 +35,12 @@ export class Cli {
     return this.program.opts<GlobalOptions>();
   }
 
-  /** For standard output. */
+  /** The colours for standard output. */
   get colours(): Colors {
     return createColours(this.io.outputIsTerminal, this.io.environment, this.globals.color);
   }
 
-  /** For standard error. */
+  /** The colours for standard error. */
   get errorColours(): Colors {
     return createColours(this.io.errorIsTerminal, this.io.environment, this.globals.color);
   }

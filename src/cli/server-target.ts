@@ -77,7 +77,9 @@ export function findServerTarget(options: ServerTargetOptions): ServerTarget {
   );
 }
 
-/** Undefined if no server has run on the data directory, or this user cannot read it. */
+/**
+ * Reads the ready file; returns undefined if no server has run on the data directory, or if this user cannot read it.
+ */
 export function readReadyFile(dataDir: string): ReadyFile | undefined {
   try {
     const value: unknown = JSON.parse(readFileSync(join(dataDir, "run/berth.json"), "utf8"));

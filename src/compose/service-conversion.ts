@@ -30,7 +30,7 @@ export interface ConversionOptions {
 export interface PublicPlace {
   /** The URL; null for a port of the machine. */
   readonly url: string | null;
-  /** Such as `222/tcp` or `192.0.2.1:53/udp`; null for a URL. */
+  /** The port of the machine, such as `222/tcp` or `192.0.2.1:53/udp`; null for a URL. */
   readonly port: string | null;
   /** Completes "public, because". */
   readonly why: string;

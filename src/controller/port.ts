@@ -110,9 +110,9 @@ export interface ModelProgress {
   /** resolving: the source is being queried. waiting: the download is queued behind others. */
   readonly step: "resolving" | "waiting" | "downloading" | "verifying";
   readonly doneBytes: number;
-  /** Null if the source does not report the size. */
+  /** The total size; null if the source does not report it. */
   readonly totalBytes: number | null;
-  /** The average of the last seconds; null before there is one. */
+  /** The transfer rate, averaged over the last seconds; null before it is known. */
   readonly bytesPerSecond: number | null;
 }
 
@@ -172,9 +172,9 @@ export interface SpecsReport {
 }
 
 export interface SpecsGitReport {
-  /** Without user and password. */
+  /** The URL of the repository without user and password. */
   readonly url: string;
-  /** Null for the repository's default branch. */
+  /** The branch, tag or commit; null for the repository's default branch. */
   readonly ref: string | null;
   /** The folder of the repository. */
   readonly path: string;

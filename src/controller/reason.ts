@@ -1,7 +1,7 @@
 /** The reason and the message of a condition. */
 export interface Reason {
-  /** CamelCase, for programs. */
+  /** The reason in CamelCase, for programs. */
   readonly reason: string;
-  /** For the user: the situation, and what to do about it. */
+  /** The situation in a sentence for the user, and what to do about it. */
   readonly message: string;
 }

@@ -30,7 +30,7 @@ export interface Frame {
   readonly type: number;
   readonly flags: number;
   readonly serial: number;
-  /** Undefined if the message has no path, or the path was longer than the limit. */
+  /** The object path; undefined if the message has none, or if it was longer than the limit. */
   readonly path: string | undefined;
   readonly interface: string | undefined;
   readonly member: string | undefined;
@@ -42,7 +42,7 @@ export interface Frame {
   /** Number of file descriptors that were sent with the message. */
   readonly fdCount: number;
   readonly endian: number;
-  /** Undefined if the body was longer than the limit; such a body is discarded while it arrives. */
+  /** The body; undefined if it was longer than the limit, in which case it is discarded while it arrives. */
   readonly body: Buffer | undefined;
 }
 

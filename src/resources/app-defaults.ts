@@ -48,7 +48,7 @@ export interface EffectiveApp {
 
 /** Options of a build. Undefined ones are detected from the files of the source. */
 export interface EffectiveBuild {
-  /** Relative to the source, which for git is its `path`. */
+  /** The path of the Dockerfile, relative to the source, which for git is its `path`. */
   readonly dockerfile: string | undefined;
   readonly target: string | undefined;
   readonly args: Readonly<Record<string, string>>;

@@ -22,9 +22,9 @@ export type ModelPhase = (typeof modelPhases)[number];
 export interface ModelFileStatus {
   /** Path in the repository, or the last part of a URL. */
   readonly name: string;
-  /** Null until it is known. */
+  /** The size of the file; null until it is known. */
   readonly sizeBytes: number | null;
-  /** Hexadecimal; null if the source does not give it and the file is not downloaded yet. */
+  /** The digest in hexadecimal; null if the source does not report it and the file is not downloaded yet. */
   readonly sha256: string | null;
 }
 

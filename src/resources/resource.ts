@@ -48,7 +48,7 @@ export interface Resource<K extends Kind = Kind> {
   readonly kind: K;
   readonly metadata: ResourceMetadata;
   readonly spec: SpecOf[K];
-  /** Null until a controller has reconciled the resource. */
+  /** The status; null until a controller has reconciled the resource. */
   readonly status: StatusOf[K] | null;
 }
 

@@ -7,12 +7,15 @@ import type { TemplateParameter, TemplateSpec } from "./template-spec.ts";
 export type ParameterValue = string | number | boolean;
 
 export interface ResolvedParameter {
-  /** Undefined if it is not given and has no default. A field that consists of this parameter is omitted then. */
+  /**
+   * The value; undefined if none is given and there is no default. A field that consists of this parameter is then
+   * omitted.
+   */
   readonly value: ParameterValue | undefined;
   readonly secret: boolean;
 }
 
-/** Longer than any password, host name or URL, and short enough for fast matching of patterns. */
+/** The maximum length of a value: longer than any password, host name or URL, and short enough for fast matching. */
 const VALUE_LENGTH_MAX = 8192;
 
 const ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";

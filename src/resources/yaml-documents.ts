@@ -8,7 +8,7 @@ export interface YamlDocuments {
   /** Documents without empty ones, such as one after a final `---`. */
   readonly documents: readonly Document.Parsed[];
   readonly lines: LineCounter;
-  /** Set if parsing was aborted; there are no documents then. */
+  /** The reason why parsing was aborted; there are no documents then. */
   readonly stopped?: { readonly offset: number; readonly message: string };
 }
 

@@ -19,7 +19,10 @@ export interface YamlTree {
   readonly problems: readonly { readonly offset: number; readonly message: string }[];
 }
 
-/** More than any hand-written file has. A document with more is probably an attack on programs that expand aliases. */
+/**
+ * The maximum number of aliases, more than any hand-written file has. A document with more is probably an attack on
+ * programs that expand aliases.
+ */
 const ALIASES_MAX = 1000;
 
 /**

@@ -1,6 +1,6 @@
 /** An attempt to build an image from a source. */
 export interface BuildRecord {
-  /** Increases over all apps. */
+  /** The number of the build, which increases over all apps. */
   readonly id: number;
   readonly app: string;
   readonly generation: number;

@@ -18,7 +18,7 @@ export interface FieldWrite {
   readonly manager: string;
   readonly mode: "replace" | "merge";
   readonly set: Leaves;
-  /** With merge: pointers to remove, with everything below them. */
+  /** The pointers that a merge removes, with everything below them. */
   readonly remove: readonly string[];
   readonly contentHash: string;
   readonly declares: boolean;

@@ -34,7 +34,7 @@ import { acquireStoreLock } from "./store-lock.ts";
 const SEQUENCE_JUMP = 1_000_000_000;
 
 export interface RestoreResult {
-  /** Null for a backup of an older Berth, which contains the store only. */
+  /** The manifest; null for a backup of an older Berth, which contains the store only. */
   readonly manifest: BackupManifest | null;
   readonly instanceId: string;
   /** File name in the data directory of the replaced store; null if there was none. */

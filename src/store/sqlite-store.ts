@@ -102,7 +102,7 @@ function getDatabaseFile(dataDir: string): string {
   return join(dataDir, "berth.db");
 }
 
-/** With less free space SQLite cannot write its journal, so writes are refused before they fail. */
+/** With less free space SQLite cannot write its journal, so the disk counts as full. */
 const FREE_BYTES_MIN = 1024 * 1024;
 
 function readInode(file: string): number | undefined {

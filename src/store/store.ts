@@ -122,7 +122,7 @@ export interface ResourceKey {
 }
 
 export interface Actor {
-  /** `user:admin`, `token:<name>`, `file:<path>`, `controller`. */
+  /** The name of the actor: `user:admin`, `token:<name>`, `file:<path>` or `controller`. */
   readonly name: string;
   readonly requestId?: string;
   /** What the writer may do: see WriteGuard. Default: write. */
@@ -198,14 +198,14 @@ export interface StoreChange {
   readonly name: string;
   readonly generation: number;
   readonly time: string;
-  /** Set if the type is event. */
+  /** The event, if the type is event. */
   readonly event?: EventRecord;
 }
 
 export interface EventRecord {
   readonly id: number;
   readonly kind: Kind | null;
-  /** Empty for an event of Berth itself. */
+  /** The name of the resource; empty for an event of Berth itself. */
   readonly name: string;
   readonly type: "Normal" | "Warning";
   readonly reason: string;
@@ -224,14 +224,14 @@ export interface EventLog {
     reason: string;
     message: string;
   }): EventRecord;
-  /** Newest first. */
+  /** Returns events, newest first. */
   list(filter: { kind?: Kind; name?: string; limit: number }): EventRecord[];
 }
 
 /** A version of an App's effective spec that the reconciler has started to roll out. */
 export interface Revision {
   readonly app: string;
-  /** Counts from 1 for each app. */
+  /** The number of the revision, counted from 1 for each app. */
   readonly number: number;
   readonly generation: number;
   /** Hash of everything that determines the containers. It distinguishes versions. */
@@ -260,7 +260,7 @@ export interface RevisionLog {
     imageId: string | null;
   }): Revision;
   mark(app: string, number: number, state: Revision["state"], message: string | null): void;
-  /** Newest first. */
+  /** Returns the revisions of an app, newest first. */
   list(app: string): Revision[];
   get(app: string, number: number): Revision | undefined;
 }

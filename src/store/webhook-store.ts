@@ -25,7 +25,7 @@ export interface WebhookStore {
     readonly app: string | null;
     readonly payload: string;
   }): DeliveryRecord;
-  /** Newest first. */
+  /** Returns deliveries, newest first. */
   listDeliveries(webhook: string, limit: number): DeliveryRecord[];
   getDelivery(id: string): DeliveryRecord | undefined;
   /** Returns the body of a delivery, which is the same at every attempt. */

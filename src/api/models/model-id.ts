@@ -6,13 +6,13 @@ import { parseModelSource } from "../../resources/model-source.ts";
 export interface ModelId {
   /** The given text without the address of the hub before a repository. */
   readonly text: string;
-  /** `org/name`; undefined if the text can only be a name. */
+  /** The repository `org/name`; undefined if the text can only be the name of a model. */
   readonly repository: string | undefined;
   /** The part after the colon, as in llama.cpp and Ollama. */
   readonly quantization: string | undefined;
 }
 
-/** Long enough for every repository with its quantization. */
+/** The maximum length of a model id, which every repository with its quantization fits into. */
 const LENGTH_MAX = 1024;
 const TAG = /^([^:]+):([A-Za-z0-9][\w.-]{0,63})$/;
 /** Matches names of Models, and of files in the assistant's folder. */

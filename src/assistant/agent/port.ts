@@ -158,14 +158,14 @@ export interface CallDetail {
   readonly result?: unknown;
   /** The MCP content blocks of an executed call, as the tool returned them. */
   readonly content?: readonly unknown[];
-  /** With `invalid_args`: JSON Pointers into the arguments, each with its error. */
+  /** The errors in the arguments, each with its JSON Pointer; only for the code `invalid_args`. */
   readonly errors?: readonly ArgumentError[];
   readonly undoable?: boolean;
   /** The compensation that the method Undo would call. */
   readonly undo?: { readonly tool: string; readonly args: JsonObject };
   /** Time at which a parked call expires, in RFC 3339; only for a parked call. */
   readonly expires_at?: string;
-  /** With `manifest_changed`: the digest that ApproveTool accepts. */
+  /** The digest that ApproveTool accepts; only for the code `manifest_changed`. */
   readonly digest?: string;
   /** The ledger entry that precedes the effect; missing if it could not be written. */
   readonly ledger?: LedgerReference;

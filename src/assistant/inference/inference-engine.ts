@@ -47,10 +47,11 @@ export interface ModelFacts {
 
 export interface LoadRequest extends ModelFile {
   /**
-   * Context of one sequence in tokens. Undefined: the trained length as far as it fits `memoryBytesMax`, at most 8,192.
+   * Context of one sequence in tokens. Undefined means the trained length as far as it fits `memoryBytesMax`, at most
+   * 8,192.
    */
   readonly contextTokens: number | undefined;
-  /** Undefined: 8, or fewer if memory is short. */
+  /** The number of sequences; undefined means 8, or fewer if memory is short. */
   readonly sequences: number | undefined;
   /** Memory that the model may use in total; a model that needs more is rejected with `insufficient_memory`. */
   readonly memoryBytesMax: number;
@@ -113,7 +114,7 @@ export interface GenerateJob {
   readonly prompt: Prompt;
   readonly priority: RequestPriority;
   readonly sampling: Sampling;
-  /** Undefined: up to the end of the context. */
+  /** The limit of generated tokens; undefined means that only the context limits the answer. */
   readonly maxTokens: number | undefined;
   /** The answer ends before the first occurrence of one of these texts; none of them is empty. */
   readonly stop: readonly string[];

@@ -99,7 +99,7 @@ export type StepOutcome =
       readonly token: Token;
       /** Complete code points that this token finished; "" while bytes of one are missing. */
       readonly text: string;
-      /** Present if `Sampling.logprobs` requested it. */
+      /** The logprob of the token; present if `Sampling.logprobs` requested it. */
       readonly logprob?: TokenLogprob;
     }
   /**
@@ -159,10 +159,10 @@ export interface ToolDefinition {
 
 /** How the next token is sampled. Undefined: the default of the model or of the engine. */
 export interface Sampling {
-  /** 0: always the most likely token. */
+  /** The temperature; with 0, the most likely token is always chosen. */
   readonly temperature: number;
   readonly topP: number;
-  /** 0: no limit. */
+  /** The number of likeliest tokens to choose from; with 0, there is no limit. */
   readonly topK: number;
   readonly minP: number;
   readonly seed: number;

@@ -52,7 +52,10 @@ export interface GenerateRequest {
   /** Choices per prompt, 1 or more. */
   readonly n: number;
   readonly sampling: SamplingParams;
-  /** Undefined: 1,024. Infinity: up to the end of the context, which always is the limit. */
+  /**
+   * The limit of generated tokens; undefined means 1,024. With Infinity, only the end of the context, which always
+   * applies, is the limit.
+   */
   readonly maxTokens: number | undefined;
   /** The answer ends before the first occurrence of one of these texts; none of them is empty. */
   readonly stop: readonly string[];
@@ -156,11 +159,11 @@ export type AnswerEvent =
 
 export interface EmbedRequest {
   readonly model: string | undefined;
-  /** At least one; none is empty. */
+  /** The texts to embed: at least one, and none is empty. */
   readonly texts: readonly string[];
   readonly priority: RequestPriority;
   readonly keepAliveMs: number | undefined;
-  /** Same meaning as in GenerateRequest. */
+  /** The data classes and one-time consent, as in GenerateRequest. */
   readonly egress?: Egress | undefined;
   readonly passthrough?: Readonly<Record<string, unknown>> | undefined;
 }
@@ -182,7 +185,7 @@ export interface ModelInfo {
   readonly kind: "chat" | "completion" | "embedding";
   /** idle: known, and loaded on the next request. failed: loading failed; it is tried again later. */
   readonly state: "resident" | "loading" | "idle" | "failed";
-  /** For a failed model: the reason, and what to do. */
+  /** The reason of a failed model, and what to do about it. */
   readonly failure?: string | undefined;
   /** Context of one sequence; undefined if it is not known before the model is loaded. */
   readonly contextTokens: number | undefined;

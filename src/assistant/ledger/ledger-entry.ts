@@ -38,7 +38,7 @@ export const FIRST_ENTRY_PREV = "0".repeat(64);
 export interface DraftEntry {
   readonly name: string;
   readonly time: string;
-  /** Canonical JSON of an object. */
+  /** The fields of the entry, an object as canonical JSON. */
   readonly fields: string;
   /** The text to be sealed, as canonical JSON. Undefined if the entry has no sealed text. */
   readonly sealed: string | undefined;

@@ -19,7 +19,7 @@ export type WriterRequest =
 export type WriterAnswer =
   | { readonly type: "open"; readonly size: number; readonly isFull: boolean }
   | { readonly type: "append"; readonly receipts: readonly Receipt[] }
-  /** Undefined: the entry has no sealed text. */
+  /** The receipt is undefined if the entry has no sealed text. */
   | { readonly type: "erase"; readonly receipt: Receipt | undefined }
   /** `needsMaintenance`: a reader keeps an erased text in the write-ahead log; the request must be repeated soon. */
   | { readonly type: "save_checkpoint"; readonly note: string; readonly needsMaintenance: boolean }

@@ -9,7 +9,7 @@ export interface TransferState {
   /** Shown while there are no numbers yet, such as "asking the source ...". */
   readonly activity: string;
   readonly doneBytes: number;
-  /** Null if it is unknown. */
+  /** The total size; null if it is unknown. */
   readonly totalBytes: number | null;
   readonly bytesPerSecond: number | null;
 }

@@ -19,7 +19,7 @@ export interface AppFindings extends ReadinessObservation {
   readonly memory: ReconcileState;
   readonly baseDomain: string;
   readonly ingress: Ingress;
-  /** Null if the spec could not be resolved, for the reason in `refused` or `blocked`. */
+  /** The desired version; null if the spec could not be resolved, for the reason in `refused` or `blocked`. */
   readonly desired: DesiredApp | null;
   readonly plan: Plan | null;
   /** The reason why the spec cannot be deployed at all, such as a missing Secret or a cycle of dependencies. */

@@ -7,7 +7,7 @@ import type { ReconcilerContext } from "./reconciler-context.ts";
 export interface EngineRecovery {
   /** The App has not been observed since Berth, or the engine, came up. */
   readonly isFirstObservation: boolean;
-  /** Its containers have ended with the engine or the machine, which is no fault of theirs. */
+  /** True if the App's containers ended with the engine or the machine, so that their ends are no failures. */
   readonly hasEndedWithEngine: boolean;
 }
 

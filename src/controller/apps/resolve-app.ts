@@ -23,7 +23,7 @@ import { findPendingModel } from "./model-inputs.ts";
 
 /** The result of resolving an App's spec with everything that it refers to. */
 export interface ResolvedApp {
-  /** Null if the spec is refused, or if its source has never been resolved. */
+  /** The desired version; null if the spec is refused, or if its source has never been resolved. */
   readonly desired: DesiredApp | null;
   /** The spec of `desired`: the stored one, or that of an earlier revision. */
   readonly spec: AppSpec;

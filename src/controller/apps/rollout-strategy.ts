@@ -3,7 +3,7 @@ import { NO_DOMAIN } from "../../resources/field-schemas.ts";
 
 export interface Strategy {
   readonly type: "recreate" | "rolling";
-  /** CamelCase, for programs; `message` is the same for people. */
+  /** The reason for the strategy in CamelCase, for programs; `message` states it for people. */
   readonly reason: string;
   readonly message: string;
 }

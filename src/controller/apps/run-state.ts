@@ -19,7 +19,7 @@ import type { ResolveAppInput, ResolvedApp } from "./resolve-app.ts";
 export interface RunState extends AppObservation {
   readonly resource: Resource<"App">;
   readonly memory: ReconcileState;
-  /** Null if the spec names an image. */
+  /** The state of the source; null if the spec names an image. */
   readonly source: SourceState | null;
   readonly resolved: ResolvedApp | null;
   readonly image: ObservedApp["image"];

@@ -3,7 +3,7 @@ import type { SecretMask } from "../secrets/app-secret-mask.ts";
 
 /** The reason of the Built condition for a failed source or build. */
 export interface BuildFailure {
-  /** In CamelCase, for programs. */
+  /** The reason in CamelCase, for programs. */
   readonly reason: string;
   readonly message: string;
   /** A retry of the same revision cannot succeed. */

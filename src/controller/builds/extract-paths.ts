@@ -1,6 +1,6 @@
 import { BerthError } from "../../base/errors.ts";
 
-/** In bytes; Linux allows 4096 including the target folder. */
+/** The limit of a path in bytes; Linux allows 4096 including the target folder. */
 const PATH_BYTES_MAX = 2048;
 const NAME_BYTES_MAX = 255;
 const DEPTH_MAX = 128;

@@ -11,7 +11,7 @@ import type { Environment } from "../../base/process-environment.ts";
 export class DaemonChild {
   /** Resolves to the reason of its end, a sentence for the user without a full stop; never rejects. */
   readonly ended: Promise<string>;
-  /** Undefined if the system could not start it. */
+  /** The process; undefined if the system could not start it. */
   readonly #child: ChildProcess | undefined;
   readonly #clock: Clock;
 

@@ -6,7 +6,7 @@ import type { CaddyConfig } from "./caddy-config.ts";
 const LOAD_LIMIT_MS = 20_000;
 const READ_CONFIG_LIMIT_MS = 5_000;
 const PING_LIMIT_MS = 2_000;
-/** Far more than the configuration of hundreds of Apps with options. */
+/** The limit of a response, far larger than the configuration of hundreds of Apps with options. */
 const ANSWER_BYTES_MAX = 64 * 1024 * 1024;
 
 /** A client of Caddy's admin API on a Unix socket: https://caddyserver.com/docs/api. */

@@ -20,7 +20,7 @@ export interface RouteTableEntry {
 /** Twelve is divisible by 1, 2, 3, 4 and 6; with IPv4 addresses and ports it fits into a name. */
 export const SLOTS = 12;
 export const LONG_LEVELS = 5;
-/** More than the 50 replicas that a spec may have. */
+/** The limit of targets, more than the 50 replicas that a spec may have. */
 const TARGETS_MAX = SLOTS * LONG_LEVELS;
 const NAME_BYTES_MAX = 255;
 

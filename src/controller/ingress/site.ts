@@ -7,9 +7,9 @@ import { maintenancePage } from "./error-pages.ts";
 /** The proxy's settings for one App. */
 export interface Site {
   readonly app: string;
-  /** Without redirecting domains; the App's own domain is the first. May begin with `*.`. */
+  /** The domains except redirecting ones; the App's own domain is the first. They may begin with `*.`. */
   readonly domains: readonly string[];
-  /** Without a trailing slash; "" for everything. */
+  /** The path prefix without a trailing slash; "" for every path. */
   readonly pathPrefix: string;
   readonly stripPrefix: boolean;
   readonly redirects: readonly SiteRedirect[];
@@ -23,7 +23,7 @@ export interface Site {
 
 export interface SiteRedirect {
   readonly from: string;
-  /** Without a trailing slash; undefined for the App's own domain with the scheme of the request. */
+  /** The target without a trailing slash; undefined for the App's own domain with the scheme of the request. */
   readonly to: string | undefined;
   readonly permanent: boolean;
 }
@@ -126,7 +126,7 @@ export function isInternalName(domain: string): boolean {
   return new RegExp(internalPattern).test(domain.replace(/^\*\./, ""));
 }
 
-/** For Go and JavaScript. */
+/** Matches internal names, with a syntax that Go and JavaScript share. */
 export const internalPattern =
   "^(?:[a-z0-9-]+\\.)*(?:localhost|local|internal|test|invalid|example|onion|home\\.arpa)$|^[a-z0-9-]+$";
 

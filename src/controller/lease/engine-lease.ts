@@ -32,7 +32,7 @@ export interface EngineLeaseOptions {
 }
 
 type LeaseState =
-  /** Never asked, or the engine did not answer for so long that the lease has lapsed. */
+  /** The engine has not been asked yet, or has not answered for so long that the lease has lapsed. */
   | { readonly type: "unknown" }
   | { readonly type: "held"; readonly term: number }
   | { readonly type: "taken"; readonly by: EngineWriter };

@@ -2,7 +2,7 @@
 export interface EngineWriter {
   readonly host: string;
   readonly dataDir: string;
-  /** RFC 3339, by the clock of that host. */
+  /** The start of the process in RFC 3339, by the clock of its host. */
   readonly since: string;
 }
 

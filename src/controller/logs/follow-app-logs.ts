@@ -17,7 +17,7 @@ export interface LogPosition {
   readonly containers: readonly ContainerStart[];
   /** The time of the last line that was read, by container id. */
   readonly lastTimes: ReadonlyMap<string, string>;
-  /** In epoch milliseconds; older lines are skipped. */
+  /** The time of the first line to return, in epoch milliseconds; older lines are skipped. */
   readonly sinceMs?: number;
 }
 

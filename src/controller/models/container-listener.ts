@@ -12,7 +12,7 @@ export interface ContainerListenerStatus {
   getUnavailableReason(): Reason | null;
 }
 
-/** For runs without a ContainerListenerReconciler: the models count as reachable. */
+/** The status if no ContainerListenerReconciler runs: the models count as reachable. */
 export const defaultContainerListener: ContainerListenerStatus = {
   port: MODELS_PORT,
   getUnavailableReason: () => null,

@@ -26,7 +26,7 @@ export interface ModelStatusInput {
   readonly desired: DesiredModel;
   readonly nowMs: number;
   readonly memory: ModelReconcileState;
-  /** Undefined if it is incomplete or does not match the spec. */
+  /** The files on the disk; undefined if they are incomplete or do not match the spec. */
   readonly stored: StoredModel | undefined;
   readonly storedBytes: number;
   readonly facts: ModelFileFacts | null;

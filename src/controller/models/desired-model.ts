@@ -20,7 +20,7 @@ export interface DesiredModel {
   readonly contextTokens: number | undefined;
   readonly sequences: number | undefined;
   readonly gpu: ModelSpec["gpu"];
-  /** RFC 3339; null if no user has started it. */
+  /** The time of the last start by a user, in RFC 3339; null if there was none. */
   readonly startedAt: string | null;
   readonly retriedAt: string | null;
   readonly createdAt: string;

@@ -3,7 +3,7 @@ import { formatBytes } from "../../base/units.ts";
 /** A Model that should run and whose file is on the disk. */
 export interface MemoryCandidate {
   readonly name: string;
-  /** RFC 3339; null if no user has started it. */
+  /** The time of the last start by a user, in RFC 3339; null if there was none. */
   readonly startedAt: string | null;
   readonly createdAt: string;
   /** Its current memory in bytes; null if it is not in memory. */
@@ -15,7 +15,7 @@ export interface MemoryCandidate {
 export type MemoryDecision =
   /** The limit that leaves the other admitted models at least what they need. */
   | { readonly type: "fits"; readonly bytesMax: number }
-  /** It is loaded next, after these models are unloaded. */
+  /** The model is loaded next, after these models are unloaded. */
   | { readonly type: "waits"; readonly for: readonly string[] }
   | { readonly type: "refused"; readonly message: string };
 

@@ -30,7 +30,7 @@ export const stepsByOperation: Readonly<Record<ModelOperation["type"], JobStep>>
 };
 
 export interface ModelPlan {
-  /** In order of execution. Empty if there is nothing to do. */
+  /** The steps in the order of execution; empty if there is nothing to do. */
   readonly operations: readonly ModelOperation[];
   /** The reason why the load that the spec requests has to wait; null if it does not. */
   readonly blockedBy: Reason | null;
@@ -41,7 +41,7 @@ export interface ObservedModel {
   readonly pin: ModelReconcileState["pin"];
   /** A user requested that the resolved source is resolved again. */
   readonly isPinStale: boolean;
-  /** Undefined if its files are not complete on the disk. */
+  /** The stored model; undefined if its files are not complete on the disk. */
   readonly stored: StoredModel | undefined;
   /** The model that was loaded before, while the new one is not complete; undefined if there is none. */
   readonly replaced: StoredModel | undefined;

@@ -11,7 +11,7 @@ type Step = Omit<FailedStep, "lastLines">;
 
 export interface BuildReaderOptions {
   readonly onOutput: (line: BuildOutput) => void;
-  /** In epoch milliseconds. */
+  /** Returns the time in epoch milliseconds. */
   readonly now: () => number;
   readonly memoryBytes: number | undefined;
   readonly hasAuth: boolean;
@@ -38,7 +38,7 @@ export class BuildReader {
     this.#buildKit = new BuildKitSteps(options.onOutput, this.#pulls);
   }
 
-  /** Set when the image is complete. */
+  /** The id of the image; undefined until the image is complete. */
   get imageId(): string | undefined {
     return this.#imageId;
   }

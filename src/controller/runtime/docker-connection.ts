@@ -65,7 +65,7 @@ export class DockerConnection {
   readonly clock: Clock;
   readonly #docker: Docker;
   readonly #streams: Docker;
-  /** Has no version in its paths, for the version request. */
+  /** A client without an API version in its paths, for the version request. */
   readonly #bare: Docker;
   readonly #agents: readonly HttpAgent[];
   #version: Promise<EngineVersion> | undefined;

@@ -40,7 +40,7 @@ import type {
 } from "./port.ts";
 
 export interface DockerRuntimeOptions {
-  /** In the format of DOCKER_HOST; undefined for the default socket. */
+  /** The engine's address in the format of DOCKER_HOST; undefined for the default socket. */
   readonly host: string | undefined;
   readonly clock: Clock;
   /** Certificates for an engine with TLS. */

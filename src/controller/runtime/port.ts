@@ -240,7 +240,7 @@ export interface ObservedContainer {
   readonly image: string;
   readonly imageId: string;
   readonly state: ContainerState;
-  /** Null while the container runs, and before its first start. */
+  /** The exit code; null while the container runs, and before its first start. */
   readonly exitCode: number | null;
   readonly oomKilled: boolean;
   /** The last start failed because another program has a host port that the container publishes. */
@@ -319,7 +319,7 @@ export interface PullProgress {
 }
 
 export interface LogOptions {
-  /** Lines from the end, before following; infinity for all. */
+  /** The number of lines from the end to return before new ones; Infinity for all. */
   readonly tail: number;
   readonly follow: boolean;
   /** Epoch milliseconds. */
@@ -327,7 +327,7 @@ export interface LogOptions {
 }
 
 export interface LogLine {
-  /** RFC 3339 with the engine's precision. */
+  /** The time of the line in RFC 3339, with the engine's precision. */
   readonly time: string;
   readonly stream: "stdout" | "stderr";
   readonly message: string;
@@ -344,7 +344,7 @@ export interface ProbeResult {
   readonly healthy: boolean;
   /** The observation, for the condition's message: "GET /healthz answered 500", "connection refused". */
   readonly message: string;
-  /** Only of a web probe: the port accepted the connection, and nothing was answered. */
+  /** True if the port accepted the connection of a web probe and answered nothing. */
   readonly isSilent?: boolean;
 }
 

@@ -48,7 +48,7 @@ export interface FolderSyncOptions {
 }
 
 export interface ScanResult {
-  /** Undefined if the folder does not exist. */
+  /** The location of the folder; undefined if it does not exist. */
   readonly location: FolderLocation | undefined;
   /** When another scan is due without an event, in epoch milliseconds. */
   readonly recheckAt: number | null;

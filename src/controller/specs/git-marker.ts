@@ -10,7 +10,7 @@ export const MARKER_FILE = ".berth-git.json";
 export interface Marker {
   readonly url: string;
   readonly ref: string | null;
-  /** Null until all files of a commit have been written once. */
+  /** The commit of the files; null until all files of a commit have been written once. */
   readonly commit: string | null;
   readonly applied_at: string | null;
 }

@@ -37,7 +37,7 @@ export interface ScannedFile {
   readonly problem?: string;
 }
 
-/** Far more than any set of specs has: a link to a whole disk must not be followed to its end. */
+/** The limit of entries, far more than any set of specs has: a link to a whole disk must not be followed to its end. */
 const ENTRIES_MAX = 50_000;
 const DEPTH_MAX = 32;
 

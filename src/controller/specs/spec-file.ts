@@ -38,7 +38,7 @@ export interface LoadedFile {
   readonly authority: FileAuthority;
   readonly documents: readonly ParsedDocument[];
   readonly errors: readonly ParseProblem[];
-  /** Undefined if the text cannot be parsed. */
+  /** The resources that the text declares; undefined if it cannot be parsed. */
   readonly keys: readonly ResourceKey[] | undefined;
   readonly mentions: (word: string) => boolean;
 }

@@ -43,7 +43,7 @@ export class SpecFolder implements AsyncDisposable {
   #scanning: Promise<void> = Promise.resolve();
   #isTriggered = false;
   #hasLostEvents = false;
-  /** Set by `start`; without it no timer runs. */
+  /** True after `start`; until then no timer runs. */
   #isFollowing = false;
   #location: FolderLocation | undefined;
   #cancelTimer: (() => void) | undefined;

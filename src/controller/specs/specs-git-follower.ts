@@ -22,7 +22,7 @@ import {
 } from "./git-mirror.ts";
 import { MANAGER_PREFIX, parseFileManager } from "./spec-file.ts";
 
-/** Far more than specs need: a larger repository is probably the wrong one. */
+/** The limits of a checkout, far above those of any specs: a larger repository is probably the wrong one. */
 const CHECKOUT_LIMITS = { bytesMax: 64 * 1024 * 1024, filesMax: 20_000 } as const;
 /** A longer round is aborted, for example if a server sends one byte a minute. */
 const ROUND_MS_MAX = 5 * 60_000;

@@ -19,8 +19,8 @@ export interface BackupManifest {
 export interface LeftOut {
   readonly kind: "volume" | "host_path" | "image" | "source" | "model" | "file";
   readonly name: string;
-  /** Null if it belongs to no App. */
+  /** The App that it belongs to; null if there is none. */
   readonly app: string | null;
-  /** Its fate at a restore, or the task of the user. */
+  /** The effect of a restore on it, or what the user has to do. */
   readonly note: string;
 }

@@ -36,7 +36,7 @@ export interface RequestedCall {
   readonly chain: readonly string[];
   readonly caller: Caller;
   readonly actor: string | undefined;
-  /** Canonical JSON if the arguments could be parsed, otherwise the text as received. */
+  /** The arguments as canonical JSON if they could be parsed, otherwise the text as received. */
   readonly argsText: string;
 }
 

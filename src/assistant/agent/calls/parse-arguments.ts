@@ -19,7 +19,7 @@ const rules: StrictJsonOptions = {
 
 export interface ParsedArguments {
   readonly args: JsonObject;
-  /** Canonical JSON, the same text for the user, the journal, the ledger and the app. */
+  /** The arguments as canonical JSON, the same text for the user, the journal, the ledger and the app. */
   readonly text: string;
 }
 

@@ -33,7 +33,7 @@ export interface CallRefusal {
   /** A message for the user in one line. */
   readonly message: string;
   readonly errors?: readonly ArgumentError[];
-  /** With the code `manifest_changed`: the digest that ApproveTool accepts. */
+  /** The digest that ApproveTool accepts; only for the code `manifest_changed`. */
   readonly digest?: string;
 }
 

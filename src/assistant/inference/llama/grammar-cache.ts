@@ -6,7 +6,7 @@ import {
   type LlamaModel,
 } from "node-llama-cpp";
 
-/** More than the schemas in use at a time; the text of a grammar has up to 256 KiB. */
+/** The number of cached grammars, more than are in use at a time; the text of one has up to 256 KiB. */
 const CACHED_GRAMMARS_MAX = 64;
 
 /** Caches compiled grammars by their text. */

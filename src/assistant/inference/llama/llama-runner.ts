@@ -26,7 +26,7 @@ export interface LlamaRunnerOptions {
   /** The runner owns and disposes it. */
   readonly model: LlamaModel;
   readonly contextTokens: number;
-  /** 0 for a model made for embedding, which generates nothing. */
+  /** The number of sequences; 0 for a model made for embedding, which generates nothing. */
   readonly sequences: number;
   /** How many texts are embedded concurrently. */
   readonly embeddingsAtOnce: number;

@@ -28,7 +28,7 @@ export interface LlamaStreamOptions {
   readonly sequence: number;
   readonly last: Token;
   readonly sampling: Sampling;
-  /** Undefined for free text. */
+  /** Creates the state of the grammar; undefined for free text. */
   readonly beginGrammar: (() => Promise<LlamaGrammarEvaluationState>) | undefined;
 }
 

@@ -4,7 +4,7 @@ import type { KnownModel } from "./known-models.ts";
 
 export interface DefaultModelCandidate {
   readonly model: KnownModel;
-  /** Undefined if the file cannot be read. */
+  /** The kind of the model; undefined if its file cannot be read. */
   readonly kind: ModelFacts["kind"] | undefined;
   /** Epoch milliseconds; 0 if the model is not resident. */
   readonly lastUsed: number;

@@ -1,8 +1,8 @@
 /** The memory that a model needs, in bytes. */
 export interface MemoryNeed {
-  /** With the context and the sequences that the engine prefers. */
+  /** The memory with the context and the sequences that the engine prefers. */
   readonly wanted: number;
-  /** With the smallest useful context and one sequence. */
+  /** The memory with the smallest useful context and one sequence. */
   readonly least: number;
 }
 

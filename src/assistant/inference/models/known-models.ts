@@ -101,7 +101,7 @@ export class KnownModels {
     this.#registered.set(model.id, { ...model, aliases });
   }
 
-  /** Keeps the file; a file in the models folder stays listed. */
+  /** Removes the registration of a model, and keeps its file; a file in the models folder stays listed. */
   unregister(id: string): void {
     this.#registered.delete(id);
   }

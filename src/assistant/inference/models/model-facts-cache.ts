@@ -2,7 +2,7 @@ import { LRUCache } from "lru-cache";
 import type { InferenceEngine, ModelFacts } from "../inference-engine.ts";
 import type { KnownModel } from "./known-models.ts";
 
-/** More than the files of a typical folder of models. */
+/** The number of cached files, more than a typical folder of models has. */
 const ENTRIES_MAX = 256;
 
 /** Caches the facts of model files by path and modification time. */

@@ -3,7 +3,9 @@ import { stat } from "node:fs/promises";
 /** Matches the end of the file name of a model's part, without `.gguf`. */
 export const splitPartPattern = /-(?<part>[0-9]{5})-of-(?<count>[0-9]{5})$/;
 
-/** More parts than any model has; a file name that claims more is read as that of a single file. */
+/**
+ * The maximum number of parts, more than any model has; a file name that claims more is read as that of a single file.
+ */
 const PARTS_MAX = 512;
 
 export interface ModelFileStat {

@@ -12,7 +12,7 @@ export type AnswerDelta = DeltaOf<
 export interface AnswerEnd {
   readonly deltas: readonly AnswerDelta[];
   readonly calledTools: boolean;
-  /** Not counted here: the number of tokens cannot be derived from text. */
+  /** The parser leaves this undefined, because the number of tokens cannot be derived from text. */
   readonly reasoningTokens: undefined;
   readonly calls: readonly ToolCall[];
 }

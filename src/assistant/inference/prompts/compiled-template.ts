@@ -7,7 +7,7 @@ import { probeTemplate, type TemplateCapabilities } from "./template-capabilitie
 /** Rendering takes about a millisecond; a template that takes this long loops forever. */
 const RENDER_MS_MAX = 2_000;
 
-/** More than the models in use; a template has a few kilobytes. */
+/** The number of cached templates, more than the models in use; a template has a few kilobytes. */
 const CACHED_TEMPLATES_MAX = 16;
 const templateCache = new LRUCache<string, CompiledTemplate>({ max: CACHED_TEMPLATES_MAX });
 
@@ -63,7 +63,7 @@ const constants = { true: true, false: false, none: null, True: true, False: fal
 /** Reasoning is on unless the request turns it off; the defaults of templates differ. */
 const defaultVariables = { enable_thinking: true };
 
-/** More iterations than any conversation has messages. */
+/** The maximum number of iterations of `range()`, more than any conversation has messages. */
 const RANGE_MAX = 100_000;
 
 function createHelpers(nowMs: number): Readonly<Record<string, unknown>> {

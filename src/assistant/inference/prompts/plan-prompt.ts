@@ -82,7 +82,7 @@ export function planPrompt(
   };
 }
 
-/** Undefined if the template renders no tools, or its format of tool calls is unknown. */
+/** Returns the format of tool calls; undefined if the template renders no tools, or if its format is unknown. */
 function detectToolFormat({
   rendersTools,
   rendersToolCalls,

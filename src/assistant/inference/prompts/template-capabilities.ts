@@ -95,7 +95,7 @@ const probeTool = {
   },
 };
 
-/** Undefined if the template fails. */
+/** Renders a probe; returns undefined if the template fails. */
 function tryRender(
   render: Render,
   variables: Readonly<Record<string, unknown>>,

@@ -9,7 +9,7 @@ export interface ModelRoutes {
 
 const REMOTE = "remote:";
 
-/** `remote:<provider>:<model>`; the model's part may contain colons. */
+/** The parsed name `remote:<provider>:<model>`; the model's part may contain colons. */
 export interface RemoteModelName {
   readonly provider: string;
   readonly model: string;
@@ -19,7 +19,7 @@ export function isRemoteModel(name: string | undefined): boolean {
   return name?.startsWith(REMOTE) ?? false;
 }
 
-/** Undefined if the name is not a remote one or lacks a part. */
+/** Parses the name of a remote model; returns undefined for any other name, or if a part is missing. */
 export function parseRemoteModelName(name: string): RemoteModelName | undefined {
   if (!isRemoteModel(name)) return undefined;
   const rest = name.slice(REMOTE.length);

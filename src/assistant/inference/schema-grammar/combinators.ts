@@ -40,7 +40,7 @@ function append(flat: Expression[], item: Expression): void {
   flat.push(item);
 }
 
-/** Undefined if there are no options. */
+/** Returns a choice of the options that are defined; undefined if there are none. */
 export function choice(options: readonly (Expression | undefined)[]): Expression | undefined {
   const flat = options.flatMap((option) => {
     if (option === undefined) return [];

@@ -5,9 +5,9 @@ export type Expression =
   /** One code point of these ranges, which are inclusive, sorted and disjoint. */
   | { readonly kind: "class"; readonly ranges: readonly CodePointRange[] }
   | { readonly kind: "sequence"; readonly items: readonly Expression[] }
-  /** At least one option. */
+  /** One of these options, of which there is at least one. */
   | { readonly kind: "choice"; readonly options: readonly Expression[] }
-  /** `max` undefined: no limit. */
+  /** A repetition of the item; if `max` is undefined, there is no upper limit. */
   | {
       readonly kind: "repeat";
       readonly item: Expression;

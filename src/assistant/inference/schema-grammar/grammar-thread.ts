@@ -97,7 +97,9 @@ export class GrammarThread {
     });
   }
 
-  /** Undefined if the system does not report it; the limit is then wall time. */
+  /**
+   * Returns the CPU time of the thread; undefined if the system does not report it, and the limit is then wall time.
+   */
   #readCpuTimeMs(): number | undefined {
     if (this.#threadNumber === undefined) return undefined;
     try {

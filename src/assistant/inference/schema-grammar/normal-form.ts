@@ -46,7 +46,7 @@ export interface ObjectFacet {
     readonly pattern: StringPattern;
     readonly schemas: SchemaConjunction;
   }[];
-  /** Undefined if the schema object has no `additionalProperties`. */
+  /** The schemas of additional properties; undefined if the schema object has no `additionalProperties`. */
   readonly additional: SchemaConjunction | undefined;
   /** True if it comes from a negated schema; `unevaluatedProperties` ignores it. */
   readonly negative: boolean;

@@ -58,7 +58,7 @@ export function compileObject(
   return new MemberRules(language, hint, members, extras.expression, min, max, states).compile();
 }
 
-/** Undefined if a required property cannot have a value. */
+/** Compiles the declared properties; returns undefined if a required property cannot have a value. */
 function compileMembers(
   language: LanguageContext,
   alternative: ObjectAlternative,

@@ -51,7 +51,7 @@ export interface ScalarGrammar {
   allowsString(constraints: StringConstraints, text: string): boolean;
   /** Returns true if no string meets the constraints; used to prove that branches are disjoint. */
   matchesNoString(constraints: StringConstraints): boolean;
-  /** Undefined if no number meets the constraints. Throws like `compileString`. */
+  /** Compiles a number; returns undefined if no number meets the constraints. Throws like `compileString`. */
   compileNumber(constraints: NumberConstraints, sink: RuleSink): Expression | undefined;
   allowsNumber(constraints: NumberConstraints, value: number): boolean;
 }

@@ -45,7 +45,7 @@ export function parseErrorEnvelope(
   );
 }
 
-/** For an answer that the system instance would not give: another program may use its port. */
+/** Creates the error for an answer that the system instance would not give: another program may use its port. */
 export function malformedResponseError(what: string, cause?: unknown): AssistantError {
   return new AssistantError(
     "engine_failed",
@@ -61,7 +61,7 @@ export const upstreamErrors: ResponseErrors = {
   fromEnvelope: (envelope) => parseErrorEnvelope(envelope),
 };
 
-/** For a connection that ended during an answer. The request is not sent again. */
+/** Creates the error for a connection that ended during an answer. The request is not sent again. */
 export function connectionLostError(cause?: unknown): AssistantError {
   return new AssistantError(
     "engine_failed",

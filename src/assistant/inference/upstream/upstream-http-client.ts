@@ -12,7 +12,7 @@ import {
   unreachableUpstreamError,
 } from "./upstream-errors.ts";
 
-/** Far above an answer with 2,048 embeddings, the largest possible one. */
+/** The maximum size of an answer, far above one with 2,048 embeddings, which is the largest possible answer. */
 const ANSWER_BYTES_MAX = 256 * 2 ** 20;
 const SOCKETS_IDLE_MAX = 16;
 

@@ -35,7 +35,7 @@ const HEALTH_AGE_MS_MAX = 5_000;
 const DEFAULT_MODEL = "default";
 
 export interface UpstreamOptions {
-  /** http://127.0.0.1:7777, or another loopback address; see `parseUpstreamAddress`. */
+  /** The URL of the system instance, such as http://127.0.0.1:7777; see `parseUpstreamAddress`. */
   readonly url: string;
   /** The companion's own ledger. */
   readonly ledger: Ledger;
@@ -148,7 +148,7 @@ export class UpstreamInference implements InferenceService, AsyncDisposable {
   }
 }
 
-/** For calls that have a time limit and end when this client is disposed. */
+/** A signal that never aborts, for calls that have a time limit and end when this client is disposed. */
 const never = new AbortController().signal;
 
 interface UpstreamEmbeddings {

@@ -7,7 +7,7 @@ export interface BaseUrl {
   readonly href: string;
   /** The origin of the URL. It includes the port unless the port is the scheme's default. */
   readonly origin: string;
-  /** `/v1`, or "". */
+  /** The path without a slash at the end, such as `/v1`, or "". */
   readonly path: string;
   readonly isEncrypted: boolean;
   /** The host: a name in lower-case ASCII, or an IP address without brackets. */

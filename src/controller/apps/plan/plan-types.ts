@@ -47,7 +47,7 @@ export interface FirstSeen {
 }
 
 export interface ContainerHealth {
-  /** Null until the first probe has answered. */
+  /** The health of the container; null until the first probe has answered. */
   readonly healthy: boolean | null;
   /** The container was healthy and then failed too often in a row, or never became healthy in its time. */
   readonly restartDue: boolean;

@@ -52,7 +52,7 @@ export interface CompanionObservation {
 
 /** A companion that this Berth has started. */
 export interface CompanionChild {
-  /** Undefined if the system could not start it. */
+  /** The id of the process; undefined if the system could not start it. */
   readonly pid: number | undefined;
   /** Resolves to the reason of its end, a sentence for the user without a full stop; never rejects. */
   readonly ended: Promise<string>;

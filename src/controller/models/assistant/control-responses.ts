@@ -62,9 +62,9 @@ const inspectedValidator = new LazyValidator<Static<typeof Inspected>>(Inspected
 export interface AssistantIdentity {
   readonly version: string;
   readonly pid: number;
-  /** http://127.0.0.1:7777 */
+  /** The URL of the assistant's endpoint, such as http://127.0.0.1:7777. */
   readonly url: string;
-  /** Null if the user started it. */
+  /** The program that started the assistant; null if the user started it. */
   readonly startedBy: string | null;
 }
 

@@ -55,7 +55,7 @@ export interface AssistantState {
   readonly version: string;
   readonly pid: number;
   readonly engine: string;
-  /** http://127.0.0.1:7777 */
+  /** The URL of the assistant's endpoint, such as http://127.0.0.1:7777. */
   readonly url: string;
   readonly memoryBytesMax: number;
   readonly models: readonly AssistantModel[];
@@ -91,7 +91,7 @@ export interface AssistantDaemon {
 export interface AssistantReport {
   /** off: turned off. waiting: it ended and is restarted after a back-off. foreign: another process started it. */
   readonly state: "off" | "starting" | "up" | "waiting" | "foreign";
-  /** http://127.0.0.1:7777 while it is up. */
+  /** The URL of its endpoint, such as http://127.0.0.1:7777, while it is up; otherwise null. */
   readonly url: string | null;
   readonly pid: number | null;
   /** Starts since Berth came up; 1 if it never ended. */

@@ -39,7 +39,10 @@ export interface ModelDiskOptions {
   readonly partsMax?: number;
   readonly freeBytes?: () => Promise<number>;
   readonly limits?: RetryLimits;
-  /** For tests whose files are no models. Default: the files have to be GGUF files. */
+  /**
+   * Checks a downloaded file; only tests, whose files are no models, replace it. By default a file has to be a GGUF
+   * file.
+   */
   readonly assertUsable?: (path: string, name: string) => Promise<void>;
 }
 

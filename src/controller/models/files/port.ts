@@ -43,7 +43,7 @@ export interface StoredModel {
   readonly files: readonly {
     readonly name: string;
     readonly sizeBytes: number;
-    /** Null for a local file without an expected digest. */
+    /** The digest of the file; null for a local file without an expected digest. */
     readonly sha256: string | null;
   }[];
 }
@@ -52,7 +52,7 @@ export interface DownloadProgress {
   /** `verifying`: the files are hashed. */
   readonly step: "downloading" | "verifying";
   readonly doneBytes: number;
-  /** Null if the source does not report it. */
+  /** The total size; null if the source does not report it. */
   readonly totalBytes: number | null;
 }
 

@@ -4,7 +4,7 @@ import type { ByteRange } from "./ranges.ts";
 
 /** A request for bytes, and the known facts of the file. */
 export interface ExpectedRange {
-  /** Undefined if the whole file was requested. */
+  /** The requested range; undefined if the whole file was requested. */
   readonly range: ByteRange | undefined;
   readonly sizeBytes: number | null;
   readonly validator: string | null;
@@ -24,7 +24,7 @@ export type RangeResponse =
       readonly sizeBytes: number | null;
       readonly validator: string | null;
     }
-  /** The file is another one now; its size if the server sent it. */
+  /** The file at the source has changed; `sizeBytes` is its new size, if the server sent it. */
   | { readonly type: "changed"; readonly sizeBytes: number | null }
   /** A web page in place of the file, such as the sign-in page of a network. */
   | { readonly type: "page" }

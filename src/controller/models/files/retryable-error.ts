@@ -21,9 +21,9 @@ export class RetryableError extends Error {
   readonly kind: RetryableKind;
   /** The error to throw when the retries are used up. */
   readonly finalError: BerthError;
-  /** With `overloaded`, if the server sent it. */
+  /** The delay that an overloaded server has requested; undefined if it sent none. */
   readonly retryAfterMs: number | undefined;
-  /** With `changed`, if the server sent it: the new size. */
+  /** The new size of a changed file; null if the server did not send it. */
   readonly sizeBytes: number | null;
 
   constructor(

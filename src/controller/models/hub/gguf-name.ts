@@ -2,11 +2,13 @@
 export interface GgufName {
   /** The path in the repository. */
   readonly name: string;
-  /** Equal for all parts of a split model, and different for all other files. */
+  /** A key that is equal for all parts of a split model, and different for all other files. */
   readonly group: string;
-  /** Counted from 1; null for a model in one file. */
+  /** The number of the part, counted from 1; null for a model in one file. */
   readonly part: { readonly index: number; readonly count: number } | null;
-  /** In capitals, such as `Q4_K_M` or `UD-Q4_K_XL`; taken from the folder if the file's name has none. */
+  /**
+   * The quantization in capitals, such as `Q4_K_M` or `UD-Q4_K_XL`; taken from the folder if the file's name has none.
+   */
   readonly quantization: string | null;
   /**
    * model: can be loaded by itself. draft: can be loaded, but is meant for speculative decoding with a larger

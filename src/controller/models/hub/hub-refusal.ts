@@ -4,10 +4,10 @@ import type { HttpResponse } from "./source-http.ts";
 
 export interface HubQuery {
   readonly endpoint: URL;
-  /** `org/name` */
+  /** The repository `org/name`. */
   readonly id: string;
   readonly revision: string | undefined;
-  /** Null for a request of the listing. */
+  /** The requested file; null if the listing was requested. */
   readonly file: string | null;
 }
 

@@ -9,7 +9,7 @@ import { parseRepositoryListing, type RepositoryListing } from "./repository-lis
 import { type HttpResponse, sendHttpRequest } from "./source-http.ts";
 
 export interface RepositoryRequest {
-  /** `org/name` */
+  /** The repository `org/name`. */
   readonly id: string;
   readonly file: string | undefined;
   readonly quantization: string | undefined;

@@ -2,7 +2,10 @@ import { isObject, tryParseJson } from "../../../base/json.ts";
 
 /** A hub's listing of a repository. */
 export interface RepositoryListing {
-  /** In the hub's spelling, which may differ from the request; undefined if the hub does not report it. */
+  /**
+   * The repository's id in the hub's spelling, which may differ from the request; undefined if the hub does not report
+   * it.
+   */
   readonly id: string | undefined;
   readonly commit: string;
   /** Every user can list a gated repository, but not download its files. */

@@ -7,7 +7,7 @@ import { describeNetworkError, hubUnreachableError } from "./hub-errors.ts";
 export interface HttpResponse {
   readonly status: number;
   readonly headers: IncomingHttpHeaders;
-  /** Empty for HEAD. */
+  /** The body of the response; empty for HEAD. */
   readonly body: Buffer;
   /** The URL of the response, after redirects. */
   readonly url: URL;

@@ -26,7 +26,10 @@ const TOO_SLOW_FACTOR = 2;
 const WORTHWHILE_FACTOR = 1.07;
 /** Measurements agree if they differ by a smaller factor. */
 const STEADY_FACTOR = 1.3;
-/** Above this, measuring a prompt would take seconds; prompts then use all cores without a measurement. */
+/**
+ * If one token takes longer than this, measuring a prompt would take seconds; prompts then use all cores without a
+ * measurement.
+ */
 const LARGE_MODEL_DECODE_MS = 30;
 
 /**

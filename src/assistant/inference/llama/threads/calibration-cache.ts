@@ -58,7 +58,7 @@ export class CalibrationCache {
     this.#clock = options.clock;
   }
 
-  /** Undefined if there is no usable measurement. */
+  /** Returns the stored measurements; undefined if there are no usable ones. */
   async read(modelDigest: string): Promise<Measurements | undefined> {
     return (await this.#readFile(modelDigest)) ?? this.#readTemporary(modelDigest);
   }

@@ -79,7 +79,7 @@ function toCores(quota: number | undefined, period: number | undefined): number 
   return known ? quota / period : Number.POSITIVE_INFINITY;
 }
 
-/** Undefined if the system does not report it. */
+/** Returns the number of physical cores; undefined if the system does not report it. */
 function countPhysicalCores({ read }: CoreSources): number | undefined {
   const allowed = /^Cpus_allowed_list:\s*(\S+)/m.exec(read("/proc/self/status") ?? "")?.[1];
   if (allowed === undefined) return undefined;

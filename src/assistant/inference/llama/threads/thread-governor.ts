@@ -28,7 +28,7 @@ type Workload = "decode" | "prefill" | "embed";
 const SLOWER_FACTOR = 20;
 /** Shorter steps depend more on the event loop than on the model. */
 const SLOW_MS = 20;
-/** With a smaller share of CPU time, the process did not spin but waited for the disk or the scheduler. */
+/** The minimum share of CPU time of a step whose threads spin: with less, they waited for the disk or the scheduler. */
 const SPINNING_SHARE = 0.5;
 /** A thread is dropped after this many slow steps in a row; a single one may be chance. */
 const SLOW_STEPS = 3;

@@ -10,7 +10,9 @@ export interface Automaton {
   readonly accepting: Uint8Array;
 }
 
-/** Far more states than a grammar can have, but few enough to be built without noticeable delay. */
+/**
+ * The maximum number of states: far more than a grammar can have, but few enough to be built without noticeable delay.
+ */
 export const STATES_MAX = 20_000;
 
 /**

@@ -21,7 +21,7 @@ const characterBySymbol: readonly (string | undefined)[] = numberAlphabet.map((_
   characters.find((one) => findSymbol(one.charCodeAt(0)) === symbol),
 );
 
-/** More states than a grammar can have, even without bounds. */
+/** The maximum number of states for multiples, more than a grammar can have even without bounds. */
 const MULTIPLE_STATES_MAX = 1_500;
 
 /** The comparison of the digits read so far with as many digits of a bound: below, equal, above. */

@@ -56,7 +56,7 @@ const label = "[A-Za-z0-9](?:-?[A-Za-z0-9]){0,30}";
 const atext = "[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]";
 const email = `${atext}(?:\\.?${atext}){0,39}@(?:${label}\\.){1,3}${label}`;
 
-/** At most 63 characters in total, so that no label can be longer. */
+/** The pattern of a host name of at most 63 characters in total, so that no label can be longer. */
 const hostname = "(?=.{1,63}$)[A-Za-z0-9](?:[-.]?[A-Za-z0-9])*";
 
 const octet = "(?:25[0-5]|2[0-4]\\d|1\\d\\d|[1-9]?\\d)";

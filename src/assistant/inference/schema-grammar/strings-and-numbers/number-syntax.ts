@@ -40,7 +40,7 @@ interface Bound {
   readonly exclusive: boolean;
 }
 
-/** Undefined if the bounds exclude every number. */
+/** Returns the syntax of the numbers that meet the constraints; undefined if the bounds exclude every number. */
 export function deriveNumberSyntax(constraints: NumberConstraints): NumberSyntax | undefined {
   const lowest = tighterBound(constraints.minimum, constraints.exclusiveMinimum, Math.max);
   const highest = tighterBound(constraints.maximum, constraints.exclusiveMaximum, Math.min);

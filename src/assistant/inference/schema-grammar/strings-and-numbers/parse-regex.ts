@@ -16,9 +16,9 @@ import {
   wordCharacters,
 } from "./unicode-sets.ts";
 
-/** Far longer than patterns that people write. */
+/** The maximum length of a pattern, far longer than patterns that people write. */
 const LENGTH_MAX = 8_192;
-/** The parser calls itself for each group. */
+/** The maximum depth of nested groups, because the parser calls itself for each group. */
 const DEPTH_MAX = 100;
 
 const escapedSets = { digit: digits, space: whiteSpace, word: wordCharacters };

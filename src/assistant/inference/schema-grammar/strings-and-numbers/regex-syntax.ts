@@ -4,7 +4,7 @@ import type { CodePoints } from "./code-points.ts";
 export type RegexNode =
   /** One code point of a set; an empty set matches nothing. */
   | { readonly kind: "class"; readonly points: CodePoints }
-  /** Without items, the empty text. */
+  /** The items one after the other; without items, the empty text. */
   | { readonly kind: "sequence"; readonly items: readonly RegexNode[] }
   | { readonly kind: "choice"; readonly options: readonly RegexNode[] }
   /** Greedy and lazy repetitions match the same texts. `max` undefined: no limit. */
