@@ -9,6 +9,7 @@ import { buildDryRunResource } from "../dry-run-resource.ts";
 import type { PlannedResource, PlanReport } from "../port.ts";
 import { overlayPlannedResources } from "./dry-run-store.ts";
 import { assessEngineRecovery } from "./engine-recovery.ts";
+import { forecastRollout } from "./forecast-rollout.ts";
 import { observeConnections, previewObservation } from "./observe-app.ts";
 import { previewImage } from "./observe-image.ts";
 import { isImageOperation } from "./obtain-image.ts";
@@ -80,7 +81,10 @@ export async function reportAppPlan(
     ...common,
     strategy: desired.strategy.type,
     strategyReason: desired.strategy.message,
-    operations: planned.operations.map(describeOperation),
+    operations: [
+      ...planned.operations.map(describeOperation),
+      ...forecastRollout(desired, observation.containers, planned.operations),
+    ],
     blockedBy: explainHalt(planned.memory, planned.driftLoop) ?? (held ?? blocked)?.message ?? null,
   };
 }

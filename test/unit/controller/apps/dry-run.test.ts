@@ -116,5 +116,23 @@ test("a dry run shows a pull of an image that the engine already has if the pull
     "ensureNetwork",
     "createContainer",
     "startContainer",
+    "probeContainer",
+  ]);
+});
+
+test("a dry run of a new version shows its probe, the switch, and the end of the previous one", async () => {
+  const images = { "web:1": {}, "web:2": {} };
+  await using harness = new ControlPlaneHarness({ ingress: "fake", images }).boot();
+  harness.apply("web", { image: "web:1", port: 80 });
+  await harness.waitUntilReady("web");
+  const operations = await planOperations(harness, { image: "web:2", port: 80 });
+  const types = operations.map((line) => line.split(":")[0]);
+  expect(types.slice(types.indexOf("createContainer"))).toEqual([
+    "createContainer",
+    "startContainer",
+    "probeContainer",
+    "switchRoute",
+    "drainContainer",
+    "removeContainer",
   ]);
 });
