@@ -13,7 +13,7 @@ const STREAMS_MAX = 512;
 export interface ServerSentEvent {
   readonly id?: number;
   readonly event?: string;
-  /** JSON in one line. */
+  /** The data of the event, as JSON in one line. */
   readonly data: string;
 }
 

@@ -55,7 +55,7 @@ describe("the daemon", () => {
     let said = "";
     child.stdout.setEncoding("utf8").on("data", (text: string) => (said += text));
     try {
-      // The first file that it creates.
+      // The folder run/ is the first entry that the daemon creates.
       await expect.poll(() => readdir(dataDir), { interval: 2 }).toContain("run");
       child.kill("SIGTERM");
       expect(await ended).toBe(0);

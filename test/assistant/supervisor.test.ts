@@ -94,7 +94,7 @@ test("a model answers, the assistant is restarted after a kill, and SIGTERM ends
   expect(second).toMatchObject({ starts: 2 });
   expect(second.pid).not.toBe(pid);
   expect((await assistant.state(never)).models).toEqual([]);
-  // Its log lines appear among those of its supervisor.
+  // The assistant's log lines appear among those of its supervisor.
   expect(log.filter((line) => line.includes("the assistant is ready"))).toHaveLength(2);
 
   expect(await end("SIGTERM")).toBe(0);
@@ -113,7 +113,7 @@ test("after a kill of the supervisor the assistant continues, and the next super
   const settings = { contextTokens: undefined, sequences: 1, gpu: undefined };
   await assistant.load({ id: "chat", aliases: [], path, ...settings }, never);
   await first.end("SIGKILL");
-  // Its log has no reader now; it writes a line all the same.
+  // No process reads the assistant's log now, but writing a line must not stop it.
   await assistant.unload("chat", never);
   await assistant.load({ id: "chat", aliases: [], path, ...settings }, never);
   expect(await fetch(`${url}/health`)).toMatchObject({ status: 200 });

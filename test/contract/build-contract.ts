@@ -16,15 +16,15 @@ export interface BuildHarness {
   readonly dockerfiles: {
     /** Uses the build argument WHO, and prints "made for WHO". Containers of its image listen on 8080. */
     readonly works: string;
-    /** Prints "no such module" in a step that exits with 7. */
+    /** A Dockerfile with a step that prints "no such module" and exits with 7. */
     readonly fails: string;
-    /** Its second line is not an instruction. */
+    /** A Dockerfile whose second line is not an instruction. */
     readonly unreadable: string;
-    /** Its base image is in no registry. */
+    /** A Dockerfile whose base image is in no registry. */
     readonly noBase: string;
-    /** Its base image requires `auth`. */
+    /** A Dockerfile whose base image requires `auth`. */
     readonly privateBase: string;
-    /** Prints "waiting", and never ends. */
+    /** A Dockerfile with a step that prints "waiting", and never ends. */
     readonly waits: string;
   };
   readonly auth: RegistryAuth;

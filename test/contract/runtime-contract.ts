@@ -17,11 +17,11 @@ import { type BuildHarness, buildContract } from "./build-contract.ts";
 /** The environment of the contract, in addition to the runtime: images with known behaviour, and another user of the engine. */
 export interface RuntimeHarness extends AsyncDisposable {
   readonly runtime: ContainerRuntime;
-  /** Listens on 8080, answers GET /healthz with 200, and prints "web starts" to its log. */
+  /** An image that listens on 8080, answers GET /healthz with 200, and prints "web starts" to its log. */
   readonly web: string;
-  /** Prints "starting" to stdout and "no configuration found" to stderr, then exits with 3. */
+  /** An image that prints "starting" to stdout and "no configuration found" to stderr, then exits with 3. */
   readonly exits: string;
-  /** Exits on SIGKILL only. */
+  /** An image that exits only on SIGKILL. */
   readonly stubborn: string;
   /** A command that makes the start of a container fail, and a part of the engine's message. */
   readonly broken: { readonly spec: Partial<ContainerSpec>; readonly says: string };

@@ -200,7 +200,7 @@ test.runIf(process.getuid?.() === 0)(
   "the bus of another user is not used, even if it accepts root",
   async () => {
     await using bus = await TestSessionBus.start({ user: 65_534 });
-    // The test's own user could use it, so it is Berth that refuses.
+    // The user of the test could use this bus, so it is Berth that refuses it.
     expect(await ownerOf(bus, NAME)).toBeUndefined();
     await using berth = await openBerth(bus.environment);
     await waitForCompanion(berth, "no_bus");

@@ -128,7 +128,7 @@ test("a backup of a running server is restored completely, and later changes are
     "the old secret is back",
     async () => (await fetchText(app.url)) === "kept in the backup\n",
   );
-  // Its App is not in the backup, so its container is an orphan of this instance and is removed.
+  // The App "later" is not in the backup, so its container is an orphan of this instance and is removed.
   await berth.until(
     "the orphan is gone",
     async () => (await berth.containers("later")).length === 0,
@@ -173,7 +173,7 @@ test("wrong flags are reported before anything starts", async () => {
 
 test("the password is generated once, shown once, and accepted; guessing is slowed down", async () => {
   await using berth = await BerthProcess.open();
-  // It comes after the ready line, and on the other stream.
+  // The password is printed after the ready line, and on standard error.
   const password = await berth.until(
     "the password is shown",
     () => /shown only this once: (\S+)/.exec(berth.output)?.[1],

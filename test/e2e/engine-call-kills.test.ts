@@ -47,7 +47,7 @@ const scenarios: readonly Scenario[] = [
     requests: [
       /^POST \/containers\/\w+\/stop$/,
       /^DELETE \/containers\/\w+$/,
-      // Sent even if the volume exists: only so is it certain to have the labels.
+      // This request is sent even if the volume exists, because only then is it certain that the volume has the labels.
       /^POST \/volumes\/create$/,
       /^POST \/containers\/create$/,
       /^POST \/containers\/\w+\/start$/,
@@ -61,7 +61,7 @@ const runs = scenarios.flatMap((story) =>
   moments.map((moment) => ({ title: `${story.name}: ${moment}`, story, moment })),
 );
 
-// Each starts Berth a few times, and all of them run concurrently.
+// Each test starts Berth a few times, and all tests run concurrently.
 test.concurrent.for(runs)(
   "requests of $title",
   { timeout: MATRIX_LIMIT_MS },

@@ -157,7 +157,7 @@ test("Caddy restarts with every route, together with Berth or after it", async (
   await answers();
   const second = await berth.caddyPid();
   expect(second).not.toBe(first);
-  // Both at once, as in a shutdown of the machine; other apps may have the old addresses then.
+  // Berth and Caddy end at once, as in a shutdown of the machine; other apps may have the old addresses afterwards.
   await berth.kill();
   process.kill(second ?? 0, "SIGKILL");
   await Promise.all(

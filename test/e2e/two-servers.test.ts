@@ -38,7 +38,7 @@ test("of two servers with copies of one data directory only the first writes to 
     expect(stdout).toContain(`data directory ${first.dataDir}`);
   }
   expect(second.output).toContain("another Berth with the same identity writes to the engine");
-  // Its desired state may change; the engine's does not.
+  // The desired state of the second server may change, but the state of the engine does not.
   await second.client.apps.create({ name: "other", ...web });
   await second.client.apps.patch("web", { env: { BODY: "of the second" } });
   await second.waitForApp("other", "other waits", ({ conditions }) =>

@@ -8,7 +8,7 @@ import { afterEach, beforeEach, expect, test } from "vitest";
 import { waitForExit } from "../support/pinned-node-harness.ts";
 
 const scripts = pathToFileURL(join(import.meta.dirname, "../../scripts/")).href;
-/** Its bin/ is the whole PATH, without the Caddy and busybox of this machine. */
+/** A folder whose bin/ is the whole PATH, without the Caddy and busybox of this machine. */
 let folder: string;
 beforeEach(async () => {
   folder = await mkdtemp(join(tmpdir(), "berth-up-caddy-"));

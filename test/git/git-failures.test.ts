@@ -121,7 +121,7 @@ describe("limits", () => {
     await using bench = await GitHarness.make({ searchPath: "/nonexistent" });
     await server.repositories.create("bomb");
     const commit = await server.repositories.commit("bomb", { zeros: Buffer.alloc(40 * 2 ** 20) });
-    // It is passed to the machine's git, which this adapter cannot find.
+    // The fetch is passed on to the machine's git, which this adapter cannot find.
     const error = await captureBerthError(
       bench.checkout({ url: server.url("bomb") }, { commit, ref: "main" }),
     );

@@ -49,7 +49,7 @@ export interface ManifestFault {
 
 /** The declared tools, kept up to date with the manifest files. */
 export interface ToolRegistry {
-  /** Ordered by app id. */
+  /** Returns the manifests in use, ordered by app id. */
   apps(): readonly AppManifest[];
   find(appId: string): AppManifest | undefined;
   /** A counter that increases with every change. */

@@ -72,7 +72,7 @@ it("starts an app that crashed again only on the next call", async () => {
   await expect.poll(() => harness.apps.isConnected(APP)).toBe(false);
   await expect.poll(() => endings).toMatchObject([{ app: APP, signal: "SIGKILL" }]);
   expect(pids).toHaveLength(1);
-  // Its socket file still exists, without a listener.
+  // The socket file of the crashed app still exists, without a listener.
   await access(join(harness.socketsDir, `${APP}.sock`));
   expect((await harness.call(APP, "list_notes", {}, true)).structured).toMatchObject({
     notes: [{ title: "a" }],

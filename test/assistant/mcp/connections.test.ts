@@ -11,7 +11,7 @@ import { VirtualClock } from "../../support/virtual-clock.ts";
 
 const APP = "org.example.Plain";
 const MIB = 1024 * 1024;
-/** 1,000 take two seconds, and nine on a busy machine. */
+/** The number of rounds; 1,000 take two seconds, or nine on a busy machine. */
 const ROUNDS = Number(process.env["BERTH_MCP_ROUNDS"] ?? 300);
 
 let harness: McpHarness;

@@ -216,7 +216,7 @@ describe("an erased text", () => {
     const canary = "canary-7f3a9c-";
     await using ledger = await openTestLedger(dir);
     await appendEntries(ledger, 20);
-    // Long enough to need its own pages.
+    // The text is long enough to need database pages of its own.
     const sealed = canary.repeat(2_000);
     const { seq } = await ledger.append({ name: "memory.set", fields: {}, sealed });
     await appendEntries(ledger, 20);

@@ -230,7 +230,7 @@ describe("secrecy", () => {
           expect(remainsOf(harness.dir, sealed), `seed ${seed}, step ${step}`).toEqual([]);
     }
     expect(gone.length).toBeGreaterThan(5);
-    // Rewritten: unused pages leave nothing, overwritten or not.
+    // The database was rewritten as a whole, so no unused pages remain.
     expect(harness.sql((db) => db.pragma("freelist_count", { simple: true }))).toBe(0);
     for (const [id, text] of stored)
       expect(await vault.get({ id, origin: `https://${id}.example` })).toEqual({

@@ -127,7 +127,7 @@ describe("after the switch to a new version", () => {
       expect(message).toContain(part);
     expect(revisionStates(harness)).toEqual(["quarantined", "stable"]);
     await harness.clock.advance(60_000);
-    // There and back: the app is never without a target.
+    // The requests are switched to the new version and back, and the app is never without a target.
     expect(targets).toEqual([1, 1]);
     expect(harness.listServedImages("web")).toEqual(["web:1"]);
     expect(harness.listContainers("web").map(({ id }) => id)).toEqual(before);

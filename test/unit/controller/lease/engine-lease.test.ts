@@ -158,7 +158,7 @@ describe("the lease of an instance on its engine", () => {
     const machines = new Machines();
     const first = machines.start("one");
     await machines.clock.advance(1_000);
-    // Its timers stand still, and its wall clock goes on.
+    // The timers of the suspended process stop, and its wall clock continues.
     let isSuspended = true;
     first.runtime.faults = {
       beforeCall: () => {

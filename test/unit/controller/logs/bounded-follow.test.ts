@@ -10,7 +10,7 @@ import { VirtualClock } from "../../../support/virtual-clock.ts";
 /** Each line is a tenth of the buffer. */
 const MESSAGE = "x".repeat(100_000);
 
-/** A stream of an engine that gives `count` lines, which were all written at once. */
+/** A log stream of an engine that yields `count` lines, which were all written at the same time. */
 function stream(clock: VirtualClock, count: number) {
   const state = { given: 0 };
   async function* lines(): AsyncGenerator<LogLine> {

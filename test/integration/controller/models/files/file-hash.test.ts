@@ -6,7 +6,7 @@ import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { FileHash } from "../../../../../src/controller/models/files/file-hash.ts";
 
 const MIB = 2 ** 20;
-/** Large enough for a thread. */
+/** The size of a file that is large enough to be hashed in a thread. */
 const SIZE = 40 * MIB + 3;
 const neverAborted = new AbortController().signal;
 
