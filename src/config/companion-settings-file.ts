@@ -170,7 +170,7 @@ function createConfigError(
       return `${at(unknown)}: unknown key "${unknown}"${meant ? `; did you mean "${meant}"?` : ""}`;
     }
     return key === ""
-      ? `${at("")}: it holds "key: value" lines`
+      ? `${at("")}: it contains "key: value" lines`
       : `${at(key)}: ${key} must be ${expectations[key] ?? "something else"}`;
   });
   return new ConfigError(

@@ -41,7 +41,7 @@ export function readConfigFile(file: string): ConfigFile | undefined {
 
   const { value, at } = readConfigYaml(text, file);
   if (!isObject(value))
-    throw createConfigError([`${at("")}: a config file holds "key: value" lines`]);
+    throw createConfigError([`${at("")}: a config file contains "key: value" lines`]);
   const settings: { [Key in ConfigKey]?: string } = {};
   const problems = Object.keys(value)
     .filter((key) => serverSettingList.every((setting) => setting.key !== key))

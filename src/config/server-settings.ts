@@ -321,7 +321,7 @@ export const serverSettings = {
   baseDomain: setting({
     key: "base_domain",
     argument: "<name>",
-    help: "apps get NAME.<this> (BERTH_BASE_DOMAIN); default: localhost",
+    help: "domain below which apps without a domain get NAME.DOMAIN (BERTH_BASE_DOMAIN); default: localhost",
     default: "localhost",
     ...text(
       /^(?=.{1,190}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$/,

@@ -27,7 +27,7 @@ export function repositoryNotFound(
   why = "there is no such repository",
 ): BerthError {
   return new BerthError("git_not_found", `${displayUrl}: ${why}`, {
-    hint: "check the URL; many servers say the same of repositories that the credential may not read",
+    hint: "check the URL; many servers give the same answer for repositories that the credential may not read",
   });
 }
 
@@ -47,7 +47,7 @@ export function refNotFound(displayUrl: string, ref: string | undefined): BerthE
 
 export function commitNotFound(displayUrl: string, commit: string): BerthError {
   return new BerthError("git_not_found", `${displayUrl} has no commit ${commit} any more`, {
-    hint: "it was rewritten or never pushed; deploy again to take what the branch holds now",
+    hint: "it was rewritten or never pushed; deploy again to build the current commit of the branch",
   });
 }
 

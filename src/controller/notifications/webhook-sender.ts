@@ -270,7 +270,10 @@ export class WebhookSender implements Webhooks, AsyncDisposable {
   /** Returns the end of the pause, in epoch milliseconds. */
   #pauseAfterStoreFailure(error: unknown): number {
     this.#pausedUntilMs = this.#options.clock.now() + STORE_RETRY_MS;
-    this.#logger.error({ err: getErrorMessage(error) }, "the store failed, webhooks wait");
+    this.#logger.error(
+      { err: getErrorMessage(error) },
+      "the store failed; webhook deliveries are paused",
+    );
     return this.#pausedUntilMs;
   }
 }

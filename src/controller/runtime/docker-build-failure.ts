@@ -65,7 +65,7 @@ export function toEngineBuildError(failure: EngineBuildFailure): BerthError {
       `cannot build the image: the disk is full${during}${formatLastLines(step)}`,
       {
         cause,
-        hint: "free some space: docker system df shows what takes it, docker builder prune removes the build cache",
+        hint: "free some space: docker system df shows what uses it, docker builder prune removes the build cache",
       },
     );
   if (exitCode !== undefined)

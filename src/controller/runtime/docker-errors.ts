@@ -100,7 +100,7 @@ const rules: readonly Rule[] = [
     (_, asked, cause) =>
       new BerthError("disk_full", `cannot ${asked}: the engine's disk is full`, {
         cause,
-        hint: "free some space: docker system df shows what takes it, docker image prune removes unused images",
+        hint: "free some space: docker system df shows what uses it, docker image prune removes unused images",
       }),
   ],
   [

@@ -57,7 +57,10 @@ export async function scanFolder(folder: string, signal: AbortSignal): Promise<F
   const failure = await walk.enter("", rootStats);
   if (failure !== undefined) return toAbsentFolder(failure);
   if (walk.isTooLarge) {
-    return { state: "unreadable", message: `it holds more than ${ENTRIES_MAX} files and folders` };
+    return {
+      state: "unreadable",
+      message: `it contains more than ${ENTRIES_MAX} files and folders`,
+    };
   }
   const files = new Map([...walk.files].toSorted(([a], [b]) => (a < b ? -1 : 1)));
   return {

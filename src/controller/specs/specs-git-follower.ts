@@ -225,7 +225,7 @@ export class SpecsGitFollower implements AsyncDisposable {
     const values = store.secrets.reveal(config.credential);
     if (!values) {
       throw new BerthError("git_denied", `there is no Secret ${config.credential}`, {
-        hint: `make it: berth secrets set ${config.credential} token=-`,
+        hint: `create it with: berth secrets set ${config.credential} token=-`,
       });
     }
     return { url: config.url, credential: parseGitCredential(config.credential, values) };
@@ -265,7 +265,7 @@ export class SpecsGitFollower implements AsyncDisposable {
     });
     if (entries.some((name) => !isHidden(name))) return;
     throw new BerthError("wrong_state", "the watched folder is not there, or empty", {
-      hint: "bring its files back; until then nothing is written into it",
+      hint: "restore its files; until then nothing is written to it",
     });
   }
 

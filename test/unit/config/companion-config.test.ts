@@ -127,7 +127,7 @@ index:
     ["pausd: true\n", 'unknown key "pausd"; did you mean "paused"?'],
     ["confirm: loud\n", 'confirm must be "any" or "strict"'],
     ["disabled_tools: [x]\n", "disabled_tools must be a list of APP_ID/TOOL"],
-    ["- 1\n", 'it holds "key: value" lines'],
+    ["- 1\n", 'it contains "key: value" lines'],
     ["a: [\n", "companion.yaml:2:1"],
     ["index: [{name: a, path: x}, {name: a, path: y}]\n", 'the name "a" is used twice'],
     ["index: [{name: 'A b', path: x}]\n", "index must be a list"],

@@ -224,8 +224,8 @@ describe("invalid settings", () => {
   it.each([
     ["a: [", /c\.yaml:\d+:\d+: (?!.*at line)/],
     ["listen: a:1\nlisten: b:2\n", /c\.yaml:2:1: Map keys must be unique/],
-    ["- a\n- b\n", /holds "key: value" lines/],
-    ["just text", /holds "key: value" lines/],
+    ["- a\n- b\n", /contains "key: value" lines/],
+    ["just text", /contains "key: value" lines/],
     ["specs_dir: &a /x\ntemplates_dir: *a\n", /aliases/],
   ])("make a configuration file invalid: %j", (text, pattern) => {
     writeFileSync(join(root, "c.yaml"), text);

@@ -107,7 +107,7 @@ export class CompanionSupervisor implements CompanionDaemon, AsyncDisposable {
         state: "no_bus",
         url: null,
         pid: null,
-        message: "there is no session bus of this user: a companion belongs to a person's session",
+        message: "there is no session bus of this user: a companion belongs to a user's session",
       });
       await delay(this.#options.clock, BUS_POLL_MS, signal);
     }

@@ -45,7 +45,7 @@ export async function resolveRepository(
   const byName = new Map(listing.files.map((file) => [file.name, file]));
   for (const [index, name] of chosen.names.entries()) {
     const listed = byName.get(name);
-    if (!listed) throw new Error("what was chosen is listed");
+    if (!listed) throw new Error("a chosen file is missing in the listing");
     const url = buildUrl(hub.endpoint, [
       ...id.split("/"),
       "resolve",

@@ -337,7 +337,7 @@ it("uses the credential of the Secret, and names a missing Secret", async () => 
   const { git, harness } = open({ credential: "git-token" });
   git.files = { "a.yaml": appText("a") };
   expect((await harness.sync()).message).toBe(
-    "there is no Secret git-token; make it: berth secrets set git-token token=-",
+    "there is no Secret git-token; create it with: berth secrets set git-token token=-",
   );
   harness.store.apply({
     kind: "Secret",
