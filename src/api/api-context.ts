@@ -9,6 +9,7 @@ import type {
 import type { Registry } from "prom-client";
 import type { Static, TSchema } from "typebox";
 import type { Clock } from "../base/clock.ts";
+import type { Certificate } from "../base/http/tls-server.ts";
 import type { Logger } from "../base/logger.ts";
 import type { ConfigValue } from "../config/config.ts";
 import type { BuildControl } from "../controller/builds/port.ts";
@@ -43,6 +44,8 @@ export interface ApiDependencies {
     /** Largest accepted source archive. */
     readonly uploadBytesMax: number;
   };
+  /** The certificate with which the API speaks HTTPS; absent: it speaks HTTP. */
+  readonly certificate?: Certificate;
   /** The built-in catalog, which Template resources of the store extend. */
   readonly templates: readonly Manifest<"Template">[];
   /** The catalog of models. Of two entries with the same name the later one counts. */

@@ -1,8 +1,10 @@
-import type { FastifyInstance, FastifyRequest } from "fastify";
+import type { Server } from "node:http";
+import type { FastifyHttpOptions, FastifyInstance, FastifyRequest } from "fastify";
 import { BerthError, type ErrorCode } from "../base/errors.ts";
 import { createHttpServer } from "../base/http/http-server.ts";
 import { getHostHeaders } from "../base/http/loopback-host.ts";
 import type { MalformedRequestResponse } from "../base/http/malformed-request.ts";
+import { type Certificate, TlsServerWithLocalHttp } from "../base/http/tls-server.ts";
 import type { Api, ApiContext, ApiDependencies } from "./api-context.ts";
 import { authenticateRequest } from "./auth/authenticate-request.ts";
 import { createProxyCheck } from "./auth/trusted-proxies.ts";
@@ -65,6 +67,7 @@ export function createApiServer(options: ApiDependencies): FastifyInstance {
     jsonContentType: /^application\/(?:[\w.-]+\+)?json(?:;|$)/i,
     parseJson: parseRequestJson,
     fastify: {
+      ...(options.certificate ? serveTls(options.certificate) : {}),
       bodyLimit: JSON_BYTES_MAX,
       trustProxy: createProxyCheck(options.config.trustedProxies),
       requestTimeout: REQUEST_MS_MAX,
@@ -134,6 +137,14 @@ export function createApiServer(options: ApiDependencies): FastifyInstance {
     openApiRoutes(api, context);
   });
   return server;
+}
+
+/** Fastify does not set the time limit on a server of another class. */
+function serveTls(certificate: Certificate): Pick<FastifyHttpOptions<Server>, "serverFactory"> {
+  const options = { requestTimeout: REQUEST_MS_MAX };
+  return {
+    serverFactory: (handler) => new TlsServerWithLocalHttp(options, handler, certificate),
+  };
 }
 
 function toHttpPart(httpPart: string | undefined): HttpPart {

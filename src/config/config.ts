@@ -43,6 +43,8 @@ export interface Config {
   readonly templatesDir: string | undefined;
   /** The address of the API. With port 0 the system chooses a free port. An IPv6 address has no brackets. */
   readonly listen: { readonly host: string; readonly port: number };
+  /** The certificate of the API and its key; undefined if it speaks plain HTTP. */
+  readonly tls: { readonly certFile: string; readonly keyFile: string } | undefined;
   /** Addresses and networks of reverse proxies whose X-Forwarded-For header is believed. */
   readonly trustedProxies: readonly string[];
   /**
@@ -284,6 +286,7 @@ export function loadConfig(input: ConfigInput = {}): Config {
     specsDir: read(settings.specsDir),
     templatesDir: readOptional(settings.templatesDir),
     listen: parseListen(read(settings.listen), found.get("listen")?.origin ?? "listen"),
+    tls: pairTlsFiles(readOptional(settings.tlsCert), readOptional(settings.tlsKey)),
     trustedProxies: Object.freeze(readOptional(settings.trustedProxies) ?? []),
     dockerHost: read(settings.dockerHost),
     ingress: read(settings.ingress),
@@ -352,6 +355,16 @@ export function loadConfig(input: ConfigInput = {}): Config {
   Object.freeze(config.listen);
   for (const value of config.values) Object.freeze(value);
   return Object.freeze(config);
+}
+
+function pairTlsFiles(certFile: string | undefined, keyFile: string | undefined): Config["tls"] {
+  if (certFile === undefined && keyFile === undefined) return undefined;
+  if (certFile === undefined || keyFile === undefined)
+    throw new ConfigError(
+      "tls_cert and tls_key belong together, and only one of them is set",
+      "set both to serve the API over HTTPS, or neither",
+    );
+  return Object.freeze({ certFile, keyFile });
 }
 
 /** Parses `127.0.0.1:7776`, `localhost:0` and `[::1]:7776`. Throws ConfigError with `origin` in its message. */

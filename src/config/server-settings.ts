@@ -9,6 +9,7 @@ import {
   choice,
   cpus,
   duration,
+  file,
   folder,
   integer,
   list,
@@ -98,6 +99,20 @@ export const serverSettings = {
       /^(\[[0-9A-Fa-f:.]+(%[0-9A-Za-z]+)?\]|[^\s:[\]/]+):[0-9]{1,5}$/,
       "HOST:PORT or [IPV6]:PORT (port 0 picks a free one)",
     ),
+  }),
+  tlsCert: setting({
+    key: "tls_cert",
+    argument: "<file>",
+    help: "certificate chain for HTTPS on the address of the API, as PEM; with --tls-key (BERTH_TLS_CERT)",
+    default: undefined,
+    ...file(),
+  }),
+  tlsKey: setting({
+    key: "tls_key",
+    argument: "<file>",
+    help: "key of the certificate, as PEM (BERTH_TLS_KEY)",
+    default: undefined,
+    ...file(),
   }),
   trustedProxies: setting({
     key: "trusted_proxies",

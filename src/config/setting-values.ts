@@ -64,6 +64,10 @@ export function folder(): ValueType<string> & { readonly isPath: true } {
   return { ...text(/./su, "a folder"), isPath: true };
 }
 
+export function file(): ValueType<string> & { readonly isPath: true } {
+  return { ...text(/./su, "a file"), isPath: true };
+}
+
 export function choice<const Choice extends string>(
   ...choices: readonly Choice[]
 ): ValueType<Choice> {

@@ -6,6 +6,7 @@ import { writeLocalToken } from "../api/auth/local-token.ts";
 import { ensurePassword } from "../api/auth/password.ts";
 import { Cleanup } from "../base/cleanup.ts";
 import { systemClock } from "../base/clock.ts";
+import { type Certificate, TlsServerWithLocalHttp } from "../base/http/tls-server.ts";
 import { createLogger } from "../base/logger.ts";
 import { readPackageVersion } from "../base/package-version.ts";
 import { writeReadyFile } from "../base/ready-file.ts";
@@ -22,6 +23,7 @@ import { DockerRuntime } from "../controller/runtime/docker-runtime.ts";
 import { createBootTimeReader } from "../controller/runtime/machine-boot.ts";
 import { withCallMetrics } from "../controller/runtime/metered-runtime.ts";
 import { openStore } from "../store/sqlite-store.ts";
+import { readCertificate, watchCertificate } from "./certificate-files.ts";
 import { assertListenable, boundAddress, listen } from "./listen.ts";
 import { LocalControlPlane } from "./local-control-plane.ts";
 import { openAssistant } from "./open-assistant.ts";
@@ -70,6 +72,7 @@ export async function runServer(config: Config): Promise<RunningServer> {
   });
   // Before anything is changed, and before a password is generated, which is shown only once.
   await assertListenable(config);
+  const certificate = config.tls && readCertificate(config.tls);
   const ending = new AbortController();
   const searchPath = getProgramSearchPath();
   const onChanged = (app: string) => manager.apps.enqueue(app);
@@ -154,6 +157,7 @@ export async function runServer(config: Config): Promise<RunningServer> {
 
   const api = createApiServer({
     ...shared,
+    ...(certificate ? { certificate } : {}),
     control: controlPlane,
     builds,
     ingress,
@@ -163,6 +167,12 @@ export async function runServer(config: Config): Promise<RunningServer> {
     models: catalogs.flatMap((catalog) => catalog.models),
   });
   starting.defer(() => api.close());
+  if (config.tls && certificate && api.server instanceof TlsServerWithLocalHttp) {
+    const { server } = api;
+    const onRenewed = (renewed: Certificate) => server.setCertificate(renewed);
+    const options = { clock, logger, onRenewed };
+    starting.defer(watchCertificate(config.tls, certificate, options));
+  }
   await listen((address) => api.listen(address), config);
   await writeLocalToken(store.tokens, join(config.dataDir, "run", "token"));
   const ready = {
@@ -175,7 +185,7 @@ export async function runServer(config: Config): Promise<RunningServer> {
     docker_host: config.dockerHost,
   };
   await writeReadyFile(join(config.dataDir, "run", "berth.json"), ready);
-  const exposure = describePlainExposure(config.listen.host);
+  const exposure = describePlainExposure(config.listen.host, config.tls !== undefined);
   if (exposure !== undefined) logger.warn({ hint: PLAIN_EXPOSURE_HINT }, exposure);
   logger.info({ api: ready.api, specs: config.specsDir, instance: ready.instance }, "berth is up");
 

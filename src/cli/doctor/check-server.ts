@@ -82,7 +82,7 @@ export async function checkServer(context: DoctorContext): Promise<DoctorFinding
               `${text}: ${health.status}, the engine is ${health.runtime}`,
               "fix the engine (see above); the server reconnects by itself",
             ),
-      ...createExposureFinding(findValue("listen") ?? "127.0.0.1:0"),
+      ...createExposureFinding(findValue("listen") ?? "127.0.0.1:0", findValue("tls_cert") != null),
       createIngressFinding(info.ingress, context),
       createAssistantFinding(info.assistant),
       ...createCompanionFindings(info.companion),
@@ -99,8 +99,8 @@ export async function checkServer(context: DoctorContext): Promise<DoctorFinding
   }
 }
 
-function createExposureFinding(listen: string): DoctorFinding[] {
-  const message = describePlainExposure(parseListen(listen).host);
+function createExposureFinding(listen: string, hasTls: boolean): DoctorFinding[] {
+  const message = describePlainExposure(parseListen(listen).host, hasTls);
   return message === undefined ? [] : [createFinding("tls", "warn", message, PLAIN_EXPOSURE_HINT)];
 }
 
