@@ -3,6 +3,7 @@ import { Registry } from "prom-client";
 import { createApiServer } from "../../src/api/api-server.ts";
 import type { Clock } from "../../src/base/clock.ts";
 import type { LogFields, Logger } from "../../src/base/logger.ts";
+import type { ConfigValue } from "../../src/config/config.ts";
 import type { Ingress } from "../../src/controller/ingress/port.ts";
 import { WebhookSender } from "../../src/controller/notifications/webhook-sender.ts";
 import type { AppSpec } from "../../src/resources/app-spec.ts";
@@ -72,6 +73,8 @@ export async function openTestApi(
     dataDir?: string;
     hostPaths?: StoreOptions["hostPaths"];
     trustedProxies?: readonly string[];
+    /** Settings in addition to the usual ones. */
+    values?: readonly ConfigValue[];
   } = {},
 ): Promise<TestApi> {
   const opened = openTestStore(options.hostPaths ? { hostPaths: options.hostPaths } : {});
@@ -107,6 +110,7 @@ export async function openTestApi(
       trustedProxies: options.trustedProxies ?? [],
       dataDir: options.dataDir ?? opened.dataDir,
       values: [
+        ...(options.values ?? []),
         { key: "listen", value: "127.0.0.1:0", source: "flag", origin: "--listen" },
         { key: "password", value: "(secret)", source: "environment", origin: "BERTH_PASSWORD" },
       ],

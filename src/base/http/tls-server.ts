@@ -61,16 +61,23 @@ export class TlsServerWithLocalHttp extends Server {
     socket.on("error", ignoreError).once("close", forget);
     socket.setTimeout(FIRST_BYTE_MS_MAX, () => socket.destroy());
     socket.once("readable", () => {
-      const first: unknown = socket.read(1);
       forget();
       socket.setTimeout(0);
       socket.removeAllListeners("timeout");
-      if (!Buffer.isBuffer(first)) return void socket.destroy();
-      socket.unshift(first);
-      if (first[0] === HANDSHAKE) this.#tls.emit("connection", socket);
-      else if (this.#mayBePlain(socket)) super.emit("connection", socket);
-      else refusePlain(socket);
+      this.#accept(socket);
     });
+  }
+
+  #accept(socket: Socket): void {
+    const first: unknown = socket.read(1);
+    if (!Buffer.isBuffer(first)) {
+      socket.destroy();
+      return;
+    }
+    socket.unshift(first);
+    if (first[0] === HANDSHAKE) this.#tls.emit("connection", socket);
+    else if (this.#mayBePlain(socket)) super.emit("connection", socket);
+    else refusePlain(socket);
   }
 }
 

@@ -26,7 +26,7 @@ export function addChat(program: Command, cli: Cli): void {
     .command("chat")
     .summary("chat with a model of this machine, or of a provider")
     .description(
-      "Chats with a model of the assistant on this machine. A model remote:PROVIDER:MODEL, and any model with --user, is reached through your companion, which asks you before data leaves this machine. With a message, as arguments or on standard input, it prints one answer and exits; otherwise it starts an interactive chat: Ctrl-C stops an answer, Ctrl-D ends the chat, /help lists the commands. The first argument is the model, unless it contains blanks, as a quoted message does. The default is the loaded model.",
+      "Chats with a model of the assistant of the server on this machine. A model remote:PROVIDER:MODEL, and any model with --user, is reached through your companion, which asks you before data leaves this machine. With a message, as arguments or on standard input, it prints one answer and exits; otherwise it starts an interactive chat: Ctrl-C stops an answer, Ctrl-D ends the chat, /help lists the commands. The first argument is the model, unless it contains blanks, as a quoted message does. The default is the loaded model.",
     )
     .argument("[model]", "id or alias of a model")
     .argument("[message...]", "message to send")
@@ -52,11 +52,6 @@ export function addChat(program: Command, cli: Cli): void {
     ["berth chat remote:openrouter:openai/gpt-4o", "chat with a provider's model: `berth remote`"],
     ['berth chat "Name three rivers" --json', "print the answer as JSON"],
   ]).action(async (first: string | undefined, rest: string[], flags: ChatFlags) => {
-    if (cli.globals.url !== undefined)
-      throw new UsageError(
-        "chat uses the assistant of this machine; --url names a server elsewhere",
-        "ssh -L 7777:127.0.0.1:7777 HOST, then berth chat --port 7777",
-      );
     const words = [...(first === undefined ? [] : [first]), ...rest];
     const { name, message } = splitModelAndMessage(words, flags.model);
     const { readMessage } = await import("../chat/read-message.ts");
@@ -89,9 +84,20 @@ export function addChat(program: Command, cli: Cli): void {
     const { findAssistant } = await import("../chat/find-assistant.ts");
     const { ChatClient } = await import("../../client/rest/chat-client.ts");
     const { createHttpChatBackend } = await import("../chat/chat-backend.ts");
+    const isGiven =
+      flags.assistantUrl !== undefined ||
+      flags.port !== undefined ||
+      Boolean(cli.io.environment["BERTH_ASSISTANT_URL"]);
+    if (cli.globals.url !== undefined && isGiven)
+      throw new UsageError(
+        "--url names a server, and --port or --assistant-url an assistant: give one of them",
+        "berth chat --port 7777",
+      );
+    const { findServerAssistant } = await import("../server-assistant.ts");
+    const served = isGiven ? null : (await findServerAssistant(cli))?.url;
     const client = new ChatClient({
       url: findAssistant({
-        url: flags.assistantUrl,
+        url: flags.assistantUrl ?? served ?? undefined,
         port: flags.port,
         dataDir: cli.globals.dataDir,
         config: cli.globals.config,

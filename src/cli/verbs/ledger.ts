@@ -1,4 +1,5 @@
-import { resolve } from "node:path";
+import { existsSync } from "node:fs";
+import { join, resolve } from "node:path";
 import type { Command } from "commander";
 import type { OfflineLedger, TailEntry } from "../../assistant/ledger/offline-ledger.ts";
 import { resolveAssistantDataDir, resolveCompanionDataDir } from "../../base/assistant-paths.ts";
@@ -26,7 +27,7 @@ export function addLedger(program: Command, cli: Cli): void {
       .helpCommand(false)
       .summary("read and verify the assistant's record of its actions")
       .description(
-        "Reads and verifies the ledger of the assistant on this machine, with or without a running daemon; with --user that of your companion. --data-dir is the data directory of the assistant or companion (also BERTH_ASSISTANT_DATA_DIR). Exit codes: 0 whole, 1 tampered with, 2 rolled back or forked, 3 unreadable, 4 key missing or wrong.",
+        "Reads and verifies the ledger of the assistant of the server on this machine, with or without a running daemon; with --user that of your companion. --data-dir is the data directory of the assistant, of its server, or of the companion (also BERTH_ASSISTANT_DATA_DIR). Exit codes: 0 whole, 1 tampered with, 2 rolled back or forked, 3 unreadable, 4 key missing or wrong.",
       ),
     [
       ["berth ledger verify", "verify every entry, hash, signature and sealed text"],
@@ -61,7 +62,7 @@ function addVerify(ledger: Command, cli: Cli): void {
       ["berth ledger verify --data-dir /srv/assistant", "verify another assistant's ledger"],
     ],
   ).action(async (flags: CommonFlags & { against?: string[] }) => {
-    await withLedger(cli, flags, async (opened, { readTextFile }) => {
+    await withLedger(cli, flags, async (opened, { readTextFile }, dir) => {
       const against = (flags.against ?? []).map((file) =>
         readTextFile(resolve(cli.io.workingDirectory, file), "the checkpoint to compare with"),
       );
@@ -69,8 +70,8 @@ function addVerify(ledger: Command, cli: Cli): void {
       cli.exitCode = { whole: 0, tampered: 1, rolled_back: 2, key: 4 }[verdict.status];
       await cli.print(
         flags.json === true
-          ? JSON.stringify(createVerdictDocument(verdict), null, 2)
-          : formatVerdict(verdict),
+          ? JSON.stringify({ ...createVerdictDocument(verdict), data_dir: dir }, null, 2)
+          : formatVerdict(verdict, dir),
       );
     });
   });
@@ -81,13 +82,14 @@ function createVerdictDocument(verdict: Verdict): Record<string, unknown> {
   return { v: 1, ...others, first_bad: firstBad ?? null };
 }
 
-function formatVerdict(verdict: Verdict): string {
+function formatVerdict(verdict: Verdict, dir: string): string {
   const { status, size, sealed, erased, checkpoints, root, origin, problems } = verdict;
   if (status === "whole")
     return [
       `whole: ${size} entries, ${sealed} sealed texts, ${erased} erased, ${checkpoints} checkpoints`,
       `root   ${root}`,
       `origin ${origin}`,
+      `ledger ${dir}`,
     ].join("\n");
   const words = { tampered: "tampered", rolled_back: "rolled back or forked", key: "key" }[status];
   const others = problems.slice(1).map(({ message }) => `  also: ${message}`);
@@ -235,16 +237,37 @@ function addCommonOptions(command: Command): Command {
     .option("--json", "print JSON");
 }
 
+/**
+ * Returns the data directory of the companion with --user, else of the assistant: one that the user names, that of the
+ * server that the command line talks to, or the usual one. --data-dir may also name a server's data directory.
+ */
+async function findLedgerDir(cli: Cli, flags: CommonFlags): Promise<string> {
+  const { environment, workingDirectory } = cli.io;
+  const flag = cli.globals.dataDir;
+  if (flags.user === true) return resolveCompanionDataDir({ flag, environment, workingDirectory });
+  const usual = resolveAssistantDataDir({ flag, environment, workingDirectory });
+  const isAssistant = flag !== undefined && existsSync(join(usual, "ledger"));
+  const isGiven = flag === undefined && Boolean(environment["BERTH_ASSISTANT_DATA_DIR"]);
+  if (isAssistant || isGiven) return usual;
+  const { findServerAssistant } = await import("../server-assistant.ts");
+  const served = (await findServerAssistant(cli))?.dataDir;
+  if (served != null) return served;
+  const { loadConfig } = await import("../../config/config.ts");
+  const flagsOfServer = { data_dir: flag, config: cli.globals.config };
+  const config = loadConfig({ flags: flagsOfServer, environment, workingDirectory });
+  const configured = config.assistant?.dataDir;
+  return configured !== undefined && existsSync(join(configured, "ledger")) ? configured : usual;
+}
+
 type OfflineModule = typeof import("../../assistant/ledger/offline-ledger.ts");
 
 async function withLedger(
   cli: Cli,
   flags: CommonFlags,
-  work: (ledger: OfflineLedger, offline: OfflineModule) => Promise<void>,
+  work: (ledger: OfflineLedger, offline: OfflineModule, dir: string) => Promise<void>,
 ): Promise<void> {
-  const { environment, workingDirectory } = cli.io;
-  const dirOf = flags.user === true ? resolveCompanionDataDir : resolveAssistantDataDir;
-  const dir = dirOf({ flag: cli.globals.dataDir, environment, workingDirectory });
+  const { workingDirectory } = cli.io;
+  const dir = await findLedgerDir(cli, flags);
   const offline = await import("../../assistant/ledger/offline-ledger.ts");
   try {
     const key =
@@ -252,7 +275,7 @@ async function withLedger(
         ? undefined
         : offline.readTextFile(resolve(workingDirectory, flags.key), "the public key");
     using opened = offline.OfflineLedger.open(dir, key);
-    await work(opened, offline);
+    await work(opened, offline, dir);
   } catch (error) {
     const failure = offline.toOfflineFailure(error);
     if (!failure) throw error;

@@ -25,7 +25,10 @@ afterAll(() => rm(folder, { recursive: true }));
 
 let server: TlsServerWithLocalHttp;
 afterEach(
-  () => new Promise<void>((resolve) => void server.close(() => resolve()).closeAllConnections()),
+  () =>
+    new Promise<void>((resolve) => {
+      server.close(() => resolve()).closeAllConnections();
+    }),
 );
 
 /** Responds with the length of the body. */
