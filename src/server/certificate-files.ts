@@ -43,7 +43,7 @@ export function watchCertificate(
   const { clock, logger, onRenewed } = options;
   let known = current;
   let lastProblem = "";
-  let stop = () => {};
+  let stop: (() => void) | undefined;
   let isStopped = false;
   const check = (): void => {
     try {
@@ -69,6 +69,6 @@ export function watchCertificate(
   schedule();
   return () => {
     isStopped = true;
-    stop();
+    stop?.();
   };
 }
