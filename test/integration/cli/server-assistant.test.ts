@@ -35,14 +35,15 @@ const run = (words: readonly string[], environment: Record<string, string> = {})
     workingDirectory: api.dataDir,
   });
 
+async function forward(request: IncomingMessage, response: ServerResponse): Promise<void> {
+  const { authorization = "" } = request.headers;
+  const answer = await fetch(`${url}${request.url}`, { headers: { authorization } });
+  const text = (await answer.text()).replaceAll(JSON.stringify(hostname()), '"elsewhere"');
+  response.writeHead(answer.status, { "content-type": "application/json" }).end(text);
+}
+
 /** A server that answers as the API does, from a machine of another name, as behind an SSH tunnel. */
 async function openServerElsewhere(): Promise<AsyncDisposable & { readonly url: string }> {
-  const forward = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
-    const { authorization = "" } = request.headers;
-    const answer = await fetch(`${url}${request.url}`, { headers: { authorization } });
-    const text = (await answer.text()).replaceAll(JSON.stringify(hostname()), '"elsewhere"');
-    response.writeHead(answer.status, { "content-type": "application/json" }).end(text);
-  };
   const server = createServer((request, response) => void forward(request, response));
   await new Promise<void>((resolve) => void server.listen(0, "127.0.0.1", resolve));
   const address = server.address();
