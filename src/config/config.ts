@@ -1,9 +1,10 @@
 import assert from "node:assert";
 import { homedir } from "node:os";
-import { delimiter, dirname, isAbsolute, join, resolve } from "node:path";
+import { delimiter, dirname, join } from "node:path";
 import type { LogFormat } from "../base/logger.ts";
 import type { Environment } from "../base/process-environment.ts";
 import { findNearest } from "../base/spelling-suggestions.ts";
+import { toAbsolutePath } from "./absolute-path.ts";
 import { assistantSettings } from "./assistant-settings.ts";
 import { ConfigError } from "./config-error.ts";
 import { type ConfigFile, readConfigFile } from "./config-file.ts";
@@ -18,6 +19,7 @@ import {
   serverSettings,
 } from "./server-settings.ts";
 import { type Default, resolveDefault } from "./setting.ts";
+import { pairTlsFiles, type TlsFiles } from "./tls-files.ts";
 
 /**
  * Names of variables that are not settings of the server: those of the command line, and those of the assistant that
@@ -44,7 +46,7 @@ export interface Config {
   /** The address of the API. With port 0 the system chooses a free port. An IPv6 address has no brackets. */
   readonly listen: { readonly host: string; readonly port: number };
   /** The certificate of the API and its key; undefined if it speaks plain HTTP. */
-  readonly tls: { readonly certFile: string; readonly keyFile: string } | undefined;
+  readonly tls: TlsFiles | undefined;
   /** Addresses and networks of reverse proxies whose X-Forwarded-For header is believed. */
   readonly trustedProxies: readonly string[];
   /**
@@ -357,16 +359,6 @@ export function loadConfig(input: ConfigInput = {}): Config {
   return Object.freeze(config);
 }
 
-function pairTlsFiles(certFile: string | undefined, keyFile: string | undefined): Config["tls"] {
-  if (certFile === undefined && keyFile === undefined) return undefined;
-  if (certFile === undefined || keyFile === undefined)
-    throw new ConfigError(
-      "tls_cert and tls_key belong together, and only one of them is set",
-      "set both to serve the API over HTTPS, or neither",
-    );
-  return Object.freeze({ certFile, keyFile });
-}
-
 /** Parses `127.0.0.1:7776`, `localhost:0` and `[::1]:7776`. Throws ConfigError with `origin` in its message. */
 export function parseListen(text: string, origin = "listen"): Config["listen"] {
   const match = /^(?:\[([^\]]+)\]|([^:\s[\]]+)):(\d{1,5})$/.exec(text);
@@ -377,11 +369,6 @@ export function parseListen(text: string, origin = "listen"): Config["listen"] {
       "for every address of the machine write 0.0.0.0:7776",
     );
   return { host: match[1] ?? match[2] ?? "", port };
-}
-
-function toAbsolutePath(path: string, base: string, home: string): string {
-  if (path === "~" || path.startsWith("~/")) return join(home, path.slice(1));
-  return isAbsolute(path) ? resolve(path) : resolve(base, path);
 }
 
 function getUserId(): number {

@@ -3,6 +3,7 @@ import { isAbsolute, join } from "node:path";
 import { resolveAssistantDataDir } from "../base/assistant-paths.ts";
 import { defaultPorts } from "../base/default-ports.ts";
 import type { Environment } from "../base/process-environment.ts";
+import { findDockerHost } from "./find-docker-host.ts";
 import { createFlagName, type Default, type Setting, type SettingFlags } from "./setting.ts";
 import {
   bytes,
@@ -392,19 +393,4 @@ function findAssistantDataDir(context: ConfigContext): string {
   return dataDir === getDefaultDataDir(context)
     ? resolveAssistantDataDir({ environment, workingDirectory, homeDirectory: home, userId })
     : join(dataDir, "assistant");
-}
-
-/**
- * Returns the first engine socket that exists. If none exists, returns the usual path, so that error messages name
- * it.
- */
-function findDockerHost(environment: Environment, home: string): string {
-  const usual = "/var/run/docker.sock";
-  const runtime = environment["XDG_RUNTIME_DIR"];
-  const candidates = [
-    usual,
-    ...(runtime ? [join(runtime, "docker.sock")] : []),
-    join(home, ".docker/run/docker.sock"),
-  ];
-  return `unix://${candidates.find((path) => existsSync(path)) ?? usual}`;
 }

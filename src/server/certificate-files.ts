@@ -4,15 +4,13 @@ import type { Clock } from "../base/clock.ts";
 import { BerthError, getErrorMessage } from "../base/errors.ts";
 import type { Certificate } from "../base/http/tls-server.ts";
 import type { Logger } from "../base/logger.ts";
-import type { Config } from "../config/config.ts";
-
-type CertificateFiles = NonNullable<Config["tls"]>;
+import type { TlsFiles } from "../config/tls-files.ts";
 
 /** The interval of checks of the files: a renewed certificate is used after this time at the latest. */
 const CHECK_MS = 30_000;
 
 /** Reads a certificate and its key. Throws BerthError `invalid_request` if they cannot be used. */
-export function readCertificate({ certFile, keyFile }: CertificateFiles): Certificate {
+export function readCertificate({ certFile, keyFile }: TlsFiles): Certificate {
   try {
     const cert = readFileSync(certFile, "utf8");
     const key = readFileSync(keyFile, "utf8");
@@ -32,7 +30,7 @@ export function readCertificate({ certFile, keyFile }: CertificateFiles): Certif
  * change nothing, and are reported once. Returns a function that stops it.
  */
 export function watchCertificate(
-  files: CertificateFiles,
+  files: TlsFiles,
   current: Certificate,
   options: {
     readonly clock: Clock;
