@@ -62,7 +62,7 @@ test("URLs are read by URL.parse: on Node.js 22 URL.canParse refuses names with 
 });
 
 describe("documents", () => {
-  test("the documents were seen", () => {
+  test("are found", () => {
     expect(docs.map((doc) => doc.path)).toContain("docs/kinds/App.md");
   });
 
@@ -78,7 +78,7 @@ describe("plain English", () => {
     ...["test", "bench"].flatMap((folder) => filesBelow(folder, ".ts")),
   ];
 
-  test("comments and titles of tests were seen", () => {
+  test("is checked in comments and in titles of tests", () => {
     expect(texts.flatMap((file) => proseOf(file)).length).toBeGreaterThan(5_000);
   });
 
@@ -152,7 +152,7 @@ describe("package-lock.json", () => {
     expect(completeLock({ packages })).toEqual({ packages });
   });
 
-  test("a package whose platform cannot be told is refused", () => {
+  test("a package whose platform cannot be determined is refused", () => {
     const packages = { "": { optionalDependencies: { "some-thing": "1.0.0" } } };
     expect(() => completeLock({ packages })).toThrow("some-thing");
   });

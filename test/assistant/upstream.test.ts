@@ -101,12 +101,15 @@ const requests: Readonly<Record<string, GenerateRequest>> = {
   },
 };
 
-test.each(Object.entries(requests))("both yield the same events: %s", async (_, request) => {
-  const theirs = comparable(await collect(direct.generate(request, signal)));
-  const ours = comparable(await collect(upstream.generate(request, signal)));
-  expect(ours.length).toBeGreaterThan(2);
-  expect(ours).toEqual(theirs);
-});
+test.each(Object.entries(requests))(
+  "the system instance and an engine of its own yield the same events: %s",
+  async (_, request) => {
+    const theirs = comparable(await collect(direct.generate(request, signal)));
+    const ours = comparable(await collect(upstream.generate(request, signal)));
+    expect(ours.length).toBeGreaterThan(2);
+    expect(ours).toEqual(theirs);
+  },
+);
 
 /**
  * Removes what differs from run to run: ids, cached tokens of an earlier request, and the order of choices that are
@@ -148,23 +151,26 @@ const refused: Readonly<Record<string, GenerateRequest>> = {
   },
 };
 
-test.each(Object.entries(refused))("both refuse with the same error: %s", async (_, request) => {
-  const [theirs, ours] = await Promise.all(
-    [direct, upstream].map((service) =>
-      collect(service.generate(request, signal)).then(
-        () => ({}),
-        (error: unknown) => error,
+test.each(Object.entries(refused))(
+  "the system instance and an engine of its own refuse with the same error: %s",
+  async (_, request) => {
+    const [theirs, ours] = await Promise.all(
+      [direct, upstream].map((service) =>
+        collect(service.generate(request, signal)).then(
+          () => ({}),
+          (error: unknown) => error,
+        ),
       ),
-    ),
-  );
-  expect(ours).toMatchObject({ code: expect.any(String), message: expect.any(String) });
-  const { code, message, param } = Object(theirs);
-  // An engine names the model that it reads.
-  const wanted = typeof param === "string" ? param.replace(/^prompt\b/, "prompts") : param;
-  expect(ours).toMatchObject({ code, message, param: wanted });
-});
+    );
+    expect(ours).toMatchObject({ code: expect.any(String), message: expect.any(String) });
+    const { code, message, param } = Object(theirs);
+    // An engine names the model that it reads.
+    const wanted = typeof param === "string" ? param.replace(/^prompt\b/, "prompts") : param;
+    expect(ours).toMatchObject({ code, message, param: wanted });
+  },
+);
 
-test("both return the same vectors, models and health", async () => {
+test("the system instance and an engine of its own return the same vectors, models and health", async () => {
   const request = { ...chat, texts: ["a berth", "a ship at its berth", "\u2693"] };
   const [theirs, ours] = [
     await direct.embed(request, signal),
@@ -197,7 +203,7 @@ test("an abort midway leaves nothing behind in the system instance", async () =>
     .toEqual([0]);
 });
 
-test("a system instance that is killed midway, and one that is not running", async () => {
+test("a system instance that is killed midway, or does not run, causes an error", async () => {
   const entries = ledger.entries.length;
   const prompts = Array.from({ length: 8 }, (_, n) => ({ kind: "text", text: `${n}` }) as const);
   const events = upstream.generate({ ...chat, prompts, n: 8 }, signal);

@@ -194,7 +194,7 @@ describe("the texts of unit and service files", () => {
     expect(parseExecStart(formatUnit(odd))).toEqual(odd);
   });
 
-  test("and it survives the service file, as the bus reads it", async () => {
+  test("a program path survives the service file, as the bus reads it", async () => {
     const folder = join(home, `a b'c"$HOME \`date\``);
     await mkdir(folder);
     const program = join(folder, "it");

@@ -69,7 +69,7 @@ test("without a session bus there is no companion and no warning", async () => {
   expect(listWarnings(berth)).toEqual([]);
 });
 
-test("the setting off is respected on any bus", async () => {
+test("the companion is not started if the setting is off, on any bus", async () => {
   await using bus = await TestSessionBus.start();
   await using berth = await openBerth(bus.environment, ["--companion=off"]);
   await berth.until("the assistant is up", async () => {
@@ -80,7 +80,7 @@ test("the setting off is respected on any bus", async () => {
   expect(await ownerOf(bus, NAME)).toBeUndefined();
 });
 
-test("with a bus it runs with its names and the assistant's models, restarts when it is killed, and ends with berth up", async () => {
+test("with a bus the companion runs with its names and the assistant's models, restarts when it is killed, and ends with berth up", async () => {
   await using bus = await TestSessionBus.start();
   await using berth = await openBerth(bus.environment);
   const first = await waitForCompanion(berth, "up");
@@ -101,7 +101,7 @@ test("with a bus it runs with its names and the assistant's models, restarts whe
   expect(await ownerOf(bus, NAME)).toBeUndefined();
 });
 
-test("it ends when berth up is killed, and the next berth up starts its own", async () => {
+test("the companion ends when berth up is killed, and the next berth up starts its own", async () => {
   await using bus = await TestSessionBus.start();
   await using berth = await openBerth(bus.environment);
   const first = await waitForCompanion(berth, "up");
@@ -112,7 +112,7 @@ test("it ends when berth up is killed, and the next berth up starts its own", as
   expect(await ownerOf(bus, NAME)).toBe(second.pid);
 });
 
-test("it ends with its bus without a warning, and Berth continues", async () => {
+test("the companion ends with its bus without a warning, and Berth continues", async () => {
   await using bus = await TestSessionBus.start();
   await using berth = await openBerth(bus.environment);
   const { pid, starts } = await waitForCompanion(berth, "up");

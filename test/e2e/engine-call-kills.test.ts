@@ -63,7 +63,7 @@ const runs = scenarios.flatMap((story) =>
 
 // Each test starts Berth a few times, and all tests run concurrently.
 test.concurrent.for(runs)(
-  "requests of $title",
+  "a kill at a request of $title leads to the same state",
   { timeout: MATRIX_LIMIT_MS },
   async ({ story, moment }, { onTestFailed }) => {
     await using berth = await BerthProcess.open({

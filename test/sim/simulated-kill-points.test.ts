@@ -243,13 +243,16 @@ function watchTraffic(harness: ControlPlaneHarness, story: Scenario): () => stri
   };
 }
 
-describe.each(["before", "after"] as const)("SIGKILL %s an engine call", (when) => {
-  test.each([...scenarios, ...rolloutScenarios])("$name", async (story) => {
-    const calls = (await runScenario(story, Number.POSITIVE_INFINITY, when)) ?? 0;
-    expect(calls).toBeGreaterThan(2);
-    const points = Array.from({ length: calls }, (_, index) => index + 1);
-    const name = `${story.name}: ${when}`;
-    for (const point of sampleOf(name, points, 4))
-      expect(await runScenario(story, point, when)).toBeUndefined();
-  });
-});
+describe.each(["before", "after"] as const)(
+  "SIGKILL %s an engine call leads to the same state",
+  (when) => {
+    test.each([...scenarios, ...rolloutScenarios])("$name", async (story) => {
+      const calls = (await runScenario(story, Number.POSITIVE_INFINITY, when)) ?? 0;
+      expect(calls).toBeGreaterThan(2);
+      const points = Array.from({ length: calls }, (_, index) => index + 1);
+      const name = `${story.name}: ${when}`;
+      for (const point of sampleOf(name, points, 4))
+        expect(await runScenario(story, point, when)).toBeUndefined();
+    });
+  },
+);

@@ -15,7 +15,7 @@ afterEach(() => harness[Symbol.asyncDispose]());
 
 const model = "hub/org/embedder:q8";
 
-test("has the documented members, and floats by default", async () => {
+test("the response has the documented members, and floats by default", async () => {
   const response = await harness.post("/v1/embeddings", { model, input: "abc" });
   expect(response.headers.get("content-type")).toBe("application/json; charset=utf-8");
   expect(await response.json()).toEqual({

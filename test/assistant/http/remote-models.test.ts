@@ -56,7 +56,7 @@ describe.each(routes)("on %s", (path, body) => {
     expect(asked()).toEqual({ isRemote: true, egress: undefined, further: sent });
   });
 
-  test("they are sent if any model of an alias is remote", async () => {
+  test("parameters that only a provider may know are sent if any model of an alias is remote", async () => {
     const response = await harness.post(path, { ...body, ...stray, model: "both" });
     expect([response.status, response.headers.get("x-berth-ignored")]).toEqual([200, null]);
     expect(asked()).toEqual({ isRemote: false, egress: undefined, further: sent });

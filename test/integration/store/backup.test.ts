@@ -418,7 +418,7 @@ describe("a backup", () => {
     expect(restored.ports.lease("web", 0, 80)).not.toBe(store.ports.lease("web", 0, 80));
   });
 
-  it("is told from a file or folder that is no backup, and from one that is damaged", async () => {
+  it("is distinguished from other files and folders, and from a damaged backup", async () => {
     const { file } = await backupOfFull();
     const other = join(directory(), "notes.txt");
     writeFileSync(other, "a text");

@@ -176,7 +176,7 @@ describe("names and paths", () => {
     expect(readErrorBody(response)).toContain(`it takes ${methods}`);
   });
 
-  it("that nothing is at get no list of methods", async () => {
+  it("that do not exist get no list of methods", async () => {
     const response = await api.request({ url: "/api/docs/static/nothing.js" });
     expect(response.statusCode).toBe(404);
     expect(response.headers["allow"]).toBeUndefined();

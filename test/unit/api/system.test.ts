@@ -35,7 +35,7 @@ describe("a server whose engine another Berth with the same identity writes to",
     if (engine.connected) api.control.engineState = { ...engine, otherWriter };
   });
 
-  it("is degraded, and does not reveal the other one without a token", async () => {
+  it("is degraded, and does not reveal the other Berth without a token", async () => {
     const { body } = await api.server.inject({ url: "/api/health" });
     expect(JSON.parse(body)).toMatchObject({
       status: "degraded",
@@ -45,7 +45,7 @@ describe("a server whose engine another Berth with the same identity writes to",
     expect(body).not.toContain("/srv/one");
   });
 
-  it("names host, data directory and start of the other one to those with a token", async () => {
+  it("shows host, data directory and start of the other Berth to callers with a token", async () => {
     const info = (await api.request({ url: "/api/system/info" })).json();
     expect(info.engine).toMatchObject({
       connected: true,

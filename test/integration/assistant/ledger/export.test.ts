@@ -87,7 +87,7 @@ function treeRoot(hashes: readonly Buffer[]): Buffer {
   return sha256(Buffer.of(1), treeRoot(hashes.slice(0, split)), treeRoot(hashes.slice(split)));
 }
 
-it("can be read with only the specification, while a daemon appends", async () => {
+it("an exported ledger can be read with only the specification, while a daemon appends", async () => {
   const dir = createStateDirectory();
   await using ledger = await openTestLedger(dir);
   for (const count of [254, 1, 300]) {
@@ -106,7 +106,7 @@ it("can be read with only the specification, while a daemon appends", async () =
   }
 });
 
-it("gives tiles the paths of the specification", () => {
+it("tiles have the paths of the specification", () => {
   expect(tilePath(0, 0, 256)).toBe("tile/0/000");
   expect(tilePath("entries", 1_234_067, 256)).toBe("tile/entries/x001/x234/067");
   expect(tilePath(2, 999, 17)).toBe("tile/2/999.p/17");

@@ -375,7 +375,7 @@ describe("the append queue", () => {
   });
 });
 
-it("is closed again when it cannot be read", async () => {
+it("a ledger that cannot be read is closed again", async () => {
   const dir = createStateDirectory();
   await using ledger = await openTestLedger(dir);
   await ledger[Symbol.asyncDispose]();

@@ -82,7 +82,7 @@ describe("reading a key", () => {
   });
 });
 
-it("of a caller without permission only closes the descriptor, once", async () => {
+it("a key from a caller without permission is not read, and its descriptor is closed once", async () => {
   const { fd, file } = fileHolding("sk-1");
   {
     using _ = new KeyDescriptor(fd);

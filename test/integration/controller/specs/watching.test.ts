@@ -76,7 +76,7 @@ describe("a started folder", () => {
     expect(harness.eventsOf("Pruned")).toEqual([]);
   });
 
-  it("waits for a folder that does not exist, nor any of its parents", async () => {
+  it("waits for a folder whose parents do not exist either", async () => {
     await start();
     expect(harness.specs.report().state).toBe("missing");
     await harness.write({ "a.yaml": appText("a") });

@@ -23,7 +23,7 @@ function relink(target: string): void {
 const spec = () => ({ image: "web:1", port: 80, volumes: [{ hostPath: link, path: "/data" }] });
 
 describe("an App that mounts a folder of the machine through a link", () => {
-  test("is not started again once the link leads to the data directory, and is when it is repaired", async () => {
+  test("is not started again while the link leads to the data directory, and is started once the link is repaired", async () => {
     await using harness = new ControlPlaneHarness().boot();
     harness.apply("web", spec());
     await harness.waitUntilReady("web");

@@ -39,7 +39,7 @@ function bootWithoutRegistry(options: { ingress: "fake" | "off" }, code = "regis
   return { harness, state };
 }
 
-test("an app whose registry cannot be reached is failed after the deadline, sends a notice, and is tried on", async () => {
+test("an app whose registry cannot be reached is failed after the deadline, sends a notice, and is still retried", async () => {
   const { harness, state } = bootWithoutRegistry({ ingress: "fake" });
   await using _ = harness;
   harness.apply("web", imageApp);
@@ -65,7 +65,7 @@ test("an app whose registry cannot be reached is failed after the deadline, send
   expect(harness.condition("web", "Stalled")).toBeUndefined();
 });
 
-test("a longer deadline is waited for, and reported when it ends", async () => {
+test("a longer deadline delays the failure, which is reported when the deadline ends", async () => {
   const { harness } = bootWithoutRegistry({ ingress: "fake" });
   await using _ = harness;
   harness.apply("web", { ...imageApp, rollout: { progressDeadline: "10m" } });
@@ -75,7 +75,7 @@ test("a longer deadline is waited for, and reported when it ends", async () => {
   expect(harness.condition("web", "Stalled")?.status).toBe("True");
 });
 
-test("an update whose registry cannot be reached is stalled, and the version that serves goes on", async () => {
+test("an update whose registry cannot be reached is stalled, and the serving version keeps running", async () => {
   const { harness, state } = bootWithoutRegistry({ ingress: "fake" });
   await using _ = harness;
   harness.apply("web", { ...imageApp, image: "web:1" });

@@ -107,7 +107,7 @@ describe("after the switch to a new version", () => {
     await harness.waitUntilReady("web", 1_000);
   });
 
-  test("a version that exits is switched back from at once, and quarantined", async () => {
+  test("a version that exits loses the requests to the previous one at once, and is quarantined", async () => {
     await using harness = await serving();
     const before = harness.listContainers("web").map(({ id }) => id);
     const targets: number[] = [];
@@ -136,7 +136,7 @@ describe("after the switch to a new version", () => {
     expect(starts.filter(({ reason }) => reason === "Restarting")).toEqual([]);
   });
 
-  test("a version that another program restarts is switched back from", async () => {
+  test("a version that another program restarts loses the requests to the previous one", async () => {
     await using harness = await serving();
     harness.apply("web", { ...web, image: "web:2" });
     await untilServed(harness, "web:2");
@@ -152,7 +152,7 @@ describe("after the switch to a new version", () => {
     expect(harness.condition("web", "Ready")?.message).toContain("restarted");
   });
 
-  test("a version that fails its check is switched back from within a second", async () => {
+  test("a version that fails its check loses the requests to the previous one within a second", async () => {
     await using harness = await serving();
     harness.apply("web", { ...web, image: "web:2" });
     await untilServed(harness, "web:2");
@@ -309,7 +309,7 @@ describe("a kill of Berth in the window", () => {
     },
   );
 
-  test("between the record of a failure and the switch back, and the previous version serves", async () => {
+  test("between the record of a failure and the switch back does not prevent the switch back", async () => {
     await using harness = await serving();
     harness.apply("web", { ...web, image: "brief:1" });
     await untilServed(harness, "brief:1");

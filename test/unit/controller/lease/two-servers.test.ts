@@ -38,7 +38,7 @@ describe("two servers with one identity on one engine", () => {
     expect(first.controlPlane.engine()).toMatchObject({ connected: true, otherWriter: null });
   });
 
-  it("do not act while the engine is out of reach, and the one that lost the lease stays quiet afterwards", async () => {
+  it("do not act while the engine is unreachable, and the one that lost the lease writes nothing afterwards", async () => {
     second.boot();
     await second.clock.advance(30_000);
     const before = ids();

@@ -230,7 +230,7 @@ describe("an error of the engine", () => {
     },
   );
 
-  it("treats a bug of Berth not as an unreachable engine", () => {
+  it("does not treat a bug of Berth as an unreachable engine", () => {
     expect(toEngineError(new TypeError("x is undefined"), "list the containers").code).toBe(
       "internal",
     );

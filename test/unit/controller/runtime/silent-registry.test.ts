@@ -101,7 +101,7 @@ test("a build ends after two minutes if the registry of its base image never ans
   });
 });
 
-test("a silent step of a build is not taken for a silent registry", async () => {
+test("a silent step of a build is not mistaken for a silent registry", async () => {
   await using engine = await startEngine([
     { stream: "Step 1/2 : FROM registry.test/base:1" },
     { stream: "\n" },
