@@ -25,7 +25,7 @@ export class DataDisk {
     this.#onRecovered = options.onRecovered;
   }
 
-  /** Why nothing can be written, and what to do; null if it can. */
+  /** The reason why nothing can be written, and what to do; null if the disk can be written. */
   get problem(): string | null {
     return this.#problem;
   }

@@ -107,7 +107,7 @@ export interface ModelPlanReport {
 }
 
 export interface ModelProgress {
-  /** resolving: the source is being queried. waiting: the download is queued behind others. */
+  /** The current step; resolving: the source is being queried; waiting: the download is queued behind others. */
   readonly step: "resolving" | "waiting" | "downloading" | "verifying";
   readonly doneBytes: number;
   /** The total size; null if the source does not report it. */
@@ -185,7 +185,8 @@ export interface SpecsGitReport {
   readonly state: "following" | "failing";
   /** The reason of the failure. */
   readonly message: string | null;
-  /** When the repository was last asked, and when files were last changed. */
+  /** The time of the last request to the repository. */
   readonly checkedAt: string | null;
+  /** The time of the last change of the files. */
   readonly appliedAt: string | null;
 }

@@ -4,7 +4,7 @@ import { BerthError } from "../base/errors.ts";
 export class RetryLaterError extends BerthError {
   /** Epoch milliseconds. */
   readonly retryAtMs: number;
-  /** When the failure has lasted too long to be passed over in silence, in epoch milliseconds. */
+  /** The time from which the failure must be reported, because it has lasted too long, in epoch milliseconds. */
   readonly outageAtMs: number;
 
   constructor(failure: BerthError, retryAtMs: number, outageAtMs: number) {

@@ -71,7 +71,7 @@ export interface RolloutWindow {
   readonly version: string;
   readonly previous: string;
   readonly outcome: "open" | "passed" | "failed";
-  /** Since when the new version is observed; null while it is not ready. */
+  /** The time since which the new version is observed; null while it is not ready. */
   readonly since: number | null;
   /** The end of a window that passed. */
   readonly endedAt: number | null;
@@ -98,7 +98,7 @@ export interface ReconcileState {
     readonly progressAt: number;
     readonly steps: number;
     readonly readySince: number | null;
-    /** When the attempt began; absent in a state that an earlier version of Berth has stored. */
+    /** The time when the attempt began; absent in a state that an earlier version of Berth has stored. */
     readonly beganAt?: number;
   } | null;
   /** The version that failed and was reverted. It is not retried until the spec changes. */

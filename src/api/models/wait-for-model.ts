@@ -14,7 +14,7 @@ export interface ModelWaitTarget {
   readonly uid: string;
   /** The outcome must concern this generation or a newer one. */
   readonly generation: number;
-  /** settled: running if the spec wants that, else downloaded. */
+  /** The state to wait for; settled means running if the spec requests that, else downloaded. */
   readonly until: "downloaded" | "running" | "stopped" | "settled" | "deleted";
 }
 
@@ -30,7 +30,7 @@ export function waitForModel(
   return waitForChange(context, { kind: "Model", name, observe }, timeoutMs, signal);
 }
 
-/** When the assistant is off, no model is loaded. */
+/** Returns true if the assistant is off, in which case no model is loaded. */
 function isAssistantOff(control: Pick<ApiContext["control"], "assistant">): boolean {
   return control.assistant().state === "off";
 }

@@ -105,7 +105,10 @@ export function applyRoutes(api: Api, context: ApiContext): void {
     },
   );
 
-  /** If planning fails, for example because the engine is unreachable, the response still has the changes. */
+  /**
+   * Plans the changes of a resource. If planning fails, as with an unreachable engine, the response still has the
+   * changes.
+   */
   async function planResource(
     resource: Resource,
     alongside: readonly PlannedResource[],

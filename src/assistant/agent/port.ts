@@ -147,7 +147,7 @@ export interface CallDetail {
   readonly v: 1;
   /** `ok` for an executed call, `confirm` for a parked one. */
   readonly code: "ok" | "confirm" | FailedCode | DeniedCode;
-  /** One line for the user. */
+  /** The message for the user, in one line. */
   readonly message: string;
   readonly app_id: string;
   readonly tool: string;

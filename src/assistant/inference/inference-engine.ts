@@ -141,6 +141,6 @@ export interface ModelLoad {
 }
 
 export interface ModelEnd {
-  /** One line without paths, such as `killed by SIGSEGV`. */
+  /** The reason in one line without paths, such as `killed by SIGSEGV`. */
   readonly reason: string;
 }

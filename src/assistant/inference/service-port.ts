@@ -101,7 +101,7 @@ export type SamplingParams = {
 
 export type Guide =
   | { readonly kind: "none" }
-  /** Any JSON object. */
+  /** The answer is any JSON object. */
   | { readonly kind: "json_object" }
   | {
       readonly kind: "json_schema";
@@ -150,7 +150,7 @@ export type AnswerEvent =
   | {
       readonly type: "end";
       readonly choice: number;
-      /** length: a limit of the request or of the context was reached. */
+      /** The reason of the end; length means that a limit of the request or of the context was reached. */
       readonly reason: "stop" | "length" | "tool_calls";
       readonly completionTokens: number;
       /** The part of `completionTokens` that was reasoning. */

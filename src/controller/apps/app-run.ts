@@ -81,7 +81,7 @@ export class AppRun {
     unknown?: string | null;
     progress?: Reason | null;
     outage?: Reason | undefined;
-    /** When the next run tries again what has failed, in epoch milliseconds. */
+    /** The time when the next run tries again what has failed, in epoch milliseconds. */
     nextRetryAtMs?: number;
     /** True: throws `disk_full` instead of keeping the status in memory. */
     mustBeSaved?: boolean;

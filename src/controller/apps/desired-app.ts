@@ -40,7 +40,7 @@ export interface DesiredApp {
   readonly network: string;
   readonly networkLabels: Labels;
   readonly volumes: readonly { readonly name: string; readonly labels: Labels }[];
-  /** One for each replica, in order. */
+  /** The specs of the containers, one for each replica, in order. */
   readonly containers: readonly ContainerSpec[];
 }
 

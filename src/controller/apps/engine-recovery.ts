@@ -52,7 +52,7 @@ function hasEndedWithEngine(
   return bootMs !== undefined && containers.some((item) => hasEndedBeforeBoot(item, bootMs));
 }
 
-/** No container survives a start of its machine. */
+/** Returns true if the container ended before its machine was started, which no container survives. */
 function hasEndedBeforeBoot(container: ObservedContainer, bootMs: number): boolean {
   const startedMs = startedAtMs(container);
   return hasEnded(container) && startedMs > 0 && startedMs < bootMs;

@@ -9,7 +9,7 @@ export type RetriedStep = "source" | "pull" | "build";
 interface FailedStep {
   /** Failures in a row. */
   readonly failures: number;
-  /** Since when the step makes no progress, in epoch milliseconds. */
+  /** The time since which the step makes no progress, in epoch milliseconds. */
   readonly sinceMs: number;
   readonly error: RetryLaterError;
   /** The next try has begun, so that the next failure counts. */
@@ -71,7 +71,7 @@ export class RetryTimes {
     app: string,
     step: RetriedStep,
     error: BerthError,
-    /** Since when the first try made no progress (default: now), and how long that may last. */
+    /** The time since which the first try made no progress (default: now), and how long that may last. */
     patience: { readonly sinceMs?: number | undefined; readonly deadlineMs: number },
   ): RetryLaterError {
     const steps = this.#apps.get(app) ?? new Map<RetriedStep, FailedStep>();

@@ -28,7 +28,7 @@ export interface RunState extends AppObservation {
   readonly isProven: boolean;
   /** The full disk that a build or the run itself waits for. */
   readonly outage: Reason | null;
-  /** When a waiting build is tried even if there is no more space, in epoch milliseconds. */
+  /** The time when a waiting build is tried even if there is no more space, in epoch milliseconds. */
   readonly nextRetryAtMs: number | null;
   /** The pull or the build that is under way. */
   readonly progress: Reason | null;

@@ -28,7 +28,7 @@ export class BuildJob {
   #isRunning = false;
   #step = "begins";
   #spaceWait: SpaceWait | undefined;
-  /** Why the last try ran out of space; undefined before, and after a request of the user. */
+  /** The reason why the last try ran out of space; undefined before that, and after a request of the user. */
   shortage: SpaceShortage | undefined;
 
   constructor(input: {

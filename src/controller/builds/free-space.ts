@@ -29,14 +29,14 @@ export interface FreeSpace {
 export interface SpaceShortage {
   readonly message: string;
   readonly atStart: FreeSpace;
-  /** When to try again even if there is no more space, in epoch milliseconds. */
+  /** The time of the next try even if there is no more space, in epoch milliseconds. */
   readonly retryAtMs: number;
 }
 
 /** The reason why a build does not start. */
 export interface SpaceWait {
   readonly message: string;
-  /** When it starts even if there is no more space, in epoch milliseconds; null: never. */
+  /** The time when the build starts even if there is no more space, in epoch milliseconds; null means never. */
   readonly retryAtMs: number | null;
 }
 

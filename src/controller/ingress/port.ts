@@ -55,7 +55,7 @@ export interface AppRoute {
   readonly version: string;
   /** The host:port of each replica, in order and distinct. */
   readonly targets: readonly string[];
-  /** Since when this version is served, in epoch milliseconds. */
+  /** The time since which this version is served, in epoch milliseconds. */
   readonly sinceMs: number;
 }
 

@@ -194,7 +194,7 @@ export class ModelController {
     for (const name of findOrphans(this.#context)) this.#loop.add(name, priority);
   }
 
-  /** Other Models may wait for the memory that this one uses or releases. */
+  /** Queues the other Models, which may wait for the memory that this one uses or releases. */
   #wakeOthers(name: string): void {
     const { store } = this.#options;
     const resource = store.get("Model", name);

@@ -31,7 +31,7 @@ export interface ReportedState {
 export interface AppNotices {
   readonly notices: readonly Notice[];
   readonly reported: ReportedState;
-  /** When to compute again without a change, in epoch milliseconds; null: never. */
+  /** The time to compute again without a change, in epoch milliseconds; null means never. */
   readonly recheckAt: number | null;
 }
 

@@ -35,7 +35,7 @@ export class NoticeScanner {
   readonly #onNotice: (occurrence: ResourceNotice) => void;
   #cursor: number;
   #savedCursor: number;
-  /** When to compute the notices of each App again, in epoch milliseconds. */
+  /** The time to compute the notices of each App again, in epoch milliseconds. */
   readonly #rechecks = new Map<string, number>();
 
   /** `onNotice` is called inside the transaction. */
@@ -79,7 +79,7 @@ export class NoticeScanner {
     }
   }
 
-  /** When to scan again without a change, in epoch milliseconds; infinity: never. */
+  /** The time to scan again without a change, in epoch milliseconds; Infinity means never. */
   get recheckAt(): number {
     return Math.min(Number.POSITIVE_INFINITY, ...this.#rechecks.values());
   }

@@ -41,7 +41,7 @@ export class WebhookSender implements Webhooks, AsyncDisposable {
   readonly #busy = new Set<string>();
   /** No delivery starts before this time, because the store has failed; in epoch milliseconds. */
   #pausedUntilMs = 0;
-  /** When the next delivery may be due, in epoch milliseconds; 0: unknown, the store has to be read. */
+  /** The time when the next delivery may be due, in epoch milliseconds; 0 if it has to be read from the store. */
   #sendAtMs = 0;
   #isStarted = false;
   #isCheckScheduled = false;

@@ -90,7 +90,7 @@ export class OutputTail {
 
 /** The interval of progress lines: a pull of a base image reports each layer many times a second. */
 const PULL_EVERY_MS = 3_000;
-/** More layers than any image has (the engine's own limit is 127); several images may be pulled. */
+/** The limit of layers, more than any image has (the engine's own limit is 127); several images may be pulled. */
 const LAYERS_MAX = 2_000;
 
 /** Condenses the progress of base images' layers into lines such as "pulling: 34 of 120 MB". */

@@ -36,7 +36,7 @@ export interface EngineRequest {
   readonly query?: Readonly<Record<string, string>>;
   readonly body?: Readonly<Record<string, unknown>>;
   readonly headers?: Readonly<Record<string, string>>;
-  /** Sent as a tar archive, as fast as the engine reads it. The caller destroys it afterwards. */
+  /** A body that is sent as a tar archive, as fast as the engine reads it. The caller destroys it afterwards. */
   readonly upload?: Readable;
 }
 

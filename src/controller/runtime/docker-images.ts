@@ -113,7 +113,7 @@ function isAnswering(connection: DockerConnection, signal: AbortSignal): Promise
 
 /** The minimum interval of progress reports. */
 const PROGRESS_EVERY_MS = 250;
-/** More layers than any image has (the engine's own limit is 127). */
+/** The limit of layers, more than any image has (the engine's own limit is 127). */
 const LAYERS_MAX = 1_000;
 
 /** Sums the progress of all layers. The sum never decreases. */

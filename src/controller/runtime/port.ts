@@ -73,13 +73,15 @@ export interface WorkloadRuntime {
    */
   events(filter: { readonly instance: string }, signal: AbortSignal): AsyncIterable<RuntimeEvent>;
 
-  /** Idempotent. A network of that name without the labels is a `name_clash`. */
+  /** Creates a network; idempotent. A network of that name without the labels is a `name_clash`. */
   ensureNetwork(name: string, labels: Labels, signal: AbortSignal): Promise<void>;
-  /** Does nothing if the network is missing or still in use. */
+  /** Removes a network; does nothing if it is missing or still in use. */
   removeNetwork(name: string, signal: AbortSignal): Promise<void>;
-  /** Idempotent. A volume of that name without the labels is a `name_clash`. */
+  /** Creates a volume; idempotent. A volume of that name without the labels is a `name_clash`. */
   ensureVolume(name: string, labels: Labels, signal: AbortSignal): Promise<void>;
-  /** Does nothing if the volume is missing. Throws `engine_error` while a container, running or not, uses it. */
+  /**
+   * Removes a volume; does nothing if it is missing. Throws `engine_error` while a container, running or not, uses it.
+   */
   removeVolume(name: string, signal: AbortSignal): Promise<void>;
   listVolumes(
     filter: { readonly instance: string; readonly app?: string },
@@ -131,7 +133,7 @@ export interface LeaseRuntime {
   createLease(instance: string, term: number, labels: Labels, signal: AbortSignal): Promise<void>;
   /** Returns one state of all records: a record that exists during the whole call is in it. In no order. */
   listLeases(instance: string, signal: AbortSignal): Promise<readonly ObservedLease[]>;
-  /** Does nothing if the record is missing. */
+  /** Removes the record of a term; does nothing if it is missing. */
   removeLease(instance: string, term: number, signal: AbortSignal): Promise<void>;
 }
 

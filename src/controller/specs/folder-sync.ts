@@ -50,7 +50,7 @@ export interface FolderSyncOptions {
 export interface ScanResult {
   /** The location of the folder; undefined if it does not exist. */
   readonly location: FolderLocation | undefined;
-  /** When another scan is due without an event, in epoch milliseconds. */
+  /** The time when another scan is due without an event, in epoch milliseconds. */
   readonly recheckAt: number | null;
 }
 

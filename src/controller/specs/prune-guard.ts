@@ -89,7 +89,7 @@ export interface PruneInput {
   readonly isUnmounted: (file: string) => boolean;
   /** True if there is no spec file at all, as in an unmounted folder. */
   readonly isEmpty: boolean;
-  /** When each missing resource (by its id) was first seen missing, in epoch milliseconds. */
+  /** The time when each missing resource (by its id) was first seen missing, in epoch milliseconds. */
   readonly missingSince: ReadonlyMap<string, number>;
   /** The ids of deletions that the user has confirmed. */
   readonly approved: ReadonlySet<string>;
@@ -100,7 +100,7 @@ export interface PruneDecision {
   readonly prune: readonly DeclaredResource[];
   readonly held: readonly HeldPrune[];
   readonly missingSince: ReadonlyMap<string, number>;
-  /** When the next scan is due, in epoch milliseconds; null if nothing waits for time. */
+  /** The time when the next scan is due, in epoch milliseconds; null if no deletion waits. */
   readonly recheckAt: number | null;
 }
 

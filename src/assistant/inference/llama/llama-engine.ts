@@ -117,7 +117,10 @@ export class LlamaEngine implements InferenceEngine {
     }
   }
 
-  /** If the process ended during the load, its file caused that: another attempt would fail too. */
+  /**
+   * Converts the error of a load. If the process ended during the load, its file caused that, and another attempt would
+   * fail too.
+   */
   #toLoadError(model: ChildProcessModel, error: unknown, signal: AbortSignal): unknown {
     if (signal.aborted) return signal.reason;
     const { id, processEnd } = model;

@@ -16,7 +16,7 @@ const AGEING_MS = 2_000;
 interface Waiter {
   readonly client: CoreClient;
   readonly priority: RequestPriority;
-  /** When the wait began, by the clock. */
+  /** The time when the wait began, by the clock. */
   readonly since: number;
   grant(): void;
 }

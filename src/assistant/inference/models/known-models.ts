@@ -9,7 +9,7 @@ export interface KnownModel {
   readonly path: string;
   /** Alternative names for clients. */
   readonly aliases: readonly string[];
-  /** When the file was last written, in epoch milliseconds; another time means another file. */
+  /** The time when the file was last written, in epoch milliseconds; another time means another file. */
   readonly modifiedMs: number;
   /** The size of all files; undefined if they cannot be read, or for the stub's model, which has none. */
   readonly sizeBytes: number | undefined;

@@ -10,9 +10,9 @@ interface LoadFailure {
   readonly error: AssistantError;
   /** The number of consecutive failures. */
   readonly count: number;
-  /** When the model may be loaded again, by the clock. */
+  /** The time when the model may be loaded again, by the clock. */
   readonly retryAt: number;
-  /** When the file was last written; the failure does not count for a changed file. */
+  /** The time when the file was last written; the failure does not count for a changed file. */
   readonly fileStamp: number;
 }
 

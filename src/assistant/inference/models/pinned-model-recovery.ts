@@ -13,7 +13,7 @@ interface PinnedModelRecoveryOptions {
   /** Aborts when the assistant shuts down. */
   readonly signal: AbortSignal;
   getResident(id: string): Resident | undefined;
-  /** When the back-off after the model's last failure ends, by the clock; 0 if there is none. */
+  /** Returns the time when the back-off after the model's last failure ends, by the clock; 0 if there is none. */
   getRetryAt(known: KnownModel): number;
   load(known: KnownModel, signal: AbortSignal): Promise<void>;
 }

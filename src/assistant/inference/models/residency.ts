@@ -30,7 +30,7 @@ export interface ResidencyState {
   readonly model: LoadedModel | undefined;
   /** Epoch milliseconds; undefined if the model is not resident. */
   readonly loadedAt: number | undefined;
-  /** When an idle model is unloaded, in epoch milliseconds; undefined if it is kept, or in use. */
+  /** The time when the idle model is unloaded, in epoch milliseconds; undefined if it is kept, or in use. */
   readonly expiresAt: number | undefined;
   readonly error: AssistantError | undefined;
   /** True while the model is reloaded, now or after a back-off, without a request for it. */

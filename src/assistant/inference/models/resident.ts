@@ -37,7 +37,7 @@ export class Resident {
   /** Epoch milliseconds, like all times here. */
   loadedAt = 0;
   lastUsed: number;
-  /** When the idle model is unloaded; undefined if it is in use, or kept. */
+  /** The time when the idle model is unloaded; undefined if it is in use, or kept. */
   expiresAt: number | undefined;
   readonly #options: ResidentOptions;
   #leases = 0;

@@ -37,7 +37,7 @@ export class Generation {
   isSuspended = false;
   /** The number of the last step that it took part in; 0 if none. */
   steppedAt = 0;
-  /** When the event queue became full, by the clock; undefined if it is not full. */
+  /** The time when the event queue became full, by the clock; undefined if it is not full. */
   eventsFullSince: number | undefined;
 
   readonly #maxTokens: number;

@@ -25,7 +25,7 @@ import { SequenceSlot } from "./sequence-slot.ts";
 import { type RunnerCall, StepPolicy } from "./step-policy.ts";
 
 export interface SchedulerOptions {
-  /** Used by this scheduler alone; its owner disposes it. */
+  /** The runner, which only this scheduler uses; its owner disposes of it. */
   readonly runner: Runner;
   readonly cores: CoreLease;
   readonly clock: Clock;

@@ -38,7 +38,7 @@ export class WaitingQueue {
     queue.splice(at, 0, generation);
   }
 
-  /** Does nothing if the generation does not wait. */
+  /** Removes a generation; does nothing if it does not wait. */
   remove(generation: Generation): void {
     const queue = this.#getQueue(generation);
     const at = queue.indexOf(generation);

@@ -10,7 +10,7 @@ import {
   matchesNoString,
 } from "./strings-and-numbers/compile-string.ts";
 
-/** Enough for the few kinds of strings and numbers that most schemas have in common. */
+/** The number of cached results, enough for the few kinds of strings and numbers that most schemas have in common. */
 const CACHE_ENTRIES_MAX = 256;
 /** Larger results are not cached, because they would keep memory for a single client's schema. */
 const CACHED_SIZE_MAX = 8 * 1024;

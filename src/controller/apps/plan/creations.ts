@@ -5,7 +5,7 @@ import type { PlanDraft } from "./plan-draft.ts";
 export interface Creations {
   readonly specs: readonly ContainerSpec[];
   readonly cause: string;
-  /** Nothing can be created yet, because a dependency or the image is missing. */
+  /** True if nothing can be created yet, because a dependency or the image is missing. */
   readonly areHeld: boolean;
 }
 

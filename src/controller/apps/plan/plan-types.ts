@@ -30,7 +30,7 @@ export interface ObservedApp {
   readonly connections: ReadonlyMap<string, number>;
   /** Ids of containers that are being stopped already. */
   readonly stopping: ReadonlySet<string>;
-  /** Nothing is created for the desired version until an input changes; the version that serves is kept running. */
+  /** True if nothing is created for the desired version until an input changes; the serving version is kept running. */
   readonly isStalled: boolean;
   /** The version was stable once: it is restarted for ever. */
   readonly isProven: boolean;
@@ -114,8 +114,8 @@ export interface Plan {
   readonly exhausted: readonly ObservedContainer[];
   /** Containers of a proven version that were restarted more often in a row than a new version may be. */
   readonly failing: readonly ObservedContainer[];
-  /** When a container that ended may be started again, in epoch milliseconds; null if none waits. */
+  /** The time when a container that ended may be started again, in epoch milliseconds; null if none waits. */
   readonly restartAtMs: number | null;
-  /** When the next step of a rollout is due without any event, in epoch milliseconds; null if there is none. */
+  /** The time when the next step of a rollout is due without an event, in epoch milliseconds; null if none is. */
   readonly requeueAtMs: number | null;
 }

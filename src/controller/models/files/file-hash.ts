@@ -11,11 +11,11 @@ const READ_BYTES = 2 ** 20;
 
 export interface HashWorkerData {
   readonly request: DigestRequest;
-  /** Shared: the number of bytes at the start of the file that are written and may be read. */
+  /** The shared number of bytes at the start of the file that are written and may be read. */
   readonly readableBytes: BigInt64Array;
 }
 
-/** Sent by the thread: the number of bytes hashed so far, or the result. */
+/** A message from the thread: the number of bytes hashed so far, or the result. */
 export type HashWorkerMessage = number | Digests;
 
 /**

@@ -19,7 +19,9 @@ import type { CollectedFile, DownloadProgress, ModelFiles, StoredModel } from ".
 import { StoredFiles } from "./stored-files.ts";
 import { Views } from "./views.ts";
 
-/** Measured with `bench/download.ts`. More connections only help if the server limits each one. */
+/**
+ * The default number of connections, measured with `bench/download.ts`. More only help if the server limits each one.
+ */
 const PARTS_MAX = 4;
 /** Concurrent writes: they occupy the thread pool, which has four threads for all of Berth. */
 const WRITES_MAX = 2;
@@ -33,7 +35,7 @@ export interface ModelDiskOptions {
   readonly budgetBytes: number | undefined;
   /** The limit of all downloads together; undefined for no limit. */
   readonly bandwidthBytesPerSecond: number | undefined;
-  /** Sent to servers as the user agent's version. */
+  /** The version of Berth, which servers get in the user agent. */
   readonly version: string;
   /** The number of connections of one download. */
   readonly partsMax?: number;

@@ -24,7 +24,7 @@ export interface HubEndpoint {
   readonly now: () => number;
 }
 
-/** Enough for a listing of thousands of files with digests; a usual one has some kilobytes. */
+/** The limit of a listing, enough for thousands of files with digests; a usual listing has some kilobytes. */
 const LISTING_BYTES_MAX = 64 * 1024 * 1024;
 
 /** Resolves a repository to a commit and the files of one model with their digests. */

@@ -24,6 +24,6 @@ export interface SourceRequest {
   readonly quantization: string | undefined;
   readonly revision: string | undefined;
   readonly sha256: string | undefined;
-  /** Sent to the source's own origin only, never to the target of a redirect. */
+  /** The token, which is sent only to the source's own origin, never to the target of a redirect. */
   readonly token: string | undefined;
 }

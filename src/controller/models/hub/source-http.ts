@@ -19,7 +19,7 @@ export interface HttpRequest {
   readonly method: "GET" | "HEAD";
   readonly url: URL;
   readonly headers?: Readonly<Record<string, string>>;
-  /** Sent to the origin of `url` only, never to the target of a redirect. */
+  /** The token, which is sent only to the origin of `url`, never to the target of a redirect. */
   readonly token: string | undefined;
   /** The maximum size of the body in bytes; undefined if the body is not read. */
   readonly bodyBytesMax: number | undefined;

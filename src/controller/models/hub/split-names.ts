@@ -1,7 +1,7 @@
 import { BerthError } from "../../../base/errors.ts";
 import { parseGgufName } from "./gguf-name.ts";
 
-/** No publisher splits a model into more; each part costs a request, or a file. */
+/** The limit of parts; no publisher splits a model into more, and each part costs a request, or a file. */
 const PARTS_MAX = 1000;
 
 /**

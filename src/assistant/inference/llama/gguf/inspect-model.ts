@@ -17,7 +17,7 @@ export interface ModelInspection {
   readonly digest: string;
 }
 
-/** Enough to distinguish two files of the same size and time. */
+/** The number of bytes in the digest, enough to distinguish two files of the same size and time. */
 const DIGEST_BYTES = 64 * 1024;
 
 /**

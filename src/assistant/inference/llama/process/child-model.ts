@@ -209,7 +209,7 @@ export class ChildProcessModel implements LoadedModel {
     return { id, inbox, end };
   }
 
-  /** Does nothing for a job that has ended. */
+  /** Cancels a job; does nothing if the job has ended. */
   #cancel(id: number): void {
     if (this.#jobs.delete(id)) this.#process.send({ type: "cancel", id });
   }

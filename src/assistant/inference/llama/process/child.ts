@@ -203,7 +203,9 @@ function contextMemoryError(
   );
 }
 
-/** If memory runs out, the kernel kills a model, which can be loaded again, before the daemon. */
+/**
+ * Raises the OOM score of this process, so that the kernel kills a model, which can be loaded again, before the daemon.
+ */
 function raiseOomScore(): void {
   try {
     writeFileSync("/proc/self/oom_score_adj", "500");

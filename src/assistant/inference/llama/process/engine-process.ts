@@ -20,7 +20,7 @@ export interface EngineProcessOptions {
 }
 
 export interface ProcessEnd {
-  /** One line without paths: `killed by SIGSEGV`. */
+  /** The reason in one line without paths, such as `killed by SIGSEGV`. */
   readonly reason: string;
   readonly signal: NodeJS.Signals | null;
   /** True if the parent killed the process, for `reason`. */
@@ -91,7 +91,9 @@ export class EngineProcess implements AsyncDisposable {
     });
   }
 
-  /** Does nothing once the process has ended; callers that wait for an answer are informed by `ended`. */
+  /**
+   * Sends a message; does nothing once the process has ended. Callers that wait for an answer are informed by `ended`.
+   */
   send(message: ToChild): void {
     if (this.#hasEnded || !this.#child.connected) return;
     this.#child.send(message, undefined, undefined, () => {});

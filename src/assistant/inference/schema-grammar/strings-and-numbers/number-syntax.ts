@@ -21,7 +21,7 @@ const INTEGER_DIGITS = 18;
 const IGNORED_BOUND_MIN = 1e120;
 /** The maximum number of digits before the point that are generated to reach a bound. */
 const BOUND_DIGITS_MAX = 25;
-/** Enough places for a bound of 10^-40, and for numbers that differ from it. */
+/** The maximum number of decimal places, enough for a bound of 10^-40 and for numbers that differ from it. */
 const PLACES_MAX = 60;
 
 /** The syntax of the numbers that meet a set of constraints; the range is in signed units. */
