@@ -9,7 +9,7 @@ export function createAppAdmission({ store, config }: ApiContext): Admission<"Ap
   return (app) => new AppAdmission(store, config.baseDomain).assertAdmissible(app);
 }
 
-/** Checks all Apps of a request that writes several at once, each as it would be afterwards. */
+/** Checks the Apps of a request that writes several at once, in the state that they would have after the request. */
 export function assertAppsAdmissible(
   { store, config }: ApiContext,
   planned: readonly PlannedResource[],

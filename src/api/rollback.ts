@@ -68,9 +68,9 @@ function listOtherRevisions(
 }
 
 /**
- * Returns the annotations that hold an App with a source at the commit of the revision, or that release such a hold.
- * An archive is named by the spec already. Throws ConflictError `wrong_state` if neither the image nor the source of the
- * revision is available.
+ * Returns the annotations that pin an App with a source to the commit of the revision, or that remove such a pin. An
+ * archive needs none, because the spec names it. Throws ConflictError `wrong_state` if neither the image nor the source
+ * of the revision is available.
  */
 export function createSourceHold(
   app: Resource<"App">,

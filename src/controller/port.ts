@@ -64,7 +64,7 @@ export interface ControlPlane {
   confirmPrune(): readonly { kind: Kind; name: string; file: string }[];
 }
 
-/** A resource that a dry run would write. For a Secret with its values, which a resource never contains. */
+/** A resource that a dry run would write. A Secret has its values in addition, which a resource never contains. */
 export interface PlannedResource {
   readonly resource: Resource;
   readonly values?: Readonly<Record<string, string>>;

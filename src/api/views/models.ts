@@ -186,7 +186,7 @@ export function modelDetails(
   };
 }
 
-/** Returns the details of an item without a Model. `spec` is the one that a Model of it would have. */
+/** Returns the details of an item without a Model. `spec` is the spec that a Model for this item would have. */
 export function unmanagedModelDetails(item: ModelView, spec: ModelSpec | null): ModelDetails {
   return {
     ...item,

@@ -124,7 +124,7 @@ export function noteProgress(
 ): ReconcileState {
   const { attempt } = memory;
   if (!attempt) return memory;
-  // At most one change a second, so that a wait does not write to the store in each run.
+  // While the App waits, the state changes at most once a second, so that not every run writes to the store.
   const isDue = isWaiting && nowMs - attempt.progressAt > 1_000;
   if (steps <= attempt.steps && !isDue) return memory;
   return {

@@ -18,7 +18,7 @@ export function requeueAfter(input: {
   readonly isFinished: boolean;
   readonly isDone: boolean;
   readonly isStalled: boolean;
-  /** An earlier revision runs while the source is resolved: its times of the rollout have no effect. */
+  /** True if an earlier revision runs while the source is resolved, so that no time of its rollout matters. */
   readonly isHeld: boolean;
   readonly plan: Plan | null;
   readonly memory: ReconcileState;

@@ -33,7 +33,7 @@ export async function readSpecFiles(
     const isFolder = part !== ".." && (await isRealFolder(root));
     if (!isFolder) {
       throw new BerthError("git_not_found", `the repository has no folder ${path}`, {
-        hint: "set specs_git_path to a folder of it; what was followed before stays as it is",
+        hint: "set specs_git_path to a folder of it; the files of the last commit stay unchanged",
       });
     }
   }
@@ -46,7 +46,7 @@ export async function readSpecFiles(
   if (files.size === 0) {
     const where = path === "." || path === "" ? "the repository" : `the folder ${path} of it`;
     throw new BerthError("git_not_found", `${where} holds no spec file (*.yaml, *.yml, *.json)`, {
-      hint: "check specs_git_path and specs_git_ref; what was followed before stays as it is",
+      hint: "check specs_git_path and specs_git_ref; the files of the last commit stay unchanged",
     });
   }
   return files;

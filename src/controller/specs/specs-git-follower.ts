@@ -298,7 +298,7 @@ export class SpecsGitFollower implements AsyncDisposable {
     this.#message = message;
     if (!isNew) return;
     const { store } = this.#options;
-    const text = `${message} (what was followed before stays as it is)`;
+    const text = `${message} (the files of the last commit stay unchanged)`;
     store.events.record({
       kind: null,
       name: "",

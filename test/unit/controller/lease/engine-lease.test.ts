@@ -55,7 +55,7 @@ class Machines {
 
 type Process = ReturnType<Machines["start"]>;
 
-/** Returns `yes`, or the code of the error. */
+/** Returns `yes` if the process may write, or the code of the error. */
 async function mayWrite({ lease }: Process): Promise<string> {
   return lease.ensure(new AbortController().signal).then(
     () => "yes",

@@ -252,7 +252,7 @@ it("keeps the last state while the repository is unreachable, reports this once,
     );
   }
   expect(harness.events("SpecsGitFailed")).toEqual([
-    "git.example does not answer; try later (what was followed before stays as it is)",
+    "git.example does not answer; try later (the files of the last commit stay unchanged)",
   ]);
   git.failure = new BerthError("git_denied", "git.example wants a credential");
   await harness.sync();
