@@ -59,8 +59,8 @@ export function encodeTableEntry({ order, route }: RouteTableEntry): readonly st
     );
   const head = [String(order).padStart(ORDER_DIGITS, "0"), version, sinceMs.toString(36)];
   if (targets.length === 0) return [[...head, NONE].join("~")];
-  const [target = ""] = targets;
-  if (targets.length === 1) return checkNames([[...head, ONE].join("~"), target]);
+  const [only = ""] = targets;
+  if (targets.length === 1) return checkNames([[...head, ONE].join("~"), only]);
   const [before, after] = findCommonEnds(targets);
   const inner = targets.map((target) => target.slice(before.length, target.length - after.length));
   const levels = targets.length > SLOTS ? LONG_LEVELS : 1;

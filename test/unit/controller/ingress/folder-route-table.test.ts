@@ -34,18 +34,19 @@ const write = (version: string, ...targets: string[]) => table.write("web", { ve
 /** Follows the look-ups of caddy-routes.ts: the linked target, entries of one level, entries of five levels. */
 function findAsCaddy(app: string): readonly string[] | undefined {
   const root = join(folder, "apps", app);
-  const files = (from: string) => readdirSync(from, { recursive: true, withFileTypes: true });
   try {
     const [target] = readdirSync(join(root, TARGET_LINK));
     if (target) return [target];
   } catch {
     // Without a link, the other look-ups follow.
   }
-  const paths = files(root)
+  const paths = readdirSync(root, { recursive: true, withFileTypes: true })
     .filter((item) => item.isFile())
     .map((item) => relative(root, join(item.parentPath, item.name)).split(sep));
   for (const levels of [1, LONG_LEVELS]) {
-    const [first] = paths.filter((names) => names.length === levels).toSorted();
+    const [first] = paths
+      .filter((names) => names.length === levels)
+      .toSorted((a, b) => (a.join("/") < b.join("/") ? -1 : 1));
     const found = first && decodeTableEntry(first)?.route.targets;
     if (found?.length) return found;
   }
