@@ -4,6 +4,7 @@ import type { Reason } from "../reason.ts";
 import { assertMountable } from "./check-mounts.ts";
 import type { ImageBuildResult } from "./ensure-image-built.ts";
 import type { ImagePullResult } from "./ensure-image-pulled.ts";
+import { offerKeptVolumes } from "./kept-volumes.ts";
 import { noteSwitch } from "./note-switch.ts";
 import { type ImageOperation, isImageOperation, obtainImage } from "./obtain-image.ts";
 import { recoverFromFailure } from "./operation-recovery.ts";
@@ -100,6 +101,7 @@ async function executeOperations(
   let hasChanged = false;
   // The mounts are checked first, so that nothing is stopped for a container that would not be started.
   assertMountable(context.store, plan.operations, desired);
+  await offerKeptVolumes(context, planned, signal);
   for (const operations of groupConcurrentStops(plan.operations)) {
     const [operation] = operations;
     if (!operation || isSuperseded(context.store, resource)) return { state, hasChanged: false };

@@ -5,6 +5,7 @@ import {
   VOLUME_POLICY_ANNOTATION,
 } from "../../resources/resource.ts";
 import { networkName } from "../engine-names.ts";
+import { offerVolumesOfDeleted } from "./kept-volumes.ts";
 import { planRemoval } from "./plan/plan-app.ts";
 import { groupConcurrentStops } from "./plan-executor.ts";
 import type { ReconcilerContext } from "./reconciler-context.ts";
@@ -49,7 +50,7 @@ export async function finalizeApp(
     )) {
       await runtime.removeVolume(volume.name, signal);
     }
-  }
+  } else offerVolumesOfDeleted(context, resource);
   if (store.list("App").every((app) => app.metadata.deletionTimestamp !== null)) {
     // The network is removed with the last App, also if several are deleted at once, so that nothing of Berth is
     // left on the engine.

@@ -209,6 +209,28 @@ it("does not report lost health when the user stops a good app and starts it aga
   expect(reasons).not.toContain("HealthLost");
 });
 
+it("does not report lost health while an app starts again because the user restarts it", async () => {
+  const told = new NoticeHarness().boot();
+  const { harness } = told;
+  const hook = told.hook(["unhealthy", "recovered", "failed"]);
+  harness.engine.setImage("web:1", { readyAfterMs: 20_000 });
+  harness.apply("web", web);
+  await harness.waitUntilReady("web");
+  await harness.clock.advance(15_000);
+  harness.store.apply({
+    kind: "App",
+    name: "web",
+    manager: "api",
+    actor: { name: "test" },
+    mode: "merge",
+    spec: {},
+    annotations: { [RESTARTED_AT_ANNOTATION]: String(harness.clock.now()) },
+  });
+  await harness.clock.until(() => !harness.isReady("web"), 10_000, "the restart begins");
+  await harness.waitUntilReady("web");
+  expect(told.summaries(hook)).toEqual([]);
+});
+
 it("reports at the next start the events that a kill has left unreported, and no event twice", async () => {
   const told = new NoticeHarness().boot();
   const { harness } = told;

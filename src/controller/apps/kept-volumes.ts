@@ -1,0 +1,60 @@
+import type { Resource } from "../../resources/resource.ts";
+import { volumeName } from "../engine-names.ts";
+import * as labels from "../labels.ts";
+import type { ReconcilerContext } from "./reconciler-context.ts";
+import type { PlannedRun } from "./run-state.ts";
+
+/** An App that was created this long before the deletion of another one may be that one under a new name. */
+const RENAME_MS = 60_000;
+
+type Context = Pick<ReconcilerContext, "store" | "runtime">;
+
+/**
+ * Offers a new App the volumes that deleted Apps have left under the same names: it may be one of them under a new name.
+ * Berth does not use them by itself, since the data may belong to something else.
+ */
+export async function offerKeptVolumes(
+  context: Context,
+  { desired, memory, plan, resource }: PlannedRun,
+  signal: AbortSignal,
+): Promise<void> {
+  const isFirst = memory.served.length === 0 && desired.volumes.length > 0;
+  if (!isFirst || !plan.operations.some(({ type }) => type === "createContainer")) return;
+  const { store, runtime } = context;
+  const volumes = await runtime.listVolumes({ instance: store.instanceId }, signal);
+  for (const { labels: found } of volumes) {
+    const former = found[labels.APP] ?? desired.name;
+    const volume = found[labels.VOLUME] ?? "";
+    const app = store.get("App", former);
+    if (former === desired.name || (app && app.metadata.deletionTimestamp === null)) continue;
+    if (hasVolume(resource, volume)) recordOffer(context, desired.name, former, volume);
+  }
+}
+
+/** Offers the volumes of an App that is being deleted to Apps that were created shortly before, as by a rename in a file. */
+export function offerVolumesOfDeleted({ store }: Context, deleted: Resource<"App">): void {
+  const deletedMs = Date.parse(deleted.metadata.deletionTimestamp ?? "");
+  for (const app of store.list("App")) {
+    const { name, creationTimestamp, deletionTimestamp } = app.metadata;
+    const createdMs = Date.parse(creationTimestamp);
+    if (deletionTimestamp !== null || !(createdMs >= deletedMs - RENAME_MS)) continue;
+    for (const volume of deleted.spec.volumes ?? [])
+      if ("name" in volume && hasVolume(app, volume.name))
+        recordOffer({ store }, name, deleted.metadata.name, volume.name);
+  }
+}
+
+function hasVolume({ spec }: Resource<"App">, name: string): boolean {
+  return (spec.volumes ?? []).some((volume) => "name" in volume && volume.name === name);
+}
+
+function recordOffer(
+  { store }: Pick<Context, "store">,
+  name: string,
+  former: string,
+  volume: string,
+): void {
+  const [from, to] = [former, name].map((app) => volumeName(store.instanceId, app, volume));
+  const message = `the deleted app "${former}" has left a volume "${volume}": to use its data here, run berth stop ${name}, then docker run --rm -v ${from}:/from:ro -v ${to}:/to busybox cp -a /from/. /to/, then berth start ${name}`;
+  store.events.record({ kind: "App", name, type: "Normal", reason: "VolumeKept", message });
+}
