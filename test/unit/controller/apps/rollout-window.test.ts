@@ -107,6 +107,16 @@ describe("after the switch to a new version", () => {
     await harness.waitUntilReady("web", 1_000);
   });
 
+  test("a window that is longer than the progress deadline is waited for, and not reconciled in a loop", async () => {
+    const rollout = { observe: "1m", progressDeadline: "5s" };
+    await using harness = await serving({ ...web, rollout });
+    harness.apply("web", { ...web, image: "web:2", rollout });
+    await untilServed(harness, "web:2");
+    const before = harness.runtime.calls.byName.get("listContainers") ?? 0;
+    await harness.waitUntilReady("web", 65_000);
+    expect((harness.runtime.calls.byName.get("listContainers") ?? 0) - before).toBeLessThan(60);
+  });
+
   test("a version that exits loses the requests to the previous one at once, and is quarantined", async () => {
     await using harness = await serving();
     const before = harness.listContainers("web").map(({ id }) => id);
