@@ -1,6 +1,7 @@
 import { timestamp } from "../base/clock.ts";
 import {
   DEPLOYED_AT_ANNOTATION,
+  IMAGE_HOLD_ANNOTATION,
   RETRIED_AT_ANNOTATION,
   SOURCE_REVISION_ANNOTATION,
 } from "../resources/resource.ts";
@@ -13,10 +14,10 @@ type DeployPatch = Pick<ApplyIntent<"App">, "spec" | "annotations">;
  * Creates the patch of an image deploy. An App has either an image or a source, so a deploy of one removes the other.
  * Every deploy also releases the revision that a rollback holds.
  */
-export function createImagePatch(image: string): DeployPatch {
+export function createImagePatch(image: string, nowMs: number): DeployPatch {
   return {
     spec: { image, source: null, build: null },
-    annotations: { [SOURCE_REVISION_ANNOTATION]: null, [DEPLOYED_AT_ANNOTATION]: null },
+    annotations: createRedeployAnnotations(nowMs),
   };
 }
 
@@ -55,8 +56,8 @@ export function createArchivePatch(
   };
 }
 
-/** Creates a patch that resolves the unchanged source again. */
-export function createSameSourcePatch(nowMs: number): DeployPatch {
+/** Creates a patch that resolves the unchanged image or source again. */
+export function createRedeployPatch(nowMs: number): DeployPatch {
   return { spec: {}, annotations: createRedeployAnnotations(nowMs) };
 }
 
@@ -67,5 +68,6 @@ function createRedeployAnnotations(nowMs: number): Record<string, string | null>
     [DEPLOYED_AT_ANNOTATION]: now,
     [RETRIED_AT_ANNOTATION]: now,
     [SOURCE_REVISION_ANNOTATION]: null,
+    [IMAGE_HOLD_ANNOTATION]: null,
   };
 }

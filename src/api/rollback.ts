@@ -1,8 +1,13 @@
 import { ConflictError } from "../base/errors.ts";
 import type { AppSpec, GitSource } from "../resources/app-spec.ts";
 import { emptyReconcileState } from "../resources/app-status.ts";
+import { formatImageHold, readImageHold } from "../resources/image-hold.ts";
 import { createMergePatch } from "../resources/merge-patch.ts";
-import { type Resource, SOURCE_REVISION_ANNOTATION } from "../resources/resource.ts";
+import {
+  IMAGE_HOLD_ANNOTATION,
+  type Resource,
+  SOURCE_REVISION_ANNOTATION,
+} from "../resources/resource.ts";
 import type { Revision, Store } from "../store/store.ts";
 
 /** Fields that are not part of a version: an operator sets them for the present. */
@@ -60,11 +65,34 @@ function listOtherRevisions(
   const commit = annotations[SOURCE_REVISION_ANNOTATION] ?? store.sourcePins.get(name)?.revision;
   return revisions.filter((revision) => {
     if (Object.keys(createRollbackPatch(app.spec, revision.spec)).length > 0) return true;
+    if (revision.spec.image !== undefined) return revision.imageId !== findRequestedImage(app);
     if (revision.spec.source === undefined || revision.image === null) return false;
     return commit === undefined
       ? revision.number !== attempted
       : store.builds.findByImage(revision.image)?.revision !== commit;
   });
+}
+
+/** Returns the id of the image that the App is to run; null while that is not known. */
+function findRequestedImage({ metadata, spec, status }: Resource<"App">): string | null {
+  const pin = status?.memory.image;
+  const hold = readImageHold({ metadata }, spec.image ?? "");
+  if (hold) return hold.id;
+  return status?.observedGeneration === metadata.generation && pin?.reference === spec.image && pin
+    ? pin.id
+    : null;
+}
+
+/** Returns the annotation that holds an App at the image of the revision, or that releases such a hold. */
+export function createImageHold(
+  app: Resource<"App">,
+  { spec, image, imageId }: Revision,
+): Record<string, string | null> {
+  const reference = spec.image ?? image;
+  if (reference !== null && imageId !== null)
+    return { [IMAGE_HOLD_ANNOTATION]: formatImageHold(reference, imageId) };
+  const isHeld = app.metadata.annotations[IMAGE_HOLD_ANNOTATION] !== undefined;
+  return isHeld ? { [IMAGE_HOLD_ANNOTATION]: null } : {};
 }
 
 /**

@@ -87,7 +87,7 @@ function convertPullPolicy(conversion: ServiceConversion): void {
     conversion.addLoss(
       node,
       `there is no pull policy "${policy}"; Berth pulls an image that is missing`,
-      "pullPolicy: Always pulls once for each new revision",
+      "pullPolicy: Always asks the registry at each deploy",
     );
   }
 }

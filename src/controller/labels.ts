@@ -16,3 +16,6 @@ export const COMPONENT = "dev.berth.component";
 export const LEASE_PREFIX = "dev.berth.lease.";
 /** The port on which the App of this container accepts requests. */
 export const PORT = "dev.berth.port";
+
+/** The reference of a container's image: containers are created by the id of the image, which names no reference. */
+export const IMAGE_REFERENCE = "dev.berth.image-reference";

@@ -1,6 +1,7 @@
 import { parseBytes, parseCpu, parseDuration } from "../base/units.ts";
 import type { AppSource, AppSpec, SecretReference, Volume } from "./app-spec.ts";
 import { NO_DOMAIN } from "./field-schemas.ts";
+import { isMovingReference } from "./image-reference.ts";
 
 /** An AppSpec with every default filled in and every quantity in its unit. */
 export interface EffectiveApp {
@@ -171,9 +172,14 @@ export function resolveAppDefaults(spec: AppSpec): EffectiveApp {
     stopGraceMs: parseDuration(spec.stopGracePeriod ?? "10s"),
     models: spec.models ?? [],
     dependsOn: spec.dependsOn ?? [],
-    pullPolicy: spec.pullPolicy ?? "IfNotPresent",
+    pullPolicy: spec.pullPolicy ?? getDefaultPullPolicy(spec.image),
     pullSecret: spec.pullSecret,
   };
+}
+
+/** An image whose tag is meant to move is asked for at its registry. */
+function getDefaultPullPolicy(image: string | undefined): EffectiveApp["pullPolicy"] {
+  return image !== undefined && isMovingReference(image) ? "Always" : "IfNotPresent";
 }
 
 function resolveBuild({ build = {}, source }: AppSpec): EffectiveBuild {

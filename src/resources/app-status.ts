@@ -54,6 +54,7 @@ export interface ContainerStatus {
   readonly exitCode: number | null;
   readonly startedAt: string | null;
   readonly image: string;
+  readonly imageId: string;
   /** host:port of the app's port for Berth and other programs on this machine. */
   readonly address: string | null;
 }
@@ -77,6 +78,25 @@ export interface RolloutWindow {
   readonly endedAt: number | null;
   /** The containers of the new version at `since`, with their starts: another start is a restart. */
   readonly starts: readonly { readonly id: string; readonly startedAt: string | null }[];
+}
+
+/**
+ * The image that the reference in an App's spec was resolved to. It stays the same until the user asks for another one,
+ * however the tag moves meanwhile.
+ */
+export interface ImagePin {
+  /** The reference of the spec, or of the image that was built of its source. */
+  readonly reference: string;
+  /** The engine's id of the image. */
+  readonly id: string;
+  /** The digest in the registry, by which the image can be pulled again; null if no registry is known to have it. */
+  readonly digest: string | null;
+  /** No registry has the image: it is the one that the engine holds under this reference. */
+  readonly isEngineOnly: boolean;
+  /** The values of the annotations that hold an image, and that request a deploy and a restart, at its resolution. */
+  readonly hold: string | null;
+  readonly deployedAt: string | null;
+  readonly restartedAt: string | null;
 }
 
 /**
@@ -131,6 +151,8 @@ export interface ReconcileState {
   readonly window: RolloutWindow | null;
   /** Number of the last stable revision, which replaces a failing one. */
   readonly good: number | null;
+  /** The image of the spec; null if it has not been resolved yet. */
+  readonly image: ImagePin | null;
 }
 
 export const emptyReconcileState: ReconcileState = {
@@ -145,6 +167,7 @@ export const emptyReconcileState: ReconcileState = {
   servedRevisions: [],
   window: null,
   good: null,
+  image: null,
 };
 
 export interface AppStatus {

@@ -66,10 +66,15 @@ export function isKind(value: { readonly kind: Kind }, kind: Kind): boolean {
 export const ORIGIN_ANNOTATION = "berth.dev/origin";
 /** Label with the name of the app, on all resources that a template has made for it. */
 export const PART_OF_LABEL = "berth.dev/part-of";
-/** RFC 3339 time of the last request to resolve the source again. */
+/** RFC 3339 time of the last request to resolve the image or the source again. */
 export const DEPLOYED_AT_ANNOTATION = "berth.dev/deployed-at";
 /** Holds the source at this revision (a commit or a sha256). A rollback sets it, and a deploy removes it. */
 export const SOURCE_REVISION_ANNOTATION = "berth.dev/source-revision";
+/**
+ * Holds the image: its reference and its id, with a space in between. A rollback sets it, and a deploy removes it; it
+ * has no effect on another reference.
+ */
+export const IMAGE_HOLD_ANNOTATION = "berth.dev/image-hold";
 /** Requests new containers. Its value is a timestamp. */
 export const RESTARTED_AT_ANNOTATION = "berth.dev/restarted-at";
 /** Requests a retry of a stalled or quarantined resource. Its value is a timestamp. */

@@ -189,4 +189,8 @@ export const migrations: readonly Migration[] = [
     told TEXT NOT NULL
   ) STRICT, WITHOUT ROWID;
   `,
+  `
+  -- The digest of a revision's image in its registry, by which it can be pulled again.
+  ALTER TABLE revisions ADD COLUMN digest TEXT;
+  `,
 ];

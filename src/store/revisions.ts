@@ -20,6 +20,7 @@ export class SqliteRevisionLog implements RevisionLog {
   readonly #last;
   readonly #update;
   readonly #mark;
+  readonly #replaceImage;
   readonly #trim;
   readonly #removeAll;
 
@@ -45,14 +46,19 @@ export class SqliteRevisionLog implements RevisionLog {
       .prepare<[string], number | null>("SELECT max(number) FROM revisions WHERE app = ?")
       .pluck();
     this.#insert = db.prepare<[RevisionRow]>(`
-      INSERT INTO revisions (app, number, generation, spec_hash, spec, image, image_id, created_at, state, message, actor)
-      VALUES (@app, @number, @generation, @spec_hash, @spec, @image, @image_id, @created_at, @state, @message, @actor)`);
+      INSERT INTO revisions (app, number, generation, spec_hash, spec, image, image_id, digest, created_at, state, message, actor)
+      VALUES (@app, @number, @generation, @spec_hash, @spec, @image, @image_id, @digest, @created_at, @state, @message, @actor)`);
     this.#update = db.prepare<[string, string | null, string | null, string, number]>(
       "UPDATE revisions SET spec = ?, image = coalesce(image, ?), image_id = coalesce(image_id, ?) WHERE app = ? AND number = ?",
     );
     this.#mark = db.prepare<[string, string | null, string, number]>(
       "UPDATE revisions SET state = ?, message = ? WHERE app = ? AND number = ?",
     );
+    this.#replaceImage = db.prepare<[{ app: string; number: number; id: string; hash: string }]>(`
+      UPDATE revisions SET image_id = @id, spec_hash = CASE
+        WHEN EXISTS (SELECT 1 FROM revisions WHERE app = @app AND spec_hash = @hash) THEN spec_hash
+        ELSE @hash END
+      WHERE app = @app AND number = @number`);
     // Revisions that a failing rollout may return to are never trimmed.
     this.#trim = db.prepare<[{ app: string; keep: number; relied: string }]>(`
       DELETE FROM revisions WHERE app = @app
@@ -92,6 +98,7 @@ export class SqliteRevisionLog implements RevisionLog {
         spec: JSON.stringify(input.spec),
         image: input.image,
         image_id: input.imageId,
+        digest: input.digest ?? null,
         created_at: timestamp(this.#clock.now()),
         state: "attempted",
         message: null,
@@ -114,6 +121,14 @@ export class SqliteRevisionLog implements RevisionLog {
       if (known.state === state && known.message === message) return;
       this.#mark.run(state, message, app, number);
     });
+  }
+
+  replaceImage(
+    app: string,
+    number: number,
+    { imageId: id, specHash: hash }: { imageId: string; specHash: string },
+  ): void {
+    this.#transactions.writeLazily(() => this.#replaceImage.run({ app, number, id, hash }));
   }
 
   list(app: string): Revision[] {
@@ -159,6 +174,7 @@ interface RevisionRow {
   spec: string;
   image: string | null;
   image_id: string | null;
+  digest: string | null;
   created_at: string;
   state: Revision["state"];
   message: string | null;
@@ -175,6 +191,7 @@ function toRevision(row: RevisionRow): Revision {
     spec,
     image: row.image,
     imageId: row.image_id,
+    digest: row.digest,
     createdAt: row.created_at,
     state: row.state,
     message: row.message,

@@ -238,7 +238,10 @@ export interface Revision {
   readonly specHash: string;
   readonly spec: SpecOf["App"];
   readonly image: string | null;
+  /** The engine's id of the image, which every container of the revision runs; null if the image was never available. */
   readonly imageId: string | null;
+  /** The digest of the image in its registry; null if no registry is known to have it. */
+  readonly digest: string | null;
   readonly createdAt: string;
   /** attempted -> stable, or attempted -> quarantined. */
   readonly state: "attempted" | "stable" | "quarantined";
@@ -258,7 +261,13 @@ export interface RevisionLog {
     spec: SpecOf["App"];
     image: string | null;
     imageId: string | null;
+    digest?: string | null;
   }): Revision;
+  /**
+   * Changes the image of a revision whose own is gone for good, because it had to be built again. `specHash` identifies
+   * the changed revision; the revision keeps its hash if another one has that hash already.
+   */
+  replaceImage(app: string, number: number, image: { imageId: string; specHash: string }): void;
   mark(app: string, number: number, state: Revision["state"], message: string | null): void;
   /** Returns the revisions of an app, newest first. */
   list(app: string): Revision[];

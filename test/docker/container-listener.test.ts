@@ -103,7 +103,7 @@ async function runClientOn(network: string): Promise<string> {
     instance: store.instanceId,
     resource: appResource("asker", spec),
     spec,
-    image: NODE_WEB,
+    image: { reference: NODE_WEB, id: null, digest: null },
     ingress: { mode: "off", reachability: "address" },
     revealSecret: () => "",
     loopbackPort: () => 0,

@@ -2,6 +2,8 @@ import { cpSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { Registry } from "prom-client";
+import { createImagePatch } from "../../src/api/deploy-patches.ts";
+import { timestamp } from "../../src/base/clock.ts";
 import { BerthError } from "../../src/base/errors.ts";
 import { type Logger, silentLogger } from "../../src/base/logger.ts";
 import { ControllerManager } from "../../src/controller/controller-manager.ts";
@@ -15,7 +17,7 @@ import type { AppSpec } from "../../src/resources/app-spec.ts";
 import { type ConditionType, findCondition } from "../../src/resources/app-status.ts";
 import type { ModelSpec } from "../../src/resources/model-spec.ts";
 import type { ModelPhase } from "../../src/resources/model-status.ts";
-import { RETRIED_AT_ANNOTATION } from "../../src/resources/resource.ts";
+import { RESTARTED_AT_ANNOTATION, RETRIED_AT_ANNOTATION } from "../../src/resources/resource.ts";
 import { LocalControlPlane } from "../../src/server/local-control-plane.ts";
 import { openStore } from "../../src/store/sqlite-store.ts";
 import type { Store } from "../../src/store/store.ts";
@@ -217,6 +219,25 @@ export class ControlPlaneHarness implements AsyncDisposable {
       () =>
         `${name} is ${phase} (now: ${this.model(name)?.status?.phase} ${JSON.stringify(this.modelCondition(name, "Ready"))})`,
     );
+  }
+
+  /** Deploys an image, or the newest one of the App's reference, as the API does. */
+  deploy(name: string, image = this.app(name)?.spec.image ?? ""): void {
+    const actor = { name: "test" };
+    const patch = createImagePatch(image, this.clock.now());
+    this.store.apply({ kind: "App", name, manager: "api", actor, mode: "merge", ...patch });
+  }
+
+  restart(name: string): void {
+    this.store.apply({
+      kind: "App",
+      name,
+      manager: "api",
+      actor: { name: "test" },
+      mode: "merge",
+      spec: {},
+      annotations: { [RESTARTED_AT_ANNOTATION]: timestamp(this.clock.now()) },
+    });
   }
 
   retry(name: string): void {

@@ -12,6 +12,7 @@ import type {
   PublishSpec,
   RuntimeEvent,
 } from "../../src/controller/runtime/port.ts";
+import { parseImageReference } from "../../src/resources/image-reference.ts";
 import { FakeImageBuilder } from "./fake-image-builder.ts";
 
 /**
@@ -103,9 +104,15 @@ export class FakeEngine {
   readonly volumes = new Map<string, Labels>();
   /** The records of leases, by their names. */
   readonly leases = new Map<string, Labels>();
+  /** The images of the engine by their references. */
   readonly localImages = new Map<string, HeldImage>();
+  /** Images that have lost their reference to another one, by id. */
+  readonly untagged = new Map<string, HeldImage>();
   readonly registry = new Map<string, FakeImage>();
+  /** Everything that was ever in the registry, by repository and digest. */
+  readonly registryDigests = new Map<string, FakeImage>();
   readonly builder = new FakeImageBuilder(this);
+  readonly #imageIds = new Map<FakeImage, string>();
   readonly #containers = new Map<string, FakeContainer>();
   readonly #listeners = new Set<(event: EngineEvent) => void>();
   readonly #changed = new Set<() => void>();
@@ -161,13 +168,60 @@ export class FakeEngine {
 
   /** Adds an image to the registry and, unless `held` is false, to the engine. */
   setImage(reference: string, image: FakeImage): void {
-    this.registry.set(reference, image);
+    this.push(reference, image);
     if (image.held !== false) this.addLocalImage(reference);
+  }
+
+  /** Moves the reference in the registry to another image, of which the engine learns with the next pull. */
+  push(reference: string, image: FakeImage): void {
+    this.registry.set(reference, image);
+    const { repository } = parseImageReference(reference);
+    this.registryDigests.set(`${repository}@${this.digestOf(image)}`, image);
   }
 
   addLocalImage(reference: string): void {
     const image = this.registry.get(reference);
-    if (image) this.localImages.set(reference, { id: `sha256:${this.#nextId("image")}`, image });
+    if (image) this.tagImage(reference, image);
+  }
+
+  /** Gives the reference to an image of the engine, like `docker tag`. */
+  tagImage(reference: string, image: FakeImage, id = this.imageId(image)): void {
+    const before = this.localImages.get(reference);
+    if (before && before.id !== id) this.untagged.set(before.id, before);
+    this.localImages.set(reference, { id, image });
+  }
+
+  /** Changes the behaviour of an image that stays the same, as if something that it depends on had changed. */
+  setBehaviour(reference: string, image: FakeImage): void {
+    const before = this.registry.get(reference);
+    if (before) this.#imageIds.set(image, this.imageId(before));
+    this.setImage(reference, image);
+  }
+
+  imageId(image: FakeImage): string {
+    const id = this.#imageIds.get(image) ?? `sha256:${this.#nextId("image")}`;
+    this.#imageIds.set(image, id);
+    return id;
+  }
+
+  digestOf(image: FakeImage): string {
+    return `sha256:${createHash("sha256").update(this.imageId(image)).digest("hex")}`;
+  }
+
+  /** Finds an image of the engine by its reference, its id, or its repository and digest. */
+  findImage(reference: string): HeldImage | undefined {
+    const tagged = this.localImages.get(reference);
+    if (tagged) return tagged;
+    const { digest } = parseImageReference(reference);
+    const isNamed = ({ id, image }: HeldImage) =>
+      id === reference || (digest !== null && this.digestOf(image) === digest);
+    return [...this.localImages.values(), ...this.untagged.values()].find(isNamed);
+  }
+
+  /** Removes images without a reference that no container uses, like `docker image prune`. */
+  pruneImages(): void {
+    const used = new Set(this.containers().map(({ imageId }) => imageId));
+    for (const id of this.untagged.keys()) if (!used.has(id)) this.untagged.delete(id);
   }
 
   /** Lists every container in order of creation, including those of other programs. */
@@ -190,9 +244,10 @@ export class FakeEngine {
   }
 
   create(spec: ContainerSpec): FakeContainer {
-    const held = this.localImages.get(spec.image);
+    const wanted = spec.imageId ?? spec.image;
+    const held = this.findImage(wanted);
     if (!held)
-      throw new BerthError("image_not_found", `the engine does not hold the image ${spec.image}`);
+      throw new BerthError("image_not_found", `the engine does not hold the image ${wanted}`);
     if (this.find(spec.name)) throw nameClash(spec.name);
     for (const mount of spec.mounts) {
       if (mount.type === "volume" && !this.volumes.has(mount.volume))

@@ -121,11 +121,15 @@ export class FakeImageBuilder {
     const isUsed = containers.some(
       (item) => item.spec.image === reference || (isId && item.imageId === reference),
     );
-    const id = isId ? reference : held.get(reference)?.id;
+    const id = this.#engine.findImage(reference)?.id ?? (isId ? reference : undefined);
     if (isUsed || id === undefined) return false;
+    const isUsedById = containers.some((item) => item.imageId === id);
+    const isByDigest = !isId && !held.has(reference);
+    if (isByDigest && isUsedById) return false;
     const names = isId ? this.#tagsOf(id) : [reference];
     for (const name of names) held.delete(name);
-    const wasThere = names.length > 0 || this.#images.has(id);
+    const wasThere = names.length > 0 || this.#images.has(id) || this.#engine.untagged.has(id);
+    if (!isUsedById) this.#engine.untagged.delete(id);
     const isNamed = this.#tagsOf(id).length > 0;
     if (!isNamed && !containers.some((item) => item.imageId === id)) this.#images.delete(id);
     return wasThere;
@@ -159,13 +163,13 @@ export class FakeImageBuilder {
   }
 
   #make({ options, contextDigest }: FakeBuildRun, build: FakeImageBuild) {
-    const { clock, localImages: held } = this.#engine;
+    const { clock } = this.#engine;
     const { tag, dockerfile, target, args } = options;
     const recipe = JSON.stringify([contextDigest, dockerfile, target, args]);
     const imageId = `sha256:${createHash("sha256").update(recipe).digest("hex")}`;
     const bytes = build.bytes ?? 10 * 2 ** 20;
     if (!this.#images.has(imageId)) this.#images.set(imageId, { bytes, createdMs: clock.now() });
-    held.set(tag, { id: imageId, image: build.image ?? {} });
+    this.#engine.tagImage(tag, build.image ?? {}, imageId);
     return { imageId, bytes };
   }
 

@@ -23,6 +23,7 @@ import type {
   RegistryAuth,
   RuntimeEvent,
 } from "../../src/controller/runtime/port.ts";
+import { parseImageReference } from "../../src/resources/image-reference.ts";
 import { type EngineEvent, FakeEngine, type FakeImage } from "./fake-engine.ts";
 import { probeFake } from "./fake-probe.ts";
 
@@ -324,8 +325,16 @@ export class FakeRuntime implements ContainerRuntime {
 
   inspectImage(reference: string, signal: AbortSignal): Promise<ImageInfo | undefined> {
     return this.#call("inspectImage", [reference], signal, () => {
-      const held = this.engine.localImages.get(reference);
-      return held && { id: held.id, exposedPorts: held.image.exposedPorts ?? [] };
+      const held = this.engine.findImage(reference);
+      if (!held) return undefined;
+      const { repository } = parseImageReference(reference);
+      const digest = this.engine.digestOf(held.image);
+      const isInRegistry = this.engine.registryDigests.has(`${repository}@${digest}`);
+      return {
+        id: held.id,
+        digest: isInRegistry ? digest : undefined,
+        exposedPorts: held.image.exposedPorts ?? [],
+      };
     });
   }
 
@@ -334,9 +343,10 @@ export class FakeRuntime implements ContainerRuntime {
     auth: RegistryAuth | undefined,
     onProgress: (progress: PullProgress) => void,
     signal: AbortSignal,
-  ): Promise<void> {
+  ): Promise<string | undefined> {
     return this.#call("pullImage", [reference, auth?.username], signal, async () => {
-      const image = this.engine.registry.get(reference);
+      const tagged = this.engine.registry.get(reference);
+      const image = tagged ?? this.engine.registryDigests.get(reference);
       if (!image) throw new BerthError("image_not_found", `the registry has no image ${reference}`);
       if (
         image.auth &&
@@ -347,8 +357,10 @@ export class FakeRuntime implements ContainerRuntime {
       onProgress({ currentBytes: 0, totalBytes, message: "Downloading" });
       if (image.pullMs) await delay(this.clock, image.pullMs, signal);
       onProgress({ currentBytes: totalBytes, totalBytes, message: "Pull complete" });
-      if (this.engine.localImages.get(reference)?.image !== image)
-        this.engine.addLocalImage(reference);
+      const id = this.engine.imageId(image);
+      if (tagged) this.engine.tagImage(reference, image);
+      else if (!this.engine.findImage(id)) this.engine.untagged.set(id, { id, image });
+      return this.engine.digestOf(image);
     });
   }
 

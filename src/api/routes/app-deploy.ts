@@ -4,10 +4,11 @@ import { RETRIED_AT_ANNOTATION, type Resource } from "../../resources/resource.t
 import { DeployBody, RollbackBody } from "../../resources/wire/apps.ts";
 import type { Api, ApiContext } from "../api-context.ts";
 import { requireApp, writeApp } from "../app-writes.ts";
-import { createGitPatch, createImagePatch, createSameSourcePatch } from "../deploy-patches.ts";
+import { createGitPatch, createImagePatch, createRedeployPatch } from "../deploy-patches.ts";
 import { withFlatIssuePaths } from "../flat-issue-paths.ts";
 import { getActor } from "../request-parameters.ts";
 import {
+  createImageHold,
   createRollbackPatch,
   createSourceHold,
   explainMissingTarget,
@@ -26,7 +27,7 @@ export function appDeployRoutes(api: Api, context: ApiContext): void {
       schema: {
         summary: "Deploy an image, or a git repository, to an app",
         description:
-          "One of image and git. Without either, the current source of the app is resolved again. Fields that git lacks get their defaults.",
+          "One of image and git. Without either, the current image or source of the app is resolved again. A tag that means another image than before gives a new revision. Fields that git lacks get their defaults.",
         tags: ["apps"],
         params: NameParams,
         body: DeployBody,
@@ -61,7 +62,7 @@ export function appDeployRoutes(api: Api, context: ApiContext): void {
       schema: {
         summary: "Go back to an earlier revision",
         description:
-          "Without a revision: the last stable one before what runs. Whether the app runs, and how often, stays as it is. An app with a source stays at the revision's commit until the next deploy.",
+          "Without a revision: the last stable one before what runs. Whether the app runs, and how often, stays as it is. The app stays at the image, and with a source at the commit, of the revision until the next deploy.",
         tags: ["apps"],
         params: NameParams,
         body: RollbackBody,
@@ -95,6 +96,7 @@ export function appDeployRoutes(api: Api, context: ApiContext): void {
         spec: createRollbackPatch(app.spec, target.spec),
         annotations: {
           ...createSourceHold(app, target, store),
+          ...createImageHold(app, target),
           // A quarantined revision is retried only on explicit request, such as this one.
           ...(target.state === "quarantined"
             ? { [RETRIED_AT_ANNOTATION]: timestamp(clock.now()) }
@@ -114,16 +116,12 @@ function createDeployPatch(app: Resource<"App">, { image, git }: DeployBody, now
   if (image !== undefined && git !== undefined) {
     throw new BerthError("invalid_request", "give one of image and git, not both");
   }
-  if (image !== undefined) return { change: createImagePatch(image), what: image };
+  if (image !== undefined) return { change: createImagePatch(image, nowMs), what: image };
   if (git !== undefined) return { change: createGitPatch(git, nowMs), what: git.url };
-  if (app.spec.source === undefined) {
-    const { name } = app.metadata;
+  const { source, image: current } = app.spec;
+  if (source === undefined && current === undefined)
     throw new BerthError("invalid_request", "give one of image and git: the app has no source", {
-      hint:
-        app.spec.image === undefined
-          ? `app "${name}" has no image either`
-          : `app "${name}" runs an image`,
+      hint: `app "${app.metadata.name}" has no image either`,
     });
-  }
-  return { change: createSameSourcePatch(nowMs), what: "the newest of its source" };
+  return { change: createRedeployPatch(nowMs), what: current ?? "the newest of its source" };
 }

@@ -4,6 +4,7 @@ import {
   type AppStatus,
   type ContainerStatus,
   findCondition,
+  type ImagePin,
 } from "../../resources/app-status.ts";
 import { getOwnDomain, listDomains } from "../../resources/domain-claims.ts";
 import type { Resource } from "../../resources/resource.ts";
@@ -66,6 +67,7 @@ export function appDetails(
       applied: status?.revisions.applied ?? null,
       stable: status?.revisions.stable ?? null,
     },
+    resolved_image: resolvedImageView(status?.memory.image ?? null),
     build: build ? buildView(build) : null,
     restarts: status?.restarts ?? 0,
     next_retry_at: status?.nextRetryAt ?? null,
@@ -129,8 +131,15 @@ function containerView(container: ContainerStatus): ContainerView {
     exit_code: container.exitCode,
     started_at: container.startedAt,
     image: container.image,
+    image_id: container.imageId,
     address: container.address,
   };
+}
+
+function resolvedImageView(pin: ImagePin | null): AppDetails["resolved_image"] {
+  if (pin === null) return null;
+  const { reference, id, digest, isEngineOnly } = pin;
+  return { reference, image_id: id, digest, engine_only: isEngineOnly };
 }
 
 /** `build` is the build of the revision's image, if it was built. */
@@ -144,6 +153,7 @@ export function revisionView(
     generation: revision.generation,
     image: revision.image,
     image_id: revision.imageId,
+    digest: revision.digest,
     source_revision: build?.revision ?? null,
     build_id: build?.id ?? null,
     spec_hash: revision.specHash,

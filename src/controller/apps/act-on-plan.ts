@@ -1,18 +1,23 @@
+import { deepEqual } from "../../base/canonical-json.ts";
 import type { Resource } from "../../resources/resource.ts";
 import type { Store } from "../../store/store.ts";
 import type { Reason } from "../reason.ts";
 import { assertMountable } from "./check-mounts.ts";
-import type { ImageBuildResult } from "./ensure-image-built.ts";
-import type { ImagePullResult } from "./ensure-image-pulled.ts";
 import { offerKeptVolumes } from "./kept-volumes.ts";
 import { noteSwitch } from "./note-switch.ts";
-import { type ImageOperation, isImageOperation, obtainImage } from "./obtain-image.ts";
+import {
+  type ImageOperation,
+  isImageOperation,
+  type ObtainedImage,
+  obtainImage,
+} from "./obtain-image.ts";
 import { recoverFromFailure } from "./operation-recovery.ts";
 import type { Operation } from "./plan/plan-types.ts";
 import { groupConcurrentStops } from "./plan-executor.ts";
 import * as reconcileState from "./reconcile-state.ts";
 import type { ReconcilerContext } from "./reconciler-context.ts";
 import { revertOrStall } from "./revert-or-stall.ts";
+import { keepRevision } from "./revisions.ts";
 import { isObserved } from "./rollout-window.ts";
 import type { ObservedRun, PlannedRun, RunState } from "./run-state.ts";
 import { findOtherServingRevision, runInputs } from "./run-steps.ts";
@@ -77,6 +82,8 @@ export function failVersion(
 ): RunState {
   const { resource, desired, memory, mask } = state;
   const masked = { reason: failure.reason, message: mask(failure.message) };
+  // So far it has no revision, in which the list of revisions can tell why it failed.
+  if (desired.imageId === null) keepRevision(store, desired, state.resolved.spec);
   const next = revertOrStall(store, resource, desired, memory, masked, {
     serving: findOtherServingRevision(state),
     inputs: runInputs(store, state),
@@ -106,7 +113,7 @@ async function executeOperations(
     const [operation] = operations;
     if (!operation || isSuperseded(context.store, resource)) return { state, hasChanged: false };
     if (isImageOperation(operation)) {
-      const obtained = obtainRunImage(context, state, operation, recorder);
+      const obtained = await obtainRunImage(context, state, operation, recorder, signal);
       if (!obtained.isWaiting) return { state: obtained.state, hasChanged: true };
       state = obtained.state;
       recorder.keep(state);
@@ -147,32 +154,34 @@ function recover(
   return failVersion(context, state, failure);
 }
 
-type ObtainedImage =
+type ObtainedRunImage =
   | { readonly isWaiting: true; readonly state: PlannedRun }
   | { readonly isWaiting: false; readonly state: RunState };
 
 /** Waits for no pull or build; `isWaiting` says that one runs. Throws what the caller has to retry later. */
-function obtainRunImage(
+async function obtainRunImage(
   context: ReconcilerContext,
   state: PlannedRun,
   operation: ImageOperation,
   recorder: RunRecorder,
-): ObtainedImage {
-  const { desired, source } = state;
+  signal: AbortSignal,
+): Promise<ObtainedRunImage> {
   // Waiting for a registry or a build is not the version's fault: its deadline does not run meanwhile.
   const steps = state.memory.attempt?.steps ?? 0;
   const nowMs = context.clock.now();
   const memory = reconcileState.noteProgress(state.memory, nowMs, steps, true);
   const noted = { ...state, memory };
   recorder.keep(noted);
-  const resource = { ...state.resource, spec: state.resolved.spec };
-  const step = obtainImage(context, operation, { resource, desired, source });
+  const step = await obtainImage(context, operation, noted, signal);
   if (step.type === "waiting") return { isWaiting: true, state: { ...noted, ...pickWait(step) } };
-  if (step.type === "done") return { isWaiting: false, state: { ...noted, image: "present" } };
+  if (step.type === "done") {
+    const pinned = { ...memory, image: step.pin };
+    return { isWaiting: false, state: { ...noted, memory: pinned, image: "present" } };
+  }
   return { isWaiting: false, state: failVersion(context, noted, step.failure) };
 }
 
-function pickWait(step: Extract<ImagePullResult | ImageBuildResult, { type: "waiting" }>) {
+function pickWait(step: Extract<ObtainedImage, { type: "waiting" }>) {
   return "outage" in step
     ? { progress: null, outage: step.outage, nextRetryAtMs: step.nextRetryAtMs }
     : { progress: step.progress };
@@ -211,6 +220,9 @@ function recordBefore(
       ? state
       : recordRestart(context, state, operation.restart, operation, recorder);
   const memory = noteSwitch(context, state, operation);
+  // A container of an image that is not pinned for good could be joined by one of another image.
+  const isPinned = deepEqual(memory.image, state.resource.status?.memory.image);
+  if (operation.type === "createContainer" && !isPinned) recorder.write(state);
   if (memory === state.memory) return state;
   const switched = { ...state, memory };
   recorder.write(switched);

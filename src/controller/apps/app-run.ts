@@ -1,9 +1,11 @@
+import { deepEqual } from "../../base/canonical-json.ts";
 import type { Resource } from "../../resources/resource.ts";
 import type { Reason } from "../reason.ts";
 import type { ReconcileResult } from "../reconcile-loop.ts";
 import { actOnPlan, failVersion, isSuperseded, type RunRecorder } from "./act-on-plan.ts";
 import { isComplete } from "./app-readiness.ts";
 import { trackEngineRecovery } from "./engine-recovery.ts";
+import { resolveImagePin } from "./image-pin.ts";
 import { noteReady } from "./note-ready.ts";
 import { observeApp, observeConnections, stopAllContainers } from "./observe-app.ts";
 import { observeImage } from "./observe-image.ts";
@@ -146,8 +148,11 @@ export class AppRun {
     this.#state = { ...this.#state, route, source };
     const getLoopbackPort = (app: string, replica: number, port: number) =>
       store.ports.lease(app, replica, port);
+    const image = await resolveImagePin(this.#context, this.#state, signal);
+    const isNew = image !== null && !deepEqual(image, this.#state.memory.image);
+    if (isNew) this.#state = { ...this.#state, memory: { ...this.#state.memory, image } };
     const dependencies = { store, ingress, containerListener, getLoopbackPort };
-    const resolved = resolveRun(dependencies, this.#state);
+    const resolved = resolveRun(dependencies, this.#state, image);
     this.#state = resolved;
     const { desired } = resolved.resolved;
     const observation = await observeApp(this.#context, name, desired, resolved, signal);
@@ -159,13 +164,16 @@ export class AppRun {
   async #plan(observed: ObservedRun, signal: AbortSignal): Promise<PlannedRun> {
     const { store, clock, firstSeenTimes, stops } = this.#context;
     const { desired, containers } = observed;
+    const { revision } = observed.resolved;
     const { state, isFresh, isRevisionDue } = trackAttempt(observed, clock.now());
-    if (isRevisionDue) keepRevision(store, desired, state.resolved.spec);
+    // An image that has never been available makes no revision.
+    if (isRevisionDue && desired.imageId !== null)
+      keepRevision(store, desired, state.resolved.spec);
     const tracked = { ...state, isProven: isProvenVersion(store, state) };
     this.#state = tracked;
     const image =
       state.memory.stalled === null
-        ? await observeImage(this.#context, desired, containers, signal)
+        ? await observeImage(this.#context, { desired, containers, revision }, signal)
         : undefined;
     const planned = planRun(
       { ...tracked, image: image ?? tracked.image },
@@ -190,7 +198,7 @@ export class AppRun {
     const isReached = findServingProblem({ resource, desired, ingress }) === null;
     const noted = noteReady(this.#context, memory, {
       desired,
-      revision: findRevision(store, desired.name, resolved.spec, desired.image),
+      revision: findRevision(store, desired.name, resolved.spec, desired),
       isComplete: isReached && isComplete(desired, state),
     });
     return { ...state, memory: noted };

@@ -15,6 +15,7 @@ import type { AppFindings, SetCondition } from "./app-findings.ts";
 import { isComplete, isDraining } from "./app-readiness.ts";
 import { setBuiltCondition } from "./built-condition.ts";
 import type { DesiredApp } from "./desired-app.ts";
+import { describeEngineOnlyImage } from "./image-pin.ts";
 import { getReplicaIndex, getSpecHash, isHealthy } from "./plan/observed-containers.ts";
 import { getTarget, isServing, isVersionReady } from "./plan/plan-route.ts";
 import { recentRestarts } from "./restart-budget.ts";
@@ -194,7 +195,15 @@ function judgeReadiness(findings: AppFindings): ReadyVerdict {
     const draining = isDraining(desired, findings)
       ? "; the previous version finishes its requests"
       : "";
-    return { phase: "running", ready: "True", reason: "Ready", message: `${healthy}${draining}` };
+    const pin = memory.image;
+    const isEngineOnly = pin?.isEngineOnly === true && pin.id === desired.imageId;
+    const origin = isEngineOnly ? `; ${describeEngineOnlyImage(pin.reference)}` : "";
+    return {
+      phase: "running",
+      ready: "True",
+      reason: "Ready",
+      message: `${healthy}${draining}${origin}`,
+    };
   }
   const reason = findings.blocked ?? findings.progress ?? findWaitReason(findings, desired);
   if (findings.blocked && findings.containers.length === 0)
@@ -328,6 +337,7 @@ function buildContainerStatus(
     exitCode: container.exitCode,
     startedAt: container.startedAt,
     image: container.image,
+    imageId: container.imageId,
     address: getContainerAddress(findings, container),
   };
 }

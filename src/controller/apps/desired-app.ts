@@ -8,6 +8,7 @@ import type { Ingress } from "../ingress/port.ts";
 import * as labels from "../labels.ts";
 import { MODELS_PORT } from "../models/container-listener.ts";
 import type { ContainerSpec, Labels, MountSpec, PublishSpec } from "../runtime/port.ts";
+import type { VersionImage } from "./image-pin.ts";
 import { buildModelSettings } from "./model-inputs.ts";
 import { chooseStrategy, type Strategy } from "./rollout-strategy.ts";
 
@@ -27,6 +28,10 @@ export interface DesiredApp {
   readonly generation: number;
   readonly app: EffectiveApp;
   readonly image: string;
+  /** The engine's id of the image; null until `image` has been resolved, and then no container is created. */
+  readonly imageId: string | null;
+  /** The digest of the image in its registry; null if no registry is known to have it. */
+  readonly digest: string | null;
   /** Registry: the image is pulled. Source: it is built. */
   readonly origin: "registry" | "source";
   readonly strategy: Strategy;
@@ -49,7 +54,7 @@ export interface DesiredAppInput {
   readonly resource: Resource<"App">;
   /** The stored spec, or that of the revision that is being held. */
   readonly spec: AppSpec;
-  readonly image: string;
+  readonly image: VersionImage;
   readonly ingress: Pick<Ingress, "mode" | "reachability">;
   /** Returns the value of a reference; the caller has checked that every one exists. */
   readonly revealSecret: (reference: SecretReference) => string;
@@ -60,7 +65,8 @@ export interface DesiredAppInput {
 }
 
 export function buildDesiredApp(input: DesiredAppInput): DesiredApp {
-  const { instance, resource, image } = input;
+  const { instance, resource } = input;
+  const { reference: image, id: imageId, digest } = input.image;
   const name = resource.metadata.name;
   const app = resolveAppDefaults(input.spec);
   const origin = input.spec.source === undefined ? "registry" : "source";
@@ -85,6 +91,7 @@ export function buildDesiredApp(input: DesiredAppInput): DesiredApp {
   );
   const template = {
     image,
+    ...(imageId === null ? {} : { imageId }),
     env: [...env, ...modelEnv],
     network,
     aliases: [name],
@@ -142,6 +149,8 @@ export function buildDesiredApp(input: DesiredAppInput): DesiredApp {
     generation: resource.metadata.generation,
     app,
     image,
+    imageId,
+    digest,
     origin,
     strategy: chooseStrategy(app, hasIngress),
     exposure,

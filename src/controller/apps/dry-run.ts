@@ -10,6 +10,7 @@ import type { PlannedResource, PlanReport } from "../port.ts";
 import { overlayPlannedResources } from "./dry-run-store.ts";
 import { assessEngineRecovery } from "./engine-recovery.ts";
 import { forecastRollout } from "./forecast-rollout.ts";
+import { resolveImagePin } from "./image-pin.ts";
 import { observeConnections, previewObservation } from "./observe-app.ts";
 import { previewImage } from "./observe-image.ts";
 import { isImageOperation } from "./obtain-image.ts";
@@ -56,7 +57,7 @@ export async function reportAppPlan(
   const resource = buildDryRunResource("App", name, stored, requestedSpec, annotations);
   const source = assumeSource(context, stored, resource);
   const started = applyChanges(store, { ...createRunState(resource), source }, clock.now());
-  const state = await resolveDryRun(context, started, plannedResources);
+  const state = await resolveDryRun(context, started, plannedResources, signal);
   const { desired, refused, blocked, held } = state.resolved;
   const common = {
     app: name,
@@ -90,17 +91,21 @@ export async function reportAppPlan(
 }
 
 async function resolveDryRun(
-  { store, ingress, containerListener }: ReconcilerContext,
+  { store, ingress, containerListener, runtime, puller }: ReconcilerContext,
   state: RunState,
   plannedResources: readonly PlannedResource[],
+  signal: AbortSignal,
 ) {
   const route = await ingress.table.read(state.resource.metadata.name);
   const overlay = overlayPlannedResources(store, plannedResources);
   const getLoopbackPort = (app: string, replica: number, port: number) =>
     store.ports.get(app, replica, port) ?? UNLEASED_PORT;
+  // A dry run asks no registry.
+  const image = await resolveImagePin({ store: overlay, runtime, puller }, state, signal);
   return resolveRun(
     { store: overlay, ingress, containerListener, getLoopbackPort },
     { ...state, route },
+    image,
   );
 }
 
@@ -118,7 +123,7 @@ async function planDryRun(context: ReconcilerContext, observed: ObservedRun, sig
     stopping: stops.stoppingIds,
     connections: await observeConnections(context, state, signal),
   };
-  const image = await previewImage(context, desired, state.containers, signal);
+  const image = await previewImage(context, { ...state, ...state.resolved, desired }, signal);
   const { plan, memory } = planRun({ ...state, image }, facts);
   const first = plan.operations.filter(isImageOperation);
   const rest: PlannedRun | undefined =

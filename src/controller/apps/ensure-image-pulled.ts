@@ -3,26 +3,34 @@ import { formatBytes } from "../../base/units.ts";
 import type { Reason } from "../reason.ts";
 import { findRegistryAuth } from "../secrets/registry-auth.ts";
 import type { DesiredApp } from "./desired-app.ts";
+import { getPullReference } from "./image-pin.ts";
+import type { PullState } from "./image-puller.ts";
 import type { ReconcilerContext } from "./reconciler-context.ts";
 
 export type ImagePullResult =
   | { readonly type: "waiting"; readonly progress: Reason }
-  | { readonly type: "done" }
+  /** `pulled` is the reference under which the engine now holds exactly what the registry had. */
+  | { readonly type: "done"; readonly pulled: string }
+  /** The pull has failed, and `failPull` tells what follows if no other image may be used. */
+  | { readonly type: "failed"; readonly failure: PullFailure }
   /** Another try cannot succeed until the spec or a credential changes. */
   | { readonly type: "refused"; readonly failure: Reason };
 
-/** Starts or continues the pull of a version's image. Throws if a later try may succeed, as when the registry is down. */
+export type PullFailure = Extract<PullState, { readonly type: "failed" }>;
+
+/** Starts or continues the pull of a version's image. Throws while the next try is not due. */
 export function ensureImagePulled(
   context: ReconcilerContext,
-  image: string,
   desired: DesiredApp,
 ): ImagePullResult {
   const { puller, store, retries } = context;
+  const reference = getDesiredPullReference(desired);
+  if (reference === null) return { type: "refused", failure: explainLostImage(desired) };
   const wait = retries.getWait(desired.name, "pull");
   if (wait) throw wait;
   retries.begin(desired.name, "pull");
-  const auth = findRegistryAuth(store, image, desired.app.pullSecret);
-  const state = puller.ensure(desired.name, image, auth);
+  const auth = findRegistryAuth(store, reference, desired.app.pullSecret);
+  const state = puller.ensure(desired.name, reference, auth);
   if (state.type === "pulling") {
     const { progress } = state;
     const bytes =
@@ -31,31 +39,35 @@ export function ensureImagePulled(
         : "";
     return {
       type: "waiting",
-      progress: { reason: "PullingImage", message: `pulling ${image}${bytes}` },
+      progress: { reason: "PullingImage", message: `pulling ${reference}${bytes}` },
     };
   }
-  puller.collect(desired.name, image, auth);
-  const recordEvent = (type: "Normal" | "Warning", reason: string, message: string) =>
-    store.events.record({ kind: "App", name: desired.name, type, reason, message });
-  if (state.type === "done") {
-    recordPulledImage(context, image, desired);
-    return { type: "done" };
-  }
-  const { error } = state;
-  if (
-    error instanceof BerthError &&
-    (error.code === "image_not_found" || error.code === "registry_denied")
-  ) {
-    const reason = error.code === "image_not_found" ? "ImageNotFound" : "RegistryDenied";
+  puller.collect(desired.name, reference, auth);
+  if (state.type === "failed") return { type: "failed", failure: state };
+  return { type: "done", pulled: recordPulledImage(context, desired, reference, state.digest) };
+}
+
+/** Returns why another pull cannot succeed either; throws if a later one may, as when the registry is down. */
+export function failPull(
+  { store, retries }: ReconcilerContext,
+  desired: DesiredApp,
+  { error, progressAtMs }: PullFailure,
+): Reason {
+  const { name } = desired;
+  if (error instanceof BerthError && error.code === "image_not_found")
+    return desired.imageId === null
+      ? { reason: "ImageNotFound", message: [error.message, error.hint].filter(Boolean).join("; ") }
+      : explainLostImage(desired);
+  if (error instanceof BerthError && error.code === "registry_denied")
     return {
-      type: "refused",
-      failure: { reason, message: [error.message, error.hint].filter(Boolean).join("; ") },
+      reason: "RegistryDenied",
+      message: [error.message, error.hint].filter(Boolean).join("; "),
     };
-  }
-  recordEvent("Warning", "PullFailed", getErrorMessage(error));
+  const message = getErrorMessage(error);
+  store.events.record({ kind: "App", name, type: "Warning", reason: "PullFailed", message });
   if (!(error instanceof BerthError)) throw error;
-  throw retries.fail(desired.name, "pull", error, {
-    sinceMs: state.progressAtMs,
+  throw retries.fail(name, "pull", error, {
+    sinceMs: progressAtMs,
     deadlineMs: desired.app.rollout.progressDeadlineMs,
   });
 }
@@ -65,11 +77,14 @@ export function ensureImagePulled(
  * follows finds the image, and would never ask for the pull again.
  */
 export function collectFinishedPull(context: ReconcilerContext, desired: DesiredApp): boolean {
-  if (!isPullFinished(context, desired)) return false;
   const { puller, store } = context;
-  const auth = findRegistryAuth(store, desired.image, desired.app.pullSecret);
-  puller.collect(desired.name, desired.image, auth);
-  recordPulledImage(context, desired.image, desired);
+  const reference = getDesiredPullReference(desired);
+  if (reference === null) return false;
+  const auth = findRegistryAuth(store, reference, desired.app.pullSecret);
+  const state = puller.state(desired.name, reference, auth);
+  if (state?.type !== "done") return false;
+  puller.collect(desired.name, reference, auth);
+  recordPulledImage(context, desired, reference, state.digest);
   return true;
 }
 
@@ -78,24 +93,36 @@ export function isPullFinished(
   { puller, store }: Pick<ReconcilerContext, "puller" | "store">,
   desired: DesiredApp,
 ): boolean {
-  const auth = findRegistryAuth(store, desired.image, desired.app.pullSecret);
-  return puller.state(desired.name, desired.image, auth)?.type === "done";
+  const reference = getDesiredPullReference(desired);
+  if (reference === null) return false;
+  const auth = findRegistryAuth(store, reference, desired.app.pullSecret);
+  return puller.state(desired.name, reference, auth)?.type === "done";
 }
 
-/** Owns the image for the App, so that it is removed together with the App. */
+/** Owns the image for the App, so that it is removed together with the App. Returns the most exact reference to it. */
 function recordPulledImage(
-  { store, images, retries }: ReconcilerContext,
-  image: string,
+  { store, retries }: ReconcilerContext,
   desired: DesiredApp,
-): void {
-  retries.succeed(desired.name, "pull");
-  images.markRefreshed(`${desired.name} ${desired.hash}`);
-  store.ownedImages.add(image, desired.name);
-  store.events.record({
-    kind: "App",
-    name: desired.name,
-    type: "Normal",
-    reason: "ImagePulled",
-    message: image,
-  });
+  reference: string,
+  digest: string | null,
+): string {
+  const { name } = desired;
+  retries.succeed(name, "pull");
+  const exact = getPullReference({ reference, id: "", digest }) ?? reference;
+  // A tag that moves on leaves the image under its digest only.
+  for (const owned of new Set([reference, exact])) store.ownedImages.add(owned, name);
+  const message = exact === reference ? reference : `${reference} is ${digest}`;
+  store.events.record({ kind: "App", name, type: "Normal", reason: "ImagePulled", message });
+  return exact;
+}
+
+function getDesiredPullReference({ image: reference, imageId: id, digest }: DesiredApp) {
+  return getPullReference({ reference, id, digest });
+}
+
+function explainLostImage({ name, image, imageId }: DesiredApp): Reason {
+  return {
+    reason: "ImageNotFound",
+    message: `the version runs image ${imageId} of ${image}, which the engine no longer holds and no registry has; load it into the engine and run berth retry ${name}, or deploy another image`,
+  };
 }

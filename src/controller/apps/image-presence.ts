@@ -16,14 +16,13 @@ export class ImagePresence {
   readonly #clock: Clock;
   /** The time at which the engine last reported each image, in epoch milliseconds. */
   readonly #seenMs = new Map<string, number>();
-  /** Versions whose image was pulled because their policy is Always. */
-  readonly #refreshed = new Set<string>();
 
   constructor(runtime: ImageRuntime, clock: Clock) {
     this.#runtime = runtime;
     this.#clock = clock;
   }
 
+  /** `image` is a reference or an id. */
   async check(image: string, signal: AbortSignal): Promise<"present" | "absent"> {
     const askedMs = this.#clock.now();
     const ageMs = askedMs - (this.#seenMs.get(image) ?? Number.NEGATIVE_INFINITY);
@@ -37,14 +36,6 @@ export class ImagePresence {
 
   markAbsent(image: string): void {
     this.#seenMs.delete(image);
-  }
-
-  isRefreshed(version: string): boolean {
-    return this.#refreshed.has(version);
-  }
-
-  markRefreshed(version: string): void {
-    this.#refreshed.add(version);
   }
 
   clear(): void {

@@ -10,7 +10,8 @@ const RESULT_KEPT_MS = 60_000;
 
 export type PullState =
   | { readonly type: "pulling"; readonly progress: PullProgress | null }
-  | { readonly type: "done" }
+  /** `digest` is that of the reference in the registry; null if the engine does not report it. */
+  | { readonly type: "done"; readonly digest: string | null }
   | { readonly type: "failed"; readonly error: unknown; readonly progressAtMs: number };
 
 interface Pull {
@@ -69,6 +70,11 @@ export class ImagePuller {
     return pull?.apps.has(app) ? pull.state : undefined;
   }
 
+  /** True if the app has requested a pull of this image and not collected its result yet. */
+  isRequested(app: string, image: string): boolean {
+    return [...this.#pulls.values()].some((pull) => pull.image === image && pull.apps.has(app));
+  }
+
   /** Drops the result of a pull that has ended, so that the app's next `ensure` starts a new one. */
   collect(app: string, image: string, auth: RegistryAuth | undefined): void {
     const key = pullKey(image, auth);
@@ -97,7 +103,7 @@ export class ImagePuller {
   async #pull(pull: Pull, signal: AbortSignal): Promise<void> {
     let progressAtMs = this.#options.clock.now();
     try {
-      await this.#options.runtime.pullImage(
+      const digest = await this.#options.runtime.pullImage(
         pull.image,
         pull.auth,
         (progress) => {
@@ -106,7 +112,7 @@ export class ImagePuller {
         },
         signal,
       );
-      pull.state = { type: "done" };
+      pull.state = { type: "done", digest: digest ?? null };
     } catch (error) {
       if (isAbortError(error) && signal.aborted) throw error;
       pull.state = { type: "failed", error, progressAtMs };

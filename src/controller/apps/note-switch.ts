@@ -17,7 +17,7 @@ export function noteSwitch(
   operation: Operation,
 ): ReconcileState {
   const { desired, resolved, memory, containers, route } = state;
-  const revision = findRevision(store, desired.name, resolved.spec, desired.image)?.number;
+  const revision = findRevision(store, desired.name, resolved.spec, desired)?.number;
   if (operation.type === "switchRoute" && operation.targets.length > 0) {
     const isDesired = operation.version === desired.hash;
     const served = reconcileState.noteServed(

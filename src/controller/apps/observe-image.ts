@@ -4,6 +4,13 @@ import { collectFinishedPull, isPullFinished } from "./ensure-image-pulled.ts";
 import { getSpecHash } from "./plan/observed-containers.ts";
 import type { ObservedApp } from "./plan/plan-types.ts";
 import type { ReconcilerContext } from "./reconciler-context.ts";
+import type { ResolvedApp } from "./resolve-app.ts";
+
+/** A version whose image may have to be obtained. `revision` is null if it is the spec's own version. */
+interface ImageObservation extends Pick<ResolvedApp, "revision"> {
+  readonly desired: DesiredApp;
+  readonly containers: readonly ObservedContainer[];
+}
 
 /**
  * Returns if the engine holds the image of a version; undefined if a run need not know. The engine is asked only if
@@ -11,16 +18,15 @@ import type { ReconcilerContext } from "./reconciler-context.ts";
  */
 export async function observeImage(
   context: ReconcilerContext,
-  desired: DesiredApp,
-  containers: readonly ObservedContainer[],
+  { desired, containers, revision }: ImageObservation,
   signal: AbortSignal,
 ): Promise<"present" | "absent" | undefined> {
   const own = countOwn(desired, containers);
   if (!needsImage(desired, own)) return undefined;
+  if (isUnresolved(desired, revision)) return "absent";
   const isPulled = desired.origin === "registry" && collectFinishedPull(context, desired);
-  if (mustPull(context, desired, own)) return "absent";
   if (containers.length > own || desired.origin === "source")
-    return context.images.check(desired.image, signal);
+    return context.images.check(desired.imageId ?? desired.image, signal);
   return isPulled ? "present" : undefined;
 }
 
@@ -30,15 +36,13 @@ export async function observeImage(
  */
 export async function previewImage(
   context: ReconcilerContext,
-  desired: DesiredApp,
-  containers: readonly ObservedContainer[],
+  { desired, containers, revision }: ImageObservation,
   signal: AbortSignal,
 ): Promise<ObservedApp["image"]> {
-  const own = countOwn(desired, containers);
-  if (!needsImage(desired, own)) return "unknown";
-  const isPulled = desired.origin === "registry" && isPullFinished(context, desired);
-  if (!isPulled && mustPull(context, desired, own)) return "absent";
-  return context.images.check(desired.image, signal);
+  if (!needsImage(desired, countOwn(desired, containers))) return "unknown";
+  if (isUnresolved(desired, revision))
+    return isPullFinished(context, desired) ? "present" : "absent";
+  return context.images.check(desired.imageId ?? desired.image, signal);
 }
 
 const countOwn = (desired: DesiredApp, containers: readonly ObservedContainer[]) =>
@@ -47,11 +51,6 @@ const countOwn = (desired: DesiredApp, containers: readonly ObservedContainer[])
 const needsImage = (desired: DesiredApp, own: number) =>
   own < desired.containers.length && desired.app.running;
 
-function mustPull({ images }: ReconcilerContext, desired: DesiredApp, own: number): boolean {
-  return (
-    desired.origin === "registry" &&
-    desired.app.pullPolicy === "Always" &&
-    own === 0 &&
-    !images.isRefreshed(`${desired.name} ${desired.hash}`)
-  );
-}
+/** No container is created before the registry, the engine or a build has said which image the spec means. */
+const isUnresolved = ({ imageId }: DesiredApp, revision: ResolvedApp["revision"]) =>
+  imageId === null && revision === null;

@@ -1,11 +1,14 @@
-import type { Resource } from "../../resources/resource.ts";
-import type { SourceState } from "../builds/port.ts";
-import type { DesiredApp } from "./desired-app.ts";
+import { BerthError, getErrorMessage } from "../../base/errors.ts";
+import type { ImagePin } from "../../resources/app-status.ts";
+import type { Reason } from "../reason.ts";
 import { ensureImageBuilt, type ImageBuildResult } from "./ensure-image-built.ts";
-import { ensureImagePulled, type ImagePullResult } from "./ensure-image-pulled.ts";
+import { ensureImagePulled, failPull, type PullFailure } from "./ensure-image-pulled.ts";
+import { createImagePin, describeEngineOnlyImage, findRestartedPin } from "./image-pin.ts";
 import { findImageRevision } from "./observe-source.ts";
 import type { Operation } from "./plan/plan-types.ts";
 import type { ReconcilerContext } from "./reconciler-context.ts";
+import { revisionHash } from "./revision-hash.ts";
+import type { ObservedRun } from "./run-state.ts";
 
 /** The operations that obtain an image. They may take minutes, so a run starts them and does not wait. */
 export type ImageOperation = Extract<Operation, { readonly type: "pullImage" | "buildImage" }>;
@@ -14,25 +17,79 @@ export function isImageOperation(operation: Operation): operation is ImageOperat
   return operation.type === "pullImage" || operation.type === "buildImage";
 }
 
-/** Pulls or builds the image of a version. `resource` has the spec of the version. */
-export function obtainImage(
+export type ObtainedImage =
+  | Extract<ImageBuildResult, { readonly type: "waiting" }>
+  /** `pin` is the image of the spec from now on; null if it has to be looked up again. */
+  | { readonly type: "done"; readonly pin: ImagePin | null }
+  | { readonly type: "refused"; readonly failure: Reason };
+
+/** Pulls or builds the image of a version. Throws if only a later try may succeed. */
+export async function obtainImage(
   context: ReconcilerContext,
   operation: ImageOperation,
-  {
-    resource,
-    desired,
-    source,
-  }: {
-    readonly resource: Resource<"App">;
-    readonly desired: DesiredApp;
-    readonly source: SourceState | null;
-  },
-): ImagePullResult | ImageBuildResult {
-  if (operation.type === "pullImage") return ensureImagePulled(context, operation.image, desired);
-  return ensureImageBuilt(
-    context,
-    resource,
-    desired,
-    findImageRevision(context, source, desired.image),
-  );
+  state: ObservedRun,
+  signal: AbortSignal,
+): Promise<ObtainedImage> {
+  const { desired, source, resolved } = state;
+  if (operation.type === "pullImage") {
+    const result = ensureImagePulled(context, desired);
+    if (result.type === "failed") return replaceFailedPull(context, state, result.failure, signal);
+    return result.type === "done" ? takeImage(context, state, result.pulled, signal) : result;
+  }
+  const resource = { ...state.resource, spec: resolved.spec };
+  const revision = findImageRevision(context, source, desired.image);
+  const result = ensureImageBuilt(context, resource, desired, revision);
+  return result.type === "done" ? takeImage(context, state, desired.image, signal) : result;
+}
+
+/** Pins the version to the image that the engine now holds. */
+async function takeImage(
+  context: ReconcilerContext,
+  { resource, resolved, desired, memory }: ObservedRun,
+  reference: string,
+  signal: AbortSignal,
+): Promise<ObtainedImage> {
+  const info = await context.runtime.inspectImage(reference, signal);
+  const { revision, spec } = resolved;
+  if (revision === null)
+    return { type: "done", pin: info ? createImagePin(resource, desired.image, info) : null };
+  // A source need not give the same bytes twice, and another engine may name the same image otherwise.
+  if (info && info.id !== revision.imageId && revision.imageId !== null)
+    context.store.revisions.replaceImage(desired.name, revision.number, {
+      imageId: info.id,
+      specHash: revisionHash(spec, desired.image, info.id),
+    });
+  return { type: "done", pin: memory.image };
+}
+
+/**
+ * A failed pull is no obstacle for an image that only the engine has, nor for a restart, which goes on with the image that
+ * the App has. It ends every other version.
+ */
+async function replaceFailedPull(
+  context: ReconcilerContext,
+  { resource, resolved, desired, memory }: ObservedRun,
+  failure: PullFailure,
+  signal: AbortSignal,
+): Promise<ObtainedImage> {
+  const { store, retries, runtime } = context;
+  const { error } = failure;
+  if (resolved.revision === null && desired.imageId === null) {
+    const record = (reason: string, message: string) =>
+      store.events.record({ kind: "App", name: desired.name, type: "Warning", reason, message });
+    const isMissing = error instanceof BerthError && error.code === "image_not_found";
+    const info = isMissing ? await runtime.inspectImage(desired.image, signal) : undefined;
+    if (info) {
+      retries.succeed(desired.name, "pull");
+      record("EngineOnlyImage", describeEngineOnlyImage(desired.image));
+      return { type: "done", pin: createImagePin(resource, desired.image, info, true) };
+    }
+    const restarted = findRestartedPin(resource, memory);
+    if (restarted) {
+      retries.succeed(desired.name, "pull");
+      record("ImageKept", `restarted with the same image as before: ${getErrorMessage(error)}`);
+      return { type: "done", pin: restarted };
+    }
+  }
+  return { type: "refused", failure: failPull(context, desired, failure) };
 }

@@ -17,7 +17,7 @@ export function recoverFromFailure(
 ): RecoveryAction {
   if (!(error instanceof BerthError)) return "wait";
   if (operation.type === "createContainer" && error.code === "image_not_found") {
-    context.images.markAbsent(desired.image);
+    context.images.markAbsent(desired.imageId ?? desired.image);
     return "image-absent";
   }
   if (operation.type !== "startContainer") return "wait";

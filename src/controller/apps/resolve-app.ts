@@ -1,5 +1,5 @@
 import type { AppSpec } from "../../resources/app-spec.ts";
-import type { ReconcileState } from "../../resources/app-status.ts";
+import type { ImagePin, ReconcileState } from "../../resources/app-status.ts";
 import { findDependencyCycle } from "../../resources/dependency-cycle.ts";
 import type { Resource } from "../../resources/resource.ts";
 import type { Revision } from "../../store/store.ts";
@@ -19,6 +19,7 @@ import {
 import { findRefusedMount } from "./check-mounts.ts";
 import { buildDesiredApp, type DesiredApp } from "./desired-app.ts";
 import type { StoreReader } from "./dry-run-store.ts";
+import { getOwnReference, type VersionImage } from "./image-pin.ts";
 import { findPendingModel } from "./model-inputs.ts";
 
 /** The result of resolving an App's spec with everything that it refers to. */
@@ -27,6 +28,8 @@ export interface ResolvedApp {
   readonly desired: DesiredApp | null;
   /** The spec of `desired`: the stored one, or that of an earlier revision. */
   readonly spec: AppSpec;
+  /** The earlier revision that runs; null if it is the spec's own version. */
+  readonly revision: Revision | null;
   readonly refused: Reason | null;
   readonly blocked: Reason | null;
   /** The reason why an earlier revision runs while the spec's own source is unresolved; null if none does. */
@@ -34,7 +37,7 @@ export interface ResolvedApp {
   /** The quarantine that is still valid; null if the version is worth another try. */
   readonly quarantine: ReconcileState["quarantine"];
   /** The image of the stored spec, also if an earlier revision runs; null while its source is unresolved. */
-  readonly ownImage: string | null;
+  readonly ownImage: VersionImage | null;
 }
 
 export type LoopbackPortLookup = (app: string, replica: number, containerPort: number) => number;
@@ -46,6 +49,8 @@ export interface ResolveAppInput {
   readonly ingress: Pick<Ingress, "mode" | "reachability">;
   /** The state of the spec's source; null for a spec that names an image. */
   readonly source: SourceState | null;
+  /** The image that the spec's own reference is pinned to; null if it has to be resolved. */
+  readonly pin: ImagePin | null;
   /** The version (hash of containers) that serves now; null if none does. */
   readonly serving: string | null;
   /** Returns the loopback port of a replica; in a dry run it leases none. */
@@ -58,7 +63,15 @@ export function resolveApp(input: ResolveAppInput): ResolvedApp {
   const { store, resource, memory, source } = input;
   const { spec } = resource;
   const { quarantine } = memory;
-  const unresolved = { desired: null, spec, blocked: null, held: null, quarantine, ownImage: null };
+  const unresolved = {
+    desired: null,
+    spec,
+    revision: null,
+    blocked: null,
+    held: null,
+    quarantine,
+    ownImage: null,
+  };
   const refused = findRefusal(store, resource);
   if (refused) return { ...unresolved, refused };
   const blocked =
@@ -66,24 +79,34 @@ export function resolveApp(input: ResolveAppInput): ResolvedApp {
     findPendingDependency(store, spec) ??
     findPendingModel(store, spec, getContainerListener(input)) ??
     null;
-  const image = spec.image ?? (source?.type === "resolved" ? source.image : null);
-  if (image === null) {
+  const reference = getOwnReference(input);
+  if (reference === null) {
     const held = explainPendingSource(source);
     const kept = findHeldRevision(input);
     if (!kept) return { ...unresolved, refused: null, blocked: held };
     const older = buildHeldSpec(kept.spec, spec);
-    const desired = buildVersion(input, older, kept.image ?? "");
-    return { ...unresolved, desired, spec: older, refused: null, blocked, held };
+    const desired = buildVersion(input, older, getRevisionImage(kept));
+    return { ...unresolved, desired, spec: older, revision: kept, refused: null, blocked, held };
   }
+  const { id = null, digest = null } = input.pin ?? {};
+  const image = { reference, id, digest };
   const own = buildVersion(input, spec, image);
-  const asked = { desired: own, spec, refused: null, blocked, held: null, ownImage: image };
+  const asked = {
+    desired: own,
+    spec,
+    revision: null,
+    refused: null,
+    blocked,
+    held: null,
+    ownImage: image,
+  };
   if (quarantine === null || quarantine.inputs !== quarantineDigest(store, own, quarantine.reason))
     return { ...asked, quarantine: null };
   const kept = store.revisions.get(resource.metadata.name, quarantine.revertedTo);
   if (!kept || findMissingSecret(store, kept.spec)) return { ...asked, quarantine: null };
   const older = buildHeldSpec(kept.spec, spec);
-  const desired = buildVersion(input, older, kept.spec.image ?? kept.image ?? "");
-  return { ...asked, desired, spec: older, quarantine };
+  const desired = buildVersion(input, older, getRevisionImage(kept));
+  return { ...asked, desired, spec: older, revision: kept, quarantine };
 }
 
 /** A stop, a suspension or a change of replicas applies to an earlier revision too. */
@@ -113,11 +136,15 @@ function findHeldRevision(input: ResolveAppInput): Revision | undefined {
 export function findServingRevision(input: ResolveAppInput): Revision | undefined {
   const { store, resource, serving } = input;
   if (serving === null) return undefined;
-  return store.revisions.list(resource.metadata.name).find(({ spec, image }) => {
-    const known = spec.image ?? image;
-    if (known === null || findMissingSecret(store, spec)) return false;
-    return buildVersion(input, buildHeldSpec(spec, resource.spec), known).hash === serving;
+  return store.revisions.list(resource.metadata.name).find((kept) => {
+    const image = getRevisionImage(kept);
+    if (image.reference === "" || findMissingSecret(store, kept.spec)) return false;
+    return buildVersion(input, buildHeldSpec(kept.spec, resource.spec), image).hash === serving;
   });
+}
+
+function getRevisionImage({ spec, image, imageId, digest }: Revision): VersionImage {
+  return { reference: spec.image ?? image ?? "", id: imageId, digest };
 }
 
 function explainPendingSource(source: SourceState | null): Reason {
@@ -146,7 +173,7 @@ function findRefusal(store: StoreReader, resource: Resource<"App">): Reason | nu
   return findMissingSecret(store, spec) ?? null;
 }
 
-function buildVersion(input: ResolveAppInput, spec: AppSpec, image: string): DesiredApp {
+function buildVersion(input: ResolveAppInput, spec: AppSpec, image: VersionImage): DesiredApp {
   const { store, resource, ingress, getLoopbackPort } = input;
   const { name } = resource.metadata;
   return buildDesiredApp({

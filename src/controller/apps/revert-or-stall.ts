@@ -35,7 +35,7 @@ export function revertOrStall(
   },
 ): ReconcileState {
   const { name, generation } = resource.metadata;
-  const current = revisionHash(resource.spec, desired.image);
+  const current = revisionHash(resource.spec, desired.image, desired.imageId);
   const attempted = store.revisions.list(name).find((revision) => revision.specHash === current);
   const good = findLastGoodRevision(store, name, memory);
   const target = findRevertTarget(store, resource, desired, memory, serving);
@@ -89,7 +89,8 @@ export function findRevertTarget(
   if (memory.stable?.hash === desired.hash) return undefined;
   const good = serving ?? findLastGoodRevision(store, resource.metadata.name, memory);
   const isAnother =
-    good !== undefined && good.specHash !== revisionHash(resource.spec, desired.image);
+    good !== undefined &&
+    good.specHash !== revisionHash(resource.spec, desired.image, desired.imageId);
   return isAnother && findMissingSecret(store, good.spec) === undefined ? good : undefined;
 }
 

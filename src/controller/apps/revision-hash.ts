@@ -41,9 +41,10 @@ const revisionFields: ReadonlyMap<string, boolean> = new Map(Object.entries(make
 /**
  * Identifies a revision of an App: a hash of the fields of its spec that reach a container. Secrets count as
  * references, and the time of a restart does not count, so that rotations and restarts make no revision. `image` is
- * the built image of a spec with a source: another commit makes another revision.
+ * the built image of a spec with a source: another commit makes another revision. `imageId` is the image that the
+ * reference was resolved to, null before: a tag that has moved makes another revision.
  */
-export function revisionHash(spec: AppSpec, image: string | null): string {
+export function revisionHash(spec: AppSpec, image: string | null, imageId: string | null): string {
   const fields = Object.fromEntries(
     Object.entries(spec).filter(([field]) => revisionFields.get(field) === true),
   );
@@ -52,5 +53,6 @@ export function revisionHash(spec: AppSpec, image: string | null): string {
     (spec.models ?? []).length === 0
       ? {}
       : { models: buildModelSettings(resolveAppDefaults(spec), MODELS_PORT) };
-  return hashJson({ ...fields, ...built, ...models }).slice(0, 16);
+  const pinned = imageId === null ? {} : { imageId };
+  return hashJson({ ...fields, ...built, ...models, ...pinned }).slice(0, 16);
 }

@@ -10,10 +10,11 @@ export function keepRevision(store: Store, desired: DesiredApp, spec: AppSpec): 
   return store.revisions.ensure({
     app: desired.name,
     generation: desired.generation,
-    specHash: revisionHash(spec, desired.image),
+    specHash: revisionHash(spec, desired.image, desired.imageId),
     spec,
     image: desired.image,
-    imageId: null,
+    imageId: desired.imageId,
+    digest: desired.digest,
   });
 }
 
@@ -21,20 +22,21 @@ export function findRevision(
   store: Store,
   app: string,
   spec: AppSpec,
-  image: string | null,
+  image: Pick<DesiredApp, "image" | "imageId">,
 ): Revision | undefined {
-  const hash = revisionHash(spec, image);
+  const hash = revisionHash(spec, image.image, image.imageId);
   return store.revisions.list(app).find((revision) => revision.specHash === hash);
 }
 
 export function buildRevisionStatus(
   store: Store,
   app: string,
-  attempted: Revision | undefined,
+  /** The number of the revision that was last attempted. */
+  attempted: number | null,
   memory: ReconcileState,
 ): AppStatus["revisions"] {
   return {
-    attempted: attempted?.number ?? null,
+    attempted,
     applied: memory.servedRevisions.at(-1)?.number ?? null,
     stable: findLastGoodRevision(store, app, memory)?.number ?? null,
   };

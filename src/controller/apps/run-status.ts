@@ -1,7 +1,9 @@
 import type { AppStatus } from "../../resources/app-status.ts";
 import type { Resource } from "../../resources/resource.ts";
+import type { Store } from "../../store/store.ts";
 import type { Reason } from "../reason.ts";
 import { buildAppStatus } from "./app-status.ts";
+import type { VersionImage } from "./image-pin.ts";
 import { findTerminalSourceFailure } from "./observe-source.ts";
 import { describeOutage } from "./outage.ts";
 import type { ReconcilerContext } from "./reconciler-context.ts";
@@ -13,6 +15,15 @@ function findOutage({ retries }: ReconcilerContext, { metadata, spec }: Resource
   if (spec.running === false || spec.suspend === true) return null;
   const error = retries.findOutage(metadata.name);
   return error ? describeOutage(error) : null;
+}
+
+/** Returns the number of the revision that was last attempted: an image that has to be resolved makes none yet. */
+function findAttempted(store: Store, { resource }: RunState, ownImage: VersionImage | null) {
+  const { spec, metadata, status } = resource;
+  const last = status?.revisions.attempted ?? null;
+  if (ownImage === null) return last;
+  const { reference: image, id: imageId } = ownImage;
+  return findRevision(store, metadata.name, spec, { image, imageId })?.number ?? last;
 }
 
 /** Builds the status from the state of a run and the store. `unknown` says why the engine could not be asked. */
@@ -44,16 +55,11 @@ export function buildRunStatus(
     sourceFailure: masked(findTerminalSourceFailure(view.source)),
     fetchFailure: masked((view.source?.type === "resolved" && view.source.fetchFailure) || null),
     outage: masked(view.outage ?? findOutage(context, resource)),
-    ownImage,
-    build: ownImage === null ? null : (store.builds.findByImage(ownImage) ?? null),
+    ownImage: ownImage?.reference ?? null,
+    build: ownImage === null ? null : (store.builds.findByImage(ownImage.reference) ?? null),
     progress: masked(view.progress),
     unknown: view.unknown,
-    revisions: buildRevisionStatus(
-      store,
-      name,
-      findRevision(store, name, resource.spec, ownImage),
-      memory,
-    ),
+    revisions: buildRevisionStatus(store, name, findAttempted(store, view, ownImage), memory),
     nextRetryAtMs: view.nextRetryAtMs,
   });
 }

@@ -1,3 +1,4 @@
+import type { ImagePin } from "../../resources/app-status.ts";
 import { RETRIED_AT_ANNOTATION } from "../../resources/resource.ts";
 import type { Revision, Store } from "../../store/store.ts";
 import { createSecretMask } from "../secrets/app-secret-mask.ts";
@@ -37,6 +38,7 @@ export function resolveRun(
     "store" | "ingress" | "containerListener" | "getLoopbackPort"
   >,
   state: RunState,
+  image: ImagePin | null,
 ): ResolvedRun {
   const { resource, source, memory } = state;
   const resolveInput: ResolveAppInput = {
@@ -44,6 +46,7 @@ export function resolveRun(
     resource,
     memory,
     source,
+    pin: image,
     serving: servingVersion(state.route, memory),
   };
   const resolved = resolveApp(resolveInput);
@@ -139,7 +142,7 @@ export function planRun(
 /** True if the revision of the desired version was stable once: it is never given up. */
 export function isProvenVersion(store: StoreReader, { desired, memory, resolved }: ObservedRun) {
   if (memory.stable?.hash === desired.hash) return true;
-  const hash = revisionHash(resolved.spec, desired.image);
+  const hash = revisionHash(resolved.spec, desired.image, desired.imageId);
   return store.revisions
     .list(desired.name)
     .some((revision) => revision.specHash === hash && revision.state === "stable");

@@ -1,5 +1,6 @@
 import { timestamp } from "../../base/clock.ts";
 import { findAppOfImage } from "../engine-names.ts";
+import { IMAGE_REFERENCE } from "../labels.ts";
 import type { DockerConnection } from "./docker-connection.ts";
 import { getHttpStatus } from "./docker-errors.ts";
 import { getValueAt } from "./docker-json.ts";
@@ -51,8 +52,8 @@ export async function removeImage(
           filters: { ancestor: [reference] },
           abortSignal,
         });
-        const isUsed = users.some(
-          (container) => container.Image === reference || container.ImageID === reference,
+        const isUsed = users.some(({ Image: image, ImageID: id, Labels: labels }) =>
+          [image, id, labels?.[IMAGE_REFERENCE]].includes(reference),
         );
         if (isUsed) return false;
         const names = ID.test(reference)

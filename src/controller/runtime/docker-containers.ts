@@ -1,6 +1,6 @@
 import type { ContainerInspectInfo } from "dockerode";
 import { BerthError } from "../../base/errors.ts";
-import { APP, INSTANCE } from "../labels.ts";
+import { APP, IMAGE_REFERENCE, INSTANCE } from "../labels.ts";
 import type { DockerConnection } from "./docker-connection.ts";
 import { getEngineMessage, getHttpStatus } from "./docker-errors.ts";
 import {
@@ -275,8 +275,8 @@ function buildCreateBody(spec: ContainerSpec): Record<string, unknown> {
     binding: { HostIp: item.hostAddress, HostPort: String(item.hostPort) },
   }));
   return {
-    Image: spec.image,
-    Labels: spec.labels,
+    Image: spec.imageId ?? spec.image,
+    Labels: { ...spec.labels, [IMAGE_REFERENCE]: spec.image },
     Env: spec.env,
     Entrypoint: spec.entrypoint,
     Cmd: spec.command,

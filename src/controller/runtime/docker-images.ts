@@ -1,5 +1,6 @@
 import type { Clock } from "../../base/clock.ts";
 import { BerthError } from "../../base/errors.ts";
+import { parseImageReference } from "../../resources/image-reference.ts";
 import type { DockerConnection } from "./docker-connection.ts";
 import {
   errorFromEngineText,
@@ -44,7 +45,11 @@ export async function inspectImage(
           .filter((key) => key.endsWith("/tcp") || !key.includes("/"))
           .map((key) => Number.parseInt(key, 10))
           .filter((port) => port > 0);
-        return { id: textAt(image, "Id") ?? "", exposedPorts: ports.toSorted((a, b) => a - b) };
+        return {
+          id: textAt(image, "Id") ?? "",
+          digest: findRepositoryDigest(image, reference),
+          exposedPorts: ports.toSorted((a, b) => a - b),
+        };
       } catch (error) {
         if (getHttpStatus(error) === 404) return undefined;
         throw error;
@@ -59,10 +64,11 @@ export async function pullImage(
   auth: RegistryAuth | undefined,
   onProgress: (progress: PullProgress) => void,
   signal: AbortSignal,
-): Promise<void> {
+): Promise<string | undefined> {
   const action = `${PULL_ACTION_PREFIX}${reference}`;
   const { image, tag } = splitReference(reference);
   let silenceMs = PULL_OPEN_LIMIT_MS;
+  let digest: string | undefined;
   try {
     const stream = await connection.stream(action, PULL_OPEN_LIMIT_MS, signal, {
       method: "POST",
@@ -80,6 +86,7 @@ export async function pullImage(
       for await (const message of parseJsonLines(idleTimeout.chunks)) {
         const failure = textAt(message, "error");
         if (failure !== undefined) throw errorFromEngineText(failure, action);
+        digest = readDigest(message) ?? digest;
         progress.handleMessage(message);
       }
       progress.flush();
@@ -101,6 +108,29 @@ export async function pullImage(
     throw failure;
   }
   if (signal.aborted) throw signal.reason;
+  return digest;
+}
+
+/** Reads the digest from the message with which an engine ends a pull. */
+function readDigest(message: Readonly<Record<string, unknown>>): string | undefined {
+  return /^Digest: (sha256:[0-9a-f]{64})$/.exec(textAt(message, "status") ?? "")?.[1];
+}
+
+/** Returns the digest by which the repository of `reference` has the image; undefined if the engine knows none. */
+function findRepositoryDigest(image: unknown, reference: string): string | undefined {
+  const digests = getValueAt(image, "RepoDigests");
+  const wanted = shortenRepository(parseImageReference(reference).repository);
+  for (const known of Array.isArray(digests) ? digests : []) {
+    if (typeof known !== "string") continue;
+    const { repository, digest } = parseImageReference(known);
+    if (digest !== null && shortenRepository(repository) === wanted) return digest;
+  }
+  return undefined;
+}
+
+/** Engines name repositories of Docker Hub in a short form. */
+function shortenRepository(repository: string): string {
+  return repository.replace(/^(?:index\.)?docker\.io\//, "").replace(/^library\//, "");
 }
 
 /** True if the engine answers: a pull without an answer waits for its registry. */

@@ -1,5 +1,6 @@
 import type { ContainerInspectInfo } from "dockerode";
 import { timestamp } from "../../base/clock.ts";
+import { IMAGE_REFERENCE } from "../labels.ts";
 import { cleanEngineText, isPortTakenError } from "./docker-errors.ts";
 import type { ContainerState, ObservedContainer } from "./port.ts";
 
@@ -29,7 +30,7 @@ export function toObservedContainer(
     id: inspected.Id,
     name: inspected.Name.replace(/^\//, ""),
     labels: inspected.Config.Labels ?? {},
-    image: inspected.Config.Image,
+    image: inspected.Config.Labels?.[IMAGE_REFERENCE] ?? inspected.Config.Image,
     imageId: inspected.Image,
     state,
     exitCode: ended ? inspected.State.ExitCode : null,

@@ -1,4 +1,5 @@
 import { BerthError } from "../../base/errors.ts";
+import { parseImageReference } from "../../resources/image-reference.ts";
 
 /** The characters of image references; the engine checks the rest of the syntax. */
 const CHARACTERS = /^[A-Za-z0-9][A-Za-z0-9._/:@-]*$/;
@@ -21,11 +22,6 @@ export function assertReference(reference: string): string {
  * the tag is ignored, as by the docker command.
  */
 export function splitReference(reference: string): { image: string; tag: string } {
-  assertReference(reference);
-  const at = reference.indexOf("@");
-  const named = at < 0 ? reference : reference.slice(0, at);
-  const colon = named.indexOf(":", named.lastIndexOf("/") + 1);
-  const image = colon < 0 ? named : named.slice(0, colon);
-  if (at >= 0) return { image, tag: reference.slice(at + 1) };
-  return { image, tag: colon < 0 ? "latest" : named.slice(colon + 1) };
+  const { repository, tag, digest } = parseImageReference(assertReference(reference));
+  return { image: repository, tag: digest ?? tag ?? "latest" };
 }

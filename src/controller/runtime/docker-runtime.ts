@@ -190,7 +190,7 @@ export class DockerRuntime implements ContainerRuntime, AsyncDisposable {
     auth: RegistryAuth | undefined,
     onProgress: (progress: PullProgress) => void,
     signal: AbortSignal,
-  ): Promise<void> {
+  ): Promise<string | undefined> {
     return images.pullImage(this.#connection, reference, auth, onProgress, signal);
   }
 

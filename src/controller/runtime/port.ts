@@ -93,13 +93,16 @@ export interface WorkloadRuntime {
 export interface ImageRuntime {
   /** Returns undefined if the engine does not have the image. */
   inspectImage(reference: string, signal: AbortSignal): Promise<ImageInfo | undefined>;
-  /** Throws `image_not_found`, `registry_denied`, `disk_full`, `engine_unreachable`. */
+  /**
+   * Returns the digest that the reference had in the registry; undefined if the engine does not report it. Throws
+   * `image_not_found`, `registry_denied`, `registry_unreachable`, `disk_full`, `engine_unreachable`.
+   */
   pullImage(
     reference: string,
     auth: RegistryAuth | undefined,
     onProgress: (progress: PullProgress) => void,
     signal: AbortSignal,
-  ): Promise<void>;
+  ): Promise<string | undefined>;
   /**
    * Builds an image of a build context (an uncompressed tar stream, which is read to its end or destroyed).
    * The same context and options give the same image as far as the engine's cache allows; an older
@@ -182,6 +185,8 @@ export interface EngineInfo {
 export interface ContainerSpec {
   readonly name: string;
   readonly image: string;
+  /** The image that the container runs, whatever the reference means meanwhile; undefined: what it means now. */
+  readonly imageId?: string;
   readonly labels: Labels;
   /** `NAME=value`, in the order that the container sees. Holds secrets: never logged. */
   readonly env: readonly string[];
@@ -238,7 +243,7 @@ export interface ObservedContainer {
   readonly id: string;
   readonly name: string;
   readonly labels: Labels;
-  /** The reference of the spec; `imageId` is the id that it was resolved to. */
+  /** The reference of the spec; `imageId` is the id of the image that the container runs. */
   readonly image: string;
   readonly imageId: string;
   readonly state: ContainerState;
@@ -274,6 +279,8 @@ export interface ObservedLease {
 
 export interface ImageInfo {
   readonly id: string;
+  /** The digest by which the repository of the reference has the image; undefined if the engine knows none. */
+  readonly digest?: string | undefined;
   readonly exposedPorts: readonly number[];
 }
 

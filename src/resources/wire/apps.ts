@@ -78,6 +78,7 @@ export const ContainerView = Type.Object(
     exit_code: NullableInteger,
     started_at: NullableString,
     image: Type.String(),
+    image_id: Type.String({ description: "the id of the image that the container runs" }),
     address: NullableString,
   },
   closed,
@@ -86,6 +87,19 @@ export type ContainerView = Static<typeof ContainerView>;
 
 const AppRevisions = Type.Object(
   { attempted: NullableInteger, applied: NullableInteger, stable: NullableInteger },
+  closed,
+);
+
+/** The image that the reference in the spec was resolved to at the last deploy. */
+const ResolvedImage = Type.Object(
+  {
+    reference: Type.String(),
+    image_id: Type.String(),
+    digest: NullableString,
+    engine_only: Type.Boolean({
+      description: "no registry has the image: the one that the engine holds is used",
+    }),
+  },
   closed,
 );
 
@@ -100,6 +114,7 @@ export const AppDetails = Type.Object(
     conditions: Type.Array(ConditionView),
     containers: Type.Array(ContainerView),
     revisions: AppRevisions,
+    resolved_image: NullableOf(ResolvedImage),
     build: NullableOf(BuildView),
     restarts: Type.Integer(),
     next_retry_at: NullableString,
@@ -135,7 +150,14 @@ export const RevisionView = Type.Object(
     number: Type.Integer(),
     generation: Type.Integer(),
     image: NullableString,
-    image_id: NullableString,
+    image_id: Type.Unsafe<string | null>({
+      ...NullableString,
+      description: "the image of every container of the revision; null if it was never available",
+    }),
+    digest: Type.Unsafe<string | null>({
+      ...NullableString,
+      description: "the digest of the image in its registry",
+    }),
     source_revision: Type.Unsafe<string | null>({
       ...NullableString,
       description: "the commit, or sha256, that the image was built from",
@@ -182,7 +204,8 @@ export const DeployBody = NullableOf(
     },
     {
       ...closed,
-      description: "one of image and git; without either, the source of the app is resolved again",
+      description:
+        "one of image and git; without either, the image or the source of the app is resolved again",
     },
   ),
 );

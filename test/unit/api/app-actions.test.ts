@@ -1,4 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { timestamp } from "../../../src/base/clock.ts";
 import type { AppSpec } from "../../../src/resources/app-spec.ts";
 import {
   DEPLOYED_AT_ANNOTATION,
@@ -148,11 +149,24 @@ describe("deploy", () => {
     expect(api.store.get("App", "web")?.spec).toEqual({ image: "bb:2" });
   });
 
-  it("requires either `image` or `git`, and reports the errors in both", async () => {
+  it("resolves the image again, also if the body names the same one or none", async () => {
     putApp(api.store, "web");
-    const neither = await post("web/deploy", {});
-    expect(neither.statusCode).toBe(400);
-    expect(readErrorBody(neither)).toContain("the app has no source");
+    for (const body of [{ image: "bb:1" }, {}, undefined]) {
+      await api.clock.advance(1_000);
+      const response = await post("web/deploy", body);
+      expect(response.statusCode).toBe(202);
+      expect(response.headers).not.toHaveProperty("x-berth-changed");
+      const now = timestamp(api.clock.now());
+      expect(app().metadata.annotations).toEqual({
+        [DEPLOYED_AT_ANNOTATION]: now,
+        [RETRIED_AT_ANNOTATION]: now,
+      });
+    }
+    expect(app().spec.image).toBe("bb:1");
+  });
+
+  it("refuses both `image` and `git`, and reports the errors in both", async () => {
+    putApp(api.store, "web");
     const git = { url: "https://example.org/x.git" };
     expect((await post("web/deploy", { image: "bb:2", git })).statusCode).toBe(400);
     const misspelt = await post("web/deploy", { git: { ur: "x" } });
@@ -218,7 +232,7 @@ describe("deploy", () => {
     annotate({ [SOURCE_REVISION_ANNOTATION]: "c0ffee" });
     expect((await post("web/deploy", { image: "bb:2" })).statusCode).toBe(202);
     expect(app().spec).toEqual({ image: "bb:2", port: 80 });
-    expect(app().metadata.annotations).toEqual({});
+    expect(app().metadata.annotations).not.toHaveProperty([SOURCE_REVISION_ANNOTATION]);
   });
 
   it("refuses an image that a file owns", async () => {

@@ -195,6 +195,7 @@ function containerAs(role: "active" | "candidate" | "draining") {
     exitCode: null,
     startedAt: null,
     image: `built:${role}`,
+    imageId: "sha256:1",
     address: null,
   };
 }
@@ -234,6 +235,7 @@ describe("one app", () => {
             exitCode: 3,
             startedAt: null,
             image: "bb:1",
+            imageId: "sha256:1",
             address: null,
           },
         ],

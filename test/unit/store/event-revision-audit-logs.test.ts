@@ -137,6 +137,7 @@ describe("revisions", () => {
       spec: { image: "nginx:1" },
       image: "nginx:1",
       imageId: null,
+      digest: null,
       createdAt: "2030-01-01T00:00:00.000Z",
       state: "attempted",
       message: null,

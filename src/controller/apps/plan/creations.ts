@@ -18,21 +18,27 @@ export function decideCreations(
   if (observed.isStalled) return { specs: [], cause: "", areHeld: true };
   const indexOf = (spec: ContainerSpec) => desired.containers.indexOf(spec);
   const isTakenAway = (spec: ContainerSpec) => indexOf(spec) < observed.stableReplicas;
-  const specs = desired.containers
-    .filter((_, replica) => !kept.has(replica))
-    .filter((spec) => !isTakenAway(spec) || draft.tryCorrect("container", indexOf(spec)));
-  const isBlocked = specs.length > 0 && observed.blockedBy !== null;
-  const needsImage = specs.length > 0 && !isBlocked && observed.image === "absent";
+  const missing = desired.containers.filter((_, replica) => !kept.has(replica));
+  const isBlocked = missing.length > 0 && observed.blockedBy !== null;
+  const needsImage = missing.length > 0 && !isBlocked && observed.image === "absent";
+  // What is not created yet is no correction: it would look like a loop of them while the image is pulled.
+  const isHeld = isBlocked || needsImage;
+  const specs = missing.filter(
+    (spec) => isHeld || !isTakenAway(spec) || draft.tryCorrect("container", indexOf(spec)),
+  );
   if (needsImage) {
     draft.add({
       type: desired.origin === "source" ? "buildImage" : "pullImage",
       image: desired.image,
-      cause: "the engine does not hold the image",
+      cause:
+        desired.imageId === null && desired.app.pullPolicy === "Always"
+          ? "the registry decides which image the reference means"
+          : "the engine does not hold the image",
     });
   }
   return {
     specs,
     cause: specs.some(isTakenAway) ? "it was taken away" : "it is missing",
-    areHeld: isBlocked || needsImage,
+    areHeld: isHeld,
   };
 }

@@ -23,7 +23,7 @@ function desired(spec: AppSpec, modelsPort?: number) {
     instance: "0123abcd",
     resource: appResource("web", spec, { generation: 3 }),
     spec,
-    image: spec.image ?? "",
+    image: { reference: spec.image ?? "", id: null, digest: null },
     ingress: { mode: "process", reachability: "address" },
     revealSecret: () => "from a secret",
     loopbackPort: () => 0,
@@ -98,7 +98,7 @@ describe("an App without models", () => {
       expect({
         hash: app.hash,
         version: app.version,
-        revision: revisionHash(spec, null),
+        revision: revisionHash(spec, null, null),
         quarantine: quarantineDigest(testStore.store, app, "Unhealthy"),
       }).toEqual(before);
       expect(app.containers[0]).not.toHaveProperty("hostAliases");
@@ -112,7 +112,7 @@ const made = (models: string[], env: AppSpec["env"] = {}) => {
   const app = desired(spec);
   return {
     hash: app.hash,
-    revision: revisionHash(spec, null),
+    revision: revisionHash(spec, null, null),
     quarantine: quarantineDigest(testStore.store, app, "Unhealthy"),
   };
 };
@@ -256,6 +256,7 @@ const resolved = (spec: AppSpec, modelDoor?: ContainerListenerStatus) =>
     memory: emptyReconcileState,
     ingress: { mode: "process", reachability: "address" },
     source: null,
+    pin: null,
     serving: null,
     getLoopbackPort: () => 0,
     ...(modelDoor ? { containerListener: modelDoor } : {}),

@@ -199,7 +199,7 @@ describe("failures", () => {
     harness.runtime.resetCalls();
     await harness.clock.advance(30 * 60_000);
     expect(harness.runtime.calls.writes).toBe(0);
-    harness.engine.setImage("bad:1", {});
+    harness.engine.setBehaviour("bad:1", {});
     harness.apply("bad", { image: "bad:1", port: 80, env: { CONFIG: "there" } });
     await harness.waitUntilReady("bad");
   });
@@ -247,7 +247,7 @@ describe("failures", () => {
     harness.apply("web", web);
     await harness.waitUntilReady("web");
     await harness.clock.advance(15_000);
-    harness.engine.setImage("web:1", { exits: { afterMs: 10, code: 2 } });
+    harness.engine.setBehaviour("web:1", { exits: { afterMs: 10, code: 2 } });
     harness.apply("web", { ...web, image: "bad:1" });
     await harness.waitForPhase("web", "failed");
     expect(harness.condition("web", "Stalled")).toMatchObject({

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { createSameSourcePatch } from "../../../../src/api/deploy-patches.ts";
+import { createRedeployPatch } from "../../../../src/api/deploy-patches.ts";
 import type { SourceState } from "../../../../src/controller/builds/port.ts";
 import type { AppSpec } from "../../../../src/resources/app-spec.ts";
 import {
@@ -244,7 +244,7 @@ test("a deploy after a cancelled build starts a new build, as the cancellation m
     "it went back",
   );
   harness.builds.scripts.clear();
-  const { annotations } = createSameSourcePatch(harness.clock.now());
+  const { annotations } = createRedeployPatch(harness.clock.now());
   annotate(harness, annotations ?? {});
   await harness.waitUntilReady("web");
   expect(harness.listServedImages("web")).toEqual([harness.builds.getImage("web", "commit2")]);

@@ -110,7 +110,7 @@ test("a dry run shows that requests will switch to a new version that is healthy
 test("a dry run shows a pull of an image that the engine already has if the pull policy is Always", async () => {
   await using harness = new ControlPlaneHarness().boot();
   const operations = await planOperations(harness, { image: "web:1", pullPolicy: "Always" });
-  expect(operations[0]).toBe("pullImage: the engine does not hold the image");
+  expect(operations[0]).toBe("pullImage: the registry decides which image the reference means");
   expect(operations.map((line) => line.split(":")[0])).toEqual([
     "pullImage",
     "ensureNetwork",

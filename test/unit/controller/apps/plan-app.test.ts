@@ -22,7 +22,7 @@ function desiredOf(spec: AppSpec, generation = 1) {
     instance: "0123abcd",
     resource: appResource("web", spec, { generation }),
     spec,
-    image: spec.image ?? "web:1",
+    image: { reference: spec.image ?? "web:1", id: "sha256:1", digest: null },
     revealSecret: () => "revealed",
     ingress: noIngress,
     loopbackPort: (replica) => 20_000 + replica,

@@ -63,7 +63,7 @@ test("a good version whose restart fails is not replaced by an older version", a
   harness.apply("web", { ...web, image: "web:2" });
   await harness.waitUntilReady("web");
   await harness.clock.advance(15_000);
-  harness.engine.setImage("web:2", bad);
+  harness.engine.setBehaviour("web:2", bad);
   restart(harness);
   await harness.waitForPhase("web", "failed");
   expect(imagesOf(harness)).toEqual(["web:2"]);
@@ -152,7 +152,7 @@ test("after a revert, the version is probed with its latest health check, not wi
   harness.apply("web", { ...web, healthCheck: { port: 81 } });
   await harness.waitUntilReady("web");
   await harness.clock.advance(15_000);
-  harness.engine.setImage("web:1", { listensOn: [80] });
+  harness.engine.setBehaviour("web:1", { listensOn: [80] });
   await reverted(harness, { ...web, image: "bad:1" });
   await harness.clock.advance(300_000);
   expect(harness.condition("web", "Available")?.status).toBe("True");

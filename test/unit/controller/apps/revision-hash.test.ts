@@ -81,7 +81,7 @@ test("the values of this test cover every field of an App's spec", () => {
 test("every spec keeps the revision hash that earlier versions of Berth stored", () => {
   fc.assert(
     fc.property(specs, fc.option(fc.constantFrom("built:1", "built:2")), (spec, image) => {
-      expect(revisionHash(spec, image)).toBe(hashOfEarlierVersions(spec, image));
+      expect(revisionHash(spec, image, null)).toBe(hashOfEarlierVersions(spec, image));
     }),
     { numRuns: 1_000 },
   );

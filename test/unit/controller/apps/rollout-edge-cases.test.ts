@@ -216,7 +216,7 @@ function desiredOf(spec: AppSpec, ingress: Pick<Ingress, "mode" | "reachability"
     instance: "0123abcd",
     resource: appResource("web", spec),
     spec,
-    image: spec.image ?? "web:1",
+    image: { reference: spec.image ?? "web:1", id: "sha256:1", digest: null },
     revealSecret: () => "",
     ingress,
     loopbackPort: (replica) => 20_000 + replica,

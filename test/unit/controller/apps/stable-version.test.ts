@@ -8,7 +8,7 @@ const dies = { exits: { afterMs: 300, code: 1 } };
 
 /** Makes the containers of the app behave like this image from their next start on. */
 function setBehaviour(harness: ControlPlaneHarness, image: object): void {
-  harness.engine.setImage("web:1", image);
+  harness.engine.setBehaviour("web:1", image);
   for (const container of harness.listContainers("web"))
     Object.defineProperty(container, "image", { value: image, configurable: true });
 }

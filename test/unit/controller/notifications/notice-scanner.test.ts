@@ -143,7 +143,7 @@ it("reports when a good app is unhealthy for longer than a restart, and when it 
   await harness.clock.advance(60_000);
   expect(told.summaries(hook)).toEqual(["deployed web 1"]);
 
-  harness.engine.setImage("web:1", { healthyAfterMs: Infinity, listensOn: [] });
+  harness.engine.setBehaviour("web:1", { healthyAfterMs: Infinity, listensOn: [] });
   for (const { id } of harness.listContainers("web")) harness.engine.remove(id);
   await harness.clock.advance(30_000);
   expect(told.summaries(hook).slice(1, 2)).toEqual(["unhealthy web 1"]);
@@ -152,7 +152,7 @@ it("reports when a good app is unhealthy for longer than a restart, and when it 
   expect(
     harness.store.events.list({ name: "web", limit: 200 }).map(({ reason }) => reason),
   ).toContain("HealthLost");
-  harness.engine.setImage("web:1", {});
+  harness.engine.setBehaviour("web:1", {});
   for (const { id } of harness.listContainers("web")) harness.engine.remove(id);
   harness.retry("web");
   await harness.clock.advance(1_000);
@@ -166,7 +166,7 @@ it("reports nothing for an app that is stopped, scaled or restarted", async () =
   const told = new NoticeHarness().boot();
   const { harness } = told;
   const hook = told.hook(["unhealthy", "recovered", "failed"]);
-  harness.engine.setImage("web:1", { readyAfterMs: 20_000 });
+  harness.engine.setBehaviour("web:1", { readyAfterMs: 20_000 });
   harness.apply("web", web);
   await harness.waitUntilReady("web");
   await harness.clock.advance(15_000);
@@ -193,7 +193,7 @@ it("does not report lost health when the user stops a good app and starts it aga
   const told = new NoticeHarness().boot();
   const { harness } = told;
   const hook = told.hook(["unhealthy", "recovered", "failed"]);
-  harness.engine.setImage("web:1", { readyAfterMs: 20_000 });
+  harness.engine.setBehaviour("web:1", { readyAfterMs: 20_000 });
   harness.apply("web", web);
   await harness.waitUntilReady("web");
   await harness.clock.advance(15_000);

@@ -1,0 +1,141 @@
+import { resolveAppDefaults } from "../../resources/app-defaults.ts";
+import type { ImagePin, ReconcileState } from "../../resources/app-status.ts";
+import { readImageHold } from "../../resources/image-hold.ts";
+import { parseImageReference } from "../../resources/image-reference.ts";
+import {
+  DEPLOYED_AT_ANNOTATION,
+  RESTARTED_AT_ANNOTATION,
+  type Resource,
+} from "../../resources/resource.ts";
+import type { SourceState } from "../builds/port.ts";
+import type { ImageRuntime } from "../runtime/port.ts";
+import type { StoreReader } from "./dry-run-store.ts";
+import type { ImagePuller } from "./image-puller.ts";
+
+/**
+ * The image of an App's spec. A reference is resolved once and pinned: with a new reference, at an explicit deploy, and,
+ * if the pull policy is Always, at a restart that the user asks for. Every container gets the pinned image.
+ */
+
+/** The image of a version: `reference` is for people, `id` says which bytes run. */
+export interface VersionImage {
+  readonly reference: string;
+  /** Null until the reference has been resolved. */
+  readonly id: string | null;
+  readonly digest: string | null;
+}
+
+interface PinInput {
+  readonly resource: Resource<"App">;
+  readonly memory: ReconcileState;
+  readonly source: SourceState | null;
+}
+
+/** Returns the reference of the spec's image; null while its source is unresolved, or if it has none. */
+export function getOwnReference({ resource, source }: Omit<PinInput, "memory">): string | null {
+  return resource.spec.image ?? (source?.type === "resolved" ? source.image : null);
+}
+
+/** Returns the image that the spec's reference is pinned to; null if it has to be resolved. */
+export function findImagePin(store: StoreReader, input: PinInput): ImagePin | null {
+  const reference = getOwnReference(input);
+  const { resource, memory } = input;
+  if (reference === null) return null;
+  const pin = memory.image?.reference === reference ? memory.image : null;
+  if (pin && isCurrent(resource, pin)) return pin;
+  const hold = readImageHold(resource, reference);
+  if (hold) {
+    const revisions = store.revisions.list(resource.metadata.name);
+    const digest = revisions.find(({ imageId }) => imageId === hold.id)?.digest;
+    return createImagePin(resource, reference, { id: hold.id, digest });
+  }
+  // What does not run is resolved when it is started.
+  return isIdle(resource) ? pin : null;
+}
+
+/** Returns the pin, resolves it if the engine can do that without a registry, or returns null. */
+export async function resolveImagePin(
+  {
+    store,
+    runtime,
+    puller,
+  }: {
+    readonly store: StoreReader;
+    readonly runtime: Pick<ImageRuntime, "inspectImage">;
+    readonly puller: Pick<ImagePuller, "isRequested">;
+  },
+  input: PinInput,
+  signal: AbortSignal,
+): Promise<ImagePin | null> {
+  const known = findImagePin(store, input);
+  const reference = getOwnReference(input);
+  const { resource } = input;
+  if (known || reference === null || isIdle(resource) || asksRegistry(resource)) return known;
+  // The step that has begun the pull takes its result.
+  if (puller.isRequested(resource.metadata.name, reference)) return null;
+  const info = await runtime.inspectImage(reference, signal);
+  return info ? createImagePin(resource, reference, info) : null;
+}
+
+export function createImagePin(
+  resource: Resource<"App">,
+  reference: string,
+  { id, digest }: { readonly id: string; readonly digest?: string | null | undefined },
+  isEngineOnly = false,
+): ImagePin {
+  const { annotations } = resource.metadata;
+  return {
+    reference,
+    id,
+    digest: digest ?? null,
+    isEngineOnly,
+    hold: readImageHold(resource, reference)?.value ?? null,
+    deployedAt: annotations[DEPLOYED_AT_ANNOTATION] ?? null,
+    restartedAt: annotations[RESTARTED_AT_ANNOTATION] ?? null,
+  };
+}
+
+/** Returns the previous pin if only a restart asks for another resolution: it goes on with the same image if need be. */
+export function findRestartedPin(
+  resource: Resource<"App">,
+  { image: pin }: ReconcileState,
+): ImagePin | null {
+  if (pin === null || pin.reference !== resource.spec.image) return null;
+  const restartedAt = resource.metadata.annotations[RESTARTED_AT_ANNOTATION] ?? null;
+  const restarted = { ...pin, restartedAt };
+  return isCurrent(resource, restarted) ? restarted : null;
+}
+
+/** Returns the reference by which the image of a version is pulled; null if no registry is known to have it. */
+export function getPullReference({ reference, id, digest }: VersionImage): string | null {
+  if (id === null) return reference;
+  return digest === null ? null : `${parseImageReference(reference).repository}@${digest}`;
+}
+
+const isIdle = ({ spec }: Resource<"App">) => spec.running === false || spec.suspend === true;
+
+function isCurrent(resource: Resource<"App">, pin: ImagePin): boolean {
+  const { spec, metadata } = resource;
+  const { annotations } = metadata;
+  if (pin.hold !== (readImageHold(resource, pin.reference)?.value ?? null)) return false;
+  // The same source gives the same reference, and a digest never moves.
+  if (spec.image === undefined || parseImageReference(spec.image).digest !== null) return true;
+  if (pin.deployedAt !== (annotations[DEPLOYED_AT_ANNOTATION] ?? null)) return false;
+  return (
+    resolveAppDefaults(spec).pullPolicy !== "Always" ||
+    pin.restartedAt === (annotations[RESTARTED_AT_ANNOTATION] ?? null)
+  );
+}
+
+/** True if only the registry can say what the reference means now. */
+function asksRegistry({ spec }: Resource<"App">): boolean {
+  return (
+    spec.image !== undefined &&
+    parseImageReference(spec.image).digest === null &&
+    resolveAppDefaults(spec).pullPolicy === "Always"
+  );
+}
+
+export function describeEngineOnlyImage(reference: string): string {
+  return `no registry has ${reference}: the image of that name that the engine holds is used`;
+}

@@ -1,0 +1,16 @@
+import { IMAGE_HOLD_ANNOTATION, type Resource } from "./resource.ts";
+
+/** Formats the value of the annotation that holds an App at an image. */
+export function formatImageHold(reference: string, id: string): string {
+  return `${reference} ${id}`;
+}
+
+/** Returns the hold of an App at an image of this reference; null if there is none. */
+export function readImageHold(
+  { metadata }: Pick<Resource<"App">, "metadata">,
+  reference: string,
+): { readonly value: string; readonly id: string } | null {
+  const value = metadata.annotations[IMAGE_HOLD_ANNOTATION] ?? "";
+  const [held, id] = value.split(" ");
+  return held === reference && id ? { value, id } : null;
+}
