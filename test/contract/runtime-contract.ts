@@ -554,6 +554,37 @@ export function runtimeContract(adapter: string, open: () => Promise<RuntimeHarn
         expect(await runtime.removeImage(reference, signal)).toBe(false);
       });
 
+      it("reports the digest of an image that was pulled, and finds and pulls it by the digest", async () => {
+        const { open } = harness.registry;
+        const digest = await runtime.pullImage(open, undefined, () => {}, signal);
+        expect(digest).toMatch(/^sha256:[0-9a-f]{64}$/);
+        const pulled = await runtime.inspectImage(open, signal);
+        expect(pulled?.digest).toBe(digest);
+        const exact = `${open.slice(0, open.lastIndexOf(":"))}@${digest}`;
+        expect((await runtime.inspectImage(exact, signal))?.id).toBe(pulled?.id);
+        expect((await runtime.inspectImage(pulled?.id ?? "", signal))?.id).toBe(pulled?.id);
+        await runtime.removeImage(open, signal);
+        await runtime.removeImage(exact, signal);
+        await runtime.pullImage(exact, undefined, () => {}, signal);
+        expect((await runtime.inspectImage(exact, signal))?.id).toBe(pulled?.id);
+        expect(await runtime.inspectImage(open, signal)).toBeUndefined();
+        expect(await runtime.removeImage(exact, signal)).toBe(true);
+      });
+
+      it("runs the image with the requested id, whatever its reference means", async () => {
+        await begin();
+        const image = await runtime.inspectImage(harness.web, signal);
+        const id = await runtime.createContainer(
+          spec("pinned", { image: harness.missing, imageId: image?.id ?? "" }),
+          signal,
+        );
+        expect(await observed(id)).toMatchObject({ image: harness.missing, imageId: image?.id });
+        const missing = spec("lost", { imageId: `sha256:${"0".repeat(64)}` });
+        await expect(runtime.createContainer(missing, signal)).rejects.toMatchObject({
+          code: "image_not_found",
+        });
+      });
+
       it("keeps an image that a container uses", async () => {
         await begin();
         await runtime.pullImage(harness.registry.open, undefined, () => {}, signal);
