@@ -272,6 +272,7 @@ describe("apply, diff and validate", () => {
           exitCode: null,
           startedAt: null,
           image: "bb:1",
+          imageId: "sha256:1",
           address: null,
         },
       ],
