@@ -555,19 +555,19 @@ export function runtimeContract(adapter: string, open: () => Promise<RuntimeHarn
       });
 
       it("reports the digest of an image that was pulled, and finds and pulls it by the digest", async () => {
-        const { open } = harness.registry;
-        const digest = await runtime.pullImage(open, undefined, () => {}, signal);
+        const { open: reference } = harness.registry;
+        const digest = await runtime.pullImage(reference, undefined, () => {}, signal);
         expect(digest).toMatch(/^sha256:[0-9a-f]{64}$/);
-        const pulled = await runtime.inspectImage(open, signal);
+        const pulled = await runtime.inspectImage(reference, signal);
         expect(pulled?.digest).toBe(digest);
-        const exact = `${open.slice(0, open.lastIndexOf(":"))}@${digest}`;
+        const exact = `${reference.slice(0, reference.lastIndexOf(":"))}@${digest}`;
         expect((await runtime.inspectImage(exact, signal))?.id).toBe(pulled?.id);
         expect((await runtime.inspectImage(pulled?.id ?? "", signal))?.id).toBe(pulled?.id);
-        await runtime.removeImage(open, signal);
+        await runtime.removeImage(reference, signal);
         await runtime.removeImage(exact, signal);
         await runtime.pullImage(exact, undefined, () => {}, signal);
         expect((await runtime.inspectImage(exact, signal))?.id).toBe(pulled?.id);
-        expect(await runtime.inspectImage(open, signal)).toBeUndefined();
+        expect(await runtime.inspectImage(reference, signal)).toBeUndefined();
         expect(await runtime.removeImage(exact, signal)).toBe(true);
       });
 
