@@ -1,4 +1,5 @@
 import { expect, test } from "vitest";
+import { IMAGE_REFERENCE } from "../../src/controller/labels.ts";
 import { appFile, BerthProcess, conditionOf, fetchText } from "../support/berth-process.ts";
 import { BROKEN, EXITS, SHELL, WEB, WEB_2 } from "../support/images.ts";
 import { REGISTRY_USER, startRegistry } from "../support/registry.ts";
@@ -120,7 +121,8 @@ test("a version that fails is reverted to the previous one, and not retried by i
   expect(reverted.ready).toBe(false);
   expect(reverted.message).toMatch(/reverted to revision 1.*exit code 3/);
   expect(await fetchText(reverted.url)).toBe("good\n");
-  expect((await berth.containers("app")).map(({ Image }) => Image)).toEqual([WEB]);
+  const images = (await berth.containers("app")).map(({ Labels }) => Labels[IMAGE_REFERENCE]);
+  expect(images).toEqual([WEB]);
   const { revisions } = await berth.client.apps.revisions("app");
   expect(revisions.map(({ number, state }) => `${number} ${state}`)).toEqual([
     "2 quarantined",

@@ -1,5 +1,6 @@
 import { join } from "node:path";
 import { expect, test } from "vitest";
+import { IMAGE_REFERENCE } from "../../src/controller/labels.ts";
 import { appFile, BerthProcess, fetchText, secretFile } from "../support/berth-process.ts";
 import { dockerHost } from "../support/engine.ts";
 import { EngineHistory } from "../support/engine-history.ts";
@@ -150,7 +151,7 @@ async function runScenario(
   const app = await berth.waitForAppReady("web", (it) => it.generation === generation);
   expect(await fetchText(app.url)).toBe(`${story.end.env.BODY}\n`);
   const containers = await berth.containers();
-  expect(containers.map(({ Image, State }) => `${Image} ${State}`)).toEqual([
+  expect(containers.map(({ Labels, State }) => `${Labels[IMAGE_REFERENCE]} ${State}`)).toEqual([
     `${story.end.image} running`,
   ]);
   expect(app.containers.map(({ id }) => id)).toEqual(containers.map(({ Id }) => Id));
