@@ -32,14 +32,15 @@ export class Transactions {
     this.#restoreFullPragma = isFull ? "synchronous = FULL" : undefined;
   }
 
-  /** Is durable when it returns. It is for desired state and other data that cannot be computed again. */
+  /** Runs a transaction that is on disk when this returns: for desired state and data that cannot be computed again. */
   write<T>(work: () => T): T {
     return this.#run(work);
   }
 
   /**
-   * Survives a crash of the process, but maybe not a power cut, and costs no flush to the disk. It is for data that
-   * reconcilers can compute again. The next durable write makes it durable too. Inside a durable write it joins that.
+   * Runs a transaction that survives a crash of the process, but maybe not a power cut, and costs no flush to the disk:
+   * for data that reconcilers can compute again. The next durable write flushes it too. Inside a durable write, the work
+   * joins that transaction.
    */
   writeLazily<T>(work: () => T): T {
     if (this.#db.inTransaction || this.#restoreFullPragma === undefined) return this.#run(work);

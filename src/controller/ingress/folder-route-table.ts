@@ -74,7 +74,7 @@ export class FolderRouteTable implements AppRouteTable {
     this.#markers = new DirectMarkers(getDirectFolder(this.folder));
   }
 
-  /** Creates the folders, and removes the remains of a crash. */
+  /** Creates the folders, and removes the files that an interrupted run left behind. */
   prepare(): Promise<void> {
     return withDiskErrors(async () => {
       await rm(join(this.folder, "new"), { recursive: true, force: true });

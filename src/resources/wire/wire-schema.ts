@@ -1,9 +1,9 @@
 import { type Static, type TSchema, Type } from "typebox";
 
 /**
- * Schemas of the bodies of the API, in snake_case as in `docs/api.md`. The types of server and client, the serializers
- * and the OpenAPI document are derived from them. Field names inside a `spec` are those of the manifest, so that a spec
- * can be copied between both.
+ * Schemas of the bodies of the API, in snake_case as in `docs/api.md`. The types of the server and the client, the
+ * serializers and the OpenAPI document are derived from them. Field names inside a `spec` are those of the manifest, so
+ * that a spec can be copied from a manifest into a request.
  */
 export const closed = { additionalProperties: false } as const;
 

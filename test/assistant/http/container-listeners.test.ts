@@ -135,7 +135,7 @@ describe("the Host header of a client", () => {
     expect(text).not.toContain('"status":"ok"');
   });
 
-  test("has the required name in the error", async () => {
+  test("that is wrong leads to an error that says which name is required", async () => {
     await listeners.replace([listener]);
     const { text } = await call({ headers: ["host", "localhost"] });
     expect(JSON.parse(text)).toMatchObject({

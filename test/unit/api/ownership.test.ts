@@ -123,7 +123,7 @@ const imported = (name: string, project: string, image: string) => ({
 const force = (...manifests: object[]) => post("/api/apply?force=true", { manifests });
 
 describe("an app that an import or a template made", () => {
-  it("is taken over by another import only alone and with force, never in bulk", async () => {
+  it("is taken over by another import only with force, one app at a time", async () => {
     expect(
       (await apply(imported("db", "blog", "mysql:8"), imported("web", "blog", "w:1"))).statusCode,
     ).toBe(200);

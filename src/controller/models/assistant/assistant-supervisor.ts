@@ -126,7 +126,10 @@ export class AssistantSupervisor implements AssistantDaemon, AsyncDisposable {
     }
   }
 
-  /** Resolves when the daemon has ended; to undefined if the next probe need not wait. */
+  /**
+   * Follows the daemon that the probe found, or starts one. Resolves when it has ended: to its end, after which the next
+   * start waits for the back-off, or to undefined if the next probe may follow at once.
+   */
   async #supervise(
     probe: AssistantIdentity | "none" | "silent",
     signal: AbortSignal,

@@ -67,7 +67,7 @@ it("markers of an earlier run are removed before the table is used", async () =>
   table = new FolderRouteTable({ folder, clock: new VirtualClock() });
   await table.prepare();
   expect(listMarkers()).toEqual([]);
-  // Without hosts, which the ingress reads from the store, no marker is created either.
+  // The table does not know the hosts of the App yet, so it creates no marker for them.
   await table.addDirectRoutes(set);
   expect(listMarkers()).toEqual([]);
 });

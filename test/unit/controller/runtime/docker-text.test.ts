@@ -220,7 +220,7 @@ describe("an error of the engine", () => {
   });
 
   it.each(["ECONNREFUSED", "ENOENT", "ECONNRESET", "EACCES", "ETIMEDOUT", "EPIPE", "EHOSTUNREACH"])(
-    "treats %s as an unreachable engine, without the socket's path in the message",
+    "%s is reported as an unreachable engine, without the path of the socket",
     (code) => {
       const failure = Object.assign(new Error(`connect ${code} /srv/secret/docker.sock`), { code });
       const error = toEngineError(failure, "list the containers");
@@ -230,7 +230,7 @@ describe("an error of the engine", () => {
     },
   );
 
-  it("does not treat a bug of Berth as an unreachable engine", () => {
+  it("that is a bug of Berth is not reported as an unreachable engine", () => {
     expect(toEngineError(new TypeError("x is undefined"), "list the containers").code).toBe(
       "internal",
     );

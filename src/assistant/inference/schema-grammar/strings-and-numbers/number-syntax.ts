@@ -24,7 +24,10 @@ const BOUND_DIGITS_MAX = 25;
 /** The maximum number of decimal places, enough for a bound of 10^-40 and for numbers that differ from it. */
 const PLACES_MAX = 60;
 
-/** The syntax of the numbers that meet a set of constraints; the range is in signed units. */
+/**
+ * The syntax of the numbers that meet a set of constraints. Numbers are multiples of a smallest decimal place, the unit:
+ * the range is given in these multiples, and may be negative.
+ */
 export interface NumberSyntax extends UnitRange {
   /** The required divisor in units; 1 if every number is allowed. */
   readonly modulus: bigint;

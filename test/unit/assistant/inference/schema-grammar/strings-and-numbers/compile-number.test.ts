@@ -174,7 +174,7 @@ describe("the constraints of a number", () => {
     [{ integer: true, multipleOf: 2 ** 40 + 1, minimum: 1 }, /"multipleOf"/],
     [{ exclusiveMinimum: 1, exclusiveMaximum: 1 + 2 ** -52 }, /more digits than are produced/],
     [{ multipleOf: 1e-100 }, /places/],
-  ])("such as %j are refused with the reason", (constraints, message) => {
+  ])("such as %j are refused, and the error says why", (constraints, message) => {
     expect(() => numberLanguage(constraints)).toThrowError(message);
   });
 
