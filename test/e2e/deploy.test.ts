@@ -128,7 +128,7 @@ test("an archive in a form, with its config after it, becomes an app", async () 
     body: form,
   });
   expect([response.status, await response.json()]).toMatchObject([
-    200,
+    201,
     { name: "posted", ready: true, domain: "posted.example.org" },
   ]);
   const at = { port: berth.ingressPort, host: "posted.example.org", path: "/" };
