@@ -28,7 +28,7 @@ it("the command line and the resources use the same names of kinds", () => {
 describe("the command tree", () => {
   it("completes verbs and their subcommands", () => {
     expect(values([], "de")).toEqual(["describe", "deploy", "delete"]);
-    expect(values(["secrets"])).toEqual(["list", "set", "rm"]);
+    expect(values(["secrets"])).toEqual(["list", "set", "unset", "rm"]);
     expect(values(["token"], "r")).toEqual(["revoke"]);
     expect(values(["help"], "bac")).toEqual(["backup"]);
     expect(values([])).not.toContain("__complete");
