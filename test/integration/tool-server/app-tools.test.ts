@@ -464,7 +464,11 @@ describe("refused calls change nothing", () => {
     ["rollback_app", { name: "web", revision: 7 }, "has no revision 7"],
     ["rollback_app", { name: "web" }, "no earlier stable revision"],
     ["app_logs", { name: "web", lines: 10_000 }, "must be <= 500"],
-    ["app_logs", { name: "web", since: "yesterday" }, "expected a duration back from now (10m), an RFC 3339 time"],
+    [
+      "app_logs",
+      { name: "web", since: "yesterday" },
+      "expected a duration back from now (10m), an RFC 3339 time",
+    ],
     ["set_app_running", { name: "web", running: "yes" }, "must be boolean"],
     ["drop_everything", {}, "no tool"],
   ] as const;
