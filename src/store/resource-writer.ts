@@ -79,9 +79,10 @@ export class ResourceWriter {
   }
 
   delete(kind: Kind, name: string, intent: DeleteIntent): Resource {
-    const { resources, transactions, clock } = this.#dependencies;
+    const { resources, transactions, clock, guard } = this.#dependencies;
     const existing = transactions.read(() => resources.read(kind, name));
     if (!existing) throw new NotFoundError(`there is no ${kind} ${name}`);
+    guard.assertDeletable(kind, name, intent);
     assertNotDeclared(existing, intent);
     const next = withDeletion(existing, intent, timestamp(clock.now()));
     if (intent.dryRun) return toResource(next, kind);

@@ -1,4 +1,5 @@
 import { formatPointer } from "../resources/json-pointer.ts";
+import type { Kind } from "../resources/kinds.ts";
 import { parseModelSource } from "../resources/model-source.ts";
 import {
   lifecycleFields,
@@ -14,8 +15,9 @@ import {
   type Resource,
 } from "../resources/resource.ts";
 import { listAllReferencedSecrets } from "../resources/secret-names.ts";
+import { isFileManager } from "./field-managers.ts";
 import type { HostPaths } from "./host-paths.ts";
-import type { Actor, FieldChange, RevisionLog } from "./store.ts";
+import type { Actor, DeleteIntent, FieldChange, RevisionLog } from "./store.ts";
 
 export interface WriteGuardOptions {
   readonly hostPaths: HostPaths;
@@ -57,6 +59,12 @@ export class WriteGuard {
     if (isKind(candidate, "Secret")) this.#assertSecretAllowed(candidate, write);
     else if (isKind(candidate, "Model")) this.#assertModelAllowed(candidate, write);
     else if (isKind(candidate, "Template")) this.#assertTemplateAllowed(candidate, write);
+  }
+
+  /** Throws PrivilegeError. Files are exempt, because the end of a file only takes away what the file declared. */
+  assertDeletable(kind: Kind, name: string, { actor, manager }: DeleteIntent): void {
+    if (kind !== "Secret" || isAdmin(actor) || isFileManager(manager)) return;
+    this.#assertSecretShared(name, undefined, "/metadata/name", actor);
   }
 
   /**

@@ -232,9 +232,18 @@ const otherFormats: readonly (readonly [name: string, magic: string])[] = [
   ["compressed with bzip2", "425a68"],
 ];
 
+/** The parser throws on numbers that are out of range, which random bytes contain. */
+function isTarHeader(block: Buffer): boolean {
+  try {
+    return new Header(block, 0).cksumValid;
+  } catch {
+    return false;
+  }
+}
+
 function assertArchive(start: Uint8Array): void {
   if (isGzip(start)) return;
-  if (start.length >= HEADER_BYTES && new Header(Buffer.from(start), 0).cksumValid) return;
+  if (start.length >= HEADER_BYTES && isTarHeader(Buffer.from(start))) return;
   const hexadecimal = Buffer.from(start.subarray(0, 8)).toString("hex");
   const what = otherFormats.find(([, magic]) => hexadecimal.startsWith(magic))?.[0];
   const why = start.length === 0 ? "it is empty" : `it is ${what ?? "another format"}`;

@@ -312,9 +312,18 @@ describe("a token of scope write cannot take over an app that mounts a folder of
         ...named,
       ),
     ).toEqual([]);
+    for (const url of [
+      "/api/secrets/reach-password?force=true",
+      "/api/resources/secrets/reach-password?force=true",
+    ])
+      expect(findDifferences(await send("write", "DELETE", url), ...named)).toEqual([]);
     expect((await send("write", "POST", "/api/secrets", { name: "mine", data })).statusCode).toBe(
       201,
     );
+    expect((await send("write", "DELETE", "/api/secrets/mine")).statusCode).toBe(200);
+    expect(
+      (await send("admin", "DELETE", "/api/secrets/reach-password?force=true")).statusCode,
+    ).toBe(200);
   });
 
   it("by reading a Secret that it uses into an app or a request of its own", async () => {

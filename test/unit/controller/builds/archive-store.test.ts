@@ -90,6 +90,7 @@ describe("a failed upload leaves no file", () => {
     ["zstd", Buffer.from("28b52ffd".padEnd(2000, "0"), "hex"), "compressed with zstd"],
     ["text", Buffer.from("hello"), "it is another format"],
     ["a block of noise", Buffer.alloc(600, "tar?"), "it is another format"],
+    ["a number out of range", Buffer.alloc(600, 0x90), "it is another format"],
     ["an archive that is cut", gzipped.subarray(0, -10), "it is truncated"],
     ["a plain archive that is cut", plain.subarray(0, 700), "it is truncated"],
     ["noise behind the magic of gzip", Buffer.from("1f8b08".padEnd(90, "7")), "another format"],
