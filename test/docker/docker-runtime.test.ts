@@ -89,8 +89,10 @@ describe("a container on Docker", () => {
       memoryBytes: 16 * 2 ** 20,
     });
     await output(id, 1);
-    const [container] = await runtime.listContainers({ instance }, signal);
-    expect(container).toMatchObject({ state: "exited", oomKilled: true });
+    // The engine may learn of the missing memory a moment after the exit.
+    await expect
+      .poll(async () => (await runtime.listContainers({ instance }, signal))[0])
+      .toMatchObject({ state: "exited", oomKilled: true });
   });
 
   it("continues when it was paused and is started", async () => {
