@@ -73,7 +73,7 @@ class LineBuffer {
         yield entry;
       }
       if (this.#entries.length > 0) continue;
-      // Lines after the last one in the buffer: the reader is told now, since there may be no further line.
+      // Lines after the last one in the buffer: this reports them at once, since there may be no further line.
       const skipped = this.#takeSkipped();
       if (skipped) yield skipped;
       else if (this.#failure) throw this.#failure.error;
