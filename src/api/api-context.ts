@@ -24,7 +24,7 @@ export interface ApiDependencies {
   readonly store: Store;
   readonly control: ControlPlane;
   readonly builds: BuildControl;
-  readonly ingress: Pick<Ingress, "mode" | "state">;
+  readonly ingress: Pick<Ingress, "mode" | "state" | "api">;
   readonly webhooks: Webhooks;
   readonly clock: Clock;
   readonly logger: Logger;
@@ -33,6 +33,8 @@ export interface ApiDependencies {
   readonly version: string;
   readonly config: {
     readonly baseDomain: string;
+    /** The domain of the API, which no App can have. */
+    readonly apiDomain: string | undefined;
     readonly dataDir: string;
     /** Addresses and networks of reverse proxies whose X-Forwarded-For header names the client. */
     readonly trustedProxies: readonly string[];

@@ -1,10 +1,12 @@
 import type { Server } from "node:http";
+import type { Socket } from "node:net";
 import type { FastifyHttpOptions, FastifyInstance, FastifyRequest } from "fastify";
 import { BerthError, type ErrorCode } from "../base/errors.ts";
 import { createHttpServer } from "../base/http/http-server.ts";
+import { isIngressConnection } from "../base/http/ingress-connections.ts";
 import { getHostHeaders } from "../base/http/loopback-host.ts";
 import type { MalformedRequestResponse } from "../base/http/malformed-request.ts";
-import { type Certificate, TlsServerWithLocalHttp } from "../base/http/tls-server.ts";
+import { type Certificate, isLocal, TlsServerWithLocalHttp } from "../base/http/tls-server.ts";
 import type { Api, ApiContext, ApiDependencies } from "./api-context.ts";
 import { authenticateRequest } from "./auth/authenticate-request.ts";
 import { createProxyCheck } from "./auth/trusted-proxies.ts";
@@ -141,10 +143,15 @@ export function createApiServer(options: ApiDependencies): FastifyInstance {
 
 /** Fastify does not set the time limit on a server of another class. */
 function serveTls(certificate: Certificate): Pick<FastifyHttpOptions<Server>, "serverFactory"> {
-  const options = { requestTimeout: REQUEST_MS_MAX };
+  const options = { requestTimeout: REQUEST_MS_MAX, mayBePlain };
   return {
     serverFactory: (handler) => new TlsServerWithLocalHttp(options, handler, certificate),
   };
+}
+
+/** Caddy and the command line of this machine speak plain HTTP. */
+function mayBePlain(socket: Socket): boolean {
+  return isIngressConnection(socket) || isLocal(socket);
 }
 
 function toHttpPart(httpPart: string | undefined): HttpPart {

@@ -6,7 +6,7 @@ import type { ApiContext } from "./api-context.ts";
 
 /** Creates an admission check for the store. It throws AdmissionError. */
 export function createAppAdmission({ store, config }: ApiContext): Admission<"App"> {
-  return (app) => new AppAdmission(store, config.baseDomain).assertAdmissible(app);
+  return (app) => new AppAdmission(store, config).assertAdmissible(app);
 }
 
 /** Checks the Apps of a request that writes several at once, in the state that they would have after the request. */
@@ -14,7 +14,7 @@ export function assertAppsAdmissible(
   { store, config }: ApiContext,
   planned: readonly PlannedResource[],
 ): void {
-  const admission = new AppAdmission(store, config.baseDomain);
+  const admission = new AppAdmission(store, config);
   const written = planned.map(({ resource }) => resource).filter((one) => isKind(one, "App"));
   for (const app of written) admission.expect(app);
   for (const app of written) admission.assertAdmissible(app);

@@ -12,6 +12,7 @@ import { readSavedLogins, type SavedLogins } from "./saved-logins.ts";
 /** The file `<data-dir>/run/berth.json`, and the object of the line `berth ready {json}`. */
 export const ReadyFile = Type.Object({
   api: Type.String(),
+  api_url: Type.Optional(Type.String()),
   data_dir: Type.String(),
   specs_dir: Type.String(),
   instance: Type.String(),
@@ -110,12 +111,12 @@ function findToken(origin: string, options: ServerTargetOptions): string | undef
   const dataDir = resolveDataDir(options);
   const local = readReadyFile(dataDir);
   const token =
-    local !== undefined && isSameServer(local.api, origin) ? readLocalToken(dataDir) : undefined;
+    local !== undefined && isServer(local, origin) ? readLocalToken(dataDir) : undefined;
   return token ?? findSavedToken(readSavedLogins(options.environment), origin);
 }
 
-function isSameServer(a: string, b: string): boolean {
-  return normalizeLoopback(a) === normalizeLoopback(b);
+function isServer({ api, api_url: url }: ReadyFile, origin: string): boolean {
+  return normalizeLoopback(api) === normalizeLoopback(origin) || url === originOf(origin);
 }
 
 /** localhost, [::1] and 127.0.0.1 name the same server. */

@@ -3,16 +3,15 @@ import { homedir } from "node:os";
 import { delimiter, dirname, join } from "node:path";
 import type { LogFormat } from "../base/logger.ts";
 import type { Environment } from "../base/process-environment.ts";
-import { findNearest } from "../base/spelling-suggestions.ts";
 import { toAbsolutePath } from "./absolute-path.ts";
-import { assistantSettings } from "./assistant-settings.ts";
+import { checkApiDomain } from "./api-domain.ts";
 import { ConfigError } from "./config-error.ts";
 import { type ConfigFile, readConfigFile } from "./config-file.ts";
+import { warnOfMisspelledVariables } from "./misspelled-variables.ts";
+import type { ConfigContext, ServerSetting } from "./server-setting.ts";
 import {
-  type ConfigContext,
   type ConfigKey,
   getDefaultDataDir,
-  type ServerSetting,
   type SpecsTrust,
   secretSettings,
   serverSettingList,
@@ -20,19 +19,6 @@ import {
 } from "./server-settings.ts";
 import { type Default, resolveDefault } from "./setting.ts";
 import { pairTlsFiles, type TlsFiles } from "./tls-files.ts";
-
-/**
- * Names of variables that are not settings of the server: those of the command line, and those of the assistant that
- * the server starts.
- */
-const otherEnvironmentVariables: readonly string[] = [
-  "BERTH_CONFIG",
-  // bin/berth stores its own copy of Node.js in this folder (scripts/pinned-node.cjs).
-  "BERTH_NODE_DIR",
-  "BERTH_URL",
-  "BERTH_TOKEN",
-  ...Object.values(assistantSettings).map(({ variable }) => variable),
-];
 
 /**
  * The effective configuration. Flags override the environment, which overrides config files, which override
@@ -49,6 +35,8 @@ export interface Config {
   readonly tls: TlsFiles | undefined;
   /** Addresses and networks of reverse proxies whose X-Forwarded-For header is believed. */
   readonly trustedProxies: readonly string[];
+  /** The host name under which the ingress serves the API over HTTPS; undefined if it does not. */
+  readonly apiDomain: string | undefined;
   /**
    * The address of the container engine in the form of DOCKER_HOST: `unix:///var/run/docker.sock`,
    * `tcp://10.0.0.2:2375`.
@@ -290,6 +278,7 @@ export function loadConfig(input: ConfigInput = {}): Config {
     listen: parseListen(read(settings.listen), found.get("listen")?.origin ?? "listen"),
     tls: pairTlsFiles(readOptional(settings.tlsCert), readOptional(settings.tlsKey)),
     trustedProxies: Object.freeze(readOptional(settings.trustedProxies) ?? []),
+    apiDomain: readOptional(settings.apiDomain),
     dockerHost: read(settings.dockerHost),
     ingress: read(settings.ingress),
     ingressImage: read(settings.ingressImage),
@@ -354,6 +343,7 @@ export function loadConfig(input: ConfigInput = {}): Config {
       ),
     ]),
   };
+  checkApiDomain(config);
   Object.freeze(config.listen);
   for (const value of config.values) Object.freeze(value);
   return Object.freeze(config);
@@ -373,27 +363,4 @@ export function parseListen(text: string, origin = "listen"): Config["listen"] {
 
 function getUserId(): number {
   return process.getuid?.() ?? 1;
-}
-
-/**
- * Returns warnings about variables that Berth does not know. Only names that resemble a known name are reported,
- * because other programs may have variables with the same prefix.
- */
-function warnOfMisspelledVariables(environment: Environment): string[] {
-  const known: readonly string[] = [
-    ...serverSettingList.map((setting) => setting.variable),
-    ...secretSettings.map((secret) => secret.variable),
-    ...otherEnvironmentVariables,
-  ];
-  const prefix = "BERTH_";
-  // Names are compared without the common prefix, which would make any two names similar.
-  const endings = known.flatMap((name) =>
-    name.startsWith(prefix) ? [name.slice(prefix.length)] : [],
-  );
-  return Object.keys(environment)
-    .filter((name) => name.startsWith(prefix) && !known.includes(name))
-    .flatMap((name) => {
-      const meant = findNearest(name.slice(prefix.length), endings);
-      return meant ? [`${name} is not a variable of Berth; did you mean ${prefix}${meant}?`] : [];
-    });
 }

@@ -2,9 +2,9 @@ import { existsSync } from "node:fs";
 import { isAbsolute, join } from "node:path";
 import { resolveAssistantDataDir } from "../base/assistant-paths.ts";
 import { defaultPorts } from "../base/default-ports.ts";
-import type { Environment } from "../base/process-environment.ts";
 import { findDockerHost } from "./find-docker-host.ts";
-import { createFlagName, type Default, type Setting, type SettingFlags } from "./setting.ts";
+import { type ConfigContext, type ServerSetting, setting } from "./server-setting.ts";
+import type { SettingFlags } from "./setting.ts";
 import {
   bytes,
   choice,
@@ -18,52 +18,11 @@ import {
   port,
   positiveBytes,
   text,
-  type ValueType,
 } from "./setting-values.ts";
 
-/** Facts about the process that defaults depend on. Paths are absolute. */
-export interface ConfigContext {
-  readonly dataDir: string;
-  readonly environment: Environment;
-  readonly workingDirectory: string;
-  readonly home: string;
-  readonly userId: number;
-  readonly isTerminal: boolean;
-}
-
-type ServerDefault = Default<ConfigContext> | undefined;
-
-interface ServerSettingRow<Key extends string, Value, D extends ServerDefault>
-  extends ValueType<Value> {
-  /** Name in a config file. The flag and the variable are derived from it. */
-  readonly key: Key;
-  /**
-   * Name of the environment variable, if other programs have already established one; otherwise it is derived from
-   * the key.
-   */
-  readonly variable?: string;
-  readonly argument: string;
-  readonly help: string;
-  readonly default: D;
-  /**
-   * True for a path. Relative paths are resolved against the folder of the config file, or against the working
-   * directory.
-   */
-  readonly isPath?: boolean;
-}
-
-export type ServerSetting<
-  Key extends string = string,
-  Value = unknown,
-  D extends ServerDefault = ServerDefault,
-> = Setting<D> & ServerSettingRow<Key, Value, D>;
-
-function setting<const Key extends string, Value, D extends ServerDefault>(
-  row: ServerSettingRow<Key, Value, D>,
-): ServerSetting<Key, Value, D> {
-  const { key } = row;
-  return { flag: createFlagName(key), variable: `BERTH_${key.toUpperCase()}`, ...row };
-}
+/** Labels of up to 63 characters, the last one not only digits, as in an address. */
+const hostNamePattern =
+  /^(?=.{1,253}$)(?!(.*\.)?[0-9]+$)[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?(\.[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)*$/;
 
 /** Every setting except the secrets, in the order in which `berth config` and the help show them. */
 export const serverSettings = {
@@ -121,6 +80,13 @@ export const serverSettings = {
     help: "reverse proxies in front of the API, as addresses or networks separated by commas, whose X-Forwarded-For names the client (BERTH_TRUSTED_PROXIES); default: none",
     default: undefined,
     ...networks(),
+  }),
+  apiDomain: setting({
+    key: "api_domain",
+    argument: "<name>",
+    help: "host name under which the ingress serves the API over HTTPS, such as berth.example.org (BERTH_API_DOMAIN); default: none",
+    default: undefined,
+    ...text(hostNamePattern, "a host name in lower case, such as berth.example.org"),
   }),
   dockerHost: setting({
     key: "docker_host",

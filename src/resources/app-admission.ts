@@ -4,6 +4,8 @@ import { findDependencyCycle } from "./dependency-cycle.ts";
 import {
   areClaimsInConflict,
   type DomainClaim,
+  type DomainSettings,
+  describeApiDomain,
   findLostClaims,
   formatClaim,
   listClaims,
@@ -42,16 +44,16 @@ export class AdmissionError extends ConflictError {
  */
 export class AppAdmission {
   readonly #store: Pick<AppReader, "get">;
-  readonly #baseDomain: string;
+  readonly #domains: DomainSettings;
   readonly #apps = new Map<string, Resource<"App">>();
   readonly #claims = new Map<string, readonly DomainClaim[]>();
   readonly #claimants = new Map<string, Set<string>>();
 
-  constructor(store: AppReader, baseDomain: string) {
+  constructor(store: AppReader, domains: DomainSettings) {
     this.#store = store;
-    this.#baseDomain = baseDomain;
+    this.#domains = domains;
     const apps = store.list("App");
-    const lost = findLostClaims(apps, baseDomain);
+    const lost = findLostClaims(apps, domains);
     for (const app of apps) {
       this.expect(app);
       if (lost.has(app.metadata.name)) this.#setClaims(app.metadata.name, []);
@@ -65,7 +67,7 @@ export class AppAdmission {
     const isLeaving = metadata.deletionTimestamp !== null;
     this.#setClaims(
       metadata.name,
-      isLeaving ? [] : listClaims(metadata.name, spec, this.#baseDomain),
+      isLeaving ? [] : listClaims(metadata.name, spec, this.#domains.baseDomain),
     );
   }
 
@@ -91,9 +93,15 @@ export class AppAdmission {
   #assertDomainsFree(app: Resource<"App">): void {
     const { metadata, spec } = app;
     const stored = this.#store.get("App", metadata.name);
-    const before = stored ? listClaims(metadata.name, stored.spec, this.#baseDomain) : [];
-    for (const claim of listClaims(metadata.name, spec, this.#baseDomain)) {
+    const { baseDomain, apiDomain } = this.#domains;
+    const before = stored ? listClaims(metadata.name, stored.spec, baseDomain) : [];
+    for (const claim of listClaims(metadata.name, spec, baseDomain)) {
       if (before.some((earlier) => isSameClaim(earlier, claim))) continue;
+      if (claim.domain === apiDomain)
+        throw new AdmissionError(app, locateClaim(spec, claim), describeApiDomain(claim.domain), {
+          hint: "choose another domain for the app",
+          details: { domain: claim.domain },
+        });
       const taken = this.#findConflict(metadata.name, claim);
       if (!taken) continue;
       const { owner } = taken;

@@ -11,9 +11,17 @@ export interface DomainClaim {
   readonly redirects?: true;
 }
 
+/** The settings that decide about the domains of Apps. */
+export interface DomainSettings {
+  /** The domain below which Apps without a domain get one. */
+  readonly baseDomain: string;
+  /** The domain of Berth's own API, which no App can have. */
+  readonly apiDomain: string | undefined;
+}
+
 export interface ConflictingClaim extends DomainClaim {
-  /** Name of the App that owns the domain. */
-  readonly owner: string;
+  /** Name of the App that owns the domain; undefined if it is that of the API. */
+  readonly owner: string | undefined;
   /** The claim of the owner if it differs, which is possible because a redirect occupies the whole host. */
   readonly ownerClaim?: DomainClaim;
 }
@@ -76,18 +84,18 @@ export function isReachedByDomain(spec: AppSpec): boolean {
 /**
  * Returns the Apps that cannot have their domains because an older App has them (by creation, then by name), each with
  * the first claim in conflict. An App gets either all of its claims or none, so that it is never served under some of its
- * names only. Apps that are being deleted, or are in conflict themselves, own no domains.
+ * names only. No App gets the domain of the API. Apps that are being deleted, or are in conflict themselves, own no domains.
  */
 export function findLostClaims(
   apps: readonly ClaimingApp[],
-  baseDomain: string,
+  { baseDomain, apiDomain }: DomainSettings,
 ): ReadonlyMap<string, ConflictingClaim> {
   const owners = new Map<string, ConflictingClaim[]>();
   const lost = new Map<string, ConflictingClaim>();
   for (const { metadata, spec } of apps.toSorted(compareByAge)) {
     if (metadata.deletionTimestamp !== null) continue;
     const claims = listClaims(metadata.name, spec, baseDomain);
-    const taken = findFirstConflict(claims, owners);
+    const taken = findApiClaim(claims, apiDomain) ?? findFirstConflict(claims, owners);
     if (taken) {
       lost.set(metadata.name, taken);
       continue;
@@ -98,6 +106,14 @@ export function findLostClaims(
     }
   }
   return lost;
+}
+
+function findApiClaim(
+  claims: readonly DomainClaim[],
+  apiDomain: string | undefined,
+): ConflictingClaim | undefined {
+  const claim = claims.find(({ domain }) => domain === apiDomain);
+  return claim && { ...claim, owner: undefined };
 }
 
 function findFirstConflict(
@@ -118,11 +134,17 @@ function findFirstConflict(
 /** Describes the conflict for users: the domain, its owner and the remedy. */
 export function describeLostClaim({ owner, ownerClaim, ...claim }: ConflictingClaim): string {
   const text = formatClaim(claim);
+  if (owner === undefined) return `${describeApiDomain(claim.domain)}: choose another domain`;
   if (ownerClaim?.redirects)
     return `${text} belongs to the app ${owner}, which is older and redirects all of ${ownerClaim.domain}: choose another domain, or remove the redirect from ${owner}`;
   if (ownerClaim)
     return `${text} cannot be redirected: ${formatClaim(ownerClaim)} belongs to the app ${owner}, which is older. Redirect another domain, or take it from ${owner}`;
   return `${text} belongs to the app ${owner}, which is older: choose another domain or pathPrefix, or delete ${owner}`;
+}
+
+/** Says why no App can have the domain of the API. */
+export function describeApiDomain(domain: string): string {
+  return `${domain} is the address of Berth's own API (the setting api_domain)`;
 }
 
 function compareByAge(a: ClaimingApp, b: ClaimingApp): number {

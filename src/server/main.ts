@@ -6,15 +6,17 @@ import { writeLocalToken } from "../api/auth/local-token.ts";
 import { ensurePassword } from "../api/auth/password.ts";
 import { Cleanup } from "../base/cleanup.ts";
 import { systemClock } from "../base/clock.ts";
+import { acceptIngressConnections } from "../base/http/ingress-connections.ts";
 import { type Certificate, TlsServerWithLocalHttp } from "../base/http/tls-server.ts";
 import { createLogger } from "../base/logger.ts";
 import { readPackageVersion } from "../base/package-version.ts";
 import { writeReadyFile } from "../base/ready-file.ts";
 import { type Config, createChildEnvironment, getProgramSearchPath } from "../config/config.ts";
-import { describePlainExposure, PLAIN_EXPOSURE_HINT } from "../config/plain-exposure.ts";
+import { findPlainExposure } from "../config/plain-exposure.ts";
 import { loadCatalog } from "../controller/catalogs/catalog.ts";
 import { ControllerManager } from "../controller/controller-manager.ts";
 import { Git } from "../controller/git/git.ts";
+import { ingressPaths } from "../controller/ingress/ingress-paths.ts";
 import { withLease } from "../controller/lease/leased-runtime.ts";
 import { FileLogArchive } from "../controller/logs/file-log-archive.ts";
 import { createControllerMetrics } from "../controller/metrics/controller-metrics.ts";
@@ -174,9 +176,15 @@ export async function runServer(config: Config): Promise<RunningServer> {
     starting.defer(watchCertificate(config.tls, certificate, options));
   }
   await listen((address) => api.listen(address), config);
+  const ingressApi = ingress.api();
+  if (ingressApi) {
+    const { apiSocket } = await ingressPaths(config.dataDir);
+    starting.defer(await acceptIngressConnections(api.server, apiSocket));
+  }
   await writeLocalToken(store.tokens, join(config.dataDir, "run", "token"));
   const ready = {
     api: boundAddress(api.server.address(), config),
+    ...(ingressApi ? { api_url: ingressApi.url } : {}),
     specs_dir: config.specsDir,
     data_dir: config.dataDir,
     instance: store.instanceId,
@@ -185,8 +193,9 @@ export async function runServer(config: Config): Promise<RunningServer> {
     docker_host: config.dockerHost,
   };
   await writeReadyFile(join(config.dataDir, "run", "berth.json"), ready);
-  const exposure = describePlainExposure(config.listen.host, config.tls !== undefined);
-  if (exposure !== undefined) logger.warn({ hint: PLAIN_EXPOSURE_HINT }, exposure);
+  const { listen: address, tls, apiDomain } = config;
+  const exposure = findPlainExposure(address.host, { hasTls: tls !== undefined, apiDomain });
+  if (exposure) logger.warn({ hint: exposure.hint }, exposure.message);
   logger.info({ api: ready.api, specs: config.specsDir, instance: ready.instance }, "berth is up");
 
   // The daemons end first and concurrently with the rest, because they may take most of the time limit.

@@ -49,6 +49,8 @@ export interface OpenIngressOptions {
     | "httpsPort"
     | "acmeEmail"
     | "baseDomain"
+    | "apiDomain"
+    | "trustedProxies"
   >;
   readonly store: Pick<Store, "instanceId" | "list" | "secrets" | "watch" | "settings">;
   readonly runtime: ContainerRuntime;
@@ -76,9 +78,15 @@ export async function openIngress(
   signal: AbortSignal,
 ): Promise<ManagedIngress> {
   const { config, store, clock, logger } = options;
-  const { httpPort, httpsPort, acmeEmail, baseDomain } = config;
+  const { httpPort, httpsPort, acmeEmail, baseDomain, apiDomain, trustedProxies } = config;
   const paths = await ingressPaths(config.dataDir);
   const host = await chooseHost(options, paths, signal);
+  if (!("mode" in host) && apiDomain !== undefined)
+    throw new BerthError(
+      "invalid_request",
+      `the API cannot be served under --api-domain ${apiDomain}: ${host.message}`,
+      { hint: "remove --api-domain to start without it" },
+    );
   await stopPreviousIngress(options, paths, "mode" in host ? host.mode : "off", signal);
   const table = new FolderRouteTable({ folder: join(paths.folder, "table"), clock });
   if (!("mode" in host)) {
@@ -90,7 +98,11 @@ export async function openIngress(
   const reach =
     host.mode === "container" ? "address" : await determineReachability(options, signal);
   logger.info({ mode: host.mode, reach }, "the ingress is chosen");
-  const settings = { httpPort, httpsPort, acmeEmail };
+  const api =
+    apiDomain === undefined
+      ? undefined
+      : { domain: apiDomain, socket: paths.apiSocket, trustedProxies };
+  const settings = { httpPort, httpsPort, acmeEmail, api };
   const direct = new DirectRouteLoads({ table, file: paths.directRoutesFile });
   return new CaddyIngress({
     host,
@@ -99,7 +111,7 @@ export async function openIngress(
     certificates: new CaddyCertificates(paths.folder, clock),
     reachability: reach,
     store,
-    baseDomain,
+    domains: { baseDomain, apiDomain },
     httpPort,
     httpsPort,
     clock,

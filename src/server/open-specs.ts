@@ -23,9 +23,10 @@ export function openSpecs(options: {
   readonly start: (starting: Cleanup, signal: AbortSignal) => Promise<void>;
 } {
   const { config, store, git, clock, logger } = options;
-  const { specsDir, baseDomain } = config;
+  const { specsDir, baseDomain, apiDomain } = config;
+  const domains = { baseDomain, apiDomain };
   const trust = config.specsTrust;
-  const folder = new SpecFolder({ folder: specsDir, baseDomain, trust, store, clock, logger });
+  const folder = new SpecFolder({ folder: specsDir, domains, trust, store, clock, logger });
   const follower =
     config.specsGit &&
     new SpecsGitFollower({

@@ -5,6 +5,8 @@ import type { Cleanup } from "../base/cleanup.ts";
 export interface ReadyInfo {
   /** The bound address, as http://host:port. */
   readonly api: string;
+  /** The address through the ingress, as https://host[:port]; absent without `api_domain`. */
+  readonly api_url?: string;
   readonly specs_dir: string;
   readonly data_dir: string;
   readonly instance: string;

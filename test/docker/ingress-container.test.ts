@@ -1,11 +1,17 @@
 import { once } from "node:events";
+import { readFileSync } from "node:fs";
 import { createServer } from "node:net";
+import { join } from "node:path";
+import { Agent, request } from "undici";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
 import { systemClock } from "../../src/base/clock.ts";
+import { acceptIngressConnections } from "../../src/base/http/ingress-connections.ts";
 import { networkName } from "../../src/controller/engine-names.ts";
 import { findHostReachability } from "../../src/controller/ingress/host-reachability.ts";
+import { ingressPaths } from "../../src/controller/ingress/ingress-paths.ts";
 import { APP, INSTANCE } from "../../src/controller/labels.ts";
 import { DockerRuntime } from "../../src/controller/runtime/docker-runtime.ts";
+import { openTestApi } from "../support/api-harness.ts";
 import { CaddyHarness } from "../support/caddy-harness.ts";
 import { CADDY, ensureCaddyImage } from "../support/caddy-image.ts";
 import { dockerClient, dockerHost } from "../support/engine.ts";
@@ -127,6 +133,36 @@ describe("Caddy in a container", () => {
       () => here.ingress.state().message,
     );
     await here.waitUntilReady();
+  });
+
+  it("reaches the API of Berth, which trusts the address that it forwards", async () => {
+    const apiDomain = "berth.localhost";
+    const here = await open({ ingress: "container", https: true, apiDomain });
+    await using api = await openTestApi({ clock: systemClock, apiDomain });
+    await here.waitUntilReady();
+    const { folder, apiSocket } = await ingressPaths(here.dataDir);
+    const stop = await acceptIngressConnections(api.server.server, apiSocket);
+    const ca = readFileSync(join(folder, "storage/pki/authorities/local/root.crt"));
+    const dispatcher = new Agent({
+      connect: {
+        ca,
+        lookup: (_host, _options, done) => done(null, [{ address: "127.0.0.1", family: 4 }]),
+      },
+    });
+    const url = here.ingress.api()?.url;
+    const answer = await request(`${url}/api/auth/login`, {
+      method: "POST",
+      dispatcher,
+      headers: { "content-type": "application/json", "x-forwarded-for": "198.51.100.1" },
+      body: JSON.stringify({ password: "wrong" }),
+    });
+    expect(answer.statusCode).toBe(401);
+    await answer.body.dump();
+    await dispatcher.close();
+    stop();
+    const [failed] = api.store.audit.list({ limit: 1 });
+    // The engine's proxy of a published port hides the sender; the forged address is not believed in any case.
+    expect(failed?.name).toMatch(/^(127\.0\.0\.1|172\.\d+\.\d+\.\d+|10\..+|192\.168\..+)$/);
   });
 
   it("is adopted by the next Berth, and replaced for another port", async () => {

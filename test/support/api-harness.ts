@@ -20,6 +20,7 @@ import type { VirtualClock } from "./virtual-clock.ts";
 interface FakeIngressState {
   mode: Ingress["mode"];
   state: Ingress["state"];
+  api: Ingress["api"];
 }
 
 interface LogEntry {
@@ -73,6 +74,7 @@ export async function openTestApi(
     dataDir?: string;
     hostPaths?: StoreOptions["hostPaths"];
     trustedProxies?: readonly string[];
+    apiDomain?: string;
     /** Settings in addition to the usual ones. */
     values?: readonly ConfigValue[];
   } = {},
@@ -83,6 +85,7 @@ export async function openTestApi(
   const ingress: FakeIngressState = {
     mode: "off",
     state: () => ({ ready: false, message: "is off" }),
+    api: () => undefined,
   };
   const { logger, entries } = createRecordingLogger();
   const metrics = new Registry();
@@ -107,6 +110,7 @@ export async function openTestApi(
     version: "1.2.3",
     config: {
       baseDomain: "example.test",
+      apiDomain: options.apiDomain,
       trustedProxies: options.trustedProxies ?? [],
       dataDir: options.dataDir ?? opened.dataDir,
       values: [

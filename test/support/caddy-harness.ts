@@ -59,6 +59,8 @@ export class CaddyHarness implements AsyncDisposable {
       readonly dataDir?: string;
       readonly ingress?: OpenIngressOptions["config"]["ingress"];
       readonly dockerHost?: string;
+      readonly apiDomain?: string;
+      readonly trustedProxies?: readonly string[];
       readonly ingressImage?: string;
     } = {},
   ): Promise<CaddyHarness> {
@@ -95,6 +97,8 @@ export class CaddyHarness implements AsyncDisposable {
           httpsPort: this.httpsPort,
           acmeEmail: undefined,
           baseDomain: "localhost",
+          apiDomain: this.#options.apiDomain,
+          trustedProxies: this.#options.trustedProxies ?? [],
           ...config,
         },
       },

@@ -95,6 +95,8 @@ export class FakeIngress implements Ingress {
     this.#verdicts.set(app, verdict);
   }
 
+  api(): undefined {}
+
   url(domain: string, https: boolean, path: string): string {
     return `${https ? "https" : "http"}://${domain}${path}`;
   }

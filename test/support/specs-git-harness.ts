@@ -165,7 +165,10 @@ export class SpecsGitHarness implements AsyncDisposable {
   #make(): [SpecFolder, SpecsGitFollower] {
     const { store, clock } = this.#test;
     const shared = { folder: this.folder, store, clock, logger: silentLogger };
-    const specs = new SpecFolder({ ...shared, baseDomain: "localhost" });
+    const specs = new SpecFolder({
+      ...shared,
+      domains: { baseDomain: "localhost", apiDomain: undefined },
+    });
     const follower = new SpecsGitFollower({
       ...shared,
       git: this.git,

@@ -140,7 +140,7 @@ export class SpecsHarness implements AsyncDisposable {
   #make(): SpecFolder {
     return new SpecFolder({
       folder: this.folder,
-      baseDomain: "localhost",
+      domains: { baseDomain: "localhost", apiDomain: undefined },
       store: this.store,
       clock: this.#clock,
       logger: silentLogger,

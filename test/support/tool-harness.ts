@@ -69,7 +69,11 @@ export class ToolHarness implements AsyncDisposable {
       store,
       control,
       builds: new FakeBuildControl(store),
-      ingress: { mode: "off", state: () => ({ ready: false, message: "is off" }) },
+      ingress: {
+        mode: "off",
+        state: () => ({ ready: false, message: "is off" }),
+        api: () => undefined,
+      },
       webhooks,
       clock,
       logger: silentLogger,
@@ -77,6 +81,7 @@ export class ToolHarness implements AsyncDisposable {
       version: "1.2.3",
       config: {
         baseDomain: "example.test",
+        apiDomain: undefined,
         trustedProxies: [],
         dataDir: controlPlane.dataDir,
         values: [],

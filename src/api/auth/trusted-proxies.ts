@@ -1,11 +1,14 @@
 import { BlockList, isIP } from "node:net";
+import { INGRESS_ADDRESS } from "../../base/http/ingress-connections.ts";
 
 /**
  * Returns a check that is true for the address of a trusted proxy. With it, `request.ip` is the address that the
  * nearest trusted proxy reports: the last one in X-Forwarded-For that is not itself a trusted proxy, so that a client
- * cannot choose it.
+ * cannot choose it. The check is called with the sender of the request first (`hop` 0). The ingress is trusted as a sender.
  */
-export function createProxyCheck(proxies: readonly string[]): (address: string) => boolean {
+export function createProxyCheck(
+  proxies: readonly string[],
+): (address: string, hop: number) => boolean {
   const known = new BlockList();
   for (const proxy of proxies) {
     const [address = "", bits] = proxy.split("/");
@@ -13,7 +16,8 @@ export function createProxyCheck(proxies: readonly string[]): (address: string) 
     if (bits === undefined) known.addAddress(address, family);
     else known.addSubnet(address, Number(bits), family);
   }
-  return (address) => {
+  return (address, hop) => {
+    if (address === INGRESS_ADDRESS) return hop === 0;
     const plain = address.replace(/^::ffff:(?=\d+\.)/i, "");
     const version = isIP(plain);
     return version !== 0 && known.check(plain, version === 6 ? "ipv6" : "ipv4");

@@ -100,6 +100,7 @@ function otherWriterView(writer: EngineWriter | null): SystemInfo["engine"]["oth
 
 function ingressView({ ingress, config }: ApiContext): SystemInfo["ingress"] {
   const state = ingress.state();
+  const api = ingress.api();
   const isOff = ingress.mode === "off";
   return {
     mode: ingress.mode,
@@ -108,5 +109,7 @@ function ingressView({ ingress, config }: ApiContext): SystemInfo["ingress"] {
     message: state.message,
     http_port: isOff ? null : (config.httpPort ?? null),
     https_port: isOff ? null : (config.httpsPort ?? null),
+    api_url: api?.url ?? null,
+    api_problem: api?.problem ?? null,
   };
 }

@@ -25,6 +25,17 @@ export function createIngressFinding(
   return createFinding(CHECK, state, text);
 }
 
+/** Checks the address of the API through the ingress, if there is one. */
+export function createApiFindings(ingress: SystemInfo["ingress"]): DoctorFinding[] {
+  const { api_url: url, api_problem: problem } = ingress;
+  if (url === null) return [];
+  return [
+    problem === null
+      ? createFinding("api domain", "ok", url)
+      : createFinding("api domain", "warn", `${url} does not work yet: ${problem}`),
+  ];
+}
+
 /** Checks, while no server runs, if the configured ingress could start. */
 export async function checkIngressStart(context: DoctorContext): Promise<DoctorFinding[]> {
   const { config, environment } = context;

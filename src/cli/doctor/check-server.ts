@@ -4,7 +4,7 @@ import { getErrorMessage } from "../../base/errors.ts";
 import { isProcessRunning } from "../../base/running-process.ts";
 import { createClient } from "../../client/rest/client.ts";
 import { parseListen } from "../../config/config.ts";
-import { describePlainExposure, PLAIN_EXPOSURE_HINT } from "../../config/plain-exposure.ts";
+import { findPlainExposure } from "../../config/plain-exposure.ts";
 import { formatDurationMs } from "../format-time.ts";
 import { readLocalToken, readReadyFile } from "../server-target.ts";
 import { describeOtherWriter } from "../status/server-facts.ts";
@@ -13,7 +13,7 @@ import {
   createAssistantFinding,
   createCompanionFindings,
 } from "./check-assistant.ts";
-import { checkIngressStart, createIngressFinding } from "./check-ingress.ts";
+import { checkIngressStart, createApiFindings, createIngressFinding } from "./check-ingress.ts";
 import {
   createFinding,
   type DoctorContext,
@@ -82,8 +82,9 @@ export async function checkServer(context: DoctorContext): Promise<DoctorFinding
               `${text}: ${health.status}, the engine is ${health.runtime}`,
               "fix the engine (see above); the server reconnects by itself",
             ),
-      ...createExposureFinding(findValue("listen") ?? "127.0.0.1:0", findValue("tls_cert") != null),
+      ...createExposureFinding(findValue),
       createIngressFinding(info.ingress, context),
+      ...createApiFindings(info.ingress),
       createAssistantFinding(info.assistant),
       ...createCompanionFindings(info.companion),
     ];
@@ -99,9 +100,16 @@ export async function checkServer(context: DoctorContext): Promise<DoctorFinding
   }
 }
 
-function createExposureFinding(listen: string, hasTls: boolean): DoctorFinding[] {
-  const message = describePlainExposure(parseListen(listen).host, hasTls);
-  return message === undefined ? [] : [createFinding("tls", "warn", message, PLAIN_EXPOSURE_HINT)];
+function createExposureFinding(
+  findValue: (key: string) => string | null | undefined,
+): DoctorFinding[] {
+  const { host } = parseListen(findValue("listen") ?? "127.0.0.1:0");
+  const hasTls = findValue("tls_cert") != null;
+  const exposure = findPlainExposure(host, {
+    hasTls,
+    apiDomain: findValue("api_domain") ?? undefined,
+  });
+  return exposure ? [createFinding("tls", "warn", exposure.message, exposure.hint)] : [];
 }
 
 async function checkPort({ config }: DoctorContext): Promise<DoctorFinding> {

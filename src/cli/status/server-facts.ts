@@ -53,6 +53,16 @@ export function describeIngress({ mode, ready, message }: SystemInfo["ingress"])
     : { level: "fail", text: `not ready: ${message}` };
 }
 
+/** The field of the address of the API through the ingress, for a list of fields; empty if it has none. */
+export function apiUrlField(
+  { api_url: url, api_problem: problem }: SystemInfo["ingress"],
+  colours: Colors,
+): [string, string][] {
+  if (url === null) return [];
+  const text = problem === null ? url : colours.yellow(`${url}, not yet: ${problem}`);
+  return [["API at", text]];
+}
+
 export function describeAssistant(assistant: SystemInfo["assistant"]): ComponentState {
   const { state, url, message } = assistant;
   const address = `${url ?? ""}/v1, for OpenAI clients with any API key`;

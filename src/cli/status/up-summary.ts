@@ -11,6 +11,7 @@ import { formatTable } from "../output/table.ts";
 import { type ReadyFile, readLocalToken } from "../server-target.ts";
 import { formatModelStatus } from "../views/models.ts";
 import {
+  apiUrlField,
   colourComponent,
   companionField,
   describeAssistant,
@@ -88,6 +89,7 @@ export async function printUpSummary(
         ["API", ready.api],
         ["Try it in a browser", `${ready.api}${DOCS_PATH}`],
         ["Ingress", colourComponent(describeIngress(info.ingress), colours)],
+        ...apiUrlField(info.ingress, colours),
         ["Models at", colourComponent(describeAssistant(info.assistant), colours)],
         ...companionField(info.companion, colours),
         ["Log in", loginText(ready, password, cli)],
@@ -195,15 +197,16 @@ function appsText(cli: Cli, apps: readonly AppItem[]): string {
 
 function loginText(ready: ReadyFile, password: string | undefined, cli: Cli): string[] {
   const isLocal = /\/\/(127\.|localhost|\[::1\])/.test(ready.api);
+  const url = ready.api_url ?? (isLocal ? undefined : ready.api);
   const lines = ["not needed for this user on this machine"];
   if (password !== undefined)
     lines.push(
       `others: password ${cli.colours.bold(password)} (shown only this once; BERTH_PASSWORD sets another)`,
     );
   lines.push(
-    isLocal
-      ? "from other machines: start with --listen 0.0.0.0:7776, or use an SSH tunnel"
-      : `from other machines: berth login ${ready.api}`,
+    url === undefined
+      ? "from other machines: start with --api-domain NAME, or use an SSH tunnel"
+      : `from other machines: berth login ${url}`,
   );
   return lines;
 }

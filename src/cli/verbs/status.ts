@@ -13,6 +13,7 @@ import { formatDurationMs } from "../format-time.ts";
 import { formatFields } from "../output/format-sections.ts";
 import { printDocument } from "../output/print.ts";
 import {
+  apiUrlField,
   colourComponent,
   companionField,
   describeAssistant,
@@ -58,6 +59,7 @@ export function addStatus(program: Command, cli: Cli): void {
             : colours.red(`not reachable: ${engine.message ?? "no answer"}`),
         ],
         ["Ingress", colourComponent(describeIngress(info.ingress), colours)],
+        ...apiUrlField(info.ingress, colours),
         ["Host", `${info.hostname}, ${info.os} ${info.arch}, ${info.cpus} CPUs`],
         ["Memory", `${formatBytes(memory.free_bytes)} free of ${formatBytes(memory.total_bytes)}`],
         ["Disk", `${formatBytes(disk.free_bytes)} free of ${formatBytes(disk.total_bytes)}`],

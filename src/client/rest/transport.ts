@@ -1,4 +1,4 @@
-import { BerthError, isAbortError } from "../../base/errors.ts";
+import { BerthError, getErrorCode, isAbortError } from "../../base/errors.ts";
 import { ApiError } from "./api-error.ts";
 
 export type QueryParameters = Readonly<Record<string, string | number | boolean | undefined>>;
@@ -119,9 +119,22 @@ function parseBase(baseUrl: string): URL {
 function serverUnreachable(origin: string, cause: unknown): BerthError {
   const reason = cause instanceof Error ? describeCause(cause) : "no answer";
   return new BerthError("server_unreachable", `no Berth server answers at ${origin}: ${reason}`, {
-    hint: "start one with `berth up`, or name another with --url or BERTH_URL",
+    hint: isUntrusted(cause)
+      ? "if it is a certificate of the server's own authority, trust its root: NODE_EXTRA_CA_CERTS=root.crt berth ..."
+      : "start one with `berth up`, or name another with --url or BERTH_URL",
     cause,
   });
+}
+
+/** True if the server's certificate comes from an authority that this machine does not trust. */
+function isUntrusted(error: unknown): boolean {
+  const codes = [
+    "UNABLE_TO_GET_ISSUER_CERT_LOCALLY",
+    "SELF_SIGNED_CERT_IN_CHAIN",
+    "DEPTH_ZERO_SELF_SIGNED_CERT",
+    "UNABLE_TO_VERIFY_LEAF_SIGNATURE",
+  ];
+  return error instanceof Error && codes.includes(getErrorCode(error.cause) ?? "");
 }
 
 /**

@@ -4,6 +4,7 @@ import { canonicalJson, deepEqual, hashJson } from "../../base/canonical-json.ts
 import { type Clock, delay } from "../../base/clock.ts";
 import { BerthError } from "../../base/errors.ts";
 import type { Logger } from "../../base/logger.ts";
+import type { ApiSite } from "./api-site.ts";
 import { CaddyAdmin } from "./caddy-admin.ts";
 import { buildCaddyConfig, type CaddyConfig, type CaddySettings } from "./caddy-config.ts";
 import type { CaddyHost, IngressPaths } from "./caddy-host.ts";
@@ -45,6 +46,10 @@ export class CaddyConfigLoader {
     this.#options = options;
     this.#admin = new CaddyAdmin(options.paths.adminSocket);
     this.#render = options.render ?? buildCaddyConfig;
+  }
+
+  get api(): ApiSite | undefined {
+    return this.#options.settings.api;
   }
 
   get version(): string | undefined {

@@ -1,8 +1,10 @@
 import type { Json } from "../../base/canonical-json.ts";
+import type { ApiSite } from "./api-site.ts";
 import { getLogFile, getStorageFolder } from "./caddy-certificates.ts";
 import {
   buildServerRoutes,
   CERTIFICATE_PERMISSION_PATH,
+  listApiCertifiedNames,
   listCertifiedNames,
 } from "./caddy-routes.ts";
 import { isAtLeast } from "./caddy-version.ts";
@@ -16,6 +18,8 @@ export interface CaddySettings {
   readonly httpPort: number | undefined;
   readonly httpsPort: number | undefined;
   readonly acmeEmail: string | undefined;
+  /** Absent if the ingress does not serve the API. */
+  readonly api?: ApiSite | undefined;
   /** Caddy's version, such as 2.6.2. */
   readonly version: string;
 }
@@ -84,7 +88,8 @@ function buildCertificateConfig(
   sites: readonly Site[],
 ): { [key: string]: Json } {
   const { httpPort, httpsPort, acmeEmail, version } = settings;
-  const subjects = [...new Set(sites.flatMap(listCertifiedNames))].toSorted();
+  const names = [...listApiCertifiedNames(settings.api), ...sites.flatMap(listCertifiedNames)];
+  const subjects = [...new Set(names)].toSorted();
   const acme = {
     module: "acme",
     ...(acmeEmail === undefined ? {} : { email: acmeEmail }),

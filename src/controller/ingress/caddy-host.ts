@@ -38,6 +38,8 @@ export interface IngressPaths {
   readonly folder: string;
   /** The path of a Unix socket: shorter than 108 bytes. */
   readonly adminSocket: string;
+  /** The Unix socket on which Berth accepts requests to its API. */
+  readonly apiSocket: string;
   readonly configFile: string;
   /** The direct routes of the configuration, for Berth only. */
   readonly directRoutesFile: string;

@@ -3,14 +3,21 @@ import { type Clock, delay } from "../../base/clock.ts";
 import { BerthError, getErrorMessage, isAbortError } from "../../base/errors.ts";
 import type { Logger } from "../../base/logger.ts";
 import { TaskGroup } from "../../base/task-group.ts";
+import type { DomainSettings } from "../../resources/domain-claims.ts";
 import type { Resource } from "../../resources/resource.ts";
 import type { Store, StoreChange } from "../../store/store.ts";
 import type { CaddyCertificates } from "./caddy-certificates.ts";
 import type { CaddyConfigLoader } from "./caddy-config-loader.ts";
 import type { CaddyHost } from "./caddy-host.ts";
-import { listCertifiedNames } from "./caddy-routes.ts";
+import { listApiCertifiedNames, listCertifiedNames } from "./caddy-routes.ts";
 import type { FolderRouteTable } from "./folder-route-table.ts";
-import { CERTIFICATE_PENDING, type Ingress, type IngressState, type SiteVerdict } from "./port.ts";
+import {
+  CERTIFICATE_PENDING,
+  type Ingress,
+  type IngressApi,
+  type IngressState,
+  type SiteVerdict,
+} from "./port.ts";
 import { type Site, siteDigest } from "./site.ts";
 import { mapHostsToApps, SitePlanner } from "./site-planner.ts";
 
@@ -37,7 +44,7 @@ export interface CaddyIngressOptions {
   readonly certificates: CaddyCertificates;
   readonly reachability: Ingress["reachability"];
   readonly store: Pick<Store, "instanceId" | "list" | "secrets" | "watch">;
-  readonly baseDomain: string;
+  readonly domains: DomainSettings;
   readonly httpPort: number | undefined;
   readonly httpsPort: number | undefined;
   readonly clock: Clock;
@@ -58,6 +65,8 @@ export class CaddyIngress implements Ingress, AsyncDisposable {
   readonly #options: CaddyIngressOptions;
   readonly #planner: SitePlanner;
   readonly #tasks: TaskGroup;
+  /** Why the API is not reached through Caddy. */
+  #apiProblem: string | undefined;
   #state: IngressState = { ready: false, message: "the ingress is starting" };
   #verdicts = new Map<string, RecordedVerdict>();
   #apps: ReadonlyMap<string, string> = new Map();
@@ -91,6 +100,14 @@ export class CaddyIngress implements Ingress, AsyncDisposable {
         ? "the ingress is applying the change of its domain or options"
         : this.#state.message,
     };
+  }
+
+  api(): IngressApi | undefined {
+    const { apiDomain } = this.#options.domains;
+    if (apiDomain === undefined) return undefined;
+    const url = this.url(apiDomain, true, "");
+    const problem = this.#state.ready ? this.#apiProblem : this.#state.message;
+    return problem === undefined ? { url } : { url, problem };
   }
 
   url(domain: string, https: boolean, path: string): string {
@@ -189,6 +206,7 @@ export class CaddyIngress implements Ingress, AsyncDisposable {
     for (const site of sites)
       verdicts.set(site.app, await this.#createVerdict(site, refused.get(site.app)));
     this.#setVerdicts(new Map([...this.#withDigests(verdicts), ...this.#toVerdicts(refusals)]));
+    this.#apiProblem = await this.#describeMissing(listApiCertifiedNames(loader.api));
     const version = loader.version ?? "unknown";
     const where = host.mode === "process" ? "as a process" : "in a container";
     const state: IngressState = {
@@ -200,16 +218,23 @@ export class CaddyIngress implements Ingress, AsyncDisposable {
     this.#setState(state);
   }
 
-  async #createVerdict(site: Site, problem: string | undefined): Promise<SiteVerdict> {
-    if (problem !== undefined)
+  async #createVerdict(site: Site, refusal: string | undefined): Promise<SiteVerdict> {
+    if (refusal !== undefined)
       return {
         served: false,
         reason: "OptionsRefused",
-        message: `Caddy refuses spec.ingress of this app: ${redactPaths(problem)}`,
+        message: `Caddy refuses spec.ingress of this app: ${redactPaths(refusal)}`,
       };
     const [own] = site.domains;
     const names = this.#options.httpsPort === undefined ? [] : listCertifiedNames(site);
     const https = own !== undefined && names.includes(own);
+    const problem = await this.#describeMissing(names);
+    if (problem === undefined) return { served: true, https };
+    return { served: true, https, pending: { reason: CERTIFICATE_PENDING, message: problem } };
+  }
+
+  /** Returns which of the names have no certificate yet, and why; undefined if all have one. */
+  async #describeMissing(names: readonly string[]): Promise<string | undefined> {
     const { certificates } = this.#options;
     const missing: string[] = [];
     const errors: string[] = [];
@@ -219,21 +244,17 @@ export class CaddyIngress implements Ingress, AsyncDisposable {
       const error = await certificates.findError(name);
       if (error !== undefined) errors.push(`${name}: ${error}`);
     }
-    if (missing.length === 0) return { served: true, https };
+    if (missing.length === 0) return undefined;
     const answers = errors.length === 0 ? "" : `; the last answer was: ${errors.join("; ")}`;
-    return {
-      served: true,
-      https,
-      pending: {
-        reason: CERTIFICATE_PENDING,
-        message: `the certificate of ${missing.join(", ")} is being obtained, and HTTPS fails until then: the name has to resolve to this machine, and the authority has to reach the ingress there${answers}`,
-      },
-    };
+    return `the certificate of ${missing.join(", ")} is being obtained, and HTTPS fails until then: the name has to resolve to this machine, and the authority has to reach the ingress there${answers}`;
   }
 
   get #awaitsCertificates(): boolean {
-    return [...this.#verdicts.values()].some(
-      ({ verdict }) => verdict.served && verdict.pending !== undefined,
+    return (
+      this.#apiProblem !== undefined ||
+      [...this.#verdicts.values()].some(
+        ({ verdict }) => verdict.served && verdict.pending !== undefined,
+      )
     );
   }
 

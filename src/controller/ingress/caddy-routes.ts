@@ -1,4 +1,5 @@
 import type { Json } from "../../base/canonical-json.ts";
+import { type ApiSite, buildApiRoute } from "./api-site.ts";
 import { getCertificatePattern, getStorageFolder } from "./caddy-certificates.ts";
 import { buildDirectRoutes } from "./caddy-direct-routes.ts";
 import { escapePlaceholders, pageHandler, RETRY_LATER, RETRY_SOON } from "./caddy-handlers.ts";
@@ -26,6 +27,7 @@ export interface RouteSettings {
   readonly httpPort: number | undefined;
   readonly httpsPort: number | undefined;
   readonly version: string;
+  readonly api?: ApiSite | undefined;
 }
 
 type Scheme = "http" | "https";
@@ -38,6 +40,11 @@ export function listCertifiedNames(site: Site): string[] {
   return names.filter((name) => hasPublicCertificate(site, name));
 }
 
+/** Returns the domain of the API if its certificate is one of a public authority. */
+export function listApiCertifiedNames(api: ApiSite | undefined): string[] {
+  return api === undefined || isInternalName(api.domain) ? [] : [api.domain];
+}
+
 /** True for a domain with a certificate of a public authority, whose HTTP requests are redirected to HTTPS. */
 function hasPublicCertificate(site: Site, domain: string): boolean {
   return site.https && !isInternalName(domain) && !isWildcard(domain);
@@ -45,7 +52,7 @@ function hasPublicCertificate(site: Site, domain: string): boolean {
 
 /**
  * Builds the routes of one server, in order: removal of forged headers, direct routes (which serve most requests), certificate
- * permission, normalisation of host names, redirects, Apps with options (the longest path first), all other Apps through the table, Apps of whole
+ * permission, normalisation of host names, the API, redirects, Apps with options (the longest path first), all other Apps through the table, Apps of whole
  * subtrees (`*.example.org`), and the error page.
  */
 export function buildServerRoutes(
@@ -65,6 +72,10 @@ export function buildServerRoutes(
       ...buildDirectRoutes(settings, direct, redirected),
       ...(scheme === "http" ? [buildCertificatePermissionRoute(settings, sites)] : []),
       normalizeHostRoute,
+      // Passwords and tokens have no place in plain HTTP, so there is no route to the API.
+      ...(settings.api && scheme === "https"
+        ? [buildApiRoute(settings.version, settings.api)]
+        : []),
       ...buildRedirectRoutes(settings, sites, scheme),
       ...(scheme === "http" ? buildHttpsRedirects(settings, sites) : []),
       ...withOptions.flatMap((site) =>
@@ -186,7 +197,10 @@ function buildCertifiedRedirect(
 /** Returns the domains whose HTTP requests are redirected to HTTPS. */
 function listHttpsRedirects(settings: RouteSettings, sites: readonly Site[]): string[] {
   if (settings.httpsPort === undefined) return [];
-  return sites.flatMap((site) => site.domains.filter((name) => hasPublicCertificate(site, name)));
+  return [
+    ...(settings.api === undefined ? [] : [settings.api.domain]),
+    ...sites.flatMap((site) => site.domains.filter((name) => hasPublicCertificate(site, name))),
+  ];
 }
 
 /** Redirects HTTP to HTTPS. Caddy answers the HTTP challenges of authorities before any route. */
@@ -219,10 +233,11 @@ function buildCertificatePermissionRoute(
 ): CaddyRoute {
   const name = "{http.request.uri.query.domain}";
   const without = sites.filter((site) => !site.https).flatMap((site) => site.domains);
-  const configured = sites
-    .filter((site) => site.https && !isTableOnly(site))
-    .flatMap((site) => [...site.domains, ...site.redirects.map(({ from }) => from)])
-    .filter(isInternalName);
+  const withOptions = sites.filter((site) => site.https && !isTableOnly(site));
+  const configured = [
+    ...(settings.api === undefined ? [] : [settings.api.domain]),
+    ...withOptions.flatMap((site) => [...site.domains, ...site.redirects.map(({ from }) => from)]),
+  ].filter(isInternalName);
   const yes = { handle: [{ handler: "static_response", status_code: 200 }], terminal: true };
   const exact = configured.filter((domain) => !isWildcard(domain));
   const subtrees = configured.filter(isWildcard).map((domain) => escapeRegExp(domain.slice(1)));

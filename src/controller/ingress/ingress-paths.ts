@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import { chmod, lstat, mkdir } from "node:fs/promises";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { BerthError } from "../../base/errors.ts";
 import type { IngressPaths } from "./caddy-host.ts";
 
@@ -12,9 +12,11 @@ const SOCKET_PATH_BYTES_MAX = 103;
 export async function ingressPaths(dataDir: string): Promise<IngressPaths> {
   const folder = join(dataDir, "ingress");
   await mkdir(folder, { recursive: true, mode: 0o700 });
+  const adminSocket = await socketPath(folder);
   return {
     folder,
-    adminSocket: await socketPath(folder),
+    adminSocket,
+    apiSocket: join(dirname(adminSocket), "api.sock"),
     configFile: join(folder, "caddy.json"),
     directRoutesFile: join(folder, "direct-routes.json"),
   };

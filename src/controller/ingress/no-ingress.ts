@@ -12,5 +12,6 @@ export const noIngress: Ingress = {
   },
   state: () => ({ ready: false, message: "there is no ingress (--ingress off)" }),
   verdict: () => undefined,
+  api: () => undefined,
   url: (domain, https, path) => `${https ? "https" : "http"}://${domain}${path}`,
 };

@@ -25,6 +25,8 @@ export interface Ingress {
    * if nothing is known of the App since Berth started.
    */
   verdict(app: Resource<"App">): SiteVerdict | undefined;
+  /** Returns the address of the API through the proxy; undefined if it has none. */
+  api(): IngressApi | undefined;
   /** Returns the URL of a domain of the App: scheme, host, and the port unless it is the default. */
   url(domain: string, https: boolean, path: string): string;
 }
@@ -63,6 +65,12 @@ export type IngressState =
   | { readonly ready: true; readonly version: string; readonly message: string }
   /** `message` has the problem and what to do. */
   | { readonly ready: false; readonly message: string };
+
+export interface IngressApi {
+  readonly url: string;
+  /** Why requests to it fail for now. */
+  readonly problem?: string;
+}
 
 /** The reason of a verdict whose names have no valid certificate yet. */
 export const CERTIFICATE_PENDING = "CertificatePending";

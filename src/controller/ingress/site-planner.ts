@@ -1,4 +1,8 @@
-import { describeLostClaim, findLostClaims } from "../../resources/domain-claims.ts";
+import {
+  type DomainSettings,
+  describeLostClaim,
+  findLostClaims,
+} from "../../resources/domain-claims.ts";
 import type { Store } from "../../store/store.ts";
 import { PasswordHashes } from "./password-hashes.ts";
 import { isTableOnly, resolveSite, type Site, type SiteRefusal, siteDigest } from "./site.ts";
@@ -15,21 +19,21 @@ export interface SitePlan {
 /** Computes the site of each App from the store. */
 export class SitePlanner {
   readonly #store: Pick<Store, "list" | "secrets">;
-  readonly #baseDomain: string;
+  readonly #domains: DomainSettings;
   readonly #hashes: PasswordHashes;
 
   constructor(options: {
     readonly store: Pick<Store, "list" | "secrets" | "instanceId">;
-    readonly baseDomain: string;
+    readonly domains: DomainSettings;
   }) {
     this.#store = options.store;
-    this.#baseDomain = options.baseDomain;
+    this.#domains = options.domains;
     this.#hashes = new PasswordHashes(options.store.instanceId);
   }
 
   async planSites(): Promise<SitePlan> {
     const apps = this.#store.list("App");
-    const lost = findLostClaims(apps, this.#baseDomain);
+    const lost = findLostClaims(apps, this.#domains);
     const sites: Site[] = [];
     const refusals = new Map<string, SiteRefusal>();
     for (const { metadata, spec } of apps) {
@@ -40,7 +44,7 @@ export class SitePlanner {
       const site = claim
         ? { reason: "DomainTaken", message: describeLostClaim(claim) }
         : await resolveSite(name, spec, {
-            baseDomain: this.#baseDomain,
+            baseDomain: this.#domains.baseDomain,
             reveal: (secret) => this.#store.secrets.reveal(secret),
             hash: (app, user, password) => this.#hashes.hash(app, user, password),
           });

@@ -1,6 +1,7 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { getErrorMessage } from "../../base/errors.ts";
 import { AppAdmission } from "../../resources/app-admission.ts";
+import type { DomainSettings } from "../../resources/domain-claims.ts";
 import type { Resource } from "../../resources/resource.ts";
 import type { Store } from "../../store/store.ts";
 import { applyFile, type FileOutcome, findInadmissible } from "./apply-file.ts";
@@ -19,7 +20,7 @@ const FILES_IN_A_BATCH = 20;
 
 export interface ApplyFilesOptions {
   readonly store: Store;
-  readonly baseDomain: string;
+  readonly domains: DomainSettings;
   readonly events: SpecEvents;
   /** The resources that the store has as declared by files. */
   readonly declared: () => readonly DeclaredResource[];
@@ -96,9 +97,9 @@ function applyTogether(
 /** The admission check without the Apps that no file declares any more: they are about to be pruned. */
 function createAdmission(
   loaded: ReadonlyMap<string, LoadedFile>,
-  { store, baseDomain, declared, known, isUnknown }: ApplyFilesOptions,
+  { store, domains, declared, known, isUnknown }: ApplyFilesOptions,
 ): AppAdmission {
-  const admission = new AppAdmission(store, baseDomain);
+  const admission = new AppAdmission(store, domains);
   const isLeaving = ({ file, ...key }: DeclaredResource) => {
     const view = loaded.get(file) ?? known.get(file);
     return view ? view.keys !== undefined && !listsResource(view, key) : !isUnknown(file);

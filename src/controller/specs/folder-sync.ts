@@ -3,6 +3,7 @@ import { type Clock, timestamp } from "../../base/clock.ts";
 import { isAbortError } from "../../base/errors.ts";
 import type { Logger } from "../../base/logger.ts";
 import type { SpecsTrust } from "../../config/server-settings.ts";
+import type { DomainSettings } from "../../resources/domain-claims.ts";
 import type { Store, StoreChange } from "../../store/store.ts";
 import type { SpecsReport } from "../port.ts";
 import type { FileOutcome } from "./apply-file.ts";
@@ -39,7 +40,7 @@ const CONCURRENT_READS_MAX = 16;
 export interface FolderSyncOptions {
   readonly folder: string;
   /** The domain below which Apps have their default domains. */
-  readonly baseDomain: string;
+  readonly domains: DomainSettings;
   /** The files that may use what reaches outside of an App. Default: those that only root and this user can write. */
   readonly trust?: SpecsTrust;
   readonly store: Store;
@@ -61,7 +62,7 @@ export interface ScanResult {
  */
 export class FolderSync implements Disposable {
   readonly #folder: string;
-  readonly #baseDomain: string;
+  readonly #domains: DomainSettings;
   readonly #trust: SpecsTrust;
   readonly #store: Store;
   readonly #clock: Clock;
@@ -82,7 +83,7 @@ export class FolderSync implements Disposable {
 
   constructor(parts: FolderSyncOptions) {
     this.#folder = parts.folder;
-    this.#baseDomain = parts.baseDomain;
+    this.#domains = parts.domains;
     this.#trust = parts.trust ?? "folder";
     this.#store = parts.store;
     this.#clock = parts.clock;
@@ -242,7 +243,7 @@ export class FolderSync implements Disposable {
       loaded,
       {
         store: this.#store,
-        baseDomain: this.#baseDomain,
+        domains: this.#domains,
         events: this.#events,
         declared: () => this.#listDeclared(),
         known: this.#files,

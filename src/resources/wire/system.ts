@@ -65,6 +65,14 @@ export const SystemInfo = Type.Object(
         }),
         http_port: NullableInteger,
         https_port: NullableInteger,
+        api_url: Type.Unsafe<string | null>({
+          ...NullableString,
+          description: "where it serves this API over HTTPS (the setting api_domain)",
+        }),
+        api_problem: Type.Unsafe<string | null>({
+          ...NullableString,
+          description: "why it does not serve this API there yet",
+        }),
       },
       closed,
     ),

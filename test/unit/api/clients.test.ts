@@ -53,8 +53,13 @@ describe("createProxyCheck", () => {
     const isProxy = createProxyCheck(["10.0.0.2", "192.168.0.0/24", "fd00::/8"]);
     const trusted = ["10.0.0.2", "::ffff:10.0.0.2", "192.168.0.7", "fd12::1"];
     const others = ["10.0.0.3", "192.168.1.1", "fe80::1", "", "unknown", "10.0.0.2:80"];
-    expect(trusted.map(isProxy)).toEqual([true, true, true, true]);
-    expect(others.map(isProxy)).toEqual(others.map(() => false));
+    expect(trusted.map((address) => isProxy(address, 1))).toEqual([true, true, true, true]);
+    expect(others.map((address) => isProxy(address, 1))).toEqual(others.map(() => false));
+  });
+
+  it("trusts the ingress as the sender, and not as a name in a header", () => {
+    const isProxy = createProxyCheck([]);
+    expect([isProxy("ingress", 0), isProxy("ingress", 1)]).toEqual([true, false]);
   });
 });
 

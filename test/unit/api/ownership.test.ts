@@ -84,6 +84,32 @@ describe("a domain of another app", () => {
     expect(api.store.get("App", "second")?.spec.domain).toBeUndefined();
   });
 
+  it("is refused if it is the domain of the API, and an app that has it keeps its other changes", async () => {
+    const domain = "berth.example.org";
+    await using other = await openTestApi({ apiDomain: domain });
+    putApp(other.store, "had", { image: "bb:1", port: 80, domain });
+    const create = (spec: object) =>
+      other.request({
+        method: "POST",
+        url: "/api/apps",
+        payload: { name: "new", image: "bb:1", port: 80, ...spec },
+      });
+    for (const spec of [
+      { domain },
+      { domain, ingress: { pathPrefix: "/x" } },
+      { ingress: { domains: [domain] } },
+      { ingress: { redirects: [{ from: domain }] } },
+    ]) {
+      const response = await create(spec);
+      expect(response.statusCode).toBe(409);
+      expect(readErrorBody(response)).toBe(
+        "berth.example.org is the address of Berth's own API (the setting api_domain). Choose another domain for the app.",
+      );
+    }
+    const change = { method: "PATCH", url: "/api/apps/had", payload: { replicas: 2 } } as const;
+    expect((await other.request(change)).statusCode).toBe(202);
+  });
+
   it("is refused also if it is the default domain of that app", async () => {
     const response = await patch("first", { domain: "second.example.test" });
     expect(response.statusCode).toBe(409);

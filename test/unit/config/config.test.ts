@@ -202,12 +202,25 @@ describe("invalid settings", () => {
     ["log_format", "xml", "--log-format must be json or pretty"],
     ["log_level", "loud", "--log-level must be debug, info, warn or error"],
     ["data_dir", "", "--data-dir must be a folder"],
+    ["api_domain", "https://berth.example.org", "--api-domain must be a host name"],
+    ["api_domain", "*.example.org", "--api-domain must be a host name"],
+    ["api_domain", "192.168.0.7", "--api-domain must be a host name"],
   ] as const)(
     "--%s %s is refused, and the error names the accepted values",
     (key, value, message) => {
       expect(failure(() => load({ flags: { [key]: value } })).message).toContain(message);
     },
   );
+
+  it("include a domain of the API without an ingress, and without HTTPS", () => {
+    const flags = { api_domain: "berth.example.org" };
+    expect(load({ flags }).apiDomain).toBe("berth.example.org");
+    for (const [key, value] of [
+      ["ingress", "off"],
+      ["https_port", "0"],
+    ] as const)
+      expect(failure(() => load({ flags: { ...flags, [key]: value } })).message).toContain(key);
+  });
 
   it("are reported with the name of their variable", () => {
     const error = failure(() => load({ environment: { BERTH_LISTEN: "nowhere" } }));

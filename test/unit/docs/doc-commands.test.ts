@@ -4,6 +4,7 @@ import type { Command } from "commander";
 import { expect, test } from "vitest";
 import { processIo } from "../../../src/cli/io.ts";
 import { buildProgram } from "../../../src/cli/program.ts";
+import { serverSettingList } from "../../../src/config/server-settings.ts";
 
 const root = join(import.meta.dirname, "../../..");
 const { program } = buildProgram(processIo({}));
@@ -17,6 +18,14 @@ const commands = [
 
 test("the documents contain commands", () => {
   expect(commands.length).toBeGreaterThan(15);
+});
+
+test("the README lists every setting of the server", () => {
+  const text = readFileSync(join(root, "README.md"), "utf8");
+  const missing = serverSettingList.filter(
+    ({ flag, variable }) => !text.includes(`\`${flag}\``) || !text.includes(`\`${variable}\``),
+  );
+  expect(missing.map(({ key }) => key)).toEqual([]);
 });
 
 test.each(commands)("%s: %s", (_, text = "") => {

@@ -17,10 +17,12 @@ function app(name: string, createdDay: number, spec: Partial<AppSpec> = {}): Cla
   };
 }
 
-const losers = (...apps: readonly ClaimingApp[]) => [...findLostClaims(apps, "localhost").keys()];
+const domains = { baseDomain: "localhost", apiDomain: "berth.localhost" };
+
+const losers = (...apps: readonly ClaimingApp[]) => [...findLostClaims(apps, domains).keys()];
 
 function messageForB(...apps: readonly ClaimingApp[]): string | undefined {
-  const claim = findLostClaims(apps, "localhost").get("b");
+  const claim = findLostClaims(apps, domains).get("b");
   return claim && describeLostClaim(claim);
 }
 
@@ -102,7 +104,7 @@ describe("a domain of two Apps", () => {
   });
 
   it("is reported with the name of its owner and a remedy", () => {
-    const lost = findLostClaims([app("a", 1, { domain }), app("b", 2, { domain })], "localhost");
+    const lost = findLostClaims([app("a", 1, { domain }), app("b", 2, { domain })], domains);
     expect(lost.get("b")).toEqual({ domain, pathPrefix: "", owner: "a" });
     const claim = { domain, pathPrefix: "/api", owner: "a" };
     expect(describeLostClaim(claim)).toBe(
@@ -111,16 +113,29 @@ describe("a domain of two Apps", () => {
   });
 });
 
+describe("the domain of the API", () => {
+  it("belongs to no App, with any path or as a redirect, and says so", () => {
+    const domain = "berth.localhost";
+    expect(losers(app("a", 1, { domain }), app("b", 2, { domain: "b.test" }))).toEqual(["a"]);
+    expect(losers(app("berth", 1))).toEqual(["berth"]);
+    expect(losers(app("b", 1, { domain, ingress: { pathPrefix: "/b" } }))).toEqual(["b"]);
+    expect(losers(app("b", 1, { ingress: { redirects: [{ from: domain }] } }))).toEqual(["b"]);
+    expect(messageForB(app("b", 1, { domain }))).toBe(
+      "berth.localhost is the address of Berth's own API (the setting api_domain): choose another domain",
+    );
+  });
+});
+
 it("a domain never belongs to two Apps that both keep their domains", () => {
-  const domains = fc.constantFrom("a.test", "b.test", "c.test", "d.test");
+  const names = fc.constantFrom("a.test", "b.test", "c.test", "d.test");
   const apps = fc.uniqueArray(
     fc.record({
       name: fc.stringMatching(/^[a-z]{1,3}$/),
       day: fc.integer({ min: 1, max: 5 }),
-      domain: domains,
-      more: fc.array(domains, { maxLength: 3 }),
+      domain: names,
+      more: fc.array(names, { maxLength: 3 }),
       path: fc.constantFrom(undefined, "/x"),
-      from: fc.array(domains, { maxLength: 1 }),
+      from: fc.array(names, { maxLength: 1 }),
     }),
     { selector: ({ name }) => name, maxLength: 12 },
   );
@@ -136,7 +151,7 @@ it("a domain never belongs to two Apps that both keep their domains", () => {
           },
         }),
       );
-      const lost = findLostClaims(all, "localhost");
+      const lost = findLostClaims(all, domains);
       const held = all
         .filter(({ metadata }) => !lost.has(metadata.name))
         .flatMap(({ metadata: { name }, spec }) =>
@@ -145,7 +160,7 @@ it("a domain never belongs to two Apps that both keep their domains", () => {
       for (const { name, claim } of held)
         for (const other of held)
           expect(name !== other.name && areClaimsInConflict(claim, other.claim)).toBe(false);
-      for (const { owner } of lost.values()) expect(lost.has(owner)).toBe(false);
+      for (const { owner } of lost.values()) expect(lost.has(owner ?? "")).toBe(false);
     }),
   );
 });

@@ -1,0 +1,28 @@
+import { chmod, rm } from "node:fs/promises";
+import type { Server } from "node:http";
+import { createServer, type Socket } from "node:net";
+
+/** The `remoteAddress` of a connection from the ingress. Connections over a Unix socket have no address of their own. */
+export const INGRESS_ADDRESS = "ingress";
+
+/**
+ * Makes an HTTP server accept the ingress's connections on a Unix socket, too. Only this user can reach the socket, so that
+ * no other process can claim to forward a client's request. Returns a function that stops it; connections in progress go on.
+ */
+export async function acceptIngressConnections(server: Server, path: string): Promise<() => void> {
+  const listener = createServer({ allowHalfOpen: true }, (socket) => {
+    Object.defineProperty(socket, "remoteAddress", { value: INGRESS_ADDRESS });
+    server.emit("connection", socket);
+  });
+  // A server that was killed leaves its socket behind. The lock of the data directory excludes a second server.
+  await rm(path, { force: true });
+  await new Promise<void>((resolve, reject) => {
+    listener.once("error", reject).listen(path, resolve);
+  });
+  await chmod(path, 0o600);
+  return () => void listener.close();
+}
+
+export function isIngressConnection({ remoteAddress }: Pick<Socket, "remoteAddress">): boolean {
+  return remoteAddress === INGRESS_ADDRESS;
+}
