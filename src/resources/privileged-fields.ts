@@ -1,4 +1,4 @@
-import { BerthError } from "../base/errors.ts";
+import { BerthError, ConflictError } from "../base/errors.ts";
 import { formatDottedPath, formatPointer } from "./json-pointer.ts";
 
 /** A field of an App that reaches outside of the app's own containers, volumes and network. */
@@ -56,6 +56,39 @@ export class PrivilegeError extends BerthError {
     super("forbidden", `${formatDottedPath(path)}: ${message}`, { hint });
     this.path = path;
   }
+}
+
+/** A field that no writer with the scope `admin` has set or confirmed. */
+export interface UncheckedField {
+  /** JSON Pointer below the resource. */
+  readonly path: string;
+  /** The name of the author; undefined if it is unknown. */
+  readonly author: string | undefined;
+  /** The Secret that has the field; undefined for a field of the App itself. */
+  readonly secret?: string;
+}
+
+const NAMED_MAX = 10;
+
+/** An App would reach outside while it has fields from writers without the scope `admin`. */
+export class UncheckedFieldsError extends ConflictError {
+  /** The field that reaches outside, as a JSON Pointer. */
+  readonly path: string;
+
+  constructor(path: string, subject: string, fields: readonly UncheckedField[]) {
+    const named = fields.slice(0, NAMED_MAX).map(describeField).join(", ");
+    const more = fields.length > NAMED_MAX ? ` and ${fields.length - NAMED_MAX} more` : "";
+    super("conflict", `${subject}, but no one with the scope admin has checked ${named}${more}`, {
+      hint: "read these fields, then set them in the same write, with the same values to keep them, or remove them first with the scope admin; write a Secret before the app",
+      details: { fields },
+    });
+    this.path = path;
+  }
+}
+
+function describeField({ path, author, secret }: UncheckedField): string {
+  const what = secret === undefined ? "" : ` of the secret "${secret}"`;
+  return `${formatDottedPath(path)}${what} (set by ${author ?? "an unknown writer"})`;
 }
 
 /** Templates are not validated as Apps, so that a path may be anything. */

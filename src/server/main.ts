@@ -57,7 +57,14 @@ export async function runServer(config: Config): Promise<RunningServer> {
   // The folder may already exist and be readable for other users; `berth doctor` reports it if this call fails.
   await chmod(config.dataDir, 0o700).catch(() => {});
   const hostPaths = readHostPaths(config);
-  const store = starting.use(openStore({ dataDir: config.dataDir, hostPaths, clock, logger }));
+  const catalogs = [
+    loadCatalog(join(import.meta.dirname, "../../templates")),
+    ...(config.templatesDir === undefined ? [] : [loadCatalog(config.templatesDir)]),
+  ];
+  const templates = catalogs.flatMap((catalog) => catalog.templates);
+  const catalogTemplates = templates.map(({ metadata }) => metadata.name);
+  const { dataDir } = config;
+  const store = starting.use(openStore({ dataDir, hostPaths, catalogTemplates, clock, logger }));
   const metrics = new Registry();
   collectDefaultMetrics({ register: metrics });
   const reconcileMetrics = createControllerMetrics(metrics);
@@ -137,10 +144,6 @@ export async function runServer(config: Config): Promise<RunningServer> {
     specs: specs.control,
     companion,
   });
-  const catalogs = [
-    loadCatalog(join(import.meta.dirname, "../../templates")),
-    ...(config.templatesDir === undefined ? [] : [loadCatalog(config.templatesDir)]),
-  ];
   const password = await ensurePassword(store, config.password);
 
   starting.defer(() => ending.abort());
@@ -165,7 +168,7 @@ export async function runServer(config: Config): Promise<RunningServer> {
     ingress,
     webhooks,
     metrics,
-    templates: catalogs.flatMap((catalog) => catalog.templates),
+    templates,
     models: catalogs.flatMap((catalog) => catalog.models),
   });
   starting.defer(() => api.close());

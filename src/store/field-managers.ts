@@ -41,6 +41,11 @@ export interface FieldOutcome extends Ownership {
 
 export const isFileManager = (manager: string): boolean => manager.startsWith("file:");
 
+/** Returns `the file apps/web.yaml` for `file:apps/web.yaml`. */
+export function describeManager(manager: string): string {
+  return isFileManager(manager) ? `the file ${manager.slice("file:".length)}` : manager;
+}
+
 /** Computes the result of a write. Never changes its arguments. */
 export function applyFields(before: Ownership, write: FieldWrite): FieldOutcome {
   const draft = new FieldDraft(renameManagers(before, write), write);

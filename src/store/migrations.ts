@@ -193,4 +193,10 @@ export const migrations: readonly Migration[] = [
   -- The digest of a revision's image in its registry, by which it can be pulled again.
   ALTER TABLE revisions ADD COLUMN digest TEXT;
   `,
+  `
+  -- Who gave each field its value, with which scope. Empty: unknown, which counts as a writer without the scope admin.
+  ALTER TABLE resources ADD COLUMN authors TEXT NOT NULL DEFAULT '{}';
+  -- admin if a writer of that scope had set or confirmed every field of the App that decides what it runs.
+  ALTER TABLE revisions ADD COLUMN scope TEXT NOT NULL DEFAULT 'write';
+  `,
 ];

@@ -7,6 +7,7 @@ import { API_VERSION, type Kind } from "../resources/kinds.ts";
 import { checkPlainValue } from "../resources/plain-value.ts";
 import { APP_FINALIZER, MODEL_FINALIZER } from "../resources/resource.ts";
 import { assertOriginKept, describeMaker, listReplacedManagers } from "./app-origin.ts";
+import { attributeFields } from "./field-authors.ts";
 import {
   flattenFields,
   type Leaves,
@@ -15,15 +16,15 @@ import {
 } from "./field-leaves.ts";
 import {
   applyFields,
+  describeManager,
   type FieldConflict,
-  isFileManager,
   type Ownership,
 } from "./field-managers.ts";
 import { releaseHeldSource } from "./held-source.ts";
 import { assertImageOrSource, assertSourceKept } from "./image-or-source.ts";
 import type { StoredResource } from "./resource-table.ts";
 import { isSecretValue, type SqliteSecretValues } from "./secret-values.ts";
-import type { ApplyIntent, FieldChange } from "./store.ts";
+import type { ApplyIntent, FieldAuthor, FieldChange } from "./store.ts";
 
 /** Reconcilers act on annotations with this prefix, so a change of one increments the generation. */
 const BERTH_ANNOTATION_PREFIX = "berth.dev/";
@@ -85,10 +86,16 @@ export function planApply(
   const fields = unflattenLeaves(outcome.leaves);
   validateMerged(existing, intent, context, { set, given, after: outcome.leaves });
   const changes = diffLeaves(intent.kind, before.leaves, outcome.leaves);
+  const authors = attributeFields(
+    { leaves: before.leaves, authors: existing?.authors ?? {} },
+    outcome.leaves,
+    { given: set, author: getAuthor(intent) },
+  );
   const changed =
     !existing ||
     changes.length > 0 ||
     !deepEqual(outcome.owners, existing.owners) ||
+    !deepEqual(authors, existing.authors) ||
     !deepEqual(outcome.managers, existing.managers);
   const next: StoredResource = {
     ...(existing ?? newResource(intent, context.time)),
@@ -97,6 +104,7 @@ export function planApply(
     annotations: toStringValues(fields.annotations),
     generation: (existing?.generation ?? 0) + (existing && !bumpsGeneration(changes) ? 0 : 1),
     owners: outcome.owners,
+    authors,
     managers: outcome.managers,
     actor: existing && !bumpsGeneration(changes) ? existing.actor : intent.actor.name,
   };
@@ -135,9 +143,8 @@ export function diffLeaves(kind: Kind, before: Leaves, after: Leaves): FieldChan
     }));
 }
 
-/** Returns `the file apps/web.yaml` for `file:apps/web.yaml`. */
-export function describeManager(manager: string): string {
-  return isFileManager(manager) ? `the file ${manager.slice("file:".length)}` : manager;
+function getAuthor({ author, actor }: ApplyIntent): FieldAuthor {
+  return author ?? { name: actor.name, scope: actor.scope ?? "write" };
 }
 
 function assertApplyAllowed(existing: StoredResource | undefined, intent: ApplyIntent): void {
@@ -258,6 +265,7 @@ function newResource(intent: ApplyIntent, time: string): StoredResource {
     deletionTimestamp: null,
     finalizers: getInitialFinalizers(intent.kind),
     owners: {},
+    authors: {},
     managers: {},
     actor: intent.actor.name,
     status: null,

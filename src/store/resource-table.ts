@@ -9,6 +9,7 @@ import {
   type Resource,
   type StatusOf,
 } from "../resources/resource.ts";
+import type { FieldAuthors } from "./field-authors.ts";
 
 /** A resource as stored in its row. The `spec.data` of a Secret contains fingerprints. */
 export interface StoredResource {
@@ -24,6 +25,7 @@ export interface StoredResource {
   readonly deletionTimestamp: string | null;
   readonly finalizers: readonly string[];
   readonly owners: FieldOwners;
+  readonly authors: FieldAuthors;
   readonly managers: Readonly<Record<string, ManagerEntry>>;
   readonly actor: string;
   readonly status: unknown;
@@ -51,14 +53,14 @@ export class ResourceTable {
       .pluck();
     this.#upsert = db.prepare<[ResourceRow]>(`
       INSERT INTO resources (kind, name, uid, spec, labels, annotations, generation, resource_version,
-        created_at, deletion_timestamp, finalizers, owners, managers, actor, status)
+        created_at, deletion_timestamp, finalizers, owners, authors, managers, actor, status)
       VALUES (@kind, @name, @uid, @spec, @labels, @annotations, @generation, @resource_version,
-        @created_at, @deletion_timestamp, @finalizers, @owners, @managers, @actor, @status)
+        @created_at, @deletion_timestamp, @finalizers, @owners, @authors, @managers, @actor, @status)
       ON CONFLICT (kind, name) DO UPDATE SET spec = excluded.spec, labels = excluded.labels,
         annotations = excluded.annotations, generation = excluded.generation,
         resource_version = excluded.resource_version,
         deletion_timestamp = excluded.deletion_timestamp, finalizers = excluded.finalizers,
-        owners = excluded.owners, managers = excluded.managers, actor = excluded.actor,
+        owners = excluded.owners, authors = excluded.authors, managers = excluded.managers, actor = excluded.actor,
         status = excluded.status`);
     this.#remove = db.prepare<[string, string]>(
       "DELETE FROM resources WHERE kind = ? AND name = ?",
@@ -174,6 +176,7 @@ interface ResourceRow {
   deletion_timestamp: string | null;
   finalizers: string;
   owners: string;
+  authors: string;
   managers: string;
   actor: string;
   status: string | null;
@@ -193,6 +196,7 @@ function toRow(stored: StoredResource): ResourceRow {
     deletion_timestamp: stored.deletionTimestamp,
     finalizers: JSON.stringify(stored.finalizers),
     owners: JSON.stringify(stored.owners),
+    authors: JSON.stringify(stored.authors),
     managers: JSON.stringify(stored.managers),
     actor: stored.actor,
     status: stored.status === null ? null : JSON.stringify(stored.status),
@@ -214,6 +218,7 @@ function parseRow(row: ResourceRow): StoredResource {
       deletionTimestamp: row.deletion_timestamp,
       finalizers: JSON.parse(row.finalizers),
       owners: JSON.parse(row.owners),
+      authors: JSON.parse(row.authors),
       managers: JSON.parse(row.managers),
       actor: row.actor,
       status: row.status === null ? null : JSON.parse(row.status),

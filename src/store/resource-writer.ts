@@ -11,8 +11,8 @@ import {
 } from "../resources/resource.ts";
 import type { SqliteAuditLog } from "./audit.ts";
 import type { ChangeLog } from "./change-log.ts";
-import { releaseFields } from "./field-managers.ts";
-import { describeManager, diffLeaves, planApply, toOwnership } from "./plan-apply.ts";
+import { describeManager, releaseFields } from "./field-managers.ts";
+import { diffLeaves, planApply, toOwnership } from "./plan-apply.ts";
 import type { SqlitePortLeases } from "./port-leases.ts";
 import { type ResourceTable, type StoredResource, toResource } from "./resource-table.ts";
 import type { SqliteRevisionLog } from "./revisions.ts";
@@ -26,6 +26,7 @@ import type {
   StoreChange,
 } from "./store.ts";
 import type { Transactions } from "./transactions.ts";
+import { listUncheckedFields } from "./unchecked-fields.ts";
 import type { WriteGuard } from "./write-guard.ts";
 
 export interface ResourceWriterDependencies {
@@ -63,7 +64,13 @@ export class ResourceWriter {
     if (plan.changed) {
       const candidate = toResource(plan.next, intent.kind);
       const before = existing && resources.getResource(existing, intent.kind);
-      this.#dependencies.guard.assertAllowed({ candidate, before, changes, actor: intent.actor });
+      this.#dependencies.guard.assertAllowed({
+        candidate,
+        before,
+        changes,
+        unchecked: listUncheckedFields({ leaves: plan.after, authors: plan.next.authors }),
+        actor: intent.actor,
+      });
       admit?.(candidate);
     }
     if (intent.dryRun)
@@ -82,7 +89,7 @@ export class ResourceWriter {
     const { resources, transactions, clock, guard } = this.#dependencies;
     const existing = transactions.read(() => resources.read(kind, name));
     if (!existing) throw new NotFoundError(`there is no ${kind} ${name}`);
-    guard.assertDeletable(kind, name, intent);
+    guard.assertDeletable(resources.getResource(existing, kind), intent);
     assertNotDeclared(existing, intent);
     const next = withDeletion(existing, intent, timestamp(clock.now()));
     if (intent.dryRun) return toResource(next, kind);

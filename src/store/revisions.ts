@@ -2,9 +2,11 @@ import { type Clock, timestamp } from "../base/clock.ts";
 import { NotFoundError } from "../base/errors.ts";
 import type { SqliteDatabase } from "../base/sqlite.ts";
 import type { SpecOf } from "../resources/kinds.ts";
-import { deepFreeze, type ResourceTable } from "./resource-table.ts";
-import type { Revision, RevisionLog } from "./store.ts";
+import { flattenFields } from "./field-leaves.ts";
+import { deepFreeze, type ResourceTable, type StoredResource } from "./resource-table.ts";
+import type { Revision, RevisionLog, TokenScope } from "./store.ts";
 import type { Transactions } from "./transactions.ts";
+import { listUncheckedFields } from "./unchecked-fields.ts";
 
 /** Twice the revisions that Kubernetes keeps of a Deployment. */
 export const REVISIONS_KEPT_MAX = 20;
@@ -46,10 +48,10 @@ export class SqliteRevisionLog implements RevisionLog {
       .prepare<[string], number | null>("SELECT max(number) FROM revisions WHERE app = ?")
       .pluck();
     this.#insert = db.prepare<[RevisionRow]>(`
-      INSERT INTO revisions (app, number, generation, spec_hash, spec, image, image_id, digest, created_at, state, message, actor)
-      VALUES (@app, @number, @generation, @spec_hash, @spec, @image, @image_id, @digest, @created_at, @state, @message, @actor)`);
-    this.#update = db.prepare<[string, string | null, string | null, string, number]>(
-      "UPDATE revisions SET spec = ?, image = coalesce(image, ?), image_id = coalesce(image_id, ?) WHERE app = ? AND number = ?",
+      INSERT INTO revisions (app, number, generation, spec_hash, spec, image, image_id, digest, created_at, state, message, actor, scope)
+      VALUES (@app, @number, @generation, @spec_hash, @spec, @image, @image_id, @digest, @created_at, @state, @message, @actor, @scope)`);
+    this.#update = db.prepare<[string, TokenScope, string | null, string | null, string, number]>(
+      "UPDATE revisions SET spec = ?, scope = ?, image = coalesce(image, ?), image_id = coalesce(image_id, ?) WHERE app = ? AND number = ?",
     );
     this.#mark = db.prepare<[string, string | null, string, number]>(
       "UPDATE revisions SET state = ?, message = ? WHERE app = ? AND number = ?",
@@ -73,19 +75,23 @@ export class SqliteRevisionLog implements RevisionLog {
   ensure(input: Parameters<RevisionLog["ensure"]>[0]): Revision {
     return this.#transactions.writeLazily(() => {
       const known = this.#byHash.get(input.app, input.specHash);
+      const stored = this.#resources.read("App", input.app);
+      const scope = stored && isCheckedByAdmin(stored) ? "admin" : "write";
       if (known) {
         const spec = JSON.stringify(input.spec);
         if (
           known.spec === spec &&
+          known.scope === scope &&
           (known.image ?? input.image) === known.image &&
           (known.image_id ?? input.imageId) === known.image_id
         ) {
           return toRevision(known);
         }
-        this.#update.run(spec, input.image, input.imageId, input.app, known.number);
+        this.#update.run(spec, scope, input.image, input.imageId, input.app, known.number);
         return toRevision({
           ...known,
           spec,
+          scope,
           image: known.image ?? input.image,
           image_id: known.image_id ?? input.imageId,
         });
@@ -102,7 +108,8 @@ export class SqliteRevisionLog implements RevisionLog {
         created_at: timestamp(this.#clock.now()),
         state: "attempted",
         message: null,
-        actor: this.#resources.read("App", input.app)?.actor ?? "controller",
+        actor: stored?.actor ?? "controller",
+        scope,
       };
       this.#insert.run(row);
       this.#trim.run({
@@ -179,6 +186,12 @@ interface RevisionRow {
   state: Revision["state"];
   message: string | null;
   actor: string;
+  scope: TokenScope;
+}
+
+function isCheckedByAdmin(stored: StoredResource): boolean {
+  const { authors } = stored;
+  return listUncheckedFields({ leaves: flattenFields(stored), authors }).length === 0;
 }
 
 function toRevision(row: RevisionRow): Revision {
@@ -196,5 +209,6 @@ function toRevision(row: RevisionRow): Revision {
     state: row.state,
     message: row.message,
     actor: row.actor,
+    scope: row.scope,
   });
 }

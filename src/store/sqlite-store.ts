@@ -12,6 +12,7 @@ import {
   type SqliteDatabase,
 } from "../base/sqlite.ts";
 import type { Kind } from "../resources/kinds.ts";
+import type { UncheckedField } from "../resources/privileged-fields.ts";
 import type { Resource, StatusOf } from "../resources/resource.ts";
 import { validateManifest } from "../resources/validate-manifest.ts";
 import { findArchivesInUse } from "./archives-in-use.ts";
@@ -21,6 +22,7 @@ import { findBackupContent } from "./backup-content.ts";
 import { SqliteBuildRecords } from "./builds.ts";
 import { ChangeLog } from "./change-log.ts";
 import { SqliteEventLog } from "./events.ts";
+import { flattenFields } from "./field-leaves.ts";
 import { readHolderId } from "./holder-id.ts";
 import { type HostPathOptions, HostPaths } from "./host-paths.ts";
 import { migrations } from "./migrations.ts";
@@ -47,6 +49,7 @@ import { acquireStoreLock, type StoreLock } from "./store-lock.ts";
 import { SqliteSettings } from "./store-settings.ts";
 import { SqliteTokenStore } from "./tokens.ts";
 import { Transactions } from "./transactions.ts";
+import { listUncheckedFields } from "./unchecked-fields.ts";
 import { UnsavedStatuses } from "./unsaved-statuses.ts";
 import { SqliteWebhookStore } from "./webhooks.ts";
 import { WriteGuard } from "./write-guard.ts";
@@ -65,6 +68,8 @@ export interface StoreOptions {
   readonly validate?: (document: unknown) => unknown;
   /** The paths of the machine that writers without the scope `admin` may mount. Default: none. */
   readonly hostPaths?: Pick<HostPathOptions, "allowed" | "reserved">;
+  /** The names of the catalog's templates, which only the scope `admin` may replace. Default: none. */
+  readonly catalogTemplates?: readonly string[];
   /** Called before each write, which fails with what it throws. Default: nothing. */
   readonly beforeWrite?: () => void;
   /** Id for a new data directory: eight hexadecimal characters. Default: random. */
@@ -184,6 +189,8 @@ class SqliteStore implements Store {
       hostPaths: openHostPaths(options, this.settings),
       listApps: () => this.list("App"),
       revisions: this.revisions,
+      catalogTemplates: options.catalogTemplates ?? [],
+      listUncheckedFields: (kind, name) => this.listUncheckedFields(kind, name),
     });
     this.#writer = new ResourceWriter({
       guard: this.#guard,
@@ -226,6 +233,12 @@ class SqliteStore implements Store {
 
   delete(kind: Kind, name: string, intent: DeleteIntent): Resource {
     return this.#writer.delete(kind, name, intent);
+  }
+
+  listUncheckedFields(kind: Kind, name: string): readonly UncheckedField[] {
+    const stored = this.#transactions.read(() => this.#resources.read(kind, name));
+    if (!stored) return [];
+    return listUncheckedFields({ leaves: flattenFields(stored), authors: stored.authors });
   }
 
   findMountProblem(path: string): string | undefined {

@@ -1,4 +1,5 @@
 import type { Kind, SpecOf } from "../resources/kinds.ts";
+import type { UncheckedField } from "../resources/privileged-fields.ts";
 import type { Resource, StatusOf } from "../resources/resource.ts";
 import type { BuildRecords } from "./build-records.ts";
 import type { WebhookStore } from "./webhook-store.ts";
@@ -36,7 +37,8 @@ export interface Store extends AsyncDisposable {
    *
    * Throws InvalidSpecError (the merged result is not valid), ConflictError `name_taken` (with
    * `createOnly`), `field_owned` (a field of a file, unless forced), `conflict` (another file declares the resource,
-   * another import or template made the App, or it is being deleted), NotFoundError (with `updateOnly`),
+   * another import or template made the App, it is being deleted, or it would mount a folder of the machine with fields
+   * of writers without the scope `admin`), NotFoundError (with `updateOnly`),
    * PrivilegeError (the actor may not do this), and whatever `admit` throws.
    */
   apply<K extends Kind>(intent: ApplyIntent<K>, admit?: Admission<K>): ApplyResult<K>;
@@ -46,6 +48,12 @@ export interface Store extends AsyncDisposable {
    * NotFoundError; ConflictError `field_owned` if a file declares the resource and `force` is not set.
    */
   delete(kind: Kind, name: string, intent: DeleteIntent): Resource;
+
+  /**
+   * Lists the fields, except those of the life cycle and labels, that no writer with the scope `admin` has set or
+   * confirmed. Empty if there is no such resource.
+   */
+  listUncheckedFields(kind: Kind, name: string): readonly UncheckedField[];
 
   /**
    * Completes "PATH ..." for a path of the machine that no container may mount now; undefined for every other path. It
@@ -131,11 +139,19 @@ export interface Actor {
   readonly adminHint?: string;
 }
 
+/** The writer that gave a field its value, with the scope that it had. */
+export interface FieldAuthor {
+  readonly name: string;
+  readonly scope: TokenScope;
+}
+
 export interface ApplyIntent<K extends Kind = Kind> {
   readonly kind: K;
   readonly name: string;
   readonly manager: string;
   readonly actor: Actor;
+  /** The author of the fields, if the actor only repeats what another writer wrote. Default: the actor. */
+  readonly author?: FieldAuthor;
   /**
    * replace: the manager owns exactly the given fields; fields that it owned before and no longer gives are removed
    * (server-side apply). merge: sets the given fields and keeps others; null removes a field.
@@ -246,7 +262,10 @@ export interface Revision {
   /** attempted -> stable, or attempted -> quarantined. */
   readonly state: "attempted" | "stable" | "quarantined";
   readonly message: string | null;
+  /** The last writer of the desired state at that time. */
   readonly actor: string;
+  /** `admin` if writers of that scope had set or confirmed every field that decides what the App runs; else `write`. */
+  readonly scope: TokenScope;
 }
 
 export interface RevisionLog {

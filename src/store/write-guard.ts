@@ -1,28 +1,26 @@
-import { formatPointer } from "../resources/json-pointer.ts";
 import type { Kind } from "../resources/kinds.ts";
 import { parseModelSource } from "../resources/model-source.ts";
 import {
-  lifecycleFields,
   listPrivilegedFields,
   type PrivilegedField,
   PrivilegeError,
+  type UncheckedField,
+  UncheckedFieldsError,
 } from "../resources/privileged-fields.ts";
-import {
-  DEPLOYED_AT_ANNOTATION,
-  isKind,
-  RESTARTED_AT_ANNOTATION,
-  RETRIED_AT_ANNOTATION,
-  type Resource,
-} from "../resources/resource.ts";
+import { isKind, type Resource } from "../resources/resource.ts";
 import { listAllReferencedSecrets } from "../resources/secret-names.ts";
-import { isFileManager } from "./field-managers.ts";
+import { describeManager, isFileManager } from "./field-managers.ts";
 import type { HostPaths } from "./host-paths.ts";
 import type { Actor, DeleteIntent, FieldChange, RevisionLog } from "./store.ts";
+import { isProtectedField } from "./unchecked-fields.ts";
 
 export interface WriteGuardOptions {
   readonly hostPaths: HostPaths;
   readonly listApps: () => readonly Resource<"App">[];
   readonly revisions: Pick<RevisionLog, "get" | "list">;
+  /** The names of the templates in the catalog. */
+  readonly catalogTemplates: readonly string[];
+  readonly listUncheckedFields: (kind: Kind, name: string) => readonly UncheckedField[];
 }
 
 export interface GuardedWrite {
@@ -31,13 +29,16 @@ export interface GuardedWrite {
   /** The resource as it is; undefined if the write creates it. */
   readonly before: Resource | undefined;
   readonly changes: readonly FieldChange[];
+  /** The fields of the candidate that no writer with the scope `admin` has set or confirmed. */
+  readonly unchecked: readonly UncheckedField[];
   readonly actor: Actor;
 }
 
 /**
  * Decides what a writer may change, for every way into the store. A writer without the scope `admin` adds no field that
- * reaches outside of an App, and does not change what an App with such a field runs, nor the Secrets that it uses. No one
- * mounts the data directory. What a write leaves as it is needs no permission.
+ * reaches outside of an App, and does not change what an App with such a field runs, nor the Secrets that it uses. No writer
+ * adds such a field while the App has fields that only such writers set. No one mounts the data directory. What a write
+ * leaves as it is needs no permission.
  */
 export class WriteGuard {
   readonly #options: WriteGuardOptions;
@@ -46,13 +47,14 @@ export class WriteGuard {
     this.#options = options;
   }
 
-  /** Throws PrivilegeError. */
+  /** Throws PrivilegeError, or UncheckedFieldsError. */
   assertAllowed(write: GuardedWrite): void {
     const { candidate, before } = write;
     if (isKind(candidate, "App")) {
       const stored = before && isKind(before, "App") ? before : undefined;
       this.#assertNothingProtected(candidate, stored);
       if (!isAdmin(write.actor)) this.#assertAppAllowed(candidate, stored, write);
+      this.#assertNothingUnchecked(candidate, stored, write.unchecked);
       return;
     }
     if (isAdmin(write.actor)) return;
@@ -62,9 +64,21 @@ export class WriteGuard {
   }
 
   /** Throws PrivilegeError. Files are exempt, because the end of a file only takes away what the file declared. */
-  assertDeletable(kind: Kind, name: string, { actor, manager }: DeleteIntent): void {
-    if (kind !== "Secret" || isAdmin(actor) || isFileManager(manager)) return;
-    this.#assertSecretShared(name, undefined, "/metadata/name", actor);
+  assertDeletable(resource: Resource, { actor, manager }: DeleteIntent): void {
+    const { name, managers } = resource.metadata;
+    if (isAdmin(actor) || isFileManager(manager)) return;
+    if (isKind(resource, "Secret")) {
+      this.#assertSecretShared(name, undefined, "/metadata/name", actor);
+      return;
+    }
+    const held = isKind(resource, "App") ? this.#findRestriction(resource) : undefined;
+    const declarer = Object.entries(managers).find(([, { declares }]) => declares)?.[0];
+    if (!held || declarer === undefined) return;
+    throw new PrivilegeError(
+      "/metadata/name",
+      `app "${name}" ${describeReach(held)} and is declared by ${describeManager(declarer)}, so only the scope admin may delete it`,
+      `${howToGetAdmin(actor)}; or remove it from the file`,
+    );
   }
 
   /**
@@ -91,6 +105,33 @@ export class WriteGuard {
     }
   }
 
+  /** An App that gets a mount, or a Secret in addition to one, runs what its earlier writers wrote next to it. */
+  #assertNothingUnchecked(
+    { metadata: { name }, spec }: Resource<"App">,
+    before: Resource<"App"> | undefined,
+    unchecked: readonly UncheckedField[],
+  ): void {
+    const [mount] = this.#listRestrictedMounts(spec);
+    if (mount === undefined) return;
+    const kept = before ? this.#listRestrictedMounts(before.spec).map(({ path }) => path) : [];
+    const added = this.#listRestrictedMounts(spec).find(({ path }) => !kept.includes(path));
+    const known = added || !before ? [] : listAllReferencedSecrets(before.spec);
+    const secrets = listAllReferencedSecrets(spec).filter((secret) => !known.includes(secret));
+    const fields = [
+      ...(added ? unchecked : []),
+      ...secrets.flatMap((secret) =>
+        this.#options.listUncheckedFields("Secret", secret).map((field) => ({ ...field, secret })),
+      ),
+    ];
+    if (fields.length === 0) return;
+    const { pointer, path } = added ?? mount;
+    throw new UncheckedFieldsError(
+      pointer,
+      `app "${name}" is to mount ${path} of the machine`,
+      fields,
+    );
+  }
+
   #assertAppAllowed(
     candidate: Resource<"App">,
     before: Resource<"App"> | undefined,
@@ -98,7 +139,7 @@ export class WriteGuard {
   ): void {
     const { name } = candidate.metadata;
     const held = before && this.#findRestriction(before);
-    const changed = changes.find(({ path }) => isRestrictedChange(path));
+    const changed = changes.find(({ path }) => isProtectedField(path));
     if (held && changed) {
       throw new PrivilegeError(
         changed.path,
@@ -113,10 +154,10 @@ export class WriteGuard {
       if (field.type === "localSource") refuseLocalSource(field, actor);
       else this.#assertHostPathAllowed(field, actor);
     }
-    const known = before ? listAllReferencedSecrets(before.spec) : [];
-    for (const secret of listAllReferencedSecrets(candidate.spec)) {
-      if (!known.includes(secret)) this.#assertSecretShared(secret, name, "/spec", actor);
-    }
+    // A writer that changes what an App runs reads the Secrets that it has already, too.
+    if (changed === undefined) return;
+    for (const secret of listAllReferencedSecrets(candidate.spec))
+      this.#assertSecretShared(secret, name, changed.path, actor);
   }
 
   #assertHostPathAllowed({ pointer, path }: PrivilegedField, actor: Actor): void {
@@ -191,7 +232,16 @@ export class WriteGuard {
     const fields = listTemplateFields(candidate);
     const held = before && isKind(before, "Template") ? listTemplateFields(before) : [];
     const [field] = fields.length > 0 ? fields : held;
-    if (!field || !changes.some(({ path }) => path.startsWith("/spec/"))) return;
+    const { name } = candidate.metadata;
+    const isChanged = before === undefined || changes.some(({ path }) => path.startsWith("/spec/"));
+    if (isChanged && this.#options.catalogTemplates.includes(name)) {
+      throw new PrivilegeError(
+        "/metadata/name",
+        `replacing the template "${name}" of the catalog needs the scope admin`,
+        `choose another name, or ${howToGetAdmin(actor)}`,
+      );
+    }
+    if (!field || !isChanged) return;
     throw new PrivilegeError(
       field.pointer,
       "a template whose apps reach outside of their containers needs the scope admin",
@@ -201,10 +251,11 @@ export class WriteGuard {
 
   /** Returns the first mount of the App that the scope `write` may not make. */
   #findRestriction(app: Resource<"App">): PrivilegedField | undefined {
-    const { hostPaths } = this.#options;
-    return this.#listSpecs(app)
-      .flatMap((spec) => listHostPaths(spec))
-      .find(({ path }) => !hostPaths.isAllowed(path));
+    return this.#listSpecs(app).flatMap((spec) => this.#listRestrictedMounts(spec))[0];
+  }
+
+  #listRestrictedMounts(spec: Resource<"App">["spec"]): readonly PrivilegedField[] {
+    return listHostPaths(spec).filter(({ path }) => !this.#options.hostPaths.isAllowed(path));
   }
 
   /** Lists the spec of an App, and those of the revisions that serve, or to which Berth may return without being asked. */
@@ -262,17 +313,4 @@ function listTemplateFields({ spec }: Resource<"Template">): readonly Privileged
 
 function describeReach({ path }: PrivilegedField): string {
   return `mounts ${path} of the machine`;
-}
-
-const harmlessAnnotations: ReadonlySet<string> = new Set(
-  [DEPLOYED_AT_ANNOTATION, RESTARTED_AT_ANNOTATION, RETRIED_AT_ANNOTATION].map((name) =>
-    formatPointer(["metadata", "annotations", name]),
-  ),
-);
-const ownAnnotations = formatPointer(["metadata", "annotations", "berth.dev/"]);
-
-/** True for a change of anything but the life cycle of an App, its labels and the annotations of other programs. */
-function isRestrictedChange(path: string): boolean {
-  if (path.startsWith("/spec/")) return !lifecycleFields.has(path.split("/")[2] ?? "");
-  return path.startsWith(ownAnnotations) && !harmlessAnnotations.has(path);
 }

@@ -79,7 +79,10 @@ export async function openTestApi(
     values?: readonly ConfigValue[];
   } = {},
 ): Promise<TestApi> {
-  const opened = openTestStore(options.hostPaths ? { hostPaths: options.hostPaths } : {});
+  const opened = openTestStore({
+    ...(options.hostPaths ? { hostPaths: options.hostPaths } : {}),
+    catalogTemplates: (options.templates ?? []).map(({ metadata }) => metadata.name),
+  });
   const control = new FakeControlPlane(opened.store);
   const builds = new FakeBuildControl(opened.store);
   const ingress: FakeIngressState = {

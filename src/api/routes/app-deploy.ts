@@ -92,6 +92,10 @@ export function appDeployRoutes(api: Api, context: ApiContext): void {
         name,
         manager: "api",
         actor: getActor(request),
+        // A caller that goes back to a version has not checked the fields that others set in it.
+        ...(target.scope === "admin"
+          ? {}
+          : { author: { name: target.actor, scope: target.scope } }),
         mode: "merge",
         spec: createRollbackPatch(app.spec, target.spec),
         annotations: {

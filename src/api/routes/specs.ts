@@ -97,8 +97,12 @@ export function specRoutes(api: Api, context: ApiContext): void {
       },
     },
     async (request) => {
-      const pruned = control.confirmPrune().map(({ kind, name, file }) => ({ kind, name, file }));
       const actor = getActor(request);
+      // A caller deletes nothing in bulk that it may not delete alone.
+      for (const { kind, name } of control.specs().pendingPrune)
+        if (store.get(kind, name))
+          store.delete(kind, name, { actor, manager: "api", force: true, dryRun: true });
+      const pruned = control.confirmPrune().map(({ kind, name, file }) => ({ kind, name, file }));
       for (const { kind, name } of pruned) {
         store.audit.append({
           actor: actor.name,

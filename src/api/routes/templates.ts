@@ -6,6 +6,7 @@ import { renderTemplate } from "../../resources/template-render.ts";
 import { AppDetails, FromTemplateBody } from "../../resources/wire/apps.ts";
 import { TemplateList, TemplateView } from "../../resources/wire/resources.ts";
 import { closed } from "../../resources/wire/wire-schema.ts";
+import type { Actor, FieldAuthor, Store } from "../../store/store.ts";
 import type { Api, ApiContext } from "../api-context.ts";
 import { assertAppsAdmissible } from "../app-admission.ts";
 import { respondToWrite, toPlannedResource, writeApp } from "../app-writes.ts";
@@ -14,6 +15,19 @@ import { AppWriteResponse, NoQuery, responses, WriteQueryParams } from "../route
 import { assertNoNewServerFolder } from "../server-paths.ts";
 import { findTemplate, listTemplates } from "../template-catalog.ts";
 import { templateView } from "../views/resources.ts";
+
+/** Returns who wrote a template, or a part of it, without the scope admin; undefined if no one did. */
+function findTemplateWriter(store: Store, template: string): FieldAuthor | undefined {
+  const [unchecked] = store.listUncheckedFields("Template", template);
+  return unchecked && { name: unchecked.author ?? "an unknown writer", scope: "write" };
+}
+
+/** An app of a template may do no more than the template's writer, also if an administrator creates it. */
+function limitToWriter(caller: Actor, author: FieldAuthor, template: string) {
+  if (caller.scope !== "admin") return { actor: caller, author };
+  const adminHint = `have an administrator write the template "${template}", which ${author.name} wrote, again`;
+  return { actor: { ...caller, scope: author.scope, adminHint }, author };
+}
 
 export function templateRoutes(api: Api, context: ApiContext): void {
   const { store } = context;
@@ -72,16 +86,21 @@ export function templateRoutes(api: Api, context: ApiContext): void {
     },
     async (request, reply) => {
       const { template_id, name, parameters = {} } = request.body;
-      const { template } = requireTemplate(template_id);
+      const { template, isBuiltIn } = requireTemplate(template_id);
       const timeoutMs = parseWaitTimeoutMs(request.query.timeout);
       const { manifests } = renderTemplate(template.spec, { name, parameters });
-      const actor = getActor(request);
+      const caller = getActor(request);
+      const writer = isBuiltIn ? undefined : findTemplateWriter(store, template_id);
+      const { actor, author } = writer
+        ? limitToWriter(caller, writer, template_id)
+        : { actor: caller };
       const force = request.query.force === true;
       const intents = manifests.map((manifest) => ({
         kind: manifest.kind,
         name: manifest.metadata.name,
         manager: "api",
         actor,
+        ...(author ? { author } : {}),
         mode: "replace" as const,
         spec: manifest.spec,
         labels: manifest.metadata.labels ?? {},

@@ -5,7 +5,7 @@ import {
   type ParsedDocument,
   type ParseProblem,
 } from "../../resources/parse-manifests.ts";
-import { PrivilegeError } from "../../resources/privileged-fields.ts";
+import { PrivilegeError, UncheckedFieldsError } from "../../resources/privileged-fields.ts";
 import { isKind, type Resource } from "../../resources/resource.ts";
 import type { ApplyIntent, ApplyResult, Store } from "../../store/store.ts";
 import type { SpecFileReport } from "../port.ts";
@@ -137,6 +137,14 @@ function buildIntent(
   };
 }
 
+function hasPath(error: Refusal): error is AdmissionError | PrivilegeError | UncheckedFieldsError {
+  return (
+    error instanceof AdmissionError ||
+    error instanceof PrivilegeError ||
+    error instanceof UncheckedFieldsError
+  );
+}
+
 /** Converts the store's objection to the document; rethrows a failure of the store. */
 type Refusal = InvalidSpecError | ConflictError | PrivilegeError;
 
@@ -162,7 +170,6 @@ function listProblems(document: ParsedDocument, error: Refusal): ParseProblem[] 
     return error.issues.map((issue) => locateIssue(issue, document.locate));
   }
   const hint = error.hint === undefined ? "" : ` (${error.hint})`;
-  const hasPath = error instanceof AdmissionError || error instanceof PrivilegeError;
-  const path = hasPath ? error.path : "/metadata/name";
+  const path = hasPath(error) ? error.path : "/metadata/name";
   return [{ ...document.locate(path), message: `${error.message}${hint}` }];
 }

@@ -74,6 +74,8 @@ export class FolderSync implements Disposable {
   #absent: AbsentFolder | undefined;
   #isEmpty = false;
   #held: readonly HeldPrune[] = [];
+  /** Folders that were not read, with the reason. */
+  #unread: ReadonlyMap<string, string> = new Map();
   #approved = new Set<string>();
   #missingSince: ReadonlyMap<string, number> = new Map();
   /** The file system that each file was last seen on, also for files that are gone. */
@@ -105,6 +107,7 @@ export class FolderSync implements Disposable {
     // The link leads to another folder now: its other file system is intended.
     if (scan.realpath !== this.#realpath) this.#devices = new Map();
     this.#realpath = scan.realpath;
+    this.#unread = scan.unknown;
 
     const loaded = await this.#loadChanged(scan, suspects, signal);
     await this.#apply(scan, loaded, signal);
@@ -371,7 +374,10 @@ export class FolderSync implements Disposable {
       return `the folder is ${this.#absent.state} (${this.#absent.message}): what was applied before stays as it is`;
     }
     const [first] = this.#held;
-    if (!first) return null;
+    if (!first) {
+      const [unread] = this.#unread;
+      return unread ? `the folder ${unread[0]} is not read: ${unread[1]}` : null;
+    }
     const count =
       this.#held.length === 1 ? "one deletion waits" : `${this.#held.length} deletions wait`;
     return `${count} for \`berth prune --confirm\`: ${first.reason}`;

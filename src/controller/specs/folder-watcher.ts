@@ -1,6 +1,6 @@
 import { type FSWatcher as LinkWatcher, watch as watchEntries } from "node:fs";
 import { lstat, readlink } from "node:fs/promises";
-import { basename, dirname, join, relative, resolve, sep } from "node:path";
+import { basename, dirname, join, posix, relative, resolve, sep } from "node:path";
 import { type FSWatcher, watch } from "chokidar";
 import { CONFIG_MAP_LINK, isEditorNoise, isHidden, isSpecFileName } from "./file-names.ts";
 import type { FolderLocation } from "./scan-folder.ts";
@@ -23,12 +23,13 @@ export interface WatcherEvents {
 /**
  * Reports that the folder may have changed. These are hints only: the receiver has to scan. Watches the real folder
  * with chokidar and, in addition, every link on the path to it, because a replaced link (a new release, a config map)
- * changes nothing in the old folder.
+ * changes nothing in the old folder. Watches only folders that the scan has read, since a link may lead to a whole disk.
  */
 export class FolderWatcher implements AsyncDisposable {
   readonly #folder: string;
   readonly #events: WatcherEvents;
-  #location: FolderLocation | undefined;
+  /** The watched folders, as one text; undefined without a watch. */
+  #watched: string | undefined;
   #watcher: FSWatcher | undefined;
   #links: LinkWatcher[] = [];
   #linkChain = "";
@@ -39,15 +40,17 @@ export class FolderWatcher implements AsyncDisposable {
     this.#events = events;
   }
 
-  /** Call after each scan with the real path of the folder; undefined if it does not exist. */
+  /** Call after each scan with the folder that it has read; undefined if it does not exist. */
   async follow(location: FolderLocation | undefined): Promise<void> {
     if (this.#closed) return;
     await this.#followLinks();
-    if (this.#closed || location?.identity === this.#location?.identity) return;
-    this.#location = location;
+    const folders = [...(location?.folders.keys() ?? [])];
+    const watched = location && [location.identity, ...folders.toSorted()].join("\n");
+    if (this.#closed || watched === this.#watched) return;
+    this.#watched = watched;
     await this.#watcher?.close();
     this.#watcher = undefined;
-    if (location !== undefined && !this.#closed) this.#open(location.realpath);
+    if (location !== undefined && !this.#closed) this.#open(location.realpath, new Set(folders));
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -57,13 +60,13 @@ export class FolderWatcher implements AsyncDisposable {
     this.#watcher = undefined;
   }
 
-  #open(root: string): void {
+  #open(root: string, folders: ReadonlySet<string>): void {
     const watcher = watch(root, {
       ignoreInitial: true,
       followSymlinks: true,
       ignorePermissionErrors: true,
       atomic: false,
-      ignored: (path, stats) => isIgnored(relative(root, path), stats?.isFile() ?? false),
+      ignored: (path) => isIgnored(toSlashPath(relative(root, path)), folders),
     });
     const isCurrent = () => this.#watcher === watcher && !this.#closed;
     const hint = (path: string | undefined) => {
@@ -79,7 +82,7 @@ export class FolderWatcher implements AsyncDisposable {
     });
     watcher.on("all", (event, path) => {
       // The watch ends with its folder, also if a new one has the same name: the next scan opens another watch.
-      if (event === "unlinkDir" && path === root && isCurrent()) this.#location = undefined;
+      if (event === "unlinkDir" && path === root && isCurrent()) this.#watched = undefined;
       const below = relative(root, path);
       if (isCurrent()) {
         this.#events.onDelayedHint(
@@ -137,12 +140,15 @@ async function listLinkChain(folder: string): Promise<string[]> {
   return entries;
 }
 
-function isIgnored(below: string, isFile: boolean): boolean {
-  if (below === "") return false;
-  const names = below.split(sep);
-  if (names.some((name) => isHidden(name) && name !== CONFIG_MAP_LINK && name !== ".."))
-    return true;
-  return isFile && !isSpecFileName(names.at(-1) ?? "");
+/** Returns false for the folders that were read, and for the spec files and links of config maps in them. */
+function isIgnored(below: string, folders: ReadonlySet<string>): boolean {
+  if (folders.has(below)) return false;
+  const parent = posix.dirname(below);
+  const name = posix.basename(below);
+  return (
+    !folders.has(parent === "." ? "" : parent) ||
+    !(isSpecFileName(name) || name === CONFIG_MAP_LINK)
+  );
 }
 
 function watchedPath(details: unknown): string | undefined {

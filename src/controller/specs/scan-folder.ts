@@ -1,6 +1,6 @@
 import { type BigIntStats, type Dirent, stat } from "node:fs";
 import { readdir, realpath } from "node:fs/promises";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { getErrorCode } from "../../base/errors.ts";
 import { isHidden, isSpecFileName } from "./file-names.ts";
 
@@ -18,14 +18,14 @@ export interface FolderLocation {
   readonly realpath: string;
   /** Distinguishes the folder from another one that was created in its place. */
   readonly identity: string;
+  /** The number of the file system of each folder, by its path ("" is the folder itself). */
+  readonly folders: ReadonlyMap<string, bigint>;
 }
 
 export interface PresentFolder extends FolderLocation {
   readonly state: "present";
   /** Files by path below the folder, with `/`, in order. */
   readonly files: ReadonlyMap<string, ScannedFile>;
-  /** The number of the file system of each folder, by its path ("" is the folder itself). */
-  readonly folders: ReadonlyMap<string, bigint>;
   /** Folders that cannot be read, with the reason: files below them do not count as gone. */
   readonly unknown: ReadonlyMap<string, string>;
 }
@@ -37,8 +37,10 @@ export interface ScannedFile {
   readonly problem?: string;
 }
 
-/** The limit of entries, far more than any set of specs has: a link to a whole disk must not be followed to its end. */
+/** The limit of entries, far more than any set of specs has. */
 const ENTRIES_MAX = 50_000;
+/** The limit of entries behind one link: a link to a disk or a home folder is not read, and the other files are. */
+const LINKED_ENTRIES_MAX = 10_000;
 const DEPTH_MAX = 32;
 
 /** Walks the folder. Rejects only when `signal` aborts. */
@@ -53,7 +55,7 @@ export async function scanFolder(folder: string, signal: AbortSignal): Promise<F
   }
   if (!rootStats.isDirectory()) return { state: "missing", message: "it is a file, not a folder" };
 
-  const walk = new FolderWalk(root, signal);
+  const walk = new FolderWalk(root, await listParentIdentities(root), signal);
   const failure = await walk.enter("", rootStats);
   if (failure !== undefined) return toAbsentFolder(failure);
   if (walk.isTooLarge) {
@@ -79,23 +81,27 @@ class FolderWalk {
   readonly folders = new Map<string, bigint>();
   readonly unknown = new Map<string, string>();
   readonly #root: string;
+  /** The folders that contain the root. */
+  readonly #parents: ReadonlySet<string>;
   readonly #signal: AbortSignal;
   /** Each real folder is read once, even if several links lead to it, which also ends loops. */
   readonly #seen = new Set<string>();
   #entries = 0;
+  #entriesMax = ENTRIES_MAX;
 
-  constructor(root: string, signal: AbortSignal) {
+  constructor(root: string, parents: ReadonlySet<string>, signal: AbortSignal) {
     this.#root = root;
+    this.#parents = parents;
     this.#signal = signal;
   }
 
   get isTooLarge(): boolean {
-    return this.#entries > ENTRIES_MAX;
+    return this.#entries > this.#entriesMax;
   }
 
   /** Returns the reason why the folder cannot be read; undefined if it can. */
   async enter(path: string, stats: BigIntStats): Promise<unknown> {
-    const identity = `${stats.dev}:${stats.ino}`;
+    const identity = identify(stats);
     if (this.#seen.has(identity)) return undefined;
     this.#seen.add(identity);
     let entries: Dirent[];
@@ -109,7 +115,7 @@ class FolderWalk {
     this.#entries += entries.length;
     if (this.isTooLarge) return undefined;
 
-    const folders: [string, BigIntStats][] = [];
+    const folders: [path: string, stats: BigIntStats, isLink: boolean][] = [];
     await Promise.all(
       entries.map(async (entry) => {
         const mayBeFolder = entry.isDirectory() || entry.isSymbolicLink();
@@ -117,7 +123,7 @@ class FolderWalk {
         const below = path === "" ? entry.name : `${path}/${entry.name}`;
         try {
           const found = await readStats(join(this.#root, below));
-          if (found.isDirectory()) folders.push([below, found]);
+          if (found.isDirectory()) folders.push([below, found, entry.isSymbolicLink()]);
           else if (found.isFile() && isSpecFileName(entry.name))
             this.files.set(below, toScannedFile(found));
         } catch (error) {
@@ -125,14 +131,39 @@ class FolderWalk {
         }
       }),
     );
-    for (const [below, found] of folders.toSorted(([a], [b]) => (a < b ? -1 : 1))) {
+    for (const [below, found, isLink] of folders.toSorted(([a], [b]) => (a < b ? -1 : 1))) {
+      if (this.isTooLarge) return undefined;
       if (below.split("/").length > DEPTH_MAX) {
         this.unknown.set(below, `nested deeper than ${DEPTH_MAX} folders`);
         continue;
       }
-      const failure = await this.enter(below, found);
+      const failure = await (isLink ? this.#enterLink(below, found) : this.enter(below, found));
       if (failure !== undefined) this.unknown.set(below, describeReadError(failure));
     }
+    return undefined;
+  }
+
+  /** Reads a linked folder completely or not at all. */
+  async #enterLink(path: string, stats: BigIntStats): Promise<unknown> {
+    if (this.#parents.has(identify(stats))) {
+      this.unknown.set(path, "a link to a folder that contains this one");
+      return undefined;
+    }
+    const entriesBefore = this.#entries;
+    const outerMax = this.#entriesMax;
+    this.#entriesMax = Math.min(outerMax, entriesBefore + LINKED_ENTRIES_MAX);
+    const failure = await this.enter(path, stats);
+    const isTooLarge = this.isTooLarge;
+    this.#entriesMax = outerMax;
+    if (!isTooLarge) return failure;
+    this.#entries = entriesBefore;
+    for (const found of [this.files, this.folders, this.unknown])
+      for (const key of found.keys())
+        if (key === path || key.startsWith(`${path}/`)) found.delete(key);
+    this.unknown.set(
+      path,
+      `a link to a folder with more than ${LINKED_ENTRIES_MAX} files and folders`,
+    );
     return undefined;
   }
 
@@ -150,6 +181,21 @@ class FolderWalk {
       this.unknown.set(path, describeReadError(error));
     }
   }
+}
+
+function identify({ dev, ino }: BigIntStats): string {
+  return `${dev}:${ino}`;
+}
+
+async function listParentIdentities(root: string): Promise<ReadonlySet<string>> {
+  const parents = new Set<string>();
+  for (let path = root; dirname(path) !== path; ) {
+    path = dirname(path);
+    // A folder that may not be looked at cannot be entered through a link either.
+    const stats = await readStats(path).catch(() => undefined);
+    if (stats) parents.add(identify(stats));
+  }
+  return parents;
 }
 
 /** This function takes a third of the time of stat from node:fs/promises, and a folder may have a thousand files. */

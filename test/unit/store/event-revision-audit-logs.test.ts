@@ -139,6 +139,7 @@ describe("revisions", () => {
       imageId: null,
       digest: null,
       createdAt: "2030-01-01T00:00:00.000Z",
+      scope: "write",
       state: "attempted",
       message: null,
       actor: "user:admin",

@@ -1,4 +1,4 @@
-import { mkdir, rename, rm, symlink, unlink, writeFile } from "node:fs/promises";
+import { mkdir, readdir, readFile, rename, rm, symlink, unlink, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { systemClock } from "../../../../src/base/clock.ts";
@@ -20,6 +20,16 @@ afterEach(async () => {
 
 const until = (condition: () => void) => vi.waitFor(condition, { ...WAIT_OPTIONS, interval: 10 });
 const start = () => harness.specs.start(stop.signal);
+
+/** Counts the watches that this process has asked the kernel for. */
+async function countWatches(): Promise<number> {
+  let count = 0;
+  for (const descriptor of await readdir("/proc/self/fdinfo")) {
+    const info = await readFile(`/proc/self/fdinfo/${descriptor}`, "utf8").catch(() => "");
+    count += info.split("\n").filter((line) => line.startsWith("inotify wd:")).length;
+  }
+  return count;
+}
 
 describe("a started folder", () => {
   it("has applied everything when start resolves", async () => {
@@ -119,6 +129,35 @@ describe("a started folder", () => {
       await until(() => expect(harness.image("a")).toBe(`v${version}`));
     }
     expect(harness.eventsOf("Pruned")).toEqual([]);
+  });
+
+  it("watches no folder behind a link to the whole disk, and follows the other files", async () => {
+    await harness.write({ "a.yaml": appText("a") });
+    await symlink("/", join(harness.folder, "disk"));
+    const before = await countWatches();
+    await start();
+    await harness.write({ "new.yaml": appText("new") });
+    await until(() => expect(harness.resourceNames).toContain("App/new"));
+    expect((await countWatches()) - before).toBeLessThan(10);
+    expect(harness.specs.report().message).toBe(
+      "the folder disk is not read: a link to a folder that contains this one",
+    );
+  });
+
+  it("follows the files behind a link to another folder, and its later folders", async () => {
+    const other = join(harness.folder, "../other");
+    await mkdir(other);
+    await writeFile(join(other, "o.yaml"), appText("o"));
+    await mkdir(harness.folder, { recursive: true });
+    await symlink(other, join(harness.folder, "linked"));
+    await start();
+    await writeFile(join(other, "o.yaml"), appText("o", "nginx:2"));
+    await until(() => expect(harness.image("o")).toBe("nginx:2"));
+    await mkdir(join(other, "sub/deep"), { recursive: true });
+    await writeFile(join(other, "sub/deep/d.yaml"), appText("d"));
+    await until(() => expect(harness.resourceNames).toContain("App/d"));
+    await writeFile(join(other, "sub/deep/d.yaml"), appText("d", "nginx:2"));
+    await until(() => expect(harness.image("d")).toBe("nginx:2"));
   });
 
   it("deletes at once what the user confirms", async () => {

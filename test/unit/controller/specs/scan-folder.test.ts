@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync } from "node:fs";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { mkdir, rename, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -124,6 +124,27 @@ describe("scanFolder", () => {
     const scan = await present();
     expect(scan.files.get("gone.yaml")?.problem).toBe("a link to nothing");
     expect([...scan.unknown]).toEqual([["loop", "its links lead in a circle"]]);
+  });
+
+  it("does not follow a link to a folder around it, nor to a folder with very many files", async () => {
+    const large = join(root, "large");
+    await mkdir(join(large, "sub"), { recursive: true });
+    const names = Array.from({ length: 10_001 }, (_, index) => join(large, "sub", `${index}`));
+    for (const name of names) writeFileSync(name, "");
+    await writeFile(join(large, "l.yaml"), "");
+    await writeFile(join(folder, "a.yaml"), "");
+    await symlink("/", join(folder, "disk"));
+    await symlink(root, join(folder, "parent"));
+    await symlink(large, join(folder, "large"));
+    await symlink(join(root, "large"), join(folder, "z"));
+    const scan = await present();
+    expect([...scan.files.keys()]).toEqual(["a.yaml"]);
+    expect([...scan.folders.keys()]).toEqual([""]);
+    expect(Object.fromEntries(scan.unknown)).toEqual({
+      disk: "a link to a folder that contains this one",
+      parent: "a link to a folder that contains this one",
+      large: "a link to a folder with more than 10000 files and folders",
+    });
   });
 
   it("limits the depth of nested folders", async () => {
