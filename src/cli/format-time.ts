@@ -19,7 +19,7 @@ export function formatAge(time: string | null | undefined, nowMs: number): strin
   return Number.isNaN(epochMs) ? "" : formatDurationMs(nowMs - epochMs);
 }
 
-/** 2026-11-20T19:59:33.123Z -> "2026-11-20 19:59:33 UTC (5m ago)". */
+/** Formats a time with its age: "2026-11-20 19:59:33 UTC (5m ago)". */
 export function formatTime(time: string | null | undefined, nowMs: number): string {
   const epochMs = time ? Date.parse(time) : Number.NaN;
   if (Number.isNaN(epochMs)) return "-";

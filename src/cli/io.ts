@@ -12,12 +12,12 @@ export interface CliIo {
   readonly errorIsTerminal: boolean;
   /** Width of the terminal in columns; undefined if standard output is not a terminal. */
   readonly columns: number | undefined;
-  /** The same for standard error, to which remarks and questions are written. */
+  /** The width of the terminal of standard error, to which remarks and questions are written. */
   readonly errorColumns: number | undefined;
   /** Resolves once the stream has accepted the text, so that nothing is lost when the process ends. */
   write(text: string | Uint8Array): Promise<void>;
   writeError(text: string): void;
-  /** The present in milliseconds since the epoch, for ages. */
+  /** The current time in milliseconds since the epoch, from which ages are computed. */
   readonly now: () => number;
   /** Calls `listener` at the first Ctrl-C, which then does not end the process. Returns a function that removes it. */
   onInterrupt(listener: () => void): () => void;

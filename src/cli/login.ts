@@ -127,7 +127,7 @@ async function obtainLogin(cli: Cli, server: string, flags: LoginFlags): Promise
   } catch (error) {
     if (!(error instanceof ApiError) || error.status !== 401) throw error;
     throw new BerthError("unauthorized", error.message, {
-      hint: "the server printed its password at its first start; BERTH_PASSWORD sets another at the next one",
+      hint: "the server printed its password at its first start; BERTH_PASSWORD sets another password at the next start",
       cause: error,
     });
   }

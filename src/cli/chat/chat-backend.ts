@@ -21,7 +21,7 @@ export interface ChatBackend {
 /** An event of an answer. `end` or `denied` is the last event. */
 export type ChatBackendEvent =
   | ChatEvent
-  /** The user must be asked before the answer continues. `ask` does not reject because of a refusal. */
+  /** The user must be asked before the answer continues. `ask` resolves even if the user refuses. */
   | { readonly type: "question"; readonly ask: () => Promise<void> }
   /** The user has refused a permission that the answer needs. */
   | { readonly type: "denied"; readonly message: string };

@@ -31,7 +31,7 @@ export interface ChatSessionOptions {
   readonly backend: ChatBackend;
   readonly reader: LineReader;
   readonly settings: ChatSettings;
-  /** The first model. The user can change it. */
+  /** The model with which the chat begins. The user can change it. */
   readonly model: ServedModel;
 }
 
@@ -99,7 +99,7 @@ export class ChatSession {
         },
         stopping.signal,
       );
-      // The part of a stopped answer is kept, so that the next message can refer to it.
+      // The part of a stopped answer that was received stays in the chat, so that the next message can refer to it.
       if (text !== "")
         this.#messages.push(...messages.slice(-1), { role: "assistant", content: text });
       if (denied !== undefined) this.#remark(`(${denied})`);
@@ -108,7 +108,7 @@ export class ChatSession {
       if (end !== undefined) this.#model = { ...this.#model, state: "resident" };
       return end === undefined && denied === undefined;
     } catch (error) {
-      // The message is not added to the chat, so that it can be sent again.
+      // The message of a failed request is not added to the chat, so that the user can send it again.
       this.#explain(addChatHint(error, true));
       return false;
     } finally {

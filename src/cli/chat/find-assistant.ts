@@ -21,7 +21,8 @@ const DEFAULT_PORT = 7777;
 
 /**
  * Returns the URL of this machine's assistant: --assistant-url, --port, BERTH_ASSISTANT_URL, the URL in
- * `run/assistant.json` of a running assistant, or else the default port. It is not checked whether an assistant answers.
+ * `run/assistant.json` of a running assistant, or else the default port. The function does not check that an assistant
+ * answers there.
  */
 export function findAssistant(options: FindAssistantOptions): string {
   const { environment } = options;

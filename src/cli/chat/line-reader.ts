@@ -13,7 +13,7 @@ export type LineReaderEvent =
 export interface LineReaderOptions {
   readonly input: Readable;
   readonly write: (text: string) => void;
-  /** The width of the terminal. Undefined: unknown. */
+  /** The width of the terminal; undefined if it is unknown. */
   readonly columns: () => number | undefined;
 }
 
@@ -22,8 +22,8 @@ const PASTE_MARKS_ON = "\u001b[?2004h";
 const PASTE_MARKS_OFF = "\u001b[?2004l";
 
 /**
- * Reads lines at a terminal to which answers are written in between. Between two calls of `next` input is not echoed; it
- * appears at the next prompt, and Ctrl-C calls the listener of `onInterrupt`.
+ * Reads lines at a terminal to which the caller writes answers between two lines. Input that the user types during an
+ * answer is not echoed; it appears at the next prompt. Ctrl-C during an answer calls the listener of `onInterrupt`.
  */
 export class LineReader implements Disposable {
   readonly #options: LineReaderOptions;

@@ -8,7 +8,7 @@ import type { ChatBackendEvent } from "./chat-backend.ts";
 export interface PrintedAnswer {
   readonly text: string;
   readonly thoughts: string;
-  /** Undefined if the user stopped it or refused a permission. */
+  /** Undefined if the user stopped the answer or refused a permission. */
   readonly end: ChatEndEvent | undefined;
   /** Describes the refused permission. */
   readonly denied: string | undefined;

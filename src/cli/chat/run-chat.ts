@@ -15,10 +15,10 @@ import { askOnce } from "./one-shot.ts";
 import type { Prompter } from "./overlay/answer-question.ts";
 
 export interface RunChatOptions {
-  /** `person` asks the user during an answer. */
+  /** Opens the backend, which asks the user through `person` during an answer. */
   readonly openBackend: (person: Prompter) => ChatBackend;
   readonly chooseModel: (backend: ChatBackend) => Promise<ServedModel>;
-  /** One message. Undefined: the user types messages. */
+  /** The only message to send; undefined if the user types messages. */
   readonly message: string | undefined;
   readonly settings: ChatSettings;
   readonly isJson: boolean;

@@ -23,7 +23,7 @@ interface CompanionConnectOptions {
 
 /**
  * Connects to the bus, runs `work` and disconnects. Ctrl-C aborts the signal and ends the verb with exit code 130. The
- * companion may complete the request nevertheless, which `whenLeft` tells the user.
+ * companion may complete the request nevertheless, so `interruptedMessage` tells the user where to find its result.
  */
 export async function withCompanion(
   cli: Cli,

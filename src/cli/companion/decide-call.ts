@@ -15,7 +15,7 @@ export interface PromptedCall {
   readonly spec: ConfirmationSpec;
 }
 
-/** `modal`: the call is destructive, or is treated so because of its provenance. */
+/** Returns `modal` if the call is destructive, or is treated as destructive because of its provenance. */
 export function choosePromptKind(spec: ConfirmationSpec): PromptedCall["kind"] {
   return spec.effectiveTier === "destructive" ? "modal" : "chip";
 }
@@ -60,7 +60,8 @@ export async function decideCall(
     return { result: end, isInterrupted };
   }
   if (decision === "overtaken") {
-    // The call has been decided, so this only fetches the result. If it has not, `false` is the safe decision.
+    // Another client has decided about the call, so this request only fetches the result. If the call still waits after
+    // all, `false` is the safe decision.
     const end = await agent.confirm(callId, false, signal);
     if (endedAs !== undefined)
       cli.note(describeOutsideDecision(endedAs, parseCallDetail(end.detail).code));

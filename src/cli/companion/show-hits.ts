@@ -4,7 +4,10 @@ import { sanitizeBlock, sanitizeLine } from "./untrusted-text.ts";
 
 const INDENT = "  ";
 const words = /[\p{L}\p{N}]+/gu;
-/** The minimum length of a word that is matched by its prefix, like the stems of the index. */
+/**
+ * The minimum length of a word that is highlighted if it only shares its beginning with a word of the query, because
+ * the index compares stems.
+ */
 const STEM_LENGTH = 5;
 
 /** Formats each hit with its file and its passage, in which the words of the query are highlighted. */

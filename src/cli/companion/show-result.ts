@@ -24,7 +24,7 @@ export async function showCallResult(
 }
 
 function explainFailure(cli: Cli, callId: bigint, status: CallStatus, detail: CallDetail): void {
-  // The user has declined it, so it is not an error.
+  // The user has declined the call, so this is not an error.
   if (detail.code === "declined") return cli.note(`call ${callId} is declined; nothing was done`);
   const { red, cyan } = cli.errorColours;
   const reason = sanitizeLine(detail.message === "" ? detail.code : detail.message);
@@ -36,7 +36,7 @@ function explainFailure(cli: Cli, callId: bigint, status: CallStatus, detail: Ca
     ({ path, message }) =>
       `${path === "" ? "" : `${sanitizeLine(path)}: `}${sanitizeLine(message)}`,
   );
-  // A single error is already in the message.
+  // A single error is already in the message that was printed above.
   for (const fault of faults) if (fault !== reason) cli.note(`  ${fault}`);
   const hint = findHint(detail);
   if (hint !== undefined) cli.note(`${cyan("try:")}   ${hint}`);

@@ -2,7 +2,7 @@ import type { OutputFormat } from "../command-options.ts";
 
 export interface DeployFlags {
   readonly name?: string;
-  /** False: the app listens on no port. */
+  /** The port on which the app listens; false if it listens on no port. */
   readonly port?: number | false;
   readonly domain?: string;
   readonly env?: readonly string[];

@@ -19,7 +19,10 @@ export async function waitForAppReady(
     readonly timeoutMs: number;
     readonly generation?: number;
     readonly signal?: AbortSignal;
-    /** When to show no changes, because the caller shows something else; default: never. */
+    /**
+     * `building` hides the changes while the app is building, and `always` hides all of them, because the caller shows
+     * something else. Default: all changes are shown.
+     */
     readonly silentWhile?: "building" | "always";
     /** Called if the app failed; may resolve to a hint that replaces the usual one. */
     readonly onFailure?: () => Promise<string | undefined>;
@@ -72,7 +75,7 @@ async function showProgress(
     const app = await client.apps.get(name, signal);
     const text = `${app.status}: ${app.message}`;
     const ready = app.conditions.find(({ type }) => type === "Ready");
-    // The end of the wait reports a failure, so it is not shown twice.
+    // `waitForAppReady` throws the failure at its end, so it is not shown here as well.
     if (app.status === silentWhile || app.status === "failed" || ready?.reason === "Reverted")
       return;
     if (text !== last && !signal.aborted) lines.show(`${name} ${text}`);
@@ -83,7 +86,7 @@ async function showProgress(
       if (change.reset || change.type === "status") await showChange();
     }
   } catch {
-    // The wait reports failures of the app; this is only a display.
+    // `waitForAppReady` reports failures of the app; this function is only a display.
   } finally {
     lines.end();
   }
@@ -101,7 +104,7 @@ async function findServing(client: Client, name: string): Promise<string | undef
   }
 }
 
-/** Replaces the API's hint, which names a route, by the verbs of the command line. */
+/** Replaces the API's hint, which names a route, with commands of the command line. */
 function appFailedError(
   name: string,
   error: ApiError,

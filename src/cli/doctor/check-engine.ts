@@ -12,7 +12,9 @@ const CHECK = "engine";
 const ANSWER_MS_MAX = 5000;
 /** Docker 20.10: the first version with all the calls that Berth makes. */
 const API_VERSION_MIN = "1.41";
-/** A larger difference makes ages, back-off and certificates wrong. */
+/**
+ * A larger difference between the clocks of the engine and of this machine makes ages, back-off and certificates wrong.
+ */
 const SKEW_MS_MAX = 5000;
 
 export async function checkEngine({ config, nowMs }: DoctorContext): Promise<DoctorFinding[]> {

@@ -1,7 +1,7 @@
 import type { Colors } from "../colours.ts";
 import { displayWidth, toSingleLine } from "./display-width.ts";
 
-/** The options of a description: its colours, the present for ages, and the terminal's width. */
+/** The options of a description: its colours, the current time for ages, and the terminal's width. */
 export interface ViewOptions {
   readonly colours: Colors;
   readonly nowMs: number;

@@ -14,7 +14,7 @@ export function parseProgress(message: string): number | undefined {
   return Math.min(1, done / total);
 }
 
-/** `[########----------------]  34 %` */
+/** Formats a bar such as `[########----------------] 34 %`. */
 export function formatProgressBar(fraction: number): string {
   const full = Math.round(fraction * BAR_WIDTH);
   const percent = String(Math.floor(fraction * 100)).padStart(3);

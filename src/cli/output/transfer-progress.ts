@@ -20,7 +20,10 @@ const COLUMNS_STANDARD = 80;
 /** The interval between lines that are not overwritten. */
 const PLAIN_MS = 5_000;
 
-/** `small  [########----------------]  34 %  1.2 GiB of 3.5 GiB  45.3 MiB/s  52s left`, shortened if needed. */
+/**
+ * Formats a line such as `small [########----------------] 34 % 1.2 GiB of 3.5 GiB 45.3 MiB/s 52s left`, shortened if
+ * needed.
+ */
 export function formatTransferLine(transfer: TransferState, columns: number): string {
   const { label } = transfer;
   const { percent, fraction, amount, speed, left } = transferTexts(transfer);
@@ -37,7 +40,7 @@ export function formatTransferLine(transfer: TransferState, columns: number): st
   return fitting ?? truncateToWidth(lines.at(-1) ?? label, Math.max(1, columns - 1));
 }
 
-/** The form for output other than a terminal: `small: 34 %, 1.2 GiB of 3.5 GiB, 45.3 MiB/s, 52s left`. */
+/** Formats a line for output that is not a terminal: `small: 34 %, 1.2 GiB of 3.5 GiB, 45.3 MiB/s, 52s left`. */
 export function formatPlainTransferLine(transfer: TransferState): string {
   const { percent, amount, speed, left } = transferTexts(transfer);
   return `${transfer.label}: ${[percent.trim(), amount, speed, left].filter((part) => part !== "").join(", ")}`;

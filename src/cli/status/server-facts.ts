@@ -39,7 +39,7 @@ export function listSpecProblems({ folder, files }: SpecsView): readonly string[
   );
 }
 
-/** The sentence about another server that writes to the engine; null if this one does. */
+/** Describes another server that writes to the engine; null if this server writes to it. */
 export function describeOtherWriter({ other_writer }: SystemInfo["engine"]): string | null {
   if (other_writer === null) return null;
   const { host, data_dir, since } = other_writer;
@@ -80,7 +80,7 @@ export function describeAssistant(assistant: SystemInfo["assistant"]): Component
   };
 }
 
-/** Undefined on a machine without a session bus, as most servers are, and with `--companion off`. */
+/** Returns undefined on a machine without a session bus, as most servers are, and with `--companion off`. */
 function describeCompanion(companion: SystemInfo["companion"]): ComponentState | undefined {
   const { state, url, message } = companion;
   if (state === "off" || state === "no_bus") return undefined;

@@ -24,7 +24,7 @@ export function addAssistant(program: Command, cli: Cli): void {
       command
         .option("--system", "the instance of this machine: local models, port 7777 (the default)")
         .option("--user", "the companion of one person: the session bus, and port 7778")
-        // A supervisor names itself, so that it recognises the daemon later.
+        // The program that starts the daemon passes its own name, by which it recognises the daemon later.
         .addOption(new Option("--started-by <program>").hideHelp()),
       assistantSettings,
     ),

@@ -20,7 +20,7 @@ export function addBackup(program: Command, cli: Cli): void {
       .command("backup")
       .summary("save the store of a running server to a file")
       .description(
-        "Saves what a server needs to come up on another machine: a consistent copy of the store (apps, secrets, revisions, events and tokens), the source archives in use, and the certificates. Lists what it leaves out, such as the data in volumes. The file contains secrets, so protect it as well as the server itself.",
+        "Saves what a server needs to start on another machine: a consistent copy of the store (apps, secrets, revisions, events and tokens), the source archives in use, and the certificates. Lists what it leaves out, such as the data in volumes. The file contains secrets, so protect it as well as the server itself.",
       )
       .argument("<file>", "file to write; - for standard output")
       .option("--force", "replace an existing file")
@@ -31,7 +31,10 @@ export function addBackup(program: Command, cli: Cli): void {
     ],
   ).action(async (file: string, flags: { force?: boolean; output?: OutputFormat }) => {
     if (file === "-" && flags.output !== undefined)
-      throw new UsageError("standard output has the backup itself", "berth backup FILE -o json");
+      throw new UsageError(
+        "the backup itself is written to standard output",
+        "berth backup FILE -o json",
+      );
     const stream = await (await cli.connect()).backup();
     if (file === "-") {
       for await (const chunk of stream) await cli.io.write(chunk);

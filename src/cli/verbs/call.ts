@@ -45,7 +45,7 @@ export function addCall(program: Command, cli: Cli): void {
   ).action(async (appId: string, tool: string, words: string[], flags: CallFlags) => {
     const { readCallArguments } = await import("../companion/call-arguments.ts");
     const argsJson = await readCallArguments(cli, words);
-    // After standard input was read as arguments, no answer can be read from it.
+    // The arguments were read from standard input to its end, so the user's decision cannot be read from there.
     const isAsking = flags.yes !== true && words[0] !== "-" && canPrompt(cli);
     const provenance = flags.provenance ?? (cli.io.inputIsTerminal ? ["user"] : undefined);
     const request = { appId, tool, argsJson, actor: flags.actor, provenance };

@@ -143,8 +143,8 @@ function splitModelAndMessage(
 }
 
 /**
- * Chooses the model, or offers to start it if it is stopped. `words` are all arguments if the first one was
- * taken for the model, and otherwise none.
+ * Chooses the model, or offers to start it if it is stopped. `words` contains all arguments if the first one was
+ * understood as the name of the model; otherwise it is empty.
  */
 async function chooseOrStartModel(
   cli: Cli,

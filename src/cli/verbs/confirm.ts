@@ -141,7 +141,7 @@ async function askAndDecide(
   using parked = await ParkedCallWatcher.watch(agent);
   await parked.catchUp(agent, signal);
   const spec = parked.find(callId);
-  // The call does not wait: to decline it is harmless, and returns the result of an earlier decision.
+  // The call does not wait any more, so declining it does nothing, and returns the result of the earlier decision.
   if (spec === undefined) return agent.confirm(callId, false, signal);
   const { result: end } = await decideCall(
     cli,

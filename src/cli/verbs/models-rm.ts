@@ -74,7 +74,7 @@ async function confirmRemoval(
   if (!(await confirm(cli, `Remove ${list}${files}?`))) throw declinedError("nothing was removed");
 }
 
-/** True for a file that the user has put into the assistant's folder. */
+/** Returns true for a file that the user has put into the assistant's folder. */
 function isLocal({ source }: ModelDetails): boolean {
   return source === "file";
 }

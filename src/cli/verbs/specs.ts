@@ -88,7 +88,10 @@ export function addSpecs(program: Command, cli: Cli): void {
   });
 }
 
-/** `shop/ from https://host/shop.git (main) following, commit 0123456789ab, applied 5m ago`. */
+/**
+ * Formats the state of the specs repository: `shop/ from https://host/shop.git (main) following, commit 0123456789ab,
+ * applied 5m ago`.
+ */
 function describeGit(cli: Cli, git: SpecsGitView): string {
   const state = getStatusColour(cli.colours, git.state)(git.state);
   const age =

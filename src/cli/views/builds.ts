@@ -65,7 +65,7 @@ export function describeBuild(build: BuildView, options: ViewOptions): string {
     : `${head}\n\n${formatSection("Message:", build.message, options)}`;
 }
 
-/** `12 succeeded, 5m ago, at 0123456789ab` */
+/** Formats a build on one line: `12 succeeded, 5m ago, at 0123456789ab`. */
 export function formatShortBuild(build: BuildView, nowMs: number): string {
   const revision = build.revision.slice(0, 12);
   return `${build.id} ${build.state}, ${formatAge(build.created_at, nowMs)} ago, at ${revision}`;

@@ -39,7 +39,7 @@ function createConditionColumns({ colours, nowMs }: ViewOptions): Column<Conditi
 /** Types that are neither good nor bad while False: the work is in progress, or was not requested. */
 const neutralWhenFalse: readonly string[] = ["Progressing", "Downloaded", "Loaded"];
 
-/** Stalled and Drifted are bad when True; all other types are good when True. */
+/** Chooses the colour of a condition: Stalled and Drifted are bad when True; all other types are good when True. */
 function getConditionColour(
   row: ConditionView,
   colours: ViewOptions["colours"],

@@ -121,7 +121,7 @@ function filesText(files: readonly ModelFileView[]): string {
     .join("\n");
 }
 
-/** `file:models.yaml  source, quantization` */
+/** Lists the owners of fields, each as `file:models.yaml source, quantization`. */
 function ownersText({ owners }: ModelDetails): string {
   const byManager = new Map<string, string[]>();
   for (const [pointer, manager] of Object.entries(owners)) {

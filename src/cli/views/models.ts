@@ -78,7 +78,7 @@ export function formatModelStatus(model: ModelView): string {
   return `${word} ${Math.floor(progress * 100)}%${rate}`;
 }
 
-/** 494032768 -> "494M". */
+/** Formats a number of parameters: 494032768 is "494M". */
 export function formatParameterCount(count: number | null): string {
   if (count === null) return "";
   const units = ["", "K", "M", "B", "T"];

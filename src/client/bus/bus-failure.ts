@@ -3,7 +3,7 @@ import { BusCallError } from "../../dbus/port.ts";
 
 interface ErrorMapping {
   readonly code: ErrorCode;
-  /** Replaces the message of the bus, which mentions services that users do not know. */
+  /** The message that replaces the one of the bus, which mentions services that users do not know. */
   readonly message?: string;
   readonly hint?: string;
 }

@@ -58,7 +58,7 @@ export interface LogQuery {
 }
 
 export interface FollowLogQuery extends LogQuery {
-  /** Called for lines that the server has skipped here, because this client is too slow. */
+  /** Called for lines that the server has skipped, because this client reads too slowly. */
   readonly onSkipped?: (lines: SkippedLogLines) => void;
 }
 

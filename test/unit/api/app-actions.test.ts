@@ -149,7 +149,7 @@ describe("deploy", () => {
     expect(api.store.get("App", "web")?.spec).toEqual({ image: "bb:2" });
   });
 
-  it("resolves the image again, also if the body names the same one or none", async () => {
+  it("resolves the image again, even if the body names the same image or no image", async () => {
     putApp(api.store, "web");
     for (const body of [{ image: "bb:1" }, {}, undefined]) {
       await api.clock.advance(1_000);
@@ -456,7 +456,7 @@ describe("rollback", () => {
 });
 
 describe("dry runs", () => {
-  it("of every action return a plan and change nothing", async () => {
+  it("of every action return the plan and change nothing", async () => {
     putApp(api.store, "web");
     const before = api.store.lastSequence;
     for (const [path, payload] of [

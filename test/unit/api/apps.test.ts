@@ -45,7 +45,7 @@ describe("listing apps", () => {
     });
   });
 
-  it("is also at the path with a trailing slash", async () => {
+  it("is also served at the path with a trailing slash", async () => {
     const response = await api.request({ url: "/api/apps/" });
     expect(response.statusCode).toBe(200);
     expect(response.json()).toEqual({ apps: [], total: 0 });

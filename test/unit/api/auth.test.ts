@@ -153,7 +153,7 @@ describe("logging in", () => {
     expect((await api.server.inject({ url: "/api/apps", headers })).statusCode).toBe(401);
   });
 
-  it("returns 401 for a wrong password, and 429 from the sixth one in a minute, also for concurrent ones", async () => {
+  it("returns 401 for a wrong password, and 429 from the sixth attempt in a minute, even if the attempts are concurrent", async () => {
     await ensurePassword(api.store, "correct horse");
     const first = await Promise.all(Array.from({ length: 8 }, () => login("wrong")));
     const statuses = first.map((response) => response.statusCode).toSorted((a, b) => a - b);

@@ -22,14 +22,14 @@ describe("the client of a request", () => {
     expect((await login(api, "wrong", "127.0.0.1", "203.0.113.8")).statusCode).toBe(401);
   });
 
-  it("is the sender itself without a trusted proxy, whatever it claims", async () => {
+  it("is the sender itself if there is no trusted proxy, whatever its headers claim", async () => {
     await using api = await openTestApi({ trustedProxies: ["10.1.0.0/16"] });
     for (let count = 0; count < 5; count += 1)
       await login(api, "wrong", "203.0.113.9", `198.51.100.${count}`);
     expect((await login(api, "wrong", "203.0.113.9", "198.51.100.77")).statusCode).toBe(429);
   });
 
-  it("is delayed by at most five seconds, and not refused, while many other clients guess", async () => {
+  it("is delayed by at most five seconds, and not refused, while many other clients try passwords", async () => {
     const clock = new VirtualClock();
     const limiter = new AttemptLimiter(clock);
     const { signal } = new AbortController();
@@ -49,7 +49,7 @@ describe("the client of a request", () => {
 });
 
 describe("createProxyCheck", () => {
-  it("knows addresses and networks of both versions, and nothing else", () => {
+  it("accepts IPv4 and IPv6 addresses and networks of trusted proxies, and refuses all others", () => {
     const isProxy = createProxyCheck(["10.0.0.2", "192.168.0.0/24", "fd00::/8"]);
     const trusted = ["10.0.0.2", "::ffff:10.0.0.2", "192.168.0.7", "fd12::1"];
     const others = ["10.0.0.3", "192.168.1.1", "fe80::1", "", "unknown", "10.0.0.2:80"];
@@ -63,8 +63,8 @@ describe("createProxyCheck", () => {
   });
 });
 
-describe("a response without a valid token", () => {
-  it("names the scheme that the API accepts", async () => {
+describe("the response to a request without a valid token", () => {
+  it("names the authentication scheme that the API accepts", async () => {
     await using api = await openTestApi();
     const missing = await api.server.inject({ url: "/api/apps" });
     const wrong = await login(api, "wrong", "10.0.0.1");
@@ -75,7 +75,7 @@ describe("a response without a valid token", () => {
 });
 
 describe("GET /metrics without a token", () => {
-  it("is refused under a name that is not one of this machine", async () => {
+  it("is refused if the Host header names another machine", async () => {
     await using api = await openTestApi();
     const get = async (host: string) =>
       (await api.server.inject({ url: "/metrics", headers: { host } })).statusCode;

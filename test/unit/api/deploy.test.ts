@@ -265,7 +265,7 @@ describe("POST /api/deploy", () => {
     expect(api.store.list("App")).toEqual([]);
   });
 
-  it("returns 415 for another content type, and requires a token first", async () => {
+  it("returns 415 for another content type, and checks the token first", async () => {
     const json = await api.request({ method: "POST", url: "/api/deploy", payload: {} });
     expect(json.statusCode).toBe(415);
     const open = await api.server.inject({ method: "POST", url: "/api/deploy", payload: {} });

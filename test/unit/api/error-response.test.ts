@@ -9,7 +9,7 @@ import {
   NotFoundError,
 } from "../../../src/base/errors.ts";
 
-/** The HTTP status by error code, from the table in docs/errors.md. */
+/** Returns the HTTP status of each error code in the table of docs/errors.md. */
 async function documented(): Promise<Map<string, number>> {
   const text = await readFile(new URL("../../../docs/errors.md", import.meta.url), "utf8");
   const rows = [...text.matchAll(/^\| `([a-z_]+)` \| (\d{3}) \| (.+) \| (.+) \|$/gm)];

@@ -94,7 +94,7 @@ describe("the stream of changes", () => {
     await reader.ended;
   });
 
-  it("sends reset to a reader that missed too much, or that has an id of another store", async () => {
+  it("sends the event `reset` to a reader that missed too many changes, or whose last id is from another store", async () => {
     for (let count = 1; count <= 5_100; count += 1) record("web", `event ${count}`);
     const far = watch({ lastEventId: 1 });
     const foreign = watch({ lastEventId: 999_999 });
@@ -118,7 +118,7 @@ describe("the stream of changes", () => {
     socket.destroy();
   });
 
-  it("disconnects a reader that does not read, and continues for others", async () => {
+  it("disconnects a client that does not read, and continues for others", async () => {
     const slow = await open("/api/events");
     await expect.poll(() => slow.text()).toContain("retry: 2000");
     slow.pause();
@@ -132,7 +132,7 @@ describe("the stream of changes", () => {
       if (written > 2_000) throw new Error(`still open after ${written} events`);
       await expect.poll(() => reader.items.length, { interval: 1, timeout: 10_000 }).toBe(written);
     }
-    // Kernel buffers hold some megabytes; the buffer of Berth itself is bounded.
+    // The buffers of the kernel hold some megabytes; the buffer of Berth itself is bounded.
     expect(JSON.stringify(reader.items).length).toBeLessThan(24 * 1024 * 1024);
     record("web", "still here");
     await expect.poll(() => reader.items.length).toBe(written + 1);

@@ -101,13 +101,13 @@ describe("a push is accepted", () => {
 });
 
 describe("calls that do not make Berth check a source", () => {
-  it("a ping returns 200", async () => {
+  it("a ping returns 200 and an empty list of apps", async () => {
     const response = await hook('{"zen":"x"}', signed('{"zen":"x"}', "ping"));
     expect(response.statusCode).toBe(200);
     expect(response.json()).toEqual({ apps: [] });
   });
 
-  it("another event, and a deleted branch, return 202 without apps", async () => {
+  it("another event, and the push that deletes a branch, return 202 and an empty list of apps", async () => {
     const gone = JSON.stringify({ ref: "refs/heads/main", deleted: true });
     for (const [body, event] of [
       ["{}", "issues"],
@@ -119,7 +119,7 @@ describe("calls that do not make Berth check a source", () => {
     expect(api.builds.pushes).toEqual([]);
   });
 
-  it("a branch that no app follows returns 202 without apps", async () => {
+  it("a push to a branch that no app follows returns 202 and an empty list of apps", async () => {
     api.builds.pushedApps = [];
     const response = await hook(push, signed(push, "push"));
     expect([response.statusCode, response.json()]).toEqual([202, { apps: [] }]);

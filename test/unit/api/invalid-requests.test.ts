@@ -103,7 +103,7 @@ describe("bodies", () => {
     expect(response.body).not.toContain("hunter2");
   });
 
-  it("that are too large still get their response over a socket", async () => {
+  it("that are too large get their response even while the client still sends", async () => {
     const response = await fetch(`${base}/api/apps`, {
       method: "POST",
       headers: {
@@ -176,7 +176,7 @@ describe("names and paths", () => {
     expect(readErrorBody(response)).toContain(`it takes ${methods}`);
   });
 
-  it("that do not exist get no list of methods", async () => {
+  it("that do not exist get a response without a list of allowed methods", async () => {
     const response = await api.request({ url: "/api/docs/static/nothing.js" });
     expect(response.statusCode).toBe(404);
     expect(response.headers["allow"]).toBeUndefined();
@@ -272,7 +272,7 @@ describe("requests that are not valid HTTP", () => {
     expect(answer).toContain('{"error":"the request needs one Host header"}');
   });
 
-  it("may lack the Host header in HTTP 1.0, and may have an expectation that Berth does not know", async () => {
+  it("do not include HTTP 1.0 without a Host header, and an unknown Expect header, which Berth accepts", async () => {
     expect(await send("GET /api/health HTTP/1.0\r\n\r\n")).toContain(" 200 OK");
     const expecting =
       "GET /api/health HTTP/1.1\r\nHost: x\r\nExpect: x\r\nConnection: close\r\n\r\n";
@@ -309,7 +309,7 @@ describe("an internal error", () => {
   });
 });
 
-describe("strict JSON", () => {
+describe("the strict JSON parser", () => {
   it("accepts the same documents as JSON.parse if no key occurs twice", () => {
     fc.assert(
       fc.property(fc.jsonValue({ maxDepth: 5 }), fc.boolean(), (value, isIndented) => {

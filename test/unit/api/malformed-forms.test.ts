@@ -31,7 +31,7 @@ const expectNothingKept = () => {
   expect(api.entries.filter(({ level }) => level === "error")).toEqual([]);
 };
 
-describe("a malformed form returns 400, and nothing of it is kept:", () => {
+describe("a malformed form returns 400, and no part of it is stored", () => {
   it.each<[what: string, payload: string, message: string, type?: string]>([
     ["no boundary", whole, "has no boundary", "multipart/form-data"],
     ["an empty boundary", whole, "has no boundary", "multipart/form-data; boundary="],
@@ -58,14 +58,14 @@ describe("a malformed form returns 400, and nothing of it is kept:", () => {
     expectNothingKept();
   });
 
-  it("also not the archive of a dry run", async () => {
+  it("even a valid form stores no archive in a dry run", async () => {
     expect((await send(whole, form, "?dry_run=true")).statusCode).toBe(200);
     expectNothingKept();
     expect((await send(whole)).statusCode).toBe(202);
     expect(api.builds.archives.size).toBe(1);
   });
 
-  it("whatever is inserted, removed or repeated at random", async () => {
+  it("after random bytes were inserted, removed or repeated", async () => {
     const bytes = Buffer.from(whole);
     const change = fc.record({
       at: fc.nat(bytes.length),

@@ -363,7 +363,7 @@ describe("deletion", () => {
     expect(modelOf("drop").metadata.deletionTimestamp).toBeNull();
     await remove("drop", "?files=true");
     expect(modelOf("drop").metadata.annotations).toEqual({ [FILE_POLICY_ANNOTATION]: "delete" });
-    // A second request may ask for the deletion of the files too.
+    // A second request deletes the files of a model that a first request has kept.
     await remove("keep", "?files=true");
     expect(modelOf("keep").metadata.annotations).toEqual({ [FILE_POLICY_ANNOTATION]: "delete" });
     finishModelDeletion(api.store, "keep");

@@ -71,7 +71,7 @@ describe("the progress of a model", () => {
       progress: 0.5,
       bytes_per_second: 100,
     });
-    // Nothing is sent while the model does not change.
+    // The server sends nothing while the model does not change.
     await api.clock.advance(2000);
     api.control.progress.clear();
     setModelStatus(api.store, "small", modelStatus);

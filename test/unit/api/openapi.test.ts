@@ -55,7 +55,7 @@ describe("the OpenAPI document", () => {
     expect(document.servers).toMatchObject([{ url: "/" }]);
   });
 
-  it("has the bodies that routes read themselves, and optional bodies are not required", () => {
+  it("describes bodies that routes parse themselves, and does not require optional bodies", () => {
     const form = operation("post", "/api/deploy").requestBody?.content["multipart/form-data"];
     expect(form?.schema.properties).toEqual({
       config: { $ref: "#/components/schemas/SourceDeployConfig" },
@@ -97,7 +97,7 @@ describe("the OpenAPI document", () => {
     expect(text).not.toContain("patternProperties");
   });
 
-  it("has no schema whose type is an object or null, and no reference to nothing", () => {
+  it("has no schema whose type is an object or null, and no reference without a target", () => {
     expect(text).not.toMatch(/"type":\["object","null"\]/);
     const names = new Set(Object.keys(document.components.schemas));
     const used = [...text.matchAll(/"#\/components\/schemas\/(\w+)"/g)].map(([, name]) => name);

@@ -165,7 +165,7 @@ describe("an app that an import or a template made", () => {
     expect(api.store.get("App", "db")?.spec.image).toBe("postgres:17");
   });
 
-  it("names its maker when it is created again, and is replaced only with force", async () => {
+  it("causes an error that names the import or template if it is created again, and is replaced only with force", async () => {
     await apply(imported("db", "blog", "mysql:8"));
     const refused = await post("/api/apps", { name: "db", image: "other:1" });
     expect(refused.statusCode).toBe(409);

@@ -388,7 +388,7 @@ describe("a token of scope write cannot take over an app that mounts a folder of
 });
 
 describe("the data directory", () => {
-  it("is mounted by no one, under no path", async () => {
+  it("cannot be mounted by any app, under any path", async () => {
     const { dataDir } = api;
     const link = join(machine, "link");
     symlinkSync(dataDir, link);
@@ -440,7 +440,7 @@ describe("host_path_allow", () => {
     expect((await create(join(allowed, "sub"))).statusCode).toBe(201);
   });
 
-  it("does not let it out through a link, a neighbour's name or a missing folder", async () => {
+  it("does not allow a folder behind a link, a folder whose name begins the same, or a missing folder", async () => {
     symlinkSync(join(machine, "other"), join(allowed, "out"));
     mkdirSync(`${allowed}-not`);
     expect(findDifferences(await create(join(allowed, "out")), "leads out of")).toEqual([]);

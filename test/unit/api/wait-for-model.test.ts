@@ -206,7 +206,7 @@ describe("?wait=true", () => {
     expect(readErrorBody(response)).toContain("was deleted");
   });
 
-  it("works for GET, and for a deletion", async () => {
+  it("also delays the response to a GET and to a deletion", async () => {
     putModel(api.store, "small");
     const waiting = api.request({ url: "/api/llm/models/small?wait=true" });
     const gone = api.request({ url: "/api/llm/models/small?wait=deleted" });

@@ -13,7 +13,7 @@ const post = (url: string, payload?: object) =>
   api.request({ method: "POST", url, ...(payload === undefined ? {} : { payload }) });
 const get = (url: string) => api.request({ method: "GET", url });
 
-it("creates a webhook, and shows a generated secret only once", async () => {
+it("the API of webhooks creates a webhook, and shows a generated secret only once", async () => {
   const made = await post("/api/webhooks", { url: "https://a.example/x", events: ["failed"] });
   expect(made.statusCode).toBe(201);
   const { id, secret, ...rest } = made.json();
@@ -32,14 +32,14 @@ it("creates a webhook, and shows a generated secret only once", async () => {
   expect(api.store.webhooks.getSecret(id)).toBe(secret);
 });
 
-it("never shows a given secret", async () => {
+it("the API of webhooks never shows a given secret", async () => {
   const secret = "a secret of theirs";
   const made = await post("/api/webhooks", { url: "http://10.0.0.5/", secret });
   expect(made.json()).not.toHaveProperty("secret");
   expect(api.store.webhooks.getSecret(made.json().id)).toBe(secret);
 });
 
-it("reports the issues of an invalid webhook", async () => {
+it("the API of webhooks reports the issues of an invalid webhook", async () => {
   for (const [payload, why] of [
     [{}, "url"],
     [{ url: "nowhere" }, "url: expected a URL with http or https, found"],
@@ -56,7 +56,7 @@ it("reports the issues of an invalid webhook", async () => {
   expect(api.store.webhooks.list()).toEqual([]);
 });
 
-it("tests a webhook, lists and repeats its deliveries, and deletes it", async () => {
+it("the API of webhooks tests a webhook, lists and repeats its deliveries, and deletes it", async () => {
   await using receiver = await WebhookReceiver.start();
   receiver.script.push(410);
   const { id } = (await post("/api/webhooks", { url: receiver.url })).json();
@@ -104,7 +104,7 @@ it("tests a webhook, lists and repeats its deliveries, and deletes it", async ()
   );
 });
 
-it("requires the scope admin, and returns 404 for unknown ids", async () => {
+it("the API of webhooks requires the scope admin, and returns 404 for unknown ids", async () => {
   const { id } = (await post("/api/webhooks", { url: "https://a.example/" })).json();
   const headers = { authorization: `Bearer ${api.token("write")}` };
   for (const [method, url] of [

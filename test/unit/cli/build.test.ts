@@ -18,7 +18,7 @@ afterEach(async () => {
 
 const run = (...words: string[]) => runCommandLine(["build", ...words], { workingDirectory: dir });
 
-test("prints the generated Dockerfile, and writes it only once with --eject", async () => {
+test("berth build prints the generated Dockerfile, and writes it only once with --eject", async () => {
   const printed = await run("site", "--print-dockerfile");
   expect(printed).toMatchObject({
     code: 0,
@@ -39,7 +39,7 @@ test("prints the generated Dockerfile, and writes it only once with --eject", as
   expect(await readFile(join(dir, "site/Dockerfile"), "utf8")).toBe(printed.output);
 });
 
-test("prints an existing Dockerfile, and names it", async () => {
+test("berth build prints an existing Dockerfile, and names it", async () => {
   await writeFile(join(dir, "site/web.Dockerfile"), "FROM scratch");
   const printed = await run("site", "--print-dockerfile", "-f", "web.Dockerfile");
   expect(printed).toEqual({
@@ -54,7 +54,7 @@ test("prints an existing Dockerfile, and names it", async () => {
   });
 });
 
-test("generates the Dockerfile for the given language and base image", async () => {
+test("berth build generates the Dockerfile for the given language and base image", async () => {
   await writeFile(join(dir, "site/package.json"), '{"scripts":{"start":"node a.js"}}');
   expect((await run("site", "--print-dockerfile")).output).toContain("FROM node:");
   const options = ["--language", "static", "--base-image", "registry.example/web:1"];
@@ -64,7 +64,7 @@ test("generates the Dockerfile for the given language and base image", async () 
   expect((await run("site", "--print-dockerfile", "--language", "cobol")).code).toBe(2);
 });
 
-test("suggests the next step without a flag, in an empty folder and in a missing folder", async () => {
+test("berth build suggests the next step without a flag, in an empty folder and in a missing folder", async () => {
   const bare = await run("site");
   expect(bare).toMatchObject({ code: 2, errors: expect.stringContaining("`berth deploy site`") });
   await mkdir(join(dir, "empty"));

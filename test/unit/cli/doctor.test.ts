@@ -73,7 +73,7 @@ async function engine(apiVersion: string, systemTime = new Date().toISOString())
   await new Promise<void>((resolve) => server.listen(join(folder, "docker.sock"), resolve));
 }
 
-it("reports no problem if all checks pass", async () => {
+it("berth doctor reports no problem if all checks pass", async () => {
   await engine("1.41");
   const { code, of } = await doctor();
   expect(of("engine")).toMatchObject({ state: "ok" });
@@ -94,7 +94,7 @@ it("reports no problem if all checks pass", async () => {
   expect(code).toBe(0);
 });
 
-it("prints the findings with suggestions", async () => {
+it("berth doctor prints the findings with suggestions", async () => {
   const words = ["doctor", "--listen", "127.0.0.1:0", "--ingress", "off", "--assistant", "off"];
   const { code, output } = await runCommandLine(words, {
     workingDirectory: folder,
@@ -111,7 +111,7 @@ it("prints the findings with suggestions", async () => {
   expect(output).toContain("1 failed");
 });
 
-it("reports an engine that is too old, and a clock that differs", async () => {
+it("berth doctor reports an engine that is too old, and a clock that differs", async () => {
   await engine("1.39", new Date(Date.now() - 60_000).toISOString());
   const { code, of } = await doctor();
   expect(code).toBe(1);
@@ -121,14 +121,14 @@ it("reports an engine that is too old, and a clock that differs", async () => {
   expect(of("clock").message).toContain("by 60 s");
 });
 
-it("reports a socket on which no process listens, and a file that is not a socket", async () => {
+it("berth doctor reports a socket on which no process listens, and a file that is not a socket", async () => {
   writeFileSync(join(folder, "docker.sock"), "");
   const { of } = await doctor();
   expect(of("engine").state).toBe("fail");
   expect(of("engine").message).toMatch(/no engine listens|is not a socket/);
 });
 
-it("reports problems in spec files with their lines", async () => {
+it("berth doctor reports problems in spec files with their lines", async () => {
   await engine("1.44");
   writeFileSync(
     join(folder, "specs/a.yaml"),
@@ -144,7 +144,7 @@ it("reports problems in spec files with their lines", async () => {
   expect(missing.code).toBe(0);
 });
 
-it("reports a port that is in use, with the process that uses it", async () => {
+it("berth doctor reports a port that is in use, with the process that uses it", async () => {
   await engine("1.44");
   const holder = createNetServer();
   servers.push(holder);
@@ -159,7 +159,7 @@ it("reports a port that is in use, with the process that uses it", async () => {
   expect(of("port").fix).toContain("--listen");
 });
 
-it("reports a port of the ingress that is in use, and the Caddy of an earlier server", async () => {
+it("berth doctor reports a port of the ingress that is in use, and the Caddy of an earlier server", async () => {
   await engine("1.44");
   const holder = createNetServer();
   servers.push(holder);
@@ -182,7 +182,7 @@ it("reports a port of the ingress that is in use, and the Caddy of an earlier se
   expect(left.of("ingress").message).toContain(`Caddy (process ${process.pid}) still runs`);
 });
 
-it("reports whether the assistant could start, already runs, or finds its port in use", async () => {
+it("berth doctor reports whether the assistant could start, already runs, or finds its port in use", async () => {
   await engine("1.44");
   expect((await doctor("--assistant", "off")).of("assistant").message).toBe(
     "off: no model can run",
@@ -228,7 +228,7 @@ it.each([
   ["starting", null, "warn", "not ready: it is starting"],
   ["waiting", "port 7777 is taken", "warn", "port 7777 is taken"],
 ] as const)(
-  "reports that the assistant of a running server is %s",
+  "berth doctor reports that the assistant of a running server is %s",
   (state, message, expected, text) => {
     const found = createAssistantFinding({
       state,
@@ -248,7 +248,7 @@ it.each([
   ["starting", 2, ["the server could not start it: port 7778 is taken"]],
   ["waiting", 1, ["the server could not start it: port 7778 is taken"]],
 ] as const)(
-  "reports the state %s of a running server's companion that was started %i times",
+  "berth doctor reports the state %s of a running server's companion that was started %i times",
   (...given) => {
     const [state, starts, expected] = given;
     const report = { state, starts, url: null, pid: null, message: "port 7778 is taken" };
@@ -261,14 +261,14 @@ function has(name: string): boolean {
   return folders.some((bin) => existsSync(join(bin, name)));
 }
 
-it("searches the program path for caddy, git and ssh", async () => {
+it("berth doctor searches the program path for caddy, git and ssh", async () => {
   await engine("1.44");
   const { of } = await doctor("--ingress", "process", "--http-port", "0", "--https-port", "0");
   expect(of("ingress").state).toBe(has("caddy") ? "ok" : "fail");
   expect(of("git").state).toBe(has("git") && has("ssh") ? "ok" : "warn");
 });
 
-it("warns of a data directory that other users can access", async () => {
+it("berth doctor warns of a data directory that other users can access", async () => {
   await engine("1.44");
   chmodSync(join(folder, "data"), 0o755);
   const { code, of } = await doctor();
@@ -277,7 +277,7 @@ it("warns of a data directory that other users can access", async () => {
   expect(code).toBe(0);
 });
 
-it("reports a server that has ended, and one that is starting", async () => {
+it("berth doctor reports a server that has ended, and one that is starting", async () => {
   await engine("1.44");
   mkdirSync(join(folder, "data/run"));
   writeFileSync(join(folder, "data/run/lock.json"), JSON.stringify({ pid: process.pid }));
@@ -301,7 +301,7 @@ it("reports a server that has ended, and one that is starting", async () => {
   );
 });
 
-it("reports an invalid setting, and skips the checks that need the settings", async () => {
+it("berth doctor reports an invalid setting, and skips the checks that need the settings", async () => {
   const { code, of } = await doctor("--ingress", "nginx");
   expect(code).toBe(1);
   expect(of("configuration").message).toContain(
@@ -310,7 +310,7 @@ it("reports an invalid setting, and skips the checks that need the settings", as
   expect(() => of("engine")).toThrow("no finding");
 });
 
-it("reports a companion that the server could not start, but not a missing session bus", () => {
+it("berth doctor reports a companion that the server could not start, but not a missing session bus", () => {
   const report = { url: null, pid: null, starts: 2, message: "its port is taken" };
   expect(createCompanionFindings({ ...report, state: "no_bus" })).toEqual([]);
   const [found] = createCompanionFindings({ ...report, state: "waiting" });

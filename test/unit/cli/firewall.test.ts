@@ -13,7 +13,7 @@ function found(text: string) {
   return checkFirewall(file);
 }
 
-it("explains the effect of an active firewall on apps with models", () => {
+it("berth doctor explains the effect of an active firewall on apps with models", () => {
   expect(found("# set to yes to start on boot\nENABLED=yes\nLOGLEVEL=low\n")).toEqual([
     {
       check: "firewall",
@@ -24,12 +24,12 @@ it("explains the effect of an active firewall on apps with models", () => {
 });
 
 it.each(["ENABLED=no\n", "# ENABLED=yes\n", ""])(
-  "reports nothing for an inactive firewall: %j",
+  "berth doctor reports nothing for an inactive firewall: %j",
   (text) => {
     expect(found(text)).toEqual([]);
   },
 );
 
-it("reports nothing without a firewall", () => {
+it("berth doctor reports nothing without a firewall", () => {
   expect(checkFirewall(join(folder, "none"))).toEqual([]);
 });

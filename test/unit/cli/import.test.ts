@@ -31,7 +31,7 @@ function run(words: string, options: CliOptions = {}) {
   });
 }
 
-it("prints valid manifests on standard output, and the report on standard error", async () => {
+it("berth import prints valid manifests on standard output, and the report on standard error", async () => {
   const { code, output, errors } = await run("wordpress.yaml");
   expect(code).toBe(0);
   const { documents, errors: problems } = parseManifests(output);
@@ -46,7 +46,7 @@ it("prints valid manifests on standard output, and the report on standard error"
   expect(errors).toContain("also wordpress.yaml:18");
 });
 
-it("writes one file for each service, and replaces existing files only with --force", async () => {
+it("berth import writes one file for each service, and replaces existing files only with --force", async () => {
   const { code, output } = await run("jellyfin.yaml -o specs/media");
   expect(code).toBe(0);
   expect(output).toContain("specs/media/jellyfin.yaml written");
@@ -70,7 +70,7 @@ it("writes one file for each service, and replaces existing files only with --fo
   expect(readdirSync(join(folder, "specs/media"))).toEqual(["jellyfin.yaml"]);
 });
 
-it("a dry run writes nothing", async () => {
+it("berth import writes nothing in a dry run", async () => {
   const { code, output, errors } = await run("jellyfin.yaml -o specs --dry-run -q");
   expect({ code, errors }).toEqual({ code: 0, errors: "" });
   expect(output).toContain("lost: services.jellyfin.runtime");
@@ -78,7 +78,7 @@ it("a dry run writes nothing", async () => {
   expect(readdirSync(folder)).not.toContain("specs");
 });
 
-it("exits with 1 if a service cannot be converted, and with --strict also if a setting is lost", async () => {
+it("berth import exits with 1 if a service cannot be converted, and with --strict also if a setting is lost", async () => {
   const failed = await run("plausible.yaml -o specs");
   expect(failed.code).toBe(1);
   expect(failed.output).toMatch(/^plausible\.yaml:37:9: failed: .*BASE_URL must be set/m);
@@ -94,7 +94,7 @@ it("exits with 1 if a service cannot be converted, and with --strict also if a s
   expect((await run("wordpress.yaml --dry-run --strict")).code).toBe(0);
 });
 
-it("reads variables from --env-file, from .env, and from the shell only with --use-environment", async () => {
+it("berth import reads variables from --env-file, from .env, and from the shell only with --use-environment", async () => {
   const text = "services: { a: { image: 'x:${TAG}', environment: { HOME_OF: '${WHO}' } } }";
   writeFileSync(join(folder, "compose.yaml"), text);
   writeFileSync(join(folder, ".env"), "TAG=1\nWHO=env\n");
@@ -113,7 +113,7 @@ it("reads variables from --env-file, from .env, and from the shell only with --u
   );
 });
 
-it("finds the Compose file and its override in the working directory, and reads standard input", async () => {
+it("berth import finds the Compose file and its override in the working directory, and reads standard input", async () => {
   writeFileSync(join(folder, "docker-compose.yml"), "services: { a: { image: x:1 } }");
   writeFileSync(join(folder, "docker-compose.override.yml"), "services: { a: { user: '7' } }");
   expect((await run("")).output).toContain('user: "7"');
@@ -122,14 +122,14 @@ it("finds the Compose file and its override in the working directory, and reads 
   expect(piped.errors).toContain("-:1:30: lost: services.b.pid");
 });
 
-it("writes no secret to the files or to the report", async () => {
+it("berth import writes no secret to the files or to the report", async () => {
   const { output, errors } = await run("wordpress.yaml --secrets secret");
   expect(output).toContain("secret: db-secrets");
   expect(errors).toContain("berth secrets set wordpress-secrets WORDPRESS_DB_PASSWORD=VALUE");
   expect(output + errors).not.toContain("examplepass");
 });
 
-it("prints the report as JSON", async () => {
+it("berth import prints the report as JSON", async () => {
   const { output } = await run("jellyfin.yaml -o out --report json --name-prefix tv-");
   expect(JSON.parse(output)).toMatchObject({
     apps: [{ service: "jellyfin", name: "tv-jellyfin", file: "out/tv-jellyfin.yaml" }],
@@ -145,7 +145,7 @@ it("prints the report as JSON", async () => {
   });
 });
 
-it("reports errors in the command line", async () => {
+it("berth import reports errors in the command line", async () => {
   const missing = await run("nowhere.yaml");
   expect(missing.code).toBe(2);
   expect(missing.errors).toContain("there is no file nowhere.yaml");
@@ -160,7 +160,7 @@ it("reports errors in the command line", async () => {
   expect((await run("wordpress.yaml --secrets plain")).code).toBe(2);
 });
 
-it("writes an app that is less safe than the file requests only with --accept unsafe", async () => {
+it("berth import writes an app that is less safe than the file requests only with --accept unsafe", async () => {
   writeFileSync(join(folder, "compose.yaml"), "services: { a: { image: x:1, read_only: true } }");
   const refused = await run("-o specs");
   expect(refused.code).toBe(1);
@@ -172,7 +172,7 @@ it("writes an app that is less safe than the file requests only with --accept un
   expect(readFileSync(join(folder, "specs/a.yaml"), "utf8")).toContain("services.a.read_only");
 });
 
-it("ends with the list of what is public, or with the flag that makes the likely service public", async () => {
+it("berth import ends with the list of what is public, or with the flag that makes the likely service public", async () => {
   const { output } = await run("wordpress.yaml -o specs");
   expect(output).toContain(
     "Public:\n  wordpress: http://wordpress.<base domain>, because its port is published on every address of the machine (wordpress.yaml:8)\n",

@@ -55,7 +55,7 @@ const terminal = (words: readonly string[], more: Record<string, string> = {}) =
     openSessionBus: bus.open,
   });
 
-/** Runs a sign-in, and makes the companion report this result. */
+/** Runs a sign-in for which the companion reports this result. */
 async function ending(detail: string) {
   const running = run(["login", "openrouter"]);
   await expect.poll(() => remote.logins).toEqual(["openrouter"]);

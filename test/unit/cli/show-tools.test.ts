@@ -23,7 +23,7 @@ const tools = [
 const show = (width: number | undefined, isFull = false) =>
   showTools(tools, isFull, colours, width);
 
-it("prints one line with the whole description of each tool if the output is a pipe", () => {
+it("berth tools prints one line with the whole description of each tool if the output is a pipe", () => {
   expect(show(undefined).split("\n")).toEqual([
     "APP                 TOOL          TIER          UNDO   DESCRIPTION",
     `org.example.Notes   update_note   write         yes    ${tools[0]?.description}`,
@@ -33,13 +33,13 @@ it("prints one line with the whole description of each tool if the output is a p
   ]);
 });
 
-it("prints the first sentence next to each tool in a wide terminal", () => {
+it("berth tools prints the first sentence next to each tool in a wide terminal", () => {
   const lines = show(120).split("\n");
   expect(lines[1]).toMatch(/ yes {4}Gives a note another text, v\. 2 of it\.$/);
   expect(lines).toHaveLength(5);
 });
 
-it("prints descriptions below the tools at 80 columns, and never exceeds the width", () => {
+it("berth tools prints descriptions below the tools at 80 columns, and never exceeds the width", () => {
   expect(show(80)).toBe(
     [
       "APP                 TOOL          TIER          UNDO",
@@ -57,7 +57,7 @@ it("prints descriptions below the tools at 80 columns, and never exceeds the wid
         expect(displayWidth(line)).toBeLessThanOrEqual(width);
 });
 
-it("prints whole descriptions over several lines if one app is selected", () => {
+it("berth tools prints whole descriptions over several lines if one app is selected", () => {
   expect(show(60, true)).toContain(
     "yes\n  Gives a note another text, v. 2 of it. The result has the\n  old one.\norg",
   );

@@ -299,7 +299,7 @@ describe("verbs that change an app", () => {
     expect(await done("stop hello")).toBe("app/hello is already stopped\n");
     expect(await done("start hello -o name")).toBe("app/hello\n");
     expect(await done("deploy hello --image bb:2 --no-wait")).toBe("app/hello is deploying bb:2\n");
-    // The tag may have moved since.
+    // The same tag is deployed again, because it may point to another image by now.
     expect(await done("deploy hello --image bb:2 --no-wait")).toBe("app/hello is deploying bb:2\n");
     expect(await done("restart hello")).toBe("app/hello is restarting\n");
     expect(JSON.parse(await done("retry hello -o json"))).toMatchObject({ name: "hello" });

@@ -25,7 +25,7 @@ async function open() {
   return { api, folder, run };
 }
 
-it("creates, lists, tests and deletes webhooks", async () => {
+it("berth webhooks creates, lists, tests and deletes webhooks", async () => {
   const { run } = await open();
   await using receiver = await WebhookReceiver.start();
   expect((await run([])).errors).toContain("no webhooks yet");
@@ -51,7 +51,7 @@ it("creates, lists, tests and deletes webhooks", async () => {
   expect((await run(["rm", id])).code).toBe(1);
 });
 
-it("reads a secret only from a file or standard input", async () => {
+it("berth webhooks reads a secret only from a file or standard input", async () => {
   const { api, folder, run } = await open();
   writeFileSync(join(folder, "key"), "from a file\n");
   const url = "https://a.example/";

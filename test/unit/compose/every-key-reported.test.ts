@@ -142,7 +142,7 @@ const samples: Readonly<Record<string, unknown>> = {
   "x-own": { a: 1 },
 };
 
-/** The number is never 1, because every app has one replica by default. */
+/** Generates any value. The number is never 1, because every app has one replica by default. */
 const anyValue = fc.oneof(
   fc.constantFrom("text", "yes", "a:b", "2", "/x", "$$", "-"),
   fc.integer({ min: 2, max: 9 }),

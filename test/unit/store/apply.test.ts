@@ -73,7 +73,7 @@ const madeBy = (manager: string, image: string, made: string | null, more: Field
   app("db", manager, { image }, { mode: "replace", ...origin(made), ...more });
 
 describe("apply: an app that an import, a template or a file made", () => {
-  it("is not taken over by another import, template or document, which learn who made it", () => {
+  it("is not taken over by another import, template or document, and the error names the import or template that made it", () => {
     const { store } = open();
     store.apply(madeBy("cli", "mysql:8", "import:blog"));
     const before = store.get("App", "db");
@@ -104,7 +104,7 @@ describe("apply: an app that an import, a template or a file made", () => {
     expect(store.get("App", "db")?.spec).toEqual({ image: "mysql:9", replicas: 2 });
   });
 
-  it("is taken over as a whole if the app is named", () => {
+  it("is taken over as a whole if the request names the app for this", () => {
     const { store } = open();
     store.apply(
       app(

@@ -96,7 +96,7 @@ describe("the tool server's token for the API", () => {
     expect(await readdir(harness.stateDir)).toEqual(["undo"]);
   });
 
-  test("is missing or invalid: the error suggests a login", async () => {
+  test("causes an error that suggests a login if it is missing or invalid", async () => {
     harness.target = { ...harness.target, token: undefined };
     expect(await harness.callExpectingError("list_apps")).toContain("berth login");
     harness.target = { ...harness.target, token: "nonsense" };

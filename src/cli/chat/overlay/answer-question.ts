@@ -20,7 +20,7 @@ import { showConsentQuestion } from "./show-consent-question.ts";
 /** The error codes for an answer to a question that is no longer open. */
 const lateCodes: readonly ErrorCode[] = ["not_found", "invalid_request"];
 
-/** Asks the user at the terminal. Undefined: there is no terminal. */
+/** Asks the user at the terminal; undefined if there is no terminal. */
 export type Prompter =
   | ((question: DecisionPrompt, signal: AbortSignal) => Promise<DecisionOutcome>)
   | undefined;

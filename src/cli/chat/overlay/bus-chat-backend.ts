@@ -9,10 +9,10 @@ import { type ChatBackend, isRemote } from "../chat-backend.ts";
 import type { Prompter } from "./answer-question.ts";
 import { runTurn } from "./run-turn.ts";
 
-/** The 256 messages of a history, and the new one. */
+/** A request contains at most 256 earlier messages, and the new message. */
 const MESSAGES_MAX = 257;
 
-/** A chat with the companion over the session bus, in the chat lane. Consent is asked for during a turn. */
+/** A chat with the companion over the session bus, in the chat lane. The user is asked for consent during a turn. */
 export function createBusChatBackend(
   cli: Cli,
   { overlay, remote }: Companion,
@@ -66,7 +66,7 @@ export function createBusChatBackend(
   };
 }
 
-/** Creates an entry for a model of a provider, whose existence and context length are not checked. */
+/** Creates an entry for a model of a provider, without checking that the provider has this model. */
 function toServedModel(id: string): ServedModel {
   const kind = isRemote(id) ? "remote" : "local";
   return { id, aliases: [], kind, state: "resident", context_length: null };

@@ -35,7 +35,8 @@ export async function installCompanion(
   const written: WriteOutcome[] = [await writeOwnedFile(paths.unit, formatUnit(argv))];
   for (const { name, file } of paths.services)
     written.push(await writeOwnedFile(file, formatBusService(name, argv)));
-  // This file is written first, because a companion that `berth up` has started then stops.
+  // The bus reloads before systemd starts the unit, because a companion that `berth up` has started stops once the bus
+  // knows the installation.
   await reloadBus(cli.io);
   const isNew = written.some((what) => what !== "same");
   await cli.print(`${isNew ? "wrote" : "unchanged:"} ${paths.unit}`);
@@ -122,6 +123,6 @@ async function reloadBus(io: CliIo): Promise<void> {
       { signal: limit.signal, timeoutMs: ANSWER_MS_MAX },
     );
   } catch {
-    // A session bus that starts later reads them at its start.
+    // A session bus that starts later reads the service files at its start.
   }
 }

@@ -34,7 +34,7 @@ const endings = (harness: RemoteHarness, id: string) => {
 };
 
 describe("the providers of the remote manager", () => {
-  test("include two built-in ones, without a key, and nothing is allowed", async () => {
+  test("include two built-in ones, which have no key, and no data may be sent to them", async () => {
     await using harness = new RemoteHarness();
     const { providers, consent, login, protection } = harness.remote.state();
     expect(providers.map(({ id, builtin, auth }) => [id, builtin, auth])).toEqual([

@@ -111,7 +111,7 @@ describe("the stored time of a provider's last use", () => {
     expect(written(dir)).toBe(NOON);
     store.noteUsed("openrouter", NOON + 60_000);
     expect(written(dir)).toBe(NOON + 60_000);
-    // The clock was set back.
+    // The clock of the machine was set back by an hour.
     store.noteUsed("openrouter", NOON - 3_600_000);
     expect(written(dir)).toBe(NOON - 3_600_000);
     store.noteUsed("openrouter", NOON - 3_599_999);

@@ -58,7 +58,7 @@ async function open(...paths: string[]): Promise<Socket> {
   return client;
 }
 
-test("closing ends idle connections at once, and others after their response", async () => {
+test("closing the server ends idle connections at once, and others after their response", async () => {
   const silent = await open();
   const idle = await open("/now");
   const busy = await open("/later");
@@ -76,7 +76,7 @@ test("closing ends idle connections at once, and others after their response", a
   ]);
 });
 
-test("closing ends requests that outlast the grace period", async () => {
+test("closing the server ends requests that outlast the grace period", async () => {
   const busy = await open("/later");
   const whole = text(busy);
   const closed = http.server.close();

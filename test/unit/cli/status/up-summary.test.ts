@@ -71,7 +71,7 @@ async function summary(): Promise<string> {
   return text;
 }
 
-it("shows the assistant's endpoint, and how to download a model if there is none", async () => {
+it("the summary of `berth up` shows the assistant's endpoint, and how to download a model if there is none", async () => {
   const text = await summary();
   expect(text).toMatch(/^Models at: +http:\/\/127\.0\.0\.1:7777\/v1, for OpenAI clients/m);
   expect(text).toContain("No models yet: ");
@@ -80,7 +80,7 @@ it("shows the assistant's endpoint, and how to download a model if there is none
   expect(text).toMatch(/^ {2}bin\/berth models ls --all +list available models$/m);
 });
 
-it("lists the models with the reasons of failures, and suggests a chat", async () => {
+it("the summary of `berth up` lists the models with the reasons of failures, and suggests a chat", async () => {
   putModel(api.store, "small");
   setModelStatus(api.store, "small", (generation) => modelStatus(generation));
   const whole = await summary();
@@ -98,7 +98,7 @@ it("lists the models with the reasons of failures, and suggests a chat", async (
   expect(text).toMatch(/^ {2}bin\/berth chat large +chat with a model$/m);
 });
 
-it("waits for an assistant that is starting, and shows why an assistant is off or not ready", async () => {
+it("the summary of `berth up` waits for an assistant that is starting, and shows why an assistant is off or not ready", async () => {
   const { assistantReport: daemon } = api.control;
   api.control.assistantReport = {
     ...daemon,
@@ -125,7 +125,7 @@ it("waits for an assistant that is starting, and shows why an assistant is off o
   expect(looks).toBeGreaterThanOrEqual(5);
 });
 
-it("shows the companion in one line if there is a session bus", async () => {
+it("the summary of `berth up` shows the companion in one line if there is a session bus", async () => {
   expect(await summary()).not.toContain("Companion");
   const { companionReport: person } = api.control;
   const at = "http://127.0.0.1:7778";

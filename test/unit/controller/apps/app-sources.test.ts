@@ -172,7 +172,7 @@ test("each commit becomes a revision, and the user can pin an earlier commit", a
     "commit1 serves",
   );
   expect(harness.app("web")?.status?.revisions.attempted).toBe(1);
-  // A commit is not built again if its image exists.
+  // Berth does not build a commit again if its image exists.
   expect(harness.builds.asked).toEqual(["commit1", "commit2"]);
 });
 

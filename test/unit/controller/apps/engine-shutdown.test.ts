@@ -19,7 +19,7 @@ test("while an engine shuts down, nothing is started, and containers that end do
   harness.runtime.resetCalls();
 
   harness.engine.shutDown();
-  // Longer than all restarts of a restart budget take.
+  // A minute is longer than all restarts of a restart budget take.
   await harness.clock.advance(60_000);
   expect(started(harness)).toBe(0);
   for (const name of ["usual", "never-again"]) {
@@ -69,7 +69,8 @@ test("after a restart of the engine, an app that keeps crashing gets one more st
   harness.engine.restart();
   await harness.waitForPhase("web", "failed");
   expect(harness.condition("web", "Stalled")?.reason).toBe("CrashLoop");
-  // One start counts as no restart, and one restart was left in the budget.
+  // The first of the two starts continues after the engine's restart and does not count; the second uses the one
+  // restart that was left in the budget.
   expect(started(harness)).toBe(2);
 });
 

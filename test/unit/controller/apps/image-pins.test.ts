@@ -68,7 +68,7 @@ test("a deploy of a tag that has not moved keeps the containers and the revision
   expect(harness.runtime.calls.writes).toBe(writes + 1);
 });
 
-test("a deploy of a fixed tag takes the image that the engine now has under it", async () => {
+test("a deploy of a fixed tag uses the image that the engine now has for the tag", async () => {
   await using harness = await start({ ...web, image: "web:1" });
   const moved = {};
   harness.engine.tagImage("web:1", moved);
@@ -229,7 +229,7 @@ test("a rollback returns to the image of the revision, and keeps it until the ne
   expect(idsOf(harness)).toEqual([second]);
 });
 
-test("an image that was not available makes no revision that claims to have run", async () => {
+test("an image that cannot be pulled makes no revision with an image id", async () => {
   await using harness = await start({ ...web, image: "web:1" });
   await settle(harness);
   harness.deploy("web", "nowhere:1");

@@ -34,7 +34,7 @@ test("a new app is offered the volume that a deleted one has left under the same
   expect(offers()).toEqual([expect.stringMatching(OFFER)]);
 });
 
-test("an app that was created before the one of the former name is deleted is offered its volume", async () => {
+test("an existing app is offered the volume of an app that is deleted later and was its predecessor", async () => {
   harness.apply("new", spec);
   await harness.waitUntilReady("new");
   expect(offers()).toEqual([]);
@@ -42,7 +42,7 @@ test("an app that was created before the one of the former name is deleted is of
   expect(offers()).toEqual([expect.stringMatching(OFFER)]);
 });
 
-test("a volume of an app that exists, one with another name and one that was deleted are not offered", async () => {
+test("no app is offered a volume with another name, or one that was deleted with its app or still has its app", async () => {
   harness.apply("new", spec);
   await harness.waitUntilReady("new");
   await remove(true);

@@ -7,7 +7,7 @@ import { ControlPlaneHarness } from "../../../support/control-plane-harness.ts";
 const sourceApp = { source: { git: { url: "https://git.example.org/web.git" } }, port: 80 };
 const imageApp = { image: "elsewhere/web:1", port: 80 };
 
-/** The outcome of a wait for the App's current generation. */
+/** Returns how the wait for the App's current generation ends. */
 function outcome(harness: ControlPlaneHarness) {
   const app = harness.app("web");
   if (!app) throw new Error("there is no app");
@@ -23,7 +23,7 @@ function notices(harness: ControlPlaneHarness) {
   );
 }
 
-/** An engine that holds no image of the App; its registry fails until `isBack`. */
+/** Boots an engine that holds no image of the App, and whose registry fails until `isBack` returns true. */
 function bootWithoutRegistry(options: { ingress: "fake" | "off" }, code = "registry_unreachable") {
   const harness = new ControlPlaneHarness({
     ...options,

@@ -4,14 +4,14 @@ import { resolveAppDefaults } from "../../../../src/resources/app-defaults.ts";
 
 const { healthCheck } = resolveAppDefaults({ image: "web:1", port: 80 });
 
-test("the delay between probes is 50 ms at first, and then a twentieth of the start so far", () => {
+test("the delay between probes is 50 ms at first, and then a twentieth of the time since the container started", () => {
   const delays = [0, 4_999, 6_000, 12_000, 60_000].map((watchedMs) =>
     getStartupInterval(healthCheck, { watchedMs, starting: 1 }),
   );
   expect(delays).toEqual([50, 50, 300, 600, 1_000]);
 });
 
-test("a command is repeated less often, since each costs a process", () => {
+test("a health check that runs a command is repeated less often, since each run starts a process", () => {
   const command = { ...healthCheck, probe: { type: "command", command: ["true"] } as const };
   const delays = [0, 300, 1_000, 5_000].map((watchedMs) =>
     getStartupInterval(command, { watchedMs, starting: 1 }),

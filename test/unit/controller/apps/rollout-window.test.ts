@@ -19,7 +19,7 @@ const images: Readonly<Record<string, FakeImage>> = {
 };
 const web: AppSpec = { image: "web:1", port: 80 };
 const recreated: AppSpec = { ...web, volumes: [{ name: "data", path: "/data" }] };
-/** The time within which the previous version serves again; by the clock of the test it passes without work. */
+/** The time on the virtual clock within which the previous version must serve again. */
 const BACK_LIMIT_MS = 1_000;
 
 async function serving(spec: AppSpec = web, ingress: "fake" | "off" = "fake") {
@@ -295,7 +295,7 @@ describe("a kill of Berth in the window", () => {
   });
 
   test.each(["before", "after"] as const)(
-    "%s the change of the route, and the switch happens",
+    "%s the change of the route does not prevent the switch",
     async (when) => {
       await using harness = await serving();
       const { routes } = harness;
@@ -458,13 +458,13 @@ describe("the previous version drains after the window", () => {
     expect(runningImages(harness)).toEqual(["web:2"]);
   });
 
-  test("not at all if it has none", async () => {
+  test("not at all if it has no open requests", async () => {
     await using harness = await drained(0);
     await harness.clock.advance(100);
     expect(runningImages(harness)).toEqual(["web:2"]);
   });
 
-  test("no longer than rollout.drain from the end of the window on", async () => {
+  test("for at most rollout.drain after the end of the window", async () => {
     await using harness = await drained(1);
     await harness.clock.advance(29_000);
     expect(runningImages(harness)).toEqual(["web:1", "web:2"]);
@@ -482,7 +482,7 @@ describe("the previous version drains after the window", () => {
 });
 
 describe("before the switch", () => {
-  test("a version is healthy for minReadySeconds", async () => {
+  test("a version must be healthy for minReadySeconds", async () => {
     await using harness = await serving();
     harness.apply("web", { ...web, image: "web:2", rollout: { minReadySeconds: 10 } });
     await harness.clock.advance(9_000);
@@ -491,7 +491,7 @@ describe("before the switch", () => {
     expect(harness.listServedImages("web")).toEqual(["web:2"]);
   });
 
-  test("a failure begins minReadySeconds again", async () => {
+  test("a failed probe starts minReadySeconds again", async () => {
     await using harness = await serving();
     harness.apply("web", { ...web, image: "web:2", rollout: { minReadySeconds: 10 } });
     await harness.clock.advance(8_000);
@@ -504,7 +504,7 @@ describe("before the switch", () => {
     await untilServed(harness, "web:2");
   });
 
-  test("an app with a domain answers GET / below 500", async () => {
+  test("an app with a domain must answer GET / with a status below 500", async () => {
     const spec: AppSpec = { ...web, domain: "web.test" };
     await using harness = await serving(spec);
     harness.apply("web", { ...spec, image: "warms-up:1" });
@@ -522,7 +522,7 @@ describe("before the switch", () => {
     expect(harness.condition("web", "Ready")?.message).toContain("GET / answered 503");
   });
 
-  test("a port that answers something else, or nothing, counts as open", async () => {
+  test("a port that answers with another protocol than HTTP, or not at all, counts as open", async () => {
     const spec: AppSpec = { ...web, domain: "web.test" };
     await using harness = await serving(spec);
     harness.apply("web", { ...spec, image: "smtp:1" });
@@ -551,7 +551,7 @@ describe("before the switch", () => {
     expect([...probes].filter((probe) => /http|web/.test(probe))).toEqual([]);
   });
 
-  test("a container that runs gets no HTTP request once it has the requests, nor because of a new domain", async () => {
+  test("a container that serves requests gets no more probes over HTTP, even if its app gets a domain", async () => {
     await using harness = await serving({ ...web, image: "warms-up:1" });
     harness.apply("web", { ...web, image: "warms-up:1", domain: "web.test" });
     findImage(harness, "warms-up:1").unhealthy = false;

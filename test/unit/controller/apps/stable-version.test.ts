@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 import { RESTARTED_AT_ANNOTATION } from "../../../../src/resources/resource.ts";
 import { ControlPlaneHarness } from "../../../support/control-plane-harness.ts";
 
-/** Berth never gives up a version that has been stable: its later failures have outside causes, and these may end. */
+/** Berth never gives up a version that has been stable, because its later failures have outside causes that may end. */
 
 const dies = { exits: { afterMs: 300, code: 1 } };
 

@@ -36,7 +36,7 @@ test.each([
   ["gzipped", gzipped, 1],
   ["gzipped, in one piece", gzipped, 1e6],
   ["plain", plain, 100],
-])("stores an archive that is %s under the digest of its bytes", async (_, bytes, length) => {
+])("an archive that is %s is stored under the digest of its bytes", async (_, bytes, length) => {
   const kept = await store.put(inPieces(bytes, length), signal);
   expect(kept).toEqual({ digest: digestOf(bytes), bytes: bytes.length });
   expect(await store.has(kept.digest)).toBe(true);
@@ -52,7 +52,7 @@ test("two concurrent uploads of the same archive store a single file", async () 
   expect(await files()).toHaveLength(1);
 });
 
-test("lists the stored archives, oldest first, and removes them", async () => {
+test("the archive store lists the stored archives, oldest first, and removes them", async () => {
   expect(await store.list()).toEqual([]);
   const [a, b] = [
     await store.put(inPieces(plain, 512), signal),
@@ -72,7 +72,7 @@ test("lists the stored archives, oldest first, and removes them", async () => {
   expect((await store.list()).map(({ digest }) => digest)).toEqual([b.digest]);
 });
 
-test("does not remove an archive that was uploaded again after it was listed", async () => {
+test("the archive store does not remove an archive that was uploaded again after it was listed", async () => {
   const { digest } = await store.put(inPieces(gzipped, 512), signal);
   expect(store.isReuploaded(digest)).toBe(false);
   await utimes(store.path(digest), 1000, 1000);
@@ -172,7 +172,7 @@ describe("a failed upload leaves no file", () => {
   });
 });
 
-test("removes the leftovers of a crash, but no running upload", async () => {
+test("the archive store removes the leftovers of a crash, but no running upload", async () => {
   await mkdir(join(dir, "archives"), { recursive: true });
   await writeFile(join(dir, "archives", "11111111-2222-3333-4444-555555555555.part"), "half");
   const kept = await store.put(inPieces(plain, 512), signal);

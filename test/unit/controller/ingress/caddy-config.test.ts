@@ -171,7 +171,7 @@ describe("a network of the machine", () => {
     ["172.18.0.0/16", true],
     ["10.213.0.128/25", true],
     ["172.18.0.0/24", false],
-    // Reached through a gateway, as in a virtual machine.
+    // This network is reached through a gateway, as from within a virtual machine.
     ["172.19.0.0/16", false],
     ["172.20.0.0/16", false],
     ["0.0.0.0/0", false],
@@ -182,13 +182,13 @@ describe("a network of the machine", () => {
   });
 });
 
-/** Every App but "new" has a target. */
+/** Proposes direct routes for Apps that all have a target, except the App "new". */
 function propose(...sites: Site[]) {
   return proposeDirectRoutes(sites, (app) => Promise.resolve(app === "new" ? [] : [[`${app}:80`]]));
 }
 
 describe("direct routes", () => {
-  it("exist for Apps without options whose targets are known, and for hosts that they share with none", async () => {
+  it("exist for Apps without options whose targets are known, on hosts that no other App shares", async () => {
     const { routes } = await propose(
       site("plain", { domains: ["plain.localhost", "shared.localhost", "127.0.0.1"] }),
       site("api", { domains: ["shared.localhost"], pathPrefix: "/api" }),
@@ -197,7 +197,7 @@ describe("direct routes", () => {
     expect(routes).toEqual([{ app: "plain", hosts: ["plain.localhost"], slots: [["plain:80"]] }]);
   });
 
-  it("leave hosts that are redirected to HTTPS to the redirect", async () => {
+  it("do not exist for hosts that are redirected to HTTPS", async () => {
     const sites = [site("shop", { domains: ["shop.example.org", "shop.localhost"] })];
     const config = buildCaddyConfig(settings, sites, await propose(...sites));
     const hosts = ["http", "https"].map(
@@ -209,7 +209,7 @@ describe("direct routes", () => {
     expect(hosts).toEqual(['["shop.localhost"]', '["shop.example.org","shop.localhost"]']);
   });
 
-  it("have another folder of markers for other targets", async () => {
+  it("get a new folder of markers when the targets change", async () => {
     const sets = [await propose(site("a")), await propose(site("b")), await propose(site("a"))];
     const generations = sets.map(({ generation }) => generation);
     expect(new Set(generations).size).toBe(2);

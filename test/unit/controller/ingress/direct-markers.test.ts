@@ -27,7 +27,7 @@ beforeEach(async () => {
 });
 afterEach(() => rmSync(folder, { recursive: true, force: true }));
 
-it("markers follow the table: of the slot whose targets are current, and of none for other targets", async () => {
+it("markers exist only for the set of targets that the route table currently has for the App", async () => {
   await table.addDirectRoutes(set);
   expect(listMarkers()).toEqual([]);
   await write("a:1");
@@ -53,7 +53,7 @@ it("markers exist only for hosts of the App", async () => {
   expect(listMarkers()).toEqual([]);
 });
 
-it("an App may be called hosts", async () => {
+it("an App may have the name hosts", async () => {
   const named = createDirectRouteSet([{ app: "hosts", hosts: ["h.localhost"], slots: [["a:1"]] }]);
   await table.setHosts(new Map([["h.localhost", "hosts"]]), "replace");
   await table.addDirectRoutes(named);
@@ -72,19 +72,19 @@ it("markers of an earlier run are removed before the table is used", async () =>
   expect(listMarkers()).toEqual([]);
 });
 
-it("a marker that cannot be created costs no switch", async () => {
+it("a marker that cannot be created does not prevent the switch to other targets", async () => {
   await table.addDirectRoutes(set);
   rmSync(join(folder, "direct", set.generation), { recursive: true });
   await write("a:1");
   expect((await table.read("web"))?.targets).toEqual(["a:1"]);
 });
 
-it("a marker that cannot be removed fails the switch, and the next look at the App removes it", async () => {
+it("a marker that cannot be removed fails the switch to other targets, and the next check of the App removes it", async () => {
   await table.addDirectRoutes(set);
   await write("a:1");
   const path = join(folder, "direct", set.generation, "a", "web.test");
   rmSync(path);
-  // Such as a disk that refuses: a folder is not removed like a file.
+  // A folder at the marker's path makes its removal fail, as a failing disk would.
   mkdirSync(path);
   writeFileSync(join(path, "in-the-way"), "");
   await expect(write("b:1", "b:2")).rejects.toThrow("the route table cannot be changed");

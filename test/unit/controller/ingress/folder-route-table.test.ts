@@ -31,14 +31,17 @@ const entries = (app: string) =>
     .toSorted();
 const write = (version: string, ...targets: string[]) => table.write("web", { version, targets });
 
-/** Follows the look-ups of caddy-routes.ts: the linked target, entries of one level, entries of five levels. */
+/**
+ * Looks an App up in the same order as the Caddy configuration: the linked target, entries of one level, entries of
+ * five levels.
+ */
 function findAsCaddy(app: string): readonly string[] | undefined {
   const root = join(folder, "apps", app);
   try {
     const [target] = readdirSync(join(root, TARGET_LINK));
     if (target) return [target];
   } catch {
-    // Without a link, the other look-ups follow.
+    // If there is no link, Caddy looks for an entry.
   }
   const paths = readdirSync(root, { recursive: true, withFileTypes: true })
     .filter((item) => item.isFile())

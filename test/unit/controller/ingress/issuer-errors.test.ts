@@ -19,7 +19,7 @@ function entry(identifier: string, error: string): string {
   return JSON.stringify({ level: "error", logger: "tls.obtain", msg, identifier, issuer, error });
 }
 
-test("the last answer of the authority is found for each name, and other lines are ignored", async () => {
+test("the last answer of the certificate authority is found in Caddy's log for each name, and other lines are ignored", async () => {
   const errors = new IssuerErrors(file);
   expect(await errors.find("a.example.org")).toBeUndefined();
   writeFileSync(
@@ -40,7 +40,7 @@ test("the last answer of the authority is found for each name, and other lines a
   expect(await errors.find("c.example.org")).toBeUndefined();
 });
 
-test("an answer stays known after Caddy has rotated its log, and shows no path of the machine", async () => {
+test("an answer of the certificate authority stays known after Caddy has rotated its log, and shows no path of the machine", async () => {
   const errors = new IssuerErrors(file);
   writeFileSync(file, entry("a.example.org", `open /srv/berth/key: denied ${"x".repeat(1_000)}`));
   const before = await errors.find("a.example.org");

@@ -8,7 +8,7 @@ import { ProcessClock, VirtualClock } from "../../../support/virtual-clock.ts";
 
 const INSTANCE = "0123abcd";
 
-/** Processes with one identity on one engine. */
+/** Server processes with the same instance id, which use one engine. */
 class Machines {
   readonly clock = new VirtualClock();
   readonly engine = new FakeEngine(this.clock, {});

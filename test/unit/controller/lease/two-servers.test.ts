@@ -42,7 +42,7 @@ describe("two servers with one identity on one engine", () => {
     second.boot();
     await second.clock.advance(30_000);
     const before = ids();
-    // The network between the first and the engine is cut.
+    // The network between the first server and the engine is cut.
     first.runtime.faults = {
       beforeCall: () => {
         throw new BerthError("engine_unreachable", "the network is cut");
@@ -58,7 +58,7 @@ describe("two servers with one identity on one engine", () => {
     expect(first.condition("web", "Ready")).toMatchObject({ status: "Unknown" });
     expect(second.isReady("web")).toBe(true);
     expect(ids()).toEqual(before);
-    // The first resumes when the second is gone.
+    // The first server writes again once the second one is gone.
     await second.kill();
     await first.waitUntilReady("web");
     expect(first.listContainers("web").map(({ spec }) => spec.image)).toEqual(["web:2"]);

@@ -28,7 +28,7 @@ const count = (entries: readonly (LogLine | SkippedLines)[]) => ({
   skipped: entries.flatMap((entry) => ("skipped" in entry ? [entry.skipped] : [])),
 });
 
-test("a reader that keeps up gets every line", async () => {
+test("a reader that is fast enough gets every line of a log", async () => {
   const clock = new VirtualClock();
   const entries: (LogLine | SkippedLines)[] = [];
   for await (const entry of followWithinBounds(stream(clock, 500).lines(), clock))
@@ -36,7 +36,7 @@ test("a reader that keeps up gets every line", async () => {
   expect(count(entries)).toEqual({ lines: 500, skipped: [] });
 });
 
-test("a stream waits ten seconds for a reader; then lines are skipped, and their number is at their place", async () => {
+test("a log stream waits ten seconds for a slow reader, then skips lines, and ends with their number", async () => {
   const clock = new VirtualClock();
   const { state, lines } = stream(clock, 500);
   const reader = followWithinBounds(lines(), clock);
@@ -54,7 +54,7 @@ test("a stream waits ten seconds for a reader; then lines are skipped, and their
   expect(entries.at(-1)).toEqual({ skipped: skipped[0] });
 });
 
-test("lines after a gap are read again, behind the number of skipped lines", async () => {
+test("a reader that was too slow gets the number of skipped lines, and then the next line", async () => {
   const clock = new VirtualClock();
   const app = new EventEmitter();
   const untilWritten = once(app, "written");
@@ -74,7 +74,7 @@ test("lines after a gap are read again, behind the number of skipped lines", asy
   expect(last).toMatchObject({ message: "last" });
 });
 
-test("the reader gets the error of the stream after its lines", async () => {
+test("the reader of a log gets the lines before an error of the stream, and then the error", async () => {
   const clock = new VirtualClock();
   const seen: string[] = [];
   const read = async () => {

@@ -126,7 +126,7 @@ const condition = (more: More, type: ConditionType) => {
 };
 const wanted = { running: true };
 
-test("the status of a Model that runs", () => {
+test("the status of a running Model contains its files, its sizes and the facts about its load", () => {
   const more = { spec: wanted, assistant: known(resident) };
   expect(status(more)).toMatchObject({
     phase: "running",

@@ -62,7 +62,7 @@ class NoticeHarness {
   }
 }
 
-it("reports each version once, when the app is Ready", async () => {
+it("the notice scanner reports each version once, when the app is Ready", async () => {
   const told = new NoticeHarness().boot();
   const { harness } = told;
   const hook = told.hook();
@@ -91,7 +91,7 @@ it("reports each version once, when the app is Ready", async () => {
   expect(told.summaries(hook)).toEqual(["deployed web 1", "deployed web 5"]);
 });
 
-it("reports a failure once for each generation and reason", async () => {
+it("the notice scanner reports a failure once for each generation and reason", async () => {
   const told = new NoticeHarness().boot();
   const { harness } = told;
   const hook = told.hook();
@@ -105,7 +105,7 @@ it("reports a failure once for each generation and reason", async () => {
   expect(told.summaries(hook)).toEqual(["failed web 1", "failed web 2"]);
 });
 
-it("reports a revert as reverted, and as failed to webhooks that subscribe only to failures", async () => {
+it("the notice scanner reports a revert as reverted, and as failed to webhooks that subscribe only to failures", async () => {
   const told = new NoticeHarness().boot();
   const { harness } = told;
   const [all, failures, deploys] = [told.hook(), told.hook(["failed"]), told.hook(["deployed"])];
@@ -129,7 +129,7 @@ it("reports a revert as reverted, and as failed to webhooks that subscribe only 
   expect(told.summaries(deploys)).toEqual(["deployed web 1", "deployed web 3"]);
 });
 
-it("reports when a good app is unhealthy for longer than a restart, and when it has recovered", async () => {
+it("the notice scanner reports when a good app is unhealthy for longer than a restart, and when it has recovered", async () => {
   const told = new NoticeHarness().boot();
   const { harness } = told;
   const hook = told.hook();
@@ -162,7 +162,7 @@ it("reports when a good app is unhealthy for longer than a restart, and when it 
   expect(told.summaries(hook).filter((text) => text.startsWith("recovered"))).toHaveLength(1);
 });
 
-it("reports nothing for an app that is stopped, scaled or restarted", async () => {
+it("the notice scanner reports nothing for an app that is stopped, scaled or restarted", async () => {
   const told = new NoticeHarness().boot();
   const { harness } = told;
   const hook = told.hook(["unhealthy", "recovered", "failed"]);
@@ -189,7 +189,7 @@ it("reports nothing for an app that is stopped, scaled or restarted", async () =
   expect(told.summaries(hook)).toEqual([]);
 });
 
-it("does not report lost health when the user stops a good app and starts it again", async () => {
+it("the notice scanner does not report lost health when the user stops a good app and starts it again", async () => {
   const told = new NoticeHarness().boot();
   const { harness } = told;
   const hook = told.hook(["unhealthy", "recovered", "failed"]);
@@ -209,7 +209,7 @@ it("does not report lost health when the user stops a good app and starts it aga
   expect(reasons).not.toContain("HealthLost");
 });
 
-it("does not report lost health while an app starts again because the user restarts it", async () => {
+it("the notice scanner does not report lost health while an app starts again because the user restarts it", async () => {
   const told = new NoticeHarness().boot();
   const { harness } = told;
   const hook = told.hook(["unhealthy", "recovered", "failed"]);
@@ -231,7 +231,7 @@ it("does not report lost health while an app starts again because the user resta
   expect(told.summaries(hook)).toEqual([]);
 });
 
-it("reports at the next start the events that a kill has left unreported, and no event twice", async () => {
+it("the notice scanner reports at the next start the events that a kill has left unreported, and no event twice", async () => {
   const told = new NoticeHarness().boot();
   const { harness } = told;
   const hook = told.hook();
@@ -260,7 +260,7 @@ it("reports at the next start the events that a kill has left unreported, and no
   expect(told.summaries(hook)).toHaveLength(2);
 });
 
-it("reports only the apps of the subscription, and nothing from before the subscription", async () => {
+it("the notice scanner reports only the apps of the subscription, and nothing from before the subscription", async () => {
   const told = new NoticeHarness().boot();
   const { harness } = told;
   harness.apply("early", web);
@@ -294,7 +294,7 @@ it("reports only the apps of the subscription, and nothing from before the subsc
   );
 });
 
-it("forgets a deleted app, and reports a new one of the same name again", async () => {
+it("the notice scanner forgets a deleted app, and reports a new one of the same name again", async () => {
   const told = new NoticeHarness().boot();
   const { harness } = told;
   const hook = told.hook();

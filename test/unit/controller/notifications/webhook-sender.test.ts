@@ -4,7 +4,7 @@ import { WAIT_OPTIONS } from "../../../support/wait-limits.ts";
 import { WebhookReceiver } from "../../../support/webhook-receiver.ts";
 import { SECRET, WebhookHarness } from "./webhook-harness.ts";
 
-it("sends signed JSON with Berth as the user agent", async () => {
+it("the webhook sender sends signed JSON with Berth as the user agent", async () => {
   await using harness = new WebhookHarness();
   await using receiver = await WebhookReceiver.start();
   const hook = harness.hook(receiver.url);
@@ -37,7 +37,7 @@ it("sends signed JSON with Berth as the user agent", async () => {
   ]);
 });
 
-it("tries a delivery six times with growing delays, then fails", async () => {
+it("the webhook sender tries a delivery six times with growing delays, then fails", async () => {
   await using harness = new WebhookHarness();
   await using receiver = await WebhookReceiver.start();
   receiver.otherwise = { status: 500, body: "out of\norder \u0007" };
@@ -59,7 +59,7 @@ it("tries a delivery six times with growing delays, then fails", async () => {
   expect(new Set(receiver.payloads.map((payload) => payload["id"]))).toEqual(new Set([id]));
 });
 
-it("waits as long as the receiver requests, up to two hours", async () => {
+it("the webhook sender waits as long as the receiver requests, up to two hours", async () => {
   await using harness = new WebhookHarness();
   await using receiver = await WebhookReceiver.start();
   const date = new Date(harness.clock.now() + 120_000 + 300_000).toUTCString();
@@ -79,7 +79,7 @@ it("waits as long as the receiver requests, up to two hours", async () => {
   expect((await harness.attempts(hook, 5)).state).toBe("delivered");
 });
 
-it("gives up a delivery at once after the status 410", async () => {
+it("the webhook sender gives up a delivery at once after the status 410", async () => {
   await using harness = new WebhookHarness();
   await using receiver = await WebhookReceiver.start();
   receiver.otherwise = 410;
@@ -90,7 +90,7 @@ it("gives up a delivery at once after the status 410", async () => {
   expect(receiver.received).toHaveLength(1);
 });
 
-it("follows no redirect", async () => {
+it("the webhook sender follows no redirect", async () => {
   await using harness = new WebhookHarness();
   await using receiver = await WebhookReceiver.start();
   await using other = await WebhookReceiver.start();
@@ -102,7 +102,7 @@ it("follows no redirect", async () => {
   expect(other.received).toEqual([]);
 });
 
-it("waits ten seconds for a receiver, and does not wait for the end of its response body", async () => {
+it("the webhook sender waits ten seconds for a receiver, and does not wait for the end of its response body", async () => {
   await using harness = new WebhookHarness();
   await using receiver = await WebhookReceiver.start();
   receiver.script.push("hang", { status: 200, body: "x".repeat(64 * 1024), endless: true });
@@ -117,7 +117,7 @@ it("waits ten seconds for a receiver, and does not wait for the end of its respo
   expect((await harness.attempts(hook, 2)).state).toBe("delivered");
 });
 
-it("reports why a receiver was not reached", async () => {
+it("the webhook sender reports why a receiver was not reached", async () => {
   await using harness = new WebhookHarness();
   const receiver = await WebhookReceiver.start();
   const { url, port } = receiver;
@@ -134,7 +134,7 @@ it("reports why a receiver was not reached", async () => {
   expect((await harness.attempts(named, 1)).message).toContain("nowhere.invalid");
 });
 
-it("delivers to other webhooks while one receiver is slow", async () => {
+it("the webhook sender delivers to other webhooks while one receiver is slow", async () => {
   await using harness = new WebhookHarness();
   await using slow = await WebhookReceiver.start();
   await using quick = await WebhookReceiver.start();
@@ -149,7 +149,7 @@ it("delivers to other webhooks while one receiver is slow", async () => {
   expect(slow.received).toHaveLength(1);
 });
 
-it("keeps the order of deliveries while a receiver is briefly unreachable", async () => {
+it("the webhook sender keeps the order of deliveries while a receiver is briefly unreachable", async () => {
   await using harness = new WebhookHarness();
   await using receiver = await WebhookReceiver.start();
   receiver.script.push(503);
@@ -165,7 +165,7 @@ it("keeps the order of deliveries while a receiver is briefly unreachable", asyn
   expect(ids).toEqual(sent.map(({ id }) => id));
 });
 
-it("sends a test at once, although earlier events are not delivered yet", async () => {
+it("the webhook sender sends a test at once, although earlier events are not delivered yet", async () => {
   await using harness = new WebhookHarness();
   await using receiver = await WebhookReceiver.start();
   receiver.script.push(503);
@@ -180,7 +180,7 @@ it("sends a test at once, although earlier events are not delivered yet", async 
   expect(webhooks.getDelivery("new")).toMatchObject({ state: "pending", attempts: 0 });
 });
 
-it("sends later deliveries while the receiver keeps failing on one", async () => {
+it("the webhook sender sends later deliveries while the receiver keeps failing on one", async () => {
   await using harness = new WebhookHarness();
   await using receiver = await WebhookReceiver.start();
   receiver.script.push(400, 400, 400);
@@ -207,7 +207,7 @@ it("sends later deliveries while the receiver keeps failing on one", async () =>
   });
 });
 
-it("repeats a delivery with the same id when the user requests it", async () => {
+it("the webhook sender repeats a delivery with the same id when the user requests it", async () => {
   await using harness = new WebhookHarness();
   await using receiver = await WebhookReceiver.start();
   receiver.script.push(410);
@@ -223,7 +223,7 @@ it("repeats a delivery with the same id when the user requests it", async () => 
   expect(() => harness.sender.redeliver(other.id, id)).toThrow(/no such delivery/);
 });
 
-it("continues pending deliveries after a restart, when they are due", async () => {
+it("the webhook sender continues pending deliveries after a restart, when they are due", async () => {
   await using harness = new WebhookHarness();
   await using receiver = await WebhookReceiver.start();
   receiver.script.push(500, 500);
@@ -239,7 +239,7 @@ it("continues pending deliveries after a restart, when they are due", async () =
   expect((await harness.attempts(hook, 3)).state).toBe("delivered");
 });
 
-it("ends at once while a receiver does not respond, and sends the delivery again at the next start", async () => {
+it("the webhook sender ends at once while a receiver does not respond, and sends the delivery again at the next start", async () => {
   await using harness = new WebhookHarness();
   await using receiver = await WebhookReceiver.start();
   receiver.script.push("hang");
@@ -251,7 +251,7 @@ it("ends at once while a receiver does not respond, and sends the delivery again
   expect(receiver.received[1]?.body).toBe(receiver.received[0]?.body);
 });
 
-it("sends nothing to the metadata addresses of clouds, whatever the host name", async () => {
+it("the webhook sender sends nothing to the metadata addresses of clouds, whatever the host name", async () => {
   await using harness = new WebhookHarness();
   const hook = harness.hook("http://169.254.169.254/latest/meta-data");
   harness.sender.test(hook.id);

@@ -35,7 +35,7 @@ describe("a spec file", () => {
     expect(harness.fileState("web.yaml")).toBe("applied");
   });
 
-  it("is refused if others can write its folder, and keeps what it could write before", async () => {
+  it("is refused if others can write its folder, and the app keeps the spec from before", async () => {
     await harness.write({ "team/web.yaml": reaching("web"), "other.yaml": appText("other") });
     await harness.scan();
     await chmod(join(harness.folder, "team"), 0o777);
@@ -66,7 +66,7 @@ describe("a spec file", () => {
     expect(harness.fileState("repo/plain.yaml")).toBe("applied");
   });
 
-  it("from a repository keeps an app that it mounted a folder for before", async () => {
+  it("that has become part of a repository keeps its app with a mounted folder, but cannot change it", async () => {
     await harness.write({ "repo/web.yaml": reaching("web") });
     await harness.scan();
     await harness.write({ "repo/.berth-git.json": "{}" });

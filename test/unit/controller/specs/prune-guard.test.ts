@@ -187,7 +187,7 @@ describe("decidePrune", () => {
     expect(decision.held).toHaveLength(2);
   });
 
-  it("prunes deletions that the user has approved, and does not count them again", () => {
+  it("executes deletions that the user has approved, and does not count them again", () => {
     const declared = many(10);
     const approved = new Set(declared.slice(0, 5).map(formatDeclaredId));
     const { pruned } = secondDecision({ declared, files: present(declared.slice(5)), approved });

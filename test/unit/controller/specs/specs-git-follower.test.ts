@@ -18,7 +18,7 @@ function open(config: ConstructorParameters<typeof SpecsGitHarness>[1] = {}) {
   return { git, harness };
 }
 
-it("writes the spec files of the repository to a folder of their own, and they are applied", async () => {
+it("the specs follower writes the spec files of the repository to a folder of their own, and they are applied", async () => {
   const { git, harness } = open();
   git.files = {
     "web.yaml": appText("web"),
@@ -65,7 +65,7 @@ it("writes the spec files of the repository to a folder of their own, and they a
   expect(await readdir(join(harness.root, "checkouts"))).toEqual([]);
 });
 
-it("applies changed, new, moved and deleted files at each interval", async () => {
+it("the specs follower applies changed, new, moved and deleted files at each interval", async () => {
   const { git, harness } = open();
   git.files = { "a.yaml": appText("a"), "b.yaml": appText("b"), "c.yaml": appText("c") };
   harness.follower.start();
@@ -93,7 +93,7 @@ it("applies changed, new, moved and deleted files at each interval", async () =>
   expect(existsSync(join(harness.folder, "shop/moved"))).toBe(false);
 });
 
-it("resolves only the commit while the repository does not change", async () => {
+it("the specs follower resolves only the commit while the repository does not change", async () => {
   const { git, harness } = open();
   git.files = { "a.yaml": appText("a") };
   await harness.sync();
@@ -106,7 +106,7 @@ it("resolves only the commit while the repository does not change", async () => 
   });
 });
 
-it("restores files that were changed by hand, and reports the restoration", async () => {
+it("the specs follower restores files that were changed by hand, and reports the restoration", async () => {
   const { git, harness } = open();
   git.files = { "a.yaml": appText("a"), "b.yaml": appText("b") };
   await harness.sync();
@@ -132,7 +132,7 @@ it("restores files that were changed by hand, and reports the restoration", asyn
   expect(harness.events("SpecsGitDrift")).toHaveLength(2);
 });
 
-it("does not touch an existing folder that lacks the follower's marker", async () => {
+it("the specs follower does not touch an existing folder that lacks the follower's marker", async () => {
   const { git, harness } = open();
   git.files = { "a.yaml": appText("a") };
   await harness.write("shop/old.yaml", appText("old"));
@@ -151,7 +151,7 @@ it("does not touch an existing folder that lacks the follower's marker", async (
   expect(await readdir(harness.folder)).toEqual(["shop"]);
 });
 
-it("stops touching its folder after the marker was removed", async () => {
+it("the specs follower stops touching its folder after the marker was removed", async () => {
   const { git, harness } = open();
   git.files = { "a.yaml": appText("a") };
   await harness.sync();
@@ -161,14 +161,14 @@ it("stops touching its folder after the marker was removed", async () => {
   expect(await harness.read("shop/a.yaml")).toBe(appText("a", "mine:1"));
 });
 
-it("uses an existing folder of its name if it is empty", async () => {
+it("the specs follower uses an existing folder of its name if it is empty", async () => {
   const { git, harness } = open();
   git.files = { "a.yaml": appText("a") };
   await mkdir(join(harness.folder, "shop"), { recursive: true });
   expect((await harness.sync()).state).toBe("following");
 });
 
-it("follows no link, neither in the repository nor in the folder", async () => {
+it("the specs follower follows no link, neither in the repository nor in the folder", async () => {
   const { git, harness } = open();
   const outside = join(harness.root, "outside");
   await mkdir(outside);
@@ -194,7 +194,7 @@ it("follows no link, neither in the repository nor in the folder", async () => {
   expect(await harness.files()).toEqual(["shop/.berth-git.json", "shop/a.yaml", "shop/sub/b.yaml"]);
 });
 
-it("can follow a subfolder of the repository", async () => {
+it("the specs follower can follow a subfolder of the repository", async () => {
   const { git, harness } = open({ path: "deploy/prod" });
   git.files = { "deploy/prod/a.yaml": appText("a"), "other.yaml": appText("other") };
   await harness.sync();
@@ -205,7 +205,7 @@ it.each([
   ["gone", { "other/a.yaml": appText("a") }, "no folder deploy"],
   ["a link", { deploy: { link: "other" }, "other/a.yaml": appText("a") }, "no folder deploy"],
   ["without specs", { "deploy/README.md": "" }, "holds no spec file"],
-])("removes nothing if the path is %s", async (_, files, why) => {
+])("the specs follower removes nothing if the path is %s", async (_, files, why) => {
   const { git, harness } = open({ path: "deploy" });
   git.files = { "deploy/a.yaml": appText("a") };
   await harness.sync();
@@ -218,14 +218,14 @@ it.each([
   expect(harness.apps).toEqual(["a"]);
 });
 
-it("reads nothing outside the repository, whatever the path is", async () => {
+it("the specs follower reads nothing outside the repository, whatever the path is", async () => {
   const { git, harness } = open({ path: "../../specs" });
   git.files = { "a.yaml": appText("a") };
   await harness.write("mine.yaml", appText("mine"));
   expect((await harness.sync()).message).toContain("no folder ../../specs");
 });
 
-it("keeps the last state while the repository is unreachable, reports this once, and recovers", async () => {
+it("the specs follower keeps the last state while the repository is unreachable, reports this once, and recovers", async () => {
   const { git, harness } = open();
   git.files = { "a.yaml": appText("a") };
   harness.follower.start();
@@ -262,7 +262,7 @@ it("keeps the last state while the repository is unreachable, reports this once,
   expect(harness.apps).toEqual(["a"]);
 });
 
-it("follows the rules of the watched folder: invalid files change nothing, and mass deletions are held", async () => {
+it("the specs follower follows the rules of the watched folder: invalid files change nothing, and mass deletions are held", async () => {
   const { git, harness } = open();
   const names = ["a", "b", "c", "d"];
   git.files = Object.fromEntries(names.map((name) => [`${name}.yaml`, appText(name)]));
@@ -279,7 +279,7 @@ it("follows the rules of the watched folder: invalid files change nothing, and m
   expect(harness.events("PruneHeld")).toHaveLength(1);
 });
 
-it("does not write to a watched folder that is missing or not mounted", async () => {
+it("the specs follower does not write to a watched folder that is missing or not mounted", async () => {
   const { git, harness } = open();
   git.files = { "a.yaml": appText("a") };
   await harness.write("mine.yaml", appText("mine"));
@@ -297,7 +297,7 @@ it("does not write to a watched folder that is missing or not mounted", async ()
   expect(harness.apps).toEqual(["a", "mine"]);
 });
 
-it("converges after an interruption between two files", async () => {
+it("the specs follower converges after an interruption between two files", async () => {
   const { git, harness } = open();
   git.files = { "a.yaml": appText("a"), "b.yaml": appText("b") };
   await harness.sync();
@@ -319,7 +319,7 @@ it("converges after an interruption between two files", async () => {
   expect(await readdir(join(harness.root, "checkouts"))).toEqual([]);
 });
 
-it("shows the commit of the last run before the repository has answered", async () => {
+it("the specs follower shows the commit of the last run before the repository has answered", async () => {
   const { git, harness } = open();
   git.files = { "a.yaml": appText("a") };
   await harness.sync();
@@ -333,7 +333,7 @@ it("shows the commit of the last run before the repository has answered", async 
   });
 });
 
-it("uses the credential of the Secret, and names a missing Secret", async () => {
+it("the specs follower uses the credential of the Secret, and names a missing Secret", async () => {
   const { git, harness } = open({ credential: "git-token" });
   git.files = { "a.yaml": appText("a") };
   expect((await harness.sync()).message).toBe(
@@ -351,14 +351,14 @@ it("uses the credential of the Secret, and names a missing Secret", async () => 
   expect(git.remotes.at(-1)?.credential).toMatchObject({ type: "token", token: "t0ps3cret" });
 });
 
-it("shows no user and no password of the URL", async () => {
+it("the specs follower shows no user and no password of the URL", async () => {
   const { git, harness } = open({ url: "https://me:t0ps3cret@git.example/team/shop.git" });
   git.files = { "a.yaml": appText("a") };
   expect((await harness.sync()).url).toBe("https://git.example/team/shop.git");
   expect(JSON.stringify(await harness.marker())).not.toContain("t0ps3cret");
 });
 
-it("fetches at once after a push to the repository", async () => {
+it("the specs follower fetches at once after a push to the repository", async () => {
   const { git, harness } = open();
   git.files = { "a.yaml": appText("a") };
   await harness.sync();
@@ -371,7 +371,7 @@ it("fetches at once after a push to the repository", async () => {
   await vi.waitFor(() => expect(follower.report().commit).toBe(git.commit), WAIT_OPTIONS);
 });
 
-it("runs one synchronisation at a time; a request during a run causes another run", async () => {
+it("the specs follower runs one synchronisation at a time; a request during a run causes another run", async () => {
   const { git, harness } = open();
   git.files = { "a.yaml": appText("a") };
   let atOnce = 0;
@@ -391,7 +391,7 @@ it("runs one synchronisation at a time; a request during a run causes another ru
   expect(await harness.files()).toEqual(["shop/.berth-git.json", "shop/b.yaml"]);
 });
 
-it("rejects a requested synchronisation whose caller aborts", async () => {
+it("the specs follower rejects a requested synchronisation whose caller aborts", async () => {
   const { git, harness } = open();
   git.files = { "a.yaml": appText("a") };
   const gone = new AbortController();

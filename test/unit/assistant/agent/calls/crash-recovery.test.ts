@@ -109,7 +109,7 @@ describe.each(Object.entries(scenarios))(
   },
 );
 
-/** Returns the invariants that the next daemon violates, as texts. */
+/** Describes the invariants that the next daemon violates. */
 async function findViolations(snapshot: CrashSnapshot): Promise<string[]> {
   const faults: string[] = [];
   const check = (holds: boolean, fault: string) => {
@@ -153,7 +153,7 @@ function listCallIds(snapshot: CrashSnapshot): ReadonlySet<number> {
 function lastEnd(entryNames: readonly string[], status: CallStatus): string {
   const ends = entryNames.filter((step) => /^call\.(result|declined|expired)/.test(step));
   const last = ends.at(-1);
-  // The call never began.
+  // A call without an entry that ends it has never begun.
   if (last === undefined) return status === "failed" ? "unknown_call" : "none";
   return last === "call.declined" ? "declined" : (last.split(":")[1] ?? "");
 }

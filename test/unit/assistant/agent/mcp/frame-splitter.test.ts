@@ -15,7 +15,7 @@ function split(bytes: Buffer, cuts: readonly number[], bytesMax = 1_000_000): st
   );
 }
 
-it("returns the same lines for any chunking of the bytes", () => {
+it("the frame splitter returns the same lines for any chunking of the bytes", () => {
   // The characters have one to four bytes, some of which equal the byte of a line end.
   const character = fc.constantFrom(
     "a",
@@ -41,11 +41,11 @@ it("returns the same lines for any chunking of the bytes", () => {
   );
 });
 
-it("skips empty lines, a carriage return before the line end, and an unfinished line", () => {
+it("the frame splitter skips empty lines, a carriage return before the line end, and an unfinished line", () => {
   expect(split(Buffer.from("\n\r\n a\r\n\n{}\nrest"), [])).toEqual([" a", "{}"]);
 });
 
-it("accepts a line of exactly the limit and rejects longer ones, for any chunking", () => {
+it("the frame splitter accepts a line of exactly the limit and rejects longer ones, for any chunking", () => {
   const cuts = fc.array(fc.nat());
   fc.assert(
     fc.property(cuts, (places) => {
@@ -57,7 +57,7 @@ it("accepts a line of exactly the limit and rejects longer ones, for any chunkin
   );
 });
 
-it("returns the lines before a line that is too long", () => {
+it("the frame splitter returns the lines before a line that is too long", () => {
   const taken: string[] = [];
   const splitter = new FrameSplitter(3);
   expect(() => {
@@ -66,7 +66,7 @@ it("returns the lines before a line that is too long", () => {
   expect(taken).toEqual(["a", "b"]);
 });
 
-it("rejects bytes that are not UTF-8", () => {
+it("the frame splitter rejects bytes that are not UTF-8", () => {
   fc.assert(
     fc.property(fc.constantFrom([0xff], [0xc3], [0xed, 0xa0, 0x80], [0xc0, 0x80]), (bytes) => {
       expect(() => split(Buffer.from([0x22, ...bytes, 0x22, 0x0a]), [])).toThrow(TypeError);

@@ -14,7 +14,7 @@ function nested(depth: number): unknown {
   return value;
 }
 
-it("accepts a large structured result, and rejects other large values", () => {
+it("the check of an MCP message accepts a large structured result, and rejects other large values", () => {
   const structured = { rows: zeros(500_000) };
   expect(() => checkBounds({ result: { structuredContent: structured } }, 10)).not.toThrow();
   for (const message of [
@@ -29,7 +29,7 @@ it("accepts a large structured result, and rejects other large values", () => {
   }
 });
 
-it("accepts the maximum depth in any part of a message", () => {
+it("the check of an MCP message accepts the maximum depth in any part of a message", () => {
   expect(() => checkBounds({ result: { structuredContent: nested(90) } }, 10)).not.toThrow();
   for (const message of [
     { result: { structuredContent: nested(110) } },
@@ -39,7 +39,7 @@ it("accepts the maximum depth in any part of a message", () => {
   }
 });
 
-it("accepts null values", () => {
+it("the check of an MCP message accepts null values", () => {
   expect(() => checkBounds({ result: null }, 10)).not.toThrow();
   expect(() =>
     checkBounds({ result: { structuredContent: null, content: null } }, 1),
@@ -56,7 +56,7 @@ const isRefused = (check: () => void) => {
   }
 };
 
-it("computes the same depth from the text of a long line as from its parsed value", () => {
+it("the check of an MCP message computes the same depth from the text of a long line as from its parsed value", () => {
   const texts = fc.array(fc.string({ unit: fc.constantFrom("[", "{", "]", '"', "\\", "é", "a") }));
   fc.assert(
     fc.property(texts, fc.integer({ min: 90, max: 110 }), (strings, depth) => {

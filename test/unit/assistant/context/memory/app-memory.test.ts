@@ -225,7 +225,8 @@ describe("the ledger of memory calls", () => {
       value_hmac: expect.stringMatching(/^[0-9a-f]{64}$/),
     });
     expect(two?.sealed).toEqual(one?.sealed);
-    // The digest uses a new key, so that it cannot be compared with a digest from before the wipe.
+    // The entry after the wipe has a digest with a new key, so that it cannot be compared with a digest from before the
+    // wipe.
     expect(afterWipe?.sealed).not.toEqual(one?.sealed);
   });
 

@@ -2,7 +2,7 @@ import fc from "fast-check";
 import { expect, it } from "vitest";
 import { codePointPieces } from "../../../../../src/assistant/inference/bus/session-pipe.ts";
 
-it("splits text into pieces of limited size without cutting code points or losing bytes", () => {
+it("text is split into pieces of limited size without cutting code points or losing bytes", () => {
   fc.assert(
     fc.property(
       fc.string({ unit: "grapheme", maxLength: 200 }),

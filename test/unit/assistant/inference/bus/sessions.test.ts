@@ -18,7 +18,7 @@ const code = (wanted: string) => expect.objectContaining({ code: wanted });
 const end: AnswerEvent = { type: "end", choice: 0, reason: "stop", completionTokens: 3 };
 const text = (words: string): AnswerEvent => ({ type: "text", choice: 0, text: words });
 
-/** The number of sessions that are opened and closed; the full number takes half a minute. */
+/** The number of sessions that the test opens and closes. BERTH_SESSION_ROUNDS changes it. */
 const ROUNDS = Number(process.env["BERTH_SESSION_ROUNDS"] ?? 300);
 
 const until = (is: () => boolean) => vi.waitUntil(is, { ...WAIT_OPTIONS, interval: 2 });
@@ -253,7 +253,7 @@ describe("the reader of a session's pipe", () => {
 describe("Cancel", () => {
   it("ends the message at once, between two code points, even if the pipe is full", async () => {
     const harness = new InferenceBusHarness();
-    // The piece has 3 bytes per character; neither a page nor a pipe is a multiple of 3 bytes.
+    // A character of the piece has 3 bytes; the sizes of pages and pipes are not multiples of 3.
     const piece = "世".repeat(2_001);
     harness.service.script = function* () {
       yield accepted;
@@ -370,7 +370,7 @@ describe("the end of a session", () => {
         session.closeReader();
       }
     }
-    // A process that creates FIFOs may be running and have a few pipes of its own.
+    // The programs that create the FIFOs may still run and hold a few pipes of their own.
     await until(() => openDescriptors() <= before);
     expect(harness.objects.sessionCount).toBe(0);
   }, 300_000);

@@ -60,7 +60,7 @@ describe("a parameter of the inference service in an error", () => {
     });
   });
 
-  test("is called prompt on a route with prompts", () => {
+  test("is called `prompt` on a route whose requests have a prompt", () => {
     const error = new AssistantError("context_length_exceeded", "long", { param: "prompts[2]" });
     expect(renameErrorParam(error, { prompt: "prompt" })).toMatchObject({ param: "prompt[2]" });
   });

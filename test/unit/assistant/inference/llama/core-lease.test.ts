@@ -104,7 +104,7 @@ describe("cores leased to a model's process", () => {
     await settle();
     ending.abort(new Error("no more"));
     await expect(wanted).rejects.toThrow("no more");
-    // The request is cancelled although the answer is already being sent.
+    // The caller cancels its request while the arbiter's grant is on its way to it.
     const late = new AbortController();
     const crossing = leaving.leased.hold("interactive", late.signal);
     holder.leased.release();

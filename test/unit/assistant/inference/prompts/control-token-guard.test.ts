@@ -33,7 +33,7 @@ function textOf(pieces: readonly PromptPiece[]): string {
   return pieces.map(({ text }) => text).join("");
 }
 
-/** Texts with names of control tokens: whole, split, nested, and with other special characters. */
+/** Generates texts with names of control tokens: whole, split, nested, and with other special characters. */
 function hostileText(of: TemplateFamily): fc.Arbitrary<string> {
   const names = of.vocabulary.controlTokens;
   const part = fc

@@ -117,7 +117,7 @@ describe("a model name", () => {
     expect(local.requests.map(({ model }) => model)).toEqual(["other", "tiny"]);
   });
 
-  test("that equals a member of every object is not an alias", () => {
+  test("that every JavaScript object has as a property, such as constructor, is not an alias", () => {
     expect(harness().routed.candidates("constructor")).toEqual(["constructor"]);
   });
 });

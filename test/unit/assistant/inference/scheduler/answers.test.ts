@@ -123,7 +123,7 @@ describe("an answer of the scheduler", () => {
     expect(harness.runner.calls).toEqual([]);
   });
 
-  it("fails alone if its stream fails, and its sequence is not reused without truncation", async () => {
+  it("fails without affecting other answers if its stream fails, and its sequence is truncated before it is reused", async () => {
     harness = new SchedulerHarness({
       sequences: 2,
       script: (prompt) => ({

@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, it } from "vitest";
 import { SchedulerHarness } from "../../../../support/scheduler-harness.ts";
 
-/** Returns `count` tokens that identify their job. */
+/** Returns `count` tokens, each with the last letter of the prompt, so that a test can tell the jobs apart. */
 function letters(prompt: string, count: number): { tokens: string[] } {
   return { tokens: Array.from({ length: count }, (_, at) => `${prompt.slice(-1)}${at} `) };
 }
@@ -24,7 +24,7 @@ describe("the scheduler", () => {
     harness = new SchedulerHarness({ script: (prompt) => letters(prompt, 20) });
     const readers = ["a", "b", "c", "d"].map((name) => harness.ask(name));
     await harness.untilOver(...readers);
-    // The last step of each stream returns the end.
+    // The last step of each stream returns the end of the answer.
     expect(harness.steps).toHaveLength(21);
     expect(harness.steps.every((members) => members.length === 4)).toBe(true);
     expect(readers.map(({ text }) => text)).toEqual(

@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import type { GenerationReader } from "../../../../support/generation-reader.ts";
 import { noLeftovers, SchedulerHarness } from "../../../../support/scheduler-harness.ts";
 
-/** The text that a stalled reader may leave unread, in addition to its queue: four tokens. */
+/** The amount of text that a stalled reader leaves unread in addition to its queue: four tokens of this text. */
 const SLOW_TEXT = ".".repeat(20_000);
 const SHARED = "This is what all of the prompts begin with. ";
 
@@ -17,7 +17,7 @@ interface JobPlan {
   readonly stopAt: number | undefined;
   readonly failAt: number | undefined;
   readonly leavesAfterMs: number | undefined;
-  /** The point after the start at which the reader stalls, and the duration. */
+  /** The time after the start at which the reader stops reading, and for how long. */
   readonly silence: { readonly fromMs: number; readonly forMs: number } | undefined;
 }
 
@@ -175,7 +175,7 @@ describe("the scheduler under random load", () => {
     await fc.assert(property, { numRuns: 80 });
   }, 60_000);
 
-  it("includes an interactive job whose client reads in every step from its first to its last", async () => {
+  it("includes an interactive job in every step from its first to its last, as long as its client reads", async () => {
     const quick = job.map((one) => ({ ...one, silence: one.background ? one.silence : undefined }));
     const plans = load.chain((plan) =>
       fc.record({
@@ -199,7 +199,7 @@ describe("the scheduler under random load", () => {
         expect(steps.every(({ prompts }) => prompts.includes(prompt))).toBe(true);
         const reading = during.map(({ kind }) => kind).join(" ");
         expect(reading).not.toContain("prefill prefill");
-        // Background work runs only because of its waiting time, in one call of 32.
+        // Background work may run in one of 32 calls, because it has waited for a long time.
         const mixed = steps.filter(({ prompts }) => prompts.some((who) => isBackground(plan, who)));
         expect(mixed.length).toBeLessThanOrEqual(1 + Math.floor(during.length / 32));
       }
@@ -280,8 +280,8 @@ describe("the scheduler under random load", () => {
       const clients = Array.from({ length: plan.clients }, () => harness.ask("first"));
       let requestCount = 0;
       const done = () => background.every(({ isOver: over }) => over);
-      // An interactive job that goes first lasts one answer; each call for aged background work is followed by 31
-      // others.
+      // An interactive job that goes first takes as long as one answer. After each call for background work that has
+      // waited long, 31 calls go to other jobs.
       const answerMs = (plan.answer + plan.prompt + 2) * 10 * 2;
       const limitMs = plan.background.reduce((sum, { prompt, answer }) => {
         const shares = Math.ceil(answer / 32) + 1;

@@ -14,7 +14,7 @@ describe("the sequence for a prompt", () => {
     return reader.started?.cachedTokens;
   }
 
-  /** Returns the sequence of the last step. */
+  /** Returns the sequence that the last step of the runner used. */
   function sequence(): number | undefined {
     return harness.runner.calls.findLast(({ kind }) => kind === "step")?.sequences[0];
   }
@@ -24,7 +24,7 @@ describe("the sequence for a prompt", () => {
     const system = "You are of few words. ";
     expect(await cached(`${system}First question.`)).toBe(0);
     expect(await cached("Another conversation.")).toBe(0);
-    // The step that returned the end has evaluated the last token of the answer.
+    // The step that returned the end of the answer has evaluated the answer's last token, so that token is cached too.
     const first = `${system}First question.OK`;
     expect(await cached(`${first} Second question.`)).toBe(first.length);
     expect(sequence()).toBe(0);

@@ -24,7 +24,8 @@ describe.each(hostileSchemas)("$name", ({ schema, outcome }) => {
     }
     expect(outcome).not.toBe("refused");
     expect(Buffer.byteLength(gbnf)).toBeLessThanOrEqual(schemaLimits.grammarBytes);
-    // The parser has the checks of llama.cpp: no left recursion, and no repetition that llama.cpp refuses or drops.
+    // The test's parser makes the same checks as llama.cpp: no left recursion, and no repetition that llama.cpp refuses
+    // or drops.
     expect(parseGbnf(gbnf).rules.length).toBeGreaterThan(0);
   });
 });

@@ -34,7 +34,10 @@ test("for any schema, samples of the grammar are valid, and valid documents in t
   );
 });
 
-/** JavaScript orders names such as `1` before all others, independently of the schema. */
+/**
+ * Returns true if the names are in the order of the schema. JavaScript puts names such as `1` before all others,
+ * whatever the schema says.
+ */
 function isInSchemaOrder(document: unknown): boolean {
   if (typeof document !== "object" || document === null) return true;
   return Object.entries(document).every(

@@ -13,7 +13,7 @@ const schemas = {
   validate: async () => [],
 };
 
-test("an answer whose document a stop text has cut off fails with this explanation", async () => {
+test("an answer with a schema whose document was cut off by a stop text fails with an error that explains this", async () => {
   await using harness = await createServiceHarness({ schemas });
   const request = {
     ...plainRequest,

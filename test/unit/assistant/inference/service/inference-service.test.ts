@@ -199,7 +199,7 @@ describe("an answer of the inference service", () => {
   });
 });
 
-/** A schema compiler that accepts only "good"; each attempt answers with the next of these texts. */
+/** Returns a schema compiler that accepts only "good", for a model whose attempts answer with these texts in turn. */
 function onlyGood(...answers: readonly string[]): SchemaCompiler {
   let asked = 0;
   return {

@@ -19,7 +19,7 @@ type Answer = (request: IncomingMessage, response: ServerResponse) => void;
 
 let server: Server;
 let answer: Answer;
-/** Requests whose head has arrived. */
+/** The number of requests whose headers have arrived at the server. */
 let requests: number;
 const open = new Set<AsyncDisposable>();
 const signal = new AbortController().signal;
@@ -78,7 +78,7 @@ const end = chunk({ text: "", finish_reason: "stop" });
 
 const vector = (embedding: unknown) => ({ object: "embedding", embedding });
 
-/** Returns the events before a failure, and its error. */
+/** Returns the events that came before a failure, and the error of the failure. */
 async function failure(
   upstream: UpstreamInference,
   leaving: AbortSignal = signal,
@@ -242,7 +242,7 @@ describe("failures during a request to the system instance", () => {
     expect((await failing).error).toMatchObject({ code: "timeout" });
   });
 
-  test("comments in the event stream count as signs of life", async () => {
+  test("comments in the event stream restart the time limit for a silent server", async () => {
     let timers = 0;
     const clock = new (class extends VirtualClock {
       override setTimer(delayMs: number, callback: () => void): () => void {
@@ -262,7 +262,7 @@ describe("failures during a request to the system instance", () => {
       await clock.advance(50_000);
       const before = timers;
       stream?.write(": waiting\n\n");
-      // The chunk has arrived when the timer starts again.
+      // The client has read the chunk once it starts its timer again.
       await expect.poll(() => timers, SHORT_WAIT).toBe(before + 1);
     }
     stream?.write(`data: ${JSON.stringify(word)}\n\n`);

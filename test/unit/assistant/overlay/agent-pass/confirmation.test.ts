@@ -17,7 +17,7 @@ import { forever, Gate } from "../../../../support/scripted-service.ts";
 
 const create = ["create", { title: "a" }] as const;
 
-/** Returns the ledger entries of the only call. */
+/** Returns the names of the ledger entries of the only call. */
 function entryNames(harness: AgentPassHarness): readonly string[] {
   const [call] = harness.agentHarness.ledger.entries.flatMap(({ fields }) => fields["call"] ?? []);
   const told = harness.agentHarness.ledger.entryNamesOfCall(Number(call));
@@ -25,7 +25,10 @@ function entryNames(harness: AgentPassHarness): readonly string[] {
   return told;
 }
 
-/** Starts the pass, runs `act` while the question is open, and waits until the question is withdrawn. */
+/**
+ * Lets the pass ask its question, runs `act` while the question is open, and then never answers it. `takenBack` counts
+ * how often the pass withdrew the question.
+ */
 function runUntilWithdrawn(
   harness: AgentPassHarness,
   act: (callId: number) => unknown,

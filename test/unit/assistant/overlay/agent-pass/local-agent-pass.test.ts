@@ -89,7 +89,8 @@ describe("the agent pass", () => {
       '{"id":"n1"}',
     ]);
     expect(harness.prompts[1]).toContain("/title: must be string");
-    // A message of the agent itself does not make the next call need more confirmation.
+    // The error message comes from the agent itself and not from an app, so the next call needs no stricter
+    // confirmation.
     expect(harness.confirmationRequests.map(({ chain }) => chain)).toEqual([["user"]]);
   });
 

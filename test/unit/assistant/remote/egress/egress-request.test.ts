@@ -249,7 +249,7 @@ describe("retries of a request to a provider", () => {
     expectNothingLeft(harness);
   });
 
-  test("delay the event accepted by five seconds at most", async () => {
+  test("delay the event `accepted` by at most five seconds", async () => {
     const harness = createEgressHarness();
     harness.http.scripts = [answerWith("a")];
     harness.http.head = () => never;
@@ -341,7 +341,7 @@ describe("request parameters that providers support differently", () => {
     expect(first?.includes(`"${name}`)).toBe(!name.startsWith("max"));
     expect(second?.includes(`"${name}`)).toBe(name.startsWith("max"));
     if (name.startsWith("max")) expect(second).not.toContain('"max_tokens"');
-    // The next request already uses the adaptation.
+    // The next request already leaves out the parameter that the provider has refused.
     await harness.run(limited);
     expect(harness.http.calls).toHaveLength(3);
     expect(JSON.stringify(harness.http.calls[2]?.body)).toBe(second);
@@ -376,7 +376,7 @@ describe("clearing the key of a provider", () => {
     harness.directory.revocations.end("acme", cleared);
     expect((await running).error).toBe(cleared);
     expect(harness.http.calls).toHaveLength(1);
-    // The provider's status was reset together with the key.
+    // Clearing the key has also reset the status of the provider.
     expect(harness.directory.statuses).toEqual(
       http.scripts[0] === unreachable ? ["unreachable"] : [],
     );

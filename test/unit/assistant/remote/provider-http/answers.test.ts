@@ -155,7 +155,7 @@ describe.each([
       );
 
       expect(error.code).toBe(code);
-      // The data before the fault is not lost.
+      // The caller receives the data that arrived before the fault.
       expect(seen).toMatch(/^hi/);
     },
   );
@@ -234,7 +234,7 @@ describe.each([
       await shortWhile();
     }
 
-    // The amount is at most what the system's buffers can contain; unlimited reading would reach 4,000.
+    // The buffers of the system hold fewer pieces than this; unlimited reading would reach 4,000.
     expect(sent).toBeLessThan(2_000);
     left.abort(new Error("enough"));
     await expect(readText(answer)).rejects.toThrow("enough");

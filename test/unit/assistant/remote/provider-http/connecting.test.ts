@@ -113,7 +113,7 @@ it("no connection is made if the name resolves to another class of address", asy
   const error = await catchAssistantError(harness.open({ addressClass: "public" }));
   expect(error).toMatchObject({ code: "unreachable" });
   expect(error.message).toContain("is now an address of this machine");
-  // One address of another class among several is enough for the refusal.
+  // A name is refused if only one of its addresses is in another class.
   means = ["8.8.8.8", "127.0.0.1"];
   expect((await catchAssistantError(harness.open({ addressClass: "public" }))).message).toContain(
     "both",
@@ -192,7 +192,7 @@ it("the client stops waiting for a TLS handshake that never begins", async () =>
   const [socket] = await once(server, "connection");
   left.abort(new Error("gone"));
   await expect(waiting).rejects.toThrow("gone");
-  // Closes both ends of the connection.
+  // The client has closed its end, and the server closes the other one.
   if (!socket.destroyed) await once(socket.resume(), "close");
   server.close();
   expect(harness.clock.pending).toBe(0);

@@ -85,7 +85,7 @@ describe("a callback that does not belong to the sign-in", () => {
     expect(await ends({ iss: "https://evil.example" })).toBe("issuer_mismatch");
   });
 
-  it("may lack the issuer if the server does not announce it", async () => {
+  it("is not one without an issuer, if the server does not announce that it sends the issuer", async () => {
     provider.metadata = without("authorization_response_iss_parameter_supported");
     expect(await ends({ iss: undefined })).toBe("ok");
   });

@@ -51,7 +51,7 @@ describe("signing in at a correct authorization server", () => {
     expect(server.requests.slice(asked)).not.toContain("POST /reg");
   });
 
-  it("ends with the user's decision", async () => {
+  it("ends with denied_by_user if the user declines", async () => {
     await using harness = new SignInHarness({ huggingface: server });
     const url = await harness.signIns.begin("huggingface");
     const page = await server.signIn(url, "abort");

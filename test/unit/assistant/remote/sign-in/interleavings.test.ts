@@ -25,9 +25,9 @@ const steps = fc.array(
   fc.record({
     act: fc.constantFrom<(typeof acts)[number]>(...acts, "begin", "begin", "return"),
     provider: fc.constantFrom<BuiltInProvider>("openrouter", "huggingface"),
-    /** Which of the URLs so far the step uses, counted from the newest. */
+    /** The URL that the step uses, counted from the newest of those that sign-ins have returned. */
     which: fc.nat(2),
-    /** The turns of the event loop until the next step. */
+    /** The number of turns of the event loop before the next step. */
     turns: fc.nat(6),
     /** True if the next step waits for this one. */
     waits: fc.boolean(),

@@ -222,7 +222,7 @@ describe("the end of a sign-in at OpenRouter", () => {
     expect(harness.kept).toHaveLength(1);
   });
 
-  it("happens at the shutdown", async () => {
+  it("happens when the companion shuts down", async () => {
     const harness = newWorld();
     await harness.signIns.begin("openrouter");
     await harness[Symbol.asyncDispose]();

@@ -62,7 +62,7 @@ describe("the language of plain strings", () => {
   });
 });
 
-/** A reference implementation of the combined constraints. */
+/** Checks a text against the combined constraints, as a reference for the grammar. */
 function isRight(text: string): boolean {
   return (
     /^[a-z0-9-]*[0-9][a-z0-9-]*$/.test(text) &&
@@ -97,7 +97,7 @@ describe("combined string constraints", () => {
       expect(isRight(JSON.parse(text))).toBe(true);
   });
 
-  test("exclude no string except the excluded name", () => {
+  test("accept every string except the excluded name", () => {
     const language = stringLanguage({ excluded: ["name", "na", "é😀", "\ud800", '"'] });
     for (const text of ["name", "na", "é😀", '"']) {
       expect(language?.accepts(JSON.stringify(text))).toBe(false);
@@ -163,7 +163,7 @@ describe("the size of string grammars", () => {
     expect(language?.accepts(JSON.stringify("a".repeat(64)))).toBe(false);
   });
 
-  test("allows a sampler to follow one stack at a time", () => {
+  test("allows a sampler to follow a few stacks of the parser at a time", () => {
     for (const source of ["foo", "^(a|ab)(c|bcd)$", "(a|b)*abb", "\\d{3,}x"]) {
       const language = stringLanguage({ patterns: [toStringPattern("pattern", source)] });
       for (const text of language?.samples(20, 9) ?? []) language?.accepts(text);

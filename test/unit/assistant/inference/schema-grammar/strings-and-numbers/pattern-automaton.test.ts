@@ -99,7 +99,7 @@ describe("the automaton of any pattern", () => {
     ["^$", [""], ["a"]],
     ["(?!)|^x", ["xy"], ["yx"]],
     ["^(?:a{2}){2,3}$", ["aaaa", "aaaaaa"], ["aaa", "aaaaa"]],
-    // Without the flag u, a character above U+FFFF counts as two units.
+    // Without the flag `u`, a character above U+FFFF counts as two UTF-16 code units.
     ["^[\\w\\-.]+\\@\\w+$", ["a-b@c"], ["@c", "a b@c"]],
     ["^\\-.$", ["-a"], ["-😀", "-"]],
     ["^\\-[^a]{2}$", ["-😀", "-bc"], ["-a😀", "-😀😀"]],
