@@ -6,6 +6,6 @@ export interface AgentRules {
   readonly disabledApps: ReadonlySet<string>;
   /** Disabled tools as `app_id/tool`; their calls are denied with the code `tool_disabled`. */
   readonly disabledTools: ReadonlySet<string>;
-  /** strict: the process that requested a call may not confirm it, on any of its connections. */
+  /** If `strict`, the process that requested a call may not confirm it on any of its connections. */
   readonly confirm: "any" | "strict";
 }

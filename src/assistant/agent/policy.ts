@@ -10,16 +10,16 @@ import type { Tier } from "./port.ts";
 export const trustedProvenance: readonly string[] = ["user", "system"];
 
 export type Trust =
-  /** The trust in a chain: it is trusted if every label is of a trusted kind. */
+  /** Every label of the provenance chain is of a trusted kind. */
   | "trusted"
-  /** At least one label is of another kind. */
+  /** At least one label of the chain is of an untrusted kind. */
   | "untrusted"
   /** The chain is empty. */
   | "unknown";
 
 export interface PolicyDecision {
   readonly trust: Trust;
-  /** The tool's tier after the provenance chain is taken into account. */
+  /** The tier that applies to this call: the tool's tier, possibly raised because of its provenance chain. */
   readonly effective: Tier;
   /** run: the call runs at once. The other values wait for the user's confirmation. */
   readonly disposition: "run" | "confirm-chip" | "confirm-modal";
@@ -31,8 +31,8 @@ export interface PolicyDecision {
 const HOLD_MS = 1_500;
 
 /**
- * The decision for each tier and trust. Each row and column is ordered from weak to strong: no cell is weaker than a
- * cell before it.
+ * The decision for each combination of tier and trust. Each row and column is ordered from weak to strong: no cell is
+ * weaker than a cell before it.
  */
 const policyTable: Readonly<Record<Tier, Readonly<Record<Trust, Omit<PolicyDecision, "trust">>>>> =
   {
@@ -83,7 +83,7 @@ export function extendChain(
   return chain.includes(observed) ? chain : [...chain, observed];
 }
 
-/** Most labels in a claimed chain. The user reads the chain, so it must be short. */
+/** The maximum number of labels in a claimed chain, which must be short because the user reads it. */
 const LABELS_MAX = 32;
 const LABEL_BYTES_MAX = 128;
 

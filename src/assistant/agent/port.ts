@@ -167,7 +167,7 @@ export interface CallDetail {
   readonly expires_at?: string;
   /** The digest that ApproveTool accepts; only for the code `manifest_changed`. */
   readonly digest?: string;
-  /** The ledger entry that precedes the effect; missing if it could not be written. */
+  /** The ledger entry that was written before the call took effect; missing if it could not be written. */
   readonly ledger?: LedgerReference;
   /** Milliseconds from the dispatch to the result. */
   readonly ms?: number;

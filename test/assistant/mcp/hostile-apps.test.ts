@@ -144,7 +144,7 @@ describe("an app that writes invalid data", () => {
     );
     const failure = await getToolAppError(harness.call(APP, "echo"));
     expect(failure.code).toBe("bad_result");
-    expect(failure.message).toContain("nested more than 100 deep");
+    expect(failure.message).toContain("nested more than 100 levels deep");
   });
 
   it("is disconnected for an endless line, which is not stored", async () => {

@@ -220,8 +220,8 @@ export class Agent implements AgentService, AsyncDisposable {
 
   withdraw(callId: number, caller: Caller): Promise<CallResult> {
     return this.#track(async () => {
-      // The loop usually runs once. It repeats when the ledger was closed while another caller answered, because the
-      // call is still parked then.
+      // The loop usually runs once. It runs again if another caller was answering but the ledger failed, because the
+      // call is then still parked.
       let requester = this.#pendingConfirmations.findRequester(callId);
       while (requester) {
         if (!isRequester(caller, requester))

@@ -102,7 +102,7 @@ export class CallCompletionRecorder {
     return end;
   }
 
-  /** Returns the result of an ended call; undefined if it has not ended or is no longer kept. */
+  /** Returns the result of an ended call; undefined if the call has not ended, or its result is no longer kept. */
   find(callId: number): EndedCall | undefined {
     return this.#unsaved.get(callId) ?? this.#dependencies.journal.findEnded(callId);
   }
@@ -116,8 +116,8 @@ export class CallCompletionRecorder {
           endedMs: clock.now(),
         });
       } catch {
-        // The first failure was logged, so this one is not. If the daemon exits before a retry succeeds, the next
-        // start reports the call as interrupted.
+        // The first failure to record the result was logged, so this failure is not logged. If the daemon exits before
+        // a retry succeeds, the next start reports the call as interrupted.
         return;
       }
       this.#unsaved.delete(callId);

@@ -53,8 +53,8 @@ export interface CallJournalStatements {
   readonly prune: Database.Statement<[{ readonly before: number; readonly kept: number }]>;
 
   /**
-   * Returns the ids of the calls that can be undone, the last executed call first. Returns no arguments, because
-   * those of one call can have a megabyte.
+   * Returns the ids of the calls that can be undone, the last executed call first. The rows leave out the arguments,
+   * because those of one call can take up to a megabyte.
    */
   readonly undoables: Database.Statement<[{ readonly requester: string | null }], number>;
   readonly undoable: Database.Statement<[number], UndoRow>;

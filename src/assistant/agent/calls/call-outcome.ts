@@ -55,7 +55,8 @@ function getContentText(content: readonly unknown[]): string {
 
 /** Turns a text from an app into one short line for logs, terminals and dialogs. */
 export function toSingleLine(text: string): string {
-  // The text is first cut by code units, so that the expression does not scan megabytes, and later by code points.
+  // The text is first cut by code units, so that the regular expression does not scan megabytes, and later by code
+  // points.
   const line = text
     .slice(0, 4 * TEXT_CHARS_MAX)
     .replaceAll(/[\s\p{Cc}\p{Cf}\p{Zl}\p{Zp}]+/gu, " ")

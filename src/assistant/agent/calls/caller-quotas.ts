@@ -11,7 +11,7 @@ export interface CallLimits {
   readonly sandboxed: { readonly perSecond: number; readonly burst: number };
   readonly unsandboxed: { readonly perSecond: number; readonly burst: number };
   /**
-   * Number of calls that may run at the same time, without parked calls. The arguments of each call may have a
+   * Number of calls that may run at the same time, without parked calls. The arguments of each call can take up to a
    * megabyte.
    */
   readonly runningPerCaller: number;
@@ -33,7 +33,7 @@ export const defaultCallLimits: CallLimits = {
  */
 const CHARS_PER_EXTRA_CALL = 16 * 1024;
 
-/** When this number of callers is known, idle callers are forgotten. */
+/** As soon as this number of callers is known, callers without a recent call are forgotten. */
 const CALLERS_MAX = 1_024;
 
 interface CallerUsage {

@@ -26,13 +26,14 @@ export function buildCompensation(
     const value = evaluateExpression(expression, input, result);
     const text = `$${expression.from}.${expression.fields.join(".")}`;
     if (value === undefined) return `the call has no ${text}`;
-    // A number that loses a digit is refused: as an id it could name another note, which would be deleted instead.
+    // A number that cannot be represented exactly is refused: as the id of a note, for example, it could name another
+    // note, which the compensation would delete instead.
     if (findUnsafeNumber(value) !== undefined)
       return `${text} is a number that JSON parsers read differently`;
     Object.defineProperty(args, name, { value, enumerable: true });
   }
   const argsText = canonicalJson(args);
-  // Serialising and parsing drops what JSON cannot hold, because the app's result may contain any value.
+  // The result may contain any value, so it is serialised and parsed to drop what JSON cannot hold.
   const parsed: unknown = JSON.parse(argsText);
   return isObject(parsed)
     ? { tool: undo.tool, args: parsed, argsText }

@@ -80,7 +80,10 @@ export class LiveDefinitions {
     return this.check(app, tool, signal).catch(() => undefined);
   }
 
-  /** Approves the definition that the app last reported for the tool. Throws `not_found` if `digest` is another one. */
+  /**
+   * Approves the definition that the app last reported for the tool. Throws `not_found` if `digest` belongs to another
+   * definition.
+   */
   approve(appId: string, tool: ToolDeclaration, digest: string): void {
     const known = this.#journal.findChangedTool(appId, tool.name);
     if (known?.declared !== tool.digest || known.live !== digest)

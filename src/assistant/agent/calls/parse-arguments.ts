@@ -24,8 +24,8 @@ export interface ParsedArguments {
 }
 
 /**
- * Parses the arguments from a caller and returns a one-line reason if they are invalid. JSON that parsers read
- * differently is refused: duplicate keys, `__proto__`, and integers that a double cannot hold.
+ * Parses the arguments from a caller and returns a one-line reason if they are invalid. JSON that different parsers
+ * read differently is refused: duplicate keys, `__proto__`, and integers that a double cannot hold.
  */
 export function parseArguments(json: string): ParsedArguments | string {
   if (Buffer.byteLength(json) > BYTES_MAX)

@@ -71,7 +71,10 @@ interface PendingConfirmationsDependencies {
 export class PendingConfirmations {
   readonly #dependencies: PendingConfirmationsDependencies;
   readonly #parked = new Map<number, ParkedCall>();
-  /** Calls that are still `dispatching` in the journal, because it could not record that they did not run. */
+  /**
+   * Calls that are still `dispatching` in the journal, because a failed write prevented it from recording that they did
+   * not run.
+   */
   readonly #unreleased = new Set<number>();
   #cancelTimer: (() => void) | undefined;
 
@@ -191,8 +194,8 @@ export class PendingConfirmations {
         return end;
       },
       (error: unknown) => {
-        // The call can be answered again: if it was already dispatched, the journal knows and does not dispatch it
-        // twice.
+        // The user can answer the call again. If the call was already dispatched, the journal prevents a second
+        // dispatch.
         this.#resumeWaiting(parked);
         throw error;
       },
@@ -264,7 +267,7 @@ export class PendingConfirmations {
     try {
       this.#release(plan.callId);
     } catch {
-      // The journal cannot record the end either, which is logged then.
+      // If the journal cannot record the end of the call either, `recordUndispatched` logs that failure.
     }
     return this.#dependencies.completions.recordUndispatched(plan, refusal, endEntries);
   }

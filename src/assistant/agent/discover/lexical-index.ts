@@ -76,7 +76,10 @@ export class LexicalIndex {
   }
 }
 
-/** Returns the terms of a query, each once, without stop words unless it has no others. */
+/**
+ * Returns the distinct terms of a query without its stop words. If the query consists of stop words only, returns
+ * those.
+ */
 export function tokenizeQuery(query: string): string[] {
   const terms = [...new Set(tokenize(query.slice(0, QUERY_CHARS_MAX)))];
   const kept = terms.filter((term) => !stopTerms.has(term));

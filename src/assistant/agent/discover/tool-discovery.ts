@@ -12,12 +12,12 @@ import { ToolVectors } from "./tool-vectors.ts";
 
 const RESULTS_MAX = 20;
 /**
- * The constant k of reciprocal rank fusion. It is low because lists of tools are short: one first rank is worth more
- * than two third ranks.
+ * The constant k of reciprocal rank fusion. It is low because lists of tools are short: a first rank in one list is
+ * worth more than a third rank in two lists.
  */
 const FUSION_K = 3;
 /**
- * The weight of the semantic ranking relative to the lexical ranking, which has 1. The quality of the embedder is
+ * The weight of the semantic ranking relative to the lexical ranking, whose weight is 1. The quality of the embedder is
  * unknown: with this weight an embedder that only compares letters costs 0.01 of nDCG@10; with 0.6 it costs 0.04.
  */
 const SEMANTIC_WEIGHT = 0.3;

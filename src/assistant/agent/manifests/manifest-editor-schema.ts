@@ -44,17 +44,17 @@ const tool = {
       pattern: toolNamePattern.source,
     },
     title: {
-      description: "A short title for people.",
+      description: "A short title that users see.",
       ...displayText,
       maxLength: NAME_CHARS_MAX,
     },
     tier: {
       description:
-        "read only reads, write makes changes that can be reverted, destructive makes others. Default: destructive.",
+        "read: only reads. write: makes changes that can be reverted. destructive: makes changes that cannot be reverted. Default: destructive.",
       enum: tiers,
     },
     description: {
-      description: "What the tool does. People decide by it, and tool discovery searches it.",
+      description: "What the tool does. Users decide by this text, and tool discovery searches it.",
       type: "string",
       maxLength: DESCRIPTION_CHARS_MAX,
     },
@@ -85,7 +85,11 @@ const schema = {
       pattern: appIdPattern.source,
       maxLength: APP_ID_CHARS_MAX,
     },
-    name: { description: "The app's name, for people.", ...displayText, maxLength: NAME_CHARS_MAX },
+    name: {
+      description: "The app's name as users see it.",
+      ...displayText,
+      maxLength: NAME_CHARS_MAX,
+    },
     description: {
       description: "The purpose of the app.",
       ...displayText,

@@ -100,8 +100,8 @@ export class ManifestFolder {
   }
 
   /**
-   * Returns `next` with the last valid manifest, which `known` holds; undefined when that manifest may no longer stay
-   * in use.
+   * Returns the new state of the file, `next`, with the last valid manifest from `known`; undefined if that manifest
+   * may no longer stay in use.
    */
   #hold(
     known: ManifestFileState,

@@ -10,7 +10,7 @@ export const DESCRIPTION_CHARS_MAX = 8000;
 
 /** A reverse-domain name that is also a valid bus name: two or more elements, none of which begins with a digit. */
 export const appIdPattern = /^[A-Za-z_][A-Za-z0-9_-]*(\.[A-Za-z_][A-Za-z0-9_-]*)+$/;
-/** The file name, which is the id followed by `.json`, may have at most 255 bytes. */
+/** The maximum length of an app id: the file name, which is the id followed by `.json`, may have at most 255 bytes. */
 export const APP_ID_CHARS_MAX = 250;
 
 /** The pattern that MCP specifies for tool names. */

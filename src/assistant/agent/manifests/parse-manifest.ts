@@ -140,8 +140,8 @@ function checkVersion(document: JsonObject, faults: FaultCollector): void {
 }
 
 /**
- * Most characters of the socket's file name: a socket's path has at most 107 bytes, which also hold the runtime
- * directory.
+ * The maximum length of the socket's file name: a socket's path, which begins with the runtime directory, has at most
+ * 107 bytes.
  */
 const SOCKET_NAME_CHARS = 70;
 

@@ -65,7 +65,7 @@ export function compileInputSchema(schema: JsonObject): ValidateFunction {
   try {
     return ajv.compile(plain);
   } finally {
-    // Without this, Ajv would keep every schema in its cache.
+    // Ajv keeps every compiled schema in its cache until the schema is removed.
     ajv.removeSchema(plain);
   }
 }

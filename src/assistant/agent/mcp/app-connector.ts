@@ -120,7 +120,8 @@ export class AppConnector {
       logger.debug({ app: appId }, "app connected");
       return connection;
     } catch (error) {
-      // An app that cannot be started is not counted as a failure, because checking that is cheap.
+      // No failure is counted for an app that does not run and cannot be started, because the next attempt to connect
+      // costs almost nothing.
       if (hasListened || isActivatable) this.recordFailure(error);
       throw error;
     }
@@ -157,7 +158,7 @@ export class AppConnector {
     } finally {
       stopTimer();
       signal.removeEventListener("abort", follow);
-      // Ends the bus call and the folder watch, one of which is still pending.
+      // Cancels the call to the bus or the watch of the folder, whichever is still pending.
       bound.abort(new DOMException("the app is running or cannot be started", "AbortError"));
       activating.catch(() => {});
     }

@@ -19,8 +19,8 @@ export class FrameSplitter {
   }
 
   /**
-   * Yields the lines that are complete with `chunk`, without empty lines. The lines come one at a time, so that the
-   * reader can stop early. Throws FrameTooLargeError, or TypeError for a line that is not UTF-8.
+   * Adds `chunk` and yields each non-empty line that is then complete. The lines come one at a time, so that the reader
+   * can stop early. Throws FrameTooLargeError, or TypeError for a line that is not UTF-8.
    */
   *split(chunk: Buffer): Generator<string> {
     let from = 0;

@@ -28,9 +28,9 @@ export interface HandshakeOptions {
 }
 
 /**
- * Negotiates the MCP revision: first `server/discover` of 2026, then `initialize` of 2024 and 2025 if the answer
- * shows that the app does not know it. An older app that closes the connection or does not answer the unknown
- * request gets `initialize` on a new connection. Rejects with ToolAppError.
+ * Negotiates the MCP revision: first `server/discover` of 2026, then `initialize` of 2024 and 2025 if the answer shows
+ * that the app does not know `server/discover`. An older app that closes the connection or does not answer
+ * `server/discover` gets `initialize` on a new connection. Rejects with ToolAppError.
  */
 export async function performHandshake(options: HandshakeOptions): Promise<HandshakeResult> {
   const first = await attemptHandshake(options, "any");
@@ -42,7 +42,7 @@ export async function performHandshake(options: HandshakeOptions): Promise<Hands
 
 type HandshakeAttempt =
   | { readonly established: HandshakeResult; readonly failure?: never }
-  /** The app may speak an older revision. */
+  /** The app may speak an older revision of MCP. */
   | { readonly established?: never; readonly failure: ToolAppError };
 
 async function attemptHandshake(
@@ -82,7 +82,7 @@ async function attemptHandshake(
     if (transport.closeReason) throw transport.closeReason;
     const failure = toRequestFailure(appId, error);
     if (era === "any" && mayBeLegacy(error)) return { failure };
-    // An error of the handshake is not an error of a tool call, and gets another code.
+    // An error during the handshake is not an error of a tool call, so it gets a different error code.
     if (failure.code !== "tool_error") throw failure;
     throw new ToolAppError("bad_result", failure.message, { cause: error });
   } finally {

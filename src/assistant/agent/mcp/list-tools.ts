@@ -21,7 +21,7 @@ export async function listTools(
   for (let pages = 0; pages < limits.pagesMax; pages += 1) {
     const { tools, nextCursor } = await fetchPage(cursor);
     for (const { name, description, inputSchema } of tools) {
-      // With two tools of one name it would be undefined which of them a call reaches.
+      // If two tools had the same name, it would be undefined which of them a call reaches.
       if (found.has(name)) throw new ToolAppError("bad_result", `${appId} lists a tool twice`);
       if (found.size >= limits.toolsMax) {
         throw new ToolAppError("bad_result", `${appId} has more than ${limits.toolsMax} tools`);

@@ -21,7 +21,7 @@ export interface McpLimits {
   readonly callsMax: number;
   readonly pagesMax: number;
   readonly toolsMax: number;
-  /** Most content blocks in one result. */
+  /** The maximum number of content blocks in one result. */
   readonly blocksMax: number;
   /**
    * Rate limit for notifications, requests and unexpected answers from the app: messages per second, with bursts of
@@ -42,15 +42,15 @@ const MIB = 1024 * 1024;
 
 export const defaultMcpLimits: McpLimits = {
   frameBytesMax: 4 * MIB,
-  // Enough for a few of the largest calls, because arguments are far smaller than results.
+  // This is enough for a few of the largest calls, because the arguments of a call are far smaller than a result.
   outgoingBytesMax: 8 * MIB,
   callTimeoutMs: 60_000,
   listTimeoutMs: 10_000,
-  // Usually an app that was just started answers within one second, even on a busy machine.
+  // An app that was just started usually answers within one second, even on a busy machine.
   probeTimeoutMs: 3_000,
   handshakeTimeoutMs: 10_000,
   activationTimeoutMs: 10_000,
-  // Longer than the pauses in a chat, and short enough that an idle app can exit.
+  // The time is longer than the pauses in a chat, and short enough that an unused app can exit soon.
   idleTimeoutMs: 5 * 60_000,
   callsMax: 32,
   pagesMax: 64,

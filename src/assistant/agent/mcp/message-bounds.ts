@@ -74,7 +74,7 @@ export function checkBounds(message: object, blocksMax: number): void {
 }
 
 function tooDeepError(): MessageBoundsError {
-  return new MessageBoundsError(`values nested more than ${DEPTH_MAX} deep`);
+  return new MessageBoundsError(`values nested more than ${DEPTH_MAX} levels deep`);
 }
 
 function isObject(value: unknown): value is object {

@@ -2,7 +2,7 @@ const MESSAGE_CHARS_MAX = 500;
 
 /** Makes a text from an app safe for an error message: one short line without control characters. */
 export function sanitizeMessage(text: string): string {
-  // The text is cut first, so that the expression does not scan megabytes.
+  // The text is cut first, so that the regular expression does not scan megabytes.
   const line = text
     .slice(0, 4 * MESSAGE_CHARS_MAX)
     .replaceAll(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\s]+/gu, " ")

@@ -25,8 +25,8 @@ interface SocketTransportOptions {
 }
 
 /**
- * MCP over one connection: JSON-RPC with one message per line. An invalid or too large message closes the
- * connection, because the rest of the stream cannot be trusted; `closeReason` has the reason then.
+ * MCP over one connection: JSON-RPC with one message per line. An invalid or too large message closes the connection,
+ * because the rest of the stream cannot be trusted; `closeReason` then returns the reason.
  */
 export class SocketTransport implements Transport {
   onclose?: () => void;

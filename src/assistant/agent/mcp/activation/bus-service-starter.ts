@@ -9,8 +9,8 @@ const BUS = "org.freedesktop.DBus";
 /** Reply of StartServiceByName if a running process already owns the name. */
 const ALREADY_RUNNING = 2;
 /**
- * Delay before the start is requested again. The bus usually notices within milliseconds that an app has died, but
- * perhaps not before the next request.
+ * Delay before the start is requested again: the bus may still take an app that has just died for a running one,
+ * usually for a few milliseconds.
  */
 const ALREADY_RUNNING_RETRY_MS = 200;
 
@@ -51,8 +51,8 @@ export class BusServiceStarter implements AppStarter {
     } catch (error) {
       if (!(error instanceof BusCallError)) throw error;
       if (error.busName === `${BUS}.Error.ServiceUnknown`) return "unknown";
-      // A missing reply is no failure: the socket may still appear, and the caller waits for it with its own time
-      // limit.
+      // A missing reply does not mean that the start failed: the socket may still appear, and the caller waits for it
+      // with its own time limit.
       if (error.busName === `${BUS}.Error.NoReply`) return "asked";
       throw new ToolAppError(
         "app_unavailable",
