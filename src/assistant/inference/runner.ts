@@ -28,7 +28,7 @@ export interface Runner extends AsyncDisposable {
 
   /**
    * Starts to generate on a sequence. `last` is the one token of the prompt that was not prefilled; the first step
-   * evaluates it, and nothing is evaluated before. An error that this throws ends only this job.
+   * evaluates it, and nothing is evaluated before. An error that this method throws ends only this job.
    */
   start(sequence: number, last: Token, sampling: Sampling): TokenStream;
 
@@ -55,7 +55,7 @@ export type Token = number;
  * loses nothing: its sequence keeps its state until the scheduler suspends it.
  */
 export interface TokenStream {
-  /** The sequence that it runs on; while it is suspended, the last one. */
+  /** The sequence on which the stream runs, or on which it ran last if it is suspended. */
   readonly sequence: number;
   /**
    * Releases the sequence between two steps, so that another job can use it; the sequence itself is left unchanged. The
@@ -123,7 +123,7 @@ export interface TokenLogprob {
 }
 
 export type Prompt =
-  /** Rendered with the model's own chat template. */
+  /** A chat, which is rendered with the model's own chat template. */
   | {
       readonly kind: "chat";
       readonly messages: readonly ChatMessage[];

@@ -64,7 +64,10 @@ function parseTexts(input: unknown): readonly string[] {
     const at = isList ? `input[${index}]` : "input";
     if (typeof text === "number" || Array.isArray(text)) {
       // Token ids are refused, because clients that send them use the vocabulary of another vendor's model.
-      throw invalidParamError(at, "has to be text: token ids mean something else to every model");
+      throw invalidParamError(
+        at,
+        "has to be text: token ids have a different meaning in every model",
+      );
     }
     if (typeof text !== "string") {
       throw invalidParamError(

@@ -193,7 +193,8 @@ function parseResponseFormat(format: unknown): Guide {
   const { json_schema: inner, schema: bare }: { json_schema?: unknown; schema?: unknown } = {
     ...(typeof format === "object" ? format : {}),
   };
-  // llama-server, Together and their clients put the schema at this place, with either type.
+  // llama-server, Together and their clients put the schema directly into `response_format`, with the type
+  // `json_object` or `json_schema`.
   if (bare !== undefined && bare !== null) {
     if (inner !== undefined && inner !== null) {
       throw invalidParamError(

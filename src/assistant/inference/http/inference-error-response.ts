@@ -3,7 +3,7 @@ import { keepOpenForBody } from "../../../base/http/unread-body.ts";
 import { AssistantError } from "../../assistant-error.ts";
 import { inferenceErrorTable } from "./inference-error-table.ts";
 
-/** The Retry-After that is sent if no better value is known. Clients without one would retry immediately. */
+/** The Retry-After that is sent if no better value is known. Without the header, clients would retry immediately. */
 const QUEUE_FULL_RETRY_SECONDS = 1;
 
 /** An error in OpenAI's format, as the body of a response or as an event of a stream. */

@@ -160,7 +160,7 @@ async function closeIterator(iterator: AsyncIterator<AnswerEvent>): Promise<void
   try {
     await iterator.return?.();
   } catch {
-    // Handled before, or irrelevant because the client is gone.
+    // The error was handled before, or is irrelevant because the client is gone.
   }
 }
 

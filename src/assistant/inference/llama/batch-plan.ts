@@ -29,7 +29,8 @@ export class BatchPlan {
     const best: { ms: number; widths: readonly number[] }[] = [{ ms: 0, widths: [] }];
     for (let count = 1; count <= streams; count++) {
       let cheapest = { ms: Number.POSITIVE_INFINITY, widths: [count] as readonly number[] };
-      // From the widest down, so that of equal costs the split with fewer batches is chosen.
+      // The widths are tried from the widest down, so that the split with fewer batches is chosen among splits of equal
+      // cost.
       for (let width = count; width >= 1; width--) {
         const rest = best[count - width];
         if (!rest) continue;

@@ -36,7 +36,7 @@ export class EmbeddingPool implements AsyncDisposable {
     const first = await this.#shortContext(0);
     const entries = texts.map((text, index) => this.#tokenize(first, text, index));
     const vectors: Float32Array[] = [];
-    // The longest texts first, so that no core idles long at the end.
+    // The longest texts are computed first, so that no core is idle for long at the end.
     const queue = entries.toSorted((one, other) => one.length - other.length);
     const work = async (slot: number) => {
       for (let entry = queue.pop(); entry; entry = queue.pop()) {
@@ -117,7 +117,10 @@ export class EmbeddingPool implements AsyncDisposable {
   }
 }
 
-/** Scales a vector to length 1, so that the product of two is their cosine; keeps a zero vector. */
+/**
+ * Scales a vector to length 1, so that the dot product of two vectors is their cosine. A zero vector is returned
+ * unchanged.
+ */
 function normalise(values: readonly number[]): Float32Array {
   const length = Math.sqrt(values.reduce((sum, value) => sum + value * value, 0));
   return Float32Array.from(values, (value) => (length > 0 ? value / length : 0));

@@ -39,7 +39,8 @@ export class LlamaEngine implements InferenceEngine {
   constructor(options: LlamaEngineOptions) {
     const counted = countCores();
     this.#options = options;
-    // More threads than cores compute a hundred times slower, so larger requests are reduced.
+    // With more threads than cores a computation is a hundred times slower, so the number of threads is limited to the
+    // cores.
     this.#cores = Math.max(1, Math.min(options.threads ?? counted, counted));
     this.#cache = new CalibrationCache({
       folder: options.cacheDir,

@@ -23,7 +23,7 @@ import { Vocabulary } from "./vocabulary.ts";
 
 export interface LlamaRunnerOptions {
   readonly llama: Llama;
-  /** The runner owns and disposes it. */
+  /** The loaded model. The runner owns it and disposes it. */
   readonly model: LlamaModel;
   readonly contextTokens: number;
   /** The number of sequences; 0 for a model made for embedding, which generates nothing. */
@@ -102,7 +102,8 @@ export class LlamaRunner implements Runner {
   async truncate(sequence: number, length: number): Promise<number> {
     const state = this.#getSequence(sequence);
     if (state.nextTokenIndex > length) {
-      // Erasing a range instead would make the library evaluate tokens again that a sliding window has lost.
+      // `adaptStateToTokens` keeps a prefix. If a range were erased instead, the library would evaluate again those
+      // tokens that a sliding window has lost.
       await state.adaptStateToTokens(state.contextTokens.slice(0, length), false);
     }
     return state.nextTokenIndex;
@@ -226,7 +227,7 @@ async function openGenerationContext(
 ): Promise<GenerationContext> {
   const context = await model.createContext({
     sequences,
-    // The library never uses the last position.
+    // The library never uses the last position of a context.
     contextSize: contextTokens + 1,
     batchSize: Math.max(BATCH_TOKENS, sequences),
     flashAttention: "auto",

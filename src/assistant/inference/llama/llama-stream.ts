@@ -59,7 +59,7 @@ export class LlamaStream implements TokenStream {
     this.#isPrepared = !options.beginGrammar;
     const before = host.getSequence(options.sequence).contextTokens;
     this.#recentTokens = [...before.slice(1 - PENALTY_TOKENS), options.last];
-    // Called once here so that options that cannot be met are refused before anything is evaluated.
+    // The options are built once at this point, so that unsupported options are refused before any token is evaluated.
     this.#buildOptions();
   }
 
@@ -81,7 +81,10 @@ export class LlamaStream implements TokenStream {
     }
   }
 
-  /** Returns the next token. Calls the library before its first await, so that steps share a batch. */
+  /**
+   * Returns the next token. Calls the library before its first await, so that the tokens of all streams of a step share
+   * a batch.
+   */
   async next(): Promise<StepOutcome> {
     try {
       const steps = this.#openSteps();
@@ -169,7 +172,7 @@ export class LlamaStream implements TokenStream {
   /** The probability after temperature, penalties, grammar and the filters that remove candidates. */
   #toLogprob(token: Token, probabilities: ReadonlyMap<Token, number>): TokenLogprob {
     const top: { text: string; bytes: number[]; logprob: number }[] = [];
-    // The library returns them likeliest first.
+    // The library returns the candidates in order, the likeliest first.
     for (const [candidate, probability] of probabilities) {
       if (top.length >= (this.#options.sampling.logprobs ?? 0)) break;
       if (probability > 0) top.push(this.#toCandidate(candidate, probability));

@@ -10,9 +10,9 @@ export interface BatchCounts {
 }
 
 /**
- * Makes the library decode all tokens of a step as one batch. By default the library decodes the tokens
- * submitted so far, and streams submit one after the other: steps of eight became batches of seven and one
- * and were two to three times slower. So this strategy offers no tokens before all of the step are there.
+ * Makes the library decode all tokens of a step as one batch. By default the library decodes the tokens submitted so
+ * far, and streams submit one after the other: steps of eight became batches of seven and one and were two to three
+ * times slower. So this strategy offers no tokens to the library before all streams of the step have submitted theirs.
  */
 export class Lockstep {
   #expected = 0;
@@ -21,10 +21,11 @@ export class Lockstep {
   #count = 0;
   #last = 0;
 
-  /** For `LlamaContextOptions.batching`. */
+  /** The value for the library's option `LlamaContextOptions.batching`. */
   readonly batching: BatchingOptions = {
-    // Dispatching in the next cycle would let writes of the previous step come first, which cost a single
-    // stream 6 % of its speed. `#chooseBatch` waits for the other streams of the step.
+    // Batches are dispatched at once. If the library waited for the next cycle of the event loop, writes of the
+    // previous step would come first, which made a single stream 6 % slower. `#chooseBatch` waits for the other streams
+    // of the step.
     dispatchSchedule: (dispatch) => dispatch(),
     itemPrioritizationStrategy: ({ items, size }) => this.#chooseBatch(items, size),
   };
@@ -54,7 +55,8 @@ export class Lockstep {
     this.#expected = Math.min(this.#expected, items.length - batch.length);
     this.#count++;
     this.#last = batch.length;
-    // Keeps the order of submission, which is that of the sequences: llama.cpp splits unordered batches.
+    // This keeps the order in which tokens were submitted, which is the order of the sequences, because llama.cpp
+    // splits unordered batches.
     let left = size;
     return batch.flatMap((item) => {
       const processAmount = Math.min(item.tokens.length, left);

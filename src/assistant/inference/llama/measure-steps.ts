@@ -1,12 +1,15 @@
 import type { LlamaContextSequence } from "node-llama-cpp";
 import { toLibraryTokens } from "./llama-library.ts";
 
-/** Any token will do: the duration does not depend on it. */
+/** The token that is evaluated in measurements. The duration does not depend on its value. */
 const ANY_TOKEN = 0;
 const MEASURED_STEPS = 3;
 const MEASURED_PROMPT_TOKENS = 64;
 
-/** Returns the duration of the fastest of several common steps in milliseconds; calls `before` each time. */
+/**
+ * Evaluates several steps, each with one token for every sequence, and returns the duration of the fastest step in
+ * milliseconds. Calls `before` before each step.
+ */
 export async function measureSteps(
   sequences: readonly LlamaContextSequence[],
   before: () => void,

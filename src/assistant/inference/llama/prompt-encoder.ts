@@ -24,7 +24,7 @@ export class PromptEncoder {
   constructor(options: PromptEncoderOptions) {
     this.#model = options.model;
     this.#vocabulary = options.vocabulary;
-    // The longest first, as in llama.cpp.
+    // The longest tokens come first in the pattern, as in llama.cpp.
     const controlTokens = [...this.#vocabulary.controlTokens.keys()].toSorted(
       (one, other) => other.length - one.length,
     );
@@ -35,7 +35,7 @@ export class PromptEncoder {
       eosToken: this.#vocabulary.getWord(eos) ?? "",
       controlTokens,
     };
-    // Parsed with the first chat, so that a model with a broken template can still complete and embed.
+    // The template is parsed with the first chat, so that a model with a broken template can still complete and embed.
     if (source !== undefined) {
       this.#readTemplate = () => new ChatTemplate({ source, vocabulary, now });
     }

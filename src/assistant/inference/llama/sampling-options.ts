@@ -8,7 +8,7 @@ import { AssistantError } from "../../assistant-error.ts";
 import type { Sampling } from "../runner.ts";
 import { toLibraryTokens } from "./llama-library.ts";
 
-/** Penalties apply to this many latest tokens of prompt and answer: llama-server's default. */
+/** The number of latest tokens of prompt and answer to which penalties apply, as by default in llama-server. */
 export const PENALTY_TOKENS = 64;
 /** The lower end of OpenAI's scale, at which a token is never chosen. */
 const BANNING_BIAS = -100;

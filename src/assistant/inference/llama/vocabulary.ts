@@ -82,8 +82,8 @@ export class Vocabulary {
 }
 
 /**
- * GPT-2's encoding of bytes as letters: a printable byte is its own character, the others are the
- * characters from U+0100 on.
+ * GPT-2's encoding of bytes as letters: a printable byte is its own character, and all other bytes are the characters
+ * from U+0100 on.
  */
 const byteByLetter: ReadonlyMap<string, number> = (() => {
   let next = 0x100;

@@ -20,7 +20,10 @@ export interface KnownModel {
   readonly sequences: number | undefined;
   /** The model's own memory limit, in addition to the common one; undefined if there is none. */
   readonly memoryBytesMax: number | undefined;
-  /** The values of the registration; the two members above fall back to the daemon's settings. */
+  /**
+   * The context and sequences of the registration, before `contextTokens` and `sequences` fall back to the daemon's
+   * settings.
+   */
   readonly wanted: {
     readonly contextTokens: number | undefined;
     readonly sequences: number | undefined;
@@ -38,7 +41,7 @@ export interface ModelRegistration {
   readonly memoryBytesMax?: number | undefined;
 }
 
-/** Returns true if loading either gives the same model. */
+/** Returns true if the two registrations load the same model with the same settings. */
 export function hasSameLoadSettings(one: KnownModel, other: KnownModel): boolean {
   return (
     one.path === other.path &&

@@ -1,7 +1,7 @@
 import { backoffMs } from "../../../base/backoff.ts";
 import { AssistantError } from "../../assistant-error.ts";
 
-/** A model that always fails is tried once a minute. */
+/** The back-off after failed loads. A model that always fails is tried once a minute. */
 const loadBackoff = { firstMs: 1_000, maxMs: 60_000 };
 /** The back-off starts again if the model ran this long before it failed, in milliseconds. */
 const HEALTHY_AFTER_MS = 60_000;
@@ -26,7 +26,7 @@ export class LoadFailures {
     failure: { error: AssistantError; now: number; heldMs: number; fileStamp: number },
   ): LoadFailure {
     const before = failure.heldMs >= HEALTHY_AFTER_MS ? 0 : (this.#failures.get(id)?.count ?? 0);
-    // Memory may become free at any time, and checking it needs no load.
+    // A lack of memory has no back-off, because memory may become free at any time and a check of it loads nothing.
     const waitMs =
       failure.error.code === "insufficient_memory" ? 0 : backoffMs(before, loadBackoff);
     const added = {

@@ -31,7 +31,7 @@ export class MemoryBudget {
   async evictFor(need: MemoryNeed, newcomer: Resident): Promise<number> {
     using limit = createTimeLimit(newcomer.loadAbort.signal, EVICTION_WAIT_MS);
     for (;;) {
-      // A model that is not loaded yet uses no memory; its load waits for this one.
+      // A model that is not loaded yet uses no memory, and it is not loaded before the current load has ended.
       const others = this.#options.residents().filter(({ model }) => model !== undefined);
       const usedBytes = others.reduce((total, { model }) => total + (model?.memoryBytes ?? 0), 0);
       const freeBytes = this.#options.bytesMax - usedBytes;

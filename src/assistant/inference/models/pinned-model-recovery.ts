@@ -57,7 +57,8 @@ export class PinnedModelRecovery {
         else await this.#options.load(pinned, signal);
       } catch (error) {
         if (signal.aborted) return;
-        // Waiting does not repair a file: after other errors the next request tries again.
+        // Only failures of the engine are retried, because no delay repairs a file. After any other error the next
+        // request tries again.
         if (error instanceof AssistantError && error.code === "engine_failed") continue;
         logger.error({ model: id, ...toLogFields(error) }, "a pinned model could not be loaded");
         return;

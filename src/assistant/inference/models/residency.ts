@@ -225,7 +225,7 @@ export class Residency implements AsyncDisposable {
       },
     });
     resident.ready = this.#load(resident);
-    // Callers that wait receive the failure; there may be none left.
+    // Callers that wait for the load receive its failure. This handler covers the case that no caller waits any more.
     resident.ready.catch(() => {});
     this.#resident.set(known.id, resident);
     return resident;

@@ -60,7 +60,10 @@ export class TemplateRefusalError extends Error {}
 
 const constants = { true: true, false: false, none: null, True: true, False: false, None: null };
 
-/** Reasoning is on unless the request turns it off; the defaults of templates differ. */
+/**
+ * The variables that every template gets. Reasoning is on unless the request turns it off, because the defaults of
+ * templates differ.
+ */
 const defaultVariables = { enable_thinking: true };
 
 /** The maximum number of iterations of `range()`, more than any conversation has messages. */

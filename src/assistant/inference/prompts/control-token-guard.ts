@@ -22,7 +22,7 @@ export class ControlTokenGuard {
     this.template = options.template;
     this.letters = new Set(names.flatMap((name) => Array.from(name)));
     this.#names = new NameTrie(names);
-    // Reversed, so that suffixes of names can be found as prefixes.
+    // The names are reversed, so that their suffixes can be found as prefixes.
     this.#reversedNames = new NameTrie(names.map(reverseText));
     this.#joined = names.join("\0");
     this.#longest = names.reduce((longest, { length }) => Math.max(longest, length), 0);
@@ -123,7 +123,7 @@ export class TextMasker {
     if (this.#characterByCode.size === 0)
       return rendered === "" ? [] : [{ text: rendered, allowsControlTokens: true }];
     const codes = [...this.#characterByCode.keys()];
-    // The escapes that `tojson(ensure_ascii=true)` writes; few templates use it.
+    // These are the escapes that `tojson(ensure_ascii=true)` writes; few templates use it.
     const escaped = this.#guard.template.includes("ensure_ascii") ? codes.map(toJsonEscape) : [];
     const masked = new RegExp(
       `(?:[${codes.join("")}]${escaped.map((one) => `|\\${one}`).join("")})+`,

@@ -42,7 +42,7 @@ function renderProbe(
     );
   } catch (error) {
     if (error instanceof TimeLimitError) throw error;
-    // The error is reported when the real messages are rendered.
+    // The error is reported when the real messages are rendered, so this probe ignores it.
     return "";
   }
 }

@@ -30,7 +30,7 @@ export interface PromptPlan {
    * is possible; an engine that does not sample should then ignore the grammar.
    */
   readonly layout: GrammarLayout | undefined;
-  /** True if the markers that the parser searches for are control tokens of such models. */
+  /** True if the markers that the parser searches for are control tokens in models that use this template. */
   readonly showControlTokens: boolean;
   /** The argument schemas of the tools that may be called, by name; see `AnswerEnd.calls`. */
   readonly argumentSchemas: ReadonlyMap<string, unknown>;

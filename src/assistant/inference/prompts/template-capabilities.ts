@@ -2,23 +2,23 @@ import { TimeLimitError } from "./run-with-time-limit.ts";
 
 /** The capabilities of a chat template, found by rendering probes. */
 export interface TemplateCapabilities {
-  /** Renders a plain question; if false, the template cannot be used. */
+  /** True if the template renders a plain question; otherwise it cannot be used. */
   readonly rendersQuestion: boolean;
-  /** Requires an empty list if there are no tools; otherwise `tools` is left undefined. */
+  /** True if the template requires an empty list when there are no tools; otherwise `tools` is left undefined. */
   readonly wantsEmptyTools: boolean;
-  /** Renders the definitions of tools. */
+  /** True if the template renders the definitions of tools. */
   readonly rendersTools: boolean;
-  /** Renders tool calls of earlier turns and their results. */
+  /** True if the template renders tool calls of earlier turns and their results. */
   readonly rendersToolCalls: boolean;
-  /** The rendering of a call of `probe_tool`; undefined if it renders none. */
+  /** The template's rendering of a call of `probe_tool`; undefined if it renders no calls. */
   readonly renderedCall: string | undefined;
-  /** Requires a call's arguments as an object; otherwise as JSON text. */
+  /** True if the template requires the arguments of a call as an object; otherwise they are JSON text. */
   readonly wantsArgumentObjects: boolean;
   readonly hasSystemRole: boolean;
   readonly hasDeveloperRole: boolean;
-  /** Accepts `content` only as a list of parts. */
+  /** True if the template accepts `content` only as a list of parts. */
   readonly wantsContentParts: boolean;
-  /** The only accepted length of tool call ids; undefined if any is accepted. */
+  /** The only length of tool call ids that the template accepts; undefined if it accepts any length. */
   readonly toolCallIdLength: number | undefined;
 }
 
@@ -103,7 +103,7 @@ function tryRender(
   try {
     return render({ bos_token: "", eos_token: "", add_generation_prompt: true, ...variables });
   } catch (error) {
-    // After one probe has exceeded the limit, the others would probably too.
+    // After one probe has exceeded the limit, the other probes would probably exceed it too.
     if (error instanceof TimeLimitError) throw error;
     return undefined;
   }

@@ -10,7 +10,7 @@ export interface TemplateMessage {
   readonly [field: string]: unknown;
 }
 
-/** Applied to each text of a client before rendering; see `TextMasker`. */
+/** A function that is applied to each text of a client before rendering; see `TextMasker`. */
 type TextTransform = (text: string) => string;
 
 /**

@@ -1,8 +1,8 @@
 /** Resolves the names that requests use for models. */
 export interface ModelRoutes {
   /**
-   * Returns the models to try for this name, in order: those that the user configured for an alias, else only the name
-   * itself. Never empty; undefined is the local default.
+   * Returns the models to try for this name, in order: those that the user configured for an alias, or only the name
+   * itself if it is not an alias. The list is never empty; undefined stands for the local default model.
    */
   candidates(model: string | undefined): readonly (string | undefined)[];
 }

@@ -13,7 +13,9 @@ import type {
 import { describeAlias, joinModels } from "./join-models.ts";
 import { isRemoteModel, type ModelRoutes } from "./port.ts";
 
-/** A client waits for the list, so slow providers are left out of it. */
+/**
+ * The longest wait for the list of remote models. A client waits for the list, so slow providers are left out of it.
+ */
 const REMOTE_MS_MAX = 5_000;
 
 export interface RoutedInferenceOptions {

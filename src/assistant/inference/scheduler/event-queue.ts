@@ -33,7 +33,7 @@ export class EventQueue implements AsyncIterableIterator<GenerateEvent> {
     this.#listener = owner;
   }
 
-  /** True from the limit on, until half of it has been read. */
+  /** True once the queue has reached its limit, until half of the events have been read. */
   get isFull(): boolean {
     return this.#isFull;
   }

@@ -24,7 +24,7 @@ export class Generation {
   readonly priority: RequestPriority;
   readonly sampling: Sampling;
   readonly events: EventQueue;
-  /** The sequence that it owns. */
+  /** The sequence that the generation owns; undefined if it has none. */
   slot: GenerationSlot | undefined;
   /** Set from the first step to the end, also while the generation has no sequence. */
   stream: TokenStream | undefined;
@@ -35,7 +35,7 @@ export class Generation {
   protectedTokens = 0;
   /** True while the stream is suspended because the sequence was taken away. */
   isSuspended = false;
-  /** The number of the last step that it took part in; 0 if none. */
+  /** The number of the last step in which the generation took part; 0 if it took part in none. */
   steppedAt = 0;
   /** The time when the event queue became full, by the clock; undefined if it is not full. */
   eventsFullSince: number | undefined;
@@ -86,7 +86,10 @@ export class Generation {
     return this.#tokens.length - this.#promptTokens;
   }
 
-  /** Assigns a sequence that holds the first `keptTokens` tokens. The first assignment's count is reported. */
+  /**
+   * Assigns a sequence that holds the first `keptTokens` tokens. The count of the first assignment is reported as the
+   * prompt's cached tokens.
+   */
   assignSlot(slot: GenerationSlot, keptTokens: number): void {
     this.slot = slot;
     this.#cachedTokens ??= keptTokens;

@@ -71,7 +71,8 @@ export class SequenceAllocator {
       const change = this.#findPreemption();
       if (!change) return;
       const freed = await this.#evict(change.victim);
-      // Even if an aged generation waits: it gets the next sequence that becomes free without eviction.
+      // The freed sequence does not go to an aged generation, which gets the next sequence that becomes free without an
+      // eviction.
       if (freed && !change.next.isOver) await this.#assign(change.next, freed);
     }
   }
@@ -97,8 +98,8 @@ export class SequenceAllocator {
   }
 
   /**
-   * When a waiting generation may take over the sequence of a stalled reader, by the clock; undefined if
-   * none waits or none is stalled.
+   * The time at which a waiting generation may take over the sequence of a stalled reader, by the clock; undefined if
+   * no generation waits or no reader is stalled.
    */
   get nextEvictionAt(): number | undefined {
     if (this.#waiting.size === 0) return undefined;

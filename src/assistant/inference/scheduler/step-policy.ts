@@ -17,7 +17,7 @@ const OLDEST_EVERY = 4;
 
 /** One call of the runner. */
 export type RunnerCall =
-  /** `members` are in the order of their sequences. */
+  /** `members` are the streams of the step, in the order of their sequences. */
   | { readonly kind: "step"; readonly members: readonly Generation[] }
   | { readonly kind: "prefill"; readonly generation: Generation; readonly tokensMax: number }
   | { readonly kind: "embed"; readonly embedding: EmbeddingJob; readonly alone: boolean };

@@ -61,7 +61,7 @@ class StopTextMatcher {
     this.#matchedLength = 0;
   }
 
-  /** How many characters of the stop text's beginning the text ends with. */
+  /** The number of characters of the stop text's beginning that are at the end of the text so far. */
   get matchedLength(): number {
     return this.#matchedLength;
   }

@@ -114,7 +114,10 @@ function* findMatchablePatternSets(
   yield* findMatchablePatternSets(language, base, others, matched);
 }
 
-/** Returns the schemas for the value of such a member; undefined if the object does not allow it. */
+/**
+ * Returns the schemas for the value of an additional member whose name matches these patterns; undefined if the object
+ * does not allow such a member.
+ */
 function getAdditionalSchemas(
   alternative: ObjectAlternative,
   matched: readonly StringPattern[],

@@ -1,7 +1,10 @@
 import { AssistantError } from "../../assistant-error.ts";
 import type { Expression } from "./expression.ts";
 
-/** The number of characters that are tried, and of stacks after one character that are too many. */
+/**
+ * The length of the text that the check builds, and the number of stacks after one character above which a grammar is
+ * refused.
+ */
 const STEPS_MAX = 120;
 const STACKS_MAX = 1_500;
 /** Limits the cost of the search; a grammar whose stacks exceed this number grows slowly enough. */
@@ -122,7 +125,7 @@ class AmbiguitySearch {
         for (const item of top.items.toReversed()) rest = this.#intern(item, 0, rest);
         todo.push(rest);
       } else {
-        // Counts do not add parses, so the bounds of repetitions are ignored.
+        // The bounds of a repetition are ignored, because they do not add parses.
         if (top.min === 0) todo.push(next);
         todo.push(this.#intern(top.item, 0, this.#intern(removeBounds(top), 0, next)));
       }
@@ -167,7 +170,7 @@ function isRecursive(rules: ReadonlyMap<string, Expression>): boolean {
   const visitInside = (expression: Expression, inside: string): boolean => {
     switch (expression.kind) {
       case "rule":
-        // Lists of members refer to their own rule at the end.
+        // A rule for a list of members refers to itself at its end.
         return expression.name !== inside && visit(expression.name);
       case "repeat":
         return visitInside(expression.item, inside);

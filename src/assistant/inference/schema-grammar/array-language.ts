@@ -24,7 +24,7 @@ export function compileArray(
       refuseKeyword(keyword, alternative.pointer, `is more than ${schemaLimits.repetition}`);
     }
   }
-  // At most one item cannot violate uniqueItems.
+  // An array with at most one item cannot violate uniqueItems.
   if (alternative.unique && (max === undefined || max > 1)) {
     if (alternative.contains.length > 0)
       refuseKeyword("uniqueItems", alternative.pointer, "cannot be combined with contains");

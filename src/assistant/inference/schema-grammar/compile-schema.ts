@@ -12,9 +12,9 @@ import { findShortestText } from "./shortest-text.ts";
 import { writeGbnf } from "./write-gbnf.ts";
 
 /**
- * Adds the rules for values of `schema` to `sink` and returns an expression that matches one whole value.
- * Throws AssistantError `unsupported_schema` if a keyword cannot be enforced or no value is left. Has no
- * time limit: compile a client's schema in the worker.
+ * Adds the rules for values of `schema` to `sink` and returns an expression that matches one whole value. Throws
+ * AssistantError `unsupported_schema` if a keyword cannot be enforced or the schema allows no value. Has no time limit:
+ * compile a client's schema in the worker.
  */
 export function compileInto(
   sink: RuleSink,
@@ -96,7 +96,9 @@ function compileRules(schema: unknown, scalars: ScalarGrammar) {
   return left;
 }
 
-/** Turns a stack overflow into a refusal; only texts or names made for that purpose cause one. */
+/**
+ * Turns a stack overflow into a refusal; only schemas whose texts or names were made to overflow the stack cause one.
+ */
 function refuseStackOverflow<Result>(work: () => Result): Result {
   try {
     return work();

@@ -6,7 +6,7 @@ import type { ArrayAlternative } from "./normal-form.ts";
 import { conjoin } from "./normal-form.ts";
 import { refuseKeyword } from "./schema-refusal.ts";
 
-/** The maximum of counted items times counted matches. */
+/** The maximum number of states of the automaton: the product of counted items and counted matches. */
 const STATES_MAX = 3_000;
 
 /**
@@ -34,7 +34,7 @@ export function compileContains(
     contains.max === undefined ? items : conjoin(items, normalizer.negate(contains.schemas));
   const match = language.valueRule(conjoin(items, contains.schemas), `${hint}-match`);
   const unmatched = language.valueRule(other, `${hint}-item`);
-  // Higher counts make no difference.
+  // Counts above these numbers need no states of their own, because they make no difference.
   const itemsTop = alternative.max ?? alternative.min;
   const matchesTop = contains.max ?? contains.min;
   if ((itemsTop + 1) * (matchesTop + 1) > STATES_MAX) {
@@ -42,7 +42,7 @@ export function compileContains(
   }
   const rules = new Map<string, Expression>();
   const todo: (() => void)[] = [];
-  /** Returns the rest of the array after `count` items with `matches` matches. */
+  /** Returns the grammar of the rest of the array after `count` items, `matches` of which match `contains`. */
   const after = (count: number, matches: number): Expression => {
     const key = `${count} ${matches}`;
     let expression = rules.get(key);

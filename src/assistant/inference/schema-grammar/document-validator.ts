@@ -25,7 +25,7 @@ export function createDocumentValidator(schema: unknown): DocumentValidator {
     code: { regExp: Object.assign(lenientRegExp, { code: "lenientRegExp" }) },
   });
   addFormats(ajv);
-  // Ajv divides doubles, so that 0.07 would not be a multiple of 0.01.
+  // Ajv checks `multipleOf` by dividing doubles, by which 0.07 is not a multiple of 0.01.
   ajv.removeKeyword("multipleOf").addKeyword({
     keyword: "multipleOf",
     type: "number",

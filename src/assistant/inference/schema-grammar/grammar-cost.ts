@@ -2,10 +2,13 @@ import { AssistantError } from "../../assistant-error.ts";
 import type { Expression } from "./expression.ts";
 import { schemaLimits } from "./schema-limits.ts";
 
-/** Which rules an expression can begin with, and if it can be empty. */
+/**
+ * The beginnings of an expression: the rules with which it can begin, and `nullable`, which is true if it can match the
+ * empty text.
+ */
 interface FirstSet {
   readonly nullable: boolean;
-  /** The rules that it can begin with, once for each path. */
+  /** The rules with which the expression can begin. A rule occurs once for each path that leads to it. */
   readonly first: readonly string[];
 }
 
@@ -71,7 +74,7 @@ function computeRuleFirstSet(
   const found = known.get(name);
   if (found) return found;
   const expression = rules.get(name);
-  // A placeholder during the recursion; `checkCost` detects left recursion.
+  // A placeholder while the rule itself is being computed. `checkCost` detects left recursion.
   known.set(name, { nullable: false, first: [] });
   const rule = expression
     ? computeFirstSet(expression, (other) => computeRuleFirstSet(other, rules, known).nullable)
@@ -126,7 +129,7 @@ function countElements(expression: Expression): number {
       return expression.options.reduce((sum, option) => sum + 1 + countElements(option), 1);
     default: {
       const { item, min, max } = expression;
-      // A repeated group becomes a rule; only classes are copied.
+      // llama.cpp makes a rule of a repeated group, and copies only repeated classes.
       const size = item.kind === "class" ? countElements(item) : 1;
       const inside = item.kind === "class" ? 0 : countElements(item);
       return inside + min * size + (max === undefined ? size + 2 : (max - min) * (size + 3));

@@ -3,7 +3,10 @@ import { conjoin } from "./normal-form.ts";
 import type { NumberConstraints, StringConstraints, StringPattern } from "./scalar-constraints.ts";
 import { refuseKeyword } from "./schema-refusal.ts";
 
-/** Returns the values that both allow; undefined if there are obviously none. Not for kind `values`. */
+/**
+ * Returns an alternative for the values that both alternatives allow; undefined if there are obviously none. Neither
+ * may be of the kind `values`.
+ */
 export function intersectAlternatives(
   left: Alternative,
   right: Alternative,

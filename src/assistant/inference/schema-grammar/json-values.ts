@@ -1,10 +1,10 @@
 import { isObject } from "../../../base/json.ts";
-/** Returns true for a JSON object, but not for arrays and null. */
+/** Returns true for an array that contains only strings. */
 export function isStringArray(value: unknown): value is readonly string[] {
   return Array.isArray(value) && value.every((entry) => typeof entry === "string");
 }
 
-/** Compares as JSON Schema defines it: 1 equals 1.0, and the order of properties does not matter. */
+/** Compares two JSON values as JSON Schema defines it: 1 equals 1.0, and the order of properties does not matter. */
 export function isEqualJson(left: unknown, right: unknown): boolean {
   if (left === right) return true;
   if (Array.isArray(left) && Array.isArray(right)) {

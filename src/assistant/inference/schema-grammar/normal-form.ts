@@ -28,7 +28,7 @@ export interface ObjectAlternative {
   /** The schemas of properties: one facet for each schema object that was merged. */
   readonly facets: readonly ObjectFacet[];
   readonly required: readonly string[];
-  /** Names that must not occur. */
+  /** Names of properties that the object must not have. */
   readonly forbidden: readonly string[];
   readonly min: number;
   readonly max: number | undefined;
@@ -48,7 +48,7 @@ export interface ObjectFacet {
   }[];
   /** The schemas of additional properties; undefined if the schema object has no `additionalProperties`. */
   readonly additional: SchemaConjunction | undefined;
-  /** True if it comes from a negated schema; `unevaluatedProperties` ignores it. */
+  /** True if the facet comes from a negated schema, so that `unevaluatedProperties` ignores it. */
   readonly negative: boolean;
 }
 
@@ -64,7 +64,7 @@ export interface ArrayAlternative {
 
 export interface ArrayFacet {
   readonly id: number;
-  /** True if it comes from a negated schema; `unevaluatedItems` ignores it. */
+  /** True if the facet comes from a negated schema, so that `unevaluatedItems` ignores it. */
   readonly negative: boolean;
   readonly prefix: readonly SchemaConjunction[];
   /** The schemas of the items after the prefix; undefined if there are none. */

@@ -19,6 +19,9 @@ export interface NormalizerContext {
   /** Removes duplicates. */
   deduplicate(alternatives: readonly Alternative[]): readonly Alternative[];
   nextFacetId(): number;
-  /** Records why something is unsatisfiable, for the message if the whole schema is. */
+  /**
+   * Records why a part of the schema is unsatisfiable. The message contains the reason if the whole schema is
+   * unsatisfiable.
+   */
   recordContradiction(reason: string): void;
 }

@@ -21,7 +21,10 @@ type Raw = Readonly<Record<string, unknown>>;
 export class SchemaNormalizer implements NormalizerContext {
   readonly document: SchemaDocument;
   readonly scalars: ScalarGrammar;
-  /** Why alternatives were empty, oldest first: the reasons given if the whole schema is unsatisfiable. */
+  /**
+   * The reasons why parts of the schema allow no value, oldest first. A message contains them if the whole schema is
+   * unsatisfiable.
+   */
   readonly contradictions: string[] = [];
   readonly #nodes: SchemaNode[] = [];
   readonly #byLiteral = new Map<number, readonly Alternative[]>();
@@ -110,7 +113,7 @@ export class SchemaNormalizer implements NormalizerContext {
     if (this.contradictions.length < 3) this.contradictions.push(reason);
   }
 
-  /** Records a contradiction if the list is empty, and returns it. */
+  /** Returns the list unchanged. If the list is empty, records a contradiction first. */
   recordIfEmpty(
     alternatives: readonly Alternative[],
     keyword: string,

@@ -7,9 +7,9 @@ import type { ObjectAlternative } from "./normal-form.ts";
 import { refuseKeyword } from "./schema-refusal.ts";
 import { matchesSchemas } from "./value-matching.ts";
 
-/** How many consecutive members are written into one rule. */
+/** The maximum number of consecutive members that are written into one rule. */
 const ROW_MAX = 12;
-/** The maximum of properties times distinguished counts. */
+/** The maximum number of states: the number of properties times the number of member counts that are told apart. */
 const STATES_MAX = 6_000;
 
 interface Member {
@@ -90,7 +90,7 @@ class MemberRules {
   readonly #additional: Expression | undefined;
   readonly #min: number;
   readonly #max: number | undefined;
-  /** The highest count that is distinguished. */
+  /** The highest number of members that the automaton counts; larger objects are in the same state. */
   readonly #states: number;
   readonly #close: Expression;
 
@@ -117,7 +117,8 @@ class MemberRules {
     const { blank } = this.#language;
     const extras = this.#additionalRules();
     const count = this.#members.length;
-    // The text after the opening quote of a name, by the count of members so far, from the last member on.
+    // `names` has the grammar of the text after the opening quote of a name, by the number of members before it. The
+    // loop builds it from the last member to the first.
     let names: (Expression | undefined)[] = [];
     let open = true;
     let row = 0;
@@ -126,7 +127,8 @@ class MemberRules {
       if (!member) continue;
       const before = index > 0 ? this.#members[index - 1] : undefined;
       row += 1;
-      // If only the previous member refers to it, it is written inline, up to ROW_MAX members deep.
+      // A member to which only the previous member refers gets no rule of its own: it is written inline, up to ROW_MAX
+      // members deep.
       const shared = before?.required !== true || this.#states > 0 || row % ROW_MAX === 0;
       const later = names;
       const mayClose = open;
@@ -181,14 +183,15 @@ class MemberRules {
       const name = table.reserve(`${this.#hint}-more`);
       const rest = choice([sequence(comma, rule(name)), this.#close]);
       table.set(name, rest ? sequence(extra, rest) : extra);
-      // Only one of them counts towards the minimum, because the next may have the same name.
+      // Only one additional member counts towards the minimum, because the next one may have the same name.
       return Array.from({ length: this.#states + 1 }, (_, so) =>
         so + 1 >= this.#min ? rule(name) : undefined,
       );
     }
     const rules: (Expression | undefined)[] = [];
     for (let so = this.#max - 1; so >= 0; so -= 1) {
-      // Further members may always follow, because the first has met the minimum if any can.
+      // No minimum is checked between additional members: the one additional member that counts has already met the
+      // minimum if it can be met.
       const next = rules[so + 1];
       const rest = choice([next && sequence(comma, next), this.#close]);
       rules[so] = rest && this.#nameRule(sequence(extra, rest));

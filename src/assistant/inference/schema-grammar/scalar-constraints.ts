@@ -10,7 +10,10 @@ export interface StringConstraints {
   readonly maxLength?: number | undefined;
   /** ECMA-262 regular expressions that must match somewhere in the string. */
   readonly patterns: readonly StringPattern[];
-  /** Expressions that must match nowhere in it: from `not`, and for names that patternProperties covers. */
+  /**
+   * Regular expressions that must match nowhere in the string. They come from `not`, and from patternProperties for the
+   * names of additional properties.
+   */
   readonly forbiddenPatterns: readonly StringPattern[];
   /** Names of formats, all of which apply. */
   readonly formats: readonly StringPattern[];
@@ -21,7 +24,7 @@ export interface StringConstraints {
 /** A pattern or the name of a format, with its keyword and pointer for a refusal's message. */
 export interface StringPattern {
   readonly source: string;
-  /** The keyword that contains it: `pattern`, `format`, `patternProperties`, `propertyNames`. */
+  /** The keyword that contains the pattern or format: `pattern`, `format`, `patternProperties`, `propertyNames`. */
   readonly keyword: string;
   /** JSON Pointer of that keyword in the client's schema, as a fragment: `#/properties/a/pattern`. */
   readonly pointer: string;

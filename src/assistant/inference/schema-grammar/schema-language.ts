@@ -41,7 +41,7 @@ export class SchemaLanguage implements LanguageContext {
     return expression;
   }
 
-  /** Builds the bodies of all requested rules; a rule that no value meets gets none. */
+  /** Builds the bodies of all requested rules; a rule that no value matches gets no body. */
   finish(): void {
     for (let next = this.#todo.pop(); next; next = this.#todo.pop()) next();
   }

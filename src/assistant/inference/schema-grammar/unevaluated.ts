@@ -27,7 +27,8 @@ export function restrictUnevaluated(
       return restrictObject(normalizer, alternative, forProperties);
     if (alternative.kind === "array" && forItems)
       return restrictArray(normalizer, node, alternative, forItems);
-    // Listed values have been filtered before, without regard to this keyword.
+    // Alternatives with listed values cannot be restricted here: their values were chosen without regard to this
+    // keyword.
     if (
       alternative.kind === "values" &&
       alternative.values.some((value) => typeof value === "object" && value)

@@ -42,7 +42,7 @@ export function compileUniqueItems(
   const max = Math.min(alternative.max ?? values.length, values.length);
   if (alternative.min > max) return undefined;
   const rules = new Map<number, Expression>();
-  /** Returns the rest of the array after the values whose bits are set in `used`. */
+  /** Returns the grammar of the rest of the array, after the values whose bits are set in `used`. */
   const after = (used: number, count: number): Expression | undefined => {
     const done = rules.get(used);
     if (done) return done;

@@ -20,7 +20,7 @@ const droppedKeywords = new Set(["$schema", "$id", "id", "$anchor", "$defs", "de
 
 class SchemaUpgrader {
   readonly #document: SchemaDocument;
-  /** The schemas that references use; `definitions` writes them. */
+  /** The schemas to which references refer; `definitions` writes them. */
   readonly #referenced = new Map<number, SchemaNode>();
 
   constructor(document: SchemaDocument) {
@@ -30,7 +30,7 @@ class SchemaUpgrader {
   /** Returns every referenced schema by the name that its references use. */
   definitions(): object {
     const written: [string, object | boolean][] = [];
-    // The map grows during the iteration.
+    // Rewriting a schema may add other schemas to the map, which this loop then visits too.
     for (const [id, node] of this.#referenced) written.push([`ref-${id}`, this.rewrite(node)]);
     return Object.fromEntries(written);
   }

@@ -13,7 +13,7 @@ export interface AnswerPlan {
   readonly grammar: GrammarText | undefined;
   readonly stop: readonly string[];
   readonly showControlTokens: boolean;
-  /** Returns the problem of a finished answer, or undefined if it is valid. Absent if there is nothing to check. */
+  /** Returns the problem of a finished answer, or undefined if it is valid. Undefined if there is nothing to check. */
   readonly check?:
     | ((content: string, calls: readonly ToolCall[]) => Promise<string | undefined>)
     | undefined;

@@ -56,7 +56,7 @@ const facts: ModelFacts = {
   trainedContextTokens: CONTEXT_TOKENS,
   embeddingLength: EMBEDDING_LENGTH,
   kind: "chat",
-  // The stub renders messages by itself.
+  // The stub has no chat template, because it renders messages itself.
   chatTemplate: undefined,
   memoryBytes: ({ contextTokens, sequences }) => contextTokens * sequences * BYTES_PER_TOKEN,
 };

@@ -74,7 +74,7 @@ export class UpstreamHttpClient implements Disposable {
     for (let tried = 0; ; tried++) {
       const outcome = await this.#send(call, signal);
       if (outcome.kind === "answer") return outcome.answer;
-      // A reused connection that the server was just closing: the server has read nothing of the request.
+      // The server was just closing this reused connection, so it has read nothing of the request.
       if (tried === 0 && outcome.wasKept && isConnectionLost(outcome.error)) continue;
       throw toAssistantError(outcome.error, this.#url);
     }
@@ -95,7 +95,8 @@ export class UpstreamHttpClient implements Disposable {
     const watch = new SilenceWatchdog(this.#clock, call.silentMsMax, signals, () =>
       request.destroy(),
     );
-    // Also needed after the response has arrived, whose own listeners then report the error.
+    // Without this handler, an error after the response has arrived would be unhandled. The response reports that error
+    // to its own listeners.
     request.on("error", () => {});
     try {
       request.end(body);

@@ -85,7 +85,7 @@ export class UpstreamInference implements InferenceService, AsyncDisposable {
     const decoder = createEventDecoder(upstreamErrors);
     let isAccepted = false;
     for await (const chunk of answer.body()) {
-      // Checked only once the body is being read, so that throwing closes it.
+      // The content type is checked only when the body is being read, so that throwing the error also closes the body.
       if (isStream !== true) throw malformedResponseError("an answer that is not a stream");
       for (const { data } of decoder.push(chunk)) {
         const events = reader.read(data);

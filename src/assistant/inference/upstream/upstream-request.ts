@@ -23,7 +23,7 @@ export function buildGenerateRequest(request: GenerateRequest): WireRequest {
     stream: true,
     stream_options: { include_usage: true, svc_counts: true, svc_hold: !request.isStreamed },
     ...samplingFields(request),
-    // -1: up to the end of the context.
+    // -1 means that the answer may extend to the end of the context.
     max_tokens: request.maxTokens === Number.POSITIVE_INFINITY ? -1 : request.maxTokens,
     stop: stopField(request),
     response_format: formatField(request.guide),
@@ -55,7 +55,7 @@ export function buildEmbedRequest(request: EmbedRequest): WireRequest {
     body: {
       ...commonFields(request),
       input: request.texts,
-      // Transfers vectors exactly, in a fifth of the bytes of decimal digits.
+      // Base64 transfers the vectors exactly, in a fifth of the bytes that decimal digits take.
       encoding_format: "base64",
       svc_counts: true,
     },

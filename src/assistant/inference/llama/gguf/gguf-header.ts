@@ -32,7 +32,7 @@ const LIST_VALUES_MAX = 1024;
 const TENSOR_NAME_BYTES_MAX = 63;
 const DIMENSIONS_MAX = 4;
 const KEY_BYTES_MAX = 65_535;
-/** The longest known chat templates have 100 KiB. */
+/** The maximum length of a text in the metadata, far above the longest known chat template, which has 100 KiB. */
 const TEXT_BYTES_MAX = 64 << 20;
 /** The minimum size of an entry in bytes, which limits the counts that a file can claim. */
 const METADATA_BYTES_MIN = 8 + 4 + 1;

@@ -15,7 +15,7 @@ export const CONTEXT_MULTIPLE = 256;
 /** Keys and values have 16 bits, recurrent state and intermediate results 32. */
 const KV_VALUE_BYTES = 2;
 const COMPUTE_VALUE_BYTES = 4;
-/** Node, the library and llama.cpp's own structures, measured in a process with a model of 0.5 MB. */
+/** The memory of Node, the library and llama.cpp's own structures, measured in a process with a model of 0.5 MB. */
 const PROCESS_BYTES = 130e6;
 /** The measured size of llama.cpp's graph for each layer; independent of the model's width. */
 const GRAPH_BYTES_PER_LAYER = 0.5e6;
@@ -44,7 +44,7 @@ export function estimateGenerationMemory(
       1,
       SHORT_TEXT_TOKENS,
     ) +
-    // The logits of a step, once in the computation and once in the output.
+    // A step's logits are in memory twice: in the computation and in the output.
     sequences * shape.vocabulary * COMPUTE_VALUE_BYTES
   );
 }
@@ -62,7 +62,10 @@ export function estimateEmbeddingMemory(
   );
 }
 
-/** Estimates `atOnce` contexts for short texts and one for the longest; `batch`: tokens in one decode. */
+/**
+ * Estimates the memory of `atOnce` contexts for short texts and of one context for the longest text. `batch` is the
+ * number of tokens in one decode.
+ */
 function estimateEmbeddingContexts(
   shape: ModelShape,
   textTokensMax: number,

@@ -18,7 +18,9 @@ export interface ModelShape {
   readonly recurrentState: number;
 }
 
-/** Ten times as many as in the largest known model; a larger value means a damaged file. */
+/**
+ * The maximum number of layers: ten times as many as in the largest known model. A larger number means a damaged file.
+ */
 const LAYERS_MAX = 10_000;
 const LENGTH_MAX = 1 << 24;
 
@@ -43,7 +45,7 @@ export function readModelShape(header: GgufHeader): ModelShape {
   const heads = fields.getPerLayer("attention.head_count", layers) ?? [];
   const keyValueHeads = fields.getPerLayer("attention.head_count_kv", layers) ?? heads;
   const headsMax = Math.max(0, ...heads);
-  // llama.cpp divides by the number of heads.
+  // The file must have heads, because llama.cpp divides by their number.
   if (heads.length > 0 && headsMax === 0 && !fields.has("ssm.inner_size")) {
     throw new GgufError("it has no attention heads");
   }

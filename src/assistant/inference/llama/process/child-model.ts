@@ -25,7 +25,7 @@ import {
 } from "./ipc.ts";
 
 export interface ChildProcessModelOptions {
-  /** The model owns and disposes it. */
+  /** The model's process. The model owns it and disposes it. */
   readonly process: EngineProcess;
   readonly params: LoadParams;
   readonly facts: ModelFacts;
@@ -145,13 +145,13 @@ export class ChildProcessModel implements LoadedModel {
   ): Promise<EmbeddingResult> {
     const event = await this.#request((id) => ({ type: "embed", id, texts, priority }), signal);
     if ("embedded" in event) return event.embedded;
-    throw new Error("the model's process sent an answer of another kind");
+    throw new Error("the model's process sent an answer of the wrong kind");
   }
 
   async encode(prompt: Prompt, signal: AbortSignal): Promise<readonly Token[]> {
     const event = await this.#request((id) => ({ type: "encode", id, prompt }), signal);
     if ("tokens" in event) return event.tokens;
-    throw new Error("the model's process sent an answer of another kind");
+    throw new Error("the model's process sent an answer of the wrong kind");
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

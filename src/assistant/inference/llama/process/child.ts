@@ -210,6 +210,6 @@ function raiseOomScore(): void {
   try {
     writeFileSync("/proc/self/oom_score_adj", "500");
   } catch {
-    // Not Linux, or not permitted: the kernel uses its default choice.
+    // The system is not Linux or does not permit this, so the kernel keeps its default choice.
   }
 }

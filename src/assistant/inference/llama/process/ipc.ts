@@ -93,7 +93,10 @@ export interface SerializedError {
   readonly retryAfterSeconds: number | undefined;
 }
 
-/** Replaces errors of the library with a general message: theirs may contain paths and is only logged. */
+/**
+ * Replaces an error of the library with a general message. The library's own message may contain paths, so it is only
+ * logged.
+ */
 export function serializeError(error: unknown, onError: (error: unknown) => void): SerializedError {
   if (error instanceof AssistantError) {
     const { code, message, param, retryAfterSeconds } = error;

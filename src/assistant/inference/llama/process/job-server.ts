@@ -30,7 +30,10 @@ interface RunningJob {
   onCredit: () => void;
 }
 
-/** Runs jobs in the model's process and sends their events to the parent in common messages. */
+/**
+ * Runs jobs in the model's process and sends their events to the parent, where one message holds the events of several
+ * jobs.
+ */
 export class JobServer {
   readonly #options: JobServerOptions;
   readonly #running = new Map<number, RunningJob>();
@@ -75,7 +78,7 @@ export class JobServer {
       }
     } finally {
       this.#running.delete(job.id);
-      // Sent even without events, because the load has changed.
+      // The message is sent even without events, because the load has changed.
       this.#flushSoon(true);
     }
   }

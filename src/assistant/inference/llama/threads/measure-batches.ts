@@ -1,6 +1,6 @@
 import type { BatchCosts } from "../batch-plan.ts";
 
-/** The measured widths; costs of others are interpolated. */
+/** The widths of batches that are measured; the costs of other widths are interpolated. */
 const WIDTHS = [1, 2, 4, 8, 16, 32];
 const ROUNDS = 2;
 /** Measurements agree if they differ by a smaller factor. */

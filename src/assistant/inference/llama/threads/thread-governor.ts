@@ -26,7 +26,10 @@ type Workload = "decode" | "prefill" | "embed";
  * become 70 to 600 times slower. Nothing else makes a step so slow while it uses CPU time throughout.
  */
 const SLOWER_FACTOR = 20;
-/** Shorter steps depend more on the event loop than on the model. */
+/**
+ * The minimum duration of a slow step in milliseconds. The duration of shorter steps depends more on the event loop
+ * than on the model.
+ */
 const SLOW_MS = 20;
 /** The minimum share of CPU time of a step whose threads spin: with less, they waited for the disk or the scheduler. */
 const SPINNING_SHARE = 0.5;
@@ -69,7 +72,7 @@ export class ThreadGovernor {
     return Math.max(1, Math.min(this.#forced ?? wanted[work], this.#threadLimit));
   }
 
-  /** Sets an exact number of threads for a measurement; undefined ends that. */
+  /** Sets an exact number of threads for a measurement; undefined ends the use of that number. */
   force(threads: number | undefined): void {
     this.#forced = threads;
     if (threads !== undefined) this.prepare("decode");

@@ -155,7 +155,7 @@ export class ToolCallSplitter {
     this.#raw += this.#held.slice(0, progress.consumed);
     this.#held = this.#held.slice(progress.consumed);
     const { name } = progress;
-    // Without a marker, an object whose name is no tool's is part of the answer's text.
+    // In formats without a marker, an object is part of the answer's text if its name is not the name of a tool.
     const isNone = name !== undefined && format.marker === undefined && !names.has(name);
     if (isNone || (progress.state === "failed" && !this.#isNameReported)) {
       parts.push({ kind: "text", text: this.#raw + this.#takeHeld() });

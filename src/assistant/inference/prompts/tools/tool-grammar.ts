@@ -77,7 +77,7 @@ export function buildAnswerLayout(constraints: AnswerConstraints): GrammarLayout
   );
   rules["answer"] = answer;
   if (thinking.isOpened) return { root: rest, rules, schemas };
-  // Free text may contain the reasoning anyway.
+  // The rule for free text covers the reasoning as well.
   if (isCallOptional && document === undefined) return { root: answer, rules, schemas };
   const thought = sequence(literal(thinking.open), rest);
   return { root: { kind: "choice", options: [rule("answer"), thought] }, rules, schemas };

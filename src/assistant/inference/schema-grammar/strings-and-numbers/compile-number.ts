@@ -15,15 +15,15 @@ import { refuseOnError } from "./refuse-on-error.ts";
 import { StateGraph } from "./state-graph.ts";
 import { writeGraph } from "./write-graph.ts";
 
-/** The approximate number of rules for multiples; each has ten alternatives. */
+/** The approximate maximum number of rules for the multiples of a number. Each rule has up to ten alternatives. */
 const MULTIPLE_STATES = 500;
 /** Fewer multiples than this are listed one by one. */
 const LISTED_MAX = 200n;
 
 /**
- * Compiles a JSON number that meets all constraints, in plain digits; on a side without a bound, also with an
- * exponent. Undefined if no number does. Refuses constraints that only numbers with too many digits meet,
- * and multiples that need too many states.
+ * Compiles the JSON numbers that meet all constraints: in plain digits, and on a side of zero without a bound also with
+ * an exponent. Returns undefined if no number meets them. Refuses constraints that only numbers with too many digits
+ * meet, and multiples that need too many states.
  */
 export function compileNumber(
   constraints: NumberConstraints,
@@ -36,7 +36,7 @@ export function compileNumber(
     const builder = getExpressionBuilder(sink);
     const writer = new SignedRangeWriter(syntax, builder, sink);
     const options: InternedExpression[] = [];
-    // If only one side has exponents, the two sides differ.
+    // The positive and the negative numbers can share their rules, unless only one side of zero allows exponents.
     if (from === -to && syntax.exponents.length !== 1) {
       // Zero may have a sign here, which saves a second set of rules; `-0` is read as zero.
       const unsigned = writer.write(0n, to);
@@ -56,7 +56,9 @@ export function compileNumber(
     }
     if (options.length > 0) return builder.choice(options).expression;
     if (syntax.isComplete) return undefined;
-    throw new UnsupportedConstructError("allows only numbers with more digits than are produced");
+    throw new UnsupportedConstructError(
+      "allows only numbers with more digits than Berth generates",
+    );
   });
 }
 

@@ -84,7 +84,7 @@ function buildLanguage(constraints: StringConstraints, breadth: FormatBreadth): 
   return language.subtract(TextLanguage.fromTexts(constraints.excluded));
 }
 
-/** Returns the set of characters if the language is all texts of these; otherwise undefined. */
+/** If the language consists of all texts over a set of characters, returns this set; otherwise undefined. */
 function findCharacterSet({ automaton }: TextLanguage): CodePoints | undefined {
   if (automaton.size !== 1 || automaton.accepting[0] !== 1) return undefined;
   const symbol = automaton.next.indexOf(0);

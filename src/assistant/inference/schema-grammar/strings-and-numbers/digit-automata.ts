@@ -24,7 +24,7 @@ const characterBySymbol: readonly (string | undefined)[] = numberAlphabet.map((_
 /** The maximum number of states for multiples, more than a grammar can have even without bounds. */
 const MULTIPLE_STATES_MAX = 1_500;
 
-/** The comparison of the digits read so far with as many digits of a bound: below, equal, above. */
+/** The comparison of the digits read so far with the same number of digits of a bound: below, equal or above. */
 type Comparison = -1 | 0 | 1;
 
 interface DigitState {
@@ -35,7 +35,7 @@ interface DigitState {
   readonly high: Comparison;
 }
 
-/** Builds an automaton of the decimals from `from` to `to`, which is not negative. */
+/** Builds an automaton of the decimals from `from` to `to`. Neither bound is negative. */
 export function buildRangeAutomaton(range: UnitRange, budget: Budget): Automaton {
   const low = new DigitBound(range.from, range.places);
   const high = new DigitBound(range.to, range.places);

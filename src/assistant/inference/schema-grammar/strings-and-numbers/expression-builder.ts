@@ -5,7 +5,7 @@ import { type CodePoints, normalizeCodePoints } from "./code-points.ts";
 export interface InternedExpression {
   readonly id: number;
   readonly expression: Expression;
-  /** The approximate length of its text. */
+  /** The approximate length of the expression's text in the grammar. */
   readonly weight: number;
 }
 

@@ -35,7 +35,7 @@ const date =
   "(?:0[469]|11)-(?:0[1-9]|[12]\\d|30)|02-(?:0[1-9]|1\\d|2[0-8]))|" +
   `${leapYear}-02-29)`;
 
-/** Fractions of up to nine digits, more than clocks provide. Leap seconds only at midnight in UTC. */
+/** Fractions of up to nine digits, more than clocks provide. Leap seconds are allowed only at midnight in UTC. */
 const fraction = "(?:\\.\\d{1,9})?";
 const hour = "(?:[01]\\d|2[0-3])";
 const time =

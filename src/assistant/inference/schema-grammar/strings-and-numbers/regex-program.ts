@@ -84,7 +84,8 @@ class ProgramBuilder {
       );
       at = loop;
     } else {
-      // From the last copy to the first; each may be left out together with all later ones.
+      // The copies are built from the last to the first. Each optional copy can be left out only together with all
+      // copies after it.
       for (let copy = min; copy < max; copy += 1) at = this.fork([this.build(item, at), next]);
     }
     for (let copy = 0; copy < min; copy += 1) at = this.build(item, at);

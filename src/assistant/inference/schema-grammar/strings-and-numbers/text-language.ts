@@ -77,7 +77,7 @@ export class TextLanguage {
     return accepts(this.automaton, text);
   }
 
-  /** Compiles the JSON strings of these texts with quotes, one spelling for each. Must not be empty. */
+  /** Compiles the JSON strings of these texts with quotes, one spelling for each. The language must not be empty. */
   compileJsonString(sink: RuleSink): Expression {
     return compileJsonString(this.automaton, sink);
   }

@@ -172,7 +172,7 @@ describe("the constraints of a number", () => {
   test.each([
     [{ integer: true, multipleOf: 10_007 }, /"multipleOf" at #\/multipleOf .*states/],
     [{ integer: true, multipleOf: 2 ** 40 + 1, minimum: 1 }, /"multipleOf"/],
-    [{ exclusiveMinimum: 1, exclusiveMaximum: 1 + 2 ** -52 }, /more digits than are produced/],
+    [{ exclusiveMinimum: 1, exclusiveMaximum: 1 + 2 ** -52 }, /more digits than Berth generates/],
     [{ multipleOf: 1e-100 }, /places/],
   ])("such as %j are refused, and the error says why", (constraints, message) => {
     expect(() => numberLanguage(constraints)).toThrowError(message);
