@@ -24,7 +24,7 @@ export class AssistantError extends Error {
 
 /** Every error code that a caller of the assistant can receive; `docs/assistant-errors.md` explains each one. */
 export const assistantErrorCodes = [
-  /** The request is invalid; `param` names the field. */
+  /** The request is invalid; `param` names the invalid parameter. */
   "invalid_request",
   /** The parameter is known, but the assistant does not support it. */
   "unsupported_parameter",

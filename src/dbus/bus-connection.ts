@@ -340,7 +340,7 @@ function toCallError(frame: Frame): BusCallError {
       const options = { endian: frame.endian, fds: [], valuesMax: 1 };
       text = toText(readValues(frame.body, { signature: "s", ...options })[0]);
     } catch {
-      // The error name alone is sufficient.
+      // A reply whose text cannot be read is reported by its error name alone.
     }
   }
   return new BusCallError(frame.errorName ?? "org.freedesktop.DBus.Error.Failed", text);

@@ -28,11 +28,14 @@ const TRANSIENT_RETRY_MS = 10;
  * receiver does not read at all.
  */
 const TRANSIENT_RETRIES_MAX = 500;
-/** Most reads per event before other work runs. Each reads at most 64 KiB, which can hold hundreds of messages. */
+/**
+ * The maximum number of reads per event before other work runs. Each read returns at most 64 KiB, which can hold
+ * hundreds of messages.
+ */
 const READS_MAX = 4;
 /**
- * Most rounds of reading after a failure. A socket buffers about 200 KiB, so a few rounds empty it, and a peer that
- * keeps writing cannot prolong the reading.
+ * The maximum number of rounds of reading after a failed write. A socket buffers about 200 KiB, so a few rounds empty
+ * it, and a peer that keeps writing cannot prolong the reading.
  */
 const REST_TURNS_MAX = 64;
 

@@ -8,8 +8,8 @@ const FIXED_BYTES = 16;
 /** Largest size of the header fields, which are an array: the D-Bus limit for arrays. */
 const FIELDS_BYTES_MAX = 64 * 2 ** 20;
 /**
- * Most values in the header fields. D-Bus has nine fields of a few values each; a message with more values is
- * ignored.
+ * The maximum number of values in the header fields. D-Bus has nine fields of a few values each; a message with more
+ * values is ignored.
  */
 const FIELD_VALUES_MAX = 4096;
 /** Longest object path that is accepted. D-Bus does not limit paths, but no real object has a longer path. */

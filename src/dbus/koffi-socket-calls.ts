@@ -27,7 +27,7 @@ const MSG_NOSIGNAL = 0x4000;
 const MSG_CMSG_CLOEXEC = 0x4000_0000;
 const EINTR = os.constants.errno.EINTR;
 
-/** Most bytes that one call of send or sendmsg gets. */
+/** The maximum number of bytes that are passed to one call of send or sendmsg. */
 const SENT_BYTES_MAX = 64 * 1024;
 /**
  * Size of the control buffer. The kernel uses at most 1,032 bytes of it for descriptors; the rest is reserve for
@@ -37,7 +37,7 @@ const CONTROL_BYTES = 64 * 1024;
 
 let loaded: Promise<SocketCalls> | undefined;
 
-/** Imports koffi at the first call, and returns the `socketCallsFrom` it. */
+/** Imports koffi at the first call, and returns the system calls that `socketCallsFrom` binds with it. */
 export function loadSocketCalls(): Promise<SocketCalls> {
   loaded ??= socketCallsFrom(() => import("koffi"));
   return loaded;

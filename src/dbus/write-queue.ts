@@ -6,8 +6,8 @@ interface WriteEntry {
 }
 
 /**
- * Most calls of `send` in a row, each with at most 64 KiB, before other work runs: a peer that reads as fast as this
- * side writes would otherwise block the event loop.
+ * The maximum number of consecutive calls of `send`, each with at most 64 KiB, before other work runs. A peer that
+ * reads as fast as this side writes would otherwise block the event loop.
  */
 const SENDS_MAX = 64;
 

@@ -98,7 +98,7 @@ export class AssistantToken {
       });
     const userClient = createClient({ baseUrl: target.url, token: target.token });
     const { scope } = await userClient.auth.whoami();
-    // The user's credential has scope `write` or less, so it is used itself.
+    // The user's credential has scope `write` or less, so it is used instead of a new token.
     if (scope !== "admin") return userClient;
     const { name, token } = await createOwnToken(userClient);
     const { instance } = target;

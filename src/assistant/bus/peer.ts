@@ -7,7 +7,7 @@ import { BusReplyError } from "./bus-reply-error.ts";
 /** Limits for one connection. */
 export interface PeerLimits {
   readonly calls: RateLimit;
-  /** Most calls of the connection that may run at the same time. */
+  /** The maximum number of calls of the connection that may run at the same time. */
   readonly runningMax: number;
   /** Largest total size of the bodies of waiting and running calls. */
   readonly heldBytesMax: number;

@@ -32,9 +32,9 @@ export interface ContextServiceOptions {
   readonly dir: string;
   readonly sources: readonly ContextSource[];
   /**
-   * The embedding model; undefined if there is none, and hybrid searches are answered lexically. `awaited`:
-   * `setEmbedder` will be called. Until then hybrid searches are answered lexically too, and the stored vectors are
-   * kept.
+   * The embedding model; undefined if there is none, and hybrid searches are answered lexically. The value `awaited`
+   * means that `setEmbedder` will be called later; until then hybrid searches are answered lexically too, and the
+   * stored vectors are kept.
    */
   readonly embedder: ContextEmbedder | "awaited" | undefined;
   readonly memory: Memory;

@@ -28,7 +28,9 @@ export interface CompanionAgentDependencies {
   readonly ledger: Ledger;
   /** The connection that starts the D-Bus services of apps. */
   readonly sessionBus: SessionBus;
-  /** Finds tools for a query that has no word in common with their descriptions. */
+  /**
+   * The embedder for tool discovery, which finds tools even if a query has no word in common with their descriptions.
+   */
   readonly embedder: ContextEmbedder;
   readonly settings: LiveSettings;
   readonly clock: Clock;

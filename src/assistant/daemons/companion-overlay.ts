@@ -38,7 +38,8 @@ export interface CompanionOverlayDependencies {
 }
 
 /**
- * Opens the overlay, which answers the user's queries with the help of all the other rooms, and exports it on the bus.
+ * Opens the overlay, which answers the user's queries with the help of the companion's other services, and exports it
+ * on the bus.
  */
 export function openCompanionOverlay(
   dependencies: CompanionOverlayDependencies,

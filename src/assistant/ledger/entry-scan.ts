@@ -157,7 +157,8 @@ export class EntryScan {
     const open = new Set(this.#findOrphanRows("open_dispatch", true));
     for (const seq of symmetricDifference(this.#openDispatches, open))
       suspect(seq, `the table of open dispatches is wrong about entry ${seq}`);
-    // Only reported if all entries are good, because a bad entry changes every hash above it.
+    // Problems of stored hashes are reported only if all entries are good, because a bad entry changes every hash above
+    // it.
     if (this.problems.length > 0) return;
     this.secondaryProblems.push(...this.#nodeProblems);
     for (const key of this.#nodes.keys())

@@ -61,6 +61,6 @@ export const defaultOverlayLimits: OverlayLimits = {
   running: 4,
   waiting: 16,
   reservedForNew: 4,
-  // The same time as Agent1 waits for the confirmation of a parked call.
+  // This is also the time for which Agent1 waits for the confirmation of a parked call.
   answerTimeoutMs: 300_000,
 };

@@ -66,7 +66,7 @@ function toGenerateRequest({ model, messages, egress }: AnswerOptions): Generate
   };
 }
 
-/** Most characters of text in one signal: a longer signal would delay the signals of other clients. */
+/** The maximum number of characters in one signal, because a longer signal would delay the signals of other clients. */
 const PIECE_LENGTH_MAX = 32 * 1_024;
 
 /** Makes text fit for D-Bus: whole code points without NUL, which D-Bus strings cannot contain. */

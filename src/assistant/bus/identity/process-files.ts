@@ -2,7 +2,7 @@ import { constants } from "node:fs";
 import { open, readFile } from "node:fs/promises";
 import { getErrorCode } from "../../../base/errors.ts";
 
-/** Only this number of bytes is read of a file; the files that the system writes are shorter. */
+/** At most this number of bytes is read from a file; the files that the system writes are shorter. */
 const FILE_BYTES_MAX = 64 * 1024;
 
 export type FlatpakInfo =

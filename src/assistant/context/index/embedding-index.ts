@@ -7,7 +7,7 @@ import { readSetting, writeSetting } from "./store/open-index.ts";
 import { VectorSpace } from "./store/vector-space.ts";
 
 const DELETED_PER_STEP = 1_000;
-/** Most texts in one request to the embedder. */
+/** The maximum number of texts in one request to the embedder. */
 const REQUEST_TEXTS_MAX = 16;
 
 interface SpaceSetting extends VectorSpaceState {
@@ -21,7 +21,10 @@ interface ActiveSpace extends VectorSpaceState {
 export interface EmbeddingIndexDependencies {
   readonly db: SqliteDatabase;
   readonly background: BackgroundTasks;
-  /** The embedder. `awaited`: until `setEmbedder` is called, stored vectors are kept and no new ones are requested. */
+  /**
+   * The embedder. The value `awaited` means that it is not known yet: until `setEmbedder` is called, stored vectors are
+   * kept and no new ones are requested.
+   */
   readonly embedder: VectorSpaceState | "awaited" | undefined;
   /** Sends texts to the embedder, whose vectors the receiver passes to `storeVectors`. */
   readonly requestEmbeddings: (texts: readonly string[]) => void;

@@ -5,8 +5,8 @@ export interface IndexWorkerData {
   readonly dir: string;
   readonly sources: readonly IndexedSource[];
   /**
-   * The embedding model, which the main thread calls. `awaited`: the main thread will announce the model later.
-   * Undefined: there is none.
+   * The embedding model, which the main thread calls. The value `awaited` means that the main thread will announce the
+   * model later; undefined means that there is no model.
    */
   readonly embedder: VectorSpaceState | "awaited" | undefined;
   readonly timing: IndexTiming;
@@ -43,15 +43,15 @@ export type IndexWorkerRequest =
     }
   /** Cancels a search that has not begun. */
   | { readonly type: "cancel"; readonly id: number }
-  /** The answer to `wanted`. Undefined: the embedder is not available. */
+  /** The answer to the message `wanted`. The vectors are undefined if the embedder is not available. */
   | { readonly type: "vectors"; readonly vectors: readonly Float32Array[] | undefined }
-  /** Announces the embedder that was awaited. */
+  /** Announces the embedder, if its value was `awaited` so far. */
   | { readonly type: "embedder"; readonly embedder: VectorSpaceState }
   | { readonly type: "close" };
 
 export type IndexWorkerMessage =
   | { readonly type: "hits"; readonly id: number; readonly hits: readonly SearchHit[] }
-  /** `detail` is for the log only: it may name paths. */
+  /** `detail` is for the log only, because it may name paths. */
   | { readonly type: "failed"; readonly id: number; readonly detail: string }
   | { readonly type: "state"; readonly state: IndexState }
   | { readonly type: "wanted"; readonly texts: readonly string[] }

@@ -36,7 +36,7 @@ export interface AppMemoryOptions {
 /** The longest time that a call waits for another program that writes to the database. */
 const BUSY_MS_MAX = 5_000;
 const BUSY_RETRY_MS = 25;
-/** The delay until traces of an overwritten value are removed, and the back-off of retries. */
+/** The delay before the remains of an overwritten value are removed from the files, and the back-off if that fails. */
 const cleanupBackoff: BackoffOptions = { firstMs: 1_000, maxMs: 30_000 };
 /** The number of values that are decrypted between two turns of the event loop, in about a millisecond. */
 const UNSEALED_PER_STEP = 256;
@@ -67,7 +67,7 @@ export class AppMemory implements Memory, AsyncDisposable {
   readonly #appKeys = new Map<string, AppKey>();
   #files: OpenFiles | undefined;
   #cancelCleanup: (() => void) | undefined;
-  /** Number of attempts to clean up that failed in a row. */
+  /** Number of consecutive attempts to clean up that failed. */
   #cleanupFailures = 0;
 
   /** Opens the memory and cleans up after an earlier run. Never throws, because each call reports its own errors. */
@@ -113,7 +113,7 @@ export class AppMemory implements Memory, AsyncDisposable {
       await this.#withFiles(({ file, keys }) => {
         if (plan.newSecret) {
           checkAppCount(file);
-          // A key without rows was left by a wipe or was never used, so a new key replaces it.
+          // A key without rows remained after a wipe or was never used, so a new key replaces it.
           keys.destroy(app);
           keys.write(app, plan.newSecret);
         }

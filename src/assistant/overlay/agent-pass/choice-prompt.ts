@@ -16,7 +16,7 @@ export interface ChoicePrompt {
   readonly context: string;
   readonly candidates: readonly ToolCandidate[];
   readonly past: readonly PastStep[];
-  /** A random code for this turn. Texts from outside cannot contain it, because they cannot know it. */
+  /** A random code for this turn. Texts from outside cannot contain it, because their authors cannot know it. */
   readonly boundary: string;
 }
 

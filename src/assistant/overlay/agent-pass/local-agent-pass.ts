@@ -15,7 +15,7 @@ import { findCandidates, type ToolDeclarations } from "./tool-candidates.ts";
 import { type Choice, ToolChooser } from "./tool-chooser.ts";
 
 export interface PassLimits {
-  /** Most steps per turn; each step is one request to the model. */
+  /** The maximum number of steps per turn. Each step is one request to the model. */
   readonly steps: number;
   /** The pass ends after this number of failed calls or invalid choices in a row. */
   readonly failuresInARow: number;
@@ -125,7 +125,10 @@ export class LocalAgentPass implements AgentPass, AsyncDisposable {
     };
     for (let step = 0; step < this.#limits.steps && candidates.length > 0; step += 1) {
       if (!progress.chain.isWithinLimits) {
-        this.#logger.warn({}, "a turn's provenance is too long for a call, so it calls no tools");
+        this.#logger.warn(
+          {},
+          "the provenance chain of a turn is too long for a call, so the turn calls no tools",
+        );
         break;
       }
       let choice: Choice;

@@ -46,7 +46,7 @@ export class ToolChooser {
         if (index + 1 === promptSizes.length || !isTooLong(error)) throw error;
       }
     }
-    throw new Error("unreachable: the last size throws");
+    throw new Error("the loop over the prompt sizes ended without an answer or an error");
   }
 
   async #choose(

@@ -56,7 +56,10 @@ export async function readWholeText(
   return new TextDecoder().decode(Buffer.concat([...joined, ...pieces]));
 }
 
-/** Returns a plain iterator, because each async generator on the way of a token costs it several turns of microtasks. */
+/**
+ * Puts the piece that was already read in front of the rest of the body. Returns a plain iterator, because each async
+ * generator through which a token passes delays it by several microtasks.
+ */
 function prependHead(head: Uint8Array, iterator: AsyncIterator<Uint8Array>): BodyIterator {
   let isHeadPending = head.length > 0;
   const body: BodyIterator = {

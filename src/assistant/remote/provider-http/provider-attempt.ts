@@ -124,7 +124,7 @@ export class ProviderAttempt {
     } catch (error) {
       this.#signal.throwIfAborted();
       if (error instanceof AssistantError && error.code === "shutting_down") throw error;
-      // The status is enough for an error.
+      // The status alone determines the error, so a body that cannot be read is ignored.
     } finally {
       stop();
     }

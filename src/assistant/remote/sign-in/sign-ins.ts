@@ -152,7 +152,10 @@ export class OAuthSignIns implements SignIns, AsyncDisposable {
     try {
       this.#options.sink.completed(provider, detail === "ok", detail);
     } catch (err) {
-      this.#options.logger.error({ provider, err }, "the end of a sign-in could not be reported");
+      this.#options.logger.error(
+        { provider, err },
+        "the result of a sign-in could not be reported",
+      );
     }
   }
 

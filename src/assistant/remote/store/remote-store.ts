@@ -172,7 +172,8 @@ export class RemoteStore implements Disposable {
         .run(providerId, used.lastMs);
       used.isWritten = true;
     } catch {
-      // Tried again in a minute. Important writes report a full disk by themselves.
+      // The write is tried again in a minute. Its failure is not reported, because the writes of other methods report a
+      // full disk.
     }
   }
 

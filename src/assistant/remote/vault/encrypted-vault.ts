@@ -70,7 +70,7 @@ export class EncryptedVault implements Vault, AsyncDisposable {
       file = new VaultFile(options.dir, options.durability ?? "full");
       const vault = new EncryptedVault(file, options);
       await vault.#master.probe();
-      // A daemon that exited between a change and rewriting the file leaves such data.
+      // Removes the data that a daemon left behind if it exited between a change and the rewriting of the file.
       await vault.#eraseRemains().catch(() => undefined);
       return vault;
     } catch (error) {

@@ -44,7 +44,7 @@ export class KeyFile implements KeySource {
   async store(key: Buffer): Promise<void> {
     const unfinished = join(this.#dir, UNFINISHED);
     try {
-      // A process that was killed at this point has left the temporary file.
+      // Removes the temporary file of a process that was killed while it wrote the key.
       await rm(unfinished, { force: true });
       const handle = await open(unfinished, "wx", 0o600);
       try {

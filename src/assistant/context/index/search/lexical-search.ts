@@ -4,7 +4,7 @@ import type { SqliteDatabase } from "../../../../base/sqlite.ts";
 import { parseQueryWords, type QueryWord } from "./query-words.ts";
 
 export interface LexicalSearchOptions {
-  /** The weight of a word in the title, relative to a word in the text, which has the weight 1. */
+  /** The weight of a word in the title. A word in the text has the weight 1. */
   readonly titleWeight: number;
   readonly operator: " OR " | " AND ";
   /**

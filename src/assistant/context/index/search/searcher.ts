@@ -11,14 +11,14 @@ import type { VectorIndex } from "./vector-index.ts";
 
 /** Number of items of each ranking that are fused. Lower ranks would add almost nothing to a score. */
 const CANDIDATES = 200;
-/** The weight of the ranking by cosine, relative to the ranking by BM25, which has 1. */
+/** The weight of the ranking by cosine, relative to the ranking by BM25, whose weight is 1. */
 const COSINE_WEIGHT = 0.25;
-/** The constant of reciprocal rank fusion, as its authors chose it. */
+/** The constant k of reciprocal rank fusion, with the value that the authors of the method chose. */
 const FUSION_K = 60;
 
 /**
- * Earliest time that can be shown. File systems allow times outside the range of RFC 3339, whose years have four
- * digits.
+ * The earliest modification time that a search hit can contain. File systems allow times outside the range of RFC 3339,
+ * whose years have four digits.
  */
 const TIMESTAMP_MIN_MS = Date.parse("0001-01-01T00:00:00Z");
 const TIMESTAMP_MAX_MS = Date.parse("9999-12-31T23:59:59.999Z");

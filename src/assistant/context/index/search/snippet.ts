@@ -53,7 +53,7 @@ function cutOut(text: string, wantedStart: number, size: number): string {
   let [from, to] = [start, start + size];
   if (from > 0) from = afterGap(text, from);
   if (to < text.length) to = beforeGap(text, to);
-  // In a long word, or a script without spaces, there is no gap nearby, so the text is cut inside a word.
+  // In a long word, or a script without spaces, there is no space nearby, so the text is cut inside a word.
   if (to - from < size / 2) [from, to] = [start, start + size];
   if (/[\udc00-\udfff]/.test(text[from] ?? "")) from += 1;
   if (/[\ud800-\udbff]/.test(text[to - 1] ?? "")) to -= 1;

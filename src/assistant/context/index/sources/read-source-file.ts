@@ -49,7 +49,7 @@ export function readInRoot(root: string, file: string): FileReadResult {
   }
 }
 
-/** Reads an open file to its end. Returns undefined if the file grows past the size limit during that. */
+/** Reads an open file to its end. Returns undefined if the file grows past the size limit while it is read. */
 function readAll(fd: number, size: number): Buffer | undefined {
   const buffer = Buffer.alloc(Math.min(size + 1, INDEXED_FILE_BYTES_MAX + 1));
   let length = 0;

@@ -1,6 +1,6 @@
 /**
- * Names of folders with credentials, which are never indexed. Hidden folders are listed for sources whose path is such a
- * folder.
+ * Names of folders with credentials, which are never indexed. Hidden folders are never indexed anyway, but are listed
+ * here because a source's own path may be such a folder.
  */
 const secretFolderNames = new Set(
   ".ssh .gnupg .gpg .aws .azure .gcloud .kube .docker .password-store .mozilla .thunderbird .pki .cert .vault keyrings kwalletd firefox google-chrome chromium bravesoftware vivaldi librewolf".split(

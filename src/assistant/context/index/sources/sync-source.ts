@@ -111,8 +111,8 @@ function isChanged(before: StoredDocument, file: WalkedFile): boolean {
 }
 
 /**
- * Reads a file and returns the change to write; undefined if there is nothing to write. If the file is removed during
- * that, another event will report it.
+ * Reads a file and returns the change to write; undefined if there is nothing to write. If the file is removed while it
+ * is read, another event will report that.
  */
 function inspectFile(
   source: number,

@@ -35,7 +35,10 @@ export function removeIndex(dir: string): void {
   for (const end of ["", "-wal", "-shm"]) rmSync(join(dir, `${FILE}${end}`), { force: true });
 }
 
-/** Returns true if a new index would help: the file is damaged, or was written by a newer version. */
+/**
+ * Returns true if the index must be deleted and built again, because its file is damaged or was written by a newer
+ * version.
+ */
 export function isDamaged(error: unknown): boolean {
   if (error instanceof BerthError)
     return error.code === "store_corrupt" || error.code === "wrong_state";

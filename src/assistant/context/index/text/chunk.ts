@@ -58,7 +58,7 @@ function packPassages(text: string, size: number): string[] {
       for (const [at, piece] of splitParagraph(paragraph, size).entries())
         add(piece, at === 0 ? "\n\n" : "\n");
   }
-  // A short rest at the end is appended to the previous passage.
+  // A short remainder of the document is appended to the previous passage.
   const last = found.at(-1);
   if (last !== undefined && held.length < size / 8 && last.length + held.length < size * 1.25) {
     found[found.length - 1] = `${last}\n\n${held}`;

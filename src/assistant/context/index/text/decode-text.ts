@@ -1,6 +1,6 @@
 /** Control characters that occur in texts: backspace, tab, line feed, vertical tab, form feed, return, escape. */
 const textControls = new Set([8, 9, 10, 11, 12, 13, 27]);
-/** A file counts as text only if at most one byte in 200 is another control character. */
+/** A file counts as text only if at most one byte in 200 is a control character that does not occur in texts. */
 const CONTROL_SHARE = 200;
 /** The number of bytes at the start of a file that are examined to detect if it is text. */
 const SNIFFED_BYTES = 64 * 1024;

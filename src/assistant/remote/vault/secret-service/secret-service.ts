@@ -37,7 +37,8 @@ export class SecretService implements KeySource {
   constructor(bus: SessionBus, vaultId: string, probeMs = PROBE_MS) {
     this.#bus = bus;
     this.#probeMs = probeMs;
-    // The keyring item is identified by the vault's id, because each vault of a user has its own key.
+    // The attribute `vault` identifies the keyring item by the vault's id, because each vault of a user has its own
+    // key.
     this.#attributes = new Map([
       ["application", { signature: "s", value: "berth" }],
       ["vault", { signature: "s", value: vaultId }],
@@ -78,7 +79,7 @@ export class SecretService implements KeySource {
       );
       if (toText(item) === NONE) {
         await dismissPrompt(call, prompt);
-        throw new SecretProtocolError("it would have had to ask the user");
+        throw new SecretProtocolError("it would have to prompt the user");
       }
     } catch (error) {
       signal.throwIfAborted();
