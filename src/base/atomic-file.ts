@@ -21,7 +21,7 @@ export async function writeDurably(file: string, text: string): Promise<void> {
   await fsyncDirectory(dirname(file));
 }
 
-/** Like `fsyncDirectorySync`, asynchronously. */
+/** Flushes a folder to the disk like `fsyncDirectorySync`, but without blocking the event loop. */
 export async function fsyncDirectory(dir: string): Promise<void> {
   const handle = await open(dir, "r");
   try {
@@ -32,8 +32,9 @@ export async function fsyncDirectory(dir: string): Promise<void> {
 }
 
 /**
- * Replaces a file at once: after a power cut it has either the old or the new content. Flushes content and name unless
- * `isFlushed` is false. `draft` is the file that is written first, in the same folder.
+ * Replaces a file atomically: after a power cut it has either its old or its new content. Flushes content and name to
+ * the disk unless `isFlushed` is false. `draft` is the path of a temporary file in the same folder, which is written
+ * first and then renamed.
  */
 export function replaceFileSync(
   file: string,
@@ -45,7 +46,7 @@ export function replaceFileSync(
   try {
     const handle = openSync(draft, "wx", 0o600);
     try {
-      // Text and bytes are two overloads of `writeSync`.
+      // `writeSync` has separate overloads for text and for bytes, so text is converted to bytes first.
       writeSync(handle, Buffer.from(content));
       if (isFlushed) fsyncSync(handle);
     } finally {

@@ -20,7 +20,10 @@ export class LazyValidator<Value> {
     return this.#validate(value);
   }
 
-  /** The errors of the value that was validated last. Only the first error, unless the option `allErrors` is set. */
+  /**
+   * The errors of the value that was validated last. Contains only the first error unless the option `allErrors` is
+   * set.
+   */
   get errors(): readonly ErrorObject[] {
     return this.#validate?.errors ?? [];
   }

@@ -57,7 +57,7 @@ export class Semaphore {
     this.#free = max;
   }
 
-  /** Runs `work` when a place is free. Resolves or rejects as `work` does. */
+  /** Runs `work` when fewer than `max` pieces of work run. Resolves or rejects as `work` does. */
   async run<T>(work: () => Promise<T>): Promise<T> {
     if (this.#free > 0) this.#free -= 1;
     else await new Promise<void>((resolve) => this.#waiting.push(resolve));

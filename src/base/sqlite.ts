@@ -8,7 +8,7 @@ import { BerthError } from "./errors.ts";
 export type SqliteDatabase = Database.Database;
 
 /**
- * full: a write has been flushed to the disk when it returns. off: writes are never flushed, for simulations that
+ * full: every write is flushed to the disk before the call returns. off: writes are never flushed, for simulations that
  * open thousands of databases and never lose power.
  */
 export type Durability = "full" | "off";
@@ -35,7 +35,7 @@ export function openDatabase(options: {
       if (options.durability === "full") fsyncDirectorySync(dirname(options.file));
     }
     db = new Database(options.file, { timeout: BUSY_TIMEOUT_MS });
-    // This pragma must precede the first write, which is the switch to a write-ahead log.
+    // This pragma must precede the first write, and the next pragma, which enables the write-ahead log, is a write.
     db.pragma(`synchronous = ${options.durability === "full" ? "FULL" : "OFF"}`);
     assert.equal(db.pragma("journal_mode = WAL", { simple: true }), "wal");
     assert.equal(

@@ -59,7 +59,7 @@ export const assistantSettings = {
   upstream: setting({
     name: "UPSTREAM",
     argument: "<url>",
-    help: "of a companion: the system instance that runs its models (BERTH_ASSISTANT_UPSTREAM); default: http://127.0.0.1:7777, unless --engine or --model is given",
+    help: "system instance that runs the models of a companion (BERTH_ASSISTANT_UPSTREAM); default: http://127.0.0.1:7777, unless --engine or --model is given",
     default: DEFAULT_UPSTREAM,
     parse: parseUpstream,
   }),
@@ -181,7 +181,7 @@ function choice<const Choice extends string>(
   };
 }
 
-/** Adds the flag or the variable to the message of a parser that does not know it. */
+/** Adds the name of the flag or the variable to the errors of a parser that does not know this name. */
 function withOrigin<Value>(
   parse: (text: string) => Value,
 ): (text: string, origin: string) => Value {

@@ -25,7 +25,7 @@ export interface CompanionConfig extends AssistantConfig {
   readonly settings: CompanionFile;
   /** Addresses for signing in at the built-in providers. */
   readonly signIn: SignInConfig;
-  /** The environment, which determines where manifests, the session bus and apps are searched. */
+  /** The environment variables. They determine where the companion looks for manifests, the session bus and apps. */
   readonly environment: Environment;
   readonly homeDirectory: string;
 }
@@ -76,7 +76,7 @@ function resolveUpstream(
   const isOwn = assistant.engine !== "auto" || assistant.models.length > 0;
   if (given !== undefined && isOwn)
     throw new ConfigError(
-      "--upstream and an engine of its own (--engine, --model) exclude each other",
+      "--upstream and a local engine (--engine, --model) exclude each other",
       "omit --upstream to run models in the companion, or omit --engine and --model to run them in the system instance",
     );
   return isOwn ? undefined : parse(given ?? defaultUrl, flag, "");

@@ -16,7 +16,7 @@ const FILE_BYTES_MAX = 1_048_576;
 const MODEL_PATTERN = "^(?!remote:)\\S{1,256}$|^remote:[a-z0-9][a-z0-9_-]{0,31}:\\S{1,216}$";
 /** Matches an alias, which can be as long as a model's name. The prefix `remote:` is reserved for providers. */
 const ALIAS_PATTERN = "^(?!remote:)\\S{1,256}$";
-/** Most models of one alias, because each of them may cost a request while the user waits. */
+/** The maximum number of models of one alias, because each of them may cost a request while the user waits. */
 const CHAIN_MAX = 8;
 
 const strict = { additionalProperties: false };

@@ -53,7 +53,7 @@ export interface Config {
   readonly acmeEmail: string | undefined;
   readonly build: BuildLimits;
   readonly uploadBytesMax: number;
-  /** The spec files that may use what reaches outside of an App; see findFileAuthority. */
+  /** The spec files that may use fields which reach outside of an App; see findFileAuthority. */
   readonly specsTrust: SpecsTrust;
   /** Folders of the machine that writers without the scope `admin` may mount. */
   readonly hostPathAllow: readonly string[];

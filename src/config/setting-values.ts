@@ -109,7 +109,7 @@ export function bytes(expects: string): ValueType<number> {
   return matching(new RegExp(bytesPattern), expects, parseBytes);
 }
 
-/** Parses a size greater than zero. An accepted fraction such as 0.1 may be less than a byte. */
+/** Parses a size greater than zero. A fraction of a byte, such as 0.1, is rounded up to one byte. */
 export function positiveBytes(expects: string): ValueType<number> {
   const pattern = bytesPattern.replace("^", "^(?!0*(\\.0*)?[A-Za-z]*$)");
   return matching(new RegExp(pattern), expects, (value) => Math.max(1, parseBytes(value)));

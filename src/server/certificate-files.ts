@@ -20,14 +20,14 @@ export function readCertificate({ certFile, keyFile }: TlsFiles): Certificate {
     throw new BerthError(
       "invalid_request",
       `the certificate ${certFile} with the key ${keyFile} cannot be used: ${getErrorMessage(cause)}`,
-      { hint: "--tls-cert needs a chain and --tls-key its key, both as PEM", cause },
+      { hint: "--tls-cert needs a certificate chain and --tls-key its key, both as PEM", cause },
     );
   }
 }
 
 /**
- * Reads the files again at intervals, and calls `onRenewed` when they hold another certificate. Files that cannot be used
- * change nothing, and are reported once. Returns a function that stops it.
+ * Reads the files again at intervals, and calls `onRenewed` when they contain another certificate. If the files cannot
+ * be used, the current certificate is kept, and the problem is logged once. Returns a function that stops the checks.
  */
 export function watchCertificate(
   files: TlsFiles,
@@ -53,7 +53,11 @@ export function watchCertificate(
       logger.info({}, "the certificate of the API was renewed");
     } catch (error) {
       const problem = getErrorMessage(error);
-      if (problem !== lastProblem) logger.warn({ problem }, "the certificate of the API stays");
+      if (problem !== lastProblem)
+        logger.warn(
+          { problem },
+          "the renewed certificate of the API cannot be used; the current one is kept",
+        );
       lastProblem = problem;
     }
   };

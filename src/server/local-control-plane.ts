@@ -30,7 +30,7 @@ import type { Store } from "../store/store.ts";
 export interface SpecsControl {
   report(): SpecsReport;
   confirmPrune(): readonly { kind: Kind; name: string; file: string }[];
-  /** Absent if the folder follows no repository. */
+  /** Synchronises the folder with its git repository; absent if it follows none. */
   sync?(signal: AbortSignal): Promise<SpecsGitReport>;
 }
 

@@ -54,7 +54,8 @@ export async function runServer(config: Config): Promise<RunningServer> {
   const version = readPackageVersion();
   await using starting = new Cleanup();
   await mkdir(join(config.dataDir, "run"), { recursive: true, mode: 0o700 });
-  // The folder may already exist and be readable for other users; `berth doctor` reports it if this call fails.
+  // The folder may already exist and be readable for other users. If its mode cannot be changed, `berth doctor` reports
+  // it.
   await chmod(config.dataDir, 0o700).catch(() => {});
   const hostPaths = readHostPaths(config);
   const catalogs = [
@@ -79,7 +80,7 @@ export async function runServer(config: Config): Promise<RunningServer> {
     logger,
     now: () => clock.now(),
   });
-  // Before anything is changed, and before a password is generated, which is shown only once.
+  // This check precedes every change, and the generation of a password, which is shown only once.
   await assertListenable(config);
   const certificate = config.tls && readCertificate(config.tls);
   const ending = new AbortController();
@@ -201,7 +202,7 @@ export async function runServer(config: Config): Promise<RunningServer> {
   if (exposure) logger.warn({ hint: exposure.hint }, exposure.message);
   logger.info({ api: ready.api, specs: config.specsDir, instance: ready.instance }, "berth is up");
 
-  // The daemons end first and concurrently with the rest, because they may take most of the time limit.
+  // The daemons begin to end first, and end concurrently with the rest, because they may take most of the time limit.
   starting.defer(() => {
     for (const daemon of [companion, assistant]) void daemon.end().catch(() => {});
   });
@@ -212,8 +213,9 @@ export async function runServer(config: Config): Promise<RunningServer> {
 }
 
 /**
- * The folders that tokens of scope `write` may mount. The links below a folder can only be checked on the machine of the
- * engine, so a remote engine has none. What Berth reads as trusted, or keeps secret, is reserved.
+ * Returns the folders that tokens of scope `write` may mount. The links below a folder can only be checked on the
+ * machine of the engine, so no folder may be mounted with a remote engine. Folders whose content Berth trusts or keeps
+ * secret are reserved: such tokens can never mount them.
  */
 function readHostPaths(config: Config) {
   const { specsDir, assistant, templatesDir, files } = config;

@@ -13,7 +13,10 @@ import type {
 } from "../controller/models/assistant/port.ts";
 import type { Store } from "../store/store.ts";
 
-/** Creates the supervisor of the assistant, which begins with `start`; a disabled one if the configuration says so. */
+/**
+ * Creates the supervisor of the assistant; `start` starts the assistant. The supervisor is disabled if the
+ * configuration turns the assistant off.
+ */
 export function openAssistant(options: {
   readonly config: Config;
   /** The program that starts a Berth of this version, and its first arguments. */
@@ -28,7 +31,7 @@ export function openAssistant(options: {
   readonly control: AssistantControl;
   readonly daemon: AssistantDaemon;
   readonly start: () => void;
-  /** Ends it, and resolves when it has ended. `starting` calls this too. */
+  /** Ends the assistant, and resolves when it has ended. The disposal of `starting` calls this too. */
   readonly end: () => Promise<void>;
 } {
   const { config, starting, store, clock, logger, version } = options;

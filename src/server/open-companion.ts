@@ -12,11 +12,14 @@ export interface CompanionHandle extends CompanionDaemon {
   start(): void;
   /** Sets the URL of the system assistant; null means that it does not answer now. */
   setUpstream(url: string | null): void;
-  /** Ends it, and resolves when it has ended. `starting` calls this too. */
+  /** Ends the companion, and resolves when it has ended. The disposal of `starting` calls this too. */
   end(): Promise<void>;
 }
 
-/** Creates the supervisor of the companion, which begins with `start`; an inactive one if it is off or has no bus. */
+/**
+ * Creates the supervisor of the companion; `start` starts the companion. The supervisor is inactive if the companion is
+ * turned off or there is no session bus.
+ */
 export function openCompanion(options: {
   readonly config: Config;
   /** The environment of the companion, which names its session bus. */
@@ -66,7 +69,9 @@ export function openCompanion(options: {
   };
 }
 
-/** Removes the settings of the system assistant, such as its port, its models and its directory. */
+/**
+ * Returns the environment without the settings of the system assistant, such as its port, its models and its directory.
+ */
 function companionEnvironment(environment: Environment): Environment {
   return Object.fromEntries(
     Object.entries(environment).filter(([name]) => !name.startsWith("BERTH_ASSISTANT")),

@@ -56,7 +56,9 @@ export interface OpenIngressOptions {
   readonly runtime: ContainerRuntime;
   readonly clock: Clock;
   readonly logger: Logger;
-  /** Called when the verdict on this App, or the state of the proxy, has changed. */
+  /**
+   * Called when the ingress has accepted or refused the routes of this App, or when the state of the proxy has changed.
+   */
   readonly onChanged: (app: string) => void;
   /** The folders in which programs are searched, as in PATH. */
   readonly searchPath: string;
@@ -90,7 +92,7 @@ export async function openIngress(
   await stopPreviousIngress(options, paths, "mode" in host ? host.mode : "off", signal);
   const table = new FolderRouteTable({ folder: join(paths.folder, "table"), clock });
   if (!("mode" in host)) {
-    // No one maintains the table without an ingress, so a later run would find outdated entries.
+    // Without an ingress the route table is not maintained, so a later run would find outdated entries.
     await table.clear();
     return createDisabledIngress(host.message);
   }
@@ -152,7 +154,7 @@ async function stopPreviousIngress(
       await other.stop(bound.signal);
     } catch (error) {
       if (signal.aborted) throw error;
-      // The next start tries it again.
+      // The next start of Berth tries again to stop it.
       logger.warn(
         { error: getErrorMessage(error), mode: before },
         "an earlier ingress may still run",
@@ -251,7 +253,7 @@ async function createContainerHost(
   });
 }
 
-/** Returns if the engine holds the image or can pull it soon; unknown if the engine is away or slow. */
+/** Checks if the engine holds the image or can pull it soon; `unknown` if the engine does not answer in time. */
 async function checkImage(
   { runtime, config, logger }: OpenIngressOptions,
   signal: AbortSignal,

@@ -8,7 +8,7 @@ import { EngineLease } from "../controller/lease/engine-lease.ts";
 import type { LeaseRuntime } from "../controller/runtime/port.ts";
 import type { Store } from "../store/store.ts";
 
-/** The time that the start of Berth waits for the engine to answer who writes to it. */
+/** The time that the start of Berth waits for the engine to report which process holds the lease. */
 const ENGINE_LIMIT_MS = 5_000;
 
 /**

@@ -19,7 +19,10 @@ export function openSpecs(options: {
   readonly logger: Logger;
 }): {
   readonly control: SpecsControl;
-  /** Resolves when the folder has been read once. `starting` ends what it starts. */
+  /**
+   * Reads the folder and begins to follow its changes. Resolves when the folder has been read once. The disposal of
+   * `starting` stops everything that this call starts.
+   */
   readonly start: (starting: Cleanup, signal: AbortSignal) => Promise<void>;
 } {
   const { config, store, git, clock, logger } = options;

@@ -26,7 +26,7 @@ export class HttpConnections {
       this.#responses.set(socket, new Map());
       socket.once("close", () => this.#forget(socket));
     });
-    // Comes before the listener that handles the request, which may call `onEnd`.
+    // This listener has to run before the one that handles the request, which may call `onEnd`.
     server.prependListener("request", ({ socket }, response) => {
       this.#responses.get(socket)?.set(response, undefined);
       response.once("close", () => this.#end(socket, response));

@@ -50,10 +50,10 @@ export function createHttpServer(options: HttpServerOptions): {
     routerOptions: { maxParamLength: PARAM_LENGTH_MAX, ...fastify.routerOptions },
     clientErrorHandler: (error, socket) =>
       answerMalformedRequest(error, socket, clock, options.toMalformedResponse),
-    // The servers check the header, and respond in their own formats.
+    // Node's own check of the Host header is off, because the servers respond to a missing one in their own formats.
     http: { requireHostHeader: false, ...fastify.http },
   });
-  // An expectation that a server does not know may be ignored; Node would send a response without a body.
+  // A server may ignore an Expect header that it does not know. Node would respond with an error without a body.
   server.server.on("checkExpectation", (request, response) =>
     server.server.emit("request", request, response),
   );

@@ -5,7 +5,7 @@ import type { Clock } from "../clock.ts";
 
 /** A connection whose client still sends more than this is not used for another request. */
 const KEPT_OPEN_BYTES_MAX = 64 * 2 ** 20;
-/** A client that sends nothing for this time does not wait for the server to read on. */
+/** The server stops waiting for the rest of a body when the client has sent nothing for this time. */
 const IDLE_MS_MAX = 5_000;
 /** The time limit for the rest of a body. */
 const DRAIN_MS_MAX = 30_000;
@@ -27,7 +27,7 @@ export function keepOpenForBody(request: FastifyRequest, reply: FastifyReply): v
  */
 export function drainUnreadBodies(server: Server, clock: Clock): void {
   server.prependListener("request", (request, response) => {
-    // Before Node's own listener, which closes the connection after its last response.
+    // This listener has to run before Node's own one, which closes the connection after its last response.
     response.prependOnceListener("finish", () => {
       if (!request.complete) drainBody(request, clock);
     });
@@ -94,7 +94,7 @@ class LingeringClose {
   end(): void {
     this.#cancelLimit();
     this.#cancelIdle();
-    // The connection may be used for many more requests.
+    // The listeners are removed, because the connection may be used for many more requests.
     this.#socket.off("end", this.#onEnd).off("close", this.#onEnd);
     Reflect.deleteProperty(this.#socket, "destroySoon");
     if (this.#isClosing) this.#socket.destroySoon();
