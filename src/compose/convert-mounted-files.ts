@@ -68,7 +68,10 @@ function convertMountedFile(
   );
 }
 
-/** Returns true if a command line of the service names the file or a variable with its path. No image replaces these. */
+/**
+ * Returns true if a command line of the service names the file, or a variable that contains its path. The convention of
+ * images by which `NAME` replaces `NAME_FILE` does not cover such a use.
+ */
 function isReadByCommand(conversion: ServiceConversion, target: string): boolean {
   const words = ["command", "entrypoint", "healthcheck"]
     .flatMap((key) => collectScalars(conversion.getNode(key)))

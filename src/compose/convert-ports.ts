@@ -54,7 +54,7 @@ function isOpenToAll(address: string | undefined): boolean {
   return address === undefined || address === "0.0.0.0" || address === "::";
 }
 
-/** Reports a published port in whose place the app has a domain. */
+/** Reports a published port that is replaced by a domain of the app. */
 function reportReplacedPort(conversion: ServiceConversion, item: PublishedMapping): void {
   const { node, container, host } = item;
   conversion.addChange(

@@ -79,8 +79,8 @@ export class FindingList {
   }
 
   /**
-   * Adds a finding without marking its value as handled, for a value that another conversion also reads. Of a value of
-   * a service that cannot be read, only that failure is added: all other findings would follow from it.
+   * Adds a finding without marking its value as handled, for a value that another conversion also reads. If a value of
+   * a service cannot be read, only this failure is added, because all other findings would follow from it.
    */
   addWithoutHandling(
     level: FindingLevel,

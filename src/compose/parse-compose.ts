@@ -38,7 +38,7 @@ export function parseComposeText(text: string, source: ComposeSource): ParsedCom
   }
   const [document] = yaml.documents;
   for (const { code, pos, message } of document?.errors ?? []) {
-    // The parser knows no tag for `<<`; the key is read by its name.
+    // The parser has no tag for `<<`, so this key is recognised by its name.
     if (code === "NON_STRING_KEY" && content.slice(...pos) === "!!merge") continue;
     problem(pos[0], `not valid YAML: ${message}`);
   }

@@ -32,7 +32,7 @@ export interface PublicPlace {
   readonly url: string | null;
   /** The port of the machine, such as `222/tcp` or `192.0.2.1:53/udp`; null for a URL. */
   readonly port: string | null;
-  /** Completes "public, because". */
+  /** Completes the sentence "public, because ...". */
   readonly why: string;
   readonly place: SourceLocation;
 }

@@ -95,7 +95,7 @@ const imagePorts: Readonly<Record<string, number>> = {
   wordpress: 80,
 };
 
-/** Names of images whose last part says too little. */
+/** Full names of images whose last part alone does not identify them. */
 const fullNames: Readonly<Record<string, number | undefined>> = {
   "goauthentik/server": 9000,
   "vaultwarden/server": 80,

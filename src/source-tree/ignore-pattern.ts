@@ -18,13 +18,13 @@ export interface IgnorePattern {
 
 type Token =
   | { readonly type: "literal"; readonly character: string }
-  /** `?`: one character but not a slash. */
+  /** `?` matches one character that is not a slash. */
   | { readonly type: "one" }
-  /** `*`: any number of characters that are not a slash. */
+  /** `*` matches any number of characters that are not a slash. */
   | { readonly type: "name" }
-  /** A `**` before other tokens: nothing, or any text that ends in a slash. */
+  /** A `**` before other tokens matches nothing, or any text that ends in a slash. */
   | { readonly type: "folders" }
-  /** A `**` at the end: any text. */
+  /** A `**` at the end of the pattern matches any text. */
   | { readonly type: "rest" }
   | { readonly type: "set"; readonly isNegated: boolean; readonly ranges: readonly Range[] };
 
