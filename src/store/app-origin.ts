@@ -29,7 +29,10 @@ export function assertOriginKept(existing: StoredResource, intent: ApplyIntent):
   );
 }
 
-/** Returns the managers whose fields go to a document that takes the App over. Files keep theirs until they change. */
+/**
+ * Returns the managers whose fields go to a document that takes the App over. Files keep their fields until the files
+ * change.
+ */
 export function listReplacedManagers(existing: StoredResource, intent: ApplyIntent): string[] {
   const isTakeOver =
     intent.takeOver === true &&

@@ -17,7 +17,7 @@ export interface BackupContent {
   readonly manifest: BackupManifest;
 }
 
-/** The folders of the data directory, from which a backup contains files. */
+/** A folder of the data directory whose files are part of a backup. */
 export const ARCHIVES_FOLDER = "archives";
 export const CERTIFICATES_FOLDER = "ingress/storage";
 

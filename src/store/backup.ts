@@ -37,7 +37,7 @@ export async function backupStore(options: {
   }
   if (target === resolve(db.name)) {
     throw new BerthError("invalid_request", "a backup cannot replace the store itself", {
-      hint: "choose another file, best on another disk",
+      hint: "choose another file, preferably on another disk",
     });
   }
   const partial = `${target}.partial-${randomBytes(4).toString("hex")}`;

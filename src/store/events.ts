@@ -70,7 +70,8 @@ export class SqliteEventLog implements EventLog {
     try {
       return this.#write(identity, nowMs, time);
     } catch (error) {
-      // A full disk must not stop what the event is about, such as a restart. The log of Berth has it, too.
+      // The action that the event reports, such as a restart, must not fail on a full disk. The event is in Berth's
+      // log, too.
       if (this.#transactions.isActive || !isDiskFull(error)) throw error;
       return { id: 0, ...identity, count: 1, firstTime: time, lastTime: time };
     }

@@ -141,7 +141,7 @@ class FieldDraft {
   set(pointer: string, value: unknown): void {
     const empty = isEmptyMap(value);
     const descendants = this.#descendants(pointer);
-    // The map exists already, with fields of other managers in it.
+    // The map exists already, and contains fields of other managers.
     if (empty && descendants.length > 0) return;
     const inTheWay = [
       ...getAncestors(pointer).filter((ancestor) => this.#leaves.has(ancestor)),
@@ -204,7 +204,8 @@ class FieldDraft {
   #nextEntry(skipped: ReadonlySet<string>): ManagerEntry {
     const { mode, contentHash, declares, time } = this.#write;
     const next: ManagerEntry = {
-      // A patch is not a document, so a later re-apply of the unchanged document must not look new.
+      // A patch does not replace the hash of the last document: applying this document again must not count as a
+      // change.
       contentHash: mode === "merge" ? (this.#entry?.contentHash ?? contentHash) : contentHash,
       time,
       declares: declares || (this.#entry?.declares ?? false),

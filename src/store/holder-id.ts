@@ -21,7 +21,8 @@ export function readHolderId(dataDir: string): string {
   try {
     writeId(file, made);
   } catch {
-    // On a full disk the id is lost with the process; the next one then waits until the lease has lapsed.
+    // On a full disk the id is not stored. The next process then has another id, and waits until the lease of this one
+    // has expired.
   }
   return made;
 }

@@ -3,21 +3,26 @@ import { dirname, join, parse, relative, resolve, sep } from "node:path";
 import { findUntrustedStep, listPathSteps, type PathStep } from "../base/path-trust.ts";
 
 export interface HostPathOptions {
-  /** The data directory of Berth. Neither it, nor what is in it, nor what contains it can be mounted. */
+  /**
+   * The data directory of Berth. Neither this folder, nor anything in it, nor a folder that contains it can be mounted.
+   */
   readonly dataDir: string;
   /** Folders that writers without the scope `admin` may mount, with everything in them. */
   readonly allowed?: readonly string[];
-  /** Folders that were allowed once. What is mounted from them stays confined to them. */
+  /** Folders that were allowed earlier. Mounts from them must still not lead outside of them. */
   readonly formerlyAllowed?: readonly string[];
-  /** Folders that such writers may never mount, even if they are in an allowed one, because their content is trusted. */
+  /**
+   * Folders that writers without the scope `admin` may never mount, even inside an allowed folder, because their
+   * content is trusted.
+   */
   readonly reserved?: readonly string[];
   /** The user who runs Berth. */
   readonly userId?: number;
 }
 
 /**
- * Decides which paths of the machine may be mounted. Paths are followed through symbolic links at the time of each
- * question, so it is asked when a spec is written and again at each start of a container.
+ * Decides which paths of the machine may be mounted. Each check follows the symbolic links as they are at that time, so
+ * a path is checked when a spec is written, and again at each start of a container.
  */
 export class HostPaths {
   readonly #dataDir: string;
@@ -35,7 +40,10 @@ export class HostPaths {
     this.#userId = options.userId ?? process.getuid?.() ?? 0;
   }
 
-  /** True if the text of the path is in an allowed folder. `findEscape` says whether it leads out of it. */
+  /**
+   * Returns true if the text of the path is in an allowed folder. `findEscape` checks if a link leads out of this
+   * folder.
+   */
   isAllowed(path: string): boolean {
     return this.#allowed.some((folder) => isWithin(folder, resolve(path)));
   }

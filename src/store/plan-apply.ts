@@ -278,7 +278,7 @@ function getInitialFinalizers(kind: Kind): readonly string[] {
   return kind === "Model" ? [MODEL_FINALIZER] : [];
 }
 
-/** The values have been validated to be texts. */
+/** Converts the values, which the validation has already checked to be strings. */
 function toStringValues(values: Readonly<Record<string, unknown>>): Record<string, string> {
   return Object.fromEntries(Object.entries(values).map(([key, value]) => [key, String(value)]));
 }

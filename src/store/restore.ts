@@ -42,8 +42,8 @@ export interface RestoreResult {
 }
 
 /**
- * Restores the store of a data directory from a backup file. The backup is checked before anything changes. To replace
- * an existing store requires `force`; the old one is kept as `berth.db.before-restore-<time>`.
+ * Restores the store of a data directory from a backup file. The backup is checked before anything changes. Replacing
+ * an existing store requires `force`; the old store is kept as `berth.db.before-restore-<time>`.
  *
  * Throws `store_locked` while Berth runs there, NotFoundError (no such file), `store_corrupt` (the file is damaged or
  * is not a backup), `wrong_state` (a newer Berth made it, or a store exists and `force` is not set).
@@ -113,7 +113,7 @@ function getStagedFolder(dataDir: string): string {
   return join(dataDir, "restoring");
 }
 
-/** Moves the staged files into place. The certificates of before are kept next to the new ones. */
+/** Moves the staged files into place. The previous certificates are kept next to the new ones. */
 function putFiles(dataDir: string, staged: string, paths: readonly string[], suffix: string): void {
   const archives = paths.filter((path) => path.startsWith(`${ARCHIVES_FOLDER}/`));
   if (archives.length > 0)
@@ -136,7 +136,10 @@ interface StagedBackup {
   readonly instanceId: string;
 }
 
-/** Copies and checks the backup. Removes from the copy, and returns, what does not belong into a store. */
+/**
+ * Copies and checks the backup. Removes the key, the files and the manifest, which do not belong in a store, from the
+ * copy, and returns them.
+ */
 function stageBackup(
   file: string,
   staged: string,
@@ -167,7 +170,7 @@ function stageBackup(
       UPDATE sqlite_sequence SET seq = seq + ${SEQUENCE_JUMP} WHERE name = 'changes';
       PRAGMA application_id = 0;
       COMMIT;`);
-    // The archives were a part of the file.
+    // VACUUM frees the space of the files that the backup contained.
     if (paths.length > 0) db.exec("VACUUM");
     db.close();
     return { key, paths, manifest, instanceId: instanceId ?? "" };
@@ -179,7 +182,10 @@ function stageBackup(
   }
 }
 
-/** Also forgets the images and the ports of the other instance, which may run on the same machine. */
+/**
+ * Gives the restored store another instance id. The images and ports of the old id are forgotten, because the other
+ * instance may run on the same machine.
+ */
 function giveNewIdentity(db: Database.Database): void {
   db.prepare<[string]>("UPDATE meta SET value = ? WHERE key = 'instanceId'").run(
     randomBytes(4).toString("hex"),
@@ -187,7 +193,7 @@ function giveNewIdentity(db: Database.Database): void {
   db.exec("DELETE FROM owned_images; DELETE FROM port_leases;");
 }
 
-/** Tells another file from a damaged backup, before anything is copied or opened. */
+/** Distinguishes a file that is not a backup from a damaged backup, before anything is copied or opened. */
 function assertBackupFile(file: string): void {
   const header = Buffer.alloc(APPLICATION_ID_OFFSET + 4);
   if (statSync(file).isFile()) {

@@ -5,7 +5,7 @@ import type { SqliteDatabase } from "../base/sqlite.ts";
 import type { Leaves } from "./field-leaves.ts";
 import type { SecretValues } from "./store.ts";
 
-/** In this format the tag follows the nonce. */
+/** The version of the format of a sealed value, in which the tag follows the nonce. */
 const FORMAT = 1;
 const DATA = "/spec/data/";
 
@@ -43,7 +43,7 @@ export class SqliteSecretValues implements SecretValues {
 
   /** Seals a text that is not part of a Secret. It can only be opened with the same `label`. */
   sealText(label: string, text: string): Buffer {
-    // The name of a Secret never contains a slash.
+    // The name of a Secret never contains a slash, so "/" cannot be the name of one.
     return this.#seal("/", label, text);
   }
 

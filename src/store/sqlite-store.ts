@@ -274,7 +274,7 @@ class SqliteStore implements Store {
     if (this.#databaseInode !== readInode(getDatabaseFile(this.#dataDir))) return "gone";
     try {
       if (this.#unsaved.size > 0) this.#unsaved.save();
-      // A small write, because a failed one is the only sign of a quota.
+      // Attempts a small write, because a failed write is the only sign that a disk quota is used up.
       else this.#transactions.writeLazily(() => {});
     } catch (error) {
       if (isDiskFull(error)) return "full";
@@ -327,7 +327,8 @@ class SqliteStore implements Store {
       db: this.#db,
       key: this.#key,
       dataDir,
-      // After the copy of the database: an archive of a new App is not known to it, one of a deleted App is not needed.
+      // Runs after the database was copied: the copy does not refer to the archives of Apps that were added since, and
+      // the archives of Apps that were deleted since are not needed.
       findContent: () => findBackupContent(this, dataDir, timestamp(this.#clock.now())),
       file,
     });

@@ -68,7 +68,7 @@ function describeHolder(file: string): string {
       return `process ${holder.pid} on ${holder.host ?? "this machine"} since ${holder.startedAt ?? "an unknown time"}`;
     }
   } catch {
-    // The holder has not written its name yet.
+    // The process that holds the lock has not written its description to the file yet.
   }
   return "another process that is starting";
 }

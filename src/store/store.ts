@@ -15,12 +15,15 @@ export type {
 export type DiskState = "ok" | "full" | "gone";
 
 /**
- * The durable state of Berth. Calls are synchronous, because SQLite takes microseconds. A write of desired state is
- * durable when it returns. Reconcilers write status and events; the API, the command line (through the API) and the
- * watched folder write desired state.
+ * The durable state of Berth. Calls are synchronous, because SQLite takes microseconds. A call that writes desired
+ * state returns when the write is on the disk. Reconcilers write status and events; the API, the command line (through
+ * the API) and the watched folder write desired state.
  */
 export interface Store extends AsyncDisposable {
-  /** Eight hexadecimal characters, generated with the data directory. They label everything that this instance owns. */
+  /**
+   * The id of this instance: eight hexadecimal characters, generated with the data directory. Everything that the
+   * instance owns is labelled with it.
+   */
   readonly instanceId: string;
   /** Identifies the data directory; a copy of it, or a backup that is restored elsewhere, has another id. */
   readonly holderId: string;
@@ -68,7 +71,7 @@ export interface Store extends AsyncDisposable {
    * Writes status. Like events and revisions, it survives a crash of Berth, but the latest writes may be lost in a
    * power cut, because reconcilers can compute them again. Does nothing if the status is unchanged, or if the resource
    * is gone or has another uid. Never changes the generation. With `isKeptInMemory` a full disk is no error: until
-   * `checkDisk` has written it, the status is in memory, where `get` and `list` find it, and watchers hear nothing.
+   * `checkDisk` has written it, the status is in memory, where `get` and `list` find it, and watchers are not notified.
    */
   setStatus<K extends Kind>(
     kind: K,
@@ -78,7 +81,7 @@ export interface Store extends AsyncDisposable {
     options?: { readonly isKeptInMemory?: boolean },
   ): void;
   /**
-   * Returns `full` while nothing can be written for want of space, and `gone` if the database is no longer in the data
+   * Returns `full` while the disk has no space for writes, and `gone` if the database is no longer in the data
    * directory. Writes the statuses that are only in memory, if there is space.
    */
   checkDisk(): DiskState;
@@ -117,7 +120,7 @@ export interface Store extends AsyncDisposable {
   changesSince(sequence: number, limit: number): readonly StoreChange[] | undefined;
   readonly lastSequence: number;
 
-  /** Returns the digests of archives that the spec or a kept revision of an App names, but for the App `except`. */
+  /** Returns the digests of archives that the spec or a kept revision of an App names, except the App `except`. */
   archivesInUse(except?: string): ReadonlySet<string>;
 
   /** Writes a backup to `file` while the store is in use; see backupStore. */

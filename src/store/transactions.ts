@@ -32,7 +32,10 @@ export class Transactions {
     this.#restoreFullPragma = isFull ? "synchronous = FULL" : undefined;
   }
 
-  /** Runs a transaction that is on disk when this returns: for desired state and data that cannot be computed again. */
+  /**
+   * Runs a transaction that is on the disk when the call returns: for desired state and data that cannot be computed
+   * again.
+   */
   write<T>(work: () => T): T {
     return this.#run(work);
   }
@@ -61,7 +64,7 @@ export class Transactions {
       result = work();
       this.#commit.run();
     } catch (error) {
-      // If the disk was full, SQLite has rolled back by itself.
+      // If the disk was full, SQLite has already rolled the transaction back.
       if (this.#db.inTransaction) this.#rollback.run();
       this.#onRollback();
       throw mapSqliteError(error);

@@ -12,9 +12,12 @@ import type {
   WebhookStore,
 } from "./webhook-store.ts";
 
-/** Each webhook may use a connection of its own. This is enough for one server, and bounded. */
+/** Limits the connections, because each webhook may use one of its own. */
 export const WEBHOOKS_MAX = 50;
-/** Covers days of a calm server, or one bad night of a busy one. About 200 KB for each webhook. */
+/**
+ * The number of deliveries to keep of each webhook: several days of normal operation, or one night with many failures;
+ * about 200 KB.
+ */
 export const DELIVERIES_KEPT_MAX = 200;
 
 export class SqliteWebhookStore implements WebhookStore {

@@ -35,10 +35,10 @@ export interface GuardedWrite {
 }
 
 /**
- * Decides what a writer may change, for every way into the store. A writer without the scope `admin` adds no field that
- * reaches outside of an App, and does not change what an App with such a field runs, nor the Secrets that it uses. No writer
- * adds such a field while the App has fields that only such writers set. No one mounts the data directory. What a write
- * leaves as it is needs no permission.
+ * Decides what a writer may change, for every interface that writes to the store. A writer without the scope `admin`
+ * adds no field that reaches outside of an App, and does not change what an App with such a field runs, nor the Secrets
+ * that it uses. No writer adds such a field while the App has fields that only writers without this scope have set. No
+ * writer may mount the data directory. Fields that a write does not change need no permission.
  */
 export class WriteGuard {
   readonly #options: WriteGuardOptions;
@@ -63,7 +63,7 @@ export class WriteGuard {
     else if (isKind(candidate, "Template")) this.#assertTemplateAllowed(candidate, write);
   }
 
-  /** Throws PrivilegeError. Files are exempt, because the end of a file only takes away what the file declared. */
+  /** Throws PrivilegeError. Files are exempt, because the removal of a file only removes what the file declared. */
   assertDeletable(resource: Resource, { actor, manager }: DeleteIntent): void {
     const { name, managers } = resource.metadata;
     if (isAdmin(actor) || isFileManager(manager)) return;
@@ -224,7 +224,9 @@ export class WriteGuard {
     );
   }
 
-  /** Someone with more rights may use the template, so that it has to be as harmless as an App of its author. */
+  /**
+   * A user with more rights may use the template, so the template may contain only what its author may write in an App.
+   */
   #assertTemplateAllowed(
     candidate: Resource<"Template">,
     { before, changes, actor }: GuardedWrite,
@@ -258,7 +260,7 @@ export class WriteGuard {
     return listHostPaths(spec).filter(({ path }) => !this.#options.hostPaths.isAllowed(path));
   }
 
-  /** Lists the spec of an App, and those of the revisions that serve, or to which Berth may return without being asked. */
+  /** Lists the spec of an App, and those of the revisions that serve, or to which Berth may return automatically. */
   #listSpecs({ metadata, spec, status }: Resource<"App">): readonly Resource<"App">["spec"][] {
     const memory = status?.memory;
     const numbers = new Set([
