@@ -60,7 +60,7 @@ export class AppAdmission {
     }
   }
 
-  /** Checks other Apps against `app` as it is going to be written. */
+  /** Makes later checks of other Apps use `app`, which is about to be written, in place of the stored App. */
   expect(app: Resource<"App">): void {
     const { metadata, spec } = app;
     this.#apps.set(metadata.name, app);
@@ -71,7 +71,7 @@ export class AppAdmission {
     );
   }
 
-  /** Checks other Apps as if this one did not exist. */
+  /** Makes later checks of other Apps ignore this App. */
   ignore(name: string): void {
     this.#apps.delete(name);
     this.#setClaims(name, []);

@@ -93,7 +93,7 @@ export type HealthProbe =
   /** Without a port and a check, a running container counts as healthy. */
   | { readonly type: "running" };
 
-/** Healthy if a GET is answered below 500, or if what answers at the port is not HTTP. */
+/** A probe that succeeds if a GET gets a status below 500, or if the response of the port is not HTTP. */
 export interface WebProbe {
   readonly type: "web";
   readonly port: number;
@@ -177,7 +177,7 @@ export function resolveAppDefaults(spec: AppSpec): EffectiveApp {
   };
 }
 
-/** An image whose tag is meant to move is asked for at its registry. */
+/** Returns `Always` for an image whose tag is meant to move, such as `latest`. */
 function getDefaultPullPolicy(image: string | undefined): EffectiveApp["pullPolicy"] {
   return image !== undefined && isMovingReference(image) ? "Always" : "IfNotPresent";
 }
@@ -223,7 +223,7 @@ function resolveProbe(spec: AppSpec): HealthProbe {
 
 /**
  * An open port proves little about a web server, which may accept connections long before it can answer. An app with a
- * domain is taken to be one. Others, such as databases, get no HTTP request.
+ * domain counts as a web server. Other apps, such as databases, get no HTTP request.
  */
 function resolveRolloutProbe(spec: AppSpec): WebProbe | undefined {
   const probe = resolveProbe(spec);

@@ -153,7 +153,7 @@ export const IngressOptions = Type.Object(
       Type.String({
         pattern: "^/[^\\s?#*]*[^\\s?#*/]$",
         maxLength: 1024,
-        description: "the app has only what is below this path of its domains, such as /api",
+        description: "the app gets only the requests below this path of its domains, such as /api",
       }),
     ),
     stripPrefix: Type.Optional(
@@ -238,7 +238,7 @@ export const HealthCheck = Type.Object(
   },
   {
     ...closed,
-    description: "path (http) or command; without either, the port accepts a connection",
+    description: "path (http) or command; without either, the check is a connection to the port",
   },
 );
 

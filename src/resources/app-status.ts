@@ -68,7 +68,7 @@ export interface ContainerStatus {
  * It is stored before the switch, so that Berth resumes it after a crash.
  */
 export interface RolloutWindow {
-  /** The new version and the previous one (hashes of containers). */
+  /** The new version and the previous one, as hashes of their containers. */
   readonly version: string;
   readonly previous: string;
   readonly outcome: "open" | "passed" | "failed";
@@ -93,7 +93,7 @@ export interface ImagePin {
   readonly digest: string | null;
   /** No registry has the image: it is the one that the engine holds under this reference. */
   readonly isEngineOnly: boolean;
-  /** The values of the annotations that hold an image, and that request a deploy and a restart, at its resolution. */
+  /** The values that the annotations for an image hold, a deploy and a restart had when the image was resolved. */
   readonly hold: string | null;
   readonly deployedAt: string | null;
   readonly restartedAt: string | null;
@@ -145,7 +145,7 @@ export interface ReconcileState {
    * of other versions were never in use.
    */
   readonly served: readonly string[];
-  /** The revisions of these versions, newest last: the last one serves, or was the last to serve. */
+  /** The revisions of the versions in `served`, newest last: the last one serves, or was the last to serve. */
   readonly servedRevisions: readonly { readonly version: string; readonly number: number }[];
   /** The last switch from a version that served to another one; null if the previous version is not needed any more. */
   readonly window: RolloutWindow | null;

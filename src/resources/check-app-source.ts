@@ -43,7 +43,7 @@ function findGitUrlProblem(url: string): string | undefined {
     return "is not the URL of a repository: write https://HOST/PATH, ssh://USER@HOST/PATH or git@HOST:PATH";
   }
   const { protocol, username, password } = parsed;
-  // Tokens are often given as the user.
+  // Tokens are often given as the user name of the URL.
   if (password !== "" || (username !== "" && protocol !== "ssh:")) {
     return "contains a user or a password, which would be readable: put them into a Secret and name it in credential";
   }

@@ -18,7 +18,7 @@ export interface Schema {
   readonly exclusiveMinimum?: number;
 }
 
-/** The language of the text in which the user wrote a value, whose own words messages use. */
+/** The language in which the user wrote a value. Messages use its terms. */
 export type Syntax = "yaml" | "json";
 
 const typeNames = {

@@ -37,7 +37,10 @@ export const Domain = Type.String({
   description: "a host name in lower case, such as hello.example.org",
 });
 
-/** The domain of an App that gets no requests from outside. As a host name it would have no dot, and no meaning. */
+/**
+ * The domain of an App that gets no requests from outside. It cannot be mistaken for a host name, because it has no
+ * dot.
+ */
 export const NO_DOMAIN = "none";
 
 export const OwnDomain = Type.String({
@@ -46,7 +49,7 @@ export const OwnDomain = Type.String({
   description: `a host name in lower case, such as hello.example.org, or ${NO_DOMAIN}`,
 });
 
-/** Absolute and without `..`, so that a mount point cannot be disguised as another one. */
+/** An absolute path without `..`, so that a mount point cannot be disguised as another one. */
 export const ContainerPath = Type.String({
   pattern: "^/(?!.*(^|/)\\.\\.(/|$))",
   maxLength: 4096,

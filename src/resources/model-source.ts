@@ -49,7 +49,7 @@ function parseFileUrlSource(text: string): ReturnType<typeof parseModelSource> {
   try {
     return { source: { type: "local", path: fileURLToPath(text) } };
   } catch {
-    // An encoded slash, or broken percent signs.
+    // The path contains an encoded slash or an invalid % encoding.
     return { problem };
   }
 }

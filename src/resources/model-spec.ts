@@ -35,7 +35,7 @@ export const ModelSpec = Type.Object(
     sha256: Type.Optional(
       Type.String({
         pattern: "^[0-9a-f]{64}$",
-        description: "what the file has to be; of a split model, its first part",
+        description: "the expected digest of the file; of a split model, of its first part",
       }),
     ),
     running: Type.Optional(

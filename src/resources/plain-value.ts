@@ -1,7 +1,7 @@
 import type { SpecIssue } from "../base/errors.ts";
 import { formatPointer } from "./json-pointer.ts";
 
-/** Deeper than any spec. Recursive code is safe up to this depth. */
+/** The maximum nesting of values: deeper than any spec, and safe for recursive code. */
 export const VALUE_DEPTH_MAX = 64;
 /** Limits the size of values, because aliases can expand a small text to a large value. */
 const NODES_MAX = 200_000;

@@ -47,7 +47,7 @@ export const lifecycleFields: ReadonlySet<string> = new Set([
   "stopGracePeriod",
 ]);
 
-/** A write that its author may not make. */
+/** Thrown for a write that its author may not make. */
 export class PrivilegeError extends BerthError {
   /** The refused field, as a JSON Pointer below the resource. */
   readonly path: string;
@@ -70,7 +70,7 @@ export interface UncheckedField {
 
 const NAMED_MAX = 10;
 
-/** An App would reach outside while it has fields from writers without the scope `admin`. */
+/** Thrown if an App would reach outside while it has fields that only writers without the scope `admin` have set. */
 export class UncheckedFieldsError extends ConflictError {
   /** The field that reaches outside, as a JSON Pointer. */
   readonly path: string;
@@ -91,7 +91,7 @@ function describeField({ path, author, secret }: UncheckedField): string {
   return `${formatDottedPath(path)}${what} (set by ${author ?? "an unknown writer"})`;
 }
 
-/** Templates are not validated as Apps, so that a path may be anything. */
+/** Templates are not validated as Apps, so the path in one may be of any type. */
 function toText(value: unknown): string {
   return typeof value === "string" ? value : JSON.stringify(value);
 }

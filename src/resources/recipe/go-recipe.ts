@@ -23,7 +23,7 @@ export async function createGoDockerfile(
   const main = await findMainPackage(reader, module);
   const version = chooseGoVersion(module);
   const sums = (await reader.read("go.sum")) ?? "";
-  // Many small services use this C library; most others build without a C compiler.
+  // Many small services use this C library. Most other services build without a C compiler.
   const needsC = /^github\.com\/mattn\/go-sqlite3 /m.test(sums);
   const isVendored = reader.has("vendor/modules.txt");
   const description = `Go ${version}`;
@@ -46,7 +46,7 @@ export async function createGoDockerfile(
       options.baseImage === undefined &&
       `COPY --from=build ${certificates} ${certificates}`,
     "COPY --from=build /out/app /usr/local/bin/app",
-    // Templates and pages that the program reads from its working directory.
+    // Copies templates and pages, which the program reads from its working directory.
     `COPY --chown=${USER} . /app`,
     "WORKDIR /app",
     `ENV PORT=${PORT}`,

@@ -66,7 +66,7 @@ export async function createNodeDockerfile(
       ? [`FROM ${buildImage} AS build`, ...createBuildLines(reader, pkg, manager, "app"), ""]
       : []),
     `FROM ${runImage}`,
-    // Before WORKDIR, so that the folder itself belongs to the user as well.
+    // COPY precedes WORKDIR, so that the folder itself belongs to the user as well.
     `COPY ${needsStage ? "--from=build " : ""}--chown=${USER} ${needsStage ? "/app" : "."} /app`,
     "WORKDIR /app",
     `ENV NODE_ENV=production HOST=0.0.0.0 PORT=${PORT} PATH=/app/node_modules/.bin:$PATH`,
@@ -90,7 +90,7 @@ function createBuildLines(
   result: "app" | "pages",
 ): readonly string[] {
   const isBuilt = getScript(pkg, "build") !== undefined;
-  // Such an install reads more files than the lock file.
+  // An install with workspaces or scripts reads more files than package.json and the lock file.
   const isWhole =
     pkg.hasWorkspaces || installScripts.some((name) => getScript(pkg, name) !== undefined);
   const prune = result === "app" && isBuilt && !pkg.hasWorkspaces ? manager.prune : undefined;
@@ -125,7 +125,7 @@ async function findStartCommand(
   if (script !== undefined) {
     const hasHooks = ["prestart", "poststart"].some((name) => getScript(pkg, name) !== undefined);
     const words = hasHooks ? undefined : splitPlainWords(script);
-    // Without npm in between, SIGTERM reaches the app.
+    // The program is started without npm, so that SIGTERM reaches it.
     if (words !== undefined) return { type: "program", words };
     return { type: "program", words: [isBun ? "bun" : "npm", "run", "start"] };
   }

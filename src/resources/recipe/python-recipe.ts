@@ -34,7 +34,7 @@ export async function createPythonDockerfile(
     "",
     `FROM ${options.baseImage ?? `${image}-slim`}`,
     "COPY --from=build /venv /venv",
-    // Before WORKDIR, so that the folder itself belongs to the user as well.
+    // COPY precedes WORKDIR, so that the folder itself belongs to the user as well.
     `COPY --chown=${USER} . /app`,
     "WORKDIR /app",
     `ENV PATH=/venv/bin:$PATH PYTHONUNBUFFERED=1 PORT=${PORT}`,

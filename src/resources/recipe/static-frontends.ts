@@ -20,7 +20,7 @@ const frontends: readonly Frontend[] = [
   { package: "vite", output: "dist", devServer: /^vite(\s|$)/ },
 ];
 
-/** With one of these packages, the same tools build a server. */
+/** Packages with which the same tools build a server instead of static pages. */
 const serverPackages = [
   "@astrojs/node",
   "@sveltejs/kit",

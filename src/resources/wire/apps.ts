@@ -34,7 +34,7 @@ const itemFields = {
   created_at: Timestamp,
   port: NullableInteger,
   url: NullableString,
-  ready: Type.Boolean({ description: "serves as the newest generation desires" }),
+  ready: Type.Boolean({ description: "true if the app is as its newest spec requests" }),
   generation: Type.Integer(),
   observed_generation: Type.Integer(),
   message: Type.String({ description: "explanation of the status" }),
