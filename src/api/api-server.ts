@@ -141,7 +141,7 @@ export function createApiServer(options: ApiDependencies): FastifyInstance {
   return server;
 }
 
-/** Fastify does not set the time limit on a server of another class. */
+/** Creates the server for HTTPS. Fastify sets the time limit of requests only on its own server, so it is set here. */
 function serveTls(certificate: Certificate): Pick<FastifyHttpOptions<Server>, "serverFactory"> {
   const options = { requestTimeout: REQUEST_MS_MAX, mayBePlain };
   return {

@@ -92,7 +92,7 @@ export async function writeApp(
   const isChanged = setChangedHeader(reply, result);
   if (write.wake === true && isChanged) context.control.wake("App", name);
   const app = context.store.get("App", name) ?? result.resource;
-  // A client that has waited for a new app learns that it was created, whatever route did it.
+  // A client that waited for a new app learns from the status that it was created, on every route that creates apps.
   const status = result.created && query.wait === true ? 201 : write.status;
   return respondToWrite(context, reply, app, status, query.wait ? timeoutMs : null);
 }

@@ -42,7 +42,7 @@ export function installErrorHandlers(
     const path = request.url.split("?", 1)[0] ?? "";
     const methods = routes.find(path);
     const shown = JSON.stringify(path.length > 200 ? `${path.slice(0, 200)}...` : path);
-    // A route may also report that what its path names does not exist.
+    // A route may also throw this error if the path names a resource that does not exist.
     if (methods.length === 0 || methods.includes(request.method)) {
       answer(new NotFoundError(`there is nothing at ${shown}`, "see /api/docs"), request, reply);
       return;

@@ -7,7 +7,7 @@ import { BerthError } from "../base/errors.ts";
 const BUFFER_BYTES_MAX = 4 * 1024 * 1024;
 /** Proxies close connections that are silent for about a minute; the SSE specification recommends 15 s. */
 const HEARTBEAT_MS = 15_000;
-/** Each open stream costs a socket and its buffer. */
+/** The maximum number of open streams, each of which costs a socket and a buffer. */
 const STREAMS_MAX = 512;
 
 export interface ServerSentEvent {

@@ -11,7 +11,7 @@ export type GitHookEvent =
       /** Full name, such as refs/heads/main; undefined if the event lacks it. */
       readonly ref: string | undefined;
     }
-  /** An event of another type, or a push that deletes a branch. */
+  /** An event that Berth ignores: one of another type, or a push that deletes a branch. */
   | { readonly type: "other" };
 
 /** The fields in which GitHub, Gitea, Forgejo and GitLab send the URLs of a repository. */

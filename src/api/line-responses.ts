@@ -1,7 +1,10 @@
 import { Readable } from "node:stream";
 import type { FastifyReply } from "fastify";
 
-/** Ten thousand lines are usually a few MB, but lines of the maximum size would be hundreds. */
+/**
+ * The limit of a response. Ten thousand lines are usually a few MB, but lines of the maximum length would be hundreds
+ * of MB.
+ */
 const RESPONSE_CHARACTERS_MAX = 32 * 1024 * 1024;
 
 /** Responds with raw text. Waits for the first line, so that an earlier failure gets an error status. */

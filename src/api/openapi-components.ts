@@ -171,7 +171,9 @@ function getOutline({ type, properties }: JsonObject): string {
   return `${JSON.stringify(type)} ${isObject(properties) ? Object.keys(properties).join() : ""}`;
 }
 
-/** The OpenAPI plugin drops the patterns of keys. */
+/**
+ * Returns a text that is equal for equal schemas. It leaves out the patterns of keys, which the OpenAPI plugin drops.
+ */
 function getIdentity(schema: JsonObject): string {
   return canonicalJson(withoutKeyPatterns(schema));
 }

@@ -10,7 +10,10 @@ import {
 } from "../resources/resource.ts";
 import type { Revision, Store } from "../store/store.ts";
 
-/** Fields that are not part of a version: an operator sets them for the present. */
+/**
+ * Fields that a rollback does not change, because they say how the operator runs the app now, and are not part of a
+ * version.
+ */
 const FIELDS_NOT_ROLLED_BACK: ReadonlySet<string> = new Set(["running", "suspend", "replicas"]);
 
 /**

@@ -33,7 +33,9 @@ export const ForceQuery = Type.Object({ force: Type.Optional(Type.Boolean()) }, 
 
 export const writeQueryFields = {
   wait: Type.Optional(
-    Type.Boolean({ description: "answer when it is as requested, or has failed (409)" }),
+    Type.Boolean({
+      description: "respond when the app or model is as requested, or has failed (409)",
+    }),
   ),
   timeout: Type.Optional(
     Type.String({
@@ -42,7 +44,9 @@ export const writeQueryFields = {
       description: "a duration to wait, such as 30s, at most 4m (default: 60s)",
     }),
   ),
-  dry_run: Type.Optional(Type.Boolean({ description: "answer the plan, and change nothing" })),
+  dry_run: Type.Optional(
+    Type.Boolean({ description: "respond with the plan, and change nothing" }),
+  ),
   force: Type.Optional(
     Type.Boolean({ description: "take fields over from the spec files that own them" }),
   ),

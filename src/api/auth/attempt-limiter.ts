@@ -17,9 +17,9 @@ interface Attempts {
 }
 
 /**
- * Allows five wrong passwords, or signatures, a minute for each address. Running attempts count too, or else a hundred
- * concurrent ones would all start before the first one fails. Many wrong ones from many addresses slow all attempts down,
- * and refuse none, so that no one locks the owner out.
+ * Allows five wrong passwords, or signatures, a minute for each address. Running attempts count too: otherwise a
+ * hundred concurrent ones could start before the first one fails. Many wrong attempts from many addresses delay every
+ * attempt, but no attempt is refused for them, so that an attacker cannot lock the owner out.
  */
 export class AttemptLimiter {
   readonly #clock: Clock;

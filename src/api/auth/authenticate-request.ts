@@ -20,9 +20,11 @@ export function authenticateRequest(
   if (access === "loopback" && request.headers.authorization === undefined) {
     if (isLocal(request)) {
       if (getHostHeaders(request.raw.rawHeaders).every(isLoopbackHost)) return null;
-      throw unauthorizedError("this needs a token under a name other than localhost or 127.0.0.1");
+      throw unauthorizedError(
+        "a request under a name other than localhost or 127.0.0.1 needs a token",
+      );
     }
-    throw unauthorizedError("this needs a token from another machine");
+    throw unauthorizedError("a request from another machine needs a token");
   }
   const caller = requireCaller(request, tokens);
   const needed = access === "loopback" ? "read" : access;

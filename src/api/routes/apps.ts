@@ -46,7 +46,8 @@ const DetailsQuery = Type.Object(
       Type.Unsafe<"true" | "false" | "deleted">({
         type: "string",
         enum: ["true", "false", "deleted"],
-        description: "true: answer when Ready or failed (409); deleted: answer 404 when it is gone",
+        description:
+          "true: respond when the app is Ready or failed (409); deleted: respond 404 when it is gone",
       }),
     ),
     timeout: writeQueryFields.timeout,

@@ -13,7 +13,7 @@ export function backupRoutes(api: Api, context: ApiContext): void {
   // The copy is in the data directory, because it may not fit into a temporary file system in memory.
   const folder = join(config.dataDir, "tmp");
 
-  // Files that a killed process left contain every secret.
+  // A process that was killed may have left files, which contain every secret.
   api.addHook("onReady", async () => {
     const files = await readdir(folder).catch(() => []);
     const left = files.filter((file) => file.startsWith("backup-"));

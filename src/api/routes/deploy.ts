@@ -123,7 +123,7 @@ export async function deployRoutes(api: Api, context: ApiContext): Promise<void>
       async (request, reply) => {
         assertLength(request, uploadBytesMax);
         const { body } = request;
-        // Without this, a refused archive would destroy the connection before the response.
+        // Without `destroyOnReturn: false`, a refused archive would destroy the connection before the response.
         const stream =
           body instanceof Readable ? body.iterator({ destroyOnReturn: false }) : Readable.from([]);
         const signal = createRequestSignal(reply, context.closing);

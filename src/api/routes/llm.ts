@@ -47,7 +47,7 @@ const DetailsQuery = Type.Object(
         type: "string",
         enum: ["true", "false", "deleted"],
         description:
-          "true: answer when it is as its spec wants it, or failed; deleted: answer 404 when it is gone",
+          "true: respond when the model is as its spec requests, or failed; deleted: respond 404 when it is gone",
       }),
     ),
     timeout: writeQueryFields.timeout,

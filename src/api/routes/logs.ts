@@ -118,7 +118,7 @@ async function streamLines(
   }
 }
 
-/** Only a followed log has entries that are not lines. */
+/** Yields the lines and leaves out the other entries, which only a followed log has. */
 async function* onlyLines(entries: AsyncIterable<AppLogEntry>): AsyncGenerator<AppLogLine> {
   for await (const entry of entries) if (!("skipped" in entry)) yield entry;
 }
