@@ -12,7 +12,7 @@ export class DataDisk {
   readonly #onRecovered: () => void;
   #problem: string | null = null;
 
-  /** `onRecovered` is called when it is possible again: what has failed meanwhile may be tried again at once. */
+  /** `onRecovered` is called when Berth can write again. Work that has failed meanwhile may be retried at once. */
   constructor(options: {
     readonly store: Pick<Store, "checkDisk">;
     readonly clock: Clock;

@@ -27,7 +27,7 @@ export interface ControlPlane {
     annotations?: Readonly<Record<string, string>>,
     plannedResources?: readonly PlannedResource[],
   ): Promise<PlanReport>;
-  /** The same for a Model. Uses the assistant's last known state if it does not answer. Throws NotFoundError. */
+  /** Like `planApp`, for a Model. Uses the assistant's last known state if it does not answer. Throws NotFoundError. */
   planModel(
     name: string,
     spec: ModelSpec | undefined,
@@ -161,7 +161,7 @@ export interface SpecsReport {
   readonly state: "watching" | "missing" | "unreadable" | "empty" | "off";
   readonly message: string | null;
   readonly files: readonly SpecFileReport[];
-  /** The repository that a part of the folder comes from; absent if it follows none. */
+  /** The repository that a part of the folder comes from; absent if the folder follows none. */
   readonly git?: SpecsGitReport;
   /** Prunes that wait for `berth prune --confirm`. */
   readonly pendingPrune: readonly {
@@ -180,7 +180,7 @@ export interface SpecsGitReport {
   readonly path: string;
   /** The folder below the watched one that has the files of the repository. */
   readonly folder: string;
-  /** The commit of these files; null before the first. */
+  /** The commit of these files; null before the first checkout. */
   readonly commit: string | null;
   readonly state: "following" | "failing";
   /** The reason of the failure. */

@@ -82,7 +82,7 @@ export function failVersion(
 ): RunState {
   const { resource, desired, memory, mask } = state;
   const masked = { reason: failure.reason, message: mask(failure.message) };
-  // So far it has no revision, in which the list of revisions can tell why it failed.
+  // Makes the version a revision, because the list of revisions can only show the failure of one.
   if (desired.imageId === null) keepRevision(store, desired, state.resolved.spec);
   const next = revertOrStall(store, resource, desired, memory, masked, {
     serving: findOtherServingRevision(state),
@@ -132,7 +132,10 @@ async function executeOperations(
   return { state, hasChanged };
 }
 
-/** The state to plan again from after a failed operation. Throws `error` if planning again cannot help now. */
+/**
+ * Returns the state from which to plan again after a failed operation. Throws `error` if planning again cannot help
+ * now.
+ */
 function recover(
   context: ReconcilerContext,
   state: PlannedRun,
@@ -158,7 +161,10 @@ type ObtainedRunImage =
   | { readonly isWaiting: true; readonly state: PlannedRun }
   | { readonly isWaiting: false; readonly state: RunState };
 
-/** Waits for no pull or build; `isWaiting` says that one runs. Throws what the caller has to retry later. */
+/**
+ * Starts the pull or the build of the image that the run needs, without waiting for its end; `isWaiting` says that it
+ * is in progress. Throws errors after which the caller has to try again later.
+ */
 async function obtainRunImage(
   context: ReconcilerContext,
   state: PlannedRun,
@@ -220,7 +226,7 @@ function recordBefore(
       ? state
       : recordRestart(context, state, operation.restart, operation, recorder);
   const memory = noteSwitch(context, state, operation);
-  // A container of an image that is not pinned for good could be joined by one of another image.
+  // The pin of the image is written first. Otherwise, after a crash, another replica could get another image.
   const isPinned = deepEqual(memory.image, state.resource.status?.memory.image);
   if (operation.type === "createContainer" && !isPinned) recorder.write(state);
   if (memory === state.memory) return state;
@@ -246,7 +252,7 @@ function recordRestart(
 
 function recordAfter(context: ReconcilerContext, state: PlannedRun, operation: Operation): void {
   if (operation.type === "createContainer") {
-    // The image is there, perhaps because the user has loaded it.
+    // The image exists, so earlier failures to obtain it do not matter: perhaps the user has loaded it.
     for (const step of ["pull", "build"] as const)
       context.retries.succeed(state.desired.name, step);
   }

@@ -197,7 +197,9 @@ export class AppController {
     for (const dependent of this.#references.dependentsOf(name)) this.#loop.add(dependent, "event");
   }
 
-  /** Queues the Apps that use a Model when it begins or stops to answer, and when the reason for not answering changes. */
+  /**
+   * Queues the Apps that use a Model when it begins or stops answering, and when the reason for not answering changes.
+   */
   #onModel({ name }: StoreChange): void {
     const apps = this.#references.usersOfModel(name);
     if (apps.length === 0) return;

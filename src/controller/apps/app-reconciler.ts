@@ -44,7 +44,7 @@ export class AppReconciler {
     }
     const run = new AppRun(this.#context, resource);
     try {
-      // Another process acts on these containers: what this one would observe is not its work in progress.
+      // While another process controls the containers, a run would take that process's work for its own.
       await this.#context.lease.ensure(signal);
       if (resource.metadata.deletionTimestamp !== null) {
         await finalizeApp(this.#context, resource, signal);

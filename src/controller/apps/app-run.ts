@@ -53,7 +53,8 @@ export class AppRun {
     },
     writeRestart: (state, progress) => {
       this.#state = state;
-      // A full disk does not keep a version down that has run; its restarts are then counted in memory.
+      // A full disk must not prevent the restart of a version that was stable once. Its restarts are then counted in
+      // memory.
       this.writeStatus({ progress, mustBeSaved: !state.isProven });
     },
   };
@@ -121,7 +122,7 @@ export class AppRun {
     // An engine that shuts down ends its containers: these ends do not count as failures, and no container is started.
     if (recovery.hasEndedWithEngine || hasUnexpectedEnd(planned.plan)) {
       await this.#context.runtime.ping(signal);
-      // systemd may have started the next engine already, although the observation is of the previous one.
+      // The engine that was observed may have ended, and systemd may have started the next one already.
       if (!recovery.hasEndedWithEngine && this.#context.appsEndedWithEngine.has(desired.name))
         return false;
     }
@@ -166,7 +167,7 @@ export class AppRun {
     const { desired, containers } = observed;
     const { revision } = observed.resolved;
     const { state, isFresh, isRevisionDue } = trackAttempt(observed, clock.now());
-    // An image that has never been available makes no revision.
+    // A version whose image has never been available makes no revision.
     if (isRevisionDue && desired.imageId !== null)
       keepRevision(store, desired, state.resolved.spec);
     const tracked = { ...state, isProven: isProvenVersion(store, state) };

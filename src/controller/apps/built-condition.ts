@@ -1,6 +1,9 @@
 import type { AppFindings, SetCondition } from "./app-findings.ts";
 
-/** Sets the Built condition: does the image of the spec's own source exist? An older version may run meanwhile. */
+/**
+ * Sets the Built condition, which says if the image of the spec's own source exists. An older version may run
+ * meanwhile.
+ */
 export function setBuiltCondition(findings: AppFindings, set: SetCondition): void {
   const { resource, held, build, ownImage } = findings;
   if (resource.spec.source === undefined) set("Built", null, "", "");

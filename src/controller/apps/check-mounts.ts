@@ -12,7 +12,7 @@ const MOUNT_REFUSED = "MountRefused";
 type MountCheck = Pick<Store, "findMountProblem">;
 
 /**
- * Returns why the App waits with new containers: it mounts a path of the machine that must not be mounted now. A link
+ * Returns why the App gets no new containers now: it mounts a path of the machine that must not be mounted now. A link
  * may have been changed since the spec was admitted.
  */
 export function findRefusedMount(store: MountCheck, { volumes = [] }: AppSpec): Reason | undefined {

@@ -17,7 +17,8 @@ const CONTAINER_FORMAT = 2;
 
 /**
  * The way in which requests reach the containers. loopback: through a port of this machine that is leased to the App.
- * network: at their addresses on the instance's network. published: through a port that the engine chooses for each.
+ * network: at their addresses on the instance's network. published: through a port that the engine chooses for each
+ * container.
  */
 export type Exposure = "loopback" | "network" | "published";
 

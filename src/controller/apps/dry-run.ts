@@ -109,7 +109,7 @@ async function resolveDryRun(
   );
 }
 
-/** A pull or a build is followed by the operations that become possible after it. */
+/** Plans a dry run, in which a pull or a build is followed by the operations that become possible after it. */
 async function planDryRun(context: ReconcilerContext, observed: ObservedRun, signal: AbortSignal) {
   const { store, clock, firstSeenTimes, stops } = context;
   const { desired } = observed;

@@ -11,7 +11,7 @@ export type ImagePullResult =
   | { readonly type: "waiting"; readonly progress: Reason }
   /** `pulled` is the reference under which the engine now holds exactly what the registry had. */
   | { readonly type: "done"; readonly pulled: string }
-  /** The pull has failed, and `failPull` tells what follows if no other image may be used. */
+  /** The pull has failed, and `failPull` decides what follows if no other image may be used. */
   | { readonly type: "failed"; readonly failure: PullFailure }
   /** Another try cannot succeed until the spec or a credential changes. */
   | { readonly type: "refused"; readonly failure: Reason };
@@ -88,7 +88,7 @@ export function collectFinishedPull(context: ReconcilerContext, desired: Desired
   return true;
 }
 
-/** True if a pull of this version has ended well and has not been recorded yet. */
+/** True if a pull of this version has succeeded and has not been recorded yet. */
 export function isPullFinished(
   { puller, store }: Pick<ReconcilerContext, "puller" | "store">,
   desired: DesiredApp,

@@ -49,7 +49,7 @@ export function findImagePin(store: StoreReader, input: PinInput): ImagePin | nu
     const digest = revisions.find(({ imageId }) => imageId === hold.id)?.digest;
     return createImagePin(resource, reference, { id: hold.id, digest });
   }
-  // What does not run is resolved when it is started.
+  // The image of an App that does not run is resolved when the App is started.
   return isIdle(resource) ? pin : null;
 }
 
@@ -71,7 +71,7 @@ export async function resolveImagePin(
   const reference = getOwnReference(input);
   const { resource } = input;
   if (known || reference === null || isIdle(resource) || asksRegistry(resource)) return known;
-  // The step that has begun the pull takes its result.
+  // The result of a requested pull belongs to the step that has begun the pull.
   if (puller.isRequested(resource.metadata.name, reference)) return null;
   const info = await runtime.inspectImage(reference, signal);
   return info ? createImagePin(resource, reference, info) : null;
@@ -95,7 +95,10 @@ export function createImagePin(
   };
 }
 
-/** Returns the previous pin if only a restart asks for another resolution: it goes on with the same image if need be. */
+/**
+ * Returns the previous pin if only a restart requires another resolution: if that fails, the App goes on with the same
+ * image.
+ */
 export function findRestartedPin(
   resource: Resource<"App">,
   { image: pin }: ReconcileState,
@@ -118,7 +121,7 @@ function isCurrent(resource: Resource<"App">, pin: ImagePin): boolean {
   const { spec, metadata } = resource;
   const { annotations } = metadata;
   if (pin.hold !== (readImageHold(resource, pin.reference)?.value ?? null)) return false;
-  // The same source gives the same reference, and a digest never moves.
+  // Each revision of a source has a reference of its own, and a digest never moves.
   if (spec.image === undefined || parseImageReference(spec.image).digest !== null) return true;
   if (pin.deployedAt !== (annotations[DEPLOYED_AT_ANNOTATION] ?? null)) return false;
   return (

@@ -9,7 +9,8 @@ import type { PlannedRun } from "./run-state.ts";
 
 /**
  * Notes the version that gets the requests with this operation and, if another one serves, the window in which the new
- * one is observed. With rolling the switch is a change of the route, with recreate the stop of the old version.
+ * one is observed. With the strategy rolling the switch is a change of the route, with the strategy recreate the stop
+ * of the old version.
  */
 export function noteSwitch(
   { store, clock }: Pick<ReconcilerContext, "store" | "clock">,

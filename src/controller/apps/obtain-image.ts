@@ -53,7 +53,7 @@ async function takeImage(
   const { revision, spec } = resolved;
   if (revision === null)
     return { type: "done", pin: info ? createImagePin(resource, desired.image, info) : null };
-  // A source need not give the same bytes twice, and another engine may name the same image otherwise.
+  // Two builds of one source may give different bytes, and another engine may give the same image another id.
   if (info && info.id !== revision.imageId && revision.imageId !== null)
     context.store.revisions.replaceImage(desired.name, revision.number, {
       imageId: info.id,
@@ -63,8 +63,8 @@ async function takeImage(
 }
 
 /**
- * A failed pull is no obstacle for an image that only the engine has, nor for a restart, which goes on with the image that
- * the App has. It ends every other version.
+ * A failed pull is no obstacle for an image that only the engine has, nor for a restart, which goes on with the image
+ * that the App has. Every other version fails with it.
  */
 async function replaceFailedPull(
   context: ReconcilerContext,

@@ -62,7 +62,8 @@ export class PlanExecutor {
         );
         return;
       case "ensureVolume":
-        // Ensured before each creation, because the engine would create a missing volume without Berth's labels.
+        // The volume is ensured before each creation, because the engine would create a missing one without Berth's
+        // labels.
         await runtime.ensureVolume(operation.volume, operation.labels, signal);
         return;
       case "createContainer":

@@ -8,9 +8,12 @@ const STARTUP_MIN_MS = 50;
 const STARTUP_MAX_MS = 1_000;
 /** After this time a start counts as slow, so that a longer interval delays it only by a small part. */
 const STEADY_FOR_MS = 5_000;
-/** The interval between probes of a slow start, as a part of the time since its begin. */
+/** The interval between probes of a slow start, as a part of the time since the start began. */
 const LATE_PART = 1 / 20;
-/** A command costs a process in the container and two calls of the engine, so that it is repeated less often. */
+/**
+ * The same part for a probe that runs a command. A command costs a process in the container and two calls of the
+ * engine, so it is repeated less often.
+ */
 const LATE_PART_OF_COMMAND = 1 / 2;
 /**
  * The minimum interval for each container that starts at the same time, so that hundreds of starts leave time for other

@@ -37,7 +37,7 @@ export function applyInputs(
   return isOver ? { ...known, stalled: null, restarts: [], attempt: null } : known;
 }
 
-/** Moves times of the future to now: after the clock was set back they would block restarts and deadlines. */
+/** Moves times in the future to now: after the clock was set back they would block restarts and deadlines. */
 export function clampToClock(memory: ReconcileState, nowMs: number): ReconcileState {
   const { attempt, window } = memory;
   const isPast = ({ at }: { readonly at: number }) => at <= nowMs;

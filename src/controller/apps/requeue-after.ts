@@ -41,7 +41,7 @@ export function requeueAfter(input: {
     isDone || input.isStalled || input.isHeld
       ? null
       : reconcileState.progressDeadlineAtMs(memory, desired, input.isProven);
-  // A deadline that has passed during the window has no effect: waiting for it would be a loop.
+  // A deadline that has passed during the window has no effect: waiting for it would queue the App again and again.
   if (deadline !== null && deadline >= nowMs) waits.push(deadline + 1);
   if (input.isObtaining) waits.push(nowMs + PROGRESS_REQUEUE_MS);
   return waits.length === 0 ? null : Math.max(1, Math.min(...waits) - nowMs);

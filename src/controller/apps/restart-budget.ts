@@ -11,9 +11,9 @@ export interface RestartPolicy {
 
 /** The longest delay between two restarts of a stable version; the same as the reconciler's back-off. */
 export const RESTART_DELAY_MAX_MS = 5 * 60_000;
-/** Restarts with a longer gap do not belong together: the container ran for at least half of it. */
+/** A longer gap between two restarts ends the streak, because the container ran for at least half of it. */
 const STREAK_GAP_MAX_MS = 2 * RESTART_DELAY_MAX_MS;
-/** Restarts are remembered this long, which holds more than the streak after which the delay grows no more. */
+/** Restarts are remembered for this time. It covers the longest streak that still increases the delay. */
 const RESTARTS_KEPT_MS = 60 * 60_000;
 
 export type RestartDecision =

@@ -55,7 +55,7 @@ export function trackWindow(
     return isOver || !hasRequests ? null : window;
   }
   const isDesired = desired.hash === window.version;
-  // The new version waits for its first requests; a newer one takes its place.
+  // The new version waits for its first requests. If the desired version is a newer one, it replaces the waiting one.
   if (window.since === null && !hasRequests) {
     if (isDesired) return window;
     return desired.hash === window.previous ? null : openWindow(desired.hash, window.previous);

@@ -67,13 +67,13 @@ export function needsPlan({ memory }: RunState, desired: DesiredApp): boolean {
 
 export interface TrackedAttempt {
   readonly state: ObservedRun;
-  /** The version is new, or its containers have ended with the engine: earlier ends are no restarts. */
+  /** The version is new, or its containers have ended with the engine: earlier ends do not count as restarts. */
   readonly isFresh: boolean;
   /** The version is new, or judged by a newer spec: its revision has to be kept. */
   readonly isRevisionDue: boolean;
 }
 
-/** Begins the attempt of a new version, or notes the progress of the current one. A stalled App makes none. */
+/** Begins the attempt of a new version, or notes the progress of the current one. A stalled App makes no attempt. */
 export function trackAttempt(observed: ObservedRun, nowMs: number): TrackedAttempt {
   const { desired, containers, health, recovery } = observed;
   const works = desired.app.running && isVersionReady(desired, containers, health);

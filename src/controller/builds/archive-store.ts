@@ -60,7 +60,8 @@ export class ArchiveStore {
       await mkdir(this.#dir, { recursive: true, mode: 0o700 });
       const written = await this.#write(part, stream, signal);
       await checkArchive(join(this.#dir, part), this.#limits, signal);
-      // Synchronous: no removal can run in between, and a later one sees the new file.
+      // The rename is synchronous, so that no removal can run between it and the check, and a later removal sees the
+      // new file.
       const isKnown = lstatSync(this.path(written.digest), { throwIfNoEntry: false }) !== undefined;
       renameSync(join(this.#dir, part), this.path(written.digest));
       if (isKnown) this.#reuploaded.add(written.digest);

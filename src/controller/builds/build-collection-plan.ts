@@ -3,7 +3,10 @@ import type { BuiltImageInfo } from "../runtime/port.ts";
 import type { StoredArchive } from "./archive-store.ts";
 import type { ProtectedContent } from "./protected-content.ts";
 
-/** An archive has no App until the spec that names it is written, which a user may do some time after the upload. */
+/**
+ * Unused archives are kept for this time. An archive has no App until the spec that names it is written, which a user
+ * may do some time after the upload.
+ */
 const ARCHIVE_GRACE_MS = 60 * 60_000;
 
 export interface BuildCollectionInput {
@@ -16,7 +19,10 @@ export interface BuildCollectionInput {
   /** The limit for the images and archives of all Apps together. */
   readonly bytesMax: number;
   readonly nowMs: number;
-  /** Returns the number of the build of an image, as far as it is known: engines report times in seconds only. */
+  /**
+   * Returns the number of the build of an image, if it is known. It orders images of the same second, because engines
+   * report times in seconds only.
+   */
   readonly findBuild: (reference: string) => number | undefined;
 }
 
@@ -73,7 +79,7 @@ export function findBuiltImages(instance: string, images: readonly BuiltImageInf
   return images.flatMap(({ id, bytes, tags, createdAt }) => {
     const apps = new Set(tags.map(appOf));
     if (apps.has("")) return [];
-    // Apps with the same source and options share an image, which goes with the last tag.
+    // Apps with the same source and options share an image, which is removed with its last tag.
     return [...apps].map((app) => ({
       app,
       id,

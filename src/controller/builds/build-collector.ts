@@ -90,7 +90,10 @@ export class BuildCollector {
     this.#removeArchives(plan.archives);
   }
 
-  /** Synchronous check and removal: an archive may have been deployed while the images were removed. */
+  /**
+   * Checks and removes archives synchronously, because an archive may have been deployed while the images were being
+   * removed.
+   */
   #removeArchives(planned: readonly StoredArchive[]): void {
     const { store, archives } = this.#options;
     const inUse = store.archivesInUse();
@@ -110,8 +113,8 @@ export class BuildCollector {
   }
 
   /**
-   * A crash between the end of a build and its record leaves an image that no App owns, and a record of a build
-   * that seems to be running.
+   * Repairs what a crash between the end of a build and its record leaves: an image that no App owns, and the record of
+   * a build that seems to be running.
    */
   #adopt(images: readonly BuiltImage[]): void {
     const { store, logs, onChanged } = this.#options;

@@ -58,7 +58,7 @@ export function describeBuildFailure(error: unknown, mask: SecretMask): BuildFai
   return describeFailure(error, terminalBuildReasons, mask);
 }
 
-/** An internal error, whose message may contain anything: it is written to the server's log only. */
+/** True for an internal error, whose message may contain anything, so that it is written to the server's log only. */
 export function isUnexpected(error: unknown): boolean {
   return !(error instanceof BerthError) && !isDiskFull(error);
 }

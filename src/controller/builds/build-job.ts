@@ -86,7 +86,7 @@ export class BuildJob {
     this.#isRunning = true;
   }
 
-  /** Back in the queue, the build waits for space. */
+  /** Notes that the build is in the queue again, and what space it waits for. */
   markWaiting(wait: SpaceWait): void {
     this.#isRunning = false;
     this.#spaceWait = wait;
@@ -100,7 +100,7 @@ export class BuildJob {
     this.#step = step;
   }
 
-  /** Later reasons are ignored. */
+  /** Cancels the build. Only the reason of the first call counts. */
   abort(ending: BuildEndReason): void {
     this.#endReason ??= ending;
     this.#controller.abort();

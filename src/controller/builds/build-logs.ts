@@ -21,7 +21,7 @@ export class BuildLogs {
     this.#bytesMax = bytesMax;
   }
 
-  /** Creates the log of a build. A full disk loses the log, but does not fail the build. */
+  /** Creates the log of a build. On a full disk the log is lost, but the build does not fail. */
   create(id: number, mask: SecretMask): BuildLogWriter {
     mkdirSync(this.#dir, { recursive: true, mode: 0o700 });
     const log = new BuildLogWriter(this.#file(id), this.#bytesMax, mask, () =>
@@ -48,7 +48,7 @@ export class BuildLogs {
     const lines = new LineReader(file);
     try {
       for (;;) {
-        // Taken before the first read, so that no line is missed in between.
+        // The promise of the next change is created before the lines are read, so that no line is missed in between.
         const log = this.#open.get(id);
         const nextChange = options.follow ? log?.waitForChange(signal) : undefined;
         for await (const line of lines.next()) {
@@ -148,7 +148,7 @@ export class BuildLogWriter {
     return `${lines.join("\n")}\n`;
   }
 
-  /** Synchronous: the last output of a build must survive a kill of Berth. */
+  /** Writes synchronously, so that the last output of a build survives a kill of Berth. */
   #write(text: string): void {
     try {
       this.#descriptor ??= openSync(this.#file, "a", 0o600);

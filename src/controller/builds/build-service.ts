@@ -46,7 +46,7 @@ export interface BuildServiceOptions {
   /** Called when an image was removed by the collection. */
   readonly onImageRemoved?: (reference: string) => void;
   readonly metrics?: BuildMetrics;
-  /** Tests use other values. */
+  /** Only tests change this limit and the following ones. */
   readonly freeBytesMin?: number;
   readonly logBytesMax?: number;
   readonly sourceLimits?: SourceLimits;
@@ -141,7 +141,7 @@ export class BuildService implements AppBuilds, BuildControl, AsyncDisposable {
     store.batch(() => {
       for (const { id } of interrupted) store.builds.mark(id, "abandoned", { message });
     });
-    // A kill may have prevented what follows a write.
+    // Berth may have been killed before it handled the last write of an App.
     for (const app of store.list("App")) this.#sources.handleAppWritten(app);
     const logged = await this.#logs.ids();
     for (const { id } of interrupted)
@@ -252,7 +252,10 @@ export class BuildService implements AppBuilds, BuildControl, AsyncDisposable {
     }
   }
 
-  /** A change of the App, such as a retry of the user, is a reason to try a build that ran out of space. */
+  /**
+   * Starts the waiting build of an App that has changed, for example because the user asked for a retry, even if it ran
+   * out of space.
+   */
   #tryNow(app: string): void {
     const jobs = this.#queue.waitingForSpace().filter((job) => job.app === app);
     for (const job of jobs) job.shortage = undefined;

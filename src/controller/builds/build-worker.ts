@@ -68,7 +68,7 @@ export class BuildWorker {
     } finally {
       stopTimer();
       if (!job.spaceWait) {
-        // Readers must end even if the store could not be written.
+        // Readers of the log must end even if the result could not be written to the store.
         job.log.end("==> ended");
         metrics?.seconds.observe((clock.now() - startedMs) / 1000);
       }

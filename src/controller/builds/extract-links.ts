@@ -28,7 +28,7 @@ export function isEscapingSymlink(
     }
     if (posix.isAbsolute(target)) return true;
     hops += 1;
-    // A cycle of links leads nowhere.
+    // A cycle of links has no target.
     if (hops > HOPS_MAX) return false;
     ahead.unshift(...target.split("/"));
   }

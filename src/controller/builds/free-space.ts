@@ -19,7 +19,9 @@ const REMOTE_RETRY_MS = 5 * 60_000;
 const GROWTH_MIN = 0.1;
 const LOCAL_RETRY_MS = 60 * 60_000;
 
-/** Free bytes; of the engine undefined if it runs on another machine. */
+/**
+ * The free bytes of the engine's disk and of Berth's own. `engine` is undefined if the engine runs on another machine.
+ */
 export interface FreeSpace {
   readonly engine: number | undefined;
   readonly own: number;

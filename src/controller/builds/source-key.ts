@@ -17,7 +17,7 @@ export function pinKey(resource: Resource<"App">): string {
   return hashJson([where, resource.metadata.annotations[DEPLOYED_AT_ANNOTATION] ?? null]);
 }
 
-/** True if both have the same location, regardless of credential and interval. */
+/** True if both sources have the same location, regardless of credential and interval. */
 export function isSameSource(a: AppSource | undefined, b: AppSource | undefined): boolean {
   return hashJson([getSourceLocation(a)]) === hashJson([getSourceLocation(b)]);
 }
@@ -58,7 +58,7 @@ export function shortRevision(revision: string): string {
   return revision.slice(0, 12);
 }
 
-/** A full commit never changes: there is nothing to follow. */
+/** Returns true for a full commit hash. It never changes, so there is nothing to follow. */
 export function isCommit(ref: string | undefined): boolean {
   return ref !== undefined && /^[0-9a-f]{40}$/.test(ref);
 }

@@ -86,7 +86,7 @@ export class SourceResolutionQueue {
       try {
         await this.#run(entry, signal);
       } catch (error) {
-        // Cancelled meanwhile.
+        // The resolution was cancelled in the meantime.
         if (entry.controller.signal.aborted) return;
         throw error;
       } finally {

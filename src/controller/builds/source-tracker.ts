@@ -196,7 +196,7 @@ export class SourceTracker {
       signal.throwIfAborted();
       this.#recordRevision(resolution, resource, revision);
     } catch (error) {
-      // An abort of anything else means that the server did not respond.
+      // If the resolution itself was not cancelled, an abort error means that the server did not respond.
       signal.throwIfAborted();
       this.#recordFailure(resolution, resource, error);
     }

@@ -20,7 +20,7 @@ export class DaemonChild {
     readonly command: readonly string[];
     readonly environment: Environment;
     readonly clock: Clock;
-    /** The flags of `berth up` for those in the daemon's hints, such as `--assistant-port` for `--port`. */
+    /** Maps flags in the daemon's hints to those of `berth up`, such as `--port` to `--assistant-port`. */
     readonly flags: Readonly<Record<string, string>>;
     /** Called with the URL at which it answers. */
     readonly onReady: (url: string) => void;

@@ -1,7 +1,10 @@
 import { BerthError, getErrorMessage } from "../../base/errors.ts";
 import { formatBytes } from "../../base/units.ts";
 
-/** The errors of the port in one place, so that both ways of fetching report the same. `displayUrl` has no login. */
+/**
+ * Creates an error of `GitClient`. Both implementations use the functions of this file, so that they report the same
+ * errors. `displayUrl` has no login.
+ */
 export function gitUnreachable(
   displayUrl: string,
   why: string,

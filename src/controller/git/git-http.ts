@@ -130,7 +130,7 @@ export class GitHttp implements Disposable {
     const { authorization } = this;
     return {
       ...given,
-      // Some servers answer with a page for browsers to every client that is not called git.
+      // Some servers answer with a page for browsers to every client whose User-Agent is not git.
       "user-agent": "git/2.0 (berth)",
       ...(authorization === undefined ? {} : { authorization }),
     };

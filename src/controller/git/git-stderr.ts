@@ -1,7 +1,7 @@
 import type { BerthError } from "../../base/errors.ts";
 import { gitDenied, gitUnreachable, repositoryNotFound } from "./git-errors.ts";
 
-/** The server has the repository, but not the requested ref or commit. */
+/** Returns true if the server has the repository, but not the requested ref or commit. */
 export function isMissingRef(stderr: string): boolean {
   return /couldn't find remote ref|not our ref|unadvertised object|no matching remote head|does not allow request for/i.test(
     stderr,
@@ -58,7 +58,8 @@ export function classifyStderr(displayUrl: string, stderr: string): BerthError {
 }
 
 /**
- * Known reasons in Berth's own words, because the output of a server may contain anything, also paths of this machine.
+ * Describes a known reason in Berth's own words, because the output of a server may contain anything, also paths of
+ * this machine.
  */
 function describeReason(stderr: string): string {
   const known: readonly (readonly [RegExp, string])[] = [

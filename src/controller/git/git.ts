@@ -13,7 +13,10 @@ import type { GitCheckout, GitClient, GitCredential, GitRepository, SourceLimits
 import { writeTree } from "./tree-writer.ts";
 
 export interface GitOptions {
-  /** A folder of its own, created if missing: for the known hosts and for fetches in progress. */
+  /**
+   * The folder for the known hosts and for fetches in progress, which nothing else uses. It is created if it is
+   * missing.
+   */
   readonly dir: string;
   /** The folders in which `git` and `ssh` are searched, as in PATH. */
   readonly searchPath?: string;

@@ -40,7 +40,7 @@ export function buildCaddyConfig(
   const sites = unordered.toSorted((a, b) => (a.app < b.app ? -1 : 1));
   const server = (scheme: "http" | "https", port: number): Json => ({
     listen: [`:${port}`],
-    // Against slow-header attacks; bodies have no limit.
+    // The limit protects against slow-header attacks. Bodies have no limit.
     read_header_timeout: "1m",
     // HTTP/3 would need a UDP port that the user has not opened.
     protocols: ["h1", "h2"],

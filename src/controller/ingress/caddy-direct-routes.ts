@@ -7,8 +7,8 @@ import { getTableFolder, TRY_DURATION } from "./table-routes.ts";
 type CaddyRoute = { readonly [key: string]: Json };
 
 /**
- * Builds routes that forward to the targets in the configuration if the slot's marker of the host exists. Without a marker
- * the request falls through to the table. `without` has the hosts that are answered otherwise.
+ * Builds routes that forward to the targets in the configuration if the slot's marker of the host exists. Without a
+ * marker the request falls through to the table. `without` lists the hosts that other routes answer.
  */
 export function buildDirectRoutes(
   settings: { readonly folder: string; readonly version: string },
@@ -19,7 +19,7 @@ export function buildDirectRoutes(
   return SLOT_FOLDERS.flatMap((folder, slot) => {
     const inner = routes.flatMap(({ hosts, slots }): HostRoute[] => {
       const targets = slots[slot];
-      // Caddy refuses a name that is there twice.
+      // Caddy refuses a matcher that contains the same name twice.
       const host = [...new Set(hosts)].filter((name) => !without.has(name));
       if (!targets || host.length === 0) return [];
       const proxy = proxyHandler(settings.version, targets, TRY_DURATION);
@@ -41,7 +41,10 @@ interface HostRoute extends CaddyRoute {
   readonly match: readonly [{ readonly host: readonly string[] }];
 }
 
-/** Caddy tries routes one by one: of many, a request tries the groups, and then those of its own group. */
+/**
+ * Groups routes by host. Caddy tries routes one after the other; with groups, a request tries the groups, and then only
+ * the routes of its own group.
+ */
 function groupByHost(routes: readonly HostRoute[]): CaddyRoute[] {
   const size = Math.ceil(Math.sqrt(routes.length));
   if (size <= GROUP_SIZE_MIN) return [...routes];

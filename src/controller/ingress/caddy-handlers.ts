@@ -17,8 +17,8 @@ export function proxyHandler(
     handler: "reverse_proxy",
     upstreams: dials.map((dial) => ({ dial })),
     load_balancing: {
-      // Round-robin counters would be shared by all Apps, so that two Apps in turn would each reach one replica
-      // only.
+      // Round-robin counters would be shared by all Apps: alternating requests to two Apps would reach only one replica
+      // of each.
       ...(dials.length > 1 ? { selection_policy: { policy: "random" } } : {}),
       // Retries another replica after a failed connection. Only requests that were not sent, and GETs, are
       // repeated.
@@ -27,7 +27,8 @@ export function proxyHandler(
     },
     transport: {
       protocol: "http",
-      // Below the 5 s keep-alive of Node's server, so that no request is sent on a connection that it closes.
+      // The keep-alive time is below the 5 s of Node's server, so that no request is sent on a connection that Node
+      // closes.
       keep_alive: { enabled: true, idle_timeout: "4s", max_idle_conns_per_host: 64 },
     },
     // Before 2.7, WebSockets end when a configuration is loaded; later versions can keep them.

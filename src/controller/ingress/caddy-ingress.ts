@@ -49,7 +49,9 @@ export interface CaddyIngressOptions {
   readonly httpsPort: number | undefined;
   readonly clock: Clock;
   readonly logger: Logger;
-  /** Called when the verdict on this App, or the state of the proxy, has changed. */
+  /**
+   * Called when the ingress has accepted or refused the routes of this App, or when the state of the proxy has changed.
+   */
   readonly onChanged: (app: string) => void;
 }
 
@@ -303,7 +305,10 @@ export class CaddyIngress implements Ingress, AsyncDisposable {
     try {
       await this.table.retainApps(new Set(store.list("App").map((app) => app.metadata.name)));
     } catch (error) {
-      logger.warn({ err: error }, "entries of deleted apps stay in the route table");
+      logger.warn(
+        { err: error },
+        "entries of deleted apps could not be removed from the route table",
+      );
     }
   }
 

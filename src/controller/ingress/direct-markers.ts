@@ -82,12 +82,13 @@ export class DirectMarkers {
   }
 
   async #create(path: string): Promise<void> {
-    // Before the creation, which may succeed and yet report an error.
+    // The path is noted before the creation, which may succeed and yet report an error.
     this.#present.add(path);
     try {
       await (await open(join(this.#folder, path), "w", 0o600)).close();
     } catch {
-      // Such as a full disk: Caddy reads the table, and the next synchronization finds the path present or tries again.
+      // After an error, such as a full disk, Caddy reads the table. The next synchronization finds the path present, or
+      // tries again.
       await this.#remove(path);
     }
   }

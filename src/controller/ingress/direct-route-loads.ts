@@ -47,7 +47,7 @@ export class DirectRouteLoads {
     this.#current = set;
   }
 
-  /** Tells that Caddy has loaded the current direct routes. */
+  /** Called when Caddy has loaded the current direct routes. */
   async confirm(): Promise<void> {
     await this.#table.addDirectRoutes(this.#current);
     await this.#table.retainDirectRoutes([this.#current]);

@@ -1,4 +1,4 @@
-/** The error pages of the ingress. They contain nothing of the request. */
+/** The error pages of the ingress. They contain no data of the request. */
 
 export const unknownPage = page(
   "404",

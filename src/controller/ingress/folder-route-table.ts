@@ -111,7 +111,8 @@ export class FolderRouteTable implements AppRouteTable {
         const targets = current?.targets.filter((target) => reached.has(target)) ?? [];
         if (current && targets.length < current.targets.length)
           await this.#replace(app, folder, { version: current.version, targets });
-        // Also without a change: an earlier attempt may have failed after the change of the table.
+        // The markers are synchronized even without a change: an earlier attempt may have failed after the table was
+        // changed.
         await this.#markers.synchronize(app, current ? targets : null);
         return current ? { ...current, targets } : null;
       }),
@@ -142,7 +143,7 @@ export class FolderRouteTable implements AppRouteTable {
     return this.#mutex.runExclusive(HOSTS_LOCK, () =>
       withDiskErrors(async () => {
         const folder = join(this.folder, "hosts");
-        // First, because a direct route has precedence over whatever serves the host from now on.
+        // The direct routes are changed first, because they have precedence over every other route of the host.
         for (const app of this.#markers.setHosts(hosts)) await this.#synchronize(app);
         for (const app of new Set(hosts.values()))
           await mkdir(this.#appFolder(app), { recursive: true, mode: 0o700 });
@@ -239,7 +240,7 @@ export class FolderRouteTable implements AppRouteTable {
     }
     const isFoundFirst = ({ levels }: StoredEntry) =>
       entry.targets > SLOTS ? levels === 1 : entry.targets === 0 && levels === LONG_LEVELS;
-    // Oldest first: while any of them is left, Caddy uses the newest of them.
+    // Entries are removed oldest first: while any of them is left, Caddy uses the newest of them.
     for (const { name } of older.filter(isFoundFirst).toReversed())
       await this.#discard(folder, name);
     await removeFile(link);
@@ -298,7 +299,7 @@ export class FolderRouteTable implements AppRouteTable {
   }
 
   async #removeSupersededLater(app: string, folder: string): Promise<void> {
-    // The next write removes what cannot be removed now.
+    // If the removal fails, the next write tries it again.
     await this.#mutex.runExclusive(app, () => this.#removeSuperseded(folder)).catch(() => {});
   }
 

@@ -68,11 +68,11 @@ export type IngressState =
 
 export interface IngressApi {
   readonly url: string;
-  /** Why requests to it fail for now. */
+  /** The reason why requests to the URL fail for now; absent if they succeed. */
   readonly problem?: string;
 }
 
-/** The reason of a verdict whose names have no valid certificate yet. */
+/** The reason of a verdict if the names of the App have no valid certificate yet. */
 export const CERTIFICATE_PENDING = "CertificatePending";
 
 export type SiteVerdict =

@@ -56,7 +56,7 @@ export class SitePlanner {
   }
 }
 
-/** Returns the hosts that need only the table. */
+/** Returns the hosts, with their Apps, of the sites that need only the route table. */
 export function mapHostsToApps(sites: readonly Site[]): Map<string, string> {
   return new Map(
     sites.filter(isTableOnly).flatMap((site) => site.domains.map((domain) => [domain, site.app])),

@@ -60,7 +60,10 @@ export class EngineLease implements WriterLease {
   #state: LeaseState = { type: "unknown" };
   /** The times between which a held lease is valid. A clock that is set back makes it invalid. */
   #valid = { fromMs: 0, untilMs: 0 };
-  /** This process and, from its first observation on, the one that it follows on the same data directory. */
+  /**
+   * The sessions of this process and, after its first observation, of the process that used the same data directory
+   * before.
+   */
   readonly #ownSessions = new Set([this.#session]);
   #hasObserved = false;
   /** The last term of another process, and for how long it has been observed. */
@@ -143,7 +146,8 @@ export class EngineLease implements WriterLease {
         );
         isCreated = false;
       });
-    // The engine may have created a record of an earlier term again, because others have gone on to later ones.
+    // If other processes have gone on to later terms meanwhile, the engine may have created the record of an earlier
+    // term again.
     const terms = await this.#listTerms(signal);
     const last = findLastTerm(terms);
     const isOwn = last !== undefined && this.#ownSessions.has(last.session);
@@ -156,7 +160,10 @@ export class EngineLease implements WriterLease {
     for (const old of terms) {
       if (old.term === last?.term) continue;
       await runtime.removeLease(instance, old.term, signal).catch((error: unknown) => {
-        logger.debug({ error: getErrorMessage(error) }, "an old record of the lease is left");
+        logger.debug(
+          { error: getErrorMessage(error) },
+          "an old record of the lease could not be removed",
+        );
       });
     }
   }
@@ -172,7 +179,7 @@ export class EngineLease implements WriterLease {
     return (await runtime.listLeases(instance, signal)).map(parseLeaseTerm);
   }
 
-  /** Returns true if this process may create the next term; undefined: there is no record. */
+  /** Returns true if this process may create the next term. `undefined` means that there is no record. */
   #mayFollow(last: LeaseTerm | undefined): boolean {
     if (last && last.holderId === this.#options.holderId && !this.#hasObserved)
       this.#ownSessions.add(last.session);

@@ -17,6 +17,6 @@ export interface WriterLease {
   run(signal: AbortSignal): Promise<void>;
   /** The other process that may write to the engine, as last observed; null if none is known. */
   readonly otherWriter: EngineWriter | null;
-  /** Calls the listener when `otherWriter` changes from or to null. Returns a function that ends this. */
+  /** Calls the listener when `otherWriter` changes from or to null. Returns a function that removes the listener. */
   watch(listener: () => void): () => void;
 }

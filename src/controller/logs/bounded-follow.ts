@@ -15,8 +15,8 @@ export interface SkippedLines {
 }
 
 /**
- * Yields the lines of a stream that goes on for as long as it likes. The stream waits for a slow reader while the reader
- * is less than ten seconds behind; after that, lines are skipped and counted, and the count is yielded at their place.
+ * Yields the lines of a stream that may never end. The stream waits for a slow reader while the reader is less than ten
+ * seconds behind; after that, lines are skipped and counted, and the count is yielded at their place.
  */
 export async function* followWithinBounds(
   lines: AsyncIterable<LogLine>,
@@ -73,7 +73,8 @@ class LineBuffer {
         yield entry;
       }
       if (this.#entries.length > 0) continue;
-      // Lines after the last one in the buffer: this reports them at once, since there may be no further line.
+      // Lines that were skipped after the last one in the buffer are reported at once, since there may be no further
+      // line.
       const skipped = this.#takeSkipped();
       if (skipped) yield skipped;
       else if (this.#failure) throw this.#failure.error;

@@ -19,7 +19,7 @@ const lineValidator = new LazyValidator<ArchivedLine>(
 /** Limits of kept lines for each container, and of kept containers for each App: some megabytes an App at most. */
 const LINES_MAX = 10_000;
 const CONTAINERS_MAX = 5;
-/** The limit of kept bytes: of more, the last lines are kept, because they say why the container ended. */
+/** The limit of kept bytes. Of a longer log the last lines are kept, because they say why the container ended. */
 const BYTES_MAX = 4 * 2 ** 20;
 
 export interface FileLogArchiveOptions {
@@ -112,7 +112,7 @@ export class FileLogArchive implements LogArchive {
   }
 }
 
-/** A line that a crash has cut off is skipped. */
+/** Parses a line of the archive. Skips a line that a crash has cut off. */
 function parseArchivedLine(text: string): ArchivedLine | undefined {
   try {
     const line: unknown = JSON.parse(text);

@@ -159,7 +159,7 @@ export class ContainerListenerReconciler implements ContainerListenerStatus, Asy
     const subnets = await runtime.networkSubnets(network, signal);
     const reach = await this.#getReachability(subnets, signal);
     const gateway = await runtime.hostGateway(network, signal);
-    // The last App may have been deleted meanwhile, whose deletion removes the network too.
+    // The last App may have been deleted meanwhile, and its deletion removes the network too.
     if (store.list("App").every((app) => app.metadata.deletionTimestamp !== null))
       await runtime.removeNetwork(network, signal);
     const listener = { port: this.port, host: MODELS_HOST };

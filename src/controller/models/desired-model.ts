@@ -89,7 +89,10 @@ export function findCredentialProblem(store: Secrets, spec: ModelSpec): Reason |
       };
 }
 
-/** Changes with an edit, a new credential or a user's retry, after which another attempt may succeed. */
+/**
+ * Returns a text that changes with an edit, a new credential or a user's retry, after which another attempt may
+ * succeed.
+ */
 export function computeStallInputs(store: Secrets, resource: Resource<"Model">): string {
   const { credential } = resource.spec;
   return hashJson([

@@ -63,8 +63,8 @@ export class ModelJobs {
   }
 
   /**
-   * Returns the state of the model's job with this step and key; starts it if necessary. A job with another one is
-   * cancelled first.
+   * Returns the state of the model's job with this step and key; starts it if necessary. A job with another step or key
+   * is cancelled first.
    */
   ensure(model: string, request: JobRequest): JobState {
     const known = this.#jobs.get(model);

@@ -3,8 +3,8 @@ import type { DesiredModel } from "./desired-model.ts";
 
 /**
  * Drops what no longer applies from the state. A user's retry is applied once: it clears the failure and, for a
- * resolved model, requests that the source is resolved and all files are verified again. A failure with other
- * `inputs` (an edit, a credential) does not apply to these and delays nothing.
+ * resolved model, requests that the source is resolved and all files are verified again. A failure that was recorded
+ * for other `inputs` (before an edit, with another credential) no longer applies and delays nothing.
  */
 export function applyModelInputs(
   memory: ModelReconcileState,

@@ -216,7 +216,7 @@ export class ModelRun {
     );
   }
 
-  /** The damaged file is out of use; the next step downloads it again. */
+  /** Records a damaged file, which is no longer used. The next step downloads it again. */
   #recordDamage(error: Error): void {
     this.#updateMemory({ refresh: null });
     this.#recordEvent("Warning", "Damaged", error.message);

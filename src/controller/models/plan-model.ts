@@ -148,7 +148,7 @@ function getUnloadCause(
 ): string | null {
   if (!assistant.reachable || !assistant.model || !isLoadedByBerth(assistant.model)) return null;
   if (!desired.running) return "the spec sets running: false";
-  // A failed model too: a client that requests it by name would have it loaded.
+  // A failed model is unloaded too: otherwise a client that requests it by name would cause another load.
   if (whole && assistant.verdict.type === "refused" && assistant.model.state !== "unloading")
     return "another model has priority for the memory";
   return null;

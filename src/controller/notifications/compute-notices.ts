@@ -6,8 +6,8 @@ import type { EventRecord } from "../../store/store.ts";
 
 /**
  * Computes the notices for receivers as pure functions of the store. For Apps they follow from the status and not from
- * events, so that a notice which a crash has prevented is found again; `Told` prevents that one is sent twice. Only a
- * deletion, which leaves no status, is taken from its event.
+ * events, so that a notice which a crash has prevented is found again; `ReportedState` prevents a notice from being
+ * sent twice. Only a deletion, which leaves no status, is taken from its event.
  */
 export interface Notice {
   /** The most specific event first: a webhook gets the first one that it subscribes to. */
@@ -125,7 +125,7 @@ function findHealthLostSince({ status, spec }: Resource<"App">): number | undefi
   const { stable, attempt, stalled } = status.memory;
   if (!stable || (attempt !== null && attempt.hash !== stable.hash)) return undefined;
   if (attempt === null && stalled === null) return undefined;
-  // An app that was stopped is not Ready from then on: its start loses nothing.
+  // An app that was stopped is not Ready from then on, so its start does not count as a loss of health.
   const notReadySince = Date.parse(ready.lastTransitionTime);
   if (attempt !== null && notReadySince < (attempt.beganAt ?? 0)) return undefined;
   const wanted = Math.min(stable.replicas, spec.replicas ?? 1);

@@ -112,7 +112,9 @@ export class WebhookSender implements Webhooks, AsyncDisposable {
     this.#scheduleCheck();
   }
 
-  /** Runs once for all changes of this turn of the event loop, so that writers of the store are not delayed. */
+  /**
+   * Schedules one check for all changes of this turn of the event loop, so that writers of the store are not delayed.
+   */
   #scheduleCheck(): void {
     if (this.#isCheckScheduled || !this.#isStarted) return;
     this.#isCheckScheduled = true;
@@ -279,7 +281,8 @@ export class WebhookSender implements Webhooks, AsyncDisposable {
 }
 
 /**
- * Deliveries of one lane are sent one after the other. A test is sent at once, whatever other deliveries are pending.
+ * Returns the lane of a delivery. Deliveries of one lane are sent one after the other. A test has a lane of its own, so
+ * that it is sent at once, whatever other deliveries are pending.
  */
 function getLane({ webhook, event }: DeliveryRecord): string {
   return event === "test" ? `${webhook} test` : webhook;

@@ -44,6 +44,7 @@ export async function removeLayers(
       );
     }
   } catch {
-    // Another image or container uses the layer by now, or the engine is away: the layer stays as a part of its cache.
+    // Another image or container may use the layer by now, or the engine cannot be reached: the layer then stays in the
+    // engine's cache.
   }
 }

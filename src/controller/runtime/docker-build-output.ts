@@ -5,9 +5,9 @@ import type { BuildOutput } from "./port.ts";
 const LINE_BYTES_MAX = 16 * 1024;
 /** Lines of a step that are kept for its error message. */
 const TAIL_LINES = 20;
-/** The limit for all of them together; later lines take precedence. */
+/** The limit for all kept lines together; later lines take precedence. */
 const TAIL_BYTES = 1_600;
-/** The limit for one of them: the end of a minified file must not displace the others. */
+/** The limit for one kept line: the end of a minified file must not displace the other lines. */
 const TAIL_LINE_LENGTH = 300;
 
 const piece = new Uint8Array(LINE_BYTES_MAX);

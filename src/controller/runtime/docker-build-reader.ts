@@ -139,7 +139,7 @@ class ClassicSteps {
     });
   }
 
-  /** The image of a FROM line until its first remark, which says that the image is there. */
+  /** The image of a FROM line until the engine's first remark on this step, which means that the image exists. */
   get pulledImage(): string | undefined {
     return this.#isRemark ? undefined : this.#step && parseFromImage(this.#step.text);
   }

@@ -147,7 +147,7 @@ class PullSilence {
     this.#reader = reader;
   }
 
-  /** Call it after each message. */
+  /** Restarts the time limit. Called after each message. */
   restart(): void {
     this.#cancel();
     const { pull } = this.#reader;
@@ -228,7 +228,7 @@ function toBuildError(
     return new BerthError("internal", `cannot ${action}: its source cannot be read`, {
       cause: upload.failure,
     });
-  // Refused with an HTTP status before the stream began.
+  // The engine refused the build with an HTTP status before the stream began.
   const refusal = error instanceof BerthError ? error.cause : undefined;
   if (getHttpStatus(refusal) !== undefined && reader.imageId === undefined)
     return reader.toError(getEngineMessage(refusal), undefined, refusal);

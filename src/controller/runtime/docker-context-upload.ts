@@ -39,14 +39,15 @@ export class ContextUpload implements Disposable {
     else this.stream.once("error", (error) => listener(this.#failure ?? error));
   }
 
-  /** The engine has read all that it needs of the context; the rest is padding. */
+  /** Called when the engine has read all that it needs of the context; the rest is padding. */
   markConsumed(): void {
     this.#isConsumed = true;
   }
 
   [Symbol.dispose](): void {
     this.stream.destroy();
-    // The iterator may wait for data that never arrives, and would not notice the end before.
+    // The iterator may wait for data that never arrives, and would not notice before then that the stream was
+    // destroyed.
     if (this.#source instanceof Readable) this.#source.destroy();
   }
 

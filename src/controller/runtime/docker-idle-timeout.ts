@@ -6,7 +6,7 @@ export async function* readBuffers(stream: Readable): AsyncGenerator<Buffer> {
   for await (const chunk of stream) if (chunk instanceof Buffer) yield chunk;
 }
 
-/** A stream timed out; has a code so that it counts as an unreachable engine. */
+/** Thrown when a stream timed out. It has a code, so that it counts as an unreachable engine. */
 class IdleStreamError extends Error {
   readonly code = "ETIMEDOUT";
 }

@@ -29,7 +29,7 @@ export async function* readLogs(
         ...(options.sinceMs === undefined ? {} : { since: (options.sinceMs / 1000).toFixed(3) }),
       },
     });
-    // A followed log may be silent for days; another one may not.
+    // A followed log may be silent for days; any other log may not.
     const idleTimeout = options.follow
       ? undefined
       : withIdleTimeout(connection.clock, stream, { silenceMs: LOG_IDLE_LIMIT_MS });
@@ -131,7 +131,7 @@ class LogLineAssembler {
       rest = rest.subarray(room);
     }
     if (rest.length > 0) {
-      // A copy, so that a short line does not keep a whole chunk in memory.
+      // The bytes are copied, so that a short line does not keep a whole chunk in memory.
       this.#parts.push(Buffer.from(rest));
       this.#bytes += rest.length;
     }

@@ -25,7 +25,10 @@ interface ContainerEndpoints {
  */
 const ENDPOINTS_TTL_MS = 300_000;
 const ENDPOINTS_MAX = 2_000;
-/** A failure at an address that is not older counts: a starting container is probed many times in a second. */
+/**
+ * A failed probe counts only if its address was read within this time. A starting container is probed many times in a
+ * second.
+ */
 const FRESH_MS = 1_000;
 
 /** Probes containers, see WorkloadRuntime.probe. */
@@ -40,7 +43,7 @@ export class Prober {
     this.#connection = connection;
   }
 
-  /** Invalidates the address of this container, or of all without an id. */
+  /** Invalidates the address of this container, or the addresses of all containers if no id is given. */
   forget(id?: string): void {
     if (id === undefined) this.#endpoints.clear();
     else this.#endpoints.delete(id);
@@ -122,7 +125,10 @@ function isLocalAddress(ip: string): boolean {
   return subnets.check(ip, family);
 }
 
-/** The addresses of containers of a rootless engine, or of one in a virtual machine, are not reachable. */
+/**
+ * Returns the subnets of this machine. The containers of a rootless engine, or of one in a virtual machine, have other
+ * addresses, which are not reachable.
+ */
 function listLocalSubnets(): BlockList {
   const found = new BlockList();
   for (const list of Object.values(networkInterfaces())) {
@@ -295,7 +301,7 @@ const reasons: Readonly<Record<string, string>> = {
   EPIPE: "connection closed",
 };
 
-/** Node's HTTP parser has refused what was answered. */
+/** Returns true if Node's HTTP parser has refused the response. */
 function isNotHttp(error: unknown): boolean {
   return getErrorCode(error)?.startsWith("HPE_") === true;
 }

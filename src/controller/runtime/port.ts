@@ -134,7 +134,7 @@ export interface LeaseRuntime {
    * all calls succeed; `listLeases` says whose record it is. Throws `disk_full`.
    */
   createLease(instance: string, term: number, labels: Labels, signal: AbortSignal): Promise<void>;
-  /** Returns one state of all records: a record that exists during the whole call is in it. In no order. */
+  /** Returns one state of all records: a record that exists during the whole call is in it. The order is undefined. */
   listLeases(instance: string, signal: AbortSignal): Promise<readonly ObservedLease[]>;
   /** Removes the record of a term; does nothing if it is missing. */
   removeLease(instance: string, term: number, signal: AbortSignal): Promise<void>;
@@ -185,7 +185,10 @@ export interface EngineInfo {
 export interface ContainerSpec {
   readonly name: string;
   readonly image: string;
-  /** The image that the container runs, whatever the reference means meanwhile; undefined: what it means now. */
+  /**
+   * The id of the image that the container runs, even if the reference has moved meanwhile. If undefined, the engine
+   * resolves the reference at the creation.
+   */
   readonly imageId?: string;
   readonly labels: Labels;
   /** `NAME=value`, in the order that the container sees. Holds secrets: never logged. */
@@ -345,7 +348,7 @@ export interface LogLine {
 export type ProbeTarget =
   | { readonly type: "http"; readonly port: number; readonly path: string }
   | { readonly type: "tcp"; readonly port: number }
-  /** Healthy if a GET is answered below 500, or if what answers is not HTTP. */
+  /** Healthy if a GET gets a status below 500, or if the response is not HTTP. */
   | { readonly type: "web"; readonly port: number; readonly path: string }
   | { readonly type: "command"; readonly command: readonly string[] };
 

@@ -145,7 +145,7 @@ function hasPath(error: Refusal): error is AdmissionError | PrivilegeError | Unc
   );
 }
 
-/** Converts the store's objection to the document; rethrows a failure of the store. */
+/** The errors by which the store refuses a document. Every other error is a failure of the store. */
 type Refusal = InvalidSpecError | ConflictError | PrivilegeError;
 
 function asRefusal(error: unknown): Refusal {

@@ -94,7 +94,7 @@ function applyTogether(
   }
 }
 
-/** The admission check without the Apps that no file declares any more: they are about to be pruned. */
+/** Creates the admission check without the Apps that no file declares any more: they are about to be pruned. */
 function createAdmission(
   loaded: ReadonlyMap<string, LoadedFile>,
   { store, domains, declared, known, isUnknown }: ApplyFilesOptions,
@@ -121,7 +121,7 @@ function applyBatch(
       batch.map((file) => applyOne(file, loaded, declarers, options, admission)),
     );
   } catch {
-    // The batch failed and was rolled back, so each file is applied separately to find the cause.
+    // A file that fails leaves nothing behind, neither in the store nor in the admission check.
     const declarers = new Declarers(options.declared());
     return batch.map((file) => {
       // A file that fails leaves nothing behind, in the admission check neither.

@@ -41,7 +41,7 @@ export interface FolderSyncOptions {
   readonly folder: string;
   /** The domain below which Apps have their default domains. */
   readonly domains: DomainSettings;
-  /** The files that may use what reaches outside of an App. Default: those that only root and this user can write. */
+  /** The files that may use fields which reach outside of an App. Default: those that only root and this user can write. */
   readonly trust?: SpecsTrust;
   readonly store: Store;
   readonly clock: Clock;
@@ -211,7 +211,7 @@ export class FolderSync implements Disposable {
     };
     await Promise.all(Array.from({ length: CONCURRENT_READS_MAX }, worker));
 
-    // In the order of the scan, with the earlier states of the files that are going to be applied.
+    // The files are in the order of the scan. Those that are about to be applied keep their earlier states until then.
     this.#files = new Map(
       [...scan.files.keys()].flatMap((path) => {
         const file = next.get(path) ?? (gone.has(path) ? undefined : this.#files.get(path));
@@ -300,7 +300,10 @@ export class FolderSync implements Disposable {
     return decision.recheckAt;
   }
 
-  /** In this order: after a crash in between the resource is still declared, and the next start continues. */
+  /**
+   * Deletes the resource before it releases the manager: after a crash in between, the resource is still declared, and
+   * the next start continues.
+   */
   #pruneResource({ kind, name, file }: DeclaredResource): void {
     const manager = formatFileManager(file);
     this.#isWriting = true;

@@ -2,7 +2,7 @@ import { randomBytes } from "node:crypto";
 import { open, rename, rm } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 
-/** Begins with a dot, so that a half-written file is never read as a spec. */
+/** Matches the names of temporary files. They begin with a dot, so that a half-written file is never read as a spec. */
 const TEMPORARY = /^\.berth-git\.[0-9a-f]{12}\.tmp$/;
 
 export function isTemporaryName(name: string): boolean {

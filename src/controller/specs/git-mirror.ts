@@ -59,7 +59,7 @@ export async function readSpecFiles(
 export async function claimFolder(folder: string, marker: Marker): Promise<Marker> {
   const known = (await isRealFolder(folder)) ? await readMarker(folder) : undefined;
   if (known) return known;
-  // Created elsewhere and renamed together with its marker, so that a crash leaves no unmarked folder.
+  // The folder is created elsewhere and renamed together with its marker, so that a crash leaves no unmarked folder.
   const made = await mkdtemp(`${folder.replace(/[^/]+$/, "")}.berth-git.`);
   try {
     await chmod(made, 0o755);

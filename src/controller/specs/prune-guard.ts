@@ -24,7 +24,8 @@ export function decidePrune(input: PruneInput): PruneDecision {
   let recheckAt: number | null = null;
 
   const unwanted = missing.filter((declared) => !wanted.has(formatResourceKey(declared)));
-  // Counted before they are confirmed, so that a slow removal of many files is not taken for several small ones.
+  // Deletions are counted before they are confirmed, so that a slow removal of many files is not taken for several
+  // small ones.
   const open = unwanted.filter((declared) => !input.approved.has(formatDeclaredId(declared)));
   const isMass =
     open.length >= MASS_PRUNE_MIN && open.length > input.declared.length * MASS_PRUNE_SHARE;
@@ -121,7 +122,10 @@ function isMissing(file: FileView | undefined, isUnknown: boolean, key: Resource
   return !isUnknown;
 }
 
-/** True if some file lists the resource, even one that could not be applied yet, which a deletion would disturb. */
+/**
+ * Collects the keys of all resources that the files list. Files that could not be applied yet count too, because a
+ * deletion would interfere with their next attempt.
+ */
 function collectListedKeys(files: ReadonlyMap<string, FileView>): ReadonlySet<string> {
   const wanted = new Set<string>();
   for (const { keys } of files.values())

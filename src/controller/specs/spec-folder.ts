@@ -76,7 +76,7 @@ export class SpecFolder implements AsyncDisposable {
     this.#signal = AbortSignal.any([signal, this.#tasks.signal, this.#stop.signal]);
     await this.rescan();
     const unwatch = this.#store.watch(({ type, kind }) => {
-      // A name that was taken, or being deleted, may be free now, or a domain of an App that has changed.
+      // A name that was in use or being deleted, or a domain of an App that has changed, may be available now.
       const mayRelease = type === "deleted" || (type === "modified" && kind === "App");
       if (mayRelease && this.#sync.hasRetries) this.#debouncer.trigger();
     });

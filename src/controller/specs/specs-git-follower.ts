@@ -99,7 +99,10 @@ export class SpecsGitFollower implements AsyncDisposable {
     return this.report();
   }
 
-  /** Handles a push to a repository, named by any of its URLs. True if it is this one: a round follows. */
+  /**
+   * Handles a push to a repository, named by any of its URLs. Returns true if it is the followed repository, and then
+   * requests a round.
+   */
   handlePush(urls: readonly string[], ref: string | undefined): boolean {
     const { url, ref: own } = this.#options.config;
     if (!urls.some((one) => isSameRepository(one, url))) return false;

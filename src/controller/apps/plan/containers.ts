@@ -64,7 +64,7 @@ function planReplacement(
   else if (edited && draft.tryCorrect("resources", getReplicaIndex(container)))
     replace("its limits were changed by hand");
   else if (container.state === "dead") {
-    // The engine may give up the replacement as well, so it counts as a restart.
+    // The engine may also give up the replacement, so the replacement counts as a restart.
     const restart = findDueRestartBudget(draft, container, isRestartedForEver(draft));
     if (restart !== undefined) replace("the engine gave it up", restart);
   } else return false;
@@ -105,7 +105,7 @@ function planContainer(draft: PlanDraft, container: ObservedContainer, spec: Con
       cause: "it was created but not started",
     });
   } else if (container.isPortTaken && !isUp(container)) {
-    // The port is no fault of the container: the start is tried again with the reconciler's back-off.
+    // A taken port is not a failure of the container, so the start is tried again with the reconciler's back-off.
     draft.ensureNetwork();
     draft.add({
       type: "startContainer",

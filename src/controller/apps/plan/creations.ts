@@ -21,7 +21,8 @@ export function decideCreations(
   const missing = desired.containers.filter((_, replica) => !kept.has(replica));
   const isBlocked = missing.length > 0 && observed.blockedBy !== null;
   const needsImage = missing.length > 0 && !isBlocked && observed.image === "absent";
-  // What is not created yet is no correction: it would look like a loop of them while the image is pulled.
+  // A container that cannot be created yet does not count as a correction. Otherwise the wait for an image would look
+  // like a drift loop.
   const isHeld = isBlocked || needsImage;
   const specs = missing.filter(
     (spec) => isHeld || !isTakenAway(spec) || draft.tryCorrect("container", indexOf(spec)),

@@ -53,8 +53,8 @@ export class PlanDraft {
   }
 
   /**
-   * True if the field of this replica may be corrected; records either the correction or the drift loop. Counted by
-   * replica, because a user who removes five replicas one after the other is no drift loop.
+   * True if the field of this replica may be corrected; records either the correction or the drift loop. Corrections
+   * are counted for each replica, because a user who removes five replicas one after the other is no drift loop.
    */
   tryCorrect(what: string, replica: number): boolean {
     const field = replica === 0 ? what : `${what} of replica ${replica}`;

@@ -53,7 +53,7 @@ export function isVersionReady(
     [...kept.values()].every(
       (container) =>
         isHealthy(container, health) &&
-        // Without its network it is unreachable, even if its last probe succeeded.
+        // A container without its network is unreachable, even if its last probe succeeded.
         container.networks.includes(desired.network),
     )
   );
@@ -90,7 +90,8 @@ export function planRoute(draft: PlanDraft, steps: readonly Operation[]): void {
   const { version, targets } = chooseRoute(draft, stopping, starting);
   const { route } = observed;
   if (haveSameItems(targets, route?.targets ?? [])) {
-    // The route stays; but it has to name the version that serves, from which the drain time counts.
+    // The targets do not change, but the route has to name the version that serves: its drain time counts from this
+    // change.
     if (targets.length === 0 || version === route?.version) return;
   }
   const cause =

@@ -18,7 +18,10 @@ const STATUS_MS_MAX = 2_000;
 /** The default start timeout of a systemd unit. */
 const START_MS_MAX = 90_000;
 
-/** Returns undefined if the environment names no session bus; the environment does not change. */
+/**
+ * Returns a function that connects to the session bus, or undefined if the environment names no bus. The environment
+ * does not change later.
+ */
 export function createBusOpener(
   environment: Readonly<Record<string, string | undefined>>,
 ): OpenCompanionBus | undefined {

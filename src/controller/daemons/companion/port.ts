@@ -56,13 +56,13 @@ export interface CompanionChild {
   readonly pid: number | undefined;
   /** Resolves to the reason of its end, a sentence for the user without a full stop; never rejects. */
   readonly ended: Promise<string>;
-  /** Ends it; resolves when it has ended, at most a moment after `graceMs`. */
+  /** Ends the companion; resolves when it has ended, at most a moment after `graceMs`. */
   end(graceMs: number): Promise<void>;
 }
 
 export type StartCompanion = (options: {
   /** The URL of the system assistant, http://127.0.0.1:7777. */
   readonly upstream: string;
-  /** Called with the URL at which it answers. */
+  /** Called with the URL at which the companion answers. */
   readonly onReady: (url: string) => void;
 }) => CompanionChild;

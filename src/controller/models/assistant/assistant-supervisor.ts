@@ -30,7 +30,7 @@ const WATCH_MS = 2_000;
 const GRACE_MS = 4_000;
 /** The system frees the memory of a killed process before the process disappears. */
 const KILL_LIMIT_MS = 1_000;
-/** The flags of `berth up` for those of the assistant, in hints of the assistant. */
+/** Maps the flags in hints of the assistant to those of `berth up`. */
 const flagAliases = {
   "--port": "--assistant-port",
   "--data-dir": "--assistant-data-dir",

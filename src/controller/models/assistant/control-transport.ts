@@ -35,7 +35,7 @@ export interface ControlRequest {
  */
 export class ControlTransport implements Disposable {
   readonly #socketPath: string;
-  /** Not limited: a request for the state must not wait for loads, which take minutes. */
+  /** The number of connections is not limited: a request for the state must not wait for loads, which take minutes. */
   readonly #agent = new Agent({ keepAlive: true });
 
   /** `dataDir` is the assistant's, which need not run yet. */

@@ -78,7 +78,7 @@ export class Blobs {
     if (!stamp) return undefined;
     const digests = await hashFile(this.getPath(sha256), stamp.sizeBytes, onRead, signal);
     const isRight = digests.sha256 === sha256;
-    // The stamp is from before the read: a file that changes meanwhile is verified again.
+    // The stamp is read before the file, so that a file that changes meanwhile is verified again.
     if (isRight) await this.#writeNote(sha256, stamp);
     else await this.remove(sha256);
     return { isRight, got: digests.sha256, sizeBytes: stamp.sizeBytes };

@@ -19,8 +19,8 @@ const RETRY_MS_MAX = 15_000;
 const RETRY_AFTER_MS_MAX = 5 * 60_000;
 
 /**
- * The back-off that all connections of one download share. They fail together, so a failure during a wait belongs to
- * the one that began it; any new byte resets the count.
+ * The back-off that all connections of one download share. They fail together, so a failure during a wait counts as a
+ * part of the failure that began the wait; any new byte resets the count.
  */
 export class DownloadBackoff {
   readonly #clock: Clock;

@@ -26,7 +26,7 @@ export async function runConnections(
     } catch (error) {
       failure ??= { error };
     }
-    // The others may wait for parts, or for their turn to retry.
+    // The other connections may be waiting for parts, or for their turn to retry.
     if (failure || parts.isDone) stop.abort(new DOMException("over", "AbortError"));
   };
   const runs: Promise<void>[] = [];

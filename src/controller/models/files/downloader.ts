@@ -260,7 +260,7 @@ export class Downloader implements AsyncDisposable {
   }
 }
 
-/** DisposableStack is not in Node 22. */
+/** Disposes of several resources. Node 22 lacks DisposableStack. */
 class DisposableList implements Disposable {
   readonly #held: Disposable[] = [];
 

@@ -46,7 +46,7 @@ export class FileHash {
       worker.on("error", (error) => fail(getErrorCode(error) ?? getErrorMessage(error)));
       worker.on("exit", () => fail("the thread has ended"));
     });
-    // It may fail before `finish` is called, or be cancelled.
+    // The promise may reject before `finish` is called, or after the hash was cancelled.
     this.#digests.catch(() => {});
   }
 

@@ -24,7 +24,7 @@ const CHANGES_MAX = 3;
 /** After this many contradictory responses the file is downloaded again in one stream. */
 const BAD_RANGES_MAX = 3;
 const WHOLE_FILE_SENT = "a part was requested, but the server sends the whole file";
-/** A connection without a part checks this often if one has become free, or slow. */
+/** A connection without a part checks at this interval if a part has become free, or if another connection is slow. */
 const IDLE_MS = 250;
 
 /** The dependencies that all transfers share. */
@@ -372,7 +372,7 @@ export class FileTransfer {
     return { digests, sizeBytes };
   }
 
-  /** Throws the error if another request in this mode cannot succeed, or has not for too long. */
+  /** Throws the error if no further request in this mode can succeed, or if none has succeeded for too long. */
   #recordFailure(error: unknown): void {
     if (!(error instanceof RetryableError)) throw error;
     if (error.kind === "changed" || error.kind === "no-ranges") throw error;

@@ -69,7 +69,7 @@ export class LocalFiles {
     signal: AbortSignal,
   ): Promise<string> {
     const { sha256 } = await hashFile(path, stamp.sizeBytes, onRead, signal);
-    // The stamp is from before the read: a file that changes meanwhile is verified again.
+    // The stamp is read before the file, so that a file that changes meanwhile is verified again.
     await writeVerificationNote(this.#getNotePath(path), { stamp, sha256 }, this.#clock.now());
     return sha256;
   }

@@ -5,11 +5,14 @@ import { addRange, type ByteRange, type ByteRanges, countBytes } from "./ranges.
  * connection sends a request every second or so.
  */
 const PART_BYTES_MAX = 64 * 2 ** 20;
-/** The smallest request before the end. Below this, round trips cost more than an even end of all connections saves. */
+/**
+ * The smallest request, except at the end of a file. The round trips of smaller requests would cost more than an even
+ * end of all connections saves.
+ */
 const PART_BYTES_MIN = 4 * 2 ** 20;
 /** The rest of a slow part is divided unless it is smaller than this. */
 const SPLIT_BYTES_MIN = 512 * 2 ** 10;
-/** A part is not slow before this age. */
+/** A part counts as slow only after this time. */
 const SPLIT_AFTER_MS = 1_000;
 
 /** The part that one connection downloads. `received` and `written` grow; `end` may become smaller. */

@@ -16,7 +16,7 @@ import { sourceUnreachableError } from "./download-errors.ts";
  */
 type RetryableKind = "failed" | "overloaded" | "bad-range" | "no-ranges" | "changed";
 
-/** A request failed, and another one may succeed. */
+/** Thrown for a failed request if another one may succeed. */
 export class RetryableError extends Error {
   readonly kind: RetryableKind;
   /** The error to throw when the retries are used up. */

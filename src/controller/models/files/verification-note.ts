@@ -62,7 +62,7 @@ export async function writeVerificationNote(
   await updateLastUsed(path, nowMs);
 }
 
-/** The modification time of the note is the time when the file was last used. */
+/** Notes that the file was used: the modification time of its note is the time of its last use. */
 export async function updateLastUsed(path: string, nowMs: number): Promise<void> {
   await utimes(path, nowMs / 1000, nowMs / 1000);
 }

@@ -132,7 +132,10 @@ function requireOne(fit: readonly ModelGroup[], problem: string): ModelGroup {
   throw ambiguousChoiceError(problem, fit);
 }
 
-/** Array spread would exceed the limit of arguments: repositories list thousands of files. */
+/**
+ * Returns the smallest number without spreading the list, because repositories list thousands of files, and the number
+ * of arguments is limited.
+ */
 function smallest(numbers: readonly number[]): number {
   return numbers.reduce((least, one) => Math.min(least, one), Number.POSITIVE_INFINITY);
 }

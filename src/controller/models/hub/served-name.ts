@@ -1,8 +1,8 @@
 const NAME_BYTES_MAX = 200;
 
 /**
- * Chooses the file name for a URL: the last part of the URL if it ends in .gguf, else the server's name, else the
- * last part of the redirect's target. The name is safe in any folder and ends in .gguf.
+ * Chooses the file name for a URL: the last part of the URL if it ends in .gguf, otherwise the server's name, otherwise
+ * the last part of the redirect's target. The name is safe in any folder and ends in .gguf.
  */
 export function chooseServedName(
   asked: URL,
