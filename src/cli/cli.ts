@@ -45,7 +45,10 @@ export class Cli {
     return createColours(this.io.errorIsTerminal, this.io.environment, this.globals.color);
   }
 
-  /** Throws BerthError if no server is configured. It sends no request: the first call shows if the server answers. */
+  /**
+   * Finds the server to talk to. Throws BerthError if no server is configured. Sends no request, so only the first call
+   * shows whether the server answers.
+   */
   async findTarget(): Promise<ServerTarget> {
     const { findServerTarget } = await import("./server-target.ts");
     return findServerTarget({

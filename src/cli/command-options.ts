@@ -41,7 +41,7 @@ export function integerBetween(min: number, max: number): (text: string) => numb
   };
 }
 
-/** The parser of options that can be repeated. */
+/** Collects the values of an option that can be repeated. */
 export function collectValues(value: string, previous: readonly string[] | undefined): string[] {
   return [...(previous ?? []), value];
 }

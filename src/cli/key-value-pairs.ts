@@ -6,7 +6,7 @@ import type { Cli } from "./cli.ts";
 import { UsageError } from "./cli-errors.ts";
 import { readAll } from "./read-input.ts";
 
-/** The limit of a file, larger than any value that a Secret may hold. */
+/** The maximum size of a file with a value, which is larger than any value that a Secret may hold. */
 const VALUE_BYTES_MAX = 8 * 1024 * 1024;
 
 /** Splits `key=value` at its first equals sign. Throws UsageError. */

@@ -24,7 +24,7 @@ export interface ManifestFiles {
   readonly problems: readonly ManifestFileProblem[];
 }
 
-/** The limit of one file, far above that of one `apply` request. */
+/** The maximum size of one file, which is far above the maximum of one `apply` request. */
 const INPUT_BYTES_MAX = 8 * 1024 * 1024;
 const extensions = [".yaml", ".yml", ".json"];
 

@@ -22,7 +22,7 @@ export type SavedLogins = Static<typeof SavedLogins>;
 
 const savedLoginsValidator = new LazyValidator<SavedLogins>(SavedLogins);
 
-/** The path of the file in which `berth login` saves tokens, by the origin of the server. */
+/** Returns the path of the file in which `berth login` saves the tokens of servers. */
 export function credentialsFile(environment: Environment): string {
   const configured = environment["XDG_CONFIG_HOME"];
   const home = environment["HOME"] || homedir();
@@ -42,7 +42,7 @@ export function readSavedLogins(environment: Environment): SavedLogins {
     const value: unknown = JSON.parse(text);
     if (savedLoginsValidator.isValid(value)) return value;
   } catch {
-    // The error below covers both invalid JSON and an invalid document.
+    // The error that follows covers both a file that is not JSON and a file with an invalid document.
   }
   throw new BerthError("invalid_request", `${file} is not what \`berth login\` writes`, {
     hint: `delete it, then \`berth login URL\``,

@@ -7,7 +7,7 @@ import { UsageError } from "./cli-errors.ts";
 
 /** The assistant of the server that the command line talks to. */
 export interface ServerAssistant {
-  /** Null while it does not run. */
+  /** The address of the assistant; null while the assistant does not run. */
   readonly url: string | null;
   /** Null if the server has no assistant. */
   readonly dataDir: string | null;

@@ -106,7 +106,10 @@ function resolveDataDir(options: ServerTargetOptions): string {
   }).dataDir;
 }
 
-/** A server that is named by its URL may be the local one, or one with a saved login. */
+/**
+ * Finds the token of a server that is named by its URL: it may be the server of this machine, or one with a saved
+ * login.
+ */
 function findToken(origin: string, options: ServerTargetOptions): string | undefined {
   const dataDir = resolveDataDir(options);
   const local = readReadyFile(dataDir);

@@ -43,7 +43,10 @@ export function findAssistant(options: FindAssistantOptions): string {
   return running[0] ?? loopbackUrl(assistant?.port || DEFAULT_PORT);
 }
 
-/** Returns undefined if no assistant uses that data directory, or this user cannot read it. */
+/**
+ * Reads the URL of the assistant that uses the data directory; undefined if none uses it, or if this user cannot read
+ * it.
+ */
 function readRunningUrl(dataDir: string): string | undefined {
   try {
     const ready: unknown = JSON.parse(readFileSync(join(dataDir, "run/assistant.json"), "utf8"));

@@ -15,17 +15,17 @@ export interface PrintedAnswer {
 }
 
 export interface PrintAnswerOptions {
-  /** True: thoughts are printed. */
+  /** Prints the model's thoughts in addition to its answer. */
   readonly shouldShowThoughts: boolean;
-  /** True: nothing is printed, because the caller prints the whole answer. */
+  /** Prints nothing, because the caller prints the whole answer. */
   readonly isSilent: boolean;
   /** The text that a terminal shows until the first token arrives. */
   readonly waitingText: string;
 }
 
 /**
- * Prints an answer while it is generated: its text on standard output, thoughts and status on standard error. Asks the user if
- * the answer needs a permission. Rejects as the answer does. The signal ends it early.
+ * Prints an answer while it is generated: its text on standard output, thoughts and status on standard error. Asks the
+ * user if the answer needs a permission. Rejects with the error of the answer. The signal ends the answer early.
  */
 export async function printAnswer(
   cli: Cli,
@@ -75,7 +75,7 @@ export async function printAnswer(
 class AnswerWriter {
   readonly #cli: Cli;
   readonly #isSilent: boolean;
-  /** The kind of the last output, and if it ended with a line break. */
+  /** The kind of the text that was printed last. */
   #last: "nothing" | "thought" | "text" = "nothing";
   #isLineOpen = false;
 
@@ -122,7 +122,10 @@ class AnswerWriter {
   }
 }
 
-/** A status that is erased when the answer begins. Only shown if standard output and error are the same terminal. */
+/**
+ * A status that is erased when the answer begins. It is shown only if standard output and standard error are the same
+ * terminal.
+ */
 class StatusLine {
   readonly #cli: Cli;
   #shown = "";

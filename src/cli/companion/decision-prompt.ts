@@ -7,7 +7,10 @@ export type DecisionOutcome = "approve" | "decline" | "interrupted" | "overtaken
 
 export interface DecisionPrompt {
   readonly text: string;
-  /** Returns the decision of a line. A remark means that the line is not an answer; the question is asked again. */
+  /**
+   * Returns the decision that a line expresses, or a remark for the user if the line is not an answer. After a remark
+   * the question is asked again.
+   */
   readonly parseAnswer: (line: string) => "approve" | "decline" | { readonly remark: string };
   /** The time during which input is ignored. */
   readonly holdMs: number;
@@ -34,7 +37,7 @@ export function askDecision(
     const reader = createInterface({ input: cli.io.input, output, terminal: true });
     const holdTimer = setTimeout(
       () => {
-        // The text on the line was typed too early.
+        // The text on the line was typed before the user could read the question.
         reader.write("", { ctrl: true, name: "e" });
         reader.write("", { ctrl: true, name: "u" });
         isHeld = false;

@@ -30,7 +30,7 @@ export class ParkedCallWatcher implements Disposable {
     return calls;
   }
 
-  /** Resolves with the number of waiting calls. */
+  /** Adds the calls that are waiting already. Resolves with the number of waiting calls. */
   async catchUp(agent: AgentClient, signal: AbortSignal): Promise<number> {
     for (const { callId, spec } of parseParkedCalls(await agent.listParked(signal)))
       this.#remember(this.#specs, callId, spec);

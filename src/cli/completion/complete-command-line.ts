@@ -7,7 +7,7 @@ export interface Completion {
   readonly candidates: readonly CompletionCandidate[];
   /** The source of further candidates, which only a server or the companion knows; undefined if there is none. */
   readonly source?: CandidateSource;
-  /** The paths that the shell adds. */
+  /** The kind of paths that the shell adds to the candidates. */
   readonly paths: "none" | "files" | "folders";
 }
 

@@ -15,7 +15,7 @@ export interface DeployFlags {
   readonly dryRun?: boolean;
   readonly force?: boolean;
   readonly output?: OutputFormat;
-  /** The verb waits unless this is false. */
+  /** The verb waits for the deploy unless this flag is false. */
   readonly wait?: boolean;
   readonly timeout: number;
 }

@@ -39,7 +39,7 @@ export async function followDeploy(
       timeoutMs,
       generation,
       signal,
-      // During a build its log replaces the changes of state.
+      // While a build runs, its log is shown instead of the app's changes of state.
       silentWhile: isQuiet ? "always" : "building",
       onFailure: () => findBuildHint(client, options),
     });
@@ -71,7 +71,7 @@ async function showBuilds(
       next = requestNext(changes);
     }
   } catch (error) {
-    // The wait for the app reports failures of the deploy; here only the rest of the log is missing.
+    // A failure here only loses the rest of the log; the wait for the app reports whether the deploy has failed.
     if (!signal.aborted)
       cli.note(cli.errorColours.dim(`the rest of the log is missing: ${getErrorMessage(error)}`));
   }

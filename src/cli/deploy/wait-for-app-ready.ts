@@ -75,7 +75,7 @@ async function showProgress(
     const app = await client.apps.get(name, signal);
     const text = `${app.status}: ${app.message}`;
     const ready = app.conditions.find(({ type }) => type === "Ready");
-    // `waitForAppReady` throws the failure at its end, so it is not shown here as well.
+    // A failure is not shown here, because `waitForAppReady` throws it.
     if (app.status === silentWhile || app.status === "failed" || ready?.reason === "Reverted")
       return;
     if (text !== last && !signal.aborted) lines.show(`${name} ${text}`);
@@ -92,7 +92,9 @@ async function showProgress(
   }
 }
 
-/** Names the version that serves although the newest one has failed; undefined if none does. */
+/**
+ * Describes the version that still serves requests although the newest one has failed; undefined if no version serves.
+ */
 async function findServing(client: Client, name: string): Promise<string | undefined> {
   try {
     const { url, containers, revisions } = await client.apps.get(name);

@@ -40,7 +40,7 @@ export function createCompanionFindings({
   starts,
   message,
 }: SystemInfo["companion"]): DoctorFinding[] {
-  // During another attempt the companion still counts as failed.
+  // A companion that has failed and is being started again still counts as failed.
   const isRetrying = state === "starting" && starts > 1;
   if (state !== "waiting" && !isRetrying) return [];
   return [
@@ -53,7 +53,7 @@ export function createCompanionFindings({
   ];
 }
 
-/** Checks, while no server runs, if one could start its assistant. */
+/** Checks whether a server could start its assistant. For a machine on which no server runs. */
 export async function checkAssistantStart({ config }: DoctorContext): Promise<DoctorFinding[]> {
   const { assistant } = config;
   if (assistant && isMusl()) return [createFinding(CHECK, "warn", MUSL_NOTICE, WITH_GLIBC)];
@@ -113,7 +113,10 @@ async function checkPort(port: number): Promise<DoctorFinding> {
   }
 }
 
-/** Rejects with the error of the system, or with one that names the unexpected status. */
+/**
+ * Requests the state of the assistant. Rejects with the system's error, or with an error that names the unexpected
+ * status.
+ */
 function requestState(socketPath: string): Promise<void> {
   return new Promise((resolve, reject) => {
     const outgoing = request(

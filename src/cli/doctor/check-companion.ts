@@ -70,7 +70,7 @@ async function inspectCompanion(bus: SessionBus, isInstalled: boolean, signal: A
     return answer[0];
   };
   const driver = "org.freedesktop.DBus";
-  // This comes first, because a call to the companion would start it.
+  // The bus is asked first whether the companion runs, because a call to the companion would start it.
   if (
     (await call(driver, "/org/freedesktop/DBus", `${driver}.NameHasOwner`, OVERLAY_NAME)) !== true
   )

@@ -36,7 +36,7 @@ export function createApiFindings(ingress: SystemInfo["ingress"]): DoctorFinding
   ];
 }
 
-/** Checks, while no server runs, if the configured ingress could start. */
+/** Checks whether a server could start the configured ingress. For a machine on which no server runs. */
 export async function checkIngressStart(context: DoctorContext): Promise<DoctorFinding[]> {
   const { config, environment } = context;
   if (config.ingress === "off")

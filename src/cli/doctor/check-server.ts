@@ -24,7 +24,7 @@ import { findPortHolder, tryToListen } from "./port-probe.ts";
 
 const ANSWER_MS_MAX = 5000;
 
-/** Checks the server of this data directory if one runs, and otherwise if one could start. */
+/** Checks the server that runs on this data directory. If none runs, checks whether one could start. */
 export async function checkServer(context: DoctorContext): Promise<DoctorFinding[]> {
   const { dataDir } = context.config;
   const ready = readReadyFile(dataDir);

@@ -2,7 +2,10 @@ import { readdirSync, readFileSync, readlinkSync } from "node:fs";
 import { createServer } from "node:net";
 import { parseTcpSockets, TCP_STATE } from "../../base/tcp-sockets.ts";
 
-/** Rejects with the error of the system if it cannot listen on the port; without a host, on all addresses. */
+/**
+ * Listens on the port for a moment; without a host, on all addresses. Rejects with the error of the system if that is
+ * not possible.
+ */
 export function tryToListen(host: string | undefined, port: number): Promise<void> {
   return new Promise((resolve, reject) => {
     const server = createServer();

@@ -41,7 +41,7 @@ export function splitModelId(id: string): { repository: string; quantization: st
 
 type ModelManifest = Pick<Manifest<"Model">, "metadata" | "spec">;
 
-/** A Model that has been declared. */
+/** The result of declaring a Model. */
 export interface DeclaredModel {
   readonly name: string;
   /** False if an equal Model existed already. */

@@ -135,7 +135,7 @@ class ModelProgressDisplay {
 
   show(view: ModelProgressView): void {
     const activity = activityText(view);
-    // An error before a retry stays visible, on a line of its own; the last one ends the command.
+    // An error that is followed by a retry stays visible on a line of its own; the last error ends the command.
     const isFinal = view.status === "failed" && view.next_retry_at === null;
     if (view.error !== null && view.error !== this.#shownError && !isFinal)
       this.#progress?.printLine(`${view.name}: ${view.error}`);
@@ -154,7 +154,7 @@ class ModelProgressDisplay {
     });
   }
 
-  /** Completes the display, because the last progress event was sent before the end. */
+  /** Completes the display, because the last progress event was sent before the transfer ended. */
   showArrival({ name, size_bytes: size }: ModelDetails, until: FollowOptions["until"]): void {
     if (until === "memory") this.#progress?.end(true);
     else if (this.#hasShownBytes && size !== null)

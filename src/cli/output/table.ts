@@ -5,7 +5,7 @@ export interface Column<T> {
   readonly value: (row: T) => string;
   /** Colours a cell, depending on its row. */
   readonly colour?: (text: string, row: T) => string;
-  /** The column shrinks on a narrow terminal, the widest one first. */
+  /** The column may shrink on a narrow terminal, where the widest column shrinks first. */
   readonly canShrink?: boolean;
   readonly isRightAligned?: boolean;
   /** The value changes by itself, as an age does: --watch ignores it. */

@@ -59,7 +59,7 @@ export async function watchListing(
     }
   } finally {
     abort.abort();
-    // The pending read rejects because of the abort above.
+    // This function has aborted the stream, so the pending read rejects.
     await pending.catch(() => {});
   }
 }

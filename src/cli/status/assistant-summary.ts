@@ -22,7 +22,7 @@ interface ListedModel {
   readonly state: string;
   readonly context_length: number | null;
   readonly aliases: readonly string[];
-  /** The reason of its failure. */
+  /** The reason why the model failed. */
   readonly error?: string;
 }
 

@@ -60,7 +60,7 @@ export async function printUpSummary(
         `waiting for ${declared.length === 1 ? declared[0] : `${declared.length} apps`} ...`,
       ),
     );
-  // Failures show in the table, with their reasons.
+  // The table shows which apps have failed, and why.
   await Promise.allSettled(
     (hasEngine ? declared : []).map((name) =>
       client.apps.waitReady(name, {
@@ -104,7 +104,7 @@ export async function printUpSummary(
   );
 }
 
-/** The server may still be connecting to its engine. */
+/** Waits until the server is connected to its engine; returns false if that takes too long. */
 async function waitForEngine(client: Client, signal: AbortSignal): Promise<boolean> {
   for (let poll = 0; poll < ENGINE_POLLS_MAX; poll += 1) {
     const { runtime } = await client.health(signal);

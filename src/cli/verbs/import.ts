@@ -161,7 +161,7 @@ function parsePublicServices(values: readonly string[]): Map<string, number | un
 /** The absolute path of the output folder; undefined for standard output. */
 function resolveOutputFolder(cli: Cli, output: string | undefined): string | undefined {
   if (output === undefined || output === "-") return undefined;
-  // Other verbs expect a format after -o; a folder of such a name is unlikely.
+  // The user may mean a format, as after -o of other verbs; a folder with the name of a format is unlikely.
   if (["json", "yaml", "wide", "name"].includes(output)) {
     throw new UsageError(
       `-o names a folder here, but "${output}" is a format`,

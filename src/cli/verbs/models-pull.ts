@@ -79,7 +79,10 @@ async function pullModel(cli: Cli, client: Client, word: string, flags: PullFlag
     cli.note(cli.errorColours.dim(`\`berth models start ${name}\` loads it`));
 }
 
-/** Requests the download, and resolves to the name of the model; prints a dry run, and resolves to undefined. */
+/**
+ * Requests the download, and resolves to the name of the model. For a dry run it prints the result, and resolves to
+ * undefined.
+ */
 async function requestDownload(
   cli: Cli,
   client: Client,

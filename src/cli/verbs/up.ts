@@ -68,12 +68,12 @@ export function addUp(program: Command, cli: Cli): void {
         try {
           await printUpSummary(cli, ready, password, shutdown.signal);
         } catch (error) {
-          // The server runs without its summary. An interrupted summary needs no message.
+          // A failure of the summary does not stop the server. A summary that the user interrupts needs no message.
           if (!shutdown.signal.aborted)
             cli.note(`could not print the summary: ${getErrorMessage(error)}`);
         }
       } else if (password !== undefined)
-        // The password is shown even without a summary: no one could log in from elsewhere otherwise.
+        // The password is shown even without a summary, because otherwise no one could log in from another machine.
         cli.note(`password for logins from other machines, shown only this once: ${password}`);
       await server.closed;
     } finally {

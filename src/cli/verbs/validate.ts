@@ -11,7 +11,7 @@ export function addValidate(program: Command, cli: Cli): void {
     addFilenameOption(program.command("validate"))
       .summary("check spec files, without a server")
       .description(
-        "Checks spec files by the rules of a server, without one. Prints each problem as file:line:column and exits with 1 if there is any.",
+        "Checks spec files by the rules of a server. No server is needed. Prints each problem as file:line:column and exits with 1 if there is any.",
       )
       .option("-q, --quiet", "print only problems"),
     [

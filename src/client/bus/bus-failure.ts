@@ -87,7 +87,7 @@ export function toBerthError(error: unknown): unknown {
   if (!(error instanceof BusCallError)) return error;
   const { busName } = error;
   const mapping = busName.startsWith(SPAWN_ERROR_PREFIX) ? startFailed : errorMappings[busName];
-  // Another process wrote this text. As a single line, it cannot imitate further output of Berth.
+  // The text comes from another process. On a single line it cannot imitate further output of Berth.
   const text = error.message.replace(/\s+/g, " ").trim();
   const message = mapping?.message ?? (text === "" ? busName : text);
   return new BerthError(mapping?.code ?? "internal", message, {

@@ -122,7 +122,7 @@ export function parseTurnEnd(document: unknown): TurnResult {
   };
 }
 
-/** Parses the models in the result of GetStatus. Throws `assistant_unreachable` if it is invalid. */
+/** Parses the models in the result of GetStatus. Throws `assistant_unreachable` if the result is invalid. */
 export function parseOverlayModels(status: ReadonlyMap<string, BusVariant>): {
   /** The default local model; empty if there is none. */
   readonly standard: string;

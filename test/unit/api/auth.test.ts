@@ -263,7 +263,7 @@ describe("the password", () => {
 });
 
 describe("the token of this machine", () => {
-  it("is not revoked, so that the command line of the machine keeps working", async () => {
+  it("cannot be revoked through the API, so that the command line of the machine keeps working", async () => {
     const dir = await mkdtemp(join(tmpdir(), "berth-token-"));
     const file = join(dir, "token");
     await writeLocalToken(api.store.tokens, file);

@@ -350,7 +350,7 @@ describe("a token of scope write cannot take over an app that mounts a folder of
     expect(findDifferences(await send("write", "POST", "/api/apply", model), ...named)).toEqual([]);
   });
 
-  it("while a version with the folder still serves, or is the one to go back to", async () => {
+  it("while a version with the folder still serves, or would be the target of a revert", async () => {
     const { spec, metadata } = api.store.get("App", "reach") ?? {};
     if (!spec || !metadata) throw new Error("there is no app");
     const { number } = api.store.revisions.ensure({

@@ -9,7 +9,7 @@ import {
 } from "../../../src/base/tokenize.ts";
 
 describe("normalizeWord", () => {
-  // Examples from Porter's paper on stemming, and words with accents and digits.
+  // These words are examples from Porter's paper on stemming, and words with accents and digits.
   it.each(
     "caresses:caress ponies:poni cats:cat feed:feed agreed:agre plastered:plaster motoring:motor sing:sing conflated:conflat hopping:hop falling:fall filing:file happy:happi sky:sky relational:relat conditional:condit vietnamization:vietnam operator:oper triplicate:triplic hopeful:hope goodness:good revival:reviv allowance:allow adjustable:adjust adoption:adopt communism:commun effective:effect probate:probat rate:rate cease:ceas controll:control roll:roll naïve:naiv CAFÉS:cafe x:x 25ms:25m"
       .split(" ")

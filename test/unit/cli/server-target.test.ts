@@ -116,7 +116,7 @@ describe("the server that a command uses", () => {
     expect(result.errors).toContain("`berth login URL`");
   });
 
-  it("is not taken from a damaged file", () => {
+  it("is not read from a damaged file", () => {
     localServer(process.pid);
     writeFileSync(join(folder, "data/run/berth.json"), "{ half");
     expect(() => target()).toThrow("no Berth server runs");

@@ -28,7 +28,7 @@ test("the README lists every setting of the server", () => {
   expect(missing.map(({ key }) => key)).toEqual([]);
 });
 
-test.each(commands)("%s: %s", (_, text = "") => {
+test.each(commands)("in %s, the command `%s` has existing verbs and options", (_, text = "") => {
   expect(problemWith(text)).toBeUndefined();
 });
 

@@ -17,7 +17,7 @@ import { runUserSystemctl } from "./user-systemctl.ts";
 /** Options of the installation. `flags` are those of `berth assistant --user`. */
 export interface InstallOptions {
   readonly flags: readonly string[];
-  /** True: the user's systemd starts it now and at each login. */
+  /** If true, the user's systemd starts the companion now and at each login. */
   readonly shouldStart: boolean;
 }
 
@@ -58,7 +58,7 @@ export async function installCompanion(
 export async function uninstallCompanion(cli: Cli): Promise<void> {
   const { environment } = cli.io;
   const paths = resolveInstallPaths(environment);
-  // Called while systemd still knows the unit, so that it stops the daemon.
+  // The unit is disabled before its file is deleted, because systemd must still know it to stop the daemon.
   await runUserSystemctl(["disable", "--now", COMPANION_UNIT], environment);
   let removed = 0;
   for (const file of [...paths.services.map((service) => service.file), paths.unit]) {

@@ -17,7 +17,7 @@ export function openInBrowser({ io }: Cli, url: string): void {
     stdio: "ignore",
     env: { ...io.environment },
   });
-  // Without such a program the user opens the printed link.
+  // If the program xdg-open is missing, the user opens the printed link.
   browser.on("error", () => {});
   browser.unref();
 }

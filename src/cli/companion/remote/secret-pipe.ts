@@ -35,7 +35,7 @@ export async function createSecretPipe(secret: string, environment: Environment)
 
 /** Writes the secret, which fits into the buffer of a pipe, so that no reader is needed yet. */
 function fillPipe(path: string, bytes: Buffer): number {
-  // Opened for reading and writing: opening only one end would block until the other is opened.
+  // The FIFO is opened for reading and writing, because opening only one end would block until the other one is opened.
   const writeEnd = openSync(path, constants.O_RDWR | constants.O_NONBLOCK);
   let readEnd: number | undefined;
   try {

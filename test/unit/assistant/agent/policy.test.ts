@@ -34,9 +34,12 @@ const cells: readonly [
 ];
 
 describe("the table of confirmation rules", () => {
-  it.each(cells)("%s, %s", (tier, trust, chain, disposition, effective, holdMs) => {
-    expect(decideCall(tier, chain)).toEqual({ trust, disposition, effective, holdMs });
-  });
+  it.each(cells)(
+    "a %s call with %s provenance gets the decision of the documented table",
+    (tier, trust, chain, disposition, effective, holdMs) => {
+      expect(decideCall(tier, chain)).toEqual({ trust, disposition, effective, holdMs });
+    },
+  );
 });
 
 describe("provenance labels", () => {

@@ -283,7 +283,7 @@ describe("consent", () => {
     });
     expect(revoked).toBe(1);
     expect(harness.consent.missing(["prompt"])).toEqual(["prompt"]);
-    // The next start does not restore the consent either.
+    // The next start does not restore the revoked consent either.
     expect(harness.store.allowed()).toEqual([]);
   });
 

@@ -117,7 +117,7 @@ describe("after the switch to a new version", () => {
     expect((harness.runtime.calls.byName.get("listContainers") ?? 0) - before).toBeLessThan(60);
   });
 
-  test("a version that exits loses the requests to the previous one at once, and is quarantined", async () => {
+  test("if the new version exits, requests go to the previous version at once, and the new one is quarantined", async () => {
     await using harness = await serving();
     const before = harness.listContainers("web").map(({ id }) => id);
     const targets: number[] = [];
@@ -146,7 +146,7 @@ describe("after the switch to a new version", () => {
     expect(starts.filter(({ reason }) => reason === "Restarting")).toEqual([]);
   });
 
-  test("a version that another program restarts loses the requests to the previous one", async () => {
+  test("if another program restarts the new version's container, requests go to the previous version", async () => {
     await using harness = await serving();
     harness.apply("web", { ...web, image: "web:2" });
     await untilServed(harness, "web:2");
@@ -162,7 +162,7 @@ describe("after the switch to a new version", () => {
     expect(harness.condition("web", "Ready")?.message).toContain("restarted");
   });
 
-  test("a version that fails its check loses the requests to the previous one within a second", async () => {
+  test("if the new version fails its health check, requests go to the previous version within a second", async () => {
     await using harness = await serving();
     harness.apply("web", { ...web, image: "web:2" });
     await untilServed(harness, "web:2");
@@ -183,7 +183,7 @@ describe("after the switch to a new version", () => {
     expect(readyReason(harness)).toBe("Reverted");
   });
 
-  test("a failure in a later window goes back to the version that served, not to an older stable one", async () => {
+  test("a failure in the window of a later version switches back to the version before it, not to an older stable one", async () => {
     await using harness = await serving();
     harness.apply("web", { ...web, image: "web:2" });
     await harness.waitUntilReady("web");
@@ -239,7 +239,7 @@ describe("after the switch to a new version", () => {
     expect(revisionStates(harness)).toEqual(["attempted", "stable"]);
   });
 
-  test("a version that is replaced in its window and then dies leaves the requests to the version before it", async () => {
+  test("if a version exits after it was replaced in its window, requests go to the version before it", async () => {
     await using harness = await serving();
     harness.apply("web", { ...web, image: "brief:1" });
     await untilServed(harness, "brief:1");
@@ -268,7 +268,7 @@ describe("after the switch to a new version", () => {
   });
 });
 
-describe("a kill of Berth in the window", () => {
+describe("a kill of Berth in the observation window", () => {
   test("changes neither the length of the window nor the kept version", async () => {
     await using harness = await serving();
     harness.apply("web", { ...web, image: "web:2" });
@@ -342,7 +342,7 @@ describe("a kill of Berth in the window", () => {
   });
 });
 
-describe("there is no window", () => {
+describe("there is no observation window", () => {
   test("for a first version", async () => {
     await using harness = new ControlPlaneHarness({ images, ingress: "fake" }).boot();
     harness.apply("web", web);

@@ -91,7 +91,7 @@ describe("the resolution of a source", () => {
     expect(looks).toEqual([]);
   });
 
-  test("is queued: only a limited number run concurrently", async () => {
+  test("waits in a queue, because only a limited number of resolutions run concurrently", async () => {
     const { promise, resolve } = gate();
     blocked = promise;
     const names = Array.from({ length: 10 }, (_, index) => `app-${index}`);

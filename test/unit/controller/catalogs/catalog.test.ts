@@ -127,20 +127,24 @@ describe("the catalog of models", () => {
     expect(sources.length).toBe(new Set(sources).size);
   });
 
-  test.each(models.map((model) => [model.metadata.name, model] as const))("%s", (_, model) => {
-    expect(validateManifest(model)).toEqual(model);
-    expect(parseModelSource(model.spec.source)).toMatchObject({ source: { type: "repository" } });
-    // The entry names a quantization or a file, so that a new file in the repository does not change the choice.
-    expect(model.spec.quantization ?? model.spec.file).toBeDefined();
-    // The entry neither loads nor pins a model.
-    expect(Object.keys(model.spec).toSorted()).toEqual(
-      ["source", model.spec.file === undefined ? "quantization" : "file"].toSorted(),
-    );
-    // The entry has a description and a licence.
-    const { description } = model.metadata.annotations ?? {};
-    expect(description).toMatch(/^[^:]+: .+\.$/);
-    expect(description).toMatch(/License|terms of use|Apache-2\.0|MIT/);
-  });
+  test.each(models.map((model) => [model.metadata.name, model] as const))(
+    "has a valid, complete and unambiguous entry %s",
+    (_, model) => {
+      expect(validateManifest(model)).toEqual(model);
+      expect(parseModelSource(model.spec.source)).toMatchObject({ source: { type: "repository" } });
+      // The catalog entry names a quantization or a file, so that a new file in the repository does not change the
+      // choice.
+      expect(model.spec.quantization ?? model.spec.file).toBeDefined();
+      // A catalog entry contains no settings for loading a model.
+      expect(Object.keys(model.spec).toSorted()).toEqual(
+        ["source", model.spec.file === undefined ? "quantization" : "file"].toSorted(),
+      );
+      // The description of a catalog entry says what the model is and names its licence.
+      const { description } = model.metadata.annotations ?? {};
+      expect(description).toMatch(/^[^:]+: .+\.$/);
+      expect(description).toMatch(/License|terms of use|Apache-2\.0|MIT/);
+    },
+  );
 });
 
 describe("loadCatalog", () => {

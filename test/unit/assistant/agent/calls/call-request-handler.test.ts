@@ -228,7 +228,7 @@ describe("a call of an app that misbehaves", () => {
 describe("limits of the agent", () => {
   const limits = { ...defaultCallLimits, parkedPerCaller: 2, parkedTotal: 3, runningPerCaller: 2 };
 
-  it("limit a sandboxed app by its identity, and record only one refusal of a burst", async () => {
+  it("apply to a sandboxed app as a whole, whatever its connections, and a burst of refusals is recorded once", async () => {
     const harness = await AgentHarness.open({
       limits: { ...limits, sandboxed: { perSecond: 1, burst: 2 } },
     });

@@ -149,7 +149,7 @@ function listCallIds(snapshot: CrashSnapshot): ReadonlySet<number> {
   return new Set([...snapshot.known, ...written.filter((call) => typeof call === "number")]);
 }
 
-/** The code of the last ledger entry that ends the call, in the form of the journal. */
+/** Returns the code of the last ledger entry that ends the call, in the form of the journal. */
 function lastEnd(entryNames: readonly string[], status: CallStatus): string {
   const ends = entryNames.filter((step) => /^call\.(result|declined|expired)/.test(step));
   const last = ends.at(-1);

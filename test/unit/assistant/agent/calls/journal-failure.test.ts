@@ -80,7 +80,7 @@ describe("while the journal cannot be written", () => {
     expect((await harness.agent.undo(userCaller())).status).toBe("nothing");
     expect(harness.app.received).toHaveLength(1);
 
-    // The next daemon only knows that the call began.
+    // The journal of the next daemon contains only that the call began.
     harness.dir = harness.snapshot();
     stop();
     await harness.start();

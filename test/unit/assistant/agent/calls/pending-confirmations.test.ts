@@ -217,7 +217,7 @@ describe("two concurrent confirmations", () => {
     }
   });
 
-  it("get a declined call if the first one declines", async () => {
+  it("both return `declined` if the first one declines", async () => {
     const harness = await AgentHarness.open();
     const callId = await harness.park();
     const ends = await Promise.all([

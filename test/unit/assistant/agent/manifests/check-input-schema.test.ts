@@ -307,7 +307,7 @@ describe("the validation of arguments", () => {
     expect(check(schema, {})).toEqual(["/constructor: is missing"]);
   });
 
-  it("refuses members that the comparison of values would call", () => {
+  it("refuses arguments with members such as `valueOf`, which the comparison of values would call", () => {
     const schema = withProperty({ enum: [{ valueOf: 1 }] });
     expect(check(schema, { a: { valueOf: 1 } })).toEqual([
       ': holds a member "valueOf" or "toString", which is not allowed',

@@ -90,7 +90,7 @@ describe("linting a manifest", () => {
         const index = at % text.length;
         const broken = text.slice(0, index) + inserted + text.slice(index + 1);
         const isJson = isParsed(broken);
-        // The change may have created a duplicate key.
+        // The random change may have created a duplicate key, which JSON.parse accepts.
         if (!isJson) expect(scanJsonPositions(broken).errorOffset).toBeDefined();
       }),
       { numRuns: 1000 },

@@ -81,7 +81,7 @@ describe("docs/inference-api.md", () => {
           .filter(([, , where = ""]) => where === "all" || where.split(", ").includes(route))
           .flatMap(([, names = ""]) => [...namesIn(names)]),
       );
-    // The parameter is listed under "Ignored", because only one of its values has a meaning.
+    // The document lists the parameter `modalities` under "Ignored", because only one of its values has a meaning.
     expect(documented("chat").add("modalities")).toEqual(new Set(chatParameters));
     expect(documented("completions")).toEqual(new Set(completionParameters));
     expect(documented("embeddings")).toEqual(new Set(embeddingParameters));

@@ -92,7 +92,7 @@ describe("a model name", () => {
     ["tiny", "local"],
     ["remote", "local"],
     ["remote:a:b", "remote"],
-    // An invalid remote name gets the error of the remote side.
+    // A name that is not valid for a remote model gets the error of the remote service.
     ["remote:a", "remote"],
     ["remote:", "remote"],
   ])("such as %j is passed to the %s side unchanged", async (model, side) => {

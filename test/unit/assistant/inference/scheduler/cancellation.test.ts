@@ -5,7 +5,7 @@ import { createTextJob } from "../../../../support/scripted-engine.ts";
 
 const disconnected = new Error("the client disconnected");
 
-/** Answers that are longer than any test. */
+/** Returns an answer that is longer than any test of this file reads. */
 function endless() {
   return { tokens: Array.from({ length: 200 }, () => "word ") };
 }

@@ -97,7 +97,7 @@ interface LoadRun {
   readonly harness: SchedulerHarness;
   readonly readers: readonly GenerationReader[];
   readonly cancelled: readonly boolean[];
-  /** The number of runner calls before the job arrived. */
+  /** For each job, the number of runner calls before the job arrived. */
   readonly arrivals: readonly number[];
 }
 

@@ -7,7 +7,7 @@ import {
 
 const never = new AbortController().signal;
 
-/** Every answer is `"good"`, and only the complete text is valid. */
+/** A schema compiler whose grammar allows only the answer `"good"`. */
 const schemas = {
   compileLayout: async () => ({ gbnf: 'root ::= "\\"good\\""', example: '"good"' }),
   validate: async () => [],

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { ModelCapacity } from "../../../../../src/assistant/inference/service/model-capacity.ts";
 
-test("each model admits its concurrent requests and its queue, and no more", () => {
+test("each model admits a limited number of concurrent and queued requests, independently of other models", () => {
   const capacity = new ModelCapacity({ queueMax: 1 });
   const release = [capacity.acquire("a", 2), capacity.acquire("a", 2), capacity.acquire("a", 2)];
   expect(() => capacity.acquire("a", 2)).toThrow("3 requests running or waiting");

@@ -271,23 +271,26 @@ describe("failures during a request to the system instance", () => {
   });
 });
 
-describe("aborts", () => {
-  test.each(["before it is sent", "before the answer", "within the answer"])("%s", async (when) => {
-    let closed = 0;
-    answer = (_, response) => {
-      response.on("close", () => (closed += 1));
-      if (when === "within the answer") streamed(response, word);
-    };
-    const leaving = new AbortController();
-    if (when === "before it is sent") leaving.abort(new Error("gone"));
-    const failing = failure(here(), leaving.signal);
-    if (when !== "before it is sent") {
-      await expect.poll(() => requests, SHORT_WAIT).toBe(1);
-      leaving.abort(new Error("gone"));
-    }
-    expect((await failing).error).toMatchObject({ message: "gone" });
-    await expect.poll(() => closed, SHORT_WAIT).toBe(requests);
-  });
+describe("an abort of a request to the system instance", () => {
+  test.each(["before it is sent", "before the answer", "within the answer"])(
+    "%s ends the request",
+    async (when) => {
+      let closed = 0;
+      answer = (_, response) => {
+        response.on("close", () => (closed += 1));
+        if (when === "within the answer") streamed(response, word);
+      };
+      const leaving = new AbortController();
+      if (when === "before it is sent") leaving.abort(new Error("gone"));
+      const failing = failure(here(), leaving.signal);
+      if (when !== "before it is sent") {
+        await expect.poll(() => requests, SHORT_WAIT).toBe(1);
+        leaving.abort(new Error("gone"));
+      }
+      expect((await failing).error).toMatchObject({ message: "gone" });
+      await expect.poll(() => closed, SHORT_WAIT).toBe(requests);
+    },
+  );
 
   test("disposing the client ends requests in progress with shutting_down", async () => {
     answer = (_, response) => streamed(response, word);
@@ -301,7 +304,7 @@ describe("aborts", () => {
 });
 
 describe("a server that sends token counts only at the end", () => {
-  test("causes the counts to be reported then, with the right sums", async () => {
+  test("makes the client report the counts at the end, with the right sums", async () => {
     answer = (_, response) => {
       const usage = {
         prompt_tokens: 9,

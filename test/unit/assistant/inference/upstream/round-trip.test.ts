@@ -114,21 +114,21 @@ describe("a request to the system instance arrives unchanged", () => {
   const requests: Readonly<Record<string, GenerateRequest>> = {
     "a chat with a minimum of fields": chat,
     "a chat with all fields": whole,
-    "for ever in memory, any JSON object": {
+    "a chat that keeps the model in memory for ever, and asks for a JSON object": {
       ...chat,
       keepAliveMs: Number.POSITIVE_INFINITY,
       guide: { kind: "json_object" },
     },
-    "optional tools": {
+    "a chat with optional tools": {
       ...whole,
       guide: { kind: "json_schema", name: undefined, schema: true, strict: false },
       toolChoice: { kind: "auto" },
       keepAliveMs: 0,
     },
-    "required tools": { ...whole, toolChoice: { kind: "required" } },
-    "forbidden tools": { ...whole, toolChoice: { kind: "none" }, maxTokens: 5 },
+    "a chat with required tools": { ...whole, toolChoice: { kind: "required" } },
+    "a chat with forbidden tools": { ...whole, toolChoice: { kind: "none" }, maxTokens: 5 },
     "a plain prompt": plain,
-    "plain prompts, as text and as token ids": {
+    "a list of plain prompts, as text and as token ids": {
       ...plain,
       isStreamed: false,
       n: 3,
@@ -142,7 +142,7 @@ describe("a request to the system instance arrives unchanged", () => {
     "one prompt of token ids": { ...plain, prompts: [{ kind: "tokens", tokens: [7] }] },
   };
 
-  test.each(Object.entries(requests))("%s", async (_, request) => {
+  test.each(Object.entries(requests))("if it is %s", async (_, request) => {
     await collect(upstream.generate(request, signal));
     expect(system.service.requests).toEqual([request]);
   });
@@ -324,7 +324,7 @@ describe("callers that stop or read slowly", () => {
     await expect.poll(() => system.service.running, SHORT_WAIT).toBe(0);
   });
 
-  test("a caller that reads no events stops the server", async () => {
+  test("a caller that reads no events makes the server pause", async () => {
     const text = "x".repeat(50_000);
     system.service.script = function* () {
       yield* [accepted, started()];
@@ -373,7 +373,7 @@ describe("the other methods of the inference service over HTTP", () => {
     expect(system.service.embeds).toEqual([request]);
   });
 
-  test("models arrive with all their facts", async () => {
+  test("models arrive with all their fields", async () => {
     const failed = {
       ...system.service.known[0],
       id: "broken",

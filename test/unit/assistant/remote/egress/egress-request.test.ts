@@ -383,7 +383,7 @@ describe("clearing the key of a provider", () => {
     expectNothingLeft(harness);
   });
 
-  test("ends requests for lists of models too, and stores nothing of their answers", async () => {
+  test("ends requests for lists of models too, and no part of their answers is stored", async () => {
     const harness = createEgressHarness();
     harness.http.head = () => never;
     harness.http.scripts = [answerWith("a")];

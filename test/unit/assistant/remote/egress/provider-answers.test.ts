@@ -35,7 +35,7 @@ const document = (message: unknown, more: Record<string, unknown> = {}) =>
 const half = (escape: string) =>
   `data: {"choices":[{"index":0,"delta":{"content":"${escape}"}}]}\n\n`;
 
-describe("answers in the forms of different providers", () => {
+describe("an answer in the form of a provider", () => {
   const wanted = { text: "a", reason: "stop", tokens: 4 };
   const cases: Readonly<Record<string, readonly [AttemptScript, Partial<typeof wanted>?]>> = {
     "the convention's form": [streamed(a, stop, counted, done)],
@@ -132,7 +132,7 @@ describe("answers in the forms of different providers", () => {
     ),
   };
 
-  test.each(Object.entries(cases))("%s", async (_, [turn, differs = {}]) => {
+  test.each(Object.entries(cases))("is accepted: %s", async (_, [turn, differs = {}]) => {
     const { events, error, statuses } = await answerTo(turn);
     expect(error).toBeUndefined();
     const { text, reason, tokens } = { ...wanted, ...differs };
@@ -210,7 +210,7 @@ describe("tool calls", () => {
     ],
   };
 
-  test.each(Object.entries(cases))("%s", async (_, pieces) => {
+  test.each(Object.entries(cases))("are read in this form: %s", async (_, pieces) => {
     for (const reason of ["tool_calls", "stop", "function_call"]) {
       const { events, error } = await answerTo(streamed(...pieces, delta({}, reason), done));
       expect(error).toBeUndefined();
@@ -266,7 +266,7 @@ describe("invalid answers of providers", () => {
     "silence in the middle": [{ pieces: [a, new AssistantError("timeout", "silent")] }, "timeout"],
   };
 
-  test.each(Object.entries(cases))("%s", async (_, [turn, code]) => {
+  test.each(Object.entries(cases))("are reported as errors: %s", async (_, [turn, code]) => {
     const { events, error, statuses } = await answerTo(turn);
     expect(error).toMatchObject({ code });
     expect(events.some(({ type }) => type === "end")).toBe(false);

@@ -109,7 +109,7 @@ it("no connection is made if the name resolves to another class of address", asy
     host: "moving.example",
     resolve: async () => means,
   });
-  // The name resolved to a public address when it was added, and now to loopback, where a server listens.
+  // The name resolved to a public address when the provider was added, and now to loopback, where a server listens.
   const error = await catchAssistantError(harness.open({ addressClass: "public" }));
   expect(error).toMatchObject({ code: "unreachable" });
   expect(error.message).toContain("is now an address of this machine");

@@ -41,7 +41,7 @@ describe("signing in at a correct authorization server", () => {
     expect((harness.session.expiresAtMs ?? 0) - begun).toBeLessThan(3_700_000);
   });
 
-  it("works with a client that was registered manually", async () => {
+  it("uses a client that was registered manually", async () => {
     await using harness = new SignInHarness({
       huggingface: { issuer: server.issuer, clientId: KNOWN_CLIENT },
     });

@@ -275,7 +275,7 @@ describe("if a companion is installed", () => {
     theBus().setObservation({ owner: { pid: 100, url: null } });
     await clock.settle();
     expect(supervisor.report()).toMatchObject({ state: "activated", pid: 100 });
-    // The companion is uninstalled, which ends it; Berth then starts a child.
+    // The companion is uninstalled, which ends its process; Berth then starts a child process.
     theBus().setObservation({ owner: undefined, isInstalled: false });
     supervisor.setUpstream(UPSTREAM);
     await clock.settle();

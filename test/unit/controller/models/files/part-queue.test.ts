@@ -50,7 +50,7 @@ describe("PartQueue", () => {
             receive(part, bytes);
             if (what === "cut" || part.received >= part.end) release(who, part);
           }
-          // All connections together complete the rest.
+          // All four connections together receive the parts that are left.
           for (let round = 0; !parts.isDone && round < 1000; round += 1)
             for (const who of [0, 1, 2, 3]) {
               const part = next(who);

@@ -92,7 +92,7 @@ describe("number languages with any bounds", () => {
         expect(`${label}: ${language?.accepts(String(value))}`).toBe(`${label}: true`);
       }
     };
-    // Numbers next to the bounds, where mistakes are likely.
+    // The numbers next to the bounds are tried, because mistakes are likely there.
     const near = bounds.chain((all) => {
       const ends = [all.minimum, all.maximum, all.exclusiveMinimum, all.exclusiveMaximum];
       const set = ends.filter((end) => end !== undefined && Math.abs(end) < 1e4);

@@ -162,7 +162,7 @@ describe("the automaton of any pattern", () => {
 });
 
 describe("languages of strings", () => {
-  test("follow the laws of sets", () => {
+  test("obey the laws of set algebra", () => {
     fc.assert(fc.property(fc.integer(), checkLaws), { numRuns: 60 });
   }, 60_000);
 
