@@ -1,8 +1,10 @@
 import { Ajv2020, type ValidateFunction } from "ajv/dist/2020.js";
-import { InvalidSpecError, type SpecIssue } from "../base/errors.ts";
+import { BerthError, InvalidSpecError, type SpecIssue } from "../base/errors.ts";
 import { explainErrors } from "../resources/explain-errors.ts";
 import { checkPlainValue } from "../resources/plain-value.ts";
 import { formatIssue } from "../resources/validate-manifest.ts";
+import { CreateAppBody } from "../resources/wire/apps.ts";
+import { CreateSecretBody, PatchSecretBody, PutSecretBody } from "../resources/wire/resources.ts";
 
 const common = { allErrors: true, strict: false, verbose: true, useDefaults: false } as const;
 const bodyAjv = new Ajv2020({ ...common, coerceTypes: false });
@@ -35,6 +37,7 @@ export function compileValidator(schema: unknown, part: HttpPart): Validator {
 const compiled = new WeakMap<object, Map<HttpPart, Validator>>();
 
 function compile(schema: object, part: HttpPart): Validator {
+  const createError = createErrorFor(schema);
   // A copy through JSON drops the markers that TypeBox keeps on schemas.
   const plain: Record<string, unknown> = JSON.parse(JSON.stringify(schema));
   // Compiled with the first request, since compiling all of them took a tenth of a server's start.
@@ -42,21 +45,16 @@ function compile(schema: object, part: HttpPart): Validator {
   return (value) => {
     if (part === "body") {
       if (value === null && !allowsNull(plain)) {
-        return { error: createInvalidSpecError("this call needs a JSON body") };
+        return { error: new BerthError("invalid_request", "this call needs a JSON body") };
       }
       const unplain = checkPlainValue(value);
-      if (unplain)
-        return { error: createInvalidSpecError(`${describePart(part)}${formatIssue(unplain)}`) };
+      if (unplain) return { error: new BerthError("invalid_request", formatIssue(unplain)) };
     }
     validate ??= (part === "body" ? bodyAjv : parameterAjv).compile(plain);
     if (validate(value)) return { value };
     const issues = explainErrors(validate.errors ?? [], "json");
-    return {
-      error: new InvalidSpecError(
-        `${describePart(part)}${issues.map((issue) => formatRequestIssue(issue)).join("; ")}`,
-        [],
-      ),
-    };
+    const text = issues.map((issue) => formatRequestIssue(issue)).join("; ");
+    return { error: createError(`${partPrefixes[part]}${text}`) };
   };
 }
 
@@ -67,12 +65,25 @@ function formatRequestIssue(issue: SpecIssue): string {
   return formatIssue({ path: issue.path.replace(/\/[^/]*$/, ""), message });
 }
 
-function describePart(part: HttpPart): string {
-  return part === "body" ? "" : part === "querystring" ? "in the query: " : "in the path: ";
-}
+const partPrefixes: Readonly<Record<HttpPart, string>> = {
+  body: "",
+  querystring: "in the query: ",
+  params: "in the path: ",
+  headers: "in the headers: ",
+};
 
-function createInvalidSpecError(message: string): InvalidSpecError {
-  return new InvalidSpecError(message, []);
+/** Bodies whose fields are those of a spec. The store returns the same code for a spec that is not valid. */
+const specBodies: ReadonlySet<object> = new Set([
+  CreateAppBody,
+  CreateSecretBody,
+  PutSecretBody,
+  PatchSecretBody,
+]);
+
+function createErrorFor(schema: object): (message: string) => BerthError {
+  return specBodies.has(schema)
+    ? (message) => new InvalidSpecError(message, [])
+    : (message) => new BerthError("invalid_request", message);
 }
 
 function allowsNull(schema: Readonly<Record<string, unknown>>): boolean {

@@ -16,6 +16,9 @@ afterAll(() => api[Symbol.asyncDispose]());
 const post = (url: string, payload: string | Buffer, type = "application/json") =>
   api.request({ method: "POST", url, payload, headers: { "content-type": type } });
 
+const codeOf = async (url: string, payload: object) =>
+  (await post(url, JSON.stringify(payload))).headers["x-error-code"];
+
 const send = (text: string) =>
   new Promise<string>((resolve, reject) => {
     const { port, hostname } = new URL(base);
@@ -32,6 +35,46 @@ async function echoedId(header: string) {
   const headers = { "x-request-id": header };
   return (await api.request({ url: "/api/health", headers })).headers["x-request-id"];
 }
+
+describe("parameters", () => {
+  it("that no operation has are an invalid request, in every operation", async () => {
+    const document: { paths: Record<string, Record<string, object>> } = (
+      await api.request({ url: "/api/openapi.json" })
+    ).json();
+    const operations = Object.entries(document.paths).flatMap(([path, methods]) =>
+      Object.keys(methods).map((method) => ({ path, method })),
+    );
+    expect(operations.length).toBeGreaterThan(60);
+    for (const { path, method } of operations) {
+      const url = path.replaceAll(/\{[^}]+\}/g, "web");
+      const response = await api.server.inject({
+        // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- a method of the document
+        method: method.toUpperCase() as "GET",
+        url: `${url}?no_such_parameter=1`,
+        headers: { authorization: `Bearer ${api.token("admin")}` },
+      });
+      expect([method, path, response.statusCode, response.headers["x-error-code"]]).toEqual([
+        method,
+        path,
+        400,
+        "invalid_request",
+      ]);
+    }
+  });
+
+  it.each([
+    ["of a wrong type", "/api/apps/web/logs?tail=many", "in the query: tail"],
+    ["out of range", "/api/events?limit=0", "in the query: limit"],
+    ["of an unknown value", "/api/events?kind=Pod", "in the query: kind"],
+    ["of a wrong format", "/api/apps/web?wait=true&timeout=soon", "in the query: timeout"],
+    ["in the path", "/api/apps/web/builds/x", "x"],
+    ["in the path, of a wrong kind", "/api/resources/Pod/web", "Pod"],
+  ])("%s are an invalid request, or name nothing", async (_what, url, message) => {
+    const response = await api.request({ url });
+    expect(response.headers["x-error-code"]).toMatch(/^(invalid_request|not_found)$/);
+    expect(readErrorBody(response)).toContain(message);
+  });
+});
 
 describe("bodies", () => {
   it.each([
@@ -61,6 +104,16 @@ describe("bodies", () => {
     expect(response.headers["x-error-code"]).toMatch(
       status === 413 ? /^payload_too_large$/ : /^invalid_(request|spec)$/,
     );
+  });
+
+  it("have the code of a request that does not match its schema, or of a spec that is not valid", async () => {
+    expect(await codeOf("/api/auth/login", { password: 1 })).toBe("invalid_request");
+    expect(await codeOf("/api/apps/web/rollback", { revision: "x" })).toBe("invalid_request");
+    expect(await codeOf("/api/webhooks", { url: "http://a.test", evnts: [] })).toBe(
+      "invalid_request",
+    );
+    const app = { name: "a", image: "bb:1" };
+    expect(await codeOf("/api/apps", { ...app, port: "x" })).toBe("invalid_spec");
   });
 
   it("that are not UTF-8 are refused, but a byte order mark is accepted", async () => {

@@ -85,9 +85,12 @@ describe("the system", () => {
       message: "is off",
       http_port: null,
       https_port: null,
+      api_url: null,
+      api_problem: null,
     });
     api.ingress.mode = "process";
     api.ingress.state = () => ({ ready: true, version: "2.6.2", message: "Caddy 2.6.2" });
+    api.ingress.api = () => ({ url: "https://berth.test", problem: "no certificate" });
     const routed = (await api.request({ url: "/api/system/info" })).json();
     expect(routed.ingress).toMatchObject({
       mode: "process",
@@ -95,6 +98,8 @@ describe("the system", () => {
       version: "2.6.2",
       http_port: 8080,
       https_port: null,
+      api_url: "https://berth.test",
+      api_problem: "no certificate",
     });
     api.control.engineState = { connected: false, message: "connection refused" };
     const away = (await api.request({ url: "/api/system/info" })).json();
