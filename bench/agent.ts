@@ -13,7 +13,7 @@ import { ExampleApp, examplePath } from "../test/support/example-app.ts";
 import { TestSessionBus } from "../test/support/test-session-bus.ts";
 import { type Figure, median, percentile } from "./report.ts";
 
-/** The number of calls on one connection, below the limit of the daemon for one client. */
+/** The number of calls on one connection. It is below the daemon's limit for one client. */
 const CALLS = 150;
 const WARM = 30;
 const ROUNDS = 8;
@@ -25,11 +25,12 @@ const AGENT = {
 const endless = new AbortController().signal;
 
 /**
- * Compares a call of a read tool through the session bus, the policy and the ledger with the same call on the app's socket,
- * and with the unavoidable costs: a D-Bus round trip to Ping and a flush of the disk. Rounds alternate. Needs dbus-daemon.
+ * Compares a call of a read tool through the session bus, the policy and the ledger with the same call on the app's
+ * socket, and with the unavoidable costs: a D-Bus round trip to Ping and a flush of the disk. The measurements
+ * alternate in rounds. Needs dbus-daemon.
  */
 export async function benchAgent(): Promise<Figure[]> {
-  // In the working directory, because /tmp may not be on a disk.
+  // The files are in the working directory, because /tmp may not be on a disk.
   mkdirSync(".berth", { recursive: true });
   const dir = mkdtempSync(resolve(".berth/bench-agent-"));
   await using bus = await TestSessionBus.start();

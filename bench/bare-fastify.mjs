@@ -1,4 +1,5 @@
-// A Fastify server without anything else: answers each GET /api/apps with the bytes from stdin, and prints its port.
+// A bare Fastify server for comparison: it answers each GET /api/apps with the bytes from stdin, and prints its
+// port.
 import { buffer } from "node:stream/consumers";
 import fastify from "fastify";
 

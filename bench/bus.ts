@@ -3,7 +3,7 @@ import type { SessionBus } from "../src/dbus/port.ts";
 import { TestSessionBus } from "../test/support/test-session-bus.ts";
 import { type Figure, median, percentile } from "./report.ts";
 
-/** The number of alternating rounds. Other load of the machine affects both connections. */
+/** The number of alternating rounds. They alternate so that other load of the machine affects both connections. */
 const TURNS = 200;
 const CALLS = 100;
 
@@ -16,7 +16,10 @@ const getId = {
   args: [],
 };
 
-/** Compares calls to a real dbus-daemon over the connection that passes descriptors and over a socket of Node. */
+/**
+ * Compares calls to a real dbus-daemon over two connections: one that can pass file descriptors, and one over a
+ * plain Node socket.
+ */
 export async function benchBus(): Promise<Figure> {
   await using bus = await TestSessionBus.start();
   const { address } = bus;

@@ -27,7 +27,7 @@ const GROWTH_BYTES_MAX = 2 ** 20;
  * processes. Then measures the memory of the surface over many turns.
  */
 export async function benchCompanion(turns: number): Promise<Figure[]> {
-  // In the working directory, because /tmp may not be on a disk.
+  // The files are in the working directory, because /tmp may not be on a disk.
   mkdirSync(".berth", { recursive: true });
   const dir = mkdtempSync(resolve(".berth/bench-companion-"));
   const provider = fork(join(import.meta.dirname, "companion/provider.ts"), options);
@@ -53,7 +53,7 @@ export async function benchCompanion(turns: number): Promise<Figure[]> {
   }
 }
 
-/** Requests the state of the surface. For "memory" it collects garbage first. */
+/** Requests the state of the surface. The word "memory" makes it collect garbage before it answers. */
 type AskState = (word: "memory" | "state") => Promise<SurfaceState>;
 
 const options = { execArgv: ["--import", "tsx"] };
@@ -73,13 +73,13 @@ async function ended(child: ChildProcess): Promise<void> {
 async function benchTurns(via: string, direct: string, state: AskState): Promise<Figure[]> {
   const took: { readonly via: Streamed[]; readonly direct: Streamed[] } = { via: [], direct: [] };
   for (let round = -WARM; round < ROUNDS; round += 1) {
-    // The second request finds a warm provider, so the order alternates too.
+    // The order alternates, because the second request of a round finds a provider that is already warm.
     const first = round % 2 === 0 ? "via" : "direct";
     for (const way of [first, first === "via" ? "direct" : "via"] as const) {
       const model = way === "via" ? "remote:bench:model" : "model";
       const url = way === "via" ? via : direct;
       const ask = (tokens: number) => stream(url, { prompt: "Hello", tokens, body: { model } });
-      // One at a time: with concurrent requests the provider itself would use the processor.
+      // Only one request runs at a time: with concurrent requests the provider itself would use the processor.
       const { firstTokenMs } = await ask(1);
       const { restMs } = await ask(TOKENS);
       if (round >= 0) took[way].push({ firstTokenMs, restMs, tokens: TOKENS });

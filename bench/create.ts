@@ -9,7 +9,10 @@ const APPS = 50;
 const WIDTH = 8;
 const ROUNDS = 3;
 
-/** Compares 50 apps from files to Ready with 50 bare create and start calls at the same concurrency. Rounds alternate. */
+/**
+ * Compares 50 apps from files to Ready with 50 bare create and start calls at the same concurrency, in alternating
+ * rounds.
+ */
 export async function benchCreate(engine: BenchEngine): Promise<Figure> {
   const berth: number[] = [];
   const bare: number[] = [];

@@ -10,13 +10,13 @@ import type { Target } from "./throughput.ts";
 import { deployWeb, WEB_PORT, webSource } from "./web-source.ts";
 
 const ROUNDS = 15;
-/** The delay between two requests for the new body, on both sides. */
+/** The delay between two requests that poll for the new body, for Berth and for the bare engine. */
 const POLL_MS = 10;
 const ANSWER_LIMIT_MS = 60_000;
 const APP = "deployed";
 const LABELS = { "dev.berth.bench": "1" };
 
-/** Marks with their time in milliseconds since the start, in order. */
+/** The moments of one deploy by name, in milliseconds since its start, in order. */
 type Marks = ReadonlyMap<string, number>;
 
 /**
@@ -121,7 +121,7 @@ async function waitUntilAlone(engine: BenchEngine, server: BenchServer): Promise
   }
 }
 
-/** Waits for the first answer with this body. */
+/** Waits for the first answer whose body is this text. */
 async function waitForAnswer(place: Target, body: string): Promise<void> {
   const agent = new Agent({ keepAlive: true });
   const end = Date.now() + ANSWER_LIMIT_MS;
@@ -168,7 +168,7 @@ function findEnd(marks: Marks): number {
   return [...marks.values()].at(-1) ?? Number.NaN;
 }
 
-/** Formats the median time between each two marks. */
+/** Formats the median time between each two successive marks. */
 function formatPhases(rounds: readonly Marks[]): string {
   const names = [...(rounds[0]?.keys() ?? [])];
   return names

@@ -34,7 +34,7 @@ const model = (from, sizeBytes, digest) => ({
 });
 const download = (disk, wanted) =>
   disk.download(wanted, { token: undefined, onProgress: () => {} }, new AbortController().signal);
-// Timers of the clock do not keep a process alive.
+// The clock's own timers do not keep the process running, so this one does.
 const alive = setInterval(() => {}, 60_000);
 for (let round = 0; round < 3; round += 1) {
   const disk = diskAt(`${dir}/warm-${round}`);

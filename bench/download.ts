@@ -73,7 +73,8 @@ async function comparePrograms(
     berth.push(ms);
     loop.push(loopP99Ms);
   };
-  // Disks of rented machines slow down after a burst, which would affect the second program.
+  // The order alternates, because disks of rented machines slow down after a burst of writes, which would affect the
+  // second program.
   for (let round = 0; round < rounds; round += 1) {
     const order = round % 2 === 0 ? [withCurl, withBerth] : [withBerth, withCurl];
     for (const take of order) await take();
@@ -95,7 +96,10 @@ async function comparePrograms(
   };
 }
 
-/** Measures the download with several numbers of connections. Single connections to a real hub are slower. */
+/**
+ * Measures the download with several numbers of connections. One connection to a real hub is slower than one to the
+ * local Caddy.
+ */
 async function compareParts(file: Served, dir: string): Promise<Figure> {
   const counts = [1, 2, 4, 8];
   const times = new Map<number, number[]>(counts.map((count) => [count, []]));
@@ -162,7 +166,9 @@ async function downloadWithBerth(
   return { ms: Number(told.ms), loopP99Ms: Number(told.loopP99Ms) };
 }
 
-/** Times since the start, in milliseconds: when the file was on the disk, and when its hash was verified. */
+/**
+ * Returns two times in milliseconds since the start: when the file was on the disk, and when its hash was verified.
+ */
 async function downloadWithCurl(
   file: Served,
   dir: string,

@@ -11,7 +11,7 @@ export interface BenchEngine extends AsyncDisposable {
   readonly port: number;
 }
 
-/** Uses BERTH_BENCH_DOCKER_HOST, or starts a private engine for the benchmarks. */
+/** Returns the engine that BERTH_BENCH_DOCKER_HOST names, or starts a private engine for the benchmarks. */
 export async function benchEngine(): Promise<BenchEngine> {
   const given = process.env["BERTH_BENCH_DOCKER_HOST"];
   const engine = given === undefined ? await startPrivateEngine() : { host: given, started: false };

@@ -6,7 +6,7 @@ import { Dice } from "../test/support/random.ts";
 import { type Figure, median, percentile } from "./report.ts";
 
 const SCHEMAS = 300;
-/** The number of schemas that are compiled before the measurement. In use, the thread is warm. */
+/** The number of schemas that are compiled before the measurement, because the thread is warm in normal use, too. */
 const WARM_UP = 300;
 
 /**
@@ -56,7 +56,9 @@ async function measureTimes(
   return times;
 }
 
-/** Measures the processor time without the thread, which other load of the machine does not affect. */
+/**
+ * Measures the processor time of compiling without the thread. Other load of the machine does not affect this time.
+ */
 function measureCoreTimes(schemas: readonly unknown[]): number[] {
   return schemas.map((schema) => {
     const before = process.cpuUsage();
@@ -79,7 +81,10 @@ const words = [
   "email",
 ];
 
-/** Schemas like those of tools and extraction tasks: objects with a few properties, lists, enums and some unions. */
+/**
+ * Returns a schema like those of tools and extraction tasks: an object with a few properties, lists, enums and some
+ * unions.
+ */
 function toolSchema(dice: Dice, depth: number): object {
   const names = Array.from(
     { length: dice.between(2, 7) },

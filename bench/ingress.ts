@@ -18,8 +18,8 @@ const ROUNDS = 5;
 const ROUND_MS = 3_000;
 const DEPLOYS = 20;
 /**
- * The CPU time of a plain Caddy of the same version, divided by that of the ingress, at 16 connections: for an app that Caddy
- * looks up in the table (a little more of it before 2.7), and for one with a direct route.
+ * The CPU time of a plain Caddy of the same version, divided by that of the ingress, at 16 connections: for an app
+ * that Caddy looks up in the table (the aim is higher before Caddy 2.7), and for an app with a direct route.
  */
 const TABLE_AIM = 0.72;
 const TABLE_AIM_OF_NEWER = 0.66;
@@ -139,7 +139,10 @@ async function compareKamal(upstream: string, plain: MeasuredProxy): Promise<Fig
   return [{ ...figure, aim: "-", isMet: undefined }];
 }
 
-/** Makes Caddy load a configuration, by the path of an app that does not run. Returns when it is loaded. */
+/**
+ * Makes Caddy load a configuration: writes an app with this path prefix that does not run. Returns when the
+ * configuration is loaded.
+ */
 async function loadConfiguration(server: BenchServer, path: string): Promise<void> {
   const spec = {
     image: "berth.bench/none:1",
@@ -160,7 +163,7 @@ async function loadConfiguration(server: BenchServer, path: string): Promise<voi
   while (!(await server.readCaddyConfig()).includes(`^${path}(`)) await sleep(20);
 }
 
-/** Counts failed requests while Caddy loads configurations. */
+/** Counts the requests that fail while Caddy loads configurations. */
 async function loadsUnderLoad(server: BenchServer): Promise<Figure> {
   await using load = new TrafficLoad({ port: server.ingressPort, host: NAME }, { visitors: 16 });
   for (let round = 0; round < LOADS; round += 1) {
@@ -187,7 +190,7 @@ async function addressOf(engine: BenchEngine, server: BenchServer): Promise<stri
   return network.IPAddress;
 }
 
-/** Sends requests while versions are built, started and replaced; every second one never gets ready. */
+/** Sends requests while versions are built, started and replaced; every second version never gets ready. */
 async function deploysUnderLoad(server: BenchServer): Promise<Figure> {
   const where = { port: server.ingressPort, host: NAME };
   await using load = new TrafficLoad(where, { visitors: 4 });
@@ -210,7 +213,7 @@ async function deploysUnderLoad(server: BenchServer): Promise<Figure> {
   };
 }
 
-/** Measures the time from the last answer of a release that dies to the next one of the previous version. */
+/** Measures the time from the last answer of a release that dies to the next answer of the previous version. */
 async function failedReleases(server: BenchServer): Promise<Figure> {
   const where = { port: server.ingressPort, host: NAME };
   const gapsMs: number[] = [];
@@ -222,7 +225,7 @@ async function failedReleases(server: BenchServer): Promise<Figure> {
     await using load = new TrafficLoad(where, { visitors: 4 });
     let diedMs: number | undefined;
     let backMs: number | undefined;
-    // Each question has a connection of its own, so that one which waits delays no other.
+    // Each request has its own connection, so that a request that waits does not delay the others.
     const ask = async () => {
       const answer = await visit(where).catch(() => undefined);
       if (answer?.body === "dies soon") [diedMs, backMs] = [performance.now(), undefined];

@@ -31,7 +31,7 @@ export class KamalProxy implements AsyncDisposable {
     const child = spawn(
       "kamal-proxy",
       ["run", `--http-port=${port}`, `--https-port=${securePort}`],
-      // In a session of its own, like the Caddy of Berth.
+      // The proxy has its own session of processes, as Berth's Caddy has.
       { stdio: "ignore", detached: true, env: environment(dir) },
     );
     const proxy = new KamalProxy(port, child, dir);
@@ -46,7 +46,10 @@ export class KamalProxy implements AsyncDisposable {
     return proxy;
   }
 
-  /** Waits until the target is healthy, which is checked every 50 ms, and sends the requests of all hosts to it. */
+  /**
+   * Registers the target for the requests of all hosts. Resolves when the target is healthy, which the proxy checks
+   * every 50 ms.
+   */
   async deploy(target: string): Promise<void> {
     const check = ["--health-check-path=/", "--health-check-interval=50ms"];
     if (!(await this.#run("deploy", "bench", `--target=${target}`, ...check)))
@@ -66,7 +69,7 @@ export class KamalProxy implements AsyncDisposable {
   }
 }
 
-/** Its state and its socket are in a folder of its own. */
+/** Returns an environment in which the proxy keeps its state and its socket in the folder `dir`. */
 function environment(dir: string): NodeJS.ProcessEnv {
   return {
     ...process.env,

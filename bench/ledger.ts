@@ -18,8 +18,9 @@ const entry: NewEntry = {
 };
 
 /**
- * Compares durable appends of 64 clients with single appends that each have a commit and a flush, and the latency of a client
- * with one flush. Also verifies `entries` entries. All files are in the working directory, because /tmp may not be on a disk.
+ * Compares durable appends of 64 clients with single appends that each have a commit and a flush. Compares the
+ * latency of a client with that of one flush. Also verifies `entries` entries. All files are in the working
+ * directory, because /tmp may not be on a disk.
  */
 export async function benchLedger(entries: number): Promise<Figure[]> {
   mkdirSync(".berth", { recursive: true });
@@ -81,7 +82,7 @@ async function measureClients(ledger: OpenLedger): Promise<{ perSecond: number; 
   return { perSecond, p99Ms: percentile(took, 0.99) };
 }
 
-/** Writes the same rows one by one with SQLite alone, without tree, signature and thread. */
+/** Writes the same rows one by one with SQLite alone, without the hash tree, the signature and the thread. */
 function singleCommits(file: string): number {
   const db = openDatabase({ file, durability: "full" });
   try {

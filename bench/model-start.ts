@@ -11,13 +11,13 @@ const ROUNDS = 7;
 const AIM = 1.2;
 const CONTEXT_TOKENS = 2_048;
 const SEQUENCES = 8;
-/** This benchmark needs no container engine. */
+/** The address of an engine that does not exist, because this benchmark needs none. */
 const NO_ENGINE = "unix:///nowhere/docker.sock";
 
 /**
- * Compares the time from `POST /api/llm/start` of a downloaded model to the first token of a chat with the time of the library
- * to load the same file in a new process and generate one token. The very first start also measures the machine's threads;
- * it is in the notes.
+ * Compares the time from `POST /api/llm/start` of a downloaded model to the first token of a chat with the time of
+ * the library to load the same file in a new process and generate one token. The very first start also measures
+ * which number of threads is fastest; its time is in the notes.
  */
 export async function benchModelStart(): Promise<Figure[]> {
   const path = await getModelFile("mid-q8");

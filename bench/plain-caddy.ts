@@ -38,7 +38,7 @@ export class PlainCaddy implements AsyncDisposable {
     await writeFile(file, JSON.stringify(config));
     const child = spawn("caddy", ["run", "--config", file], {
       stdio: "ignore",
-      // In a session of its own, like the Caddy of Berth: the scheduler shares cores by sessions.
+      // Caddy has its own session of processes, as Berth's Caddy has, because the scheduler shares cores by session.
       detached: true,
       env: { ...process.env, HOME: dir, XDG_DATA_HOME: dir, XDG_CONFIG_HOME: dir },
     });
@@ -60,7 +60,7 @@ export class PlainCaddy implements AsyncDisposable {
   }
 }
 
-/** Returns the version of the Caddy on the search path, which the ingress uses too. */
+/** Returns the version of the Caddy on the search path, which the ingress also uses. */
 export async function readCaddyVersion(): Promise<string> {
   const { stdout } = await promisify(execFile)("caddy", ["version"]);
   return parseCaddyVersion(stdout) ?? "2.6.0";

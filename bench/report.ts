@@ -5,7 +5,7 @@ export interface Figure {
   readonly floor: string;
   readonly ratio: string;
   readonly aim: string;
-  /** Undefined: there is no aim. */
+  /** True if the figure reaches its aim; undefined if there is no aim. */
   readonly isMet: boolean | undefined;
   /** Details that are printed below the table. */
   readonly notes?: readonly string[];

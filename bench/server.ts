@@ -6,9 +6,9 @@ import { createInterface } from "node:readline";
 import { freePorts } from "../test/support/free-port.ts";
 
 export interface BenchServerOptions {
-  /** The ingress. Default: none, and containers have published ports. */
+  /** The ingress of the server. By default there is none, and containers have published ports. */
   readonly ingress?: "process";
-  /** True: with the assistant on a free port. Default: without. */
+  /** If true, the assistant runs too, on a free port. */
   readonly assistant?: boolean;
   /** Additional environment variables. */
   readonly environment?: Readonly<Record<string, string>>;
@@ -100,7 +100,7 @@ export class BenchServer implements AsyncDisposable {
     return (await response.json()) as T;
   }
 
-  /** Throws the answer if it is not a success. */
+  /** Sends a POST request. Throws the response body if the status is not a success. */
   async post(path: string, body?: object): Promise<unknown> {
     const response = await fetch(`${this.api}${path}`, {
       method: "POST",
@@ -112,7 +112,7 @@ export class BenchServer implements AsyncDisposable {
     return JSON.parse(text);
   }
 
-  /** Waits until the assistant is ready. */
+  /** Waits until the assistant is ready, and returns its URL. */
   async assistantUrl(): Promise<string> {
     for (;;) {
       const { assistant } = await this.get<{ assistant: { url: string | null } }>(
@@ -149,7 +149,7 @@ export class BenchServer implements AsyncDisposable {
     throw new Error(`${count} apps were not Ready within ${limitMs} ms: ${late.join("; ")}`);
   }
 
-  /** Returns the engine calls since the start by name, from /metrics. */
+  /** Returns the number of engine calls since the start for each kind of call, from /metrics. */
   async engineCalls(): Promise<Map<string, number>> {
     const text = await (await fetch(`${this.api}/metrics`)).text();
     const calls = new Map<string, number>();
@@ -180,7 +180,7 @@ export class BenchServer implements AsyncDisposable {
     await rm(this.#root, { recursive: true, force: true });
   }
 
-  /** Returns the process id of the ingress's Caddy; 0 if there is none. */
+  /** Returns the process id of the ingress's Caddy, or 0 if there is none. */
   async readCaddyPid(): Promise<number> {
     const file = join(this.#root, "data", "ingress", "caddy.pid");
     return Number(await readFile(file, "utf8").catch(() => ""));
@@ -191,7 +191,7 @@ export class BenchServer implements AsyncDisposable {
     return readFile(join(this.#root, "data", "ingress", "caddy.json"), "utf8");
   }
 
-  /** Stops Caddy, which keeps running without Berth. */
+  /** Stops Caddy, because Caddy keeps running when Berth stops. */
   async #endCaddy(): Promise<void> {
     const pid = await this.readCaddyPid();
     if (Number.isSafeInteger(pid) && pid > 1) process.kill(pid, "SIGKILL");

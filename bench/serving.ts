@@ -13,7 +13,7 @@ const POLL_MS = 2;
 const LIMIT_MS = 60_000;
 const AIM_MS = 60;
 
-/** A web server that opens its port after a while, and answers with its name and the time at which it did. */
+/** A web server that opens its port after a delay. It answers with its name and the time at which the port opened. */
 function lateServer(name: string, port: number, afterMs: number): string {
   return [
     "let openedMs = 0;",
@@ -24,7 +24,7 @@ function lateServer(name: string, port: number, afterMs: number): string {
   ].join("\n");
 }
 
-/** Different starts, so that the probes have no fixed relation to the opening of the port. */
+/** Returns a different delay for each round, so that the probes have no fixed relation to the opening of the port. */
 const startMs = (round: number) => 150 + ((round * 619) % START_MAX_MS);
 
 /** Measures the time from the opening of a new version's port to its first answer through the ingress. */
@@ -81,7 +81,7 @@ async function benchKamal(): Promise<number | undefined> {
   return median(took);
 }
 
-/** Returns the time from the opening of the port to the first answer. */
+/** Returns the time from the opening of the port to the first answer of the new version. */
 async function waitForAnswer(where: VisitTarget, name: string): Promise<number> {
   const end = Date.now() + LIMIT_MS;
   while (Date.now() < end) {

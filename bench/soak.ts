@@ -9,21 +9,25 @@ import type { BenchServer } from "./server.ts";
 const SAVE_EVERY_MS = 100;
 const READERS = 5;
 const SAMPLE_EVERY_MS = 5_000;
-/** The longest wait for a full garbage collection. */
+/** The longest time that a full garbage collection may take. */
 const COLLECTED_AFTER_MS = 500;
 const PARTS = 5;
 const collector = new URL("../test/support/collect-garbage.mjs", import.meta.url).href;
 
-/** Memory of objects and buffers after a garbage collection, and of the whole process, in megabytes. */
+/**
+ * One sample, in megabytes: the memory of objects and buffers after a garbage collection, and that of the whole
+ * process.
+ */
 interface Sample {
   readonly used: number;
   readonly resident: number;
 }
 
 /**
- * Saves the spec file of one app with another environment every 100 ms while five clients list the apps. Rejects if the server
- * ends, a request fails, or the app does not become Ready afterwards. The figure is the memory in the last fifth of the time
- * divided by that in the second fifth. The first fifth is ignored, because tables and code grow to their working size.
+ * Saves the spec file of one app with another environment every 100 ms while five clients list the apps. Rejects if
+ * the server exits, if a request fails, or if the app does not become Ready afterwards. The figure is the memory in
+ * the last fifth of the time divided by that in the second fifth. The first fifth is ignored, because tables and
+ * code grow to their working size.
  */
 export async function benchSoak(engine: BenchEngine, seconds: number): Promise<Figure> {
   const work = await withServer(

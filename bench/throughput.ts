@@ -23,7 +23,9 @@ export async function answersPerSecond(target: Target, forMs: number): Promise<n
   return answers / (ms / 1000);
 }
 
-/** Measures the CPU time that a process uses for each answer, in milliseconds, under the same load. */
+/**
+ * Measures the CPU time that a process uses for each answer, in milliseconds, while the target is under full load.
+ */
 export async function cpuMsPerAnswer(target: Target, pid: number, forMs: number): Promise<number> {
   const before = readCpuMs(pid);
   const { answers } = await requestContinuously(target, forMs);

@@ -75,7 +75,7 @@ function peakFigure(name: string, megabytes: readonly number[]): Figure {
   };
 }
 
-/** Random content, which is as large in the archive as unpacked. */
+/** Creates an archive of random content, which compression cannot make smaller. */
 async function makeArchive(path: string): Promise<void> {
   const fs = new RootFs().file("Dockerfile", `FROM ${NODE_WEB}\nCOPY Dockerfile /\n`);
   for (let part = 0; part < 10; part += 1)
@@ -84,7 +84,7 @@ async function makeArchive(path: string): Promise<void> {
   await pipeline(Readable.from([fs.tar()]), createGzip({ level: 1 }), file.createWriteStream());
 }
 
-/** Measures the floor: the archive is read, hashed, written and flushed. */
+/** Measures the floor of an upload: the archive is read, hashed, written and flushed. */
 async function writeAndHash(from: string, to: string): Promise<number> {
   const start = performance.now();
   const file = await open(to, "w");

@@ -20,7 +20,10 @@ export const NEVER_READY = "setInterval(() => {}, 1000);\n";
 /** A web server that exits two seconds after its start. */
 export const DIES_SOON = `${webServer("dies soon")}setTimeout(() => process.exit(1), 2000);\n`;
 
-/** Creates a tar archive of a web server with a Dockerfile of three steps. Another body changes all but the first step. */
+/**
+ * Creates a tar archive of a web server with a Dockerfile of three steps. If only the body changes, the first step
+ * stays the same and comes from the cache.
+ */
 export function webSource(body: string, program = webServer(body)): Buffer {
   const dockerfile = [
     `FROM ${NODE_WEB}`,
@@ -31,7 +34,10 @@ export function webSource(body: string, program = webServer(body)): Buffer {
   return new RootFs().file("Dockerfile", dockerfile.join("\n")).file("web.cjs", program).tar();
 }
 
-/** POST /api/deploy with the web server. Returns when Berth has answered; with `wait`, when the version is Ready. */
+/**
+ * Deploys the web server with POST /api/deploy. Returns when Berth has answered, or with `wait` when the version is
+ * Ready.
+ */
 export async function deployWeb(
   server: BenchServer,
   name: string,
@@ -39,7 +45,7 @@ export async function deployWeb(
   { wait = false, observe = "0s", program }: DeployOptions = {},
 ): Promise<void> {
   const form = new FormData();
-  // Replaced containers may be deleted before the next round begins.
+  // The short drain lets Berth delete replaced containers before the next round begins.
   const config = {
     name,
     port: WEB_PORT,
@@ -56,7 +62,7 @@ export async function deployWeb(
   if (!response.ok) throw new Error(`POST /api/deploy answered ${response.status}: ${answer}`);
 }
 
-/** Deploys a program that fails; returns when Berth has returned to the previous version. */
+/** Deploys a program that fails. Returns when Berth has returned to the previous version. */
 export async function deployFailing(
   server: BenchServer,
   name: string,
@@ -72,6 +78,6 @@ export async function deployFailing(
 interface DeployOptions {
   readonly wait?: boolean;
   readonly observe?: string;
-  /** Replaces the web server. */
+  /** The program that replaces the web server. */
   readonly program?: string;
 }

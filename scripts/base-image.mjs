@@ -45,7 +45,7 @@ export class RootFs {
     return this;
   }
 
-  /** Adds a folder of this machine with its content, except links. */
+  /** Adds a folder of this machine with its content, except symbolic links. */
   tree(folder, name) {
     for (const entry of readdirSync(folder).toSorted()) {
       const from = path.join(folder, entry);
@@ -56,7 +56,7 @@ export class RootFs {
     return this;
   }
 
-  /** Returns a tar archive, which is reproducible. */
+  /** Returns a tar archive of the files. Equal files give equal bytes. */
   tar() {
     const blocks = [];
     for (const [name, entry] of this.#entries) {
@@ -98,7 +98,7 @@ function header(name, { type, mode, content, target = "" }) {
   return block;
 }
 
-/** Returns the absolute paths of the libraries and the loader of a program; none for a static one. */
+/** Returns the absolute paths of the libraries and the loader of a program; a static program has none. */
 function librariesOf(file) {
   const listed = spawnSync("ldd", [file], { encoding: "utf8" });
   if (listed.status !== 0) return [];
@@ -151,7 +151,7 @@ export async function importImage(host, reference, fs, changes) {
       limitMs: 300_000,
     });
   // An engine may stop reading at the end mark of the archive and close the connection during the padding. The
-  // response is lost then, so the image is uploaded again, which gives the same one.
+  // response is then lost, so the image is uploaded again, which creates the same image.
   const { status, text } = await upload().catch((error) => {
     if (error.code !== "EPIPE" && error.code !== "ECONNRESET") throw error;
     return upload();
@@ -165,7 +165,7 @@ export async function importImage(host, reference, fs, changes) {
 export async function ensureHelloImage(host) {
   if (await hasImage(host, HELLO_IMAGE)) return false;
   if (!which("busybox") && isDebianLike() && isRoot())
-    // Node with its libraries is the alternative, at a hundred times the size.
+    // The alternative to busybox is Node with its libraries, which is a hundred times as large.
     await aptInstall(["busybox-static"], "the example needs a web server").catch((error) =>
       console.error(`berth: ${error.message}; Node serves the example instead`),
     );

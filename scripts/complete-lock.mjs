@@ -9,13 +9,18 @@ import { fileURLToPath } from "node:url";
 
 const lockFile = path.resolve(import.meta.dirname, "..", "package-lock.json");
 
-/** Packages that are never downloaded. Their entries have the `os` "none", so that npm skips them like those of other systems. */
+/**
+ * Packages that are never downloaded. Their entries have the `os` "none", so that npm skips them like packages for
+ * other systems.
+ */
 const unused = [
-  // 610 MB of llama.cpp for graphics cards: the engine computes on the processor (src/assistant/inference/llama).
+  // These packages contain 610 MB of llama.cpp for graphics cards, but Berth computes on the processor
+  // (src/assistant/inference/llama).
   /^@node-llama-cpp\/.*-(cuda|cuda-ext|vulkan)$/,
-  // It would be compiled at installation; Berth has its own implementation of D-Bus (src/dbus).
+  // This package would be compiled at installation; Berth has its own implementation of D-Bus (src/dbus).
   /^usocket$/,
-  // ssh2, a dependency of dockerode, compiles faster ciphers with these; Berth does not use its connections.
+  // ssh2, a dependency of dockerode, compiles faster ciphers with these packages; Berth does not use connections
+  // over SSH.
   /^(cpu-features|nan)$/,
 ];
 
@@ -52,7 +57,7 @@ export function completeLock(lock) {
   for (const [location, entry] of Object.entries(packages)) {
     const name = nameAt(location);
     if (unused.some((pattern) => pattern.test(name))) packages[location] = unusedEntry(entry);
-    // The package for linux-arm64 also lists x64, for cross builds.
+    // The name of the package for linux-arm64 also contains x64, because it supports cross builds.
     else if (name.startsWith("@node-llama-cpp/"))
       packages[location] = { ...entry, ...platformOf(name) };
   }
@@ -75,7 +80,7 @@ function platformOf(name) {
   return { os: [os], cpu: [cpu], ...(os === "linux" && libc && { libc: [libc] }) };
 }
 
-/** Creates an entry without digest and address, which the registry lacks. */
+/** Creates an entry without a digest and an address, because the registry does not have them. */
 function missingEntry(name, version, parent) {
   if (!/^\d+\.\d+\.\d+/.test(version))
     throw new Error(`package-lock.json has no entry for ${name}, and "${version}" is a range`);
@@ -86,7 +91,7 @@ function unusedEntry({ dependencies, optionalDependencies, hasInstallScript, ...
   return { ...entry, os: ["none"] };
 }
 
-/** Returns the packages without those that only unused packages require. */
+/** Returns the packages, except those that only unused packages require. */
 function reachable(packages) {
   const seen = new Set([""]);
   for (const location of seen) {
@@ -119,7 +124,7 @@ function nameAt(location) {
   return location.slice(location.lastIndexOf("node_modules/") + "node_modules/".length);
 }
 
-/** Sorts the packages like npm. */
+/** Sorts the packages in the order that npm uses. */
 function sorted(packages) {
   return Object.fromEntries(
     Object.entries(packages).toSorted(([one], [other]) => one.localeCompare(other, "en")),

@@ -21,13 +21,13 @@ const START_LIMIT_MS = 90_000;
 const STOP_LIMIT_MS = 40_000;
 
 /**
- * Settings of an engine in addition to the machine's own one: its own bridge and address range, and no control of the
- * firewall. A second dockerd that manages the firewall would flush the rules of the first, and one without its own
- * bridge would delete docker0.
+ * Settings of an engine that runs in addition to the machine's own engine: its own bridge and address range, and no
+ * control of the firewall. A second dockerd that manages the firewall would flush the rules of the first, and one
+ * without its own bridge would delete docker0.
  * @typedef {{ bridge: string, bridgeAddress: string, range: string, pool: string, outbound: boolean }} Isolation
  */
 
-/** For tests: 128 small networks (the default pools have 30), without access to other networks. */
+/** The settings for tests: 128 small networks (the default pools have 30), without access to other networks. */
 const TEST_ISOLATION = {
   bridge: "berth-test0",
   bridgeAddress: "10.213.128.1/24",
@@ -36,7 +36,7 @@ const TEST_ISOLATION = {
   outbound: false,
 };
 
-/** For `npm run up` with a socket of its own. */
+/** The settings for `npm run up` with its own socket. */
 export const OWN_ISOLATION = {
   bridge: "berth0",
   bridgeAddress: "10.214.128.1/24",
@@ -135,8 +135,8 @@ export async function confirm(question) {
 }
 
 /**
- * Installs Debian packages. Throws an error with the command to run if this user may not install packages, or if that
- * fails. `optional` packages are omitted if the machine's release lacks them.
+ * Installs Debian packages. Throws an error with the command to run if this user may not install packages, or if the
+ * installation fails. `optional` packages are omitted if the machine's release lacks them.
  */
 export async function aptInstall(packages, why, { optional = [] } = {}) {
   const all = [...packages, ...optional];
@@ -152,7 +152,7 @@ export async function aptInstall(packages, why, { optional = [] } = {}) {
   const install = (names) => run("install", "-y", "--no-install-recommends", ...names);
   let result = install(all);
   if (result.status !== 0) {
-    // A new machine has no package lists, or outdated ones.
+    // The package lists are updated first: a new machine has none, or outdated ones.
     run("update");
     result = install(all);
   }
@@ -227,7 +227,7 @@ export async function startDockerd({ socket, dataRoot, execRoot, pidFile, logFil
   }
 }
 
-/** Ensures that the private engine of the tests runs. Returns its host, and if this call started it. */
+/** Ensures that the private engine of the tests runs. Returns its address, and whether this call has started it. */
 export async function startPrivateEngine() {
   const dir = privateEngineDir();
   const host = privateEngineHost();
@@ -257,7 +257,7 @@ export async function startPrivateEngine() {
   }
 }
 
-/** Stops the private engine if it runs. Its images stay for the next start. */
+/** Stops the private engine if it runs. Its images remain for the next start. */
 export async function stopPrivateEngine() {
   const pidFile = path.join(privateEngineDir(), "docker.pid");
   await stopDockerd({ pidFile, isolation: TEST_ISOLATION });
@@ -281,7 +281,7 @@ export async function stopDockerd({ pidFile, isolation }) {
   if (ip) spawnSync(ip, ["link", "delete", isolation.bridge], { stdio: "ignore" });
 }
 
-/** Returns true while running test runs are registered as users of the private engine. */
+/** Returns true while any test run is registered as a user of the private engine. */
 export function privateEngineInUse() {
   try {
     return readdirSync(path.join(privateEngineDir(), "runs")).some((name) => alive(Number(name)));
@@ -382,7 +382,7 @@ async function lockFile(file) {
         (it) => it.mtimeMs,
         () => Date.now(),
       ));
-    // An empty file is being written.
+    // The owner creates the file before it writes its process id, so an empty file is a lock that is being acquired.
     if ((owner > 1 && !alive(owner)) || (!owner && age > 5_000)) await unlink(file).catch(() => {});
     else if (Date.now() > deadline) throw new Error(`${file} is held by process ${owner}`);
     else await sleep(100);

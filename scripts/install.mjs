@@ -23,7 +23,7 @@ export function ensureInstalled() {
 }
 
 function install() {
-  // The build needs the development packages, whatever the environment sets. Nothing is compiled, so no scripts of
+  // The build needs the development packages, so this overrides NODE_ENV. Nothing is compiled, so no scripts of
   // packages have to run; npm before version 11 would run all of them.
   const result = npm(
     ["ci", "--include=dev", "--include=optional", "--ignore-scripts", "--no-audit", "--no-fund"],
@@ -36,7 +36,7 @@ function install() {
 /** Builds if dist is missing or older than any source. Throws if the build fails. */
 export function ensureBuilt() {
   const sources = ["src", "tsconfig.json", "package.json", "scripts/post-build.mjs"];
-  // Changes during the build are newer than this time, and are built the next time.
+  // Files that change during the build are newer than this time, so the next build includes them.
   const newest = Math.max(...sources.map((name) => newestTime(path.join(root, name))));
   const built = Number(readText(buildStamp) ?? 0);
   if (built >= newest && existsSync(path.join(root, "dist", "cli", "main.js"))) return;
@@ -52,7 +52,7 @@ function npm(args, { quiet = false } = {}) {
   return spawnSync(npm.command, [...npm.args, ...args], {
     cwd: root,
     env: npm.env,
-    // Standard output belongs to the caller.
+    // The build prints to standard error, because standard output belongs to the caller.
     stdio: quiet ? ["ignore", "pipe", "pipe"] : ["ignore", 2, 2],
     encoding: "utf8",
     maxBuffer: 64 * 1024 * 1024,
@@ -68,7 +68,10 @@ function lastLines({ error, stdout, stderr }) {
     .join("\n");
 }
 
-/** Returns a digest of what determines node_modules: the lock file and the machine. Compiled code works with every Node.js (Node-API). */
+/**
+ * Returns a digest of everything that determines the content of node_modules: the lock file and the machine.
+ * Compiled code works with every Node.js (Node-API).
+ */
 function lockDigest() {
   return createHash("sha256")
     .update(readText(path.join(root, "package-lock.json")) ?? "")
@@ -76,7 +79,9 @@ function lockDigest() {
     .digest("hex");
 }
 
-/** Returns true if the user ran npm by hand, which makes npm's own record newer than the lock file. */
+/**
+ * Returns true if the user ran npm by hand. npm's own record of the installation is then newer than the lock file.
+ */
 function upToDateWithoutStamp() {
   const record = path.join(modules, ".package-lock.json");
   return (

@@ -1,9 +1,9 @@
-// Chooses the Node.js for Berth: the one that started it if its version is supported, else the pinned one of
-// pinned-node.json, which is downloaded once with the machine's npm into a separate folder.
+// Chooses the Node.js for Berth: the one that started it if its version is supported, or else the version that
+// pinned-node.json names, which is downloaded once with the machine's npm into a separate folder.
 //
 //   node scripts/pinned-node.cjs SCRIPT [ARGUMENT...]      runs a script on a supported Node.js
 //
-// CommonJS without dependencies, in syntax that Node.js 12 parses: Ubuntu 22.04 has that.
+// This file is CommonJS without dependencies, in syntax that Node.js 12 parses, because Ubuntu 22.04 has that version.
 "use strict";
 const childProcess = require("child_process");
 const fs = require("fs");
@@ -14,12 +14,12 @@ const NEEDED = "Node.js 22.14 or a newer 22, 24, or 26 or newer";
 const ELSEWHERE = "install one: https://nodejs.org/en/download";
 const NETWORK = "check the network, and npm's settings for registry and proxy; or ";
 const FOLDER = "set BERTH_NODE_DIR to a folder that this user may write to; or ";
-/** npm's default pauses between retries, 10 s and 60 s, are long while a user waits. */
+/** Flags with shorter pauses: npm's default pauses between retries, 10 s and 60 s, are long while a user waits. */
 const RETRY_FLAGS = ["--fetch-retry-mintimeout=1000", "--fetch-retry-maxtimeout=5000"];
 const FORWARDED_SIGNALS = ["SIGTERM", "SIGHUP", "SIGINT"];
 const LEFTOVER = /^\.fetch-(\d+)-/;
 
-/** An error with a remedy. */
+/** An error whose message contains a remedy. */
 class NodeError extends Error {
   constructor(message, hint) {
     super(message);
@@ -64,12 +64,12 @@ function continueOnPinnedNode(args) {
   exitAs(child);
 }
 
-/** Forwards signals to a child, and exits with its status. */
+/** Forwards signals to a child process, and exits with the child's status. */
 function exitAs(child) {
   FORWARDED_SIGNALS.forEach(function (signal) {
     process.on(signal, function () {
-      // A terminal sends Ctrl-C to its whole foreground group, including the child. A second one would make Berth
-      // exit immediately.
+      // A terminal sends Ctrl-C to its whole foreground group, including the child. A forwarded copy would be a
+      // second SIGINT, which makes Berth exit immediately.
       if (signal !== "SIGINT" || !isInForeground()) child.kill(signal);
     });
   });
@@ -97,11 +97,11 @@ function isInForeground() {
   }
 }
 
-/** Returns the environment for children, in which PATH leads to this `node`. */
+/** Returns the environment for child processes, in which PATH leads to this `node`. */
 function environmentOf(node) {
   const env = Object.assign({}, process.env);
   env.PATH = path.dirname(node) + path.delimiter + (env.PATH || "/usr/local/bin:/usr/bin:/bin");
-  // npm sets these for its scripts.
+  // npm sets these variables for the scripts that it runs.
   ["NODE", "npm_node_execpath"].forEach(function (name) {
     if (env[name]) env[name] = node;
   });
@@ -203,7 +203,7 @@ function pinnedNode() {
   return node;
 }
 
-/** The node-linux packages contain programs for glibc only. */
+/** Returns true on a system with musl, for which the node-linux packages contain no program: they need glibc. */
 function isMusl() {
   if (!process.report || !process.report.getReport) return false;
   const report = process.report.getReport();
@@ -238,7 +238,7 @@ function fetchNode(wanted) {
     try {
       fs.renameSync(unpacked, wanted.folder);
     } catch (error) {
-      // Another process was faster.
+      // Another process has finished the same download first.
       if (!fs.existsSync(path.join(wanted.folder, "bin", "node"))) throw error;
     }
   } finally {
@@ -279,7 +279,10 @@ function run(command, args, options) {
   );
 }
 
-/** Returns the line with the reason: npm prints codes before it, and advice and a stack after it. */
+/**
+ * Returns the line of npm's output that contains the reason: npm prints codes before it, and advice and a stack
+ * after it.
+ */
 function reasonOf(result) {
   return (result.stderr || result.stdout || "")
     .split("\n")

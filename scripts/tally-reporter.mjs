@@ -1,5 +1,5 @@
-// A vitest reporter that counts passed tests and failures. Failures include files that could not be loaded, and errors
-// outside of tests.
+// A vitest reporter that counts passed tests and failures. Files that could not be loaded and errors outside of
+// tests count as failures.
 import { writeFileSync } from "node:fs";
 
 export default class TallyReporter {

@@ -1,7 +1,8 @@
 #!/usr/bin/env node
 // npm run test:repeat -- [RUNS] [VITEST ARGUMENT...]: runs the whole suite until RUNS runs in a row (5) were green
-// on this commit, each concurrently with two processes that keep a core busy. Every run is a line of .berth/test-runs.jsonl,
-// so that an interrupted call can be resumed: runs of the same clean commit count, and a failure resets the count.
+// on this commit, each concurrently with two processes that each keep a core busy. Every run adds a line to
+// .berth/test-runs.jsonl, so that an interrupted call can be resumed: runs of the same clean commit count, and a
+// failure resets the count.
 import { spawn, spawnSync } from "node:child_process";
 import { appendFileSync, existsSync, mkdirSync, readFileSync } from "node:fs";
 import path from "node:path";
@@ -42,7 +43,7 @@ function git(...words) {
   return stdout.trim();
 }
 
-/** Returns the number of successful runs at the end of the record with this commit and these arguments. */
+/** Returns the number of successive green runs at the end of the record that have this commit and these arguments. */
 function greenInARow() {
   if (!existsSync(record)) return 0;
   const lines = readFileSync(record, "utf8").trim().split("\n").filter(Boolean);

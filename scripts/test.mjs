@@ -1,11 +1,10 @@
 #!/usr/bin/env node
-// npm test: installs, builds, starts a container engine for the tests and runs all of them but those of the
-// project `peers`. Arguments are passed to vitest: npm test -- --project unit. `--sample N` runs N test files that
+// npm test: installs, builds, starts a container engine for the tests and runs all of them but those of the project
+// `peers`. Arguments are passed to vitest: npm test -- --project unit. `--sample N` runs N test files that
 // BERTH_SEED chooses: npm run test:peers -- --sample 2. The last line reads `N passed, N failed`.
 //
-// BERTH_TEST_DOCKER_HOST: an engine to use in place of a private one.
-// BERTH_SEED: replays what a run has chosen; a run prints its own.
-// Plain Node without dependencies: it runs before anything is installed.
+// BERTH_TEST_DOCKER_HOST: an engine to use in place of a private one. BERTH_SEED: repeats the random choices of the
+// run that printed this seed. Plain Node without dependencies: it runs before anything is installed.
 import { spawn } from "node:child_process";
 import { createHash } from "node:crypto";
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
@@ -49,7 +48,10 @@ rmSync(scratch, { recursive: true, force: true });
 console.log(`${passed} passed, ${failed} failed`);
 process.exitCode = code;
 
-/** Installs programs for tests: an engine, a registry, git and sshd, strace, a session bus, and busybox for images. */
+/**
+ * Installs the programs that tests need: a container engine, a registry, git and sshd, strace, a session bus, and
+ * busybox for images.
+ */
 async function ensureSystemPackages() {
   const needed = [
     ["docker-registry", "docker-registry"],
@@ -66,7 +68,7 @@ async function ensureSystemPackages() {
     ["gnome-keyring-daemon", "gnome-keyring"],
     ["python3", "python3"],
   ];
-  // Tests of peers build a newer Caddy.
+  // The tests of the project `peers` build a newer Caddy, which needs these packages.
   if (process.argv.includes("peers")) needed.push(["go", "golang-go"]);
   if (!process.env.BERTH_TEST_DOCKER_HOST)
     needed.push(["dockerd", "docker.io"], ["ip", "iproute2"], ["iptables", "iptables"]);
@@ -123,7 +125,7 @@ function vitestArguments(given, seed) {
 }
 
 function vitest(host) {
-  // Variables that configure a Berth of this user must not affect the tests; variables of the tests are kept.
+  // Variables that configure the user's own Berth must not affect the tests; variables of the tests are kept.
   const env = Object.fromEntries(
     Object.entries(process.env).filter(
       ([name]) =>
@@ -153,7 +155,7 @@ function vitest(host) {
   });
 }
 
-/** Reads the tally. Without one nothing was run, which counts as a failure. */
+/** Reads the tally that the reporter wrote. If there is none, no test was run, which counts as a failure. */
 function tally() {
   try {
     return JSON.parse(readFileSync(tallyFile, "utf8"));

@@ -1,4 +1,5 @@
-// Caddy for `npm run up`: without it apps get loopback ports only, and new versions may drop requests.
+// Installs Caddy for `npm run up`. Without Caddy, apps get loopback ports only, and requests may fail while a new
+// version replaces the old one.
 import { spawnSync } from "node:child_process";
 import { existsSync } from "node:fs";
 import { aptInstall, isDebianLike, isRoot, which } from "./engine.mjs";
@@ -8,13 +9,14 @@ const WITHOUT = "without Caddy apps get loopback ports, and a new version may dr
 
 /**
  * Installs the packages of an engine, and Caddy unless it is installed or the arguments turn it off, in one run of
- * apt-get. Throws if the engine cannot be installed. Without Caddy, Berth works with restrictions, and this prints them.
+ * apt-get. Throws if the engine cannot be installed. If Caddy cannot be installed, prints the restrictions without
+ * it and continues.
  */
 export async function installWithCaddy(enginePackages, args) {
   const caddy = lacksCaddy(args) ? ["caddy"] : [];
   if (enginePackages.length > 0) {
     const why = `Berth needs a container engine${caddy.length > 0 ? ", and Caddy in front of the apps" : ""}`;
-    // For the image of the example: see base-image.mjs.
+    // These packages are for the image of the example: see base-image.mjs.
     const busybox = which("busybox") ? [] : ["busybox-static"];
     await aptInstall(enginePackages, why, { optional: [...caddy, ...busybox] });
   } else if (caddy.length > 0 && isDebianLike() && isRoot()) {
@@ -35,7 +37,7 @@ function lacksCaddy(args) {
   return (ingress === "auto" || ingress === "process") && !which("caddy");
 }
 
-/** Stops the service that the package starts, because it occupies the ports of Berth's own Caddy. */
+/** Stops the service that Debian's package starts, because the service occupies the ports of Berth's own Caddy. */
 function stopService() {
   if (!existsSync("/run/systemd/system")) return;
   console.error(
@@ -44,7 +46,7 @@ function stopService() {
   spawnSync("systemctl", ["disable", "--now", "caddy"], { stdio: ["ignore", "ignore", 2] });
 }
 
-/** As root, apt-get has failed already because releases such as Ubuntu 22.04 lack the package. */
+/** If the user is root, apt-get has failed already, because releases such as Ubuntu 22.04 lack the package. */
 function installHint() {
   return isDebianLike() && !isRoot()
     ? "sudo apt-get install caddy, and start Berth again"

@@ -18,7 +18,7 @@ import {
 import { installWithCaddy } from "./up-caddy.mjs";
 import { flag } from "./up-flags.mjs";
 
-/** Limit for a service that has just been started. */
+/** The longest wait for a service that has just been started. */
 const SERVICE_LIMIT_MS = 60_000;
 
 /** Returns the address of an engine that responds. Throws an error that says what to install, start or set. */
@@ -91,7 +91,9 @@ function usualSockets() {
   ];
 }
 
-/** If the socket exists but is not accessible, the user lacks a group, and another engine would not help. */
+/**
+ * Throws if the socket exists but is not accessible. The user then lacks a group, and another engine would not help.
+ */
 async function refuseForbidden(socket) {
   try {
     await engineRequest(`unix://${socket}`, { path: "/_ping", limitMs: 5_000 });

@@ -31,12 +31,12 @@ const docs = [
 ];
 
 describe("src", () => {
-  test("the files were seen", () => {
+  test("the source files and their imports are found", () => {
     expect(sources.length).toBeGreaterThan(40);
     expect(sources.flatMap((file) => parseImports(file.text)).length).toBeGreaterThan(100);
   });
 
-  test("every folder is a room of the table", () => {
+  test("every folder is a room in the table of allowed imports", () => {
     const rooms = new Set(sources.map((file) => getRoom(file.path)));
     expect([...rooms].filter((room) => !(room in allowedRooms) && room !== "server")).toEqual([]);
   });

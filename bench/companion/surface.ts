@@ -45,12 +45,12 @@ const server = buildInferenceServer({
 });
 
 export interface SurfaceState {
-  /** Measured after a garbage collection if "memory" was requested. */
+  /** The size of the heap in bytes, measured after a garbage collection if "memory" was requested. */
   readonly heapBytes: number;
   readonly rssBytes: number;
   /** The processor time of all threads since the start. */
   readonly cpuMs: number;
-  /** The median of some sequential appends of one entry each. */
+  /** The median duration of some sequential appends of one entry each, in milliseconds. */
   readonly appendMs: number;
 }
 

@@ -2,16 +2,16 @@ import type { Token } from "node-llama-cpp";
 import { getLlama, LlamaLogLevel } from "node-llama-cpp";
 
 /**
- * The floor: the library alone in its own process, with the same threads and batches as Berth, but without scheduler and HTTP.
- * It is called over IPC.
+ * The floor of the inference benchmark: the library alone in its own process, with the same threads and batches as
+ * Berth, but without scheduler and HTTP. It is called over IPC.
  */
 
 export interface BareRun {
-  /** The number of tokens of the prompt. If `isCold`, the first token differs in each request. */
+  /** The number of tokens of the prompt. If `isCold` is true, the first token differs in each request. */
   readonly promptTokens: number;
   readonly answerTokens: number;
   readonly streams: number;
-  /** True: no prefix of an earlier prompt can be reused. */
+  /** If true, no prefix of an earlier prompt can be reused. */
   readonly isCold: boolean;
 }
 

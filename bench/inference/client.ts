@@ -3,9 +3,9 @@ import { Agent, request } from "node:http";
 const agent = new Agent({ keepAlive: true, maxSockets: 64 });
 
 export interface Streamed {
-  /** The time from the call to the first piece of text, in milliseconds. */
+  /** The time from the call to the first piece of text of the answer, in milliseconds. */
   readonly firstTokenMs: number;
-  /** The time after the first piece, in milliseconds. */
+  /** The time from the first piece of text to the end of the answer, in milliseconds. */
   readonly restMs: number;
   readonly tokens: number;
 }
@@ -16,7 +16,7 @@ export interface StreamOptions {
   readonly body?: Readonly<Record<string, unknown>>;
   readonly signal?: AbortSignal;
   readonly onFirst?: () => void;
-  /** The pieces of the answer as they arrived. */
+  /** Receives the pieces of the answer as they arrive. */
   readonly onText?: (text: string) => void;
 }
 
@@ -77,7 +77,7 @@ export function stream(url: string, options: StreamOptions): Promise<Streamed> {
   });
 }
 
-/** Returns the tokens per second of all streams together, from the time when all have begun. */
+/** Returns the tokens per second of all streams together, counted from the moment at which all streams have begun. */
 export async function throughput(
   url: string,
   streams: number,

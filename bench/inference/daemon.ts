@@ -10,7 +10,7 @@ import type { BareResult, BareRun } from "./bare-llama.ts";
 
 const berth = join(import.meta.dirname, "../../bin/berth");
 
-/** A server for chat completions. */
+/** A server for chat completions that the benchmark measures. */
 export interface Subject extends AsyncDisposable {
   readonly url: string;
 }

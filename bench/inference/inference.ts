@@ -11,11 +11,11 @@ import { BareLlama, type BenchDaemon, startDaemon, startLlamaServer } from "./da
 const ROUNDS = 5;
 const WORDS = "the quick brown fox jumps over the lazy dog ";
 
-/** The load, which depends on the size of the model. */
+/** The prompts, answers and streams of the benchmark for one model. They depend on the model's size. */
 interface Load {
   readonly preset: Preset;
   readonly answerTokens: number;
-  /** Undefined: there is no aim. */
+  /** The aims of the figures; undefined if there are none. */
   readonly aims: { readonly one: number; readonly eight: number } | undefined;
 }
 

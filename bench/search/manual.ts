@@ -14,9 +14,9 @@ export interface Page {
 }
 
 /**
- * Reads the machine's English manual pages of the sections 1, 4, 5, 7 and 8 that belong to Debian packages of priority
- * required, important or standard. Returns none if there is no dpkg, or if the pages are not installed, as in small
- * images.
+ * Reads the machine's English manual pages of the sections 1, 4, 5, 7 and 8 that belong to Debian packages of
+ * priority required, important or standard. Returns an empty list if there is no dpkg, or if the pages are not
+ * installed, as in small images.
  */
 export function readManual(): Page[] {
   return pageFiles().flatMap((file) => {
@@ -28,7 +28,7 @@ export function readManual(): Page[] {
 
 /** Macros of man and mdoc that begin a paragraph. */
 const paragraphMacros = new Set("PP P LP TP TQ IP HP Pp It Bl El Bd Ed D1 Dl EX EE".split(" "));
-/** Macros of mdoc that occur among the arguments of others. */
+/** Macros of mdoc that may occur among the arguments of other macros. */
 const inlineMacros = new Set(
   "Ac Ad An Ao Ap Aq Ar Bc Bo Bq Brc Bro Brq Cd Cm Dc Do Dq Dv Em Er Ev Fa Fl Fn Fx Ic Li Lk Mt Nm No Ns Op Oc Oo Os Pa Pc Pf Po Pq Qc Ql Qo Qq Sc So Sq St Sx Sy Ta Tn Ux Va Vt Xc Xo Xr".split(
     " ",
@@ -50,7 +50,7 @@ function readPage(source: string, fileName: string): DocumentText {
     if (text !== "") sections.push({ heading, text });
     body = [];
   };
-  // Definitions of macros, and text that is never printed.
+  // Definitions of macros, and text that is never printed, are removed first.
   for (const line of source
     .replaceAll(/^[.'][ \t]*(?:de1?|am|ig)\b[^]*?^\.\.[^\n]*$/gm, "")
     .split("\n")) {
@@ -69,7 +69,7 @@ function readPage(source: string, fileName: string): DocumentText {
       name = `${title.toLowerCase()}(${number})`;
     } else {
       if (paragraphMacros.has(macro)) body.push("");
-      // Requests of roff itself have names in lower case, and arguments that are not text.
+      // Requests of roff itself have names in lower case, and their arguments are not text.
       if (/^[A-Z]/.test(macro) && macro !== "Dd" && macro !== "Os") body.push(readArguments(rest));
     }
   }

@@ -12,7 +12,10 @@ import { type KnownItem, knownItems } from "./queries.ts";
 /** The nDCG@10 that the lexical ranking must reach. */
 const NDCG_MIN = 0.4;
 
-/** Measures the ranking with the labelled queries: the index as it is, and with one setting changed at a time. */
+/**
+ * Measures the relevance of rankings with the labelled queries: of the index with its normal settings, and with one
+ * setting changed at a time.
+ */
 export function measureRelevance(dir: string): Figure[] {
   const pages = readManual();
   const names = new Set(pages.map(({ name }) => name));
@@ -141,7 +144,7 @@ class Corpus {
   }
 }
 
-/** Computes nDCG@10 over passages. A page counts at its first passage; further passages of it only use up ranks. */
+/** Computes nDCG@10 over passages. A page counts at its first passage; its further passages only occupy ranks. */
 function computeNdcg(found: readonly string[], pages: readonly string[]): number {
   const worth = (at: number) => (at === 0 ? 1 : 0.5);
   const seen = new Set<string>();

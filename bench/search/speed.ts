@@ -38,7 +38,10 @@ const hashEmbedder: ContextEmbedder = {
     ),
 };
 
-/** Compares searches through the service and its thread with a bare query and a bare loop over vectors. */
+/**
+ * Compares searches through the service and its thread with two floors: a bare SQLite query, and a bare loop over
+ * vectors.
+ */
 export async function measureSpeed(dir: string, passages: number): Promise<Figure[]> {
   writeCorpus(dir, passages);
   const began = performance.now();
@@ -142,7 +145,7 @@ function bareQueries(file: string): number[] {
   return took;
 }
 
-/** Measures the products of one query with the same number of vectors. */
+/** Measures the dot products of one query with the same number of vectors. */
 function bareLoop(count: number): number[] {
   const d = DIMENSIONS;
   const vectors = new Float32Array(count * d).map((_, at) => Math.sin(at));

@@ -9,7 +9,7 @@ import { join } from "node:path";
 
 /** The assistant opens one connection; the others are for debugging. */
 const CONNECTIONS_MAX = 4;
-/** The pause between closing stdin, SIGTERM and SIGKILL that the specification of MCP recommends. */
+/** The pause between closing stdin, SIGTERM and SIGKILL. The specification of MCP recommends it. */
 const GRACE_MS = 2_000;
 
 const [appId, separator, command, ...args] = process.argv.slice(2);

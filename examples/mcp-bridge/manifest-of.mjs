@@ -50,7 +50,8 @@ async function transport() {
     socket.once("connect", resolve);
     socket.once("error", () => reject(new Error(`${appId} does not listen: start it first`)));
   });
-  // The transport is meant for servers, but also works for a client: lines of JSON-RPC over two streams.
+  // This transport class of the SDK is meant for servers, but also works for a client, because both exchange lines
+  // of JSON-RPC over two streams.
   return new StdioServerTransport(socket, socket);
 }
 

@@ -1,13 +1,14 @@
-// Stores notes in one JSON file, which each change replaces as a whole: after a crash it is the old or the new one.
+// Stores notes in one JSON file. Each change replaces the whole file, so that after a crash the file has either the
+// old or the new content.
 import { randomUUID } from "node:crypto";
 import { mkdir, open, readFile, rename } from "node:fs/promises";
 import { dirname } from "node:path";
 
 export class NoteStore {
   #path;
-  /** id to { id, title, body, created_at, changed_at } */
+  /** The notes by id: { id, title, body, created_at, changed_at } */
   #notes = new Map();
-  /** The last change, for which the next one waits. */
+  /** The promise of the last change; the next change waits for it. */
   #changing = Promise.resolve();
 
   static async open(path) {
@@ -69,7 +70,7 @@ export class NoteStore {
     return await this.#change((notes) => put(notes, { id, title, body, created_at }));
   }
 
-  /** Runs changes one after the other, and discards one that cannot be written. */
+  /** Runs changes one after the other. A change that cannot be written to the disk is discarded. */
   async #change(edit) {
     const changing = this.#changing.then(async () => {
       const notes = new Map(this.#notes);

@@ -8,7 +8,8 @@ import { fromJsonSchema, McpServer } from "@modelcontextprotocol/server";
 import { StdioServerTransport, serveStdio } from "@modelcontextprotocol/server/stdio";
 import { NoteStore } from "./note-store.mjs";
 
-// The manifest declares the arguments of each tool. Reading it here keeps both equal.
+// The manifest declares the arguments of each tool. The app reads them from the manifest, so that both are always
+// equal.
 const manifestUrl = new URL("org.example.Notes.json", import.meta.url);
 const manifest = JSON.parse(await readFile(manifestUrl, "utf8"));
 
@@ -28,7 +29,7 @@ const tools = {
   restore_note: (args) => store.restore(args),
 };
 
-/** Creates the server of one connection. The message of an error is the result of the tool that has thrown it. */
+/** Creates the server of one connection. If a tool throws an error, the error's message is the tool's result. */
 function newServer() {
   const server = new McpServer({ name: manifest.app_id, version: "1.0.0" });
   for (const { name, description, input_schema } of manifest.tools) {
@@ -71,7 +72,9 @@ for (const signal of ["SIGINT", "SIGTERM"]) {
   });
 }
 
-/** Claims the name of the service: the session bus stops a service that it has started without one. */
+/**
+ * Claims the bus name of the service: the session bus stops a service that it has started but that claims no name.
+ */
 async function takeBusName() {
   const address = process.env.DBUS_STARTER_ADDRESS;
   if (!address) return;
@@ -80,7 +83,7 @@ async function takeBusName() {
   const end = () => process.exit(0); // the session has ended
   bus.on("error", end);
   bus._connection.on("end", end); // dbus-next does not report this itself
-  // The limit for a bus that does not answer, or that exits meanwhile.
+  // This limits the wait for a bus that does not answer or that exits.
   const late = setTimeout(() => fail("the session bus does not answer"), 25_000);
   await bus.requestName(manifest.app_id, dbus.NameFlag.DO_NOT_QUEUE);
   clearTimeout(late);

@@ -10,10 +10,10 @@ export const variant = (signature, value) => new dbus.Variant(signature, value);
 
 export class Companion {
   onGone = () => {};
-  /** Receives ConfirmationNeeded of other programs' queries. */
+  /** Receives the ConfirmationNeeded signals of queries that other programs have started. */
   onQuestion = () => {};
   #bus;
-  /** The unique name of the companion, such as :1.7. Signals of other senders are ignored. */
+  /** The unique bus name of the companion, such as :1.7. Signals of other senders are ignored. */
   #owner;
   #turns = new Map();
   /** Signals of a query whose number is not known yet. */
@@ -28,13 +28,13 @@ export class Companion {
     bus.on("error", () => this.onGone());
     bus._connection.on("end", () => this.onGone()); // dbus-next does not report this itself
     bus.on("message", (message) => this.#onMessage(message));
-    // Subscribe before the first query, so that no signal is missed.
+    // The client subscribes before the first query, so that no signal is missed.
     for (const rule of [
       `type='signal',sender='${OVERLAY}',interface='${OVERLAY}'`,
       `type='signal',sender='${BUS}',member='NameOwnerChanged',arg0='${OVERLAY}'`,
     ])
       await this.#call(BUS, "AddMatch", "s", [rule]);
-    // The bus starts the companion if it can.
+    // This call makes the bus start the companion if it can.
     const { sender } = await this.#call(OVERLAY, "GetStatus");
     this.#owner = sender;
   }
@@ -58,7 +58,10 @@ export class Companion {
     await this.#call(OVERLAY, "Cancel", "t", [queryId]);
   }
 
-  /** `question`: the number of the question, because the query may already ask another one. */
+  /**
+   * Answers a question of the query. `question` is the number of the question, because the query may already ask
+   * another one.
+   */
   async respond(queryId, question, isApproved) {
     if (question === undefined) await this.#call(OVERLAY, "Respond", "tb", [queryId, isApproved]);
     else await this.#call(OVERLAY, "RespondTo", "tub", [queryId, question, isApproved]);
@@ -148,7 +151,7 @@ class Turn {
     return this.#signals.shift();
   }
 
-  /** Resolves when there is an unread signal. */
+  /** Resolves when an unread signal exists. */
   async arrival() {
     while (this.#signals.length === 0)
       await new Promise((resolve) => {

@@ -68,7 +68,7 @@ async function chat() {
   for (;;) {
     while (elsewhere.length > 0) {
       const [queryId, spec] = elsewhere.shift();
-      // The owner of the query may have answered first, or time is up: the answer is then not needed.
+      // Another program may have answered first, or the time limit has passed: then this answer is not needed.
       await companion
         .respond(queryId, spec.question, await decide(spec, undefined, true))
         .catch(() => {});
@@ -126,8 +126,9 @@ async function play(prompt, options) {
 }
 
 /**
- * Shows the question of a query, and asks the user. False without a terminal; undefined if `over` resolves first,
- * because the question is decided. `isElsewhere`: the query belongs to another program, so its prompt is shown, too.
+ * Shows the question of a query, and asks the user. Returns false without a terminal, and undefined if `over`
+ * resolves first because the question was decided elsewhere. If `isElsewhere` is true, the query belongs to another
+ * program, so its prompt is shown, too.
  */
 async function decide(spec, over, isElsewhere = false) {
   const show = (name, value) =>
@@ -143,7 +144,7 @@ async function decide(spec, over, isElsewhere = false) {
     console.error("A tool would be called:");
     for (const name of ["app_id", "tool", "tiers", "chain", "caller", "undo"])
       show(name, spec[name]);
-    // Show all arguments, even those for which `diff` has no row, because the tool receives all of them.
+    // All arguments are shown, even those for which `diff` has no row, because the tool receives all of them.
     for (const { label, value } of spec.diff) show(label, value);
     show("args", spec.args);
     question = "Run it? [y/N] ";

@@ -1,4 +1,5 @@
-// The user at the terminal: lines, questions, Ctrl-C. Input before a prompt is neither shown nor used.
+// Reads from the user at the terminal: lines, answers to questions, and Ctrl-C. Input that arrives before a prompt
+// is neither shown nor used.
 import { createInterface } from "node:readline";
 import { Writable } from "node:stream";
 import { setTimeout as delay } from "node:timers/promises";
@@ -7,7 +8,7 @@ import { setTimeout as delay } from "node:timers/promises";
 const HOLD_MS_MIN = 100;
 
 export class Person {
-  /** The result of a line that is no longer awaited. */
+  /** The result of a `line` call that was withdrawn by `takeBack`. */
   takenBack = Symbol("taken back");
   #reader;
   #isMuted = true;
@@ -35,7 +36,7 @@ export class Person {
     });
   }
 
-  /** Reads a line; undefined if the user ends the input, or there is no terminal. */
+  /** Reads a line. Returns undefined if the user ends the input, or if there is no terminal. */
   async line(prompt) {
     const prefilled = this.#prefilled;
     this.#prefilled = "";
@@ -62,7 +63,10 @@ export class Person {
     }
   }
 
-  /** Interrupts the present line, whose text returns with the next one. A question is not interrupted. */
+  /**
+   * Withdraws the prompt for the present line; the text typed so far returns at the next prompt. A question is not
+   * withdrawn.
+   */
   takeBack() {
     if (!this.#isDeciding) this.#takeBack(this.#reader?.line ?? "");
   }
@@ -86,8 +90,8 @@ export class Person {
   }
 
   /**
-   * Replaces the text after the prompt by that of another program. During a question it waits for the next prompt,
-   * because it must never become an answer.
+   * Replaces the text after the prompt with text from another program. During a question it waits for the next
+   * prompt, because the text must never become an answer.
    */
   prefill(text) {
     process.stderr.write("\u0007");

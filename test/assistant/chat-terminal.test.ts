@@ -11,7 +11,7 @@ test("a chat at a terminal: echo, an answer, a paste, and Ctrl-C", async () => {
   screen.type("Who are you?\r");
   expect(await screen.until(/>>> /)).toMatch(/Who are you\?\r+\n.*Stub answer: .*\r\n/s);
   screen.type("\u001b[200~one\rtwo\u001b[201~");
-  // The pasted text waits for Enter.
+  // A paste does not send the message: the pasted text waits for Enter.
   await screen.until(/\.\.\. two/);
   screen.type("\r");
   await screen.until(/Stub answer: .*>>> /s);

@@ -8,13 +8,13 @@ import { AssistantProcess, berth } from "../support/assistant-process.ts";
 import { writeDamagedModel } from "../support/gguf/damaged-model.ts";
 import { getModelFile } from "../support/gguf/preset-model.ts";
 
-/** Enough that a leak in one of a hundred shows. */
+/** The number of streams: high enough that a leak in one of a hundred is detected. */
 const STREAMS = Number(process.env["BERTH_STREAM_RUNS"] ?? 200);
 
 const run = promisify(execFile);
 
 let tiny: string;
-/** A request whose answer never ends by itself. */
+/** A request whose answer never ends unless it is aborted. */
 let endless: string;
 beforeAll(async () => {
   [tiny, endless] = await Promise.all([
@@ -25,7 +25,7 @@ beforeAll(async () => {
 
 const messages = [{ role: "user" as const, content: "Tell me a story" }];
 
-/** Returns the processes below `pid`, its own children first. */
+/** Returns the processes below `pid`, the direct children first. */
 async function childrenOf(pid: number): Promise<number[]> {
   const tasks = await readdir(`/proc/${pid}/task`);
   const lists = await Promise.all(
@@ -147,7 +147,7 @@ describe("the engine", () => {
     const before = [await openFiles(daemon.pid), await openFiles(engine)];
     for (let done = 0; done < STREAMS; done += 50) await round(50);
     await quiet();
-    // Keep-alive connections of the client itself open and close.
+    // The client's own keep-alive connections open and close, so a few descriptors more are allowed.
     await expect
       .poll(() => openFiles(daemon.pid), { timeout: 20_000 })
       .toBeLessThanOrEqual((before[0] ?? 0) + 5);
@@ -200,7 +200,7 @@ describe("models that cannot be loaded", () => {
     ).rejects.toThrow(
       /insufficient_memory.*needs 0\.[0-9]+ GB.*a context of [0-9]+ tokens.*would fit/,
     );
-    // With a smaller context the same model fits.
+    // The same model fits with a smaller context.
     await daemon.control("POST", "/models/load", {
       id: "wide",
       path: wide,

@@ -11,7 +11,7 @@ const run = promisify(execFile);
 const examples = join(import.meta.dirname, "../../examples/assistant");
 const modelApp = join(import.meta.dirname, "../../examples/model-app/server.mjs");
 
-test("the examples work as described", async () => {
+test("the example programs print a chat's answer and a valid invoice, and fail without a daemon", async () => {
   await using daemon = await AssistantProcess.start(["--model", await getModelFile("tiny")]);
   const env = { ...process.env, BERTH_ASSISTANT_URL: daemon.ready.url };
   const chat = await run(process.execPath, [join(examples, "chat.mjs"), "Hello"], { env });
@@ -24,7 +24,7 @@ test("the examples work as described", async () => {
   });
 });
 
-test("the app with a model returns the model's answers, and reports their absence", async () => {
+test("the example app returns the model's answers, and reports a missing model", async () => {
   await using daemon = await AssistantProcess.start(["--engine", "stub"]);
   const [port = 0] = await freePorts(1);
   const env = {

@@ -8,7 +8,8 @@ import { getModelFile } from "../support/gguf/preset-model.ts";
 import { arbitrarySchemaAndDocument } from "../support/schema-arbitrary.ts";
 
 /**
- * The number of schemas that a model with random weights answers: a few hundred, as many at a time as it has sequences.
+ * The number of schemas that a model with random weights answers: a few hundred. The model answers as many at a time
+ * as it has sequences.
  */
 const SCHEMAS = 150;
 const AT_ONCE = 8;
@@ -75,7 +76,7 @@ describe("documents", () => {
     expect(outcomes.refused).toBeLessThan(SCHEMAS / 4);
   });
 
-  test("of json_object are objects, even when streamed", async () => {
+  test("of the format json_object are objects, even when they are streamed", async () => {
     const stream = await openai.chat.completions.create({
       model: "m",
       messages,
@@ -95,7 +96,7 @@ describe("documents", () => {
     else expect(reason).toBe("length");
   });
 
-  test("with a schema that cannot be enforced are refused with keyword and position", async () => {
+  test("with a schema that cannot be enforced are refused, and the error names keyword and position", async () => {
     await expect(
       guided({ type: "object", properties: { a: { type: "string", pattern: "(x)\\1" } } }, 1),
     ).rejects.toMatchObject({
@@ -129,7 +130,7 @@ const tools = [
 ];
 
 describe("tool calls", () => {
-  test("with parameters that cannot be enforced are refused with the tool's name", async () => {
+  test("with parameters that cannot be enforced are refused, and the error names the tool", async () => {
     const numbers = { type: "array", items: { type: "number" }, uniqueItems: true };
     const unsuited = {
       type: "function" as const,
@@ -213,7 +214,7 @@ describe("tool calls", () => {
     expect(answer.usage?.completion_tokens).toBeGreaterThan(0);
   });
 
-  test("are not made if they are forbidden, and optional with auto", async () => {
+  test("are not made with tool_choice none, and are optional with auto", async () => {
     for (const choice of ["none", "auto"] as const) {
       const answer = await openai.chat.completions.create({
         model: "m",

@@ -29,7 +29,7 @@ beforeEach(async () => {
 });
 afterEach(async () => {
   for (const child of children.splice(0)) child.kill("SIGKILL");
-  // The assistant continues without its supervisor.
+  // The assistant continues to run without its supervisor.
   const pid = await daemonPid();
   if (pid !== undefined && (await isRunning(pid))) process.kill(pid, "SIGKILL");
   calls[Symbol.dispose]();
@@ -41,7 +41,7 @@ async function daemonPid(): Promise<number | undefined> {
   return text === "" ? undefined : Number(JSON.parse(text).pid);
 }
 
-/** A process that supervises the assistant of the data directory. */
+/** Starts a process that supervises the assistant of this data directory. */
 function supervisor(port = 0, environment: Readonly<Record<string, string>> = {}) {
   const child = spawn(process.execPath, ["--import", "tsx", PROGRAM, dataDir, String(port)], {
     env: { ...process.env, BERTH_ASSISTANT_THREADS: "1", ...environment },
@@ -70,7 +70,7 @@ async function isRunning(pid: number): Promise<boolean> {
   return status !== "" && !/\) Z /.test(status);
 }
 
-test("a model answers, the assistant is restarted after a kill, and SIGTERM ends both", async () => {
+test("a killed assistant is restarted and answers again, and SIGTERM ends the supervisor and the assistant", async () => {
   const path = await getModelFile("tiny");
   const { reaches, end, reports, log } = supervisor();
   const { url, pid } = await reaches("up");
@@ -113,7 +113,7 @@ test("after a kill of the supervisor the assistant continues, and the next super
   const settings = { contextTokens: undefined, sequences: 1, gpu: undefined };
   await assistant.load({ id: "chat", aliases: [], path, ...settings }, never);
   await first.end("SIGKILL");
-  // No process reads the assistant's log now, but writing a line must not stop it.
+  // No process reads the assistant's output now, but writing a log line must not stop the assistant.
   await assistant.unload("chat", never);
   await assistant.load({ id: "chat", aliases: [], path, ...settings }, never);
   expect(await fetch(`${url}/health`)).toMatchObject({ status: 200 });
@@ -126,7 +126,7 @@ test("after a kill of the supervisor the assistant continues, and the next super
   expect(await isRunning(pid ?? 0)).toBe(false);
 });
 
-test("a port in use is reported, and waited for", async () => {
+test("a port in use is reported, and the start is retried until the port is free", async () => {
   const [port = 0] = await freePorts(1);
   const holder = createServer();
   await new Promise<void>((resolve) => holder.listen(port, "127.0.0.1", resolve));

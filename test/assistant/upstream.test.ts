@@ -18,7 +18,7 @@ import { AssistantProcess } from "../support/assistant-process.ts";
 import { SHORT_WAIT } from "../support/inference-http-harness.ts";
 import { collect, ListLedger, plainRequest } from "../support/service-harness.ts";
 
-/** The system instance as a process, and the same service and engine in this process for comparison. */
+/** A system instance in a process of its own, and the same service and engine in this process for comparison. */
 const harness = new Cleanup();
 let system: AssistantProcess;
 let direct: InferenceService;
@@ -102,7 +102,7 @@ const requests: Readonly<Record<string, GenerateRequest>> = {
 };
 
 test.each(Object.entries(requests))(
-  "the system instance and an engine of its own yield the same events: %s",
+  "a service over the system instance yields the same events as one with its own engine: %s",
   async (_, request) => {
     const theirs = comparable(await collect(direct.generate(request, signal)));
     const ours = comparable(await collect(upstream.generate(request, signal)));
@@ -112,8 +112,8 @@ test.each(Object.entries(requests))(
 );
 
 /**
- * Removes what differs from run to run: ids, cached tokens of an earlier request, and the order of choices that are
- * answered concurrently.
+ * Removes everything that differs from run to run: ids, tokens that an earlier request left in the cache, and the
+ * order of choices that are answered concurrently.
  */
 function comparable(events: readonly AnswerEvent[]): AnswerEvent[] {
   const plain: AnswerEvent[] = events.map((event) => {
@@ -152,7 +152,7 @@ const refused: Readonly<Record<string, GenerateRequest>> = {
 };
 
 test.each(Object.entries(refused))(
-  "the system instance and an engine of its own refuse with the same error: %s",
+  "a service over the system instance refuses with the same error as one with its own engine: %s",
   async (_, request) => {
     const [theirs, ours] = await Promise.all(
       [direct, upstream].map((service) =>
@@ -164,13 +164,13 @@ test.each(Object.entries(refused))(
     );
     expect(ours).toMatchObject({ code: expect.any(String), message: expect.any(String) });
     const { code, message, param } = Object(theirs);
-    // An engine names the model that it reads.
+    // The engine's own name of the parameter is `prompt`; that of the request is `prompts`.
     const wanted = typeof param === "string" ? param.replace(/^prompt\b/, "prompts") : param;
     expect(ours).toMatchObject({ code, message, param: wanted });
   },
 );
 
-test("the system instance and an engine of its own return the same vectors, models and health", async () => {
+test("a service over the system instance returns the same vectors, models and health as one with its own engine", async () => {
   const request = { ...chat, texts: ["a berth", "a ship at its berth", "\u2693"] };
   const [theirs, ours] = [
     await direct.embed(request, signal),
@@ -182,12 +182,12 @@ test("the system instance and an engine of its own return the same vectors, mode
   await expect.poll(() => upstream.health(), SHORT_WAIT).toEqual(direct.health());
 });
 
-/** Everything except the start time. */
+/** Returns everything that the service reports about its models, except their start times. */
 async function knownTo(service: InferenceService) {
   return (await service.models()).map((model) => ({ ...model, createdSeconds: 0 }));
 }
 
-test("an abort midway leaves nothing behind in the system instance", async () => {
+test("an abort during an answer ends the request in the system instance", async () => {
   const leaving = new AbortController();
   const endless = { ...chat, maxTokens: Number.POSITIVE_INFINITY };
   const seen: AnswerEvent[] = [];
@@ -213,7 +213,7 @@ test("a system instance that is killed midway, or does not run, causes an error"
   await expect(collect(upstream.generate(chat, signal))).rejects.toMatchObject({
     code: "no_model",
   });
-  // Both requests were to be run, and are in the ledger.
+  // Both requests passed the checks before the failure, so both are in the ledger.
   expect(ledger.entries).toHaveLength(entries + 2);
   await system.start();
 });

@@ -10,11 +10,14 @@ import type {
 import { randomInstance } from "../support/random-instance.ts";
 
 export interface BuildHarness {
-  /** Returns the same bytes at each call. */
+  /** Returns the build context, with the same bytes at each call. */
   context(): AsyncIterable<Uint8Array>;
-  /** The names of Dockerfiles in the context. */
+  /** The names of the Dockerfiles in the context, by their behaviour. */
   readonly dockerfiles: {
-    /** Uses the build argument WHO, and prints "made for WHO". Containers of its image listen on 8080. */
+    /**
+     * A Dockerfile that uses the build argument WHO and prints "made for WHO". Containers of its image listen on
+     * 8080.
+     */
     readonly works: string;
     /** A Dockerfile with a step that prints "no such module" and exits with 7. */
     readonly fails: string;
@@ -30,11 +33,11 @@ export interface BuildHarness {
   readonly auth: RegistryAuth;
   /** Removes the images that a build of `privateBase` has pulled. */
   forgetPrivateBase(): Promise<void>;
-  /** Tags an image, as a user does. */
+  /** Adds a tag to an image, as a user does. */
   tag(image: string, tag: string): Promise<void>;
 }
 
-/** The behaviour of `buildImage`, `listImages`, `freeBytes`, and of `removeImage` on what was built. */
+/** Checks the behaviour of `buildImage`, `listImages`, `freeBytes`, and of `removeImage` on images that were built. */
 export function buildContract(
   open: () => { readonly runtime: ContainerRuntime; readonly builds: BuildHarness },
   builder: BuildImageOptions["builder"],
@@ -106,7 +109,7 @@ export function buildContract(
     );
   }
 
-  it("builds an image of a context, and outputs its steps and lines in order", async () => {
+  it("builds an image of a context, and emits its steps and lines of output in order", async () => {
     const { imageId, bytes, output } = await build(builds.dockerfiles.works, {
       args: { WHO: instance },
     });
@@ -145,7 +148,7 @@ export function buildContract(
     expect(await runtime.listImages({ instance: "00000000" }, signal)).toEqual([]);
   });
 
-  it("keeps an image, unlisted, when its tag moves to a newer one", async () => {
+  it("keeps an image whose tag moves to a newer image, but does not list it any more", async () => {
     const first = await build(builds.dockerfiles.works, { args: { WHO: "first" } });
     const second = await build(builds.dockerfiles.works, { args: { WHO: "second" } });
     expect(second.imageId).not.toBe(first.imageId);
@@ -162,7 +165,7 @@ export function buildContract(
     expect(await tags()).toEqual({});
   });
 
-  it("removes an image by its id with all its tags, and none that a container uses", async () => {
+  it("removes an image by its id with all its tags, but not one that a container uses", async () => {
     const { imageId } = await build(builds.dockerfiles.works, { args: { WHO: instance } });
     await builds.tag(imageId, `${tag}-again`);
     const id = await containerOf(tag);
@@ -231,7 +234,7 @@ export function buildContract(
     expect(await runtime.listImages({ instance }, signal)).toEqual([]);
   });
 
-  it("does nothing for a signal that has aborted", async () => {
+  it("starts no build for a signal that has already aborted", async () => {
     const reason = new Error("no longer wanted");
     const aborted = AbortSignal.abort(reason);
     await expect(
@@ -256,7 +259,7 @@ export function buildContract(
     expect(await runtime.inspectImage(tag, signal)).toBeUndefined();
   });
 
-  it("returns the free bytes for images, or undefined", async () => {
+  it("returns the free bytes for images, or undefined if they are unknown", async () => {
     const free = await runtime.freeBytes(signal);
     expect(free === undefined || free > 0).toBe(true);
   });

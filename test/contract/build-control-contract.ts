@@ -5,18 +5,18 @@ import type { BuildControl } from "../../src/controller/builds/port.ts";
 import { rawTar } from "../support/raw-tar.ts";
 
 export interface BuildControlCapabilities {
-  /** Uploads of another format than an archive are refused. */
+  /** True if uploads that are not archives are refused. */
   readonly checksFormat: boolean;
-  /** The Apps that follow a branch are found in the store. */
+  /** True if the Apps that follow a branch are found in the store. */
   readonly findsFollowers: boolean;
 }
 
-/** The environment of the contract, in addition to the builds. */
+/** The parts of the contract's environment in addition to the builds. */
 export interface BuildControlHarness extends AsyncDisposable {
   readonly builds: BuildControl;
-  /** Starts a build that runs until it is cancelled, and returns its number when its log has a line. */
+  /** Starts a build that runs until it is cancelled. Returns its number when its log contains a line. */
   startEndlessBuild(): Promise<number>;
-  /** Runs a build to its end, and returns its number. Its log has a line. */
+  /** Runs a build to its end, and returns its number. The log of the build contains a line. */
   runBuild(): Promise<number>;
   /** Returns the state of a build in the store. */
   stateOf(id: number): string | undefined;
@@ -24,7 +24,7 @@ export interface BuildControlHarness extends AsyncDisposable {
   follow(app: string, url: string, ref: string): void;
 }
 
-/** The behaviour that the API relies on, of any BuildControl. */
+/** Checks the behaviour that the API relies on, of any BuildControl. */
 export function buildControlContract(
   adapter: string,
   capabilities: BuildControlCapabilities,
@@ -45,7 +45,7 @@ export function buildControlContract(
       return lines;
     }
 
-    it("cancels a running build once, and rejects for an unknown one", async () => {
+    it("cancels a running build once, and rejects for an unknown build", async () => {
       await using harness = await open();
       const id = await harness.startEndlessBuild();
       expect(await harness.builds.cancel(id)).toBe(true);
@@ -61,7 +61,7 @@ export function buildControlContract(
       expect(harness.stateOf(id)).toBe("succeeded");
     });
 
-    it("yields the log of a finished build, followed or not, and rejects for an unknown one", async () => {
+    it("yields the log of a finished build, whether it follows or not, and rejects for an unknown build", async () => {
       await using harness = await open();
       const id = await harness.runBuild();
       const lines = await read(harness.builds, id, { follow: false });
@@ -81,7 +81,7 @@ export function buildControlContract(
       while (last.done !== true) last = await lines.next();
     });
 
-    it("ends a followed log when its reader leaves", async () => {
+    it("ends a followed log when its reader aborts, and the build continues", async () => {
       await using harness = await open();
       const id = await harness.startEndlessBuild();
       const leaving = new AbortController();
@@ -92,7 +92,7 @@ export function buildControlContract(
       expect(harness.stateOf(id)).toBe("running");
     });
 
-    it("stores an archive under its digest, the same one twice", async () => {
+    it("stores an archive under its digest, and accepts the same archive again", async () => {
       await using harness = await open();
       const archive = gzipSync(rawTar([{ name: "Dockerfile", content: "FROM scratch" }]));
       const expected = {

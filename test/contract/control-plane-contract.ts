@@ -3,7 +3,7 @@ import type { ControlPlane } from "../../src/controller/port.ts";
 import type { AppSpec } from "../../src/resources/app-spec.ts";
 import type { ModelSpec } from "../../src/resources/model-spec.ts";
 
-/** The environment of the contract, in addition to the control plane. Its specs follow no repository. */
+/** The parts of the contract's environment in addition to the control plane. Its specs follow no repository. */
 export interface ControlPlaneHarness extends AsyncDisposable {
   readonly control: ControlPlane;
   /** Writes the desired state. */
@@ -14,7 +14,7 @@ export interface ControlPlaneHarness extends AsyncDisposable {
   loseSource(): void;
 }
 
-/** The behaviour that the API relies on, of any ControlPlane. */
+/** Checks the behaviour that the API relies on, of any ControlPlane. */
 export function controlPlaneContract(
   adapter: string,
   open: () => Promise<ControlPlaneHarness>,
@@ -51,14 +51,14 @@ export function controlPlaneContract(
       expect(plan.blockedBy).toBeNull();
     });
 
-    it("plans the stored spec of an App, for its generation", async () => {
+    it("plans the stored spec of an App for its current generation", async () => {
       expect(await control.planApp("stored", undefined, signal)).toMatchObject({
         app: "stored",
         generation: 1,
       });
     });
 
-    it("plans a Model, stored or not", async () => {
+    it("plans a Model, whether it is stored or not", async () => {
       expect(await control.planModel("stored-model", undefined, signal)).toMatchObject({
         model: "stored-model",
         generation: 1,
@@ -68,7 +68,7 @@ export function controlPlaneContract(
       expect(plan).toMatchObject({ model: "planned", changes: expect.any(Array) });
     });
 
-    it("rejects plans of what neither exists nor has a spec", async () => {
+    it("rejects a plan of an App or a Model that is neither stored nor described by a spec", async () => {
       const notFound = expect.objectContaining({ code: "not_found" });
       await expect(control.planApp("gone", undefined, signal)).rejects.toEqual(notFound);
       await expect(control.planModel("gone", undefined, signal)).rejects.toEqual(notFound);
@@ -82,29 +82,29 @@ export function controlPlaneContract(
       });
     });
 
-    it("reports no progress of a Model that does not exist", () => {
+    it("reports no download progress for a Model that does not exist", () => {
       expect(control.modelProgress("gone")).toBeUndefined();
     });
 
-    it("reports the daemons and the other models", () => {
+    it("reports the states of the assistant and the companion, and no other models", () => {
       const report = { state: expect.any(String), starts: expect.any(Number) };
       expect(control.assistant()).toMatchObject(report);
       expect(control.companion()).toMatchObject(report);
       expect(control.otherModels()).toEqual([]);
     });
 
-    it("yields the log of an App without lines, and rejects for one that does not exist", async () => {
+    it("yields the empty log of an App without lines, and rejects for an App that does not exist", async () => {
       harness.apply("silent", { image: "web:1", running: false });
       expect(await readLog(control, "silent")).toEqual([]);
       await expect(readLog(control, "gone")).rejects.toMatchObject({ code: "not_found" });
     });
 
-    it("accepts the wake of a resource that does not exist", () => {
+    it("accepts a wake-up of a resource that does not exist", () => {
       expect(() => control.wake("App", "gone")).not.toThrow();
       expect(() => control.wake("Model", "gone")).not.toThrow();
     });
 
-    it("has no prunes to confirm, and nothing to synchronise", async () => {
+    it("has no deletions to confirm, and no repository to synchronise", async () => {
       expect(control.specs().pendingPrune).toEqual([]);
       expect(control.confirmPrune()).toEqual([]);
       await expect(control.syncSpecs(signal)).rejects.toMatchObject({ code: "wrong_state" });

@@ -2,23 +2,23 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import type { Ingress } from "../../src/controller/ingress/port.ts";
 import type { Resource } from "../../src/resources/resource.ts";
 
-/** The environment of the contract, in addition to the ingress: a store of Apps, and a client. */
+/** The parts of the contract's environment in addition to the ingress: a store of Apps, and a client. */
 export interface IngressHarness extends AsyncDisposable {
   readonly ingress: Ingress;
   /** Adds an App, and waits until the ingress has noticed it. */
   addApp(name: string): Promise<Resource<"App">>;
   /** The addresses of two apps that answer requests. */
   readonly targets: readonly [string, string];
-  /** Returns the target that answers for the App, or otherwise the HTTP status. */
+  /** Sends a request for the App. Returns the target that answered, or otherwise the HTTP status. */
   ask(app: string): Promise<string | number>;
-  /** Restarts Berth, and returns its new ingress. */
+  /** Restarts Berth, and returns the ingress of the new Berth. */
   restart(): Promise<Ingress>;
   now(): number;
-  /** Waits at least this time. */
+  /** Lets at least this time pass. */
   pass(ms: number): Promise<void>;
 }
 
-/** The behaviour that reconcilers rely on, on any adapter of Ingress. */
+/** Checks the behaviour that reconcilers rely on, for any adapter of the Ingress port. */
 export function ingressContract(adapter: string, open: () => Promise<IngressHarness>): void {
   describe(`the ingress port on ${adapter}`, () => {
     let harness: IngressHarness;
@@ -51,7 +51,7 @@ export function ingressContract(adapter: string, open: () => Promise<IngressHarn
       expect(await harness.ask(app)).toBe(503);
     });
 
-    it("sends requests to the last written targets after the return", async () => {
+    it("sends requests to the last written targets once the write has returned", async () => {
       const app = await begin();
       await ingress.table.write(app, { version: "v1", targets: [one] });
       expect(await harness.ask(app)).toBe(one);
@@ -62,7 +62,7 @@ export function ingressContract(adapter: string, open: () => Promise<IngressHarn
       expect(await ingress.table.read(app)).toMatchObject({ version: "v1", targets: [one] });
     });
 
-    it("returns each target once, in order", async () => {
+    it("returns each target once, in the order in which they were written", async () => {
       const app = await begin();
       await ingress.table.write(app, { version: "v1", targets: [two, one, two] });
       expect((await ingress.table.read(app))?.targets).toEqual([two, one]);
@@ -158,7 +158,7 @@ export function ingressContract(adapter: string, open: () => Promise<IngressHarn
       expect(await harness.ask(second)).toBe(two);
     });
 
-    it("ends with one of several concurrent writes", async () => {
+    it("ends with the targets of one of several concurrent writes", async () => {
       const app = await begin();
       await Promise.all(
         Array.from({ length: 20 }, (_, index) =>

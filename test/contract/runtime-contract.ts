@@ -14,14 +14,17 @@ import type {
 import { randomInstance } from "../support/random-instance.ts";
 import { type BuildHarness, buildContract } from "./build-contract.ts";
 
-/** The environment of the contract, in addition to the runtime: images with known behaviour, and another user of the engine. */
+/**
+ * The parts of the contract's environment in addition to the runtime: images with known behaviour, and another user
+ * of the engine.
+ */
 export interface RuntimeHarness extends AsyncDisposable {
   readonly runtime: ContainerRuntime;
   /** An image that listens on 8080, answers GET /healthz with 200, and prints "web starts" to its log. */
   readonly web: string;
   /** An image that prints "starting" to stdout and "no configuration found" to stderr, then exits with 3. */
   readonly exits: string;
-  /** An image that exits only on SIGKILL. */
+  /** An image whose containers exit only on SIGKILL. */
   readonly stubborn: string;
   /** A command that makes the start of a container fail, and a part of the engine's message. */
   readonly broken: { readonly spec: Partial<ContainerSpec>; readonly says: string };
@@ -35,14 +38,14 @@ export interface RuntimeHarness extends AsyncDisposable {
   };
   /** A command that prints "out" and exits with 3. */
   readonly command: readonly string[];
-  /** The contexts of `harness.builds`: Dockerfiles named by their behaviour. */
+  /** The build contexts of `harness.builds`: Dockerfiles that are named by their behaviour. */
   readonly builds: BuildHarness;
   readonly hands: {
     kill(id: string): Promise<void>;
     rename(id: string, name: string): Promise<void>;
     disconnect(id: string, network: string): Promise<void>;
     makeUnhealthy(id: string): Promise<void>;
-    /** A running container that is not Berth's. */
+    /** Starts a container that does not belong to Berth. */
     addStranger(name: string): Promise<void>;
     addForeignNetwork(name: string): Promise<void>;
     addForeignVolume(name: string): Promise<void>;
@@ -50,16 +53,16 @@ export interface RuntimeHarness extends AsyncDisposable {
     hasNetwork(name: string): Promise<boolean>;
     /** Returns the names of the container on the network. */
     aliases(id: string, network: string): Promise<readonly string[]>;
-    /** Returns the host names that the running container resolves by itself, with their addresses. */
+    /** Returns the host names that the container finds in its own hosts file, with their addresses. */
     hosts(id: string): Promise<ReadonlyMap<string, string>>;
-    /** Removes everything whose name has the prefix. */
+    /** Removes every object whose name has the prefix. */
     sweep(prefix: string): Promise<void>;
   };
 }
 
 const WAIT_LIMIT_MS = 20_000;
 
-/** The behaviour that reconcilers rely on, on any adapter of ContainerRuntime. */
+/** Checks the behaviour that reconcilers rely on, for any adapter of the ContainerRuntime port. */
 export function runtimeContract(adapter: string, open: () => Promise<RuntimeHarness>): void {
   describe(`the container runtime port on ${adapter}`, () => {
     const signal = new AbortController().signal;
@@ -81,7 +84,7 @@ export function runtimeContract(adapter: string, open: () => Promise<RuntimeHarn
       await harness[Symbol.asyncDispose]();
     });
 
-    /** Each test has its own name, so that leftovers do not affect other tests. */
+    /** Returns names that only this test uses, so that leftovers do not affect other tests. */
     async function begin(): Promise<void> {
       count += 1;
       instance = randomInstance();
@@ -170,7 +173,7 @@ export function runtimeContract(adapter: string, open: () => Promise<RuntimeHarn
     });
 
     describe("the records of the lease", () => {
-      it("keeps the labels of the first process that creates a term, and lists one instance's only", async () => {
+      it("keeps the labels of the first process that creates a term, and lists only the terms of one instance", async () => {
         await begin();
         expect(await listHolders()).toEqual([]);
         await runtime.createLease(instance, 9, leaseLabels("one"), signal);
@@ -186,7 +189,7 @@ export function runtimeContract(adapter: string, open: () => Promise<RuntimeHarn
         await runtime.removeLease(other, 1, signal);
       });
 
-      it("gives a term to exactly one of the processes that create it at once", async () => {
+      it("gives a term to exactly one of several processes that create it at once", async () => {
         await begin();
         const names = ["a", "b", "c", "d", "e", "f", "g", "h"];
         await Promise.allSettled(
@@ -234,7 +237,7 @@ export function runtimeContract(adapter: string, open: () => Promise<RuntimeHarn
         expect(await runtime.listContainers({ instance }, signal)).toHaveLength(1);
       });
 
-      it("refuses a name that another container has, and does not change that one", async () => {
+      it("refuses a name that another container has, and does not change that container", async () => {
         await begin();
         await harness.hands.addStranger(`${prefix}-taken`);
         await expect(runtime.createContainer(spec("taken"), signal)).rejects.toMatchObject({
@@ -257,7 +260,7 @@ export function runtimeContract(adapter: string, open: () => Promise<RuntimeHarn
         expect(await runtime.listContainers({ instance }, signal)).toEqual([]);
       });
 
-      it("lists by instance and by app, and never other containers", async () => {
+      it("lists containers by instance and by app, and never containers of other programs", async () => {
         await begin();
         await harness.hands.addStranger(`${prefix}-stranger`);
         const first = await runtime.createContainer(spec("first"), signal);
@@ -271,7 +274,7 @@ export function runtimeContract(adapter: string, open: () => Promise<RuntimeHarn
         expect(await runtime.listContainers({ instance: "00000000" }, signal)).toEqual([]);
       });
 
-      it("starts, once or twice, and shows it running", async () => {
+      it("starts a container, even twice, and lists it as running", async () => {
         await begin();
         const id = await run("runs");
         await runtime.startContainer(id, signal);
@@ -286,7 +289,7 @@ export function runtimeContract(adapter: string, open: () => Promise<RuntimeHarn
         });
       });
 
-      it("throws the reason of a failed start, and lists it afterwards", async () => {
+      it("throws the reason of a failed start, and lists the container with that reason", async () => {
         await begin();
         const id = await runtime.createContainer(spec("broken", harness.broken.spec), signal);
         await expect(runtime.startContainer(id, signal)).rejects.toMatchObject({
@@ -296,7 +299,7 @@ export function runtimeContract(adapter: string, open: () => Promise<RuntimeHarn
         expect((await observed(id)).error).toContain(harness.broken.says);
       });
 
-      it("publishes ports, and throws if one is taken", async () => {
+      it("publishes ports, and throws if a port is taken", async () => {
         await begin();
         const any = { containerPort: 8080, protocol: "tcp", hostAddress: "127.0.0.1" } as const;
         const first = await run("publishes", { publish: [{ ...any, hostPort: 0 }] });
@@ -357,7 +360,7 @@ export function runtimeContract(adapter: string, open: () => Promise<RuntimeHarn
         expect(await observed(id)).toMatchObject({ state: "running", exitCode: null });
       });
 
-      it("stops with SIGTERM, and has no effect on a stopped or missing container", async () => {
+      it("stops a container with SIGTERM, and has no effect on a stopped or missing one", async () => {
         await begin();
         const id = await run("stops");
         await healthy(id);
@@ -404,7 +407,7 @@ export function runtimeContract(adapter: string, open: () => Promise<RuntimeHarn
         expect((await observed(id)).name).toBe(`${prefix}-named`);
       });
 
-      it("does not rename to another container's name", async () => {
+      it("refuses to give a container the name of another container", async () => {
         await begin();
         const id = await run("nameless");
         await harness.hands.addStranger(`${prefix}-wanted`);
@@ -436,7 +439,7 @@ export function runtimeContract(adapter: string, open: () => Promise<RuntimeHarn
         expect(await harness.hands.hasNetwork(name)).toBe(false);
       });
 
-      it("joins a network again, once or twice", async () => {
+      it("connects a container to a network again, even twice", async () => {
         await begin();
         const id = await run("joins");
         await harness.hands.disconnect(id, network);
@@ -457,7 +460,7 @@ export function runtimeContract(adapter: string, open: () => Promise<RuntimeHarn
         ).rejects.toMatchObject({ code: "engine_error" });
       });
 
-      it("throws if the network of a container is missing, and starts it on a new one", async () => {
+      it("refuses to start a container whose network is missing, and starts it on a new network of that name", async () => {
         await begin();
         const id = await run("orphan", { aliases: ["orphan", "other-name"] });
         await runtime.stopContainer(id, 2_000, signal);
@@ -476,7 +479,7 @@ export function runtimeContract(adapter: string, open: () => Promise<RuntimeHarn
         );
       });
 
-      it("gives a container names of the machine, and returns their address", async () => {
+      it("adds names of the machine to a container's hosts file, and returns the machine's address", async () => {
         await begin();
         const named = await run("named", { hostAliases: ["one.internal", "two.internal"] });
         const plain = await run("plain");
@@ -571,7 +574,7 @@ export function runtimeContract(adapter: string, open: () => Promise<RuntimeHarn
         expect(await runtime.removeImage(exact, signal)).toBe(true);
       });
 
-      it("runs the image with the requested id, whatever its reference means", async () => {
+      it("runs the image with the requested id, even if its reference names no image", async () => {
         await begin();
         const image = await runtime.inspectImage(harness.web, signal);
         const id = await runtime.createContainer(
@@ -594,7 +597,7 @@ export function runtimeContract(adapter: string, open: () => Promise<RuntimeHarn
         expect(await runtime.removeImage(harness.registry.open, signal)).toBe(true);
       });
 
-      it("distinguishes a missing image from a denied one", async () => {
+      it("distinguishes a missing image from one to which access is denied", async () => {
         const pull = (reference: string, auth?: RegistryAuth) =>
           runtime.pullImage(reference, auth, () => {}, signal);
         await expect(pull(harness.registry.missing)).rejects.toMatchObject({
@@ -617,7 +620,7 @@ export function runtimeContract(adapter: string, open: () => Promise<RuntimeHarn
     });
 
     describe("logs", () => {
-      it("returns lines with stream and time, oldest first, limited by tail and since", async () => {
+      it("returns lines with stream and time, oldest first, limited by `tail` and `since`", async () => {
         await begin();
         const id = await run("logs", { image: harness.exits });
         await ended(id);
@@ -635,7 +638,7 @@ export function runtimeContract(adapter: string, open: () => Promise<RuntimeHarn
         expect(await read(id, 100, Date.now() - 60_000)).toHaveLength(2);
       });
 
-      it("follows until the container ends", async () => {
+      it("follows a log until the container exits", async () => {
         await begin();
         const id = await run("followed");
         const lines: LogLine[] = [];
@@ -686,7 +689,7 @@ export function runtimeContract(adapter: string, open: () => Promise<RuntimeHarn
         });
       });
 
-      it("probes by http, tcp and command", async () => {
+      it("probes a container by HTTP, TCP and command", async () => {
         await begin();
         const id = await run("probed");
         await healthy(id);

@@ -4,18 +4,18 @@ import type { BusValue, SessionBus } from "../../src/dbus/port.ts";
 /** The environment of the contract: a peer with the interface dev.assistant.Remote1 on the bus. */
 export interface SessionBusHarness extends AsyncDisposable {
   connect(): Promise<SessionBus>;
-  /** The peer's answers to some methods. A method may throw AssistantError. */
+  /** The peer's answers to some methods, by name. A method may throw AssistantError. */
   answers: Record<string, (...args: readonly BusValue[]) => Promise<readonly BusValue[]>>;
   /** Emits the peer's signal LoginCompleted. */
   emitLogin(provider: string, isOk: boolean, detail: string): void;
-  /** The error of the peer that has the D-Bus name `dev.assistant.Error.NotFound`. */
+  /** An error that the peer returns with the D-Bus name `dev.assistant.Error.NotFound`. */
   readonly notFound: Error;
 }
 
 const REMOTE = "dev.assistant.Remote1";
 const remote = { destination: REMOTE, path: "/dev/assistant/Remote1", interface: REMOTE };
 
-/** The behaviour that clients rely on, of any SessionBus. */
+/** Checks the behaviour that clients rely on, of any SessionBus. */
 export function sessionBusContract(adapter: string, open: () => Promise<SessionBusHarness>): void {
   describe(`the session bus: ${adapter}`, () => {
     let harness: SessionBusHarness;
@@ -102,7 +102,7 @@ export function sessionBusContract(adapter: string, open: () => Promise<SessionB
       expect(received).toHaveLength(2);
     });
 
-    it("ends with its disposal: pending and later calls reject", async () => {
+    it("rejects pending and later calls when it is disposed", async () => {
       harness.answers["State"] = () => new Promise(() => {});
       const [pending] = await Promise.allSettled([
         call("State", "", []),

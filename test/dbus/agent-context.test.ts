@@ -119,7 +119,7 @@ test.each([
   expect(error.text).toMatch(text);
 });
 
-test("a number that cannot be a call id is unknown", async () => {
+test("a number that is too large for a call id is reported as an unknown call", async () => {
   const asked: number[] = [];
   await using harness = await startBusWith(
     createFakeAgent({
@@ -193,7 +193,7 @@ test("a signal that another program sends to a client is not accepted as the age
   const heard: ReceivedSignal[] = [];
   const rule = { path: AGENT_PATH, interface: AGENT, sender: AGENT, member: "CallResolved" };
   await client.onSignal(rule, (signal) => heard.push(signal));
-  // A signal to one connection needs no match rule.
+  // A signal that is sent to one connection reaches it without a match rule.
   const emit = ["emit", "--session", "--dest", client.uniqueName, "--object-path", AGENT_PATH];
   const forged = await harness.bus.run("gdbus", [
     ...emit,
@@ -208,7 +208,7 @@ test("a signal that another program sends to a client is not accepted as the age
   expect(heard[0]?.args).toEqual([2n, "failed"]);
 });
 
-test("a confirmer is forgotten when its connection closes", async () => {
+test("a client that confirms calls is forgotten when its connection closes", async () => {
   const gone: string[] = [];
   const registered: string[] = [];
   await using harness = await startBusWith(
@@ -226,7 +226,7 @@ test("a confirmer is forgotten when its connection closes", async () => {
   await vi.waitFor(() => expect(gone).toEqual([raw.name]), WAIT_OPTIONS);
 });
 
-test("search and memory", async () => {
+test("calls of Context1 reach the context service, and its errors reach the caller", async () => {
   const searches: SearchRequest[] = [];
   await using harness = await BusHarness.start();
   const service = createFakeContextService({

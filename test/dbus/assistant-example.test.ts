@@ -13,7 +13,7 @@ afterAll(async () => {
   await desktop[Symbol.asyncDispose]();
 });
 
-/** Runs the example as its header shows; `input` is what the user types. */
+/** Runs the example as its header describes; `input` is the text that the user types. */
 const assistant = (words: readonly string[], input = "") =>
   desktop.bus.run("/usr/bin/python3", [program, ...words], input);
 
@@ -30,7 +30,7 @@ test("finds a tool, calls it, and asks the user for a necessary confirmation", a
   expect([list.code, list.stderr, JSON.parse(list.stdout).notes.length]).toEqual([0, "", 1]);
 });
 
-test("needs more confirmation if a page influenced the call", async () => {
+test("asks for a stronger confirmation if a web page influenced the call", async () => {
   const args = ["call", NOTES, "create_note", '{"title": "Eggs", "body": ""}', "user", "web:a"];
   const chip = await assistant(args, "y\n");
   expect([chip.code, JSON.parse(chip.stdout)]).toMatchObject([1, { code: "declined" }]);
@@ -46,7 +46,7 @@ test("asks about calls that were parked before it started", async () => {
   expect(await assistant(["waiting"])).toEqual({ code: 0, stdout: "", stderr: "" });
 });
 
-test("reports that another frontend has decided, and runs nothing", async () => {
+test("reports that another frontend has decided, and does not run the call", async () => {
   const args = ["call", NOTES, "create_note", '{"title": "Flour", "body": ""}', "user"];
   const child = spawn("/usr/bin/python3", [program, ...args], {
     env: desktop.companion.environment,

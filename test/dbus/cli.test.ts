@@ -39,7 +39,7 @@ describe("the built command line on a real bus", () => {
     expect(parked.code).toBe(6);
     expect(JSON.parse(parked.stdout)).toMatchObject({ call_id: 17, status: "parked" });
     expect(parked.stderr).toContain('TITLE  "Milk"');
-    // Without a terminal the call has no provenance.
+    // A call without a terminal has no provenance.
     expect(agent.requests[0]?.options).toEqual({});
 
     const confirmed = await berth(["confirm", "17", "--yes"]);
@@ -48,7 +48,7 @@ describe("the built command line on a real bus", () => {
     expect(agent.notes.size).toBe(0);
   });
 
-  it("passes provenance on, and exits with the outcome of the call", async () => {
+  it("passes the provenance on, and exits with the outcome of the call", async () => {
     const words = ["call", NOTES, "add_note", "title=Milk", "--yes", "--provenance", "file:a"];
     expect((await berth(words)).code).toBe(0);
     expect(agent.requests[0]?.options).toEqual({
@@ -111,7 +111,7 @@ describe("the built command line on a real bus", () => {
 });
 
 describe("at a real terminal", () => {
-  it("asks for y with the disposition confirm-chip, and runs the call", async () => {
+  it("asks for y if the disposition is confirm-chip, and runs the call", async () => {
     using person = screen("call", NOTES, "add_note", "title=Milk");
     const shown = await person.until(/Run it\? \[y\/N\] /);
     expect(shown).toMatch(/Because of: {2}user\r\n/);
@@ -121,7 +121,7 @@ describe("at a real terminal", () => {
     expect([...agent.notes.values()]).toEqual(["Milk"]);
   });
 
-  it("asks for the tool's name with confirm-modal, after the hold time", async () => {
+  it("asks for the tool's name if the disposition is confirm-modal, after the hold time", async () => {
     agent.holdMs = 500;
     using person = screen("call", NOTES, "delete_note", "id:=1");
     await person.until(/the question follows in 0\.5 s/);

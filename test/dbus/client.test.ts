@@ -26,14 +26,17 @@ afterEach(async () => {
     throw new Error("a rejection that nobody handled", { cause: unhandled });
 });
 
-test.each([false, true])("no process listens (descriptors: %s)", async (negotiateFds) => {
-  const address = `unix:path=${dir}/nothing`;
-  await expect(connectSessionBus({ address, negotiateFds })).rejects.toMatchObject(
-    error("NoServer"),
-  );
-  const wrong = connectSessionBus({ address: "tcp:host=x", negotiateFds });
-  await expect(wrong).rejects.toMatchObject(error("BadAddress"));
-});
+test.each([false, true])(
+  "connecting fails if no process listens at the address, or if the address is invalid (descriptors: %s)",
+  async (negotiateFds) => {
+    const address = `unix:path=${dir}/nothing`;
+    await expect(connectSessionBus({ address, negotiateFds })).rejects.toMatchObject(
+      error("NoServer"),
+    );
+    const wrong = connectSessionBus({ address: "tcp:host=x", negotiateFds });
+    await expect(wrong).rejects.toMatchObject(error("BadAddress"));
+  },
+);
 
 test.each([
   ["rejects every user", "REJECTED EXTERNAL\r\n", "AuthFailed"],
@@ -66,7 +69,7 @@ test.each([
   await new Promise((resolve) => server.close(resolve));
 });
 
-test("a bus without space for another connection", async () => {
+test("connecting fails if the bus has no space for another connection", async () => {
   await using bus = await TestSessionBus.start({ limits: { max_completed_connections: 1 } });
   await using first = await connectSessionBus({ address: bus.address, negotiateFds: true });
   expect(first.uniqueName).toMatch(/^:/);
@@ -76,36 +79,39 @@ test("a bus without space for another connection", async () => {
   }
 });
 
-test.each([false, true])("deadlines and aborts (descriptors: %s)", async (negotiateFds) => {
-  await using harness = await BusHarness.start();
-  let answer: (() => void) | undefined;
-  await harness.serveContext({
-    MemoryList: async () => {
-      await new Promise<void>((resolve) => {
-        answer = resolve;
-      });
-      return ["late"];
-    },
-  });
-  await using client = await connectSessionBus({ address: harness.bus.address, negotiateFds });
-  const list = { ...target, member: "MemoryList", signature: "s", args: ["app"] };
-  await expect(client.call(list, { signal: forever, timeoutMs: 50 })).rejects.toMatchObject(
-    error("NoReply"),
-  );
-  answer?.();
-  const abort = new AbortController();
-  const aborted = client.call(list, { signal: abort.signal, timeoutMs: 60_000 });
-  const reason = new Error("enough");
-  abort.abort(reason);
-  await expect(aborted).rejects.toBe(reason);
-  await expect(client.call(list, { signal: abort.signal, timeoutMs: 1 })).rejects.toBe(reason);
-  // Late answers are ignored, and the connection continues.
-  const ping = { ...target, member: "Ping", signature: "", args: [] };
-  expect(await client.call(ping, { signal: forever, timeoutMs: 5_000 })).toEqual(["berth test"]);
-  const wrong = client.call(
-    { ...ping, signature: "u", args: ["x"] },
-    { signal: forever, timeoutMs: 5_000 },
-  );
-  await expect(wrong).rejects.toThrow("number");
-  expect(await client.call(ping, { signal: forever, timeoutMs: 5_000 })).toEqual(["berth test"]);
-});
+test.each([false, true])(
+  "calls reject at their deadline and on abort (descriptors: %s)",
+  async (negotiateFds) => {
+    await using harness = await BusHarness.start();
+    let answer: (() => void) | undefined;
+    await harness.serveContext({
+      MemoryList: async () => {
+        await new Promise<void>((resolve) => {
+          answer = resolve;
+        });
+        return ["late"];
+      },
+    });
+    await using client = await connectSessionBus({ address: harness.bus.address, negotiateFds });
+    const list = { ...target, member: "MemoryList", signature: "s", args: ["app"] };
+    await expect(client.call(list, { signal: forever, timeoutMs: 50 })).rejects.toMatchObject(
+      error("NoReply"),
+    );
+    answer?.();
+    const abort = new AbortController();
+    const aborted = client.call(list, { signal: abort.signal, timeoutMs: 60_000 });
+    const reason = new Error("enough");
+    abort.abort(reason);
+    await expect(aborted).rejects.toBe(reason);
+    await expect(client.call(list, { signal: abort.signal, timeoutMs: 1 })).rejects.toBe(reason);
+    // The client ignores answers that arrive after an abort, and the connection stays usable.
+    const ping = { ...target, member: "Ping", signature: "", args: [] };
+    expect(await client.call(ping, { signal: forever, timeoutMs: 5_000 })).toEqual(["berth test"]);
+    const wrong = client.call(
+      { ...ping, signature: "u", args: ["x"] },
+      { signal: forever, timeoutMs: 5_000 },
+    );
+    await expect(wrong).rejects.toThrow("number");
+    expect(await client.call(ping, { signal: forever, timeoutMs: 5_000 })).toEqual(["berth test"]);
+  },
+);

@@ -40,10 +40,10 @@ async function runAnswering(
   return { code: await person.ended, before };
 }
 
-/** A call that was parked without a question. */
+/** Parks a call, because without a terminal no question is asked. */
 const parkCall = (title: string) => berth("call", NOTES, "create_note", `title=${title}`, "body=");
 
-/** The notes as another program of the user sees them. */
+/** Lists the notes as another program of the same user sees them. */
 async function listNotes(): Promise<readonly { readonly id: string; readonly title: string }[]> {
   const agent = ["dev.assistant.Agent1", "/dev/assistant/Agent1", "dev.assistant.Agent1"] as const;
   const call = ["sssa{sv}", NOTES, "list_notes", "{}", "1", "provenance", "as", "1", "user"];
@@ -89,7 +89,7 @@ describe("tools of apps", () => {
     expect(await listNotes()).toMatchObject([{ title: "Milk" }]);
   });
 
-  it("with the tier destructive need their name, and Ctrl-C declines", async () => {
+  it("with the tier destructive require their name to be typed, and Ctrl-C declines", async () => {
     const id = (await listNotes())[0]?.id ?? "";
     const no = await runAnswering(modal, "", "call", NOTES, "delete_note", `id=${id}`);
     expect(no.code).toBe(5);
@@ -116,7 +116,7 @@ describe("tools of apps", () => {
     expect(await berth("undo")).toMatchObject({ code: 0, stdout: "there is nothing to undo\n" });
   });
 
-  it("fail with the reason, and without a question", async () => {
+  it("fail with a reason and without a question if the call is invalid", async () => {
     const wrong = await asUser(NOTES, "create_note", "title=Milk");
     expect([wrong.code, wrong.stdout]).toEqual([4, ""]);
     expect(wrong.stderr).toMatch(/^error: call \d+ failed \(invalid_args\): \/body: is missing\n$/);
@@ -186,7 +186,7 @@ describe("context", () => {
 });
 
 describe("an assistant that manages the server", () => {
-  it("lists no apps at first", async () => {
+  it("finds no apps at first", async () => {
     const { code, stdout } = await asUser(BERTH, "list_apps");
     expect([code, stdout]).toEqual([0, "apps: []\ntotal: 0\n"]);
   });
@@ -212,7 +212,7 @@ describe("an assistant that manages the server", () => {
     expect(described.stdout).toMatch(/ready: true/);
   });
 
-  it("deletes it after a modal confirmation, and restores it", async () => {
+  it("deletes the app after a modal confirmation, and restores it by an undo", async () => {
     const { code } = await runAnswering(
       modal,
       "delete_app",

@@ -4,7 +4,7 @@ import { FaultHarness } from "../support/fault-harness.ts";
 import { Dice } from "../support/random.ts";
 import { SEED } from "../support/sampling.ts";
 
-/** Number of parked calls that two connections answer at once. */
+/** The number of parked calls, each of which two connections answer at once. */
 const ROUNDS = Number(process.env["BERTH_CONFIRM_BUS_ROUNDS"] ?? 200);
 const LIMIT_MS = 120_000 + ROUNDS * 100;
 
@@ -23,7 +23,7 @@ it(
       const here = `round ${round}`;
       const parked = await harness.request("make", `round-${round}`);
       if (parked?.status !== "confirm-chip") throw new Error(`${here}: ${parked?.status}`);
-      // Sometimes one of the two declines; the first answer decides.
+      // Sometimes one of the two connections declines; the first answer decides.
       const wishes = [!dice.chance(0.1), !dice.chance(0.1)] as const;
       const [first, second] = dice.chance(0.5) ? [client, other] : [other, client];
       const answers = await Promise.all([
@@ -45,7 +45,7 @@ it(
       if (one?.status === "executed") executed.add(Number(parked.callId));
       wins[(decided === 0) === (first === client) ? "client" : "other"] += 1;
     }
-    // If one of them were always first, the answers would not be concurrent.
+    // If the same connection were always first, the answers would not be concurrent.
     expect(Math.min(wins.client, wins.other)).toBeGreaterThan(ROUNDS / 10);
     expect(harness.app.effects()).toHaveLength(executed.size);
     await expect.poll(() => harness.audit(true)).toEqual({ verdict: "whole", problems: [] });

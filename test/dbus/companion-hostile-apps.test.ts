@@ -12,12 +12,12 @@ import { assertText } from "../support/companion-client.ts";
 import { FaultHarness } from "../support/fault-harness.ts";
 import { UNBOUNDED_AFTER_MS } from "../support/wait-limits.ts";
 
-/** Number of rounds in which all apps misbehave at once. */
+/** The number of rounds in which all apps misbehave at the same time. */
 const ROUNDS = Number(process.env["BERTH_HOSTILE_ROUNDS"] ?? 2);
 const LIMIT_MS = 120_000 + ROUNDS * 30_000;
 const program = fileURLToPath(new URL("../support/hostile-app.mjs", import.meta.url));
 
-/** The misbehaviours, and the expected results of calls. */
+/** The misbehaviours by name, with the result that a call of such an app must have. */
 const behaviours: Readonly<Record<string, RegExp>> = {
   dies: /^failed\/(transport_closed|app_unavailable)$/,
   late: /^executed\/ok$/,
@@ -33,7 +33,7 @@ const behaviours: Readonly<Record<string, RegExp>> = {
 };
 const STUCK = ["silent", "hangs"];
 const CALLS_EACH = 4;
-/** Growth of the retained memory, from the end of the first round to that of the last. */
+/** The allowed growth of the retained memory, from the end of the first round to the end of the last. */
 const GROWTH_MIB_MAX = 48;
 
 function appIdOf(behaviour: string, round: number): string {
@@ -79,8 +79,8 @@ async function waitForExit(child: ChildProcess): Promise<void> {
 }
 
 /**
- * Uses the other apps and programs of the same user all the time, and returns the longest duration of each call in
- * milliseconds.
+ * Calls the other apps and programs continuously until `isOver` returns true. Returns the longest duration of each
+ * call in milliseconds.
  */
 async function useOthersUntil(harness: FaultHarness, isOver: () => boolean, name: string) {
   const { client, companion } = harness;
@@ -172,10 +172,10 @@ it(
       process.stdout.write(`${JSON.stringify({ ...others, ...after.at(-1) })}\n`);
       expect(Math.max(...Object.values(others.longest))).toBeLessThan(UNBOUNDED_AFTER_MS);
     }
-    // The first round allocates memory that stays: code, tables, arenas.
+    // The first round allocates memory that is never released: code, tables, arenas.
     const [first, last] = [after[0]?.mib ?? 0, after.at(-1)?.mib ?? 0];
     expect(last - first).toBeLessThan(GROWTH_MIB_MAX);
-    // The log has no unexpected output, such as warnings of Node.
+    // The log contains no unexpected output, such as warnings of Node.
     expect(harness.companion.lines.filter((line) => !/^(\{|berth ready )/.test(line))).toEqual([]);
     expect(harness.companion.lines.filter((line) => /"level":[56]0/.test(line))).toEqual([]);
     await expect.poll(() => harness.audit(true)).toEqual({ verdict: "whole", problems: [] });

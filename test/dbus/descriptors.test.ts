@@ -16,7 +16,7 @@ import { newDescriptor, openDescriptors } from "../support/open-descriptors.ts";
 import { RawBusClient } from "../support/raw-bus-client.ts";
 import { WAIT_OPTIONS } from "../support/wait-limits.ts";
 
-/** The test was written with 10,000 of each; fewer show a leak just as well. */
+/** The number of calls of each kind. The test was written with 10,000, but fewer calls detect a leak as well. */
 const CALLS = Number(process.env["BERTH_BUS_CALLS"] ?? 500);
 const BATCH = 50;
 
@@ -56,7 +56,7 @@ async function inBatches(work: () => Promise<unknown>): Promise<void> {
   }
 }
 
-test("returned descriptors are closed here after they were sent", async () => {
+test("the daemon closes the descriptors that it returns after it has sent them", async () => {
   await using harness = await startBusWithSessions(newDescriptor);
   await using client = await connectSessionBus({
     address: harness.bus.address,
@@ -113,7 +113,7 @@ test("descriptors are closed even if the client does not read the answers", asyn
   await vi.waitFor(() => expect(openDescriptors()).toBeLessThanOrEqual(start), WAIT_OPTIONS);
 });
 
-test("sent descriptors are closed here, at any depth in the arguments", async () => {
+test("the daemon closes the descriptors in the arguments of a call, at any depth", async () => {
   await using harness = await BusHarness.start({ limits: unlimited });
   await harness.serveContext({});
   await using client = await connectSessionBus({
@@ -143,7 +143,7 @@ test("sent descriptors are closed here, at any depth in the arguments", async ()
     const variant = variants[turn++ % variants.length];
     if (!variant) return;
     const options = { signal: new AbortController().signal, timeoutMs: 10_000 };
-    // The connection closes descriptors after sending them.
+    // The client's connection closes the descriptors after it has sent them.
     const error = await client.call(variant(newDescriptor()), options).catch((why: unknown) => why);
     names.add(error instanceof BusCallError ? error.busName.replace(/.*\./, "") : String(error));
   });

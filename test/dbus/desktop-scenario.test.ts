@@ -33,13 +33,13 @@ interface Detail {
   readonly undoable?: boolean;
 }
 
-/** Parses the daemon's detail; a test that reads a missing member fails. */
+/** Parses the daemon's detail. The result is not validated: a test that reads a missing member fails. */
 function parseDetail(json: unknown): Detail {
   const detail: Detail = JSON.parse(String(json));
   return detail;
 }
 
-/** RequestCall through busctl. */
+/** Sends RequestCall with busctl. */
 async function requestCall(
   app: string,
   tool: string,
@@ -128,7 +128,7 @@ describe("a desktop client", () => {
     });
   });
 
-  it("parks a write, notifies every frontend, and runs it once after confirmation", async () => {
+  it("parks a write call, notifies every frontend, and runs the call once after confirmation", async () => {
     await using frontend = await bus.monitor(AGENT[0]);
     const { id, disposition, detail } = await requestCall(
       NOTES,
@@ -156,7 +156,7 @@ describe("a desktop client", () => {
     expect(await listNoteIds()).toEqual([note]);
   });
 
-  it("shows a modal for a destructive tool, with a hold time if a page influenced the call", async () => {
+  it("shows a modal for a destructive tool, with a hold time if a web page influenced the call", async () => {
     await using frontend = await bus.monitor(AGENT[0]);
     const { id, disposition } = await requestCall(NOTES, "delete_note", { id: note }, [
       "user",
@@ -171,7 +171,7 @@ describe("a desktop client", () => {
     expect(await listNoteIds()).toEqual([]);
   });
 
-  it("undoes the last call, and then the one before", async () => {
+  it("undoes the last call, and then the call before it", async () => {
     expect(await undo()).toMatchObject({ status: "undone", tool: "delete_note", remaining: 1 });
     expect(await listNoteIds()).toEqual([note]);
     expect(await undo()).toMatchObject({ status: "undone", tool: "create_note", remaining: 0 });

@@ -71,7 +71,7 @@ describe("malformed messages", () => {
     const found = await raw.errorOf({ ...bare, body: ["missing", "key"] });
     expect(found.name).toBe("dev.assistant.Error.NotFound");
     const ping = { ...bare, member: "Ping", signature: "", body: [] };
-    // Peer also has a Ping; the object's own method has priority.
+    // The Peer interface also has a method Ping, but the object's own method has priority.
     expect(await raw.call(ping)).toEqual(["berth test"]);
     expect(await raw.call({ ...ping, path: "/dev" })).toEqual([]);
     const introspect = await raw.call({ ...ping, member: "Introspect" });
@@ -95,7 +95,7 @@ describe("malformed messages", () => {
     expect(harness.logged.slice(before)).toMatchObject([{ level: "error", member: "MemoryGet" }]);
   });
 
-  test("values that do not fit the interface's file are not sent", async () => {
+  test("values that do not match the introspection XML are not sent", async () => {
     const error = await raw.errorOf({ ...call, member: "MemoryList", signature: "s", body: ["a"] });
     expect(error.name).toBe("dev.assistant.Error.Failed");
   });
@@ -106,7 +106,7 @@ describe("malformed messages", () => {
     for (const sent of [{ body: ["broken", "key"] }, { signature: "u", body: [1] }, ping]) {
       raw.send({ ...call, ...sent, isReplyUnwanted: true });
     }
-    // Calls are answered in order, so earlier answers would have arrived by now.
+    // Calls are answered in order, so an answer to an earlier call would have arrived by now.
     expect(await raw.call(ping)).toEqual(["berth test"]);
     expect(raw.repliesReceived).toBe(before + 1);
   });
@@ -159,7 +159,7 @@ describe("properties", () => {
 });
 
 describe("standard clients", () => {
-  test("gdbus receives the error names", async () => {
+  test("gdbus receives the names of errors", async () => {
     const { bus } = harness;
     const failing = (member: string, ...args: string[]) =>
       bus.gdbusCall(CONTEXT, CONTEXT_PATH, member, ...args);
@@ -174,7 +174,7 @@ describe("standard clients", () => {
     });
   });
 
-  test("busctl and GLib receive them too", async () => {
+  test("busctl and GLib receive the names of errors", async () => {
     const { bus } = harness;
     await expect(
       bus.busctlCall(CONTEXT, CONTEXT_PATH, CONTEXT, "MemoryGet", "su", "missing", "1"),
@@ -214,7 +214,7 @@ describe("standard clients", () => {
   });
 });
 
-test("a name that another companion owns is not queued for", async () => {
+test("the daemon does not wait for a name that another companion owns", async () => {
   await using second = await BusHarness.start({ address: harness.bus.address });
   const taken = second.daemon.requestName(CONTEXT);
   await expect(taken).rejects.toMatchObject({

@@ -11,12 +11,15 @@ import { socketPeers } from "../support/socket-peer.ts";
 import { WAIT_OPTIONS } from "../support/wait-limits.ts";
 
 /**
- * The test was run with a million messages whenever the transport was changed; fewer show a leak or a mix-up just
- * as well.
+ * The number of messages. The test ran with a million messages whenever the transport was changed, but fewer
+ * messages detect a leak or a mix-up as well.
  */
 const MESSAGES = Number(process.env["BERTH_BUS_MESSAGES"] ?? 20_000);
 const FILES = 8;
-/** Length, number, descriptors, and the inode of the first descriptor's file. */
+/**
+ * The bytes of a message's header: its length, its number, its number of descriptors, and the inode of the first
+ * descriptor's file.
+ */
 const HEADER_BYTES = 16;
 const PENDING_BYTES_MAX = 1 << 20;
 
@@ -25,7 +28,7 @@ interface Message {
   readonly files: readonly number[];
 }
 
-/** Creates message `number` of a direction: mostly short, sometimes longer than a socket's buffer. */
+/** Creates message `number` of one direction. Most messages are short, and some are longer than a socket's buffer. */
 function createMessage(random: Dice, number: number): Message {
   const length = random.chance(0.01) ? random.between(0, 300_000) : random.between(0, 400);
   const count = random.chance(0.3) ? random.between(1, 4) : 0;
@@ -46,7 +49,7 @@ async function sendAll(from: SocketPeer, random: Dice, fds: readonly number[]): 
       files.map((file) => fds[file] ?? -1),
     );
     if (from.transport.pendingBytes > PENDING_BYTES_MAX) await written;
-    // Lets other work run, as between the calls of a daemon.
+    // This lets other work run, as a daemon does between calls.
     else if (number % 100 === 0) await new Promise((resolve) => setImmediate(resolve));
   }
 }

@@ -30,13 +30,13 @@ beforeEach(async () => {
 });
 afterEach(async () => {
   await rm(dir, { recursive: true });
-  // Received descriptors are closed in a thread.
+  // The transport closes received descriptors in another thread, so the test waits for that.
   await vi.waitFor(() => {
     if (openDescriptors() > openBefore) throw new Error("descriptors were left open");
   }, WAIT_OPTIONS);
 });
 
-/** Starts a process at the other end of a socket, and returns the lines that it prints. */
+/** Starts a process at the other end of a socket. Returns the lines that it prints. */
 function startProcess(mode: string, options: { readonly openFilesMax?: number } = {}) {
   const [here, there] = socketPair();
   const program = [process.execPath, "--import", "tsx", PROGRAM, mode];
@@ -58,7 +58,7 @@ function startProcess(mode: string, options: { readonly openFilesMax?: number } 
 }
 
 describe("sending and receiving", () => {
-  test("a descriptor after more bytes than a socket buffers arrives", async () => {
+  test("a descriptor arrives although more bytes precede it than a socket buffers", async () => {
     const [left, right] = await socketPeers();
     using sender = left.start();
     const fd = newDescriptor();
@@ -171,7 +171,7 @@ describe("sending and receiving", () => {
     calls.close(fd);
   });
 
-  test("promises that received data resolves continue without other events", async () => {
+  test("code that awaits received data continues without other events", async () => {
     const { here, nextLine: _ } = startProcess("echo");
     const calls = await loadSocketCalls();
     using peer = new SocketPeer(new FdTransport(calls, here)).start();
@@ -378,7 +378,7 @@ function getRejection(promise: Promise<unknown>): Promise<unknown> {
   );
 }
 
-/** A server that accepts connections and does nothing else. */
+/** Starts a server that accepts connections and does nothing with them. */
 async function listen(at: string, backlog = 16) {
   const { createServer } = await import("node:net");
   const server = createServer((socket) => {

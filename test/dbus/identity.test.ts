@@ -11,7 +11,7 @@ import { WAIT_OPTIONS } from "../support/wait-limits.ts";
 const ACCESS_DENIED = "org.freedesktop.DBus.Error.AccessDenied";
 const ping = { destination: CONTEXT, path: CONTEXT_PATH, interface: CONTEXT, member: "Ping" };
 
-/** A /proc directory in which the test controls the identity of this process. */
+/** A substitute for /proc in which the test controls the identity of this process. */
 let root: string;
 const ownProcDir = () => path.join(root, String(process.pid));
 
@@ -100,14 +100,14 @@ test("a process whose id is reused during identification is denied", async () =>
   expect(callers).toEqual([]);
 });
 
-test("a process that is younger than its connection has a reused id", async () => {
+test("a process that is younger than its connection is denied, because its id was reused", async () => {
   const young = String(Math.ceil(os.uptime() * 100) + 6_000);
   const callers: Caller[] = [];
   class Young extends ProcessFiles {
     #asked = 0;
     override async startTime(pid: number): Promise<string | undefined> {
       this.#asked += 1;
-      // The third read is for the daemon itself, to check the machine's clock.
+      // The third read is for the daemon itself, which compares its own start time with the machine's clock.
       const isCaller = this.#asked < 3;
       return isCaller ? young : await super.startTime(pid);
     }
@@ -132,7 +132,7 @@ test("no caller is treated as the user while sandboxes cannot be checked", async
   await using raw = await RawBusClient.connect(harness.bus);
   expect(await raw.errorOf(ping)).toMatchObject({ name: "dev.assistant.Error.Failed" });
   expect(callers).toEqual([]);
-  // The denial does not last for the rest of the connection.
+  // The daemon identifies the caller again at its next call on the same connection.
   await raw.call(ping);
   expect(callers).toHaveLength(1);
 });
@@ -165,7 +165,7 @@ test("a caller that disconnects during identification is not served", async () =
   );
 });
 
-test("only the bus can report a disconnection", async () => {
+test("only the bus can report that a connection has closed", async () => {
   const callers: Caller[] = [];
   await using harness = await startBusWith(callers, {});
   await using raw = await RawBusClient.connect(harness.bus);
@@ -182,7 +182,7 @@ test("only the bus can report a disconnection", async () => {
     body: [raw.name, raw.name, ""],
     isSignal: true,
   });
-  // This message comes after the forged one on the same connection.
+  // The message comes after the forged one on the same connection, so the forged one has been processed.
   await liar.call(ping);
   await raw.call(ping);
   expect(gone).toEqual([]);
@@ -197,7 +197,7 @@ function deferred(): { readonly promise: Promise<void>; readonly resolve: () => 
   return { promise, resolve: () => settle?.() };
 }
 
-test("a connection that never calls can be identified too, without keeping state", async () => {
+test("a connection that never makes a call can be identified too, without keeping state", async () => {
   await writeFile(
     path.join(ownProcDir(), "root", ".flatpak-info"),
     "[Application]\nname=org.example.App\n",

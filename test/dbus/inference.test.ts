@@ -22,7 +22,7 @@ const PATH = "/dev/assistant/Inference1";
 const SESSION = "dev.assistant.Inference1.Session";
 const textEvent = (content: string): AnswerEvent => ({ type: "text", choice: 0, text: content });
 
-/** 10,000 rounds take 40 seconds. */
+/** The number of rounds. 10,000 rounds take 40 seconds. */
 const ROUNDS = Number(process.env["BERTH_SESSION_ROUNDS"] ?? 200);
 
 const until = (is: () => boolean) => vi.waitUntil(is, { ...WAIT_OPTIONS, interval: 5 });
@@ -57,7 +57,7 @@ beforeEach(() => {
   service.script = (request) => says(request, ["Hello", " ", "there"]);
 });
 
-/** Emits one text, and then nothing until it is aborted. */
+/** A script that emits one text, and then nothing until it is aborted. */
 async function* thinking(_: GenerateRequest, signal: AbortSignal): AsyncGenerator<AnswerEvent> {
   yield accepted;
   yield textEvent("so far");
@@ -65,7 +65,7 @@ async function* thinking(_: GenerateRequest, signal: AbortSignal): AsyncGenerato
   await forever(signal);
 }
 
-/** Emits text faster than a client reads, without an end. */
+/** A script that emits text faster than a client reads, without an end. */
 function* flood(): Generator<AnswerEvent> {
   yield accepted;
   for (;;) yield textEvent("x".repeat(4_000));
@@ -97,7 +97,7 @@ describe("a session on a real bus", () => {
     expect(await client.ask("state", session)).toBe("open");
   });
 
-  it("embeds", async () => {
+  it("returns embeddings", async () => {
     const session = await client.open();
     const vectors = await client.ask("embed", session, ["a", "b"]);
     expect(vectors).toEqual([Array(8).fill(expect.any(Number)), Array(8).fill(expect.any(Number))]);
@@ -180,7 +180,7 @@ describe("a client", () => {
     const slow = await client.open();
     const before = service.pulled;
     await client.ask("generate", slow, "flood", {});
-    // The pipe holds 64 KiB.
+    // The pipe holds 64 KiB, so the generation must wait for the reader.
     await until(() => service.pulled >= before + 15);
     await using other = await SessionClient.start(harness.bus);
     const quick = await other.open();
@@ -232,7 +232,7 @@ describe("a client", () => {
     const session = await one.open();
     await one.ask("generate", session, "x", {});
     expect(await one.ask("finished", 1)).toHaveLength(1);
-    // The answer comes after every signal that was sent to the client.
+    // The bus delivers in order, so this answer arrives after every signal that was sent to the client.
     await two.open();
     expect(await two.ask("finished", 0)).toEqual([]);
   });

@@ -40,7 +40,7 @@ function run(
   });
 }
 
-/** A systemctl replacement that records its arguments and answers as the test defines. */
+/** Writes a substitute for systemctl that records its arguments and answers as the test defines. */
 async function writeFakeSystemctl(
   answer: string,
 ): Promise<{ path: string; readCalls: () => Promise<string[]> }> {
@@ -69,7 +69,7 @@ describe("install", () => {
       encoding: "utf8",
       env: { ...process.env, HOME: home, XDG_RUNTIME_DIR: home },
     });
-    // Without systemd the unit is not checked.
+    // If systemd is not installed, the unit file is not verified.
     if (!verified.error) expect(verified.stderr).not.toContain("berth-companion");
     const unit = await readFile(unitFile(), "utf8");
     expect(parseExecStart(unit)?.slice(2)).toEqual([
@@ -127,7 +127,7 @@ describe("install", () => {
     await expect(stat(unitFile())).rejects.toThrow("ENOENT");
   });
 
-  test("files of other origin are kept, and nothing is half installed", async () => {
+  test("files of other origin are kept, and an install that fails leaves no files", async () => {
     await mkdir(servicesDir(), { recursive: true });
     const foreign = join(servicesDir(), "dev.assistant.Remoted.service");
     await writeFile(foreign, "[D-BUS Service]\n");
@@ -139,7 +139,7 @@ describe("install", () => {
     expect(await readFile(foreign, "utf8")).toBe("[D-BUS Service]\n");
   });
 
-  test("systemd commands run in this order; a refusal is reported", async () => {
+  test("systemd commands run in the expected order, and a failed one is reported", async () => {
     const manager = await writeFakeSystemctl("exit 0");
     expect((await run(["install"], { PATH: manager.path })).code).toBe(0);
     await run(["install"], { PATH: manager.path });

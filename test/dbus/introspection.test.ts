@@ -5,8 +5,8 @@ import { BusHarness, createFakeAgent, createFakeContextService } from "../suppor
 import { runGiClient } from "../support/gi-client.ts";
 
 /**
- * The expected interfaces, written by hand from the runtime's specification with later additions; the files in
- * dbus/interfaces/ are not read here.
+ * The expected interfaces, written by hand from the runtime's specification and later additions, independently of
+ * the files in dbus/interfaces/.
  */
 const contract: Readonly<Record<string, unknown>> = {
   "dev.assistant.Agent1": {
@@ -109,7 +109,7 @@ test("a client that is generated from introspection has the specified signatures
   }
 });
 
-test("gdbus sees the same, and the child nodes on the path to each object", async () => {
+test("gdbus sees the same interfaces, and the child nodes on the path to each object", async () => {
   await using harness = await serveAllInterfaces();
   const xml = await harness.bus.gdbusIntrospect("dev.assistant.Agent1", "/dev/assistant/Agent1");
   expect(xml).toContain('<method name="RequestCall">');

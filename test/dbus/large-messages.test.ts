@@ -25,7 +25,7 @@ test("a client with many calls at once gets all answers, and the daemon keeps ru
   const raw = await RawBusClient.connect(harness.bus);
   const list = { ...target, member: "MemoryList", signature: "s", body: ["a"] };
   const get = { ...target, member: "MemoryGet", signature: "ss", body: ["a", "b"] };
-  // 320 MiB, more than the connection may hold in its write queue.
+  // The answers have 320 MiB in total, more than the connection may hold in its write queue.
   for (let each = 0; each < 10; each++) {
     raw.send(list);
     raw.send(get);
@@ -35,7 +35,7 @@ test("a client with many calls at once gets all answers, and the daemon keeps ru
   await assertAlive(harness);
 }, 30_000);
 
-test("large answers to a client that has left are dropped", async () => {
+test("large answers to a client that has disconnected are dropped", async () => {
   await using harness = await BusHarness.start();
   const text = "x".repeat(16 << 20);
   let running = 0;

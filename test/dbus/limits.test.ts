@@ -21,7 +21,7 @@ async function assertAlive(harness: BusHarness): Promise<void> {
   );
 }
 
-/** Methods that do not end before their caller disconnects. */
+/** Returns methods that do not end before their caller disconnects. */
 function createHangingMethod(): {
   readonly method: BusMethod;
   readonly callers: string[];
@@ -70,7 +70,7 @@ test.each([
     name: LIMITS_EXCEEDED,
     text: expect.stringMatching(/4 MiB/),
   });
-  // On the same connection, which shows that the end of the discarded message was found.
+  // The next call on the same connection succeeds, so the connection has skipped exactly the discarded message.
   expect(await raw.call(ping)).toEqual(["berth test"]);
   const large = {
     ...target,
@@ -81,7 +81,7 @@ test.each([
   expect(await raw.call(large)).toEqual([""]);
 });
 
-test("a client that floods is refused in part, and others are not affected", async () => {
+test("some calls of a client that floods the daemon are refused, and other clients are not affected", async () => {
   await using harness = await BusHarness.start();
   await harness.serveContext({});
   await using flood = await RawBusClient.connect(harness.bus);
@@ -147,7 +147,7 @@ test("the number of running calls of a connection is limited", async () => {
   await assertAlive(harness);
 });
 
-test("a call is aborted when its own connection closes, and not by another", async () => {
+test("a call is aborted when the connection of its caller closes, and not when another one closes", async () => {
   const hanging = createHangingMethod();
   await using harness = await BusHarness.start();
   await harness.serveContext({ MemoryList: hanging.method });
@@ -214,7 +214,7 @@ test("a lost bus cancels running calls and resolves `closed`", async () => {
   await harness[Symbol.asyncDispose]();
 });
 
-test("a connection that has left or never existed counts as disconnected", async () => {
+test("a connection that has closed or never existed counts as disconnected", async () => {
   await using harness = await BusHarness.start();
   const raw = await RawBusClient.connect(harness.bus);
   const gone: string[] = [];
@@ -242,7 +242,7 @@ test("a client that reads nothing does not delay others", async () => {
       return ["x".repeat(1 << 20)];
     },
   });
-  // Completes Hello, requests 100 MiB, and never reads again.
+  // This client completes Hello, requests 100 MiB, and never reads again.
   const [path = ""] = parseSocketPaths(harness.bus.address);
   const socket = connect({ path });
   socket.on("error", () => {});
@@ -262,7 +262,7 @@ test("a client that reads nothing does not delay others", async () => {
   await assertAlive(harness);
 });
 
-/** A method call in D-Bus wire format, with one text argument or none. */
+/** Returns a method call in D-Bus wire format, with one text argument or none. */
 function message(
   serial: number,
   to: readonly [string, string, string, string],

@@ -59,7 +59,7 @@ function callBusDaemon(member: string, name: string): Promise<string> {
 }
 
 async function findNotesPid(): Promise<number> {
-  // The socket appears first.
+  // The app creates its socket before it claims its bus name, so the test waits for the name.
   await expect.poll(() => callBusDaemon("NameHasOwner", NOTES)).toBe("(true,)");
   const answer = await callBusDaemon("GetConnectionUnixProcessID", NOTES);
   return Number(/uint32 (\d+)/.exec(answer)?.[1]);
@@ -78,7 +78,7 @@ describe("an app that the session bus can start", () => {
     await expect.poll(() => callBusDaemon("NameHasOwner", NOTES)).toBe("(true,)");
   });
 
-  it("exits with its bus", async () => {
+  it("exits when its bus exits", async () => {
     await open((dir) => serviceFile(NOTES, notes(dir)));
     await harness.call(NOTES, "list_notes", {}, true);
     const pid = await findNotesPid();
@@ -95,20 +95,20 @@ describe("an app that the session bus can start", () => {
     expect(await countStarts()).toBe(2);
   });
 
-  it("is started if it releases its name only after the call began", async () => {
+  it("is started if the previous process releases the name only after the call began", async () => {
     await open((dir) => serviceFile(NOTES, notes(dir)));
     const dying = dbus.sessionBus({ busAddress: bus.address });
     await dying.requestName(NOTES, 0);
     const call = harness.call(NOTES, "list_notes", {}, true);
     call.catch(() => {});
     await expect.poll(() => readdir(harness.socketsDir).catch(() => undefined)).toBeDefined();
-    // The program starts later than the call's request to the bus.
+    // The old owner still has the name when the call asks the bus to start the program.
     expect(await callBusDaemon("NameHasOwner", NOTES)).toBe("(true,)");
     dying.disconnect();
     expect((await call).structured).toEqual({ notes: [] });
   });
 
-  it("and that fails to start is app_unavailable at once, without a path", async () => {
+  it("and that fails to start is reported as app_unavailable at once, without a path", async () => {
     await open(() => ({
       ...serviceFile(
         "org.example.Fails",
@@ -125,7 +125,7 @@ describe("an app that the session bus can start", () => {
     }
   });
 
-  it("fails with activation_timeout if it never listens", async () => {
+  it("and that never listens is reported as activation_timeout", async () => {
     await open(() => serviceFile("org.example.Sleeps", "exec sleep 5"), 1_000);
     const failure = await getToolAppError(harness.call("org.example.Sleeps", "x", {}, true));
     expect(failure.code).toBe("activation_timeout");
@@ -134,7 +134,7 @@ describe("an app that the session bus can start", () => {
 });
 
 describe("an app that the session bus cannot start", () => {
-  it("is app_unavailable if there is no systemd or no bus either", async () => {
+  it("is reported as app_unavailable if there is no systemd or no bus", async () => {
     await open(() => ({}));
     const unknown = await getToolAppError(harness.call(NOTES, "x", {}, true));
     expect(unknown.code).toBe("app_unavailable");
@@ -163,7 +163,7 @@ describe("an app that the session bus cannot start", () => {
       }
       const what = unit === "org.example.Masked.service" ? "UnitMasked" : "NoSuchUnit";
       const name = `org.freedesktop.systemd1.${what}`;
-      // The type declarations lack the message as the first parameter.
+      // The type declarations of dbus-next lack the message as the first parameter.
       const newError: unknown = Reflect.get(dbus.Message, "newError");
       if (typeof newError !== "function") throw new Error("dbus-next has no newError");
       systemd.send(newError.call(dbus.Message, message, name, `Unit ${unit} is not there.`));

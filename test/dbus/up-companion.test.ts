@@ -17,7 +17,7 @@ const program = join(import.meta.dirname, "../../bin/berth");
 
 type Report = SystemInfo["companion"];
 
-/** `berth up` with an assistant that computes nothing, and without a container engine. */
+/** Opens `berth up` with an assistant that computes nothing, and without a container engine. */
 function openBerth(
   environment: Readonly<Record<string, string>>,
   flags: readonly string[] = [],
@@ -26,7 +26,7 @@ function openBerth(
     dockerHost: (root) => `unix://${join(root, "no-engine.sock")}`,
     docker: connectTo("unix:///nonexistent/no-engine.sock"),
     assistant: true,
-    // This option is for the system assistant; a companion would refuse it.
+    // This variable is meant for the system assistant. A companion that received it would refuse it.
     env: { ...environment, BERTH_ASSISTANT_ENGINE: "stub" },
     flags: ["--companion-port=0", ...flags],
   });
@@ -49,7 +49,7 @@ function pidOf({ pid }: Report): number {
 
 const waitForExit = (pid: number) => expect.poll(() => isProcessAlive(pid)).toBe(false);
 
-/** Log lines about a companion with the level warn or above. */
+/** Lists the log lines about a companion with the level warn or above. */
 function listWarnings(berth: BerthProcess): string[] {
   return berth.output
     .split("\n")
@@ -123,7 +123,7 @@ test("the companion ends with its bus without a warning, and Berth continues", a
   expect((await berth.client.health()).version).toBe(berth.ready.version);
 });
 
-test("another companion is left alone; when it exits, Berth starts its own", async () => {
+test("Berth does not stop another companion; when that one exits, Berth starts its own", async () => {
   await using bus = await TestSessionBus.start();
   await using other = await CompanionProcess.start({ bus });
   await using berth = await openBerth(bus.environment);
@@ -155,7 +155,7 @@ test("an installed companion is started by the bus and outlives berth up; if the
   await using bus = await TestSessionBus.start();
   await using berth = await openBerth(bus.environment);
   const ours = await waitForCompanion(berth, "up");
-  // Installed while Berth runs its own companion, which exits.
+  // The service file is installed while Berth runs its own companion, which then exits.
   await bus.install(`${NAME}.service`, formatBusService(NAME, argv), { HOME: berth.home });
   const installed = await waitForCompanion(berth, "activated", ({ pid }) => pid !== null);
   expect(installed.pid).not.toBe(ours.pid);
@@ -169,7 +169,7 @@ test("an installed companion is started by the bus and outlives berth up; if the
   await endProcessOf(bus, NAME);
   await waitForCompanion(berth, "activated", ({ pid }) => pid === null);
   expect(await ownerOf(bus, NAME)).toBeUndefined();
-  // The next start begins another one.
+  // The next start of Berth makes the bus start the companion again.
   await berth.stop();
   await berth.start();
   await waitForCompanion(berth, "activated", ({ pid }) => pid !== null);
@@ -200,7 +200,7 @@ test.runIf(process.getuid?.() === 0)(
   "the bus of another user is not used, even if it accepts root",
   async () => {
     await using bus = await TestSessionBus.start({ user: 65_534 });
-    // The user of the test could use this bus, so it is Berth that refuses it.
+    // The bus accepts the user of the test, so it is Berth that refuses the bus.
     expect(await ownerOf(bus, NAME)).toBeUndefined();
     await using berth = await openBerth(bus.environment);
     await waitForCompanion(berth, "no_bus");

@@ -66,7 +66,7 @@ async function containersOf(text: string): Promise<string[]> {
   return all.filter((item) => item.Command.includes(text)).map((item) => item.Id);
 }
 
-/** A number of seconds that no other process sleeps. */
+/** A number of seconds for which no other process sleeps, so that it identifies the build's process. */
 let sleeps = 100_000 + process.pid * 10;
 const nextSleep = () => `${(sleeps += 1)}`;
 
@@ -93,7 +93,7 @@ describe("the cancellation of a build on Docker", () => {
       const reason = new Error("no longer wanted");
       stop.abort(reason);
       expect(await outcome).toBe(reason);
-      // No waiting: the build rejects after the container is removed.
+      // The test does not wait here, because the build rejects only after its container is removed.
       expect(await containersOf(seconds)).toEqual([]);
       await expect.poll(() => processes(seconds)).toEqual([]);
       const filters = { label: [`berth.test.build=${instance}`] };
@@ -102,7 +102,7 @@ describe("the cancellation of a build on Docker", () => {
   );
 
   it.each(["classic", "buildkit"] as const)(
-    "happens when the connection is cut, as by a kill of this process (%s)",
+    "happens when the connection is cut, as if this process were killed (%s)",
     async (builder) => {
       const seconds = nextSleep();
       await using proxy = await startEngineProxy(dockerHost());
@@ -123,7 +123,7 @@ describe("the cancellation of a build on Docker", () => {
   );
 
   it.each(["classic", "buildkit"] as const)(
-    "can happen while the context is being sent, and destroys it (%s)",
+    "can happen while the context is being sent, and ends the context (%s)",
     async (builder) => {
       await using proxy = await startEngineProxy(dockerHost());
       await using far = new DockerRuntime({ host: proxy.host, clock: systemClock });
@@ -153,7 +153,7 @@ describe("a large context on Docker", () => {
         .file("Dockerfile", `FROM ${SHELL}\nRUN true\n`)
         .file("large", "")
         .tar();
-      // The checksum of the changed size: it is the sum of the header's bytes.
+      // The header gets another file size, so its checksum, the sum of its bytes, must be computed again.
       const start = head.length - 1024 - 512;
       head.write(`${fileBytes.toString(8).padStart(11, "0")}\0`, start + 124);
       head.write("        ", start + 148);
@@ -176,7 +176,7 @@ describe("a large context on Docker", () => {
 });
 
 describe("the output of a build on Docker", () => {
-  it("returns lines without colours and overwritten text, and splits long ones", async () => {
+  it("has no colours and no overwritten text, and long lines are split", async () => {
     const { logs } = await build([
       `FROM ${SHELL}`,
       String.raw`RUN printf '\033[31mred\033[0m\n10%%\r20%%\rall\nno end'`,

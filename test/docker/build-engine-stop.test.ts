@@ -13,7 +13,7 @@ it("does not attribute the failure of a stopping engine to the source", async ()
   await ensureTestImages(engine.host);
   await using runtime = new DockerRuntime({ host: engine.host, clock: systemClock });
 
-  /** Builds a step that waits, runs `act` meanwhile, and returns the result of the build. */
+  /** Builds a step that waits, runs `act` during the build, and returns the result of the build. */
   async function interrupted(
     builder: BuildImageOptions["builder"],
     step: string,
@@ -52,7 +52,7 @@ it("does not attribute the failure of a stopping engine to the source", async ()
       });
       await engine.start();
     }
-  // The restarted engine has no events of the step.
+  // The engine has no events of the step after its restart.
   const ends = await interrupted("classic", "echo waiting; exit 137", async () => {});
   expect(ends).toMatchObject({ code: "build_failed", details: { exitCode: 137 } });
 });

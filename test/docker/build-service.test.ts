@@ -100,7 +100,7 @@ describe("a build on the engine", () => {
     expect(store.builds.get(1)?.imageBytes).toBeGreaterThan(0);
   });
 
-  test("of an upload has the same image name for the same archive", async () => {
+  test("of an upload gives the image the same name for the same archive", async () => {
     const dir = path.join(dataDir, "source");
     writeFiles(dir, {
       "app/Dockerfile": `FROM ${SHELL}\nCOPY hello.txt /\n`,
@@ -116,7 +116,7 @@ describe("a build on the engine", () => {
     expect(source.image).toBe((await resolved(apply("web", app.spec))).image);
   });
 
-  test("that fails has an error with the step, its exit code and its last lines", async () => {
+  test("that fails reports the step, its exit code and its last lines", async () => {
     await push({
       Dockerfile: `FROM ${SHELL}\nRUN echo first >&2; echo "no such module" >&2; exit 7\n`,
     });
@@ -168,7 +168,7 @@ describe("a build on the engine", () => {
     });
   });
 
-  test("that a shutdown interrupted is abandoned, and started again on request", async () => {
+  test("that a shutdown interrupted is abandoned, and starts again on request", async () => {
     await push({ Dockerfile: `FROM ${SHELL}\nRUN echo working; sleep 4324\n` });
     const app = apply("web");
     const source = await resolved(app);
@@ -179,14 +179,14 @@ describe("a build on the engine", () => {
     await push({ Dockerfile: `FROM ${SHELL}\nRUN true\n` });
     service = newService();
     await service.start();
-    // A new commit was pushed meanwhile, but not deployed: the same commit is built again.
+    // A newer commit was pushed but not deployed, so the same commit is built again.
     expect(await resolved(app)).toEqual(source);
     service.ensure(app, source);
     await vi.waitFor(async () => expect(await lines(2)).toContain("working"), { timeout: 20_000 });
     expect(await service.cancel(2)).toBe(true);
   });
 
-  test("waits with too little disk space", async () => {
+  test("waits while there is too little disk space", async () => {
     await service[Symbol.asyncDispose]();
     service = newService({ freeBytesMin: 2 ** 60 });
     await push({ Dockerfile: `FROM ${SHELL}\n` });
@@ -300,7 +300,7 @@ async function tags(): Promise<string[]> {
   return (await runtime.listImages({ instance }, signal)).flatMap((image) => image.tags).toSorted();
 }
 
-/** Containers of the engine, those of build steps too, that sleep for this number of seconds. */
+/** Returns the containers of the engine, including those of build steps, that sleep for this number of seconds. */
 async function sleeping(seconds: string): Promise<number> {
   const all = await docker.listContainers({ all: true });
   return all.filter((container) => container.Command.includes(`sleep ${seconds}`)).length;

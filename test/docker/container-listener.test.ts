@@ -23,7 +23,7 @@ import { NODE_WEB } from "../support/images.ts";
 
 const never = new AbortController().signal;
 
-/** The program of a container that asks the model of its environment, and prints the answer. */
+/** The program of a container that sends a question to the model in its environment, and prints the answer. */
 const ask = `
 const { OPENAI_BASE_URL, OPENAI_API_KEY, OPENAI_MODEL } = process.env;
 // Node 20's fetch sometimes loses a request whose connection is reset at once, and then nothing keeps the process
@@ -97,7 +97,7 @@ async function open(): Promise<void> {
   await expect.poll(() => doors.getUnavailableReason(), { timeout: 30_000 }).toBeNull();
 }
 
-/** Returns the output of the App's program in a container on the App's network or another one. */
+/** Returns the output of the client program in a container on the given network. */
 async function runClientOn(network: string): Promise<string> {
   const [container] = buildDesiredApp({
     instance: store.instanceId,
@@ -122,7 +122,7 @@ async function runClientOn(network: string): Promise<string> {
   }
 }
 
-/** Returns the result of a connection from this machine to this address. */
+/** Tries to connect from this machine to this address, and returns the result. */
 function tryConnect(address: string, port: number): Promise<"refused" | "closed" | "open"> {
   return new Promise((resolve) => {
     const socket = createConnection({ host: address, port });
@@ -164,7 +164,7 @@ describe("a container of an App that sets models", () => {
     const network = networkName(store.instanceId);
     const before = await runtime.networkSubnets(network, never);
     await runtime.removeNetwork(network, never);
-    // Occupies the address range that is now free.
+    // Another network takes the address range that is now free, so that Berth's network gets a new one.
     const blocker = await dockerClient().createNetwork({
       Name: `berth-blocker-${store.instanceId}`,
       Labels: { ...testLabels(), [INSTANCE]: store.instanceId },
@@ -212,7 +212,7 @@ describe("other clients", () => {
     expect(await tryConnect(gateway ?? "", doors.port)).toBe("closed");
   });
 
-  it("are refused after the last such App is deleted", async () => {
+  it("are refused after the last App that sets models is deleted", async () => {
     await open();
     const gateway = await runtime.hostGateway(networkName(store.instanceId), never);
     store.delete("App", "asker", { actor: { name: "test" }, manager: "api" });

@@ -31,7 +31,7 @@ runtimeContract("Docker", async (): Promise<RuntimeHarness> => {
     builds: {
       ...dockerfiles({ missing: `${open.address}/missing:1`, denied: deniedImage }),
       auth: { server: closed.address, ...REGISTRY_USER },
-      // The classic builder keeps the base image under its tag.
+      // The classic builder keeps the base image under its tag after a build.
       forgetPrivateBase: async () =>
         void (await docker
           .getImage(deniedImage)

@@ -43,7 +43,7 @@ async function run(changes: Partial<ContainerSpec>): Promise<string> {
   return id;
 }
 
-/** Returns the last lines of a container after its exit. */
+/** Returns the last lines of a container's log after its exit. */
 async function output(id: string, tail: number): Promise<LogLine[]> {
   await dockerClient().getContainer(id).wait();
   const lines: LogLine[] = [];
@@ -74,7 +74,7 @@ describe("a container on Docker", () => {
     expect(hosts.output).toContain("host.docker.internal");
   });
 
-  it("is reachable under its alias in its network", async () => {
+  it("is reachable under its alias on its network", async () => {
     const web = await run({ image: WEB, aliases: ["db"], env: ["BODY=from the alias"] });
     const client = await run({});
     const script = "until wget -q -O - http://db:8080/; do sleep 0.1; done";
@@ -95,7 +95,7 @@ describe("a container on Docker", () => {
       .toMatchObject({ state: "exited", oomKilled: true });
   });
 
-  it("continues when it was paused and is started", async () => {
+  it("continues when it was paused and is started again", async () => {
     const id = await run({});
     await dockerClient().getContainer(id).pause();
     expect((await runtime.listContainers({ instance }, signal))[0]?.state).toBe("paused");
@@ -119,7 +119,7 @@ describe("a container on Docker", () => {
 
 describe("logs of Docker", () => {
   it("splits a long line without losses", async () => {
-    // The engine splits lines at 16 KiB, and writes a time before each part.
+    // The engine splits log lines at 16 KiB, and writes a time before each part.
     const id = await run(shell("yes ü | head -n 75000 | tr -d '\\n'; echo end; echo after"));
     const lines = await output(id, 100);
     expect(lines.at(-1)?.message).toBe("after");
@@ -133,7 +133,7 @@ describe("logs of Docker", () => {
     expect(lines.length).toBeLessThanOrEqual(5);
   });
 
-  it("keeps empty lines, and a last one without a newline", async () => {
+  it("contain empty lines, and a last line without a newline", async () => {
     const id = await run(shell("printf 'a\\n\\nb\\r\\nlast'"));
     expect((await output(id, 100)).map((line) => line.message)).toEqual(["a", "", "b", "last"]);
   });
@@ -146,21 +146,21 @@ describe("logs of Docker", () => {
 });
 
 describe("commands on Docker", () => {
-  it("has a time limit", async () => {
+  it("end at a time limit", async () => {
     const id = await run({});
     await expect(runtime.exec(id, ["sleep", "30"], 300, signal)).rejects.toMatchObject({
       code: "timeout",
     });
   });
 
-  it("keeps the last 4 KiB of a command's output", async () => {
+  it("return the last 4 KiB of their output", async () => {
     const id = await run({});
     const result = await runtime.exec(id, ["seq", "1", "5000"], 10_000, signal);
     expect(result.output.length).toBe(4_096);
     expect(result.output.endsWith("4999\n5000\n")).toBe(true);
   });
 
-  it("returns a shell's exit code for a command that does not exist", async () => {
+  it("that do not exist return the exit code of a shell", async () => {
     const id = await run({});
     const result = await runtime.exec(id, ["no-such-command"], 5_000, signal);
     expect([126, 127]).toContain(result.exitCode);
@@ -203,7 +203,7 @@ describe("probes on Docker", () => {
 });
 
 describe("the event stream of Docker", () => {
-  it("reconnects when it is cut, and reports both", async () => {
+  it("reconnects when it is cut, and reports both the cut and the reconnection", async () => {
     await using proxy = await startEngineProxy(dockerHost());
     await using far = new DockerRuntime({ host: proxy.host, clock: systemClock });
     const reader = new AbortController();
@@ -214,7 +214,8 @@ describe("the event stream of Docker", () => {
       const connects = seen.filter((item) => item.type === "connected").length;
       if (event.type === "connected" && connects === 1) proxy.cut();
       if (event.type === "disconnected") {
-        // Created while no one was listening: the reconnect with `since` returns it.
+        // The container is created while the event stream is disconnected; the reconnect with `since` returns its
+        // events.
         id = await run({});
         proxy.restore();
       }

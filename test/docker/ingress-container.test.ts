@@ -51,7 +51,7 @@ async function open(
   return harness;
 }
 
-/** Runs a container of an app on the instance's network; returns its address. */
+/** Runs a container of an app on the instance's network, and returns its address. */
 async function runApp(to: CaddyHarness, app: string): Promise<string> {
   const { instanceId: instance } = to.store;
   const network = networkName(instance);
@@ -165,7 +165,7 @@ describe("Caddy in a container", () => {
     expect(failed?.name).toMatch(/^(127\.0\.0\.1|172\.\d+\.\d+\.\d+|10\..+|192\.168\..+)$/);
   });
 
-  it("is adopted by the next Berth, and replaced for another port", async () => {
+  it("is adopted by the next Berth, or replaced if the port has changed", async () => {
     const here = await open();
     await here.waitUntilReady();
     await serve(here, "web");
@@ -225,7 +225,7 @@ describe("an ingress in automatic mode", () => {
     await expect(socket).rejects.toThrow("answered");
   });
 
-  it("uses a container if there is none, and keeps it", async () => {
+  it("uses a container if the machine has no Caddy, and continues to use it", async () => {
     const here = await open({ ingress: "auto", searchPath: "/nowhere" });
     expect(here.ingress.mode).toBe("container");
     await here.waitUntilReady();
@@ -237,7 +237,7 @@ describe("an ingress in automatic mode", () => {
     expect(await bodyOf(here, "web")).toBe("web");
   });
 
-  it("stops the Caddy of the other mode, which has the port", async () => {
+  it("stops the Caddy of the previous mode, which occupies the port", async () => {
     const here = await open();
     await here.waitUntilReady();
     await serve(here, "web");
@@ -253,7 +253,7 @@ describe("an ingress in automatic mode", () => {
     expect(await bodyOf(here, "web")).toBe("web");
   });
 
-  it("is off if neither is available", async () => {
+  it("is off if there is neither a Caddy nor its image", async () => {
     const here = await open({
       ingress: "auto",
       searchPath: "/nowhere",

@@ -16,10 +16,10 @@ import { dockerClient, dockerHost, testLabels } from "../support/engine.ts";
 import { sweep } from "../support/engine-runs.ts";
 import { randomInstance } from "../support/random-instance.ts";
 
-/** This machine's Node and Caddy with a shell, and fakes of package managers and compilers. */
+/** An image with this machine's Node and Caddy, a shell, and substitutes for package managers and compilers. */
 const BASE = "berth.test/recipe-base:1";
 
-/** The classic builder copies the base image's hundred megabytes in each step. */
+/** A long time limit: the classic builder copies the base image's hundred megabytes in each step. */
 const SLOW = { timeout: 240_000 };
 
 const signal = new AbortController().signal;
@@ -28,7 +28,7 @@ const docker = dockerClient();
 const runtime = new DockerRuntime({ host: dockerHost(), clock: systemClock });
 let dir = "";
 
-/** Each fake logs its arguments; fakes of compilers create a small program. */
+/** A substitute for a tool that logs its arguments. Substitutes for compilers also create a small program. */
 const said = '#!/bin/sh\necho "$(basename $0) $*" >> /calls\n';
 const server =
   "#!/bin/sh\nmkdir -p /tmp/w; echo made > /tmp/w/index.html; exec httpd -f -p $PORT -h /tmp/w\n";
@@ -60,7 +60,7 @@ beforeEach(async () => {
 
 afterEach(async () => {
   await rm(dir, { recursive: true, force: true });
-  // Only this test's own: others with the run's label belong to concurrent tests.
+  // Only images of this test are removed, because other images with the run's label belong to concurrent tests.
   await sweep(docker, `${INSTANCE}=${instance}`);
   for (const image of await runtime.listImages({ instance }, signal))
     await runtime.removeImage(image.id, signal);
@@ -80,7 +80,7 @@ async function write(files: Readonly<Record<string, unknown>>): Promise<void> {
   }
 }
 
-/** Builds an image of a folder, like a deploy. */
+/** Builds an image of a folder, as a deploy does. */
 async function build(
   replace: (text: string) => string = (text) => text,
   folder = dir,
@@ -103,7 +103,7 @@ async function build(
   return imageId;
 }
 
-/** Runs a container of the image, on another port than its default. */
+/** Runs a container of the image on a port that is not its default. */
 async function run(Image: string) {
   const container = await docker.createContainer({
     Image,

@@ -25,9 +25,9 @@ import { noBuilds } from "../support/no-builds.ts";
 import { noModels } from "../support/no-models.ts";
 
 /**
- * Two templates of the catalog on a real engine, rendered without changes. Their images are not available here, so
- * that images of this machine replace them under the same names, with the same ports, paths, variables and data
- * folders.
+ * Substitutes for the images of two templates of the catalog, which the test renders without changes. The real
+ * images are not available here, so images of this machine replace them under the same names, with the same ports,
+ * paths, variables and data folders.
  */
 const standIns: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   "traefik/whoami:v1.11": {
@@ -36,7 +36,7 @@ mkdir -p /www && echo "Name: $WHOAMI_NAME" > /www/index.html && echo ok > /www/h
 exec httpd -f -p 80 -h /www
 `,
   },
-  // Like a database: a new volume stores the password, an existing one keeps its own.
+  // This behaves like a database: a new volume stores the password, and an existing volume keeps its own password.
   "postgres:17": {
     "bin/serve": `#!/bin/sh
 cd /var/lib/postgresql/data && mkdir -p served
@@ -48,7 +48,7 @@ exec httpd -f -p 5432 -h served
 exec wget -q -O /dev/null http://127.0.0.1:5432/password
 `,
   },
-  // Listens only after it has logged in to the database of DATABASE_URL.
+  // This program listens only after it has logged in to the database of DATABASE_URL.
   "miniflux/miniflux:2.2.19": {
     "bin/serve": `#!/bin/sh
 rest=\${DATABASE_URL#postgres://}; user=\${rest%%:*}; rest=\${rest#*:}
@@ -109,7 +109,7 @@ test("miniflux: its database comes up first, and it logs in with the generated p
   expect(JSON.stringify(shown)).not.toContain(value);
 });
 
-/** Starts store, reconcilers and engine as the program does, without its APIs. */
+/** Starts the store, the reconcilers and the engine as the program does, without its APIs. */
 async function startBerth() {
   const dataDir = mkdtempSync(join(tmpdir(), "berth-templates-"));
   const store = openStore({ dataDir, clock: systemClock });
@@ -153,7 +153,7 @@ async function startBerth() {
     async [Symbol.asyncDispose]() {
       await manager[Symbol.asyncDispose]();
       await runtime[Symbol.asyncDispose]();
-      // Removed now, because removing an image that a container uses only untags it.
+      // The container is removed now, because removing an image that a container uses only removes its tag.
       await sweep(dockerClient(), `${INSTANCE}=${store.instanceId}`);
       await store[Symbol.asyncDispose]();
       rmSync(dataDir, { recursive: true });
@@ -201,7 +201,7 @@ function waitUntilAppReady(store: Store, name: string): Promise<void> {
   });
 }
 
-/** On an engine that a user works with, these names may be the real images. */
+/** Throws if the name belongs to a real image, as on an engine that a user works with. */
 async function refuseToReplace(reference: string): Promise<void> {
   const image = await dockerClient()
     .getImage(reference)

@@ -33,7 +33,7 @@ test("an image that ends at once is in CrashLoop with its exit code and last lin
   expect(retried.code).toBe(1);
   expect(retried.stderr).toMatch(/exit code 3[\s\S]*berth logs exits/);
 
-  // A command that does not exist writes no log.
+  // A container whose command does not exist writes no log.
   await berth.client.apps.create({ name: "broken", image: BROKEN, ...impatient });
   const broken = await berth.waitForApp(
     "broken",
@@ -42,7 +42,7 @@ test("an image that ends at once is in CrashLoop with its exit code and last lin
   );
   expect(conditionOf(broken, "Stalled")?.message).toMatch(/does-not-exist|127/);
 
-  // The corrected spec ends the stall.
+  // The corrected spec ends the condition Stalled.
   await berth.client.apps.patch("exits", { command: ["sleep", "1000"] }, { wait: true });
   expect((await berth.app("exits")).status).toBe("running");
 });
@@ -102,7 +102,7 @@ test("an image that cannot be pulled is unknown, or denied until a Secret has th
   await expect(berth.docker.getImage(image).inspect()).rejects.toMatchObject({ statusCode: 404 });
 });
 
-test("a version that fails is reverted to the previous one, and not retried by itself", async () => {
+test("a version that fails is replaced by the previous one, and is not retried automatically", async () => {
   await using berth = await BerthProcess.open({
     specs: { "app.yaml": appFile("app", { ...web, ...impatient, env: { BODY: "good" } }) },
   });
@@ -130,7 +130,7 @@ test("a version that fails is reverted to the previous one, and not retried by i
   ]);
   await berth.event("Reverted", { kind: "App", name: "app" });
 
-  // Neither saving the same text nor a restart of Berth retries it.
+  // Neither saving the same text again nor a restart of Berth retries the failed version.
   const serving = (await berth.container("app")).id;
   await berth.write("app.yaml", bad);
   await berth.stop();

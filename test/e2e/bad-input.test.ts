@@ -94,7 +94,7 @@ test("any input on the socket gets a clear error, and the server keeps running",
   }
   expect(wrong).toEqual([]);
 
-  // No HTTP at all, endless headers, and a body that never arrives.
+  // The connections send data that is not HTTP, endless headers, and a body that never arrives.
   const secretly = `Authorization: Bearer ${token}\r\nHost: x\r\nConnection: close\r\n\r\n`;
   for (const path of [
     "/api/apps/../../etc/passwd",
@@ -162,7 +162,7 @@ test("any bad file in the folder is reported with file, line and column, and cha
   expect(shown.code).toBe(1);
   expect(shown.stdout).toMatch(/unknown\.yaml:5:\d+: .*imgae/);
   await berth.event("SpecInvalid");
-  // The corrected file is applied; the wrong text has lost nothing.
+  // The corrected file is applied, and the wrong text has deleted nothing.
   await berth.write("unknown.yaml", appFile("bad", { image: SHELL, running: false }));
   await berth.waitForApp("bad", "it is there", () => true);
   expect(await berth.client.health()).toMatchObject({ status: "ok" });

@@ -110,7 +110,7 @@ test("a backup of a running server is restored completely, and later changes are
   await client.apps.create({ name: "later", ...web }, { wait: true });
   await client.secrets.put("greeting", { data: { text: "of later" } });
 
-  // A restore under a running server is refused.
+  // A restore is refused while the server runs.
   const early = await berth.cli(["restore", file, "--force", "--yes"]);
   expect(early.code).toBe(1);
   expect(early.stderr).toContain(`process ${berth.ready.pid}`);
@@ -191,7 +191,7 @@ test("the password is generated once, shown once, and accepted; guessing is slow
   await session.auth.logout();
   await expect(session.apps.list()).rejects.toMatchObject({ status: 401 });
 
-  // From another home directory: no data directory, no token file.
+  // With another home directory, the command line has neither the data directory nor the token file.
   const home = join(berth.root, "elsewhere");
   const elsewhere = (words: readonly string[], input?: string) =>
     runBerth(words, {
@@ -219,7 +219,7 @@ test("the password is generated once, shown once, and accepted; guessing is slow
   expect(slowed).toMatchObject({ status: 429 });
   expect(slowed.retryAfterSeconds).toBeGreaterThan(0);
   expect(slowed.retryAfterSeconds).toBeLessThanOrEqual(60);
-  // A client with a token is not slowed down.
+  // A client with a valid token is not slowed down.
   expect((await berth.client.apps.list()).total).toBe(0);
 
   const shown = berth.output.split(password).length - 1;

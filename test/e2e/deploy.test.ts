@@ -8,7 +8,7 @@ import { GitHttpServer } from "../support/git-http-server.ts";
 import { ensureTestImages, NODE_WEB } from "../support/images.ts";
 import { TrafficLoad, visit } from "../support/traffic.ts";
 
-/** Sources become images, and images become versions that serve, with a real engine and a real Caddy. */
+/** Opens a Berth that builds sources and serves the images, with a real engine and a real Caddy. */
 async function open(): Promise<BerthProcess> {
   const berth = await BerthProcess.open({ ingress: "process" });
   await ensureTestImages(berth.dockerHost);
@@ -50,7 +50,7 @@ test("a folder is built and served; an update and a rollback fail no request", a
   );
   expect((await visit(at)).body).toBe("two");
 
-  // The version that serves can be the target of a rollback although the desired one has failed.
+  // The version that serves can be the target of a rollback, although the desired version has failed.
   expect(await berth.cli(["rollback", "shop", "--wait"])).toMatchObject({ code: 0, stderr: "" });
   expect((await visit(at)).body).toBe("two");
   expect((await berth.cli(["rollback", "shop", "--to", "1", "--wait"])).code).toBe(0);
@@ -107,7 +107,7 @@ test("a repository is built and served, updated by its hook, and pinned by a rol
   const back = revisions.find(({ source_revision }) => source_revision === first);
   await berth.client.apps.rollback("site", back?.number, { wait: true });
   expect((await visit(at)).body).toBe("one");
-  // A push does not update an app that is pinned.
+  // A push does not update an app that is pinned to a commit.
   expect(await (await push("open sesame")).json()).toEqual({ apps: [] });
   expect((await berth.cli(["deploy", "site"])).code).toBe(0);
   expect((await visit(at)).body).toBe("two");

@@ -4,7 +4,7 @@ import { BerthProcess, conditionOf, fetchText } from "../support/berth-process.t
 import { testLabels } from "../support/engine.ts";
 import { SHELL, WEB } from "../support/images.ts";
 
-/** Changes of containers with the docker command, and the corrections of Berth. */
+/** The spec of the apps whose containers the tests change as with the docker command, so that Berth corrects them. */
 const web = {
   image: WEB,
   port: 8080,
@@ -26,7 +26,7 @@ test("a container that is killed, removed, renamed, disconnected, paused, limite
     if (!found) throw new Error(`no ${name}`);
     return found;
   };
-  /** Waits until the container serves again and Berth knows it, in the state that `is` checks. */
+  /** Waits until the container satisfies `is` and serves again, and Berth reports it as ready. */
   const putRight = async (name: string, is: (now: ContainerInspectInfo) => boolean) => {
     await berth.until(`${name} is put right`, async () => is(await inspect(berth, name)));
     await berth.until(`${name} serves`, async () => {
@@ -82,7 +82,7 @@ test("a container that is killed, removed, renamed, disconnected, paused, limite
       expect(event.message).toContain("404");
     })(),
     (async () => {
-      // After ten seconds of Ready, a missing replica of the version counts as removed by hand.
+      // When the version has been Ready for ten seconds, a missing replica counts as removed by hand.
       await berth.waitForApp("removed", "removed is stable", (app) => app.revisions.stable === 1);
       await byHand("removed").remove({ force: true });
       await putRight("removed", (now) => now.Id !== was("removed").Id);
@@ -99,7 +99,7 @@ test("a container that is killed, removed, renamed, disconnected, paused, limite
   expect(await berth.containers()).toHaveLength(names.length);
 });
 
-test("the same change is left alone after three corrections, until a retry", async () => {
+test("Berth corrects the same change only three times, until a retry", async () => {
   await using berth = await BerthProcess.open();
   await berth.client.apps.create({ name: "fought", ...web }, { wait: true });
   const container = await berth.container("fought");
@@ -118,7 +118,7 @@ test("the same change is left alone after three corrections, until a retry", asy
   );
   expect(conditionOf(app, "Drifted")).toMatchObject({ reason: "DriftLoop" });
   expect(conditionOf(app, "Drifted")?.message).toContain("name");
-  // The app is not Ready, but the container that serves keeps serving.
+  // The app is not Ready, but its serving container keeps serving.
   expect(app).toMatchObject({ ready: false, status: "degraded" });
   expect(await fetchText(app.url)).toBe("web:1\n");
   expect((await berth.container("fought")).name).toBe(`mine-${berth.instance}`);
@@ -149,7 +149,7 @@ test("a suspended app is left alone, and a stopped one stays stopped", async () 
   expect(`/${(await berth.container("let-be")).name}`).toBe(`/${letBe.name}`);
 });
 
-test("a container of another program with a name of Berth's is neither used nor touched", async () => {
+test("Berth neither uses nor changes another program's container that has a name of Berth's", async () => {
   await using berth = await BerthProcess.open();
   const { client, docker } = berth;
   const made = await client.apps.create({ name: "clash", ...web }, { wait: true });
@@ -176,7 +176,7 @@ test("a container of another program with a name of Berth's is neither used nor 
   } finally {
     await stranger.remove({ force: true });
   }
-  // No event reports that the name is free; a retry by the user or by Berth finds it.
+  // No event reports that the name is free, so only a retry, by the user or by Berth, notices it.
   await client.apps.retry("clash");
   await berth.waitForAppReady("clash");
 });

@@ -26,7 +26,7 @@ interface Scenario {
   readonly name: string;
   readonly begin?: typeof first;
   readonly end: typeof first;
-  /** The requests of an undisturbed run, as the engine's API names them. */
+  /** The requests that Berth sends in an undisturbed run, as paths of the engine's API. */
   readonly requests: readonly RegExp[];
 }
 
@@ -48,7 +48,8 @@ const scenarios: readonly Scenario[] = [
     requests: [
       /^POST \/containers\/\w+\/stop$/,
       /^DELETE \/containers\/\w+$/,
-      // This request is sent even if the volume exists, because only then is it certain that the volume has the labels.
+      // Berth sends this request even if the volume exists, because only the response makes certain that the volume
+      // has the labels.
       /^POST \/volumes\/create$/,
       /^POST \/containers\/create$/,
       /^POST \/containers\/\w+\/start$/,
@@ -71,7 +72,8 @@ test.concurrent.for(runs)(
       start: false,
       onTestFailed,
       dockerHost: (root) => `unix://${join(root, "relay.sock")}`,
-      // A folder without any file prunes nothing; without another app, the network is removed with the app.
+      // The file keeps the folder from being empty, in which case nothing is pruned. It is not an app, so that the
+      // network is removed with the app.
       specs: { "keep.yaml": secretFile("keep", { key: "value" }) },
     });
     await using relay = await EngineRelay.open(berth.dockerHost, dockerHost());
@@ -79,7 +81,7 @@ test.concurrent.for(runs)(
     await using history = await EngineHistory.open(berth.docker, berth.instance);
     const points = story.requests.map((_, index) => index + 1);
     const chosen = sampleOf(`${story.name}: ${moment}`, points, 1);
-    // The last round is undisturbed: its requests are the kill points.
+    // The last round has no kill, and checks that the list of requests is complete.
     const rounds = [...chosen, points.length + 1];
     for (const [round, point] of rounds.entries()) {
       const isKilled = await runScenario(berth, relay, {
@@ -99,7 +101,7 @@ test.concurrent.for(runs)(
   },
 );
 
-/** Runs one round. Returns false if the scenario has ended before its request `point`. */
+/** Runs one round. Returns false if the scenario has ended before its request number `point`. */
 async function runScenario(
   berth: BerthProcess,
   relay: EngineRelay,
@@ -115,7 +117,7 @@ async function runScenario(
     readonly isFirst: boolean;
   },
 ): Promise<boolean> {
-  // Each round begins without objects of Berth on the engine.
+  // Each round begins with an engine that has no objects of Berth.
   relay.setTrap(undefined);
   if (!isFirst) await berth.remove("web.yaml");
   if (!isFirst) await berth.waitUntilAppGone("web");
@@ -161,7 +163,7 @@ async function runScenario(
 }
 
 async function volumesOf(berth: BerthProcess): Promise<string[]> {
-  // Without the record of the lease, which belongs to no app.
+  // The filter excludes the record of the lease, which belongs to no app.
   const label = [`dev.berth.instance=${berth.instance}`, "dev.berth.app"];
   const { Volumes: volumes } = await berth.docker.listVolumes({ filters: { label } });
   return volumes.map(({ Name }) => Name);

@@ -28,7 +28,7 @@ test("while the engine is away the state is Unknown; when it is back, every app 
     expect(conditionOf(app, "Ready")).toMatchObject({ status: "Unknown" });
     expect(conditionOf(app, "Available")?.status ?? "Unknown").toBe("Unknown");
   }
-  // Requests that need the engine report its loss; others succeed.
+  // Requests that need the engine report that it is unreachable; other requests succeed.
   await expect(client.apps.plan("same")).rejects.toMatchObject({ status: 503 });
   expect((await berth.cli(["doctor"])).code).toBe(1);
   await client.apps.patch("edited", { env: { BODY: "edited meanwhile" } });
@@ -48,7 +48,7 @@ test("while the engine is away the state is Unknown; when it is back, every app 
   expect(await fetchText(kept?.url ?? null)).toBe("web:1\n");
   expect(await fetchText(edited?.url ?? null)).toBe("edited meanwhile\n");
   expect(await fetchText(made?.url ?? null)).toBe("web:1\n");
-  // The same container is started again: the engine had ended it, which is not its fault.
+  // The same container is started again, because the engine had ended it and the container had not failed.
   expect((await berth.container("same")).id).toBe(same.id);
   const stopped = await berth.waitForApp(
     "stopped",
@@ -108,7 +108,7 @@ test("behind an ingress each domain reaches its own app again, with whatever add
   );
   await look();
   expect(wrong).toEqual([]);
-  // The engine ended them: none of that counts against the apps.
+  // The engine ended the containers, so their ends do not count as restarts of the apps.
   for (const name of names) expect((await client.apps.get(name)).restarts).toBe(0);
 });
 
@@ -121,7 +121,7 @@ test("a container that the engine cannot start any more is replaced", async () =
   await client.apps.stop("stuck", { wait: true });
   const { id } = await berth.container("stuck");
   await engine.leaveTask(id);
-  // Proof that the engine never recovers from it by itself.
+  // This shows that the engine never recovers from the leftover task without help.
   for (let time = 0; time < 2; time += 1)
     await expect(engine.docker.getContainer(id).start()).rejects.toThrow(/id already in use/);
   await client.apps.start("stuck", { wait: true });

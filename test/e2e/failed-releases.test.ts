@@ -4,7 +4,10 @@ import { BerthProcess } from "../support/berth-process.ts";
 import { ensureTestImages, NODE_WEB } from "../support/images.ts";
 import { TrafficLoad } from "../support/traffic.ts";
 
-/** Releases that open their port and die, with a real engine, a real Caddy and requests that never stop. */
+/**
+ * The number of visitors, whose requests never stop. The releases open their port and die, with a real engine and a
+ * real Caddy.
+ */
 const VISITORS = 4;
 const web = {
   image: NODE_WEB,
@@ -13,7 +16,7 @@ const web = {
   rollout: { drain: "3s" },
 } as const;
 
-/** Listens, answers nothing and exits, as gunicorn does if the app cannot be imported. */
+/** A program that listens, answers nothing and exits, as gunicorn does if the app cannot be imported. */
 const neverAnswers = `
   require("node:net").createServer(() => {}).listen(8080);
   setTimeout(() => { console.error("no module named wsgi"); process.exit(3); }, 1000);
@@ -26,7 +29,7 @@ const releases: readonly (readonly [string, Partial<AppSpec>, string])[] = [
 ];
 
 test.concurrent.for(releases)(
-  "a release that %s is switched back from, and costs only the requests that it had accepted",
+  "a release that %s is replaced by the previous one, and only requests that it had accepted fail",
   async ([, patch, code], { onTestFailed }) => {
     await using berth = await BerthProcess.open({ ingress: "process", onTestFailed });
     await ensureTestImages(berth.dockerHost);
@@ -56,7 +59,7 @@ test.concurrent.for(releases)(
   },
 );
 
-test("a release with a domain that never answers a GET gets no request", async () => {
+test("a release of an app with a domain gets no requests if it never answers a GET", async () => {
   await using berth = await BerthProcess.open({ ingress: "process" });
   await ensureTestImages(berth.dockerHost);
   const { client, ingressPort: port } = berth;
@@ -72,7 +75,7 @@ test("a release with a domain that never answers a GET gets no request", async (
   expect([...load.bodies.keys()]).toEqual(["good"]);
 });
 
-test("with recreate, a release that dies in its window is replaced by the old version", async () => {
+test("with recreate, a release that dies while it is observed is replaced by the previous version", async () => {
   await using berth = await BerthProcess.open({ ingress: "process" });
   await ensureTestImages(berth.dockerHost);
   const { client } = berth;

@@ -52,7 +52,7 @@ test("an app in a container waits for its model, uses it, and survives restarts 
   expect(first.status).toBe(200);
   expect(first.text.trim()).not.toBe("");
 
-  // The listener belongs to the assistant, so it stays open while Berth is down, and after its restart.
+  // The listener belongs to the assistant, so it stays open while Berth is down and after Berth's restart.
   const [before] = (await berth.app("asker")).containers;
   await berth.kill();
   expect((await ask()).status).toBe(200);
@@ -60,7 +60,7 @@ test("an app in a container waits for its model, uses it, and survives restarts 
   await berth.waitForAppReady("asker");
   expect((await ask()).status).toBe(200);
 
-  // Berth opens it again if the assistant was restarted.
+  // Berth opens the listener again after a restart of the assistant.
   const pid = await berth.assistantPid();
   process.kill(pid ?? 0, "SIGKILL");
   await berth.until("the new assistant answers the app", async () => {

@@ -5,7 +5,7 @@ import { ensureTestImages, NODE_WEB } from "../support/images.ts";
 import { startRegistry } from "../support/registry.ts";
 import { visit } from "../support/traffic.ts";
 
-/** Tags that move to another image, with a real engine, a real registry and a real Caddy. */
+/** Tests of tags that move to another image, with a real engine, a real registry and a real Caddy. */
 
 /** Makes an image that answers with `body`, and gives it this name. */
 async function makeImage(docker: Docker, name: string, body: string): Promise<void> {
@@ -15,7 +15,7 @@ async function makeImage(docker: Docker, name: string, body: string): Promise<vo
   await container.remove();
 }
 
-test("a deploy of a tag that has moved serves the new image, and nothing else brings it", async () => {
+test("only a deploy of a moved tag brings the new image, not a crash or a removed container", async () => {
   await using berth = await BerthProcess.open({ ingress: "process" });
   await ensureTestImages(berth.dockerHost);
   await using registry = await startRegistry();
@@ -34,7 +34,8 @@ test("a deploy of a tag that has moved serves the new image, and nothing else br
   expect((await visit(at)).body).toBe("one");
   const [first] = await ids();
 
-  // Neither a container that is gone nor one that crashed brings the newer image, although the engine has it.
+  // Berth replaces a container that was removed or that crashed with one of the same image, although the engine has
+  // the newer image.
   await publish("two");
   const [gone, crashed] = await berth.containers("web");
   await berth.docker.getContainer(gone?.Id ?? "").remove({ force: true });
@@ -54,7 +55,7 @@ test("a deploy of a tag that has moved serves the new image, and nothing else br
   expect(revisions.map((revision) => revision.image_id)).toEqual([...(await ids()), first]);
   expect(revisions.every(({ digest }) => digest?.startsWith("sha256:"))).toBe(true);
 
-  // Without a body the same reference is resolved again; nothing has moved, so nothing changes.
+  // A deploy without a body resolves the same reference again. The tag has not moved, so nothing changes.
   const before = (await berth.containers("web")).map(({ Id: id }) => id).toSorted();
   await berth.client.apps.deploy("web", {}, wait);
   expect((await berth.containers("web")).map(({ Id: id }) => id).toSorted()).toEqual(before);
@@ -65,7 +66,7 @@ test("a deploy of a tag that has moved serves the new image, and nothing else br
   expect([...(await ids())]).toEqual([first]);
 });
 
-test("an image that only the engine has is used, and the answer of the deploy says so", async () => {
+test("an image that only the engine has is used, and the response to the deploy says so", async () => {
   await using berth = await BerthProcess.open();
   await ensureTestImages(berth.dockerHost);
   await using registry = await startRegistry();

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { expect, test } from "vitest";
 import { PinnedNodeHarness, waitForExit } from "../support/pinned-node-harness.ts";
 
-test("a Node.js that is too old downloads the pinned one once, and everything runs on that", async () => {
+test("a Node.js that is too old downloads the pinned version once, and everything runs on that version", async () => {
   await using scene = await PinnedNodeHarness.open({ isWhole: true });
   const script = join(scene.folder, "script");
   writeFileSync(script, "#!/usr/bin/env node\nconsole.log(process.execPath);\n", { mode: 0o755 });
@@ -47,7 +47,7 @@ test("a Node.js that is too old downloads the pinned one once, and everything ru
   expect(scene.registry.downloads).toBe(1);
 });
 
-test("an archive that is not the pinned one is refused, and nothing of it is kept", async () => {
+test("an archive with a wrong digest is refused, and none of its files are kept", async () => {
   await using scene = await PinnedNodeHarness.open();
   await scene.pin(`sha512-${Buffer.alloc(64).toString("base64")}`);
 
@@ -59,7 +59,7 @@ test("an archive that is not the pinned one is refused, and nothing of it is kep
   expect(scene.kept).toEqual([]);
 });
 
-test("an interrupted download leaves nothing, and the next start downloads again", async () => {
+test("an interrupted download leaves no files, and the next start downloads again", async () => {
   await using scene = await PinnedNodeHarness.open();
   scene.registry.delivery = "cut";
 
@@ -114,7 +114,7 @@ test("concurrent starts all use the same Node.js", async () => {
   expect(scene.kept).toHaveLength(1);
 });
 
-test("the next start removes what a start that was killed during its download has left", async () => {
+test("the next start removes the files of a start that was killed during its download", async () => {
   await using scene = await PinnedNodeHarness.open();
   scene.registry.delivery = "stalled";
   const killed = scene.start();
@@ -122,7 +122,7 @@ test("the next start removes what a start that was killed during its download ha
   killed.kill("SIGKILL");
   await once(killed, "exit");
   expect(scene.kept).toEqual([expect.stringMatching(/^\.fetch-/)]);
-  // A start that still runs, identified by a running process.
+  // The folder of a start that is still running, which a live process id identifies.
   mkdirSync(join(scene.nodes, `.fetch-${process.pid}-other`));
 
   scene.registry.delivery = "whole";
@@ -166,7 +166,7 @@ test("standard input, the exit code and signals pass through", async () => {
   expect(await scene.run()).toMatchObject({ code: null, signal: "SIGKILL" });
 });
 
-test("a folder whose own Node.js is too old ends with a message, not in a loop", async () => {
+test("if the pinned Node.js is itself too old, the start fails with a message instead of a loop", async () => {
   await using scene = await PinnedNodeHarness.open();
   await scene.run();
   rmSync(scene.pinned);

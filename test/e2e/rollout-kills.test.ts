@@ -19,7 +19,7 @@ const web = {
   rollout: { drain: "1s", observe: "0s" },
 } as const;
 
-/** The requests of an undisturbed run. */
+/** The requests that Berth sends in an undisturbed run. */
 const requests = [
   /^POST \/build$/,
   /^POST \/containers\/create$/,
@@ -28,7 +28,7 @@ const requests = [
   /^DELETE \/containers\/\w+$/,
 ];
 
-/** Writes the source of the version; it answers with `body`. */
+/** Writes the source of a version that answers with `body`. */
 async function prepare(berth: BerthProcess, body: string): Promise<string> {
   const source = `source-${body.replace(" ", "-")}`;
   await mkdir(join(berth.specsDir, source), { recursive: true });
@@ -58,7 +58,7 @@ test.for(moments)(
     const at = { port: berth.ingressPort, host: "web.localhost" };
     await using load = new TrafficLoad(at, { visitors: 2, restMs: 5 });
     const points = requests.map((_, index) => index + 1);
-    // The last round is undisturbed: its requests are the kill points.
+    // The last round has no kill, and checks that the list of requests is complete.
     const rounds = [...sampleOf(`rollout: ${moment}`, points, 1), points.length + 1];
     for (const [round, point] of rounds.entries()) {
       const body = `version ${round + 1}`;
@@ -86,7 +86,7 @@ test.for(moments)(
   },
 );
 
-/** True if the version has the requests, and the previous one is gone. */
+/** Returns true if the version gets the requests and the previous version is gone. */
 async function isDone(
   berth: BerthProcess,
   body: string,

@@ -5,7 +5,7 @@ import { appFile, BerthProcess, fetchText } from "../support/berth-process.ts";
 import { SHELL, WEB } from "../support/images.ts";
 
 const web = { image: WEB, port: 8080, stopGracePeriod: "1s" } as const;
-/** Apps that are declared but never run: for tests of the folder alone. */
+/** The spec of Apps that never run, for tests of the folder alone. */
 const idle = { image: SHELL, running: false } as const;
 
 test("a folder that is moved away or emptied deletes nothing", async () => {
@@ -30,7 +30,7 @@ test("a folder that is moved away or emptied deletes nothing", async () => {
   await nothingLost();
   expect((await berth.cli(["specs", "--check"])).code).toBe(1);
 
-  // A start without the folder deletes nothing either: the folder is created, and empty.
+  // A start with a missing folder deletes nothing either: Berth creates the folder, which is then empty.
   await berth.stop();
   await berth.start();
   await berth.until("an empty folder is noticed", async () => {
@@ -66,7 +66,7 @@ test("more than 30 % of deletions at once wait for a confirmation", async () => 
   });
   const present = async () => (await berth.client.apps.list()).apps.map(({ name }) => name);
   expect(await present()).toHaveLength(8);
-  // Two of eight are below the limit.
+  // Two deletions of eight files are below the limit.
   await Promise.all([berth.remove("app-a.yaml"), berth.remove("app-b.yaml")]);
   await berth.until("two are pruned", async () => (await present()).length === 6);
 
@@ -127,7 +127,7 @@ test("of two files that declare one app, the first keeps it, and the other has a
   expect(await fetchText(app.url)).toBe("first\n");
   expect((await berth.app("web")).generation).toBe(1);
 
-  // The first file is deleted: the second takes the app over, which keeps running.
+  // The first file is deleted. The second file takes over the app, which keeps running.
   await berth.remove("first.yaml");
   const taken = await berth.waitForAppReady("web", (it) => it.managed_by === "file:second.yaml");
   expect(taken.id).toBe(app.id);
@@ -155,7 +155,7 @@ test("a rename moves an app, a forced deletion lasts, and links as in config map
   await berth.write("other.yaml", appFile("other", { ...idle, env: { A: "1" } }));
   await berth.waitForApp("other", "new text counts", () => true);
 
-  // `..data` is swapped in one step, as Kubernetes does it.
+  // The link `..data` is swapped in one step, as Kubernetes does it.
   const mounted = join(berth.specsDir, "mounted");
   const version = async (name: string, body: string) => {
     await mkdir(join(mounted, `..${name}`), { recursive: true });

@@ -53,7 +53,7 @@ test("a file in the folder becomes a container that answers, and follows the fil
   const reasons = second.events.map((event) => event.reason);
   expect(reasons).toEqual(expect.arrayContaining(["SpecApplied", "Ready"]));
 
-  // Saving the same content is no change.
+  // Saving the same content again is not a change.
   await berth.write("hello.yaml", appFile("hello", { ...web, env: { BODY: "second" } }));
   const diff = await berth.cli(["diff", "-f", join(berth.specsDir, "hello.yaml")]);
   expect(diff).toMatchObject({ code: 0, stdout: "" });
@@ -64,14 +64,14 @@ test("a file in the folder becomes a container that answers, and follows the fil
   await berth.event("Pruned", { kind: "App", name: "hello" });
 });
 
-test("API and CLI change an app that a file declares; fields of the file need force", async () => {
+test("API and CLI change an app that a file declares; changing the file's fields requires force", async () => {
   await using berth = await BerthProcess.open({
     specs: { "hello.yaml": appFile("hello", { ...web, env: { BODY: "from the file" } }) },
   });
   const { client } = berth;
   const first = await berth.waitForAppReady("hello");
 
-  // The file leaves the replicas open: no container is replaced for the second one.
+  // The file does not set the replicas, so the API may; scaling up replaces no container.
   const scaled = written(await client.apps.patch("hello", { replicas: 2 }, { wait: true }));
   expect(scaled).toMatchObject({ ready: true, status: "running" });
   expect(scaled.containers.map(({ id }) => id)).toContain(first.containers[0]?.id);
@@ -108,7 +108,7 @@ test("API and CLI change an app that a file declares; fields of the file need fo
   );
   expect(deployed).toMatchObject({ image: WEB_2, ready: true });
   expect(await fetchText(deployed.url)).toBe("from the file\n");
-  // The text of the file has not changed, so it does not take the field back.
+  // The text of the file has not changed, so the file does not take the forced field back.
   expect((await client.specs()).files[0]?.resources[0]?.yielded).toEqual(["/spec/image"]);
 
   await berth.write("hello.yaml", appFile("hello", { ...web, env: { BODY: "the file again" } }));
@@ -119,7 +119,7 @@ test("API and CLI change an app that a file declares; fields of the file need fo
   expect(new Set(audit.entries.map(({ actor }) => actor))).toContain("file:hello.yaml");
 });
 
-test("diff and apply have their exit codes, wait, and apply everything or nothing", async () => {
+test("diff and apply return the documented exit codes, and apply either all manifests or none", async () => {
   await using berth = await BerthProcess.open();
   const file = join(berth.root, "app.yaml");
   await writeFile(file, appFile("hello", { ...web, env: { BODY: "applied" } }));
@@ -138,7 +138,7 @@ test("diff and apply have their exit codes, wait, and apply everything or nothin
   expect((await berth.cli(["diff", "-f", file])).code).toBe(0);
   expect((await berth.cli(["apply", "-f", file])).stdout).toContain("unchanged");
 
-  // One of the two is wrong, so the good one is not applied either.
+  // One of the two manifests is wrong, so the other one is not applied either.
   await writeFile(
     file,
     `${appFile("hello", { ...web, env: { BODY: "half" } })}---\napiVersion: berth.dev/v1\nkind: App\nmetadata: { name: other }\nspec: { image: ${WEB}, prot: 80 }\n`,
@@ -231,7 +231,7 @@ test("events and logs can be followed while they are written", async () => {
   expect(seen).toContain("event hello Ready");
   ended.abort();
   await Promise.all([following, reading]);
-  // The CLI shows the same list, with events of deleted resources too.
+  // The CLI shows the same list, which includes events of deleted resources.
   const events = await berth.cli(["events"]);
   expect(events.code).toBe(0);
   expect(events.stdout).toContain("Deleted");

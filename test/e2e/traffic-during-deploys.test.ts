@@ -3,12 +3,15 @@ import { BerthProcess, conditionOf } from "../support/berth-process.ts";
 import { ensureTestImages, NODE_WEB } from "../support/images.ts";
 import { OpenSocket, TrafficLoad, visit } from "../support/traffic.ts";
 
-/** Deploys that succeed; each second one is followed by one that never gets ready. */
+/**
+ * True if BERTH_DEPLOY_RUNS sets the number of deploys that succeed. Every second one of these is followed by a deploy
+ * that never gets ready.
+ */
 const isLarge = process.env["BERTH_DEPLOY_RUNS"] !== undefined;
 const DEPLOYS = Number(process.env["BERTH_DEPLOY_RUNS"] ?? 7);
 const REQUESTS = (isLarge ? 5_000 : 1_000) * DEPLOYS;
 
-/** Real requests through a real Caddy to real containers, while apps are deployed, fail and recover. */
+/** The spec of apps that are deployed, fail and recover while a real Caddy sends real requests to real containers. */
 const web = {
   image: NODE_WEB,
   port: 8080,
@@ -73,7 +76,7 @@ test(
     expect(socket.isOpen).toBe(true);
     await berth.until("the socket is alive", () => socket.bytes > bytes);
     socket.close();
-    // The replaced containers are gone in the end.
+    // The containers of the replaced versions are removed in the end.
     await berth.until(
       "one container is left",
       async () => (await berth.containers("a")).length === 1,
@@ -157,7 +160,8 @@ test("Caddy restarts with every route, together with Berth or after it", async (
   await answers();
   const second = await berth.caddyPid();
   expect(second).not.toBe(first);
-  // Berth and Caddy end at once, as in a shutdown of the machine; other apps may have the old addresses afterwards.
+  // Berth and Caddy end at the same time, as at a shutdown of the machine. Other apps may have the old addresses
+  // afterwards.
   await berth.kill();
   process.kill(second ?? 0, "SIGKILL");
   await Promise.all(

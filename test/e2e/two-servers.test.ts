@@ -38,7 +38,7 @@ test("of two servers with copies of one data directory only the first writes to 
     expect(stdout).toContain(`data directory ${first.dataDir}`);
   }
   expect(second.output).toContain("another Berth with the same identity writes to the engine");
-  // The desired state of the second server may change, but the state of the engine does not.
+  // The second server may change its desired state, but not the engine.
   await second.client.apps.create({ name: "other", ...web });
   await second.client.apps.patch("web", { env: { BODY: "of the second" } });
   await second.waitForApp("other", "other waits", ({ conditions }) =>
@@ -47,7 +47,7 @@ test("of two servers with copies of one data directory only the first writes to 
   expect(await idsOf(first, "web")).toEqual(before);
   expect(await first.containers("other")).toEqual([]);
 
-  // The first is killed while it may be at any point of a renewal, and continues at once.
+  // The kills hit the first server at any point of a lease renewal. It continues at once after each restart.
   for (let round = 0; round < 3; round += 1) {
     await first.kill();
     await first.start();
@@ -56,7 +56,7 @@ test("of two servers with copies of one data directory only the first writes to 
   expect(await idsOf(first, "web")).toEqual(before);
   expect((await second.client.health()).status).toBe("degraded");
 
-  // Without the first, the second takes over after a minute, and not before.
+  // When the first server stays away, the second one takes over after a minute, and not before.
   await first.kill();
   const endedMs = Date.now();
   await second.until(
@@ -64,7 +64,7 @@ test("of two servers with copies of one data directory only the first writes to 
     async () => (await second.client.health()).status === "ok",
     120_000,
   );
-  // The last renewal was at the last start of the first at the earliest.
+  // The last renewal of the lease was not before the last start of the first server.
   expect(Date.now() - endedMs).toBeGreaterThan(35_000);
   const app = await second.waitForAppReady("web");
   await second.until("it serves", async () => (await fetchText(app.url)) === "of the second\n");
@@ -93,7 +93,7 @@ test("a backup restored next to the original as a new instance runs without touc
   expect(await idsOf(first, "web")).toEqual(before);
 }, 120_000);
 
-test("an app from an archive comes up from a backup on another machine, where it is built again", async () => {
+test("an app from an archive is built again on another machine after a restore", async () => {
   await using first = await BerthProcess.open();
   const source = join(first.root, "source");
   await mkdir(source);

@@ -8,7 +8,7 @@ import { afterEach, beforeEach, expect, test } from "vitest";
 import { waitForExit } from "../support/pinned-node-harness.ts";
 
 const scripts = pathToFileURL(join(import.meta.dirname, "../../scripts/")).href;
-/** A folder whose bin/ is the whole PATH, without the Caddy and busybox of this machine. */
+/** A folder whose bin/ is the whole PATH, so that the Caddy and busybox of this machine are not found. */
 let folder: string;
 beforeEach(async () => {
   folder = await mkdtemp(join(tmpdir(), "berth-up-caddy-"));
@@ -29,7 +29,7 @@ test("an engine and Caddy are installed in one run of apt-get", async () => {
   expect(stderr).toBe("berth: installing docker.io, caddy, busybox-static\n");
 });
 
-test("Caddy is installed alone if an engine answers, and not at all if it exists or is not wanted", async () => {
+test("Caddy is installed alone if an engine answers, and not at all if it exists or is turned off", async () => {
   await release({ hasCaddy: true });
 
   await install([], ["--ingress=off"]);
@@ -43,7 +43,7 @@ test("Caddy is installed alone if an engine answers, and not at all if it exists
   expect(runs()).toHaveLength(1);
 });
 
-test("a release without Caddy gets the engine, and a notice of what that means", async () => {
+test("on a Debian release without Caddy only the engine is installed, and a notice names the restrictions", async () => {
   await release({ hasCaddy: false });
 
   const { code, stderr } = await install(["docker.io"]);
@@ -54,7 +54,7 @@ test("a release without Caddy gets the engine, and a notice of what that means",
   expect(stderr).toContain("caddyserver.com");
 });
 
-/** An apt-get that records its arguments, and installs a program. */
+/** Writes an apt-get that records its arguments and, if `hasCaddy` is true, installs a program. */
 async function release({ hasCaddy }: { readonly hasCaddy: boolean }): Promise<void> {
   const caddy = join(folder, "bin/caddy");
   const installs = hasCaddy ? `echo > ${caddy}; chmod +x ${caddy}` : "exit 100";

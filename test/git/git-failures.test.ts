@@ -87,7 +87,7 @@ describe("a server that", () => {
 
 describe("limits", () => {
   test.each(bothWays)(
-    "of bytes, files and the transfer apply, and leave nothing, by %s",
+    "of bytes and files apply, and leave no files, with %s",
     async (_, options) => {
       await using bench = await GitHarness.make(options);
       for (const limits of [{ bytesMax: 350_000 }, { filesMax: 3 }]) {
@@ -100,7 +100,7 @@ describe("limits", () => {
     },
   );
 
-  test("a transfer larger than the limit of the files is aborted, by either", async () => {
+  test("a transfer larger than the limit of the files is aborted, with either git implementation", async () => {
     await using big = await GitHttpServer.start();
     await big.repositories.create("big");
     const files: Record<string, Buffer> = {};
@@ -121,7 +121,7 @@ describe("limits", () => {
     await using bench = await GitHarness.make({ searchPath: "/nonexistent" });
     await server.repositories.create("bomb");
     const commit = await server.repositories.commit("bomb", { zeros: Buffer.alloc(40 * 2 ** 20) });
-    // The fetch is passed on to the machine's git, which this adapter cannot find.
+    // A pack of this size is fetched with the machine's git, which is not in the search path of this adapter.
     const error = await captureBerthError(
       bench.checkout({ url: server.url("bomb") }, { commit, ref: "main" }),
     );
@@ -134,7 +134,7 @@ describe("limits", () => {
     expect(await complete.leftovers()).toEqual([]);
   });
 
-  test.each(bothWays)("repeated folders count towards the limit, by %s", async (_, options) => {
+  test.each(bothWays)("repeated folders count towards the limit, with %s", async (_, options) => {
     await using bench = await GitHarness.make(options);
     const { repositories } = server;
     await repositories.create("fan");
@@ -183,7 +183,7 @@ describe("an abort", () => {
     expect(await childrenNamed("git-remote-http")).toEqual([]);
   });
 
-  test("before the work ends it, and sends no request", async () => {
+  test("before the start rejects, and no request is sent", async () => {
     await using bench = await GitHarness.make();
     const reason = new Error("shut down");
     const before = server.requests.length;

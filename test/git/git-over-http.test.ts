@@ -28,7 +28,7 @@ beforeAll(async () => {
     "big.bin": { content: "version https://git-lfs.github.com/spec/v1\n", executable: true },
   });
   commits["feature"] = await repositories.commit("hello", { f: "f" }, { branch: "feature/x" });
-  // A branch and a tag of one name: the branch is chosen.
+  // A branch and a tag have the same name; the branch must be chosen.
   await repositories.branch("hello", "both", commits["second"]);
   await repositories.tag("hello", "both", { commit: commits["first"] });
   await repositories.create("empty");
@@ -70,7 +70,7 @@ describe("resolve", () => {
     expect(await bench.git.resolve({ url }, "A".repeat(40), neverAborted)).toBe("a".repeat(40));
   });
 
-  test("servers of the first protocol version work too", async () => {
+  test("supports servers that know only version 1 of the protocol", async () => {
     await using bench = await GitHarness.make();
     await using old = await GitHttpServer.start({ oldProtocol: true });
     await old.repositories.create("old");
@@ -185,7 +185,7 @@ describe("checkout", () => {
       await rm(bench.target, { recursive: true });
       return server.bytesSent - before;
     };
-    // The first fetch begins in memory, and is then repeated by git.
+    // The first fetch begins in memory, and git repeats it because the repository is too large.
     expect(await bytesSent()).toBeGreaterThan(2 * 10_000);
     expect(await bytesSent()).toBeLessThan(1.5 * 10_000);
   });
@@ -245,7 +245,7 @@ describe("credentials", () => {
     expect(`${other.message} ${other.hint}`).not.toContain("ann");
   });
 
-  test("an ssh key is not accepted for https", async () => {
+  test("an ssh key is not accepted for an https URL", async () => {
     await using bench = await GitHarness.make();
     const credential = { type: "sshKey", privateKey: "k" } as const;
     const work = bench.git.resolve({ url: locked.url("hello"), credential }, "main", neverAborted);

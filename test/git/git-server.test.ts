@@ -7,7 +7,7 @@ import { expect, test } from "vitest";
 import { GitHttpServer } from "../support/git-http-server.ts";
 import { SshGitServer } from "../support/git-ssh-server.ts";
 
-// The test servers are checked with the machine's own git.
+// Tests of the test servers themselves, with the machine's own git.
 const run = promisify(execFile);
 
 test("the HTTP server serves branches, tags and files", async () => {
@@ -34,7 +34,7 @@ test("the HTTP server serves branches, tags and files", async () => {
   }
 });
 
-test("the ssh server accepts its own key, and no other", async () => {
+test("the ssh server accepts its own key, and no other key", async () => {
   await using server = await SshGitServer.start();
   await server.repositories.create("hello");
   const commit = await server.repositories.commit("hello", { "a.txt": "one" });

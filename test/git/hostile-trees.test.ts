@@ -21,7 +21,10 @@ afterAll(() => server[Symbol.asyncDispose]());
 const file = (name: string | Buffer, oid = blob): RawTreeEntry => ({ mode: "100644", name, oid });
 const folder = (name: string, oid: string): RawTreeEntry => ({ mode: "40000", name, oid });
 
-/** Each tree is written with plumbing commands, since git itself would refuse it. */
+/**
+ * Returns the entries of hostile trees by name. They are written with plumbing commands, since git itself would
+ * refuse them.
+ */
 const trees: [string, () => Promise<readonly RawTreeEntry[]>][] = [
   ["a file called ..", () => Promise.resolve([file("..")])],
   ["a folder called ..", async () => [folder("..", await repositories.tree("evil", [file("x")]))]],
@@ -70,22 +73,25 @@ describe.each([
   ["isomorphic-git", {}],
   ["the machine's git", { memoryPackBytesMax: 100 }],
 ])("by %s", (_, options) => {
-  test.each(trees)("%s writes nothing outside", async (_name, make) => {
-    await using bench = await GitHarness.make(options);
-    const commit = await repositories.commitTree(
-      "evil",
-      await repositories.tree("evil", await make()),
-    );
-    const work = bench.checkout({ url: server.url("evil") }, { commit, ref: "main" });
-    const error = await captureBerthError(work);
-    // Some trees break the server's own git first: then the commit cannot be fetched at all.
-    expect(["archive_invalid", "git_unreachable", "git_not_found"]).toContain(error.code);
-    expect(await bench.leftovers()).toEqual([]);
-    // Next to the target there is only the adapter's own folder.
-    expect((await readdir(bench.root)).toSorted()).toEqual(["state", "target"]);
-  });
+  test.each(trees)(
+    "the checkout of %s writes nothing outside of its target",
+    async (_name, make) => {
+      await using bench = await GitHarness.make(options);
+      const commit = await repositories.commitTree(
+        "evil",
+        await repositories.tree("evil", await make()),
+      );
+      const work = bench.checkout({ url: server.url("evil") }, { commit, ref: "main" });
+      const error = await captureBerthError(work);
+      // Some trees break the server's own git first, so that the commit cannot be fetched at all.
+      expect(["archive_invalid", "git_unreachable", "git_not_found"]).toContain(error.code);
+      expect(await bench.leftovers()).toEqual([]);
+      // The only other folder next to the target is the adapter's own one.
+      expect((await readdir(bench.root)).toSorted()).toEqual(["state", "target"]);
+    },
+  );
 
-  test("a link to a folder outside is kept, and a file next to it stays inside", async () => {
+  test("a link to an outside folder is kept, and a file next to it stays inside", async () => {
     await using bench = await GitHarness.make(options);
     const outside = await repositories.blob("evil", "../state");
     const tree = await repositories.tree("evil", [

@@ -8,7 +8,7 @@ import { CaddyHarness } from "../support/caddy-harness.ts";
 import { freePorts } from "../support/free-port.ts";
 import { openWebSocket } from "../support/web-socket.ts";
 
-/** Tests of Apps whose targets are in Caddy's configuration. */
+/** Tests of Apps whose targets are part of Caddy's configuration. */
 
 const HOST = "web.localhost";
 let harness: CaddyHarness;
@@ -31,13 +31,13 @@ afterEach(() => harness[Symbol.asyncDispose]());
 const write = (version: string, ...targets: string[]) =>
   harness.ingress.table.write("web", { version, targets });
 const table = () => join(harness.dataDir, "ingress", "table");
-/** Lists the slots in whose folder the App has a marker. */
+/** Lists the slots whose folder contains a marker of the App. */
 const listMarkers = () =>
   readdirSync(join(table(), "direct"), { recursive: true, encoding: "utf8" })
     .filter((path) => path.endsWith(`/${HOST}`))
     .map((path) => path.split("/")[1]);
 
-/** Adds the App, and then one whose options change the configuration. */
+/** Adds the App, and then another one whose options change the configuration, so that the App gets a direct route. */
 async function addDirectApp(...targets: string[]): Promise<void> {
   harness.apply("web");
   await harness.waitForVerdict("web");
@@ -48,7 +48,7 @@ async function addDirectApp(...targets: string[]): Promise<void> {
   expect(listMarkers()).toEqual(["a"]);
 }
 
-/** Hides the targets of the table, so that only a direct route can serve the App. */
+/** Removes the targets from the table, so that only a direct route can serve the App. */
 function hideTable(): void {
   for (const name of readdirSync(join(table(), "apps", "web")))
     rmSync(join(table(), "apps", "web", name), { recursive: true });
@@ -77,7 +77,7 @@ describe("an App that has targets when the configuration is loaded", () => {
     expect((await harness.get(HOST)).status).toBe(503);
   });
 
-  it("spreads requests over its replicas, and loses none at one that is away", async () => {
+  it("spreads requests over its replicas, and loses none when a replica is unreachable", async () => {
     const [gone = 0] = await freePorts(1);
     await addDirectApp(one.target, two.target, `127.0.0.1:${gone}`);
     hideTable();
@@ -86,7 +86,7 @@ describe("an App that has targets when the configuration is loaded", () => {
     expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([200]));
   });
 
-  it("is served at its new address when a restarted container has one, without a load", async () => {
+  it("is served at the new address of a restarted container, without a load of the configuration", async () => {
     await addDirectApp(one.target);
     const host = await harness.ingress.table.retainTargets("web", new Set([two.target]));
     expect(host?.targets).toEqual([]);
@@ -94,7 +94,7 @@ describe("an App that has targets when the configuration is loaded", () => {
     expect((await harness.get(HOST)).body).toBe("two");
   });
 
-  it("follows each of many switches, and a neighbour keeps its WebSocket", async () => {
+  it("serves the current target after each of many switches, and a neighbour keeps its WebSocket", async () => {
     await addDirectApp(one.target);
     harness.apply("chat");
     await harness.waitForVerdict("chat");
@@ -126,10 +126,10 @@ describe("an App that has targets when the configuration is loaded", () => {
 });
 
 describe("a Berth that is killed", () => {
-  it("between table and marker leaves the old version serving; the next one switches", async () => {
+  it("between the writes of table and marker leaves the old version serving, and the next Berth switches", async () => {
     await addDirectApp(one.target);
     await harness.stopBerth();
-    // The table is written by an object that knows no marker: what a kill leaves behind.
+    // An object without markers writes the table, which leaves the same files as a kill between table and marker.
     const folder = table();
     const direct = join(folder, "direct");
     const killed = new FolderRouteTable({ folder, clock: systemClock });
@@ -158,7 +158,7 @@ describe("a Berth that is killed", () => {
     expect((await harness.get(HOST)).body).toBe("two");
   });
 
-  it("has its direct routes continued by the next one without a load", async () => {
+  it("leaves direct routes that the next Berth continues without a load of the configuration", async () => {
     await addDirectApp(one.target);
     const socket = await openWebSocket(harness.httpPort, HOST);
     await harness.stopBerth();

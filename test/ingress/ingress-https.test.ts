@@ -9,7 +9,10 @@ import { CaddyHarness } from "../support/caddy-harness.ts";
 import { readLoadedConfig } from "../support/loaded-caddy-config.ts";
 import { openWebSocket } from "../support/web-socket.ts";
 
-/** Tests of certificates: internal names have one of the ingress's own authority, others one of a public authority. */
+/**
+ * Tests of certificates: the ingress's own authority signs those of internal names, and a public authority those of
+ * other names.
+ */
 
 let harness: CaddyHarness;
 let backend: Backend;
@@ -29,7 +32,7 @@ function authority(): string {
   return readFileSync(join(folder, "root.crt"), "utf8");
 }
 
-/** Sends a request over TLS, verified with the ingress's own authority. */
+/** Sends a request over TLS, and verifies the certificate with the ingress's own authority. */
 function getSecurely(host: string, path = "/"): Promise<{ status: number; body: string }> {
   return new Promise((resolve, reject) => {
     const outgoing = request(
@@ -88,7 +91,7 @@ describe("an internal name", () => {
     socket.close();
   });
 
-  it("has HTTPS with options too, for each of its names", async () => {
+  it("has HTTPS for each of its names, even if the App sets other options", async () => {
     await addApp("special", {
       ingress: {
         pathPrefix: "/in",
@@ -113,7 +116,7 @@ describe("an internal name", () => {
     expect(await hasCertificate("x.y.special.test")).toBe(false);
   });
 
-  it("is not revealed by permission requests from outside", async () => {
+  it("is not revealed to outsiders by permission requests", async () => {
     const path = "/.well-known/berth/certificate?domain=hello.localhost";
     expect((await harness.get("hello.localhost", path)).body).toBe("one");
   });
@@ -201,9 +204,9 @@ describe("a public name", () => {
     );
   });
 
-  it("says in its verdict what the authority answered", async () => {
+  it("has a verdict that contains the authority's answer", async () => {
     await addApp("refused", { domain: "refused.example.org" });
-    // Without a network Caddy's own message says that it cannot reach the authority.
+    // Without a network, Caddy's own message says that it cannot reach the authority.
     const verdict = () => JSON.stringify(harness.getVerdict("refused"));
     await harness.waitUntil(() => verdict().includes("the last answer was"), verdict);
     expect(verdict()).toMatch(/the last answer was: refused\.example\.org: \S+: \S/);

@@ -15,7 +15,7 @@ afterEach(async () => {
   harness = undefined;
 });
 
-/** Opens an ingress on a machine without a Caddy; it chooses a container if the engine has the image. */
+/** Opens an ingress on a machine without a Caddy, so that it chooses a container if the engine has the image. */
 async function open(hasImage: boolean): Promise<CaddyHarness> {
   runtime = new FakeRuntime({ clock: systemClock, images: hasImage ? { [IMAGE]: {} } : {} });
   harness = await CaddyHarness.open({ ingress: "auto", searchPath: "/nowhere", runtime });
@@ -49,7 +49,7 @@ describe("a previously chosen container", () => {
     await expectReason(here, reason);
   });
 
-  it("does not delay the start because of a slow engine", async () => {
+  it("does not delay the start when the engine is slow", async () => {
     const here = await open(true);
     await here.stopBerth();
     const before = runtime.calls.byName.get("inspectImage") ?? 0;

@@ -4,7 +4,7 @@ import type { AppSpec, IngressOptions } from "../../src/resources/app-spec.ts";
 import { type Backend, startBackend } from "../support/backend.ts";
 import { CaddyHarness } from "../support/caddy-harness.ts";
 
-/** Tests of the Apps' ingress options with the real Caddy. */
+/** Tests of the Apps' options for the ingress, with the real Caddy. */
 
 let harness: CaddyHarness;
 let one: Backend;
@@ -97,13 +97,13 @@ describe("hosts", () => {
     expect((await harness.get("Nobody.localhost")).status).toBe(404);
   });
 
-  it("may be several", async () => {
+  it("of one App may be several", async () => {
     await addApp("names", { domains: ["names.test", "www.names.test"] });
     for (const host of ["names.localhost", "names.test", "www.names.test"])
       expect((await harness.get(host)).body).toBe("one");
   });
 
-  it("of a subtree lead to the App unless another App has the name", async () => {
+  it("below a wildcard domain lead to the App unless another App has the name", async () => {
     await addApp("tree", { domains: ["*.tree.test"] });
     await addApp("leaf", {}, { domain: "leaf.tree.test" }, two.target);
     expect((await harness.get("any.tree.test")).body).toBe("one");
@@ -268,7 +268,7 @@ describe("basic authentication", () => {
     expect((await harness.get(host, "/", basic("ann", "secret-1"))).status).toBe(401);
   });
 
-  it("without its Secret only makes this App unavailable", async () => {
+  it("without its Secret makes only this App unavailable", async () => {
     const host = await addApp("open");
     harness.apply("locked", { ingress: { basicAuth: { secret: "missing" } } });
     const verdict = await harness.waitForVerdict("locked", "SecretNotFound");
@@ -299,7 +299,7 @@ describe("basic authentication", () => {
 });
 
 describe("requests", () => {
-  it("have the client's address, not the client's own headers", async () => {
+  it("carry the client's address, and not the headers that the client set", async () => {
     const host = await addApp("headers");
     await harness.get(host, "/", {
       "X-Forwarded-For": "1.2.3.4",
@@ -321,7 +321,7 @@ describe("requests", () => {
     expect(headers).not.toHaveProperty("x-forwarded-prefix");
   });
 
-  it("may be large", async () => {
+  it("may have large bodies", async () => {
     const host = await addApp("upload");
     const body = Buffer.alloc(50 * 1024 * 1024, "x");
     const answer = await harness.send({ host, path: "/upload", method: "POST", body });

@@ -21,7 +21,7 @@ import { freePorts } from "../support/free-port.ts";
 import { loadConfigByHand, readLoadedConfig } from "../support/loaded-caddy-config.ts";
 import { openWebSocket } from "../support/web-socket.ts";
 
-/** Tests of exits and failures of Caddy and of Berth, after which all routes are still served. */
+/** Tests of exits and failures of Caddy and of Berth. Afterwards all routes must still be served. */
 
 const signal = new AbortController().signal;
 let backend: Backend;
@@ -44,7 +44,7 @@ async function open(): Promise<CaddyHarness> {
   return harness;
 }
 
-/** Adds an App that needs only the table, and one with its own route. */
+/** Adds an App that is served from the table alone, and an App that needs a route of its own in the configuration. */
 async function addApps(to: CaddyHarness): Promise<void> {
   to.apply("plain");
   to.apply("special", { ingress: { pathPrefix: "/in" } });
@@ -106,7 +106,7 @@ describe("a Caddy that exits", () => {
     expect(await fetchAnswers(here)).toEqual(all);
   });
 
-  it("has everything in its config file, for a start without Berth", async () => {
+  it("has its whole configuration in a file, for a start without Berth", async () => {
     const here = await open();
     await addApps(here);
     const file = join(here.dataDir, "ingress", "caddy.json");
@@ -142,7 +142,7 @@ describe("a Berth that exits", () => {
     await here.waitForVerdict("special");
     expect(here.caddyPid).toBe(caddyPid);
     expect(await fetchAnswers(here)).toEqual(all);
-    // In this version of Caddy a reload would have closed it.
+    // In this version of Caddy, a reload would have closed the WebSocket.
     await socket.echo("still here");
     socket.close();
   });
@@ -188,7 +188,7 @@ describe("an ingress that is switched off", () => {
     expect(isGone(caddyPid)).toBe(true);
     await expect(here.get("plain.localhost")).rejects.toThrow("ECONNREFUSED");
     await here.boot();
-    // Containers were replaced since: an old address may belong to another container.
+    // The containers may have been replaced since then, and an old address may belong to another container.
     for (const app of ["plain", "special"]) expect(await here.ingress.table.read(app)).toBeNull();
     await here.waitUntilReady();
     await here.waitForVerdict("plain");
@@ -211,7 +211,7 @@ describe("the verdict on an App's domains", () => {
     await here.waitForVerdict("plain");
     expect((await here.get("other.test")).body).toBe("one");
     expect(here.changed).toContain("plain");
-    // A change without effect on the site does not change its digest.
+    // A change that does not affect the site does not change the site's digest.
     here.changed.length = 0;
     here.apply("plain", { domain: "other.test", image: "web:2" });
     expect(here.getVerdict("plain")).toMatchObject({ served: true });
@@ -263,7 +263,10 @@ describe("a configuration that another program changes", () => {
   });
 });
 
-/** A load also adds the addresses that are known by then. */
+/**
+ * Returns the configuration without direct routes, because a load also adds the addresses that are known at that
+ * time.
+ */
 function withoutDirectRoutes(config: unknown): unknown {
   return JSON.parse(JSON.stringify(config), (_, value: unknown) =>
     Array.isArray(value) ? value.filter((item) => item?.group !== "direct") : value,
@@ -308,13 +311,13 @@ describe("an App whose options Caddy refuses", () => {
       const direct = new DirectRouteLoads({ table, file: paths.directRoutesFile });
       return new CaddyConfigLoader({ host, paths, direct, settings, clock, logger: silentLogger });
     };
-    // Caddy's host matcher refuses duplicate names; specs are validated for that before.
+    // Caddy's host matcher refuses duplicate names. The validation of specs normally prevents them.
     const sites = Array.from({ length: 9 }, (_, index) => site(`app-${index}`));
     const bad = sites.map((item, index) =>
       index === 3 || index === 8 ? { ...item, domains: [...item.domains, ...item.domains] } : item,
     );
     try {
-      // At the start, and while Caddy is running.
+      // Caddy refuses the options at its start and while it is running.
       const first = loader();
       expect(names(await first.apply(bad, signal))).toEqual(["app-3", "app-8"]);
       expect(await first.apply(bad, signal)).toEqual(
@@ -338,7 +341,7 @@ describe("an App whose options Caddy refuses", () => {
 });
 
 describe("a data directory with a long path", () => {
-  it("works like any other", async () => {
+  it("has a working ingress", async () => {
     const dataDir = mkdtempSync(join(tmpdir(), `berth-${"long-".repeat(25)}`));
     const { adminSocket } = await ingressPaths(dataDir);
     expect(Buffer.byteLength(adminSocket)).toBeLessThan(104);

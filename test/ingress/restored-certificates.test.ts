@@ -9,7 +9,10 @@ import { CaddyHarness } from "../support/caddy-harness.ts";
 
 const HOST = "hello.localhost";
 
-/** Returns the fingerprint of the certificate that the ingress shows for HOST, and of the authority that signed it. */
+/**
+ * Returns the fingerprints of the certificate that the ingress presents for HOST, and of the authority that signed
+ * it.
+ */
 function readFingerprints(port: number): Promise<readonly string[]> {
   return new Promise((resolve, reject) => {
     const socket = connect(

@@ -7,7 +7,7 @@ import { CaddyHarness } from "../support/caddy-harness.ts";
 import { freePorts } from "../support/free-port.ts";
 import { openWebSocket } from "../support/web-socket.ts";
 
-/** Tests of route switches under load with the real Caddy. */
+/** Tests of route switches under load, with the real Caddy. */
 
 let harness: CaddyHarness;
 let one: Backend;
@@ -38,7 +38,7 @@ describe("a switch under load", () => {
     const load = { sent: 0 };
     const failures: string[] = [];
     const late: string[] = [];
-    // The targets that may answer a new request: both during a switch.
+    // The targets that may answer a new request. During a switch, these are the old and the new target.
     let allowed = new Set(["one"]);
     const client = async () => {
       while (load.sent < 5_000) {
@@ -76,7 +76,7 @@ describe("a switch under load", () => {
     expect(two.seen.length).toBeGreaterThan(1_000);
   });
 
-  it("completes a request at its target", async () => {
+  it("completes a running request at its old target", async () => {
     const host = await addApp("slow", one.target);
     const before = one.seen.length;
     const slow = harness.get(host, "/slow");
@@ -86,7 +86,7 @@ describe("a switch under load", () => {
     expect((await slow).body).toBe("one slowly");
   });
 
-  it("is followed by a GET whose old target has died, and by no POST", async () => {
+  it("sends a GET whose old target has died to the new target, and no POST", async () => {
     let connections = 0;
     const dying = createServer((socket) => {
       connections += 1;
@@ -107,7 +107,7 @@ describe("a switch under load", () => {
     expect(two.seen.length).toBe(before + 1);
   });
 
-  it("leaves only one entry", async () => {
+  it("leaves only one entry of the App in the table", async () => {
     const host = await addApp("tidy", one.target);
     for (let round = 1; round <= 5; round += 1)
       await harness.ingress.table.write("tidy", { version: `v${round}`, targets: [two.target] });
@@ -154,7 +154,7 @@ describe("several targets", () => {
     expect(new Set(bodies.map(({ status }) => status))).toEqual(new Set([200]));
   });
 
-  it("are supported beyond twelve", async () => {
+  it("may be more than twelve", async () => {
     const backends = await Promise.all(
       Array.from({ length: 15 }, (_, index) => startBackend(`r${index}`)),
     );

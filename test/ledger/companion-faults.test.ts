@@ -75,10 +75,10 @@ async function assertNothingPasses(
   );
 }
 
-/** Returns a unique mark for a call. */
+/** The number of the next attempt, which makes the mark of each call unique. */
 let tries = 0;
 
-/** Asserts that the ledger and everything that depends on it recover by themselves. */
+/** Asserts that the ledger and everything that depends on it recover without help. */
 async function assertEverythingPasses(
   { harness, upstream }: FaultSetup,
   session: OpenSession,
@@ -98,7 +98,10 @@ async function assertEverythingPasses(
   expect(countModelRequests(upstream)).toBe(before + 5);
 }
 
-/** State from before the fault: a waiting call, a call that can be undone, and a value. */
+/**
+ * Creates the state before the fault: a call that waits for confirmation, a call that can be undone, and a stored
+ * value.
+ */
 async function prepareCalls({ harness }: FaultSetup, name = "only") {
   const session = await openSession(harness);
   await harness.client.context("MemorySet", "sss", [EFFECTS, "key", "kept"]);
@@ -111,7 +114,10 @@ async function prepareCalls({ harness }: FaultSetup, name = "only") {
   return { session, parked };
 }
 
-/** Asserts the same for the next daemon, which records each refused dispatch as indeterminate. */
+/**
+ * Asserts that the ledger is whole after a restart of the daemon, which records each refused dispatch as
+ * indeterminate.
+ */
 async function assertWhole({ harness }: FaultSetup): Promise<void> {
   await harness.companion.stop();
   await harness.companion.start();
@@ -121,7 +127,10 @@ async function assertWhole({ harness }: FaultSetup): Promise<void> {
   expect(verify).toMatchObject({ code: 0, stdout: expect.stringMatching(/^whole: /) });
 }
 
-/** The faults, one after the other: a daemon that has recovered from one must recover from the next. */
+/**
+ * The faults, which happen one after the other: a daemon that has recovered from one fault must also recover from
+ * the next.
+ */
 const errors = [
   ["fsync,fdatasync", "EIO"],
   ["pwrite64", "EIO"],
@@ -201,7 +210,7 @@ describe("a ledger that cannot be written", () => {
     const { session, parked } = await prepareCalls(faults);
     const ballast = join(harness.dataDir, "ballast");
     fillDisk(ballast);
-    // The files have free pages, so it takes some entries until the disk is full.
+    // The database files have free pages, so it takes some entries until the full disk matters.
     let round = 0;
     const padded = "x".repeat(80);
     for (let end = ""; end !== "failed/ledger_unavailable"; round += 1) {
@@ -248,7 +257,7 @@ it("a journal that cannot be written prevents the actions that it would have to 
       error: { code: "ledger_unavailable" },
     });
     expect([name, harness.app.effects().length]).toEqual([name, effects]);
-    // No call remains that could be undone or confirmed.
+    // This call runs in between, and cannot be undone or confirmed.
     expect(describeAnswer(await harness.request("look", `${name}-look`))).toBe("executed/ok");
     await tracer.detach();
 
@@ -299,7 +308,7 @@ it(
       }
       const again = () => harness.request("look", `once-${index}-${tries++}`).then(describeAnswer);
       await expect.poll(again, { timeout: 30_000, interval: 50 }).toBe("executed/ok");
-      // A call whose confirmation failed with the ledger still waits, and is executed once later.
+      // The call whose confirmation failed with the ledger still waits. Confirming it later executes it once.
       if (parked?.status.startsWith("confirm-") === true && describeAnswer(made) !== "executed/ok")
         expect(describeAnswer(await harness.client.confirm(parked.callId))).toBe("executed/ok");
       for (let undo = await harness.client.undo(); undo?.status !== "nothing"; ) {

@@ -40,14 +40,14 @@ async function assertSettled(
         ({ name: step, fields }) => step === "agent.undo.result" && fields["status"] === "executed",
       );
       if (result.undone === call) expect(isUndone).toBe(true);
-      // An undo without an answer may already be in the journal.
+      // If the undo was not answered, the journal may still contain it.
       if (!isUndone) undoable.add(call);
     } else if (isUnknown) expect(said).toBe("failed/interrupted");
     else if (dispatch) expect(["executed/ok", "failed/interrupted"]).toContain(said);
     else {
-      // The journal may contain it as begun, which is not wrong.
+      // The journal may contain the call as begun, which is not an error.
       const ends = ["denied/restarted", "failed/interrupted"];
-      // The caller has no answer, and the call may not have reached the journal.
+      // The caller has no answer to its call, so the call may not have reached the journal.
       if (tool === "star" || result.parked === undefined) ends.push("failed/unknown_call");
       expect(ends).toContain(said);
       expect(harness.countEffects(tool, mark)).toBe(0);
@@ -65,11 +65,11 @@ async function assertSettled(
 }
 
 it(
-  "SIGKILL at any system call of an append and of a dispatch: no effect without its entry, and none twice",
+  "after SIGKILL at any system call of an append or a dispatch, each effect has its entry and happens once",
   async () => {
     await using harness = await FaultHarness.open();
     await harness.companion.start();
-    // The first call of a process also connects to the app; its system calls on files are the same.
+    // The first call of a process also connects to the app, but makes the same system calls on files as later calls.
     const cold = (await findKillPoints(harness, "cold")).filter(
       ({ target: traced }) => traced === "main",
     );
@@ -104,13 +104,13 @@ it(
 
       await harness.companion.start();
       await assertSettled(harness, `life-${index}`, life);
-      // The result of a call that was executed at once is written after its answer.
+      // The daemon writes the result of a call that runs at once after it has answered the call.
       await expect.poll(() => harness.audit(true).problems).toEqual([]);
       expect([here, harness.audit(true)]).toEqual([here, { verdict: "whole", problems: [] }]);
       const far = life.made ? "made" : life.parked ? "parked" : life.star ? "starred" : "nothing";
       ends.set(far, (ends.get(far) ?? 0) + 1);
     }
-    // Some calls happen later, or not at all, in another run: a small sample may hit several of them.
+    // Some system calls happen later, or not at all, in another run, and a small sample may hit several of them.
     expect(killed).toBeGreaterThan(chosen.length === all.length ? chosen.length * 0.7 : 0);
     const verify = await harness.companion.berth(["ledger", "verify", "--user"]);
     expect(verify).toMatchObject({ code: 0, stdout: expect.stringMatching(/^whole: /) });

@@ -19,7 +19,7 @@ const LEDGER_UNAVAILABLE = "dev.assistant.Error.LedgerUnavailable";
 
 const open = () => RemoteCompanionHarness.open({ script: findFaultyResponse });
 
-/** All changes that a user can make. */
+/** Returns the part of the state that a user can change. */
 const summarizeState = ({ providers, consent, login }: RemoteState) => ({
   providers: providers.map(({ id, base_url, credential }) => ({ id, base_url, credential })),
   consent,
@@ -92,7 +92,7 @@ async function assertEverythingPasses(
   expect(await harness.countQueries()).toEqual({ active: 0, pending: 0 });
 }
 
-/** Verifies the ledger after its writer has ended. Returns `0 whole` for a whole ledger. */
+/** Verifies the ledger after its writer has ended. Returns the exit code and the verdict, such as `0 whole`. */
 async function verifyLedger(harness: RemoteCompanionHarness): Promise<string> {
   await harness.companion.stop();
   const { code, stdout } = await harness.companion.berth(["ledger", "verify", "--user"]);
@@ -176,7 +176,7 @@ describe("a ledger that cannot be written", () => {
     await harness.configureProvider();
     const underWay = await beginChat(harness);
     const ballast = join(harness.dataDir, "ballast");
-    // The files have free pages, so it takes some entries until the disk is full.
+    // The database files have free pages, so it takes some entries until the full disk matters.
     for (let round = 0, end = ""; end !== "ledger_unavailable"; round += 1) {
       fillDisk(ballast);
       const { code = "ok" } = await harness.chat(LOCAL_MODEL, `Fill ${round}`).result;

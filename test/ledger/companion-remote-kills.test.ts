@@ -15,13 +15,13 @@ import { Dice } from "../support/random.ts";
 import { REMOTE_MODEL, RemoteCompanionHarness } from "../support/remote-companion-harness.ts";
 import { SEED } from "../support/sampling.ts";
 
-/** The number of kills, at moments that the seed chooses. */
+/** The number of kills, which happen at moments that the seed chooses. */
 const KILLS = Number(process.env["BERTH_REMOTE_KILLS"] ?? 4);
 /** The latest time of a kill, in milliseconds. By then each action has begun several times, and most have ended. */
 const SCENARIO_MS_MAX = 1_500;
 const secretOf = (number: number) => `sk-canary-${SEED}-${number}-a7c1`;
 
-/** The possible values of a setting that was written while the daemon was killed. */
+/** The values that a setting may have after the daemon was killed during a write. */
 class UncertainValue<T> {
   #kept: T;
   #possible: T[];
@@ -35,7 +35,7 @@ class UncertainValue<T> {
     return this.#possible;
   }
 
-  /** Resolves with true if the write was answered. */
+  /** Writes a value. Resolves to true if the daemon has answered the write. */
   async write(value: T, change: Promise<unknown>): Promise<boolean> {
     this.#possible = [this.#kept, value];
     try {
@@ -59,14 +59,14 @@ interface Scenario {
   readonly client: CompanionClient;
   readonly key: UncertainValue<string>;
   readonly consent: UncertainValue<boolean>;
-  /** Providers that were added. */
+  /** The ids of the providers that the scenario has added. */
   readonly added: Set<string>;
   isSignedIn: boolean;
   parked: bigint | undefined;
   count: number;
 }
 
-/** A model that calls the creating tool once for each question, then answers. */
+/** Answers as a model that calls the creating tool once for each question and then answers. */
 function answerAsModel(request: ProviderRequest): ScriptedResponse | undefined {
   if (field(request.body, "response_format") === undefined) return findFaultyResponse(request);
   const isDone = request.text.includes("[outcome 1 ");
@@ -188,7 +188,7 @@ async function assertSecretsAbsent(
   }
 }
 
-it("after SIGKILL at any moment all answers hold, and no action is half done", async () => {
+it("after SIGKILL at any moment the state agrees with all answers, and no action is half done", async () => {
   process.stdout.write(`BERTH_SEED=${SEED}\n`);
   const dice = new Dice(SEED);
   const folder = await mkdtemp(join(tmpdir(), "berth-kills-"));

@@ -9,7 +9,7 @@ import { editDatabase } from "../support/ledger-fixtures.ts";
 import { Dice } from "../support/random.ts";
 import { SEED } from "../support/sampling.ts";
 
-/** The number of attempts for each kind of change, at places that the seed chooses. */
+/** The number of attempts for each kind of change. The seed chooses the places. */
 const TRIES = Number(process.env["BERTH_TAMPERING_TRIES"] ?? 1);
 const LIMIT_MS = 120_000 + TRIES * 60_000;
 
@@ -31,7 +31,7 @@ beforeAll(async () => {
     await runCallSequence(harness, name);
     await harness.client.context("MemorySet", "sss", ["org.example.Notes", "key", name]);
     await harness.companion.stop();
-    // The reserve of 10 MiB need not be copied.
+    // The reserve of 10 MiB is not copied, because no test needs it.
     rmSync(join(harness.dataDir, "ledger/reserve"));
     const { whole, old } = copies();
     cpSync(harness.dataDir, name === "first" ? old : whole, { recursive: true });
@@ -95,7 +95,7 @@ const bits = [
 
 const anywhere = () => dice.between(1, size - 2);
 
-/** Each function makes one change and returns the entry that the verification must name. */
+/** The changes by name. Each function makes one change, and returns the entry that the verification must name. */
 const changes: readonly (readonly [string, (db: Database.Database) => number])[] = [
   ...bits.map(
     ([table, column, key, entryOf]) =>
@@ -174,7 +174,7 @@ describe("a ledger that a companion wrote", () => {
   });
 
   it.each(changes)(
-    "names %s",
+    "is verified after a change, and the verification names %s",
     async (_, change) => {
       for (let attempt = 0; attempt < TRIES; attempt += 1) {
         let named = -1;
@@ -197,7 +197,7 @@ describe("a ledger that a companion wrote", () => {
       code: 2,
       said: expect.stringMatching(/^rolled back or forked: rolled back/),
     });
-    // Its own daemon refuses to continue from it, too.
+    // The daemon to which the ledger belongs also refuses to continue from the old copy.
     await harness.companion.start();
     expect(await harness.request("look", "rolled back")).toMatchObject({
       status: "failed",

@@ -19,7 +19,7 @@ function listEntryNames(harness: LedgerHarness): string[] {
   return offline.tail(100_000).map(({ body }) => body.name);
 }
 
-/** The system calls of the writing thread in order: `pwrite64` 1, `pwrite64` 2, `fsync` 1 ... */
+/** Returns the system calls of the writing thread in order: `pwrite64` 1, `pwrite64` 2, `fsync` 1 ... */
 function parseSystemCalls(log: string): { name: string; nth: number }[] {
   const calls = [...log.matchAll(/^(\d+) +([a-z0-9_]+)\(/gm)].map(([, thread, name = ""]) => ({
     thread,
@@ -72,7 +72,7 @@ describe("SIGKILL", () => {
         await injected.detach();
         assertNothingIsLost(harness);
       }
-      // In another run, a call after the answer may come slightly later or earlier.
+      // A system call that follows the answer may come slightly later or earlier in another run.
       expect(killed).toBeGreaterThan(calls.length * 0.7);
       expect(harness.refusals).toEqual([]);
     },

@@ -18,7 +18,7 @@ import { ListLedger } from "../support/service-harness.ts";
 
 const PROGRAM = fileURLToPath(new URL("../support/memory-process.mjs", import.meta.url));
 
-/** The step between the system calls of a wipe at which it is killed. 1 tries all of them. */
+/** The step between the system calls of a wipe at which the process is killed; 1 tries all of them. */
 const STEP = Number(process.env["BERTH_MEMORY_KILL_STEP"] ?? 3);
 
 const TRACED_CALLS =
@@ -34,7 +34,9 @@ async function fillMemory(harness: LedgerHarness): Promise<void> {
     for (const [key, bytes] of values) await harness.send(`set ${app} ${key} ${bytes}`);
 }
 
-/** Returns the values that a new daemon reads for each app. Each app must have all of its values or none. */
+/**
+ * Returns the number of values that a new daemon reads for each app. Each app must have all of its values or none.
+ */
 async function countKeptItems(dir: string): Promise<Record<string, number>> {
   await using memory = new AppMemory({ dir, ledger: new ListLedger(), clock: systemClock });
   const kept: Record<string, number> = {};
@@ -50,7 +52,7 @@ async function countKeptItems(dir: string): Promise<Record<string, number>> {
 function parseSystemCalls(log: string): { name: string; nth: number }[] {
   const counts = new Map<string, number>();
   const calls = [...log.matchAll(/^(\d+) +([a-z0-9_]+)\(/gm)];
-  // The main thread uses SQLite and the key file, and reads standard input.
+  // The main thread is the one that uses SQLite and the key file, and reads standard input.
   const main = calls.find(([, , name]) => name === "pwrite64")?.[1];
   return calls
     .filter(([, thread]) => thread === main)
@@ -89,7 +91,7 @@ describe("SIGKILL", () => {
       const isAnswered = await harness.send(`wipe ${NOTES}`);
       await harness.end();
       await injected.detach();
-      // Checked before a new start cleans up.
+      // The test checks this before a new start, which would clean up.
       expect(findFilesWith(harness.dir, "canary-")).toEqual([]);
       const kept = await countKeptItems(harness.dir);
       expect([name, nth, kept[OTHER]]).toEqual([name, nth, values.length]);
@@ -101,13 +103,13 @@ describe("SIGKILL", () => {
         expect([name, nth, kept[NOTES], isAnswered]).toEqual([name, nth, values.length, false]);
       seen.add(`${kept[NOTES]} ${isAnswered}`);
     }
-    // The kills happened both before and after the transaction.
+    // Some kills happened before the transaction, and some after it.
     expect([...seen]).toEqual(expect.arrayContaining([`${values.length} false`, "0 false"]));
   });
 });
 
 describe("a disk", () => {
-  it("that is full makes writes fail, keeps stored values, and is written when there is space", async () => {
+  it("that is full makes writes fail, keeps stored values, and accepts writes again when there is space", async () => {
     await using harness = new LedgerHarness(PROGRAM);
     harness.mount("small", ["-t", "tmpfs", "-o", "size=1m", "tmpfs"]);
     const dir = join(harness.dir, "small");
@@ -129,7 +131,7 @@ describe("a disk", () => {
     }
   });
 
-  it("that is read-only makes writes fail, and stored values are readable", async () => {
+  it("that is read-only makes writes fail, and stored values stay readable", async () => {
     await using harness = new LedgerHarness(PROGRAM);
     const dir = join(harness.dir, "below");
     const ledger = new ListLedger();

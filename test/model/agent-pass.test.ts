@@ -24,7 +24,7 @@ afterAll(async () => {
   await compiler[Symbol.asyncDispose]();
 });
 
-/** A model with random weights, which generates any text that the guide allows. */
+/** Returns a model with random weights, which generates any text that the guide allows. */
 function randomModel(seed: () => number) {
   return async function* (
     { prompts, guide, maxTokens = 0 }: GenerateRequest,
@@ -74,7 +74,7 @@ describe("a model with random weights", () => {
     }
     expect(kinds.call).toBeGreaterThan(0);
     expect(kinds.none).toBeGreaterThan(0);
-    // Every schema here can be enforced, so each choice needed one request.
+    // Every schema of these apps can be enforced, so each choice needed only one request.
     expect(inference.requests).toHaveLength(writtenApps().length * CHOICES_FOR_EACH);
   });
 });

@@ -32,7 +32,7 @@ it("a process that answers pings is not killed", async () => {
   expect(ended).not.toHaveBeenCalled();
 });
 
-it("a process that hangs is killed, and its end has that reason", async () => {
+it("a process that hangs is killed, and reports that as the reason of its end", async () => {
   const clock = new VirtualClock();
   const { process: hanging } = await start(clock);
   if (hanging.pid === undefined) throw new Error("it was not started");

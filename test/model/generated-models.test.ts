@@ -51,7 +51,7 @@ describe.each<Preset>(["tiny", "small", "wide-context", "big-q8"])("%s", (preset
     expect(await answer(model, 1)).toEqual(first);
     expect(await answer(model, 2)).not.toEqual(first);
     expect(new Set(first).size).toBeGreaterThan(5);
-    // Letters and words, although the vocabulary has as many byte and control tokens.
+    // The text contains letters and words, although half of the vocabulary is byte and control tokens.
     expect(model.detokenize(first).replaceAll(/[^\p{L} ]/gu, "").length).toBeGreaterThan(20);
   });
 });
@@ -76,7 +76,7 @@ test("texts with common words have similar vectors", async () => {
   expect(cosine(first, near)).toBeGreaterThan(cosine(first, far) + 0.2);
 });
 
-test("the same options give the same file, and others another one", async () => {
+test("equal options give equal files, and different options give different files", async () => {
   const path = await getModelFile("tiny");
   expect(await getModelFile("tiny")).toBe(path);
   const again = join(scratch, "again.gguf");
@@ -96,7 +96,7 @@ describe("damaged files", () => {
     },
   );
 
-  test("nan-weights loads", async () => {
+  test("nan-weights loads, although all its logits are NaN", async () => {
     const path = join(scratch, "nan.gguf");
     await writeDamagedModel(path, "nan-weights");
     const model = await open(path);
@@ -108,7 +108,7 @@ async function load(preset: Preset, options: ModelOptions = {}): Promise<LlamaMo
   return open(await getModelFile(preset, options));
 }
 
-/** Resources are disposed in the reverse order of their creation. */
+/** Opens the model, and disposes it after the test: resources are disposed in the reverse order of their creation. */
 async function open(modelPath: string): Promise<LlamaModel> {
   const model = await llama.loadModel({ modelPath });
   onTestFinished(() => model.dispose());

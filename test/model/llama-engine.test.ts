@@ -96,7 +96,8 @@ describe("a model in its own process", () => {
     const controls = ["<s>", "</s>", "<|im_start|>", "<|im_end|>"];
     const counts = (tokens: readonly number[]) =>
       controls.map((text) => tokens.filter((token) => token === ids.get(text)).length);
-    // The BOS token, and the template's own tokens: a user's turn and the start of the answer.
+    // The expected control tokens are the BOS token, and those of the template for a user's turn and the start of
+    // the answer.
     expect(counts(plain)).toEqual([1, 0, 2, 1]);
     expect(counts(hostile)).toEqual([1, 0, 2, 1]);
     expect(hostile.length).toBeGreaterThan(plain.length + 4);
@@ -143,7 +144,7 @@ describe("a model in its own process", () => {
     });
   });
 
-  it("pauses for a reader that reads nothing, and serves others meanwhile", async () => {
+  it("pauses for a reader that reads nothing, and serves other readers meanwhile", async () => {
     const model = await load({ contextTokens: 2048 });
     const slow = model.generate(createTextJob("Slowly", { maxTokens: 1_000 }), never);
     const iterator = slow[Symbol.asyncIterator]();
@@ -188,7 +189,7 @@ describe("a model whose process ends", () => {
         (await refusal(collectEvents(model.generate(createTextJob("More"), never)))).code,
       ).toBe("engine_failed");
       expect(await modelProcesses()).toEqual([]);
-      // Another model can be loaded at once.
+      // After the end of the process, another model can be loaded at once.
       expect(
         (await collectEvents((await load()).generate(createTextJob("Hello"), never))).end,
       ).toBeDefined();

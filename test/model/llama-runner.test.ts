@@ -5,12 +5,12 @@ import { plainSampling, runStreams, setUpRunner, startStream } from "./llama-run
 const runner = setUpRunner({ preset: "tiny", options: { endsAfter: null } });
 
 describe("steps of many streams", () => {
-  it("are one batch each, in whatever state the streams are", async () => {
+  it("are one batch each, whatever states the streams are in", async () => {
     const streams = await Promise.all(
       [0, 1, 2, 3, 4, 5, 6].map((sequence) => startStream(runner(), sequence, `Hello ${sequence}`)),
     );
     for (let step = 0; step < 30; step++) {
-      // A stream that starts now submits its token later than the others.
+      // A stream that starts now submits its first token later than the other streams.
       if (step === 10)
         streams.push(await startStream(runner(), 7, "Hello 7", { grammar: 'root ::= "a"*' }));
       const before = runner().batches;
@@ -42,7 +42,7 @@ describe("steps of many streams", () => {
       [8, 30],
     ]);
     const split = await answers();
-    // Each step is a batch of four and a batch of one.
+    // With these costs, each step is a batch of four and a batch of one.
     expect(split.batches).toBe(20);
     expect(split.texts).toEqual(together.texts);
     runner().adoptBatchCosts([]);
@@ -73,7 +73,7 @@ async function seeded(seed: number): Promise<string | undefined> {
   return answer?.text;
 }
 
-/** Returns how many tokens two answers have in common at their start. */
+/** Returns the number of tokens that two answers have in common at their start. */
 async function repeats(sampling: Partial<Sampling>): Promise<number> {
   const stream = await startStream(runner(), 0, "Round", { temperature: 0, ...sampling });
   const [answer] = await runStreams(runner(), [stream], 60);
@@ -88,7 +88,7 @@ describe("an answer", () => {
   });
 
   it("consists of whole characters", async () => {
-    // The grammar forces three-byte characters, many of which have no token of their own.
+    // The grammar allows only three-byte characters, many of which have no token of their own.
     const grammar = "root ::= [\\u4e00-\\u9fff]{12}";
     const stream = await startStream(runner(), 0, "Write", { grammar, temperature: 1 });
     const texts: string[] = [];
@@ -101,7 +101,7 @@ describe("an answer", () => {
     await stream.close();
     expect(texts.join("")).toMatch(/^[\u4e00-\u9fff]{12}$/);
     expect(texts.some((text) => text === "")).toBe(true);
-    // Each character was emitted whole, together with the last of its bytes.
+    // Each character was emitted as a whole, when the last of its bytes was generated.
     for (const text of texts) expect(text).toMatch(/^[\u4e00-\u9fff]*$/);
   });
 
@@ -116,7 +116,7 @@ describe("an answer", () => {
     expect([{ answer: true }, { answer: false }]).toContainEqual(JSON.parse(answer?.text ?? ""));
   });
 
-  it("fails alone if its grammar cannot be parsed", async () => {
+  it("fails without effect on other streams if its grammar cannot be parsed", async () => {
     const broken = await startStream(runner(), 0, "One", { grammar: "root ::= (" });
     const whole = await startStream(runner(), 1, "Two");
     const outcomes = await runner().step([broken, whole]);
@@ -130,7 +130,7 @@ describe("an answer", () => {
     if (outcome?.kind !== "token" || !outcome.logprob) throw new Error("no logprob");
     const { logprob, top, bytes, text } = outcome.logprob;
     expect(top).toHaveLength(5);
-    // At temperature 0 the likeliest token is chosen.
+    // At temperature 0, the model chooses the likeliest token.
     expect(top[0]?.logprob).toBe(logprob);
     expect(top.map(({ logprob: each }) => each)).toEqual(
       top.map(({ logprob: each }) => each).toSorted((one, other) => other - one),

@@ -12,7 +12,7 @@ import { clientCases } from "../support/schema-cases-clients.ts";
 import { containerCases } from "../support/schema-cases-containers.ts";
 import { valueCases } from "../support/schema-cases-values.ts";
 
-/** llama.cpp parses in native code, which cannot be interrupted, so its time counts towards the limits. */
+/** llama.cpp parses in native code, which cannot be interrupted, so the time of parsing counts towards the limits. */
 const PARSE_MAX_MS = 30_000;
 
 let llama: Llama;
@@ -58,7 +58,7 @@ describe("llama.cpp parses the grammars of hostile schemas within the time limit
   );
 });
 
-/** Calls the library's private check, because without a model there is no public one. */
+/** Calls a private method of the library, because no public one checks a text without a model. */
 function acceptsText(grammar: LlamaGrammar, text: string): boolean {
   const check: unknown = Reflect.get(grammar, "_testText");
   if (typeof check !== "function") throw new Error("node-llama-cpp has no check of texts any more");

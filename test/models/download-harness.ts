@@ -74,7 +74,7 @@ export class DownloadHarness implements AsyncDisposable {
     return `${this.hub.url}/${REPOSITORY}/resolve/main/${name}`;
   }
 
-  /** Requests of both servers whose responses have a body. */
+  /** The requests of both servers whose responses have a body. */
   get transfers(): HubRequest[] {
     return this.hub.requests.filter(({ bodyBytes }) => bodyBytes > 0);
   }
@@ -94,7 +94,7 @@ export function hashSha256(bytes: Buffer): string {
   return createHash("sha256").update(bytes).digest("hex");
 }
 
-/** Returns the model with changed fields in its files. */
+/** Returns the model with these fields changed in its files. */
 export function withFile(model: ResolvedModel, change: Partial<ResolvedFile>): ResolvedModel {
   return { ...model, files: model.files.map((file) => ({ ...file, ...change })) };
 }

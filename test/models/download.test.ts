@@ -43,7 +43,7 @@ describe("ModelDisk.download", () => {
     expect(await disk.find(model)).toEqual(stored);
     expect(await disk.storedBytes(model)).toBe(20 * MIB + 22);
     expect(harness.transfers.filter(({ headers }) => headers.range).length).toBeGreaterThan(4);
-    // On a busy machine slow parts are divided, and bytes in the socket's buffers are then sent twice.
+    // On a busy machine Berth divides slow parts, and bytes that are then in the socket's buffers are sent twice.
     expect(harness.hub.bytesSent).toBeLessThan(23 * MIB);
     expect(harness.hub.leaks).toEqual([]);
     expect(harness.hub.at("hub").every(({ headers }) => headers.authorization)).toBe(true);
@@ -98,7 +98,7 @@ describe("a partial file of Berth 0.1", () => {
   const name = "m.gguf";
   const SLOT_BYTES = 16 * 2 ** 10;
 
-  /** Writes a partial file as version 0.1 left it: the data, and a journal of two slots. */
+  /** Writes a partial file as version 0.1 left it: the data, and a journal with two slots. */
   async function writePartial(
     harness: DownloadHarness,
     bytes: Buffer,

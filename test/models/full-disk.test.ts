@@ -61,9 +61,9 @@ describe("a download to a full disk", () => {
     const abort = new AbortController();
     const model = (name: "a" | "b") => harness.model(name, { [name]: contents[name] });
     const first = disk.download(model("a"), recordProgress(), abort.signal).catch(() => undefined);
-    // A download reserves its space before its first request. Of two concurrent ones, either may be the first.
+    // A download reserves its space before its first request, so this waits until the first download has done so.
     await expect.poll(() => harness.hub.requests.length).toBeGreaterThan(0);
-    // There is space for one of the two files and the reserve.
+    // The disk has space for one of the two files and the reserve.
     await expect(disk.download(model("b"), recordProgress(), neverAborted)).rejects.toMatchObject({
       code: "disk_full",
       details: { neededBytes: 80 * MIB },
@@ -76,7 +76,7 @@ describe("a download to a full disk", () => {
     const model = harness.model("key", { [NAME]: bytes });
     const filler = join(harness.dir, "filler");
     await writeFile(filler, Buffer.alloc(20 * MIB));
-    // The check passes, but there is less space.
+    // The check of the free space passes, but the disk has less space than reported.
     const disk = harness.disk({ freeBytes: async () => 1000 * MIB });
     await expect(disk.download(model, recordProgress(), neverAborted)).rejects.toMatchObject({
       code: "disk_full",

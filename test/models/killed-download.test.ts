@@ -101,7 +101,8 @@ describe("kill -9", () => {
       const after = await journaled();
       if (last.startsWith("done")) break;
       kills += 1;
-      // The kill came after the last byte: the file has left the folder of partial downloads, and nothing is missing.
+      // The kill came after the last byte: the file is no longer in the folder of partial downloads, because it is
+      // complete.
       if (before > 0 && !existsSync(join(partialDir(), "data"))) return;
       expect([SEED, round, after >= before]).toEqual([SEED, round, true]);
       if (after > before) gained += 1;
@@ -137,7 +138,7 @@ describe("kill -9", () => {
         await rm(harness.dir, { recursive: true, force: true });
         await mkdir(harness.dir, { mode: 0o700 });
         const args = [harness.dir, url, String(small.length), hashSha256(small)];
-        // Only calls on these files: the program's loader opens other files.
+        // The trace includes only calls on these files, because the program's loader opens other files.
         const tracer = ["-f", "-qq", "-o", "/dev/null", ...pathsOf(harness.dir, small)];
         const inject = ["-e", `trace=${call}`, "-e", `inject=${call}:signal=SIGKILL:when=${nth}`];
         const last = await run(args, undefined, ["strace", ...tracer, ...inject]);
@@ -149,13 +150,13 @@ describe("kill -9", () => {
         expect((await readStored(stored.path)).equals(small)).toBe(true);
         expect(harness.hub.bytesSent - sentBefore).toBe(small.length - kept);
       }
-      // The last run has fewer calls than that, and completes.
+      // The last run completes, because it has fewer such calls than the number of the kill.
       expect([isDone, killed > 0]).toEqual([true, true]);
     },
   );
 });
 
-/** Returns the strace options for the files and folders that a download of these bytes writes. */
+/** Returns the strace options for the files and folders that a download of this content writes. */
 function pathsOf(dir: string, bytes: Buffer): string[] {
   const sha256 = hashSha256(bytes);
   const partial = `partial/sha256-${sha256}`;

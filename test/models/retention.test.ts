@@ -20,7 +20,7 @@ import {
 
 const DAY_MS = 24 * 3_600_000;
 
-/** Flips a bit of a file. `hidden` keeps its modification time, as a failing disk does. */
+/** Flips a bit of a file. If `hidden` is true, the modification time stays the same, as when a disk fails. */
 async function flipBit(path: string, hidden: "hidden" | "seen"): Promise<void> {
   const file = await open(path, "r+");
   try {
@@ -61,7 +61,7 @@ describe("a stored model", () => {
     expect(harness.hub.bytesSent).toBe(bytes.length);
   });
 
-  it("that was touched since is verified before the hub is contacted", async () => {
+  it("that was modified since the download is verified before the hub is contacted", async () => {
     await utimes(path, new Date(), new Date(Date.now() + 5000));
     const disk = harness.disk();
     expect(await disk.find(model)).toBeUndefined();
@@ -93,7 +93,7 @@ describe("a stored model", () => {
     expect((await readStored(path)).equals(bytes)).toBe(true);
   });
 
-  it("without a readable note is verified, not downloaded", async () => {
+  it("whose record is unreadable is verified, not downloaded", async () => {
     const note = join(harness.dir, "blobs", `${hashSha256(bytes)}.json`);
     await writeFile(note, "{ half of");
     const disk = harness.disk();
@@ -102,7 +102,7 @@ describe("a stored model", () => {
     expect(harness.hub.bytesSent).toBe(bytes.length);
   });
 
-  it("is removed with its model, unless another has it", async () => {
+  it("is removed with its model, unless another model has the same content", async () => {
     const disk = harness.disk();
     await disk.download({ ...model, key: "other" }, recordProgress(), neverAborted);
     await disk.remove("key", ["other"]);
@@ -120,7 +120,7 @@ describe("a stored model", () => {
   });
 
   it.each(["../../out.gguf", "/etc/x.gguf", "a/../../../x", "a//b", ".", "x\0y", "y".repeat(300)])(
-    "has no file name that leads out of its folder: %j",
+    "cannot have a file name that leads out of its folder: %j",
     async (bad) => {
       const before = harness.hub.requests.length;
       await expect(
@@ -130,7 +130,7 @@ describe("a stored model", () => {
     },
   );
 
-  it("is verified with git's digest if there is no other", async () => {
+  it("is verified with git's digest if there is no SHA-256", async () => {
     const given = harness.hub.requests.length;
     await harness.hub.addRepository({
       id: "org/small",
@@ -140,7 +140,7 @@ describe("a stored model", () => {
     const gitBlob = createHash("sha1").update(`blob ${bytes.length}\0`).update(bytes).digest("hex");
     const file = { sha256: null, gitBlob, location: { type: "url", url } } as const;
     const small = withFile({ ...model, key: "small" }, file);
-    // The content exists already: the download is discarded, and both models share the file.
+    // The disk has the content already, so the download is discarded, and both models share the file.
     expect(await harness.disk().download(small, recordProgress(), neverAborted)).toMatchObject({
       files: [{ sha256: hashSha256(bytes) }],
     });

@@ -21,7 +21,7 @@ import {
 const SIZE = 12 * MIB + 5;
 const NAME = "m.gguf";
 
-/** Each title continues "a server that ...". The file is on a hub's CDN. */
+/** The title of each test continues "a server that ...". The file is on a hub's CDN. */
 describe("a server that", () => {
   let harness: DownloadHarness;
   let bytes: Buffer;
@@ -37,7 +37,7 @@ describe("a server that", () => {
     await harness[Symbol.asyncDispose]();
   });
 
-  /** Downloads the model, and returns the stored bytes. */
+  /** Downloads the model, and returns the bytes that are then on the disk. */
   async function downloaded(
     options: Partial<ModelDiskOptions> = {},
     wanted = model,
@@ -78,15 +78,15 @@ describe("a server that", () => {
     ["sends a sign-in page for a while", { on: "cdn", type: "page", times: 2 }],
   ])("%s gets another request, and few bytes are sent twice", async (_, fault) => {
     harness.hub.faults.add(fault);
-    // The short stall limit is only for silent servers, because a busy machine may be slow.
+    // Only tests of silent servers use the short stall limit, because a busy machine may be slow.
     const isSilent = fault.type === "stall" || fault.type === "hang";
     const limits = isSilent ? { ...quickLimits, stallMs: 1_000 } : quickLimits;
     expect((await downloaded({ limits })).equals(bytes)).toBe(true);
-    // Bytes in transit on a broken connection are sent again: two parts of 4 MiB at most.
+    // Bytes in transit on a broken connection are sent again, which affects at most two parts of 4 MiB.
     expect(harness.hub.bytesSent).toBeLessThan(SIZE + 9 * MIB);
   });
 
-  it("is slow on one connection does not delay the download: the others take over", async () => {
+  it("is slow on one connection does not delay the download: other connections take over", async () => {
     harness.hub.faults.add({ on: "cdn", type: "slow", bytesPerSecond: 100_000, times: 1 });
     const start = performance.now();
     expect((await downloaded()).equals(bytes)).toBe(true);
@@ -96,7 +96,7 @@ describe("a server that", () => {
   });
 
   it("stays unreachable fails the download, and the next attempt resumes it", async () => {
-    // The first part is complete, and half of each of the others.
+    // The first part is complete, and half of each other part has arrived.
     harness.hub.faults.add({ on: "cdn", type: "cut", afterBytes: 2 * MIB, times: 3 });
     const off = harness.hub.faults.add({ on: "cdn", type: "reset", after: 3 });
     expect(await failure()).toMatchObject({
@@ -158,7 +158,7 @@ describe("a server that", () => {
       location: { type: "url", url },
     });
     expect((await downloaded({}, wanted)).equals(bytes)).toBe(true);
-    // The computed digest identifies the file.
+    // The model has no expected digest, so the computed one identifies the file.
     expect(await harness.disk().find(wanted)).toMatchObject({
       files: [{ sizeBytes: SIZE, sha256: hashSha256(bytes) }],
     });
@@ -279,7 +279,7 @@ describe("a server that", () => {
     expect(expired).toBe(true);
     expect((await readStored(stored.path)).equals(bytes)).toBe(true);
     expect(harness.hub.at("cdn").some(({ status }) => status === 403)).toBe(true);
-    // The first request, and one or two after that: not one for each part.
+    // Only the first request and one or two later ones ask for a new URL, instead of one request for each part.
     expect(harness.hub.at("hub").length).toBeLessThan(5);
   });
 

@@ -17,7 +17,10 @@ import {
 
 const SIZE = 12 * MIB;
 const NAME = "m.gguf";
-/** On a busy machine slow parts are divided, and bytes in the socket's buffers are then sent twice. */
+/**
+ * The allowance for parts that are divided: on a busy machine slow parts are divided, and bytes that are then in the
+ * socket's buffers are sent twice.
+ */
 const DIVIDED = 3 * MIB;
 
 describe("two models with the same content", () => {
@@ -89,19 +92,19 @@ describe("two models with the same content", () => {
     const kept = await disk.storedBytes(first);
     expect(kept).toBeGreaterThan(MIB);
     harness.hub.faults.clear();
-    // Immediately on the same disk: the aborted transfer has ended.
+    // A download can start immediately on the same disk, because the aborted transfer has ended.
     const before = harness.hub.bytesSent;
     await disk.download(second, recordProgress(), neverAborted);
     expect(harness.hub.bytesSent - before).toBeLessThan(SIZE - kept + DIVIDED);
   });
 
-  it("do not share a refusal: the one with the token downloads the file", async () => {
+  it("do not share a refusal: the download that has a token succeeds", async () => {
     const url = await harness.hub.addFile("/files/x.gguf", bytes, { needsToken: true });
     const [without, withToken] = [first, second].map((model) =>
       withFile(model, { location: { type: "url", url } }),
     );
     if (!without || !withToken) throw new Error("two models");
-    // The second request is refused, while both wait for it.
+    // The hub refuses the second request while both downloads wait for it.
     harness.hub.faults.add({ on: "files", type: "hang", times: 1 });
     disk = harness.disk({ limits: { ...quickLimits, stallMs: 2_000 } });
     const leading = disk

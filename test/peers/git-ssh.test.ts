@@ -50,7 +50,7 @@ describe("with a deploy key", () => {
     expect(older.tree).toEqual({ "a.txt": "one" });
   });
 
-  test("a key with other line ends, or without the last one, is accepted", async () => {
+  test("a key with other line ends, or without a last line end, is accepted", async () => {
     await using bench = await GitHarness.make();
     const pasted = server.privateKey.trimEnd().replaceAll("\n", "\r\n");
     expect(await bench.git.resolve(remote(undefined, pasted), "main", neverAborted)).toBe(tip);
@@ -86,7 +86,7 @@ describe("host keys", () => {
     expect(error.message).toContain("host key");
   });
 
-  test("only the known hosts of the Secret are accepted", async () => {
+  test("only the known hosts in the Secret are accepted", async () => {
     await using other = await SshGitServer.start();
     await using bench = await GitHarness.make();
     const wrong = other.knownHosts.replace(`:${other.port}`, `:${server.port}`);

@@ -5,7 +5,10 @@ import { readLoadedConfig } from "../support/loaded-caddy-config.ts";
 import { buildNewerCaddy, NEWER_CADDY } from "../support/newer-caddy.ts";
 import { openWebSocket } from "../support/web-socket.ts";
 
-/** Tests of the ingress with a Caddy that keeps WebSockets when it loads a configuration, which Debian's does not. */
+/**
+ * Tests of the ingress with a Caddy that keeps WebSockets open when it loads a configuration, unlike the version of
+ * Debian.
+ */
 
 const BUILD_LIMIT_MS = 1_800_000;
 let harness: CaddyHarness;
@@ -34,12 +37,12 @@ async function addApp(name: string): Promise<string> {
 
 const readConfig = async () => JSON.stringify(await readLoadedConfig(harness.dataDir));
 
-test("it is the newer Caddy", () => {
+test("the tests run with the newer Caddy", () => {
   expect(harness.ingress.state()).toMatchObject({ ready: true, version: NEWER_CADDY });
 });
 
 describe("an App whose redirects, domains and options change", () => {
-  test("makes no neighbour lose a WebSocket", async () => {
+  test("does not close a WebSocket of another App", async () => {
     const host = await addApp("chat");
     const sockets = [await openWebSocket(harness.httpPort, host)];
     await addApp("web");
@@ -56,7 +59,7 @@ describe("an App whose redirects, domains and options change", () => {
       expect(await readConfig()).not.toBe(before);
       expect((await harness.get(`old-${round}.localhost`)).status).toBe(307);
       for (const socket of sockets) await socket.echo(`round ${round}`);
-      // From the first load on the neighbour has a direct route, whose WebSockets are to be kept too.
+      // From the first load on, the neighbour has a direct route, whose WebSockets must also stay open.
       sockets.push(await openWebSocket(harness.httpPort, host));
     }
     await harness.ingress.table.write("chat", { version: "v2", targets: [two.target] });
@@ -67,7 +70,7 @@ describe("an App whose redirects, domains and options change", () => {
   });
 });
 
-test("a switch between direct targets and others loses no request", async () => {
+test("a switch between direct targets and targets in the table loses no request", async () => {
   const host = await addApp("loaded");
   harness.apply("special", { ingress: { pathPrefix: "/special" } });
   await harness.waitForVerdict("special");

@@ -99,7 +99,7 @@ test(`schemathesis finds no 500 and no response that departs from its schema (se
     "-n",
     "20",
   ];
-  // Streams and waits do not end, and a revoked token would end the run.
+  // These operations are excluded: streams and waits do not end, and a revoked token would end the run.
   const excluded = "tokens|logout|/api/events|progress|logs|/log$|/api/apps/\\{name\\}$";
   const { stdout } = await run(
     join(programs, "schemathesis"),

@@ -21,7 +21,10 @@ const locked = (words: string) => ({
   message: expect.stringContaining(words),
 });
 
-/** `secretsCommand`: the program that the bus starts when a client calls the keyring. */
+/**
+ * Opens a desktop with a bus and a keyring. `secretsCommand` is the program that the bus starts when a client calls
+ * the keyring.
+ */
 async function desktop(secretsCommand?: (home: string) => string) {
   const home = Keyring.home();
   const exec = secretsCommand?.(home);
@@ -36,7 +39,7 @@ async function desktop(secretsCommand?: (home: string) => string) {
   return { bus, keyring, sessionBus, harness: new VaultHarness({ sessionBus }) };
 }
 
-/** Records every byte on the bus. */
+/** Starts to record every byte on the bus. */
 async function watched(bus: TestSessionBus) {
   const child: ChildProcess = spawn("dbus-monitor", ["--binary", "--address", bus.address], {
     stdio: ["ignore", "pipe", "inherit"],
@@ -67,13 +70,13 @@ async function watched(bus: TestSessionBus) {
   return capture;
 }
 
-/** The form in the header of a message. */
+/** Returns the name of a member in the form that the header of a message has. */
 function member(name: string): Buffer {
   return Buffer.from(`\x03\x01s\0${String.fromCharCode(name.length)}\0\0\0${name}\0`, "latin1");
 }
 
 describe("a key in the desktop's keyring", () => {
-  test("is created by the first credential, and neither is visible on the bus", async () => {
+  test("is created by the first credential, and neither the key nor the credential is visible on the bus", async () => {
     const { bus, keyring, harness } = await desktop();
     await keyring.start({ isUnlocked: true });
     const capture = await watched(bus);
@@ -94,7 +97,7 @@ describe("a key in the desktop's keyring", () => {
       expect(seen.includes(secret)).toBe(false);
       expect(findFilesWith(harness.dir, secret)).toEqual([]);
     }
-    // An unencrypted transfer would be visible.
+    // If the transfer were not encrypted, the text would be visible.
     expect((await capture.until("after")).includes(text)).toBe(true);
     expect(existsSync(join(harness.dir, "vault-key"))).toBe(false);
   });
@@ -145,7 +148,7 @@ describe("a key in the desktop's keyring", () => {
     expect(harness.vault.protection()).toEqual(ready);
   });
 
-  test("is separate for each vault, and a changed one is detected", async () => {
+  test("is separate for each vault, and a replaced key is detected", async () => {
     const { keyring, harness, sessionBus } = await desktop();
     await keyring.start({ isUnlocked: true });
     await (await harness.start()).put(openrouter, key);

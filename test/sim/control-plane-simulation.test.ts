@@ -2,8 +2,8 @@ import { describe, expect, test } from "vitest";
 import { simulate } from "./simulation.ts";
 
 /**
- * BERTH_SIM_SEED replays one seed; BERTH_SIM_RUNS runs more of them, from BERTH_SIM_FROM on. The default is the part
- * that every run of the tests covers.
+ * The environment variable BERTH_SIM_SEED replays one seed; BERTH_SIM_RUNS runs more seeds, from BERTH_SIM_FROM on.
+ * The default is the part that every run of the tests covers.
  */
 const environment = process.env;
 const from = Number(environment["BERTH_SIM_FROM"] ?? "1");
@@ -27,7 +27,7 @@ describe("the control plane under faults", () => {
     expect(failures).toEqual([]);
   });
 
-  test("Berth is killed during its work, because otherwise the seeds would prove little", async () => {
+  test("includes kills of Berth during its work, without which the seeds would prove little", async () => {
     const verdicts = await Promise.all([1, 2, 3].map((seed) => simulate(seed)));
     expect(verdicts.reduce((sum, verdict) => sum + verdict.kills, 0)).toBeGreaterThan(3);
   });

@@ -9,9 +9,9 @@ import { ControlPlaneHarness } from "../support/control-plane-harness.ts";
 import { seededRandom } from "../support/random.ts";
 
 /**
- * Models under random faults, replayed from the seed: starts and stops, edits, deletions, kills of Berth and of the
- * assistant, a failing hub, damaged files. After the faults each Model matches its spec, as far as the memory allows,
- * and nothing else is loaded.
+ * Tests Models under random faults that a seed repeats: starts and stops, edits, deletions, kills of Berth and of
+ * the assistant, a failing hub, damaged files. After the faults each Model matches its spec, as far as the memory
+ * allows, and nothing else is loaded.
  */
 const startedAt = ({ metadata }: Resource<"Model">) =>
   metadata.annotations[STARTED_AT_ANNOTATION] ?? "";
@@ -105,7 +105,7 @@ test.each(Array.from({ length: runs }, (_, index) => from + index))(
       try {
         await steps[name]?.();
       } catch (error) {
-        // A deletion has begun: the store records it.
+        // The store refuses changes of a Model whose deletion has begun.
         if (!(error instanceof BerthError) || error.code !== "conflict") throw error;
       }
       await here.clock.advance(Math.floor(random() * 6_000));
@@ -113,7 +113,7 @@ test.each(Array.from({ length: runs }, (_, index) => from + index))(
     models.isReachable = true;
     for (const queue of [models.resolveErrors, models.downloadErrors, models.loadErrors])
       queue.length = 0;
-    // A load that has begun may still fail with an error that it took from the queue.
+    // A load that has begun may still fail with an error that it took from the queue earlier.
     await here.clock.advance(60_000);
     // Five crashes of the engine in a row end the attempts, as intended; a start by the user begins them again.
     for (const { metadata, status, spec } of here.store.list("Model"))

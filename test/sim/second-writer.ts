@@ -2,12 +2,15 @@ import { ControlPlaneHarness } from "../support/control-plane-harness.ts";
 import type { FakeCall, FakeFaults } from "../support/fake-runtime.ts";
 import { Dice } from "../support/random.ts";
 
-/** A holder stops 15 s before another process may begin; a call that waits for a fault may begin a little later. */
+/**
+ * The minimum time between the writes of two servers. A holder of the lease stops 15 s before another process may
+ * begin; a call that waits for a fault may begin a little later.
+ */
 const HANDOVER_MS = 10_000;
 
 /**
- * A second Berth on a copy of the data directory, with the same identity on the same engine, which comes and goes. It
- * writes to the engine only while the first one does not.
+ * A second Berth on a copy of the data directory, with the same identity on the same engine, which starts and ends
+ * at random. It may write to the engine only while the first Berth does not.
  */
 export class SecondWriter {
   readonly #first: ControlPlaneHarness;
@@ -19,7 +22,7 @@ export class SecondWriter {
   constructor(first: ControlPlaneHarness, seed: number, problems: string[]) {
     this.#first = first;
     this.#problems = problems;
-    // The second Berth has a random generator of its own, so that the other faults of a seed stay the same.
+    // The second Berth has its own random generator, so that it does not change the other faults of a seed.
     this.#dice = new Dice(seed + 7_919);
   }
 
@@ -40,7 +43,7 @@ export class SecondWriter {
     this.#second = undefined;
   }
 
-  /** Records a call of one of the two servers, which must never write at the same time. */
+  /** Records a call of one of the two servers. They must never write at the same time. */
   observe(writer: string, call: FakeCall): void {
     if (call.kind !== "write") return;
     const atMs = this.#first.clock.now();

@@ -28,7 +28,10 @@ const web: AppSpec = {
 interface Scenario {
   readonly name: string;
   readonly ingress?: true;
-  /** The image of a version that gets the requests and dies; meanwhile the previous version is kept. */
+  /**
+   * The image of a version that gets the requests and then dies. The previous version is kept until the new one is
+   * proven.
+   */
   readonly dies?: string;
   readonly initialSpec?: AppSpec;
   readonly act: (harness: ControlPlaneHarness) => void;
@@ -95,7 +98,7 @@ const isServed = (harness: ControlPlaneHarness, image: string) =>
   harness.listServedImages("web").length === 2 &&
   harness.listServedImages("web").every((served) => served === image);
 
-/** Behind an ingress: requests always reach a version that answers. */
+/** Scenarios with an ingress: requests must always reach a version that answers. */
 const rolloutScenarios: readonly Scenario[] = [
   {
     name: "roll out",
@@ -132,7 +135,7 @@ const rolloutScenarios: readonly Scenario[] = [
     initialSpec: rolling,
     act: (harness) => {
       harness.apply("web", { ...rolling, image: "web:2" });
-      // Berth may have been killed by then; the final spec decides.
+      // Berth may have been killed before this timer fires, so the final spec decides which image is expected.
       harness.clock.setTimer(50, () => {
         if (!harness.isDead) harness.apply("web", { ...rolling, image: "web:3" });
       });
@@ -144,7 +147,7 @@ const rolloutScenarios: readonly Scenario[] = [
   },
 ];
 
-/** Plays the scenario and kills Berth at engine call `point`. Returns the number of calls if it has fewer. */
+/** Runs the scenario, and kills Berth at engine call `point`. Returns the number of calls if there are fewer. */
 async function runScenario(
   story: Scenario,
   point: number,
@@ -157,7 +160,7 @@ async function runScenario(
   let armed = false;
   let calls = 0;
   let killed = false;
-  /** Calls overlap: each has a number, in the order in which they were made. */
+  /** The numbers of the calls in the order in which they were made, because calls overlap. */
   const order = new Map<number, number>();
   const hook = (moment: "before" | "after", call: Pick<FakeCall, "number">) => {
     if (!armed) return;
@@ -184,7 +187,7 @@ async function runScenario(
     },
   };
   if (harness.routes) {
-    // Engine calls and changes of the route table share one sequence of numbers.
+    // Engine calls and changes of the route table are counted in one sequence.
     const hookRoute = (moment: "before" | "after", number: number) =>
       hook(moment, { number: -number });
     harness.routes.faults = {
@@ -222,7 +225,7 @@ async function runScenario(
   return undefined;
 }
 
-/** Checks every 10 ms which version answers; the returned function stops that and returns the problems. */
+/** Checks every 10 ms which version answers. The returned function stops the checks, and returns the problems. */
 function watchTraffic(harness: ControlPlaneHarness, story: Scenario): () => string[] {
   const wrong = new Set<string>();
   let isOver = false;

@@ -10,9 +10,10 @@ import { Dice } from "../support/random.ts";
 import { SecondWriter } from "./second-writer.ts";
 
 /**
- * One run of the whole control plane under random faults: random specs and edits, changes of containers by hand, an
- * engine that refuses, is slow, loses replies and events, or restarts, a data disk that is full at times, a second Berth
- * with the same identity, and Berth killed after engine calls. Everything follows from the seed. After the faults, it must converge with a correct status for every App.
+ * Runs the whole control plane once under random faults: random specs and edits, changes of containers by hand, an
+ * engine that refuses, is slow, loses replies and events, or restarts, a data disk that is full at times, a second
+ * Berth with the same identity, and Berth killed after engine calls. Everything follows from the seed. After the
+ * faults, it must converge with a correct status for every App.
  */
 
 const IMAGES: Readonly<Record<string, FakeImage>> = {
@@ -29,7 +30,7 @@ const IMAGES: Readonly<Record<string, FakeImage>> = {
 };
 const NAMES = ["alpha", "beta", "gamma", "delta"];
 const FAULT_STEPS = 40;
-/** Longer than the longest back-off and the resync, with a rollout after them. */
+/** The time without faults at the end: longer than the longest back-off and the resync, with a rollout after them. */
 const QUIET_MS = 20 * 60_000;
 
 export interface SimulationResult {
@@ -45,7 +46,7 @@ export async function simulate(seed: number): Promise<SimulationResult> {
   const ingress = seed % 2 === 0 ? "fake" : "off";
   await using harness = new ControlPlaneHarness({ images: IMAGES, random: dice.random, ingress });
   const second = new SecondWriter(harness, seed, problems);
-  // The full disk has a random generator of its own, so that the other faults of a seed stay the same.
+  // The full disk has its own random generator, so that it does not change the other faults of a seed.
   const diskDice = new Dice(seed + 104_729);
   let faulty = true;
   let killAfter: number | undefined;
@@ -78,7 +79,7 @@ export async function simulate(seed: number): Promise<SimulationResult> {
         if (killAfter <= 0) {
           killAfter = undefined;
           killNow = true;
-          // From here on the process is gone: its calls never settle.
+          // From here on the process is dead: its calls never settle.
           harness.die();
           throw refused(call);
         }
@@ -124,7 +125,7 @@ export async function simulate(seed: number): Promise<SimulationResult> {
     harness.boot(faults);
   }
   await harness.clock.advance(QUIET_MS);
-  // A last change by hand, which no event reports, and after which nothing else changes.
+  // The last change is made by hand. No event reports it, and nothing else changes afterwards.
   harness.engine.deliverEvents = false;
   for (const name of NAMES) {
     const [container] = harness.listContainers(name);
@@ -146,7 +147,7 @@ function refused(call: FakeCall): BerthError {
   return new BerthError("engine_unreachable", `no answer to ${call.name}`);
 }
 
-/** A write that the store may refuse, as it would refuse one of the user. */
+/** Writes to the store, which may refuse the write as it would refuse one of the user. */
 function write(act: () => void): void {
   try {
     act();
@@ -155,7 +156,7 @@ function write(act: () => void): void {
   }
 }
 
-/** Makes one random change: of the user, of another program, or a fault. */
+/** Makes one random change, of the user or of another program, or causes a fault. */
 function disturb(harness: ControlPlaneHarness, dice: Dice): void {
   const name = dice.pick(NAMES);
   const container =
@@ -267,7 +268,7 @@ function randomSpec(dice: Dice, name: string): AppSpec {
   return spec;
 }
 
-/** Asserts that no version gets a request that has not been healthy or does not exist. */
+/** Asserts that a version that does not exist or that was never healthy gets no requests. */
 function checkSwitch(
   harness: ControlPlaneHarness,
   problems: string[],
@@ -284,11 +285,11 @@ function checkSwitch(
   }
 }
 
-/** Asserts that with recreate two versions of one App never run at the same time. */
+/** Asserts that with the strategy `recreate` two versions of one App never run at the same time. */
 function checkExclusive(harness: ControlPlaneHarness, problems: string[], call: FakeCall): void {
   if (call.name !== "startContainer") return;
   for (const name of NAMES) {
-    // Behind an ingress only an unshareable resource keeps two versions from running together.
+    // Behind an ingress, two versions may run together unless they share a resource that only one can use.
     const up = harness
       .listContainers(name)
       .filter((container) => container.state === "running")
@@ -299,7 +300,7 @@ function checkExclusive(harness: ControlPlaneHarness, problems: string[], call: 
   }
 }
 
-/** Asserts that the requests of a converged App reach these containers only. */
+/** Asserts that the route of a converged App leads to exactly these containers. */
 function checkRoute(
   harness: ControlPlaneHarness,
   name: string,
@@ -313,7 +314,7 @@ function checkRoute(
     say(`requests go to ${targets.join() || "nobody"} in place of ${wanted.join() || "nobody"}`);
 }
 
-/** Asserts that every status is correct after convergence, and that nothing is left over. */
+/** Asserts that every status is correct after convergence, and that no objects are left over. */
 function checkRest(harness: ControlPlaneHarness, problems: string[]): void {
   if (!harness.manager.isIdle) problems.push("the queue has not come to rest");
   for (const app of harness.store.list("App")) {
@@ -359,7 +360,7 @@ function checkRest(harness: ControlPlaneHarness, problems: string[]): void {
     ];
     const isExplained =
       harness.condition(name, "Stalled")?.status === "True" || waits.includes(ready?.reason ?? "");
-    // An image that ends by itself every 45 s is between two runs at times.
+    // The image `fades:1` ends every 45 s, so its container may be between two runs.
     const fades = containers.some((container) => container.spec.image === "fades:1");
     if (!isExplained && !fades) say("neither Ready nor Stalled, and nothing it waits for");
     if (!ready?.message) say("not Ready, without a reason");

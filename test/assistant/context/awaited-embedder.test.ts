@@ -3,7 +3,10 @@ import { AssistantError } from "../../../src/assistant/assistant-error.ts";
 import { openContext, temporaryFolder, writeFiles } from "../../support/context-harness.ts";
 import { WAIT_OPTIONS } from "../../support/wait-limits.ts";
 
-/** Gives texts about ships and vessels the same vector, and rejects texts with "endless" as too long. */
+/**
+ * An embedder that gives texts about ships and vessels the same vector, and rejects texts with "endless" as too
+ * long.
+ */
 class Embedder {
   readonly id = "model:ships:2";
   readonly dimensions = 2;

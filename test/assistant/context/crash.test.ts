@@ -8,7 +8,7 @@ import type { IndexState } from "../../../src/assistant/context/port.ts";
 import { openContext, temporaryFolder, writeFiles } from "../../support/context-harness.ts";
 
 const program = new URL("../../support/context-process.mjs", import.meta.url).pathname;
-/** The number of kills, each of which takes about a second. CONTEXT_KILLS sets another number. */
+/** The number of kills, each of which takes about a second. The environment variable CONTEXT_KILLS changes it. */
 const kills = Number(process.env["CONTEXT_KILLS"] ?? 3);
 
 class Indexing {
@@ -41,7 +41,7 @@ function assertIndexIsWhole(file: string): void {
   const db = new Database(file);
   try {
     expect(db.pragma("integrity_check", { simple: true })).toBe("ok");
-    // Compares the full-text index with the texts.
+    // Asserts that the full-text index matches the stored texts.
     db.prepare(
       "INSERT INTO passage_words (passage_words, rank) VALUES ('integrity-check', 1)",
     ).run();
@@ -66,7 +66,7 @@ it("leaves a consistent index when it is killed at any moment, and continues fro
     const child = new Indexing(process.execPath, [program, dir, folder]);
     const before = child.state;
     expect(before).toBeUndefined();
-    // The kill happens during indexing, later in each round.
+    // Each round kills the process during indexing, later than the round before.
     if (turn === 0) await child.until(({ chunks }) => chunks > 100);
     else {
       await child.until(({ state }) => state === "indexing");
@@ -82,11 +82,11 @@ it("leaves a consistent index when it is killed at any moment, and continues fro
     expect(await harness.find(`turn${turn}`)).toEqual([]);
 });
 
-it("reports a shortage of watches and scans the folder periodically", async () => {
+it("reports that the system has too few file watches, and scans the folder periodically", async () => {
   const [folder, dir] = [temporaryFolder(), temporaryFolder()];
   const folders = Array.from({ length: 12 }, (_, at) => [`d${at}/a.txt`, `words ${at}`]);
   writeFiles(folder, Object.fromEntries(folders));
-  // A user namespace has its own limits; those of the machine affect other processes.
+  // The limit applies to a user namespace, because the machine's own limits would affect other processes.
   const limit = 'echo 5 > /proc/sys/user/max_inotify_watches && exec "$@"';
   const args = ["--user", "--map-root-user", "sh", "-c", limit, "sh"];
   const child = new Indexing("unshare", [...args, process.execPath, program, dir, folder]);

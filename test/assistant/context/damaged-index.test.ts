@@ -17,7 +17,7 @@ function notes(): string {
   return folder;
 }
 
-/** Overwrites the first page of each table with noise. The file can still be opened. */
+/** Overwrites the first page of each table with noise. SQLite can still open the file. */
 function damage(dir: string, tables: readonly string[]): void {
   const file = join(dir, "context.db");
   const db = new Database(file);

@@ -11,7 +11,7 @@ import {
 } from "../../support/context-harness.ts";
 import { WAIT_OPTIONS } from "../../support/wait-limits.ts";
 
-/** Turns an index into one of the former version, which had words and vectors learned from the texts. */
+/** Turns an index into one of the previous format, which contains words and vectors learned from the texts. */
 function makeFormer(dir: string, term: string): void {
   const db = new Database(join(dir, "context.db"));
   db.exec(`CREATE TABLE learned (space INTEGER NOT NULL, term TEXT NOT NULL, weight REAL NOT NULL, value BLOB NOT NULL,
@@ -23,7 +23,7 @@ function makeFormer(dir: string, term: string): void {
   db.close();
 }
 
-it("builds an index of the former version again, without its learned words", async () => {
+it("rebuilds an index of the previous format without its learned words", async () => {
   const [folder, dir] = [temporaryFolder(), temporaryFolder()];
   const learned = "zyxwvqlearned";
   writeFiles(folder, { "fleet.md": "# Fleet\n\nour ships are old" });
@@ -45,7 +45,8 @@ it("leaves no byte of a deleted file in the index, embeddings included", async (
   const [folder, dir] = [temporaryFolder(), temporaryFolder()];
   const canary = "zyxwvqcanary";
   const dimensions = 64;
-  // The packed vector of the canary's passage is a run of letters that is searched for in the files.
+  // The passage with the canary gets a vector whose bytes are letters, so that the test can search the files for
+  // them.
   const marks = Buffer.from(
     "vectorcanaryvectorcanaryvectorcanaryvectorcanaryvectorcanary\x7f\x7f\x7f\x7f",
     "latin1",

@@ -218,7 +218,7 @@ describe("scopes", () => {
 });
 
 describe("hybrid search", () => {
-  /** Gives texts about boats and ships the same vector. */
+  /** An embedder that gives texts about boats and ships the same vector. */
   class TopicEmbedder implements ContextEmbedder {
     readonly id = "topics";
     readonly dimensions = 3;

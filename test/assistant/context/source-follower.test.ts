@@ -25,7 +25,7 @@ it("indexes created, changed, renamed and deleted files", async () => {
   writeFiles(folder, { "sub/deep/c.md": "# New\n\nmarmalade again" });
   await waitUntilFound(harness, "marmalade", ["First", "New"]);
 
-  // Unchanged paragraphs of a saved file keep their ids.
+  // The unchanged paragraphs of a saved file keep their passage ids.
   writeFileSync(
     join(folder, "a.md~"),
     "# First\n\nmarmalade is sticky\n\n## Second part\n\nradish",
@@ -150,7 +150,7 @@ it("reads no unchanged file again after a restart", async () => {
   expect(containsBytes(dir, "gamma")).toBe(false);
 });
 
-it("builds a damaged index again", async () => {
+it("rebuilds a damaged index", async () => {
   const [folder, dir] = [temporaryFolder(), temporaryFolder()];
   writeFiles(folder, { "a.md": "# One\n\nalpha" });
   writeFileSync(
@@ -161,7 +161,7 @@ it("builds a damaged index again", async () => {
   expect(await harness.find("alpha")).toHaveLength(1);
 });
 
-it("describes the problem of a source, and indexes it once the problem is solved", async () => {
+it("reports the problem of a source, and indexes the source once the problem is solved", async () => {
   const parent = temporaryFolder();
   const path = join(parent, "later");
   const harness = await openContext({

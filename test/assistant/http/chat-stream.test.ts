@@ -53,7 +53,7 @@ describe("a streamed chat", () => {
     expect(chunks.every((chunk) => !("usage" in chunk))).toBe(true);
   });
 
-  test("has its usage in a separate chunk with an empty choices array", async () => {
+  test("has its token usage in a separate chunk with an empty choices array", async () => {
     const chunks = await chunksOf({ stream_options: { include_usage: true } });
     expect(chunks.slice(0, -1).map((chunk) => chunk.usage)).toEqual([null, null, null, null, null]);
     expect(chunks.at(-1)).toMatchObject({
@@ -163,7 +163,7 @@ describe("a streamed chat", () => {
 });
 
 describe("an error of a stream", () => {
-  test("before the first delta is an HTTP status", async () => {
+  test("that occurs before the first delta is an HTTP status", async () => {
     // oxlint-disable-next-line require-yield
     harness.service.script = function* () {
       throw new AssistantError("ledger_unavailable", "the ledger cannot be written");
@@ -181,7 +181,7 @@ describe("an error of a stream", () => {
     });
   });
 
-  test("after acceptance is still an HTTP status if nothing was sent", async () => {
+  test("that occurs after acceptance is still an HTTP status if nothing was sent", async () => {
     harness.service.script = function* () {
       yield accepted;
       throw new AssistantError("context_length_exceeded", "9 tokens are more than 8", {
@@ -195,7 +195,7 @@ describe("an error of a stream", () => {
     ]);
   });
 
-  test("midway is the last event, which the openai client throws", async () => {
+  test("that occurs midway is the last event, which the openai client throws", async () => {
     harness.service.script = function* () {
       yield accepted;
       yield { type: "text", choice: 0, text: "Hel" };
@@ -262,7 +262,7 @@ describe("a stream that waits", () => {
   test("is refused with an HTTP status even after the wait", async () => {
     // oxlint-disable-next-line require-yield
     harness.service.script = async function* () {
-      // Longer than an accepted stream would stay without headers.
+      // The wait is longer than an accepted stream would stay without headers.
       await new Promise((resolve) => setTimeout(resolve, 60));
       throw new AssistantError("queue_full", "there are 64 before you", { retryAfterSeconds: 3 });
     };

@@ -41,7 +41,7 @@ describe("a client that disconnects", () => {
     }
   });
 
-  test("is also one that closes only its sending half", async () => {
+  test("is also detected if it closes only its sending half", async () => {
     harness.service.script = async function* (_request, signal) {
       yield accepted;
       await forever(signal);
@@ -53,7 +53,7 @@ describe("a client that disconnects", () => {
     expect(await client.all()).toBe("");
   });
 
-  test("includes an abort of the openai client, and is counted in the metrics", async () => {
+  test("is also detected if the openai client aborts, and is counted in the metrics", async () => {
     harness.service.script = async function* (_request, signal) {
       yield accepted;
       await forever(signal);
@@ -97,7 +97,7 @@ describe("a slow reader", () => {
       )
       .toBe(true);
     expect(harness.service.pulled).toBeLessThan(count);
-    // Other clients are not affected.
+    // The slow reader does not affect other clients.
     expect((await fetch(`${harness.url}/health`)).status).toBe(200);
     client.socket.resume();
     const all = readDataLines((await client.all(60_000)).replaceAll(/\r\n[0-9a-f]+\r\n/g, ""));

@@ -14,7 +14,10 @@ import {
 } from "../../support/inference-http-harness.ts";
 import { accepted, forever, type Script } from "../../support/scripted-service.ts";
 
-/** All addresses of 127.0.0.0/8 belong to this machine: here they stand for a bridge, containers and strangers. */
+/**
+ * Addresses of 127.0.0.0/8, all of which belong to this machine. Here they represent a bridge, containers and other
+ * machines.
+ */
 const BRIDGE = "127.0.0.2";
 const CONTAINER = "127.0.1.17";
 const STRANGER = "127.0.2.17";
@@ -44,7 +47,7 @@ interface Call {
   readonly from?: string;
   readonly to?: string;
   readonly port?: number;
-  /** Written by hand, so that there can be two Host headers. */
+  /** The header lines are written by hand, so that a request can have two Host headers. */
   readonly headers?: readonly string[];
   readonly path?: string;
   readonly body?: unknown;
@@ -130,12 +133,12 @@ describe("the Host header of a client", () => {
   ])("must not be %s", async (_, headers) => {
     await listeners.replace([listener]);
     const { status, text } = await call({ headers });
-    // Node itself refuses two Host headers.
+    // Node's HTTP parser itself refuses a request with two Host headers.
     expect([400, 403]).toContain(status);
     expect(text).not.toContain('"status":"ok"');
   });
 
-  test("that is wrong leads to an error that says which name is required", async () => {
+  test("that is wrong causes an error that names the required host", async () => {
     await listeners.replace([listener]);
     const { text } = await call({ headers: ["host", "localhost"] });
     expect(JSON.parse(text)).toMatchObject({
@@ -250,7 +253,8 @@ describe("a client in a container that disconnects", () => {
       `POST /v1/chat/completions HTTP/1.1\r\nhost: ${NAME}\r\ncontent-type: application/json\r\ncontent-length: ${body.length}\r\n\r\n${body}`,
     );
     await expect.poll(() => harness.service.running, SHORT_WAIT).toBe(1);
-    // From this end, a process that dies looks the same; its end is in another network namespace.
+    // Half-closing looks to the endpoint like the death of the client's process, whose end is in another network
+    // namespace.
     socket.end();
     await expect.poll(() => harness.service.running, SHORT_WAIT).toBe(0);
     socket.destroy();

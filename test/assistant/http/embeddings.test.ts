@@ -69,7 +69,7 @@ test.each([model, undefined])(
       400,
       { error: { param: "dimensions" } },
     ]);
-    // A known length is checked before anything is computed.
+    // If the model's number of dimensions is known, the request is refused before anything is computed.
     expect(harness.service.embeds).toHaveLength(name === undefined ? 1 : 0);
   },
 );
@@ -126,7 +126,7 @@ test("an error names the text that caused it, and a ledger error is 503", async 
   expect([refused.status, refused.headers.get("x-should-retry")]).toEqual([503, "false"]);
 });
 
-test("a client that disconnects ends the work", async () => {
+test("the computation ends when the client disconnects", async () => {
   let ended = 0;
   harness.service.embedder = (_request, signal) => forever(signal).finally(() => (ended += 1));
   const leaving = new AbortController();

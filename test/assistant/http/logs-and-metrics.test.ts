@@ -43,7 +43,7 @@ test("health has status, engine and version, and is degraded while the ledger fa
   });
 });
 
-test("only a failed model has an error", async () => {
+test("only a failed model is listed with an error", async () => {
   const [model] = harness.service.known;
   if (model)
     harness.service.known = [{ ...model, state: "failed", failure: "it is cut off" }, model];
@@ -60,7 +60,7 @@ test("models are listed as documented, and found by id and alias, even with slas
     { id: "hub/org/embedder:q8", object: "model", created: 1_700_000_001, owned_by: "berth" },
   ]);
   for (const name of ["hub/org/embedder:q8", "tiny", "default"]) {
-    // This client escapes the slashes; others do not.
+    // The openai client escapes the slashes in the id; other clients do not.
     const model = await harness.openai.models.retrieve(name);
     const plain = await (await fetch(`${harness.url}/v1/models/${name}`)).json();
     expect(plain).toEqual(model);

@@ -31,7 +31,7 @@ const routes = [
   ["/v1/embeddings", { input: "hi" }],
 ] as const;
 
-/** The last request to either side. */
+/** The last request that reached the local or the remote side. */
 function asked(): {
   readonly isRemote: boolean;
   readonly egress: unknown;
@@ -62,11 +62,14 @@ describe.each(routes)("on %s", (path, body) => {
     expect(asked()).toEqual({ isRemote: false, egress: undefined, further: sent });
   });
 
-  test.each([undefined, "tiny", "here"])("a request for %j is not affected", async (model) => {
-    const response = await harness.post(path, { ...body, ...stray, model });
-    expect([response.status, response.headers.get("x-berth-ignored")]).toEqual([200, "colour"]);
-    expect(asked()).toEqual({ isRemote: false, egress: undefined, further: undefined });
-  });
+  test.each([undefined, "tiny", "here"])(
+    "a parameter that only a provider may know is ignored for the local model %j",
+    async (model) => {
+      const response = await harness.post(path, { ...body, ...stray, model });
+      expect([response.status, response.headers.get("x-berth-ignored")]).toEqual([200, "colour"]);
+      expect(asked()).toEqual({ isRemote: false, egress: undefined, further: undefined });
+    },
+  );
 
   test("svc_scopes declares data classes in addition to the prompt", async () => {
     const scopes = ["files", "memory", "files"];
@@ -119,7 +122,7 @@ test("a parameter with the name of a built-in object member is not special", asy
 });
 
 test.each(["tiny", remoteModel])(
-  "an image is refused for %s with the same message",
+  "an image is refused with the same message for the model %s",
   async (model) => {
     const image = { type: "image_url", image_url: { url: "data:image/png;base64,AA==" } };
     const response = await harness.post("/v1/chat/completions", {
@@ -140,7 +143,7 @@ test.each(["tiny", remoteModel])(
   },
 );
 
-test("the models of both sides are listed, and found by their ids", async () => {
+test("local and remote models are listed together, and found by their ids", async () => {
   remote.known = [
     {
       id: remoteModel,
@@ -159,7 +162,7 @@ test("the models of both sides are listed, and found by their ids", async () => 
   for (const { id } of data) expect((await harness.openai.models.retrieve(id)).id).toBe(id);
 });
 
-test("a slow remote model keeps its client waiting with comments", async () => {
+test("a slow remote model does not time out its client, which receives comments", async () => {
   await harness[Symbol.asyncDispose]();
   harness = await startInferenceHttp({ remote, limits: { openAfterMs: 20, heartbeatMs: 20 } });
   const gate = new Gate();

@@ -17,7 +17,7 @@ const MIB = 2 ** 20;
 const everything =
   "there is /health, /metrics, /v1/chat/completions, /v1/completions, /v1/embeddings, /v1/models";
 
-/** Status, headers and body of one request whose lines a test writes itself. */
+/** The status, headers and body of the answer to one request whose lines the test writes itself. */
 async function raw(lines: readonly string[], body: string | Buffer = "") {
   using client = new RawClient(world.port);
   client.write(`${[...lines, "connection: close"].join("\r\n")}\r\n\r\n`).write(body);
@@ -25,7 +25,7 @@ async function raw(lines: readonly string[], body: string | Buffer = "") {
   return { status: Number(head.split(" ")[1]), head: head.toLowerCase(), body: rest };
 }
 
-/** A request of a given length: one message, with a text to fill it up. */
+/** Returns a request body of this length: one message, whose text fills it up. */
 function askOf(bytes: number): string {
   const empty = JSON.stringify({ messages: [{ role: "user", content: "" }] });
   return empty.replace('""', `"${"x".repeat(bytes - empty.length)}"`);
@@ -207,12 +207,12 @@ describe("paths and methods", () => {
     expect((await fetch(`${world.url}/nothing`, { method: "OPTIONS" })).status).toBe(404);
   });
 
-  test("a path with an invalid escape is refused", async () => {
+  test("a path with an invalid escape sequence is refused", async () => {
     const { status, body } = await raw(["GET /v1/models/%zz HTTP/1.1", "host: localhost"]);
     expect([status, JSON.parse(body).error.code]).toEqual([400, "invalid_request"]);
   });
 
-  test("the id of a request is returned, and is replaced if it is not safe for a log", async () => {
+  test("the id that a request carries is returned, or replaced if it is not safe for a log", async () => {
     const own = await fetch(`${world.url}/health`, { headers: { "x-request-id": "a-1.b" } });
     expect(own.headers.get("x-request-id")).toBe("a-1.b");
     const odd = await fetch(`${world.url}/health`, { headers: { "x-request-id": "a b" } });
@@ -221,7 +221,7 @@ describe("paths and methods", () => {
 });
 
 describe("a body", () => {
-  test("of 4 MiB is accepted, one with another byte is refused, and the connection stays open", async () => {
+  test("of 4 MiB is accepted, a larger one is refused, and the connection stays open", async () => {
     const whole = await world.post(path, askOf(4 * MIB));
     expect(whole.status).toBe(200);
     using client = new RawClient(world.port);

@@ -13,7 +13,7 @@ afterEach(() => harness[Symbol.asyncDispose]());
 
 const path = "/v1/chat/completions";
 
-/** The exact body that version 1.5 of @langchain/openai sends for a turn with a tool's result. */
+/** The exact request body that version 1.5 of @langchain/openai sends for a turn with a tool's result. */
 const langchainTurn =
   '{"model":"tiny","stream":false,"tools":[{"type":"function","function":{"name":"weather",' +
   '"description":"w","parameters":{"$schema":"https://json-schema.org/draft/2020-12/schema",' +
@@ -23,7 +23,7 @@ const langchainTurn =
   '{"name":"weather","arguments":"{\\"city\\":\\"Bern\\"}"}}]},{"role":"tool","content":"20 in Bern",' +
   '"name":"weather","tool_call_id":"call_f1"}]}';
 
-/** The body that version 0.20 of the Agents SDK sends. */
+/** The exact request body that version 0.20 of the Agents SDK sends. */
 const agentsTurn =
   '{"model":"tiny","messages":[{"content":"i","role":"system"},{"role":"user","content":"hi"},' +
   '{"role":"assistant","content":null,"tool_calls":[{"id":"call_d3","type":"function","function":' +
@@ -54,7 +54,7 @@ describe("a schema at response_format.schema", () => {
     additionalProperties: false,
   };
 
-  /** Instructor's mode JSON_SCHEMA and llama-server's examples use one type, Together the other. */
+  /** Instructor's mode JSON_SCHEMA and llama-server's examples use one `type`, and Together uses the other. */
   test.each(["json_object", "json_schema"])("is enforced with type %s", async (type) => {
     const body = {
       model: "tiny",
@@ -67,7 +67,7 @@ describe("a schema at response_format.schema", () => {
     expect(harness.service.requests[0]?.guide).toMatchObject({ kind: "json_schema", schema });
   });
 
-  test("is named in an error about it", async () => {
+  test("is named in the error if it is invalid", async () => {
     // oxlint-disable-next-line require-yield
     harness.service.script = function* () {
       throw new AssistantError("unsupported_schema", "no", { param: "guide.schema" });

@@ -59,7 +59,7 @@ function commands(dir: string): Record<string, AppCommand> {
   };
 }
 
-it("starts an app of Berth on demand, once for all callers", async () => {
+it("starts an app of Berth on demand, and only once for all callers", async () => {
   const calls = Array.from({ length: 10 }, () => harness.call(APP, "list_notes", {}, true));
   for (const call of calls) expect((await call).structured).toEqual({ notes: [] });
   expect(pids).toHaveLength(1);
@@ -80,7 +80,7 @@ it("starts an app that crashed again only on the next call", async () => {
   expect(pids).toHaveLength(2);
 });
 
-it("stops its apps with the daemon, even one that ignores SIGTERM", async () => {
+it("stops the apps that it started when it ends, even an app that ignores SIGTERM", async () => {
   await harness.call(APP, "list_notes", {}, true);
   const stubborn = getToolAppError(harness.call("org.example.Stubborn", "x", {}, true));
   await expect.poll(() => pids.length).toBe(2);
@@ -112,13 +112,13 @@ it("closes an app's standard input first, so that it can exit by itself", async 
   await expect.poll(() => readFile(over, "utf8")).toBe("over\n");
 });
 
-it("does not start an app whose manifest does not allow it", async () => {
+it("does not start an app if its manifest does not allow it", async () => {
   const failure = await getToolAppError(harness.call(APP, "list_notes", {}, false));
   expect(failure.code).toBe("app_unavailable");
   expect(pids).toEqual([]);
 });
 
-it("reports an app that no starter knows", async () => {
+it("reports app_unavailable for an app that no starter knows", async () => {
   const failure = await getToolAppError(harness.call("org.example.Unknown", "x", {}, true));
   expect(failure.code).toBe("app_unavailable");
   expect(failure.message).toContain("knows how to start it");

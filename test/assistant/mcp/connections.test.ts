@@ -11,7 +11,7 @@ import { VirtualClock } from "../../support/virtual-clock.ts";
 
 const APP = "org.example.Plain";
 const MIB = 1024 * 1024;
-/** The number of rounds; 1,000 take two seconds, or nine on a busy machine. */
+/** The number of rounds. 1,000 rounds take two seconds, or nine on a busy machine. */
 const ROUNDS = Number(process.env["BERTH_MCP_ROUNDS"] ?? 300);
 
 let harness: McpHarness;
@@ -35,7 +35,7 @@ const dying: RawScript = (message, peer) => {
   return "handled";
 };
 
-it("backs off from an app that fails repeatedly, for longer each time", async () => {
+it("waits longer after each failure of an app before it tries again", async () => {
   const clock = new VirtualClock();
   await open({ failuresBeforeBackoff: 3, backoffMs: 1_000, backoffMsMax: 3_000 }, clock);
   const app = await harness.startRawApp(APP, dying);
@@ -59,7 +59,7 @@ it("backs off from an app that fails repeatedly, for longer each time", async ()
   for (let round = 0; round < 3; round += 1) expect(await fail()).toBe("transport_closed");
 });
 
-it("counts a lost connection once, however many calls used it", async () => {
+it("counts a lost connection as one failure, however many calls used it", async () => {
   await open({ failuresBeforeBackoff: 2 });
   const app = await harness.startRawApp(APP, (message) =>
     message.method === "tools/call" ? "handled" : undefined,
@@ -101,7 +101,7 @@ it("disconnects an app that does not read", async () => {
   expect(codes).toEqual(["transport_closed", "transport_closed", "transport_closed"]);
 });
 
-it("closes an idle connection after a while, and opens it on demand", async () => {
+it("closes an idle connection after a while, and opens it again on demand", async () => {
   const clock = new VirtualClock();
   await open({ idleTimeoutMs: 60_000 }, clock);
   const app = await harness.startRawApp(APP);
@@ -162,7 +162,7 @@ it("accepts only a directory and a socket that belong to this user alone", async
   expect(await reason()).toContain("not a folder of this user");
 });
 
-it("a name that leads to another directory, or is too long for a socket, is refused", async () => {
+it("refuses an app id that leads to another directory or is too long for a socket", async () => {
   await open();
   await mkdir(harness.socketsDir, { recursive: true, mode: 0o700 });
   for (const appId of ["../evil", "a/b", "", ".", "a..b", "a\0b", `org.${"x".repeat(200)}`]) {
@@ -172,7 +172,7 @@ it("a name that leads to another directory, or is too long for a socket, is refu
   }
 });
 
-it("a socket that a crash left behind is app_unavailable", async () => {
+it("reports app_unavailable if a crash left the app's socket file behind", async () => {
   await open();
   const app = await RawApp.start(harness.socketsDir, APP);
   const path = join(harness.socketsDir, `${APP}.sock`);
@@ -184,7 +184,7 @@ it("a socket that a crash left behind is app_unavailable", async () => {
   expect((await getToolAppError(harness.call(APP, "echo"))).message).toContain("is not running");
 });
 
-it("ends calls in progress when it is disposed, and starts none afterwards", async () => {
+it("ends running calls when it is disposed, and starts no calls afterwards", async () => {
   await open();
   const app = await harness.startRawApp(APP, (message) =>
     message.method === "tools/call" ? "handled" : undefined,
@@ -198,13 +198,13 @@ it("ends calls in progress when it is disposed, and starts none afterwards", asy
   expect(after.message).toContain("shutting down");
 });
 
-it("keeps nothing of closed connections", async () => {
+it("retains no memory of closed connections", async () => {
   await open({ failuresBeforeBackoff: Number.POSITIVE_INFINITY });
   const app = await harness.startRawApp(APP);
   const round = async () => {
     await harness.call(APP, "echo");
     app.disconnect();
-    // Not expect.poll, which keeps memory for each of its own calls.
+    // This does not use expect.poll, which keeps memory for each of its own calls.
     while (harness.apps.isConnected(APP)) await nextTurn();
     app.received.length = 0;
   };
@@ -213,11 +213,11 @@ it("keeps nothing of closed connections", async () => {
   for (let done = 0; done < ROUNDS; done += 1) await round();
   expect(app.connections).toBe(ROUNDS + 50);
   expect(await descriptors()).toBeLessThanOrEqual(before.fds + 2);
-  // A connection with its client takes about 40 KiB: a leak of one in five would show.
+  // A connection with its client takes about 40 KiB, so a leak of one connection in five would exceed this limit.
   expect(heapUsed() - before.heap).toBeLessThan(2 * MIB);
 });
 
-it("keeps nothing of lines that were too long", async () => {
+it("retains no memory of lines that exceed the limit", async () => {
   await open({ failuresBeforeBackoff: Number.POSITIVE_INFINITY });
   const line = Buffer.alloc(6 * MIB, "x");
   await harness.startRawApp(APP, (message, peer) => {
@@ -242,7 +242,7 @@ async function descriptors(): Promise<number> {
   return (await readdir("/proc/self/fd")).length;
 }
 
-/** Memory after garbage collection. */
+/** Returns the used heap after a garbage collection. */
 function heapUsed(): number {
   setFlagsFromString("--expose-gc");
   const collect: unknown = runInNewContext("gc");

@@ -29,7 +29,7 @@ async function manifestOf(file: string): Promise<AppManifest> {
   return manifest;
 }
 
-/** The app's own description of its tools, for each tool that the manifest declares. */
+/** Asserts that the app's own descriptions of its tools equal those that the manifest declares. */
 async function expectDeclared(manifest: AppManifest): Promise<void> {
   expect(manifest.tools.length).toBeGreaterThan(4);
   for (const tool of manifest.tools) {
@@ -100,7 +100,7 @@ describe("the notes app", () => {
     return Array.isArray(notes) ? notes.map(({ title }) => title) : [];
   };
 
-  it("has the tools that its manifest declares, of every tier", async () => {
+  it("has the tools that its manifest declares, including one of each tier", async () => {
     await start();
     await expectDeclared(manifest);
     expect(new Set(manifest.tools.map(({ tier }) => tier))).toEqual(
@@ -144,7 +144,7 @@ describe("the notes app", () => {
     expect(await titles()).toEqual(["Bread"]);
   });
 
-  it("reports what is wrong with a call", async () => {
+  it("reports the problem of an invalid call", async () => {
     await start();
     const missing = await harness.call(id, "read_note", { id: "gone" });
     expect(missing.isError).toBe(true);

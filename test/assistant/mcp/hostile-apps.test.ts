@@ -12,7 +12,10 @@ beforeEach(async () => {
   harness = await McpHarness.open();
 });
 
-/** For tests of timeouts; all others use a limit that is long enough for a busy machine. */
+/**
+ * Opens the harness again with shorter limits, for tests of timeouts. All other tests use limits that are long
+ * enough for a busy machine.
+ */
 async function hurry(limits: Partial<McpLimits>): Promise<void> {
   await harness[Symbol.asyncDispose]();
   harness = await McpHarness.open({ limits });
@@ -22,7 +25,7 @@ afterEach(async () => {
   await harness[Symbol.asyncDispose]();
 });
 
-/** An app that behaves correctly except for its calls. */
+/** Returns a script for an app that behaves correctly except when one of its tools is called. */
 function onCall(reaction: (call: RawMessage, peer: RawPeer) => void): RawScript {
   return (message, peer) => {
     if (message.method !== "tools/call") return undefined;
@@ -32,7 +35,7 @@ function onCall(reaction: (call: RawMessage, peer: RawPeer) => void): RawScript 
 }
 
 describe("initialising an app", () => {
-  it("that accepts the connection and stays silent is a timeout, and delays no other app", async () => {
+  it("that accepts the connection and stays silent fails with timeout, and delays no other app", async () => {
     await hurry({ probeTimeoutMs: 100, handshakeTimeoutMs: 2_000 });
     await harness.startRawApp(APP, () => "handled");
     await harness.startRawApp("org.example.Quick");
@@ -61,7 +64,7 @@ describe("initialising an app", () => {
     expect(app.connections).toBe(2);
   });
 
-  it("that closes at once is transport_closed", async () => {
+  it("that closes the connection at once fails with transport_closed", async () => {
     await harness.startRawApp(APP, (_, peer) => {
       peer.socket.destroy();
       return "handled";
@@ -69,7 +72,7 @@ describe("initialising an app", () => {
     expect((await getToolAppError(harness.call(APP, "echo"))).code).toBe("transport_closed");
   });
 
-  it("that supports no known version of MCP is bad_result", async () => {
+  it("that supports no known version of MCP fails with bad_result", async () => {
     await harness.startRawApp(APP, (message, peer) => {
       if (message.method !== "initialize") return undefined;
       peer.answer(message, { protocolVersion: "1999-01-01", capabilities: {}, serverInfo: {} });
@@ -78,7 +81,7 @@ describe("initialising an app", () => {
     expect((await getToolAppError(harness.call(APP, "echo"))).code).toBe("bad_result");
   });
 
-  it("without tools yields none", async () => {
+  it("without tools yields an empty list of tools", async () => {
     await harness.startRawApp(APP, (message, peer) => {
       if (message.method !== "initialize") return undefined;
       peer.answer(message, {
@@ -122,7 +125,7 @@ describe("an app that writes invalid data", () => {
     );
     expect((await getToolAppError(harness.call(APP, "echo"))).code).toBe(code);
     expect(app.methods.filter((method) => method === "tools/call")).toHaveLength(1);
-    // Its connection still works.
+    // The connection of the app still works.
     app.script = () => undefined;
     expect((await harness.call(APP, "echo", { a: 1 })).structured).toEqual({ a: 1 });
   });
@@ -139,7 +142,7 @@ describe("an app that writes invalid data", () => {
   it("is refused for deep nesting before the line is parsed", async () => {
     await harness.startRawApp(
       APP,
-      // A truncated line would not be JSON for the first reader.
+      // The line has no closing brackets: the depth must be refused before the line is parsed as JSON.
       onCall((_, { socket }) => void socket.write(`${"[".repeat(MIB)}\n`)),
     );
     const failure = await getToolAppError(harness.call(APP, "echo"));
@@ -169,7 +172,7 @@ describe("an app that writes invalid data", () => {
     expect(written).toBeLessThan(8 * MIB);
   });
 
-  it("has its messages shortened to one line", async () => {
+  it("cannot write an error message of several lines: it is shortened to one line", async () => {
     const message = `a\u0000b\u202Ec\n${"😀".repeat(1_000)}`;
     await harness.startRawApp(
       APP,
@@ -208,7 +211,7 @@ describe("an app that answers late", () => {
     expect(app.connections).toBe(1);
   });
 
-  it("is not told the caller's reason for the abort", async () => {
+  it("does not learn the caller's reason for the abort", async () => {
     const app = await harness.startRawApp(
       APP,
       onCall(() => {}),
@@ -310,7 +313,7 @@ describe("an app's list of tools", () => {
     ["is not a list", () => ({ tools: "none" })],
   ];
 
-  it.each(lists)("that %s is bad_result", async (_, page) => {
+  it.each(lists)("that %s fails with bad_result", async (_, page) => {
     let pages = 0;
     await harness.startRawApp(APP, (message, peer) => {
       if (message.method !== "tools/list") return undefined;
@@ -341,7 +344,7 @@ function resultOf(id: unknown, content: readonly unknown[] | null): unknown {
   return { jsonrpc: "2.0", id, result: { content } };
 }
 
-/** A valid answer, except for one byte. */
+/** A valid answer that contains one byte that is not UTF-8. */
 function notUtf8(id: unknown): Buffer {
   const line = `${JSON.stringify(resultOf(id, [{ type: "text", text: "?" }]))}\n`;
   return Buffer.from(line.replace("?", "\u00FF"), "latin1");

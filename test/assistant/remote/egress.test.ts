@@ -165,12 +165,12 @@ describe("revoking consent", () => {
   });
 });
 
-test("200 streams that end in every possible way leave nothing behind", async () => {
+test("200 streams that end in every possible way leave no connection, descriptor or timer behind", async () => {
   const seed = Math.floor(Math.random() * 2 ** 32);
   const dice = new Dice(seed);
   const text = ["one ", "two ", "three "];
   const before = openDescriptors();
-  // The message tells the provider how to behave, so that concurrent streams each get their own behaviour.
+  // The message tells the provider how to behave, so that each of the concurrent streams has its own behaviour.
   await using plain = await TestProvider.start({
     script: ({ text: body }) => {
       const [, way, after] = /(\w+) after (\d)/.exec(body) ?? [];

@@ -5,7 +5,7 @@ import { HttpChat } from "../../support/remote-companion-harness.ts";
 import { forever, started } from "../../support/scripted-service.ts";
 import { VirtualClock } from "../../support/virtual-clock.ts";
 
-/** Slightly longer than a provider may be silent. */
+/** A time slightly longer than a provider may be silent. */
 const LIMIT_MS = 300_000 + 1_000;
 const STREAMS = 200;
 const KEPT_MAX = 8;
@@ -17,7 +17,7 @@ it("200 hanging streams end at their time limit, and leave no timer and no conne
     provider: { script: findFaultyResponse },
   });
   const { provider, http: harness, ledger } = elsewhere;
-  // In addition to streams of this machine that are only slow, and continue.
+  // The local model's streams run at the same time. They are only slow, and must continue.
   harness.service.script = async function* (request, signal) {
     yield { type: "accepted", model: "tiny", ledgerSeq: 1 };
     yield started();
@@ -37,7 +37,7 @@ it("200 hanging streams end at their time limit, and leave no timer and no conne
   await provider.until(({ requests }) => requests.length === STREAMS + 1);
   await Promise.all(far.filter((_, number) => number % 2 === 0).map(({ begun }) => begun));
   await expect.poll(() => harness.service.running).toBe(near.length);
-  // Each piece starts its stream's timer, so all streams must be silent first.
+  // Each piece of text restarts its stream's timer, so the clock advances only when all streams are silent.
   await clock.advance(LIMIT_MS);
   const ends = await Promise.all(far.map(({ result: end }) => end));
   expect(ends.map(({ code }) => code)).toEqual(ends.map(() => "timeout"));

@@ -75,7 +75,7 @@ describe("a provider's refusal", () => {
       }
     });
 
-    test("ends a stream that has begun, with an error that has its code", async () => {
+    test("ends a stream that has begun, with an error event that has the provider's code", async () => {
       remote.script = async function* () {
         yield { ...accepted, model: there };
         yield { type: "text", choice: 0, text: "so far" };
@@ -93,7 +93,7 @@ describe("a provider's refusal", () => {
     });
   });
 
-  test("is retried by the client only if that may help", async () => {
+  test("is retried by the client only if a retry may succeed", async () => {
     const client = new OpenAI({ baseURL: `${harness.url}/v1`, apiKey: "any", maxRetries: 1 });
     const asked: Record<string, number> = {};
     for (const code of [
@@ -215,7 +215,7 @@ describe("a provider behind TLS", () => {
     });
   });
 
-  test("receives a schema, and is asked once more if its answer is not JSON", async () => {
+  test("receives a schema, and is asked once again if its answer is not JSON", async () => {
     await start();
     elsewhere.provider.next(
       { type: "chat", text: ["not ", "json"] },
@@ -347,7 +347,7 @@ describe("a provider behind TLS", () => {
     expect(again.model).toBe(there);
   });
 
-  test("loses its request when the client aborts during a stream", async () => {
+  test("has a request cancelled when the client aborts during the stream", async () => {
     await start();
     elsewhere.provider.next({
       type: "chat",
@@ -363,7 +363,7 @@ describe("a provider behind TLS", () => {
     expect(elsewhere.provider.requests).toHaveLength(1);
   });
 
-  test("loses its request when consent is revoked during a stream, and the client gets the reason", async () => {
+  test("has a request cancelled when consent is revoked during the stream, and the client gets the reason", async () => {
     await start();
     elsewhere.provider.next({
       type: "chat",

@@ -2,15 +2,15 @@ import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import type { BusValue } from "../../../src/dbus/port.ts";
 import { type BusPeer, callPeer, NOT_FOUND, parsePeerJson } from "./bus-peer.ts";
 
-/** An agent with one app, which has a tool of each kind. */
+/** The Agent1 interface of an agent with one app, which has a tool of each tier. */
 export interface AgentPeer extends BusPeer {
   readonly app: string;
   readonly tools: {
-    /** Reads, without arguments. */
+    /** A tool that reads, without arguments. */
     readonly read: string;
-    /** Adds a note with the argument `title`, which is required. Can be undone. */
+    /** A tool that adds a note. Its argument `title` is required, and the call can be undone. */
     readonly write: string;
-    /** Deletes the note with the argument `id`. */
+    /** A tool that deletes the note with the argument `id`. */
     readonly destructive: string;
   };
   countNotes(): number;
@@ -19,7 +19,7 @@ export interface AgentPeer extends BusPeer {
 const text = expect.any(String);
 const byUser: BusValue = new Map([["provenance", { signature: "as", value: ["user"] }]]);
 
-/** The behaviour that clients of Agent1 rely on. */
+/** Checks the behaviour that clients of Agent1 rely on. */
 export function agentBusContract(name: string, open: () => Promise<AgentPeer>): void {
   describe(`Agent1: ${name}`, () => {
     let peer: AgentPeer;
@@ -118,7 +118,7 @@ export function agentBusContract(name: string, open: () => Promise<AgentPeer>): 
       expect(peer.countNotes()).toBe(0);
     });
 
-    it("asks in a window for a destructive call, and for a write without a provenance", async () => {
+    it("asks with a modal for a destructive call, and for a write without a provenance", async () => {
       const destructive = await request(peer.tools.destructive, { id: "1" });
       expect(destructive.disposition).toBe("confirm-modal");
       const unknown = await request(peer.tools.write, { title: "Milk" }, new Map());
@@ -180,7 +180,7 @@ export function agentBusContract(name: string, open: () => Promise<AgentPeer>): 
       expect(peer.countNotes()).toBe(1);
     });
 
-    it("registers a client that confirms calls", async () => {
+    it("registers a client as one that confirms calls", async () => {
       expect(await callPeer(peer, "RegisterConfirmer")).toEqual([]);
     });
   });

@@ -6,7 +6,7 @@ export interface PeerSignal {
   readonly args: readonly BusValue[];
 }
 
-/** An interface of the companion, real or scripted, without the bus between it and its client. */
+/** An interface of the companion, real or scripted, which the test calls directly instead of over a bus. */
 export interface BusPeer extends AsyncDisposable {
   readonly methods: Readonly<Record<string, BusAnswer>>;
   /** The signals that the interface has emitted, in order. */
@@ -30,6 +30,6 @@ export function parsePeerJson(value: BusValue | undefined): unknown {
   return JSON.parse(value);
 }
 
-/** The matcher of an error with this D-Bus name. */
+/** Returns a matcher for errors with this D-Bus name. */
 export const busError = (busName: string) => ({ busName });
 export const NOT_FOUND = busError("dev.assistant.Error.NotFound");

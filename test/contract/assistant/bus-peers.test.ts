@@ -17,7 +17,7 @@ import { remoteBusContract } from "./remote-bus-contract.ts";
 
 const daemon = "berth 0.0.0-test";
 
-/** Returns a bus without a connection, and the signals that are emitted on it. */
+/** Returns a bus without a connection, and a list of the signals that are emitted on it. */
 function createBus() {
   const bus = new FakeBus();
   const signals: PeerSignal[] = [];

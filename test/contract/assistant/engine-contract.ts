@@ -9,7 +9,7 @@ import { CountingCores } from "../../support/counting-cores.ts";
 import { GenerationReader } from "../../support/generation-reader.ts";
 import { createTextJob, plainSampling } from "../../support/scripted-engine.ts";
 
-/** The environment of the contract, in addition to the engine. */
+/** The parts of the contract's environment in addition to the engine. */
 export interface EngineHarness extends AsyncDisposable {
   readonly engine: InferenceEngine;
   /** A model that generates text. */
@@ -18,7 +18,7 @@ export interface EngineHarness extends AsyncDisposable {
   readonly embeddingFile: ModelFile;
   /** A file that cannot be loaded; undefined if the engine reads no files. */
   readonly damagedFile: ModelFile | undefined;
-  /** The facts that the engine reports. */
+  /** The name that the engine reports. */
   readonly name: string;
 }
 
@@ -26,7 +26,7 @@ const CONTEXT_TOKENS = 512;
 const SEQUENCES = 2;
 const alphabet = "abcdefghijklmnopqrstuvwxyz ";
 
-/** The behaviour that the service relies on, on any adapter of Engine. */
+/** Checks the behaviour that the service relies on, for any adapter of the Engine port. */
 export function engineContract(adapter: string, open: () => Promise<EngineHarness>): void {
   describe(`the engine port on ${adapter}`, () => {
     let harness: EngineHarness;
@@ -74,7 +74,7 @@ export function engineContract(adapter: string, open: () => Promise<EngineHarnes
       await expect.poll(() => model.load).toEqual({ active: 0, queued: 0 });
     }
 
-    it("reports its name, and the memory that a model needs", async () => {
+    it("reports its name, and the memory that a model requires", async () => {
       expect(harness.engine.name).toBe(harness.name);
       const facts = await harness.engine.inspect(harness.file, signal);
       expect(facts.architecture).not.toBe("");
@@ -111,7 +111,7 @@ export function engineContract(adapter: string, open: () => Promise<EngineHarnes
       expect(model.memoryBytes).toBeGreaterThan(0);
     });
 
-    it("yields an answer as a start, text and an end", async () => {
+    it("yields an answer as a start, pieces of text and an end", async () => {
       const prompt = { kind: "text", text: "Once upon a time" } as const;
       const tokens = await model.encode(prompt, signal);
       const reader = await answer(prompt.text);
@@ -144,13 +144,13 @@ export function engineContract(adapter: string, open: () => Promise<EngineHarnes
       expect(reader.text).not.toBe("");
     });
 
-    it("ends with `stop` where the model ends", async () => {
+    it("ends with `stop` when the model ends its answer", async () => {
       const reader = await answer("Yes or no?", literal("yes"));
       expect(reader.text).toBe("yes");
       expect(reader.end?.reason).toBe("stop");
     });
 
-    it("ends before a stop text, even if it is split over several tokens", async () => {
+    it("ends the answer before a stop text, even if the stop text is split over several tokens", async () => {
       const reader = await answer("Say it.", { ...literal(alphabet), stop: ["xyz", "lmnop"] });
       expect(reader.text).toBe("abcdefghijk");
       expect(reader.end?.reason).toBe("stop");
@@ -177,7 +177,7 @@ export function engineContract(adapter: string, open: () => Promise<EngineHarnes
       }
     });
 
-    it("has the beginning of a conversation cached when the conversation continues", async () => {
+    it("reuses the cached beginning of a conversation that continues", async () => {
       const text = "This is a conversation that goes on and on. ".repeat(3);
       await answer(text, { maxTokens: 1 });
       const reader = await answer(`${text} And so on.`);
@@ -186,7 +186,7 @@ export function engineContract(adapter: string, open: () => Promise<EngineHarnes
       expect(cachedTokens).toBeLessThan(promptTokens);
     });
 
-    it("answers more requests at once than it has sequences", async () => {
+    it("answers all of more concurrent requests than it has sequences", async () => {
       const texts = Array.from({ length: 6 }, (_, at) => alphabet.slice(at, at + 12));
       const readers = await Promise.all(texts.map((text) => answer("Say it.", literal(text))));
       expect(readers.map(({ text }) => text)).toEqual(texts);
@@ -312,7 +312,7 @@ export function engineContract(adapter: string, open: () => Promise<EngineHarnes
   });
 }
 
-/** An answer that can be nothing else, so that whatever is lost or doubled shows. */
+/** Returns a job whose grammar allows only this answer, so that lost or repeated text is detected. */
 function literal(text: string): Partial<GenerateJob> {
   const sampling = {
     ...plainSampling,

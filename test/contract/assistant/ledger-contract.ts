@@ -3,13 +3,15 @@ import type { Ledger, NewEntry } from "../../../src/assistant/ledger/port.ts";
 
 export interface LedgerHarness {
   readonly ledger: Ledger;
-  /** Names and fields of the entries in the ledger, in their order, without those that the ledger writes itself. */
+  /**
+   * The names and fields of the entries in the ledger, in order, without the entries that the ledger writes itself.
+   */
   readonly entries: () => readonly { readonly name: string; readonly fields: unknown }[];
 }
 
 const search: NewEntry = { name: "context.search", fields: { model: "tiny", number: 1 } };
 
-/** The promises of `Ledger` that callers rely on. */
+/** Checks the promises of `Ledger` that callers rely on. */
 export function ledgerContract(name: string, open: () => Promise<LedgerHarness>): void {
   describe(`Ledger: ${name}`, () => {
     test("an entry is in the ledger when its append resolves", async () => {

@@ -3,13 +3,13 @@ import type { BusValue } from "../../../src/dbus/port.ts";
 import { type BusPeer, callPeer, NOT_FOUND, parsePeerJson } from "./bus-peer.ts";
 
 export interface OverlayPeer extends BusPeer {
-  /** Makes the next query answer nothing until it is cancelled. */
+  /** Makes the next query send no answer until it is cancelled. */
   hang(): void;
   /** The options of a query that has to ask for consent. */
   askingOptions(): BusValue;
 }
 
-/** The behaviour that clients of Overlay1 rely on. */
+/** Checks the behaviour that clients of Overlay1 rely on. */
 export function overlayBusContract(name: string, open: () => Promise<OverlayPeer>): void {
   describe(`Overlay1: ${name}`, () => {
     let peer: OverlayPeer;
@@ -49,7 +49,7 @@ export function overlayBusContract(name: string, open: () => Promise<OverlayPeer
       });
     });
 
-    it("numbers queries, each differently", async () => {
+    it("gives each query a different number", async () => {
       expect(await ask()).not.toBe(await ask());
       await expect.poll(finished).toHaveLength(2);
     });
@@ -83,7 +83,7 @@ export function overlayBusContract(name: string, open: () => Promise<OverlayPeer
       await expect.poll(finished).toMatchObject([{ id, ...end }]);
     });
 
-    it("rejects answers for an unknown query, and its cancellation", async () => {
+    it("rejects an answer to an unknown query, and its cancellation", async () => {
       await expect(callPeer(peer, "Respond", 999n, true)).rejects.toMatchObject(NOT_FOUND);
       await expect(callPeer(peer, "RespondTo", 999n, 1, true)).rejects.toMatchObject(NOT_FOUND);
       await expect(callPeer(peer, "Cancel", 999n)).rejects.toMatchObject(NOT_FOUND);

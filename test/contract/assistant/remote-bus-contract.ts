@@ -5,14 +5,14 @@ import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { type BusPeer, busError, callPeer, NOT_FOUND, parsePeerJson } from "./bus-peer.ts";
 
 export interface RemotePeer extends BusPeer {
-  /** Completes a sign-in at openrouter that was denied in the browser. */
+  /** Completes the running sign-in at openrouter as if the user had denied it in the browser. */
   denyLogin(): void;
 }
 
 const text = expect.any(String);
 const added = { id: "work", base_url: "http://127.0.0.1:9/v1", builtin: false, auth: "key" };
 
-/** The behaviour that clients of Remote1 rely on. */
+/** Checks the behaviour that clients of Remote1 rely on. */
 export function remoteBusContract(name: string, open: () => Promise<RemotePeer>): void {
   describe(`Remote1: ${name}`, () => {
     let peer: RemotePeer;
@@ -62,7 +62,7 @@ export function remoteBusContract(name: string, open: () => Promise<RemotePeer>)
       await expect(callPeer(peer, "RemoveProvider", "work")).rejects.toMatchObject(NOT_FOUND);
     });
 
-    it("stores and clears a key, and shows only that there is one", async () => {
+    it("stores and clears a key, and reveals only that a key exists", async () => {
       const dir = mkdtempSync(join(tmpdir(), "berth-key-"));
       writeFileSync(join(dir, "key"), "sk-canary-1");
       await callPeer(peer, "SetKeyFd", "openrouter", openSync(join(dir, "key"), "r"));
@@ -88,7 +88,7 @@ export function remoteBusContract(name: string, open: () => Promise<RemotePeer>)
       );
     });
 
-    it("begins a sign-in with an address, and announces its end", async () => {
+    it("begins a sign-in with an address for the browser, and announces its end", async () => {
       expect(await callPeer(peer, "BeginLogin", "openrouter")).toEqual([
         expect.stringMatching(/^https:\/\//),
       ]);

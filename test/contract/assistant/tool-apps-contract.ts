@@ -21,7 +21,7 @@ export type ScriptedAnswer =
   | { readonly kind: "hang" }
   /** The app answers when `release` resolves. */
   | { readonly kind: "late"; readonly release: Promise<void>; readonly structured: JsonObject }
-  /** The connection ends in the middle of the call. */
+  /** The app's connection ends in the middle of the call. */
   | { readonly kind: "die" }
   /** The app sends an answer that is not the result of a tool. */
   | { readonly kind: "nonsense" }
@@ -74,7 +74,7 @@ async function failure(work: Promise<unknown>): Promise<ToolAppError> {
   throw error;
 }
 
-/** The behaviour that the agent relies on, of MCP apps and of the fake. */
+/** Checks the behaviour that the agent relies on, for the adapter of MCP apps and for the fake. */
 export function toolAppsContract(adapter: string, open: () => Promise<ToolAppsHarness>): void {
   describe(`the tool apps port on ${adapter}`, () => {
     let harness: ToolAppsHarness;
@@ -125,7 +125,7 @@ export function toolAppsContract(adapter: string, open: () => Promise<ToolAppsHa
       expect((await call(app, "create")).structured).toBeUndefined();
     });
 
-    it("returns the failure that the tool itself reports", async () => {
+    it("returns the failure that a tool itself reports", async () => {
       const content = [{ type: "text", text: "no such note" }];
       const app = await start(tool("create", { kind: "result", content, isError: true }));
       expect(await call(app, "create")).toMatchObject({ isError: true, content });
@@ -141,7 +141,7 @@ export function toolAppsContract(adapter: string, open: () => Promise<ToolAppsHa
       expect(error.message.length).toBeLessThan(700);
     });
 
-    it("is app_unavailable if the app is not running and cannot be started", async () => {
+    it("throws app_unavailable if the app is not running and cannot be started", async () => {
       const nobody = { appId: "org.example.nobody", isActivatable: false };
       const error = await failure(harness.apps.getDefinition(nobody, "create", signal));
       expect(error.code).toBe("app_unavailable");
@@ -166,7 +166,7 @@ export function toolAppsContract(adapter: string, open: () => Promise<ToolAppsHa
       expect((await failure(defined(app, "create"))).code).toBe("app_unavailable");
     });
 
-    it("reports if an app is available without contacting it", async () => {
+    it("reports whether an app is available without contacting it", async () => {
       const nobody = { appId: "org.example.nobody", isActivatable: false };
       expect(await harness.apps.isReachable(nobody)).toBe(false);
       expect(await harness.apps.isReachable({ ...nobody, isActivatable: true })).toBe(true);
@@ -180,7 +180,7 @@ export function toolAppsContract(adapter: string, open: () => Promise<ToolAppsHa
       expect((await failure(call(app, "create"))).code).toBe("timeout");
     });
 
-    it("ends a call that is aborted with the reason of the signal", async () => {
+    it("ends a call that is aborted, and rejects with the reason of the signal", async () => {
       const app = await start(tool("create", { kind: "hang" }));
       await defined(app, "create");
       const aborting = new AbortController();
@@ -202,14 +202,14 @@ export function toolAppsContract(adapter: string, open: () => Promise<ToolAppsHa
       expect(app.received).toEqual([]);
     });
 
-    it("refuses an invalid answer, and one that is too large", async () => {
+    it("rejects an invalid answer, and an answer that is too large", async () => {
       const app = await start(tool("odd", { kind: "nonsense" }), tool("big", { kind: "huge" }));
       expect((await failure(call(app, "odd"))).code).toBe("bad_result");
       const big = await harness.start(app.address.appId, [tool("big", { kind: "huge" })]);
       expect((await failure(call(big, "big"))).code).toBe("result_too_large");
     });
 
-    it("does not delay other calls because of one that hangs", async () => {
+    it("does not delay other calls while one call hangs", async () => {
       const gate = new AbortController();
       const release = new Promise<void>((resolve) => {
         gate.signal.addEventListener("abort", () => resolve());

@@ -12,7 +12,7 @@ const session: Credential = {
   clientId: "client",
 };
 
-/** The promises of `Vault` that callers rely on. */
+/** Checks the promises of `Vault` that callers rely on. */
 export function vaultContract(name: string, open: () => Promise<Vault>): void {
   describe(`Vault: ${name}`, () => {
     test.each([
@@ -32,7 +32,7 @@ export function vaultContract(name: string, open: () => Promise<Vault>): void {
       expect(await vault.get(owner)).toEqual(credential);
     });
 
-    test("a credential is not read for another provider, nor for another origin of the same", async () => {
+    test("a credential is not read for another provider, nor for another origin of the same provider", async () => {
       const vault = await open();
       await vault.put(owner, key);
       expect(await vault.get(other)).toBeUndefined();
@@ -47,7 +47,7 @@ export function vaultContract(name: string, open: () => Promise<Vault>): void {
       expect(vault.describe(owner.id).kind).toBe("oauth");
     });
 
-    test("a removed credential is gone, and the others stay", async () => {
+    test("a removed credential is gone, and the other credentials remain", async () => {
       const vault = await open();
       await vault.put(owner, key);
       await vault.put(other, key);
@@ -78,7 +78,7 @@ export function vaultContract(name: string, open: () => Promise<Vault>): void {
       expect(vault.describe(owner.id)).toMatchObject({ kind: "key", expires_at: null });
     });
 
-    test("says how credentials are protected", async () => {
+    test("reports how credentials are protected", async () => {
       expect((await open()).protection()).toEqual({
         source: "file",
         state: "ready",

@@ -46,7 +46,7 @@ filesContract("the disk, from a hub", async () => {
     budgetBytes: undefined,
     bandwidthBytesPerSecond: undefined,
     version: "0",
-    // No retries within a download: the caller of the contract retries.
+    // A download makes no retries of its own, because the contract's tests retry.
     limits: { stallMs: 10_000, retryMs: 1, retriesMax: 0 },
   });
   return {

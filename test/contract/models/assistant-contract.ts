@@ -8,7 +8,7 @@ export interface AssistantHarness extends AsyncDisposable {
   readonly broken: string;
   /** Stops the assistant, so that it does not answer. */
   end(): Promise<void>;
-  /** Advances the time until the work has ended. */
+  /** Advances the time until the work has ended, and returns its result. */
   readonly settle: <T>(work: Promise<T>) => Promise<T>;
 }
 
@@ -27,7 +27,7 @@ const request = (
   gpu: undefined,
 });
 
-/** The contract of every `AssistantControl`. */
+/** Checks the contract of `AssistantControl`, for every adapter. */
 export function assistantContract(name: string, open: () => Promise<AssistantHarness>): void {
   describe(`the assistant's control: ${name}`, () => {
     test("a model is inspected, loaded with the requested settings, and unloaded", async () => {
@@ -58,7 +58,7 @@ export function assistantContract(name: string, open: () => Promise<AssistantHar
       expect(after.models.find(({ id }) => id === "one")).toBeUndefined();
     });
 
-    test("other settings reload the model; the same ones have no effect", async () => {
+    test("other settings reload the model; the same settings have no effect", async () => {
       await using harness = await open();
       const { assistant, good, settle } = harness;
       await settle(assistant.load(request(good, { contextTokens: 256 }), never));
@@ -105,7 +105,7 @@ export function assistantContract(name: string, open: () => Promise<AssistantHar
       ).rejects.toMatchObject({ code: "insufficient_memory" });
     });
 
-    test("every call fails if the assistant does not answer", async () => {
+    test("every call rejects if the assistant does not answer", async () => {
       await using harness = await open();
       const { assistant, good, settle } = harness;
       await harness.end();

@@ -5,15 +5,15 @@ import type { ResolvedModel } from "../../../src/controller/models/hub/port.ts";
 /** The environment of the contract: models on the disk, and their hub with faults. */
 export interface FilesHarness extends AsyncDisposable {
   readonly files: ModelFiles;
-  /** Returns a model that can be downloaded; each name has another content. */
+  /** Returns a model that can be downloaded. Each name has different content. */
   model(name: string): Promise<ResolvedModel>;
-  /** Cuts off the next download. */
+  /** Makes the next download break off. */
   cutNext(): void;
-  /** Makes the next download return another content. */
+  /** Makes the next download return different content. */
   lieNext(): void;
-  /** Changes the file on the disk. */
+  /** Damages the model's file on the disk. */
   damage(model: ResolvedModel): Promise<void>;
-  /** Advances the time until the work has ended. */
+  /** Advances the time until the work has ended, and returns its result. */
   readonly settle: <T>(work: Promise<T>) => Promise<T>;
 }
 
@@ -25,7 +25,7 @@ const download = (
   onProgress: (progress: DownloadProgress) => void = () => {},
 ) => settle(files.download(model, { token: undefined, onProgress }, never));
 
-/** The contract of every `ModelFiles`. */
+/** Checks the contract of `ModelFiles`, for every adapter. */
 export function filesContract(name: string, open: () => Promise<FilesHarness>): void {
   describe(`model files: ${name}`, () => {
     test("a model that was never downloaded is not found", async () => {
@@ -35,7 +35,7 @@ export function filesContract(name: string, open: () => Promise<FilesHarness>): 
       expect(await harness.files.storedBytes(model)).toBe(0);
     });
 
-    test("a download returns the model that find returns from then on", async () => {
+    test("a download returns the same result as later calls of find", async () => {
       await using harness = await open();
       const model = await harness.model("one");
       const seen: DownloadProgress[] = [];
@@ -70,7 +70,7 @@ export function filesContract(name: string, open: () => Promise<FilesHarness>): 
       expect(await harness.files.find(model)).toBeDefined();
     });
 
-    test("a wrong digest is an error, and the file is not stored", async () => {
+    test("a wrong digest is an error, and the downloaded file is not stored", async () => {
       await using harness = await open();
       const model = await harness.model("one");
       harness.lieNext();
@@ -94,7 +94,7 @@ export function filesContract(name: string, open: () => Promise<FilesHarness>): 
       expect(await files.find(model)).toBeDefined();
     });
 
-    test("an aborted signal rejects with its reason", async () => {
+    test("an aborted signal makes calls reject with its reason", async () => {
       await using harness = await open();
       const model = await harness.model("one");
       const leaving = new AbortController();
@@ -105,7 +105,7 @@ export function filesContract(name: string, open: () => Promise<FilesHarness>): 
       ).rejects.toMatchObject({ name: "AbortError" });
     });
 
-    test("a removal removes one model, and keeps the others", async () => {
+    test("a removal removes one model, and keeps the other models", async () => {
       await using harness = await open();
       const [one, other] = [await harness.model("one"), await harness.model("other")];
       await download(harness, one);

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest";
 import type { ModelSources, SourceRequest } from "../../../src/controller/models/hub/port.ts";
 
-/** A hub with the repository `org/one`, which has one file with size and digest. */
+/** A hub with the repository `org/one`, which contains one file with size and digest. */
 export interface SourcesHarness extends AsyncDisposable {
   readonly sources: ModelSources;
   /** Commits another file to `org/one`. */
@@ -20,7 +20,7 @@ const request = (source: string): SourceRequest => ({
   token: undefined,
 });
 
-/** The contract of every `ModelSources`. */
+/** Checks the contract of `ModelSources`, for every adapter. */
 export function sourcesContract(name: string, open: () => Promise<SourcesHarness>): void {
   describe(`model sources: ${name}`, () => {
     test("a repository is resolved to a commit, and to files with size and digest", async () => {
@@ -68,7 +68,7 @@ export function sourcesContract(name: string, open: () => Promise<SourcesHarness
       expect(harness.sources.tokenFor(model, "mine")).toBe("mine");
     });
 
-    test("an aborted signal rejects with its reason", async () => {
+    test("an aborted signal makes calls reject with its reason", async () => {
       await using harness = await open();
       const leaving = new AbortController();
       leaving.abort();

@@ -36,7 +36,7 @@ afterEach(async () => {
 const run = (...words: string[]) => bus.run(process.execPath, [program, ...words]);
 const screen = (...words: string[]) => new Screen(words, bus.environment, program);
 const lastTurn = () => overlay.turns.at(-1);
-/** Calls the frontend's window methods like the companion. */
+/** Calls a method of the frontend's window, as the companion does. */
 const callWindow = (member: string, signature = "", ...args: string[]) =>
   bus.busctlCall(UI, UI_PATH, UI, member, signature, ...args);
 const askQuestion = (spec: object) => {
@@ -68,7 +68,7 @@ describe("ask", () => {
     });
   });
 
-  it("declines if there is no terminal to ask at, and reports errors by name", async () => {
+  it("declines if there is no terminal to ask at, and reports errors by their names", async () => {
     askQuestion(consentSpec());
     const denied = await run("ask", "Well?");
     expect([denied.code, denied.stdout, overlay.responses]).toEqual([1, "", [false]]);
@@ -166,7 +166,7 @@ describe("chat", () => {
     expect(await person.ended).toBe(0);
   });
 
-  it("is the frontend: when summoned, it shows the prompt, and does not send it", async () => {
+  it("acts as the frontend: when summoned, it shows the prompt, and does not send it", async () => {
     using person = screen("chat");
     await person.until(/> /);
     expect(await callWindow("GetVisible")).toEqual([true]);

@@ -5,7 +5,10 @@ import { examplePath } from "../../support/example-app.ts";
 import { Screen } from "../../support/screen.ts";
 import { TestSessionBus } from "../../support/test-session-bus.ts";
 
-/** The built command line, the example frontend and the real companion with its stub engine; no part is scripted. */
+/**
+ * A text that must not appear on the bus. The built command line, the example frontend and the real companion with
+ * its stub engine; no part is scripted.
+ */
 const SECRET = "sk-canary-frontend-0123456789";
 const example = examplePath("terminal-frontend/frontend.mjs");
 
@@ -60,7 +63,7 @@ describe("berth remote", () => {
     person.type(`${SECRET}\r`);
     screen += await person.until(/no command can read it again/);
     expect(await person.ended).toBe(0);
-    // Text without secrets is visible, so the check works.
+    // Other text of the calls is visible on the bus, so the check for the secret is valid.
     expect((await berth(["remote", "add", "seen", "http://127.0.0.1:9/v1"])).code).toBe(0);
     await expect.poll(() => tap.bytes.includes("AddProvider")).toBe(true);
     expect(tap.bytes.includes("SetKeyFd")).toBe(true);
@@ -94,7 +97,7 @@ describe.each([
     using yes = screen("ask", "--model", "remote:work:tiny", "Well?");
     await yes.until(/Send it, this once\? \[y\/N\] /);
     yes.type("y\r");
-    // No process listens there, which shows that it was tried.
+    // No process listens at this address, so the error shows that the request was sent.
     await yes.until(/unreachable|cannot be reached/);
     expect(await yes.ended).not.toBe(0);
   });

@@ -14,7 +14,7 @@ import { WAIT_OPTIONS } from "../../support/wait-limits.ts";
 const UI = "dev.assistant.Overlay1.UI";
 const { signal } = new AbortController();
 
-it("starts no frontend, even if the bus could activate one", async () => {
+it("the companion starts no frontend, even if the bus could activate one", async () => {
   const dir = await mkdtemp(join(tmpdir(), "berth-frontend-"));
   const trace = join(dir, "started");
   const service = `[D-BUS Service]\nName=${UI}\nExec=/usr/bin/touch ${trace}\n`;
@@ -26,7 +26,7 @@ it("starts no frontend, even if the bus could activate one", async () => {
   for (const call of await Promise.allSettled(calls))
     expect(call).toMatchObject({ status: "rejected", reason: { code: "not_found" } });
   expect(existsSync(trace)).toBe(false);
-  // Shows that the bus would use this activation file.
+  // This call shows that the bus would use the activation file.
   const calling = bus.gdbusCall(UI, "/dev/assistant/Overlay1/UI", `${UI}.Hide`).catch(() => {});
   await vi.waitUntil(() => existsSync(trace), WAIT_OPTIONS);
   await bus.kill();
@@ -34,7 +34,7 @@ it("starts no frontend, even if the bus could activate one", async () => {
   await rm(dir, { recursive: true });
 });
 
-it("ignores an untrusted frontend, and checks each connection until one is trusted", async () => {
+it("the companion ignores an untrusted frontend, and checks each connection until one is trusted", async () => {
   await using bus = await TestSessionBus.start();
   await using client = await connectSessionBus({ address: bus.address, negotiateFds: false });
   await using window = await DbusNextFrontend.connect(bus);
@@ -65,7 +65,7 @@ it("ignores an untrusted frontend, and checks each connection until one is trust
   expect(asked.at(-1)).toBe(next.name);
 });
 
-it("calls the connection that it has checked, even if the name has a new owner", async () => {
+it("the companion calls the connection that it has checked, even if the name has a new owner", async () => {
   await using bus = await TestSessionBus.start();
   await using client = await connectSessionBus({ address: bus.address, negotiateFds: false });
   await using window = await DbusNextFrontend.connect(bus);
@@ -81,7 +81,7 @@ it("calls the connection that it has checked, even if the name has a new owner",
   expect(window.received).toEqual([["ui.Summon", "a secret", {}]]);
 });
 
-it("has no frontend once the bus is lost", async () => {
+it("the companion has no frontend once the bus is lost", async () => {
   await using bus = await TestSessionBus.start();
   await using client = await connectSessionBus({ address: bus.address, negotiateFds: false });
   const ui = new SessionBusUi(client, async (connection) => createCaller(connection));

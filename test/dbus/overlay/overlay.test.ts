@@ -21,7 +21,7 @@ import { accepted, forever, says } from "../../support/scripted-service.ts";
 import { WAIT_OPTIONS } from "../../support/wait-limits.ts";
 
 const PATH = "/dev/assistant/Overlay1";
-/** 20,000 rounds take a minute. */
+/** The number of rounds. 20,000 rounds take a minute. */
 const ROUNDS = Number(process.env["BERTH_OVERLAY_ROUNDS"] ?? 500);
 
 const until = (is: () => boolean) => vi.waitUntil(is, { ...WAIT_OPTIONS, interval: 2 });
@@ -127,7 +127,7 @@ describe("a query on a real bus", () => {
     ]);
   });
 
-  it("ends with Cancel, and belongs to the connection that asked", async () => {
+  it("can be cancelled only by the connection that asked", async () => {
     parts.inference.script = streamForever;
     await using other = await DbusNextFrontend.connect(harness.bus);
     const id = await client.ask("x");
@@ -250,13 +250,16 @@ describe("invalid input", () => {
     expect((await client.getRefusal(member, signature, ...body)).name).toBe(INVALID);
   });
 
-  it.each([0n, 1_000_000n, 2n ** 64n - 1n])("the query %s does not exist", async (id) => {
-    const name = "dev.assistant.Error.NotFound";
-    expect((await client.getRefusal("Cancel", "t", id)).name).toBe(name);
-    expect((await client.getRefusal("Respond", "tb", id, true)).name).toBe(name);
-  });
+  it.each([0n, 1_000_000n, 2n ** 64n - 1n])(
+    "an answer to query %s, which does not exist, and its cancellation are rejected",
+    async (id) => {
+      const name = "dev.assistant.Error.NotFound";
+      expect((await client.getRefusal("Cancel", "t", id)).name).toBe(name);
+      expect((await client.getRefusal("Respond", "tb", id, true)).name).toBe(name);
+    },
+  );
 
-  it("leaves no state behind", async () => {
+  it("queries with invalid input leave no state behind", async () => {
     expect(await overlay.status()).toMatchObject({ state: "idle", active: 0 });
   });
 });
@@ -347,7 +350,7 @@ describe("the frontend", () => {
     expect(second.received).toEqual([["ui.Summon", "2", {}]]);
   });
 
-  it("receives a question of its own query once", async () => {
+  it("receives a question of its own query only once", async () => {
     await using frontend = await DbusNextFrontend.connect(harness.bus);
     await frontend.takeUi();
     frontend.window.isVisible = true;
@@ -364,7 +367,7 @@ describe("the frontend", () => {
     await using frontend = await DbusNextFrontend.connect(harness.bus);
     await frontend.takeUi();
     frontend.window.isMute = true;
-    // This call comes first, and is refused after two seconds.
+    // The companion sends this call first, and reports the missing answer after two seconds.
     let isRefused = false;
     const refusal = client.getRefusal("Summon", "s", "x").finally(() => {
       isRefused = true;

@@ -12,7 +12,7 @@ import {
 import { SEED } from "../../support/sampling.ts";
 
 const dice = new Dice(SEED);
-/** The number of streams over the overlay, its maximum; the others use the port. */
+/** The number of streams over the overlay, which is the overlay's maximum; all other streams use the port. */
 const BY_THE_BUS = 4;
 const STREAMS = 50;
 
@@ -80,7 +80,7 @@ async function assertNothingIsSent(): Promise<void> {
 }
 
 describe("revoked consent", () => {
-  it("ends fifty running streams, and works as before when it is given again", async () => {
+  it("ends fifty running streams, and allows new ones when consent is given again", async () => {
     const streams = await startFiftyStreams("Tell me #hang");
     await Promise.all(streams.chats.map(({ begun }) => begun));
     await harness.frontend.waitUntil("the streams to begin", () =>
@@ -105,7 +105,7 @@ describe("revoked consent", () => {
     expect((await harness.frontend.waitForEnd(await ask("Hello"))).text).toBe("You said: Hello");
   });
 
-  it("ends requests without an answer yet", async () => {
+  it("ends requests that have no answer yet", async () => {
     const before = harness.listChatRequests().length;
     const streams = await startFiftyStreams("Tell me #hang-head");
     await harness.cloudProvider.until(() => harness.listChatRequests().length === before + STREAMS);
@@ -128,7 +128,7 @@ describe("revoked consent", () => {
     await assertNothingIsSent();
   });
 
-  it("is ordered with concurrent requests", async () => {
+  it("ends all concurrent requests, whether they were sent before or not", async () => {
     for (let round = 0; round < 5; round += 1) {
       await setConsent(true);
       const before = harness.listChatRequests().length;

@@ -45,7 +45,7 @@ beforeAll(async () => {
     others.push(provider);
     await harness.frontend.call("Remote1", "AddProvider", "sss", id, "", provider.baseUrl);
   }
-  // No process listens there any more.
+  // No process listens at the provider "gone" any more.
   const gone = await TestProvider.start({ tls: true });
   await harness.frontend.call("Remote1", "AddProvider", "sss", "gone", "", gone.baseUrl);
   await gone[Symbol.asyncDispose]();
@@ -57,17 +57,17 @@ afterAll(async () => {
 
 interface Outcome {
   readonly retryAfter?: string;
-  /** HTTP status on the companion's port. */
+  /** The HTTP status of the answer on the companion's port. */
   readonly status: number;
-  /** Error code on the port and in Finished. */
+  /** The error code on the port and in the signal Finished. */
   readonly code: string;
-  /** Error code of ListModels. */
+  /** The error code of ListModels. */
   readonly list: string;
-  /** Attempts of a chat request; a list is requested once. */
+  /** The number of attempts of a chat request; a list is requested only once. */
   readonly attempts: number;
 }
 
-/** Uses all three ways to a provider at once, and returns their errors. */
+/** Sends a request over all three ways to a provider at once, and returns the errors. */
 async function getOutcome(provider: string): Promise<Outcome> {
   const model = `remote:${provider}:test-model`;
   const before = harness.entries("egress.send").length;
@@ -179,10 +179,13 @@ const answers: readonly (readonly [string, ScriptedResponse, number, string, str
 ];
 
 describe("a provider that answers with an error", () => {
-  it.each(answers)("%s is reported", async (_, answer, httpStatus, code, list, attempts) => {
-    turn = answer;
-    expect(await getOutcome("cloud")).toEqual({ status: httpStatus, code, list, attempts });
-  });
+  it.each(answers)(
+    "which is %s, is reported with its status and code",
+    async (_, answer, httpStatus, code, list, attempts) => {
+      turn = answer;
+      expect(await getOutcome("cloud")).toEqual({ status: httpStatus, code, list, attempts });
+    },
+  );
 
   it.each([
     [429, "7", 1, "rate_limited", 429],
@@ -199,7 +202,7 @@ describe("a provider that answers with an error", () => {
     });
   });
 
-  it("is used again as soon as it works", async () => {
+  it("is used again as soon as it answers correctly", async () => {
     turn = undefined;
     const outcome = { status: 200, code: "ok", list: "answered", attempts: 1 };
     expect(await getOutcome("cloud")).toEqual(outcome);
@@ -221,7 +224,7 @@ function rawResponse(bytes: string): ScriptedResponse {
   return { type: "raw", bytes, afterwards: "cut" };
 }
 
-/** A line of this many megabytes in a body that continues. */
+/** Returns a response whose body is an unfinished line of this many megabytes. */
 function endlessBody(megabytes: number): Buffer {
   const answerHead = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n\r\n";
   return Buffer.concat([Buffer.from(`${answerHead}"`), Buffer.alloc(megabytes * 2 ** 20, "x")]);

@@ -72,7 +72,10 @@ afterAll(async () => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-/** Chooses the notes tool if the prompt asks for a note and none was created; otherwise repeats the question. */
+/**
+ * Scripts the local model: it chooses the notes tool if the prompt asks for a note and none was created, and
+ * otherwise repeats the question.
+ */
 function scriptLocalModel({ service }: InferenceHttpHarness): void {
   service.script = (request) => {
     const text = textOfPrompt(request.prompts[0]);
@@ -92,7 +95,7 @@ function scriptLocalModel({ service }: InferenceHttpHarness): void {
 
 const listChatRequests = () =>
   cloud.requests.filter(({ path }) => path.endsWith("/chat/completions"));
-/** Returns an out argument of type string. */
+/** Returns an out argument that is a string. */
 const textOf = (value: BusValue | undefined) => (typeof value === "string" ? value : "");
 const withoutRepeats = (names: readonly string[]) =>
   names.filter((name, at) => names[at - 1] !== name);
@@ -109,7 +112,7 @@ describe("a question", () => {
     });
   });
 
-  it("lists unavailable options", async () => {
+  it("reports the requested options that are unavailable", async () => {
     const turn = await person.waitForEnd(
       await person.ask("Look!", { window: true, selection: true }),
     );
@@ -154,8 +157,8 @@ describe("a provider", () => {
     expect(JSON.parse(textOf(models))).toEqual(["test-model", "test-embedder"]);
   });
 
-  it("has its key read only if it may be set, and the descriptor is closed in any case", async () => {
-    // The end of the pipe would not be noticed, because the test holds the other end.
+  it("has its key read only if the provider exists, and the descriptor is closed in any case", async () => {
+    // The test holds the other end of the pipe, so a read would never reach the end.
     const pipe = join(folder, "endless");
     execFileSync("mkfifo", [pipe]);
     const fd = openSync(pipe, "r+");
@@ -183,7 +186,7 @@ describe("a provider", () => {
     await expect(call).rejects.toMatchObject({ busName: expect.stringMatching(`${name}$`) });
   });
 
-  it("receives no data before the user consents", async () => {
+  it("receives no data before the user gives consent", async () => {
     const turn = await person.ask("A secret", { model_hint: REMOTE });
     expect(await person.waitForQuestion(turn)).toMatchObject({
       v: 1,
@@ -203,7 +206,7 @@ describe("a provider", () => {
     expect(listChatRequests()).toEqual([]);
   });
 
-  it("answers once after one-time consent", async () => {
+  it("receives one request after one-time consent", async () => {
     const turn = await person.ask("Only this", { model_hint: REMOTE, lane: "chat" });
     await person.waitForQuestion(turn);
     await person.respond(turn, true);

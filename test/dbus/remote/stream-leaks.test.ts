@@ -21,7 +21,7 @@ import {
 import { SEED } from "../../support/sampling.ts";
 
 const random = new Dice(SEED);
-/** Number of streams per way, and of concurrent ones over the port and over the overlay. */
+/** The number of streams in each test. AT_ONCE is the number of concurrent streams over the port and the overlay. */
 const STREAMS = 200;
 const AT_ONCE = { http: 15, overlay: 10 };
 
@@ -34,7 +34,7 @@ beforeAll(async () => {
     script: findFaultyResponse,
     environment: COLLECTING,
   });
-  // Objects that are created once, such as the first connections, exist before counting.
+  // This creates the objects that exist once, such as the first connections, before the test counts.
   await Promise.all(
     createSources().flatMap(({ openStreams: ask }) => ask("trickle").map(({ end }) => end())),
   );
@@ -84,7 +84,7 @@ function toBusStream(caller: FrontendClient, asked: Promise<RecordedTurn>, of: s
   };
 }
 
-/** One round of as many streams as may run at once. */
+/** Returns the streams of one round: as many as may run at once. */
 function createSources(caller = harness.frontend): readonly StreamSource[] {
   const http = Array.from({ length: AT_ONCE.http }, () => pickModel());
   const overlay = Array.from({ length: AT_ONCE.overlay }, () => pickModel());
@@ -185,7 +185,7 @@ describe("200 streams leave no connection, descriptor or state behind", () => {
   });
 });
 
-/** The memory of the daemon's objects and buffers after garbage collection. */
+/** Returns the size of the daemon's objects and buffers after a garbage collection. */
 async function measureMemory(): Promise<number> {
   await collectGarbage(harness.companion);
   const metrics = await harness.metrics();

@@ -59,7 +59,7 @@ describe("the system instance", () => {
     expect(
       (await harness.frontend.waitForEnd(await ask(LOCAL_MODEL, "Hello"))).end?.detail["code"],
     ).toBe("no_model");
-    // The agent lane has no model to choose tools, and reports that.
+    // In the agent lane no local model can choose tools, and the answer says so.
     const toolless = await harness.frontend.waitForEnd(await ask(REMOTE_MODEL, "Hello", "agent"));
     expect(toolless).toMatchObject({ end: { status: "completed" } });
     expect(toolless.text).toContain("You said: ");
@@ -68,7 +68,7 @@ describe("the system instance", () => {
     expect(text).not.toContain(`"id":"${LOCAL_MODEL}"`);
     expect((await harness.countQueries()).active).toBe(1);
 
-    // A fallback without consent is not used, and no data is sent.
+    // The provider, as a fallback without consent, is not used, and no data is sent.
     await harness.frontend.call("Remote1", "SetConsent", "sb", "prompt", false);
     expect(await far.result).toMatchObject({ code: "consent_required" });
     const sent = harness.listChatRequests().length;

@@ -44,10 +44,10 @@ test("when the assistant is killed during a load or an answer, Berth keeps runni
       if (pieces === 3) await world.killAssistant();
     }
   })();
-  // The client must get an error, not a truncated answer that looks complete.
+  // The client must get an error, because a truncated answer would look complete.
   await expect(reading).rejects.toBeInstanceOf(Error);
   expect(pieces).toBeGreaterThan(2);
-  // The status reports the loss until the model is loaded again and gives the same answer as before.
+  // The status reports the loss until the model is loaded again. The model then gives the same answer as before.
   await world.waitForModel("chat", "it is known to be away", ({ running }) => !running);
   await world.waitForModelStatus("chat", "running");
   expect(await world.assistantPid()).not.toBe(second);

@@ -17,14 +17,14 @@ import {
 import { Dice } from "../../support/random.ts";
 
 /**
- * Describes a point of a model's download at which the test kills `berth up` with SIGKILL. The test then
- * restarts Berth on the files that are left. Another model keeps running in the meantime.
+ * A point of a model's download at which the test kills `berth up` with SIGKILL. The test then restarts Berth on the
+ * files that are left. Another model keeps running in the meantime.
  */
 interface Moment {
   readonly title: string;
   readonly file: TestFile;
   readonly kills: number;
-  /** Returns the faults that the hub injects until the last kill. */
+  /** The faults that the hub injects until the last kill. */
   readonly faults: (path: string) => readonly Fault[];
   /** Resolves when the test must kill Berth; called once for each kill. */
   readonly reached: (world: ModelE2eHarness, play: KillRun) => Promise<void>;
@@ -33,7 +33,7 @@ interface Moment {
 interface KillRun {
   readonly path: string;
   readonly file: TestFile;
-  /** Returns the requests that the hub has received since this model was added. */
+  /** The requests that the hub has received since this model was added. */
   readonly requests: () => HubRequest[];
   readonly sentBytes: () => number;
 }
@@ -98,7 +98,7 @@ test("when Berth is killed at any point of a download, it resumes without fetchi
   expect(started).toHaveLength(1);
 });
 
-/** Waits until the hub has received a matching request, which it leaves unanswered. */
+/** Waits until the hub has received a request that matches and that it leaves unanswered. */
 function asked(is: (request: HubRequest, path: string) => boolean): Moment["reached"] {
   return (_, { path, requests }) =>
     eventually("the hub is asked", () => requests().some((request) => is(request, path)));
@@ -107,7 +107,7 @@ function asked(is: (request: HubRequest, path: string) => boolean): Moment["reac
 function moments(dice: Dice, small: TestFile, tiny: readonly TestFile[]): readonly Moment[] {
   const [first, second, third, fourth] = tiny;
   if (!first || !second || !third || !fourth) throw new Error("files are missing");
-  /** Kills Berth in the few milliseconds in which it hashes, links and reports the complete file. */
+  /** Returns a moment within the few milliseconds in which Berth hashes, links and reports the complete file. */
   const complete = (file: TestFile): Moment => {
     const waitMs = dice.between(0, 40);
     return {
@@ -141,7 +141,7 @@ function moments(dice: Dice, small: TestFile, tiny: readonly TestFile[]): readon
       file: small,
       kills: 3,
       faults: (path) => [{ on: "cdn", path, type: "slow", bytesPerSecond: 500_000 }],
-      // Kills Berth when the disk has both journaled ranges and bytes that the journal does not list yet.
+      // A moment at which the disk has both journaled ranges and bytes that the journal does not list yet.
       reached: async (world, { file, sentBytes }) => {
         const before = countBytes(await safeRanges(world, file));
         await eventually("more is safe", async () => {

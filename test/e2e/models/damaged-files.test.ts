@@ -18,14 +18,14 @@ const run = promisify(execFile);
 /** All tests share one Berth, which runs without the assistant. Each test uses its own repository. */
 let world: ModelE2eHarness;
 let tiny: TestFile;
-/** Offset of the flipped bit. It is in the weights, so only the digest reveals the damage. */
+/** The offset of the flipped bit. The bit belongs to the weights, so only the digest reveals the damage. */
 const AT = 200_000;
 
 beforeAll(async () => {
   tiny = await ggufFile("tiny");
   world = await ModelE2eHarness.open({
     assistant: false,
-    // Keeps the folder from becoming empty: Berth removes nothing when the folder is empty.
+    // This file keeps the folder from being empty: Berth removes nothing when the folder is empty.
     specs: { "keep.yaml": secretFile("keep", { key: "value" }) },
     onTestFailed: () => {},
   });
@@ -60,7 +60,7 @@ test("a model whose bits flip in transit fails after three downloads, and `berth
   await repository("flipping");
   hub.faults.add({ on: "cdn", path: fileOf("flipping"), type: "flip", atByte: AT });
   await berth.write("flipping.yaml", modelSpecFile("flipping", { source: "org/flipping" }));
-  // The status is `failed` between attempts too; Stalled says that there is no further one.
+  // The status is also `failed` between attempts; only Stalled says that there is no further attempt.
   const failed = await world.waitForModel("flipping", "it is stalled", ({ conditions }) =>
     conditions.some(({ type, status }) => type === "Stalled" && status === "True"),
   );
@@ -206,7 +206,8 @@ test("Berth downloads a gated model with HF_TOKEN and sends the token only to th
   });
   expect(hub.leaks).toEqual([]);
   expect(berth.output).not.toContain(hub.token);
-  // A hub gives authenticated clients more precise errors, so this checks a missing repository again.
+  // A hub gives authenticated clients more precise errors, so the test requests a missing repository again with a
+  // token.
   await expectNowhere("org/nowhere");
 });
 

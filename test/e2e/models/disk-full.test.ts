@@ -26,7 +26,7 @@ test("a full disk is reported before or during a download, and the download resu
   try {
     await berth.start();
     await berth.write("small.yaml", modelSpecFile("small", { source: "org/small" }));
-    // Waits for the pause between two attempts: during an attempt, `error` is from the previous one.
+    // The test waits for the pause between two attempts, because during an attempt `error` is from the previous one.
     const held = await world.waitForModel(
       "small",
       "it says why",

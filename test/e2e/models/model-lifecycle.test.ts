@@ -27,7 +27,7 @@ test("a model follows its spec file: it is downloaded and started, reloaded, sto
   await using _ = world;
   const { berth, hub } = world;
   const spec = { source: REPOSITORY, quantization: "Q4_K_M", running: true, parallel: 1 };
-  // Keeps the folder from becoming empty: Berth removes nothing when the folder is empty.
+  // This file keeps the folder from being empty: Berth removes nothing when the folder is empty.
   await berth.write("other.yaml", modelSpecFile("other", { source: "/nowhere.gguf" }));
   await berth.write("chat.yaml", modelSpecFile("chat", spec));
   const running = await world.waitForModelStatus("chat", "running");
@@ -75,7 +75,7 @@ test("a model follows its spec file: it is downloaded and started, reloaded, sto
   await berth.remove("chat.yaml");
   await world.waitUntilModelGone("chat");
   expect(await world.served()).toEqual({});
-  // The disk budget keeps the file, so another Model can use it without a download.
+  // The file stays on the disk within the disk budget, so another Model can use it without a download.
   expect(await readdir(world.blobsDir)).toContain(q4.sha256);
   await berth.write("again.yaml", modelSpecFile("again", { source: REPOSITORY }));
   expect(await world.waitForModelStatus("again", "ready")).toMatchObject({ sha256: q4.sha256 });

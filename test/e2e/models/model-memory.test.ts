@@ -3,7 +3,7 @@ import { ggufFile, ModelE2eHarness, modelSpecFile } from "../../support/model-e2
 
 test("a model that does not fit in memory waits and reports the missing amount, and a model that the user starts evicts others", async () => {
   const [tiny, wide] = await Promise.all([ggufFile("tiny"), ggufFile("wide-context")]);
-  // Each loaded model takes about 150 MB regardless of its size, so only one of the two fits.
+  // Each loaded model takes about 150 MB regardless of its size, so only one of the two models fits.
   await using world = await ModelE2eHarness.open({ flags: ["--assistant-memory=220Mi"] });
   const { berth, hub, models } = world;
   await hub.addRepository({ id: "org/tiny", files: { "tiny-Q4_K_M.gguf": tiny.bytes } });
@@ -36,7 +36,7 @@ test("a model that does not fit in memory waits and reports the missing amount, 
   expect(displaced.message).toContain("in addition to second");
   expect(await world.served()).toEqual({ second: "resident" });
 
-  // This model would not fit even if all others were evicted, so Berth evicts none for it.
+  // This model would not fit even if all other models were evicted, so Berth evicts none for it.
   await berth.write(
     "huge.yaml",
     modelSpecFile("huge", {

@@ -7,7 +7,7 @@ test("two Models with the same content share one download, and the file remains 
   const tiny = await ggufFile("tiny");
   await using world = await ModelE2eHarness.open();
   const { berth, hub, models } = world;
-  // Slows the download down so that the second Model starts while the first is still downloading.
+  // The hub limits the speed, so that the second Model starts while the first is still downloading.
   hub.faults.add({ on: "cdn", type: "slow", bytesPerSecond: 600_000 });
   for (const id of ["org/one", "other/two"])
     await hub.addRepository({ id, files: { [`${id.slice(-3)}-Q4_K_M.gguf`]: tiny.bytes } });
@@ -28,7 +28,7 @@ test("two Models with the same content share one download, and the file remains 
   await world.waitUntilModelGone("one");
   expect(await blobsOf(world)).toEqual([tiny.sha256]);
   expect(await world.say("two")).toBe(said);
-  // Stops and starts the model so that it is loaded from the file again.
+  // The test stops and starts the model, so that it is loaded from the file again.
   await models.stop("two", { force: true, wait: true });
   await models.start("two", { force: true, wait: true });
   expect(await world.say("other/two")).toBe(said);

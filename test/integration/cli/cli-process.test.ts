@@ -55,7 +55,7 @@ describe("bin/berth", () => {
     expect(berth(["--version"], join(folder, "two")).output).toMatch(/^\d+\.\d+\.\d+\n$/);
   });
 
-  it("succeeds if the reader of its output closes the pipe", () => {
+  it("exits with 0 if the reader of its output closes the pipe", () => {
     const { status, stderr } = spawnSync(
       "bash",
       ["-c", `"${bin}" help get | head -c 1; exit "\${PIPESTATUS[0]}"`],
@@ -68,7 +68,10 @@ describe("bin/berth", () => {
   });
 });
 
-/** Without ingress and assistant: they would use ports of the machine, and Caddy would outlive the test. */
+/**
+ * The flags of `berth up` without ingress and assistant, which would use ports of the machine; Caddy would also
+ * outlive the test.
+ */
 const upOfItsOwn = ["up", "--listen", "127.0.0.1:0", "--ingress", "off", "--assistant", "off"];
 
 describe("berth up", () => {
@@ -105,7 +108,7 @@ describe("berth up", () => {
     expect(JSON.parse(readFileSync(join(folder, "data/run/berth.json"), "utf8"))).toEqual(ready);
     expect(output).not.toMatch(/password/);
 
-    // The same user on the same machine needs no login.
+    // The same user on the same machine needs no login, because the token file is readable.
     expect(berth(["get", "apps", "-o", "json"])).toMatchObject({ code: 0, errors: "" });
     const second = berth(upOfItsOwn);
     expect(second.code).toBe(1);

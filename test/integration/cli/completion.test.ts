@@ -52,7 +52,7 @@ describe("the command tree", () => {
     expect(complete(program, ["--data-dir"], "").paths).toBe("folders");
   });
 
-  it("determines the source of names for each argument", () => {
+  it("determines where the names for each argument come from", () => {
     expect(source(["logs"])).toEqual({ type: "names", kind: "App" });
     expect(source(["get", "secrets"])).toEqual({ type: "names", kind: "Secret" });
     expect(source(["get", "-o", "yaml", "secrets"])).toEqual({ type: "names", kind: "Secret" });
@@ -101,7 +101,8 @@ describe("in bash", () => {
     folder = mkdtempSync(join(tmpdir(), "berth-bash-"));
     writeFileSync(join(folder, "completion.bash"), completionScripts.bash);
     writeFileSync(join(folder, "spec file.yaml"), "");
-    // Replaces the built command: records the calls of the script, and answers like berth.
+    // Writes a substitute for the built command that records the calls of the completion script and answers like
+    // berth.
     const answers = [
       "#!/bin/bash",
       'printf "%s|" "$@" > "$BERTH_ASKED"',
@@ -116,7 +117,7 @@ describe("in bash", () => {
   });
   afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
-  /** Returns the completions that readline receives; the last word is under the cursor. */
+  /** Returns the completions that readline receives for these words. The last word is under the cursor. */
   const tab = (words: string[]) => {
     const list = words.map((word) => `'${word}'`).join(" ");
     const script = `source completion.bash; COMP_WORDS=(${list}); COMP_CWORD=${words.length - 1}; _berth; printf '%s\\n' "\${COMPREPLY[@]}"; cat "$BERTH_ASKED" >&2`;

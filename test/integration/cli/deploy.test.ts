@@ -50,7 +50,7 @@ function files(content: Readonly<Record<string, string>>): void {
   }
 }
 
-/** Simulates the build and the reconciler for each new generation of an app. */
+/** Simulates the build and the reconciler for each new generation of the app. */
 function builds(
   log: readonly string[],
   { failure, isFollowed = true }: { failure?: string; isFollowed?: boolean } = {},
@@ -92,7 +92,7 @@ function builds(
           : appStatus(generation, { phase: "failed", conditions: [...building, stalled] }),
       );
     };
-    // Wait until the log is followed: otherwise the test would not cover that.
+    // The build ends only when the client follows the log, because otherwise the test would not cover following.
     const timer = setInterval(() => {
       if (isFollowed && !api.builds.emitLine(id, "Step 0")) return;
       clearInterval(timer);
@@ -131,7 +131,7 @@ describe("berth deploy", () => {
     expect(uploaded()).not.toContain("secret");
   });
 
-  it("uses the given name, port, domain and variables, and shows no log with --quiet", async () => {
+  it("uses the given name, port, domain and variables, and shows no build log with --quiet", async () => {
     files({ "app.js": "hello" });
     builds(["Step 1"], { isFollowed: false });
     const flags = ["--port", "81", "--domain", "shop.example.org", "-e", "A=1", "-q"];
@@ -144,7 +144,7 @@ describe("berth deploy", () => {
     });
   });
 
-  it("deploys a worker, whose Dockerfile names no port, and keeps it without one", async () => {
+  it("deploys a worker whose Dockerfile names no port, and keeps it without a port", async () => {
     files({ "worker/Dockerfile": "FROM x\n", "page/Dockerfile": "FROM x\nEXPOSE 80\n" });
     const first = await run("deploy", "worker", "--no-wait");
     expect(first.code).toBe(0);
@@ -237,7 +237,7 @@ describe("berth deploy", () => {
     if (!flags.includes("--port")) expect(errors).toContain(`on port ${port}; --port sets another`);
   });
 
-  it("uploads nothing of a source that it cannot build", async () => {
+  it("uploads nothing if it cannot build the source", async () => {
     files({ "shop/readme.txt": "hello" });
     const { code, errors } = await run("deploy", "shop");
     expect(code).toBe(1);
@@ -342,7 +342,7 @@ describe("berth builds", () => {
     expect((await run("builds", "nope")).code).toBe(1);
   });
 
-  it("appear in the description of the app, like its domains", async () => {
+  it("lists builds in the description of the app, in addition to its domains", async () => {
     putApp(api.store, "shop", {
       port: 80,
       source: { archive: "a".repeat(64) },

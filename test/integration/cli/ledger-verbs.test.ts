@@ -52,14 +52,14 @@ describe("verify", () => {
     ]);
   });
 
-  it("exits with 2 for an older copy, by the stored checkpoint or a kept one", async () => {
+  it("exits with 2 for an older copy, as the stored or a separately kept checkpoint shows", async () => {
     const dir = await ledgerOf(3);
     const old = readFileSync(join(dir, "ledger/ledger.db"));
     const oldCheckpoint = readFileSync(join(dir, "ledger/checkpoint"));
     await (await openTestLedger(dir))[Symbol.asyncDispose]();
     const kept = await run(dir, "checkpoint");
     expect(kept.code).toBe(0);
-    // The streams of the test transport bytes.
+    // The output is binary-safe, because the streams of the test pass on bytes unchanged.
     writeFileSync(join(dir, "kept.txt"), kept.output);
     expect((await run(dir, "verify", "--against", "kept.txt")).code).toBe(0);
     writeFileSync(join(dir, "ledger/ledger.db"), old);
@@ -109,7 +109,7 @@ describe("verify", () => {
 });
 
 describe("the other verbs", () => {
-  it("prove an entry, and that a ledger continues an earlier one", async () => {
+  it("prove an entry, and prove that a ledger continues an earlier one", async () => {
     const dir = await ledgerOf(6);
     const { code, output } = await run(dir, "prove", "3");
     expect(code).toBe(0);

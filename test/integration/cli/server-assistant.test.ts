@@ -42,7 +42,7 @@ async function forward(request: IncomingMessage, response: ServerResponse): Prom
   response.writeHead(answer.status, { "content-type": "application/json" }).end(text);
 }
 
-/** A server that answers as the API does, from a machine of another name, as behind an SSH tunnel. */
+/** Starts a server that answers as the API does, but from a machine with another name, as behind an SSH tunnel. */
 async function openServerElsewhere(): Promise<AsyncDisposable & { readonly url: string }> {
   const server = createServer((request, response) => void forward(request, response));
   await new Promise<void>((resolve) => void server.listen(0, "127.0.0.1", resolve));
@@ -58,7 +58,7 @@ async function openServerElsewhere(): Promise<AsyncDisposable & { readonly url: 
 }
 
 describe("berth ledger", () => {
-  it("verifies the ledger of the assistant of the named server, and says which one that is", async () => {
+  it("verifies the ledger of the named server's assistant, and prints the ledger's folder", async () => {
     const { code, output } = await run(["ledger", "verify", "--url", url]);
     expect(code).toBe(0);
     expect(output).toContain(`ledger ${served}`);

@@ -27,7 +27,7 @@ interface Upload {
   readonly method: string;
   readonly path: string;
   readonly type: string;
-  /** The body is this text, and then as many bytes. */
+  /** The beginning of the body, which `bytes` further bytes follow. */
   readonly start: string;
   readonly bytes: number;
   readonly chunked: boolean;
@@ -77,7 +77,9 @@ const uploads: readonly (readonly [what: string, status: number, upload: Upload,
     ["a very long chat", 413, { ...plain, ...chat, bytes: 70 * MIB }, false],
   ];
 
-/** Sends a body to its end before it reads the response, as Python's clients do; then uses the connection again. */
+/**
+ * Sends a body to its end before it reads the response, as Python's clients do. Then it uses the connection again.
+ */
 const python = `
 import http.client, json, sys
 port, upload, authorization = json.loads(sys.argv[1])
@@ -109,9 +111,9 @@ async function sendWithPython(upload: Upload): Promise<Outcome> {
 interface Outcome {
   readonly status: number;
   readonly text: string;
-  /** False if the response said that the connection is closed. */
+  /** True unless the response announces that the connection is closed. */
   readonly kept: boolean;
-  /** The status of the next request. */
+  /** The status of the next request on the same connection. */
   readonly again: number;
 }
 
@@ -130,7 +132,7 @@ async function sendWithNode(upload: Upload): Promise<Outcome> {
         let text = "";
         response.setEncoding("utf8").on("data", (chunk: string) => (text += chunk));
         const kept = response.headers.connection !== "close";
-        // The connection is free for the next request only after the body of this one.
+        // The next request can use the connection only after the body of this request is sent.
         const done = () => resolve({ status: response.statusCode ?? 0, text, kept });
         response.on("end", () => (sent.writableFinished ? done() : sent.once("finish", done)));
       });

@@ -123,7 +123,8 @@ describe("backup and restore", () => {
     await test.store.backup(file);
     await test.store.backup(file);
     expect(readdirSync(folder)).toEqual(["berth.backup"]);
-    // Bytes 18 and 19 of the header: SQLite expects no write-ahead log, so a copy of the file is complete.
+    // Bytes 18 and 19 of the header say that SQLite uses no write-ahead log, so a copy of the file alone is
+    // complete.
     expect([...readFileSync(file).subarray(18, 20)]).toEqual([1, 1]);
     const dataDir = join(directory(), "data");
     restoreStore({ dataDir, file });
@@ -137,7 +138,7 @@ describe("backup and restore", () => {
 
   it("a backup is consistent during concurrent writes", async () => {
     const { store } = open();
-    // Some 600 pages: SQLite copies 100 of them in each turn of the event loop.
+    // The database has some 600 pages, of which SQLite copies 100 in each turn of the event loop.
     const annotations = { note: "x".repeat(20_000) };
     for (let index = 0; index < 120; index += 1) put(store, `before-${index}`, "i", annotations);
     const file = join(directory(), "berth.backup");
@@ -203,7 +204,7 @@ describe("backup and restore", () => {
     const file = join(directory(), "berth.backup");
     await test.store.backup(file);
     put(test.store, "in-the-log");
-    // kill -9 leaves the database and its log without a checkpoint.
+    // The copied files are those that kill -9 leaves: the database and its log, without a checkpoint.
     const dataDir = join(directory(), "data");
     mkdirSync(dataDir);
     for (const name of ["berth.db", "berth.db-wal"]) {
@@ -338,7 +339,7 @@ describe("a backup", () => {
         { hostPath: "/srv/www", path: "/www" },
       ],
     });
-    // Longer than a chunk.
+    // The archive is longer than one chunk of a backup.
     const archive = Buffer.alloc(2_500_000, "an archive ");
     writeIn(dataDir, `archives/${digest}.archive`, archive);
     writeIn(dataDir, `archives/${unused}.archive`, "of a deleted app");
@@ -400,7 +401,7 @@ describe("a backup", () => {
     expect(readBackupManifest(again)?.contains.archives).toHaveLength(1);
   });
 
-  it("restores as a new instance, which owns neither images nor ports of the other one", async () => {
+  it("restores as a new instance, which owns neither images nor ports of the original instance", async () => {
     const { store } = open();
     put(store, "web");
     store.ownedImages.add("berth-old/web:1", "web");
@@ -452,7 +453,7 @@ describe("a backup", () => {
 });
 
 describe("the id of a data directory", () => {
-  it("stays with the directory, also under another name, and is another one in a copy", async () => {
+  it("stays the same when the directory is renamed, and a copy gets another id", async () => {
     const folder = directory();
     const one = join(folder, "one");
     const first = openAt(one);

@@ -112,7 +112,7 @@ describe("a store whose process was killed", () => {
         expect(store.get("App", `app-${number}`)?.spec.env).toEqual({ NUMBER: String(number) });
       }
       const apps = store.list("App");
-      // A write may have been committed although its result was never received.
+      // The store may have committed a write although the process never received the result.
       const changes = store.changesSince(0, 100_000) ?? [];
       expect(changes.filter((change) => change.type === "added")).toHaveLength(apps.length);
       expect(store.audit.list({ limit: 100_000 })).toHaveLength(apps.length);

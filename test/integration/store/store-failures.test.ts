@@ -63,7 +63,7 @@ describe("a full disk", () => {
 });
 
 describe("a damaged store", () => {
-  it("that is not a database is refused with a remedy", () => {
+  it("that is not a database is refused, and the message contains a remedy", () => {
     const dataDir = dataDirectory();
     writeFileSync(join(dataDir, "berth.db"), "this is no database, ".repeat(1_000));
     const error = catchBerthError(() => openStore({ dataDir, clock: systemClock }));
@@ -81,7 +81,7 @@ describe("a damaged store", () => {
     const db = new Database(file);
     const pages = Number(db.pragma("page_count", { simple: true }));
     db.close();
-    // Overwrites everything after the schema, like a faulty disk.
+    // This overwrites everything after the schema, as a faulty disk might.
     const handle = openSync(file, "r+");
     writeSync(handle, Buffer.alloc((pages - 30) * 4096, 0xa5), 0, undefined, 30 * 4096);
     closeSync(handle);
@@ -92,7 +92,7 @@ describe("a damaged store", () => {
     expect(error).toMatchObject({ code: "store_corrupt" });
   });
 
-  it("whose record is not JSON names the record", async () => {
+  it("whose record is not JSON causes an error that names the record", async () => {
     const test = openTestStore();
     onTestFinished(() => test[Symbol.asyncDispose]());
     put(test.store, "web", "x");
@@ -134,7 +134,7 @@ describe("a write that fails in the middle", () => {
 });
 
 describe("a closed store", () => {
-  it("throws an error that says so", async () => {
+  it("throws an error that says that the store is closed", async () => {
     const test = openTestStore();
     onTestFinished(() => test[Symbol.asyncDispose]());
     await test.store[Symbol.asyncDispose]();

@@ -81,7 +81,7 @@ describe("secrets", () => {
     expect(findPlaintext()).toEqual([]);
   });
 
-  it("increment the generation for a new value, but not for the same one", () => {
+  it("get a higher generation for a new value, but not for the same value", () => {
     const { store } = open();
     put(store, { password: VALUE });
     const same = put(store, { password: VALUE });
@@ -106,7 +106,7 @@ describe("secrets", () => {
     expect(store.get("Secret", "db")?.spec).toEqual({ data: {} });
   });
 
-  it("of a file are yielded and taken back like other fields", () => {
+  it("of a file are yielded to another writer and taken back like other fields", () => {
     const { store } = open();
     const file = (value: string) =>
       put(store, { password: value }, { manager: "file:s.yaml", mode: "replace", declares: true });

@@ -9,7 +9,7 @@ import type { AppSpec } from "../../../src/resources/app-spec.ts";
 import type { Manifest } from "../../../src/resources/kinds.ts";
 import { ToolHarness } from "../../support/tool-harness.ts";
 
-/** Writes log lines, for which the tests search in results. */
+/** An app that writes log lines for which the tests search in the results of tools. */
 const noisy = {
   logs: [
     "plain",
@@ -66,7 +66,7 @@ async function given(name: string, its: AppSpec = { image: "web:1", port: 80 }):
   await expect.poll(() => harness.controlPlane.isReady(name)).toBe(true);
 }
 
-/** Returns the spec of an app. */
+/** Adds the Secret to which the app's spec refers. */
 function giveSecret(): void {
   harness.controlPlane.store.apply({
     kind: "Secret",
@@ -139,7 +139,7 @@ describe("reading", () => {
     );
   });
 
-  test("reads a log: newest lines, bounded, as plain text", async () => {
+  test("reads the newest lines of a log, limited in number and as plain text", async () => {
     await given("web", { image: "noisy:1", port: 80 });
     const { lines } = await harness.callExpectingSuccess("app_logs", { name: "web" });
     expect(lines).toMatchObject([
@@ -172,7 +172,7 @@ describe("undo", () => {
     expect(specOf("web")).toEqual({ image: "web:1", port: 80, env: { A: "b" } });
     expect(await harness.undo("deploy_app", args, result)).toMatchObject({ deleted: true });
     expect(harness.controlPlane.app("web")).toBeUndefined();
-    // A repeated undo, as after a lost answer, has nothing left to do.
+    // A second undo, as after a lost answer, has nothing left to do.
     expect(await harness.undo("deploy_app", args, result)).toMatchObject({ deleted: true });
   });
 
@@ -203,7 +203,7 @@ describe("undo", () => {
     expect(images).toEqual(["web:1"]);
   });
 
-  test("keeps later changes of others", async () => {
+  test("keeps later changes of other users", async () => {
     await given("web");
     const args = { name: "web", image: "web:2" };
     const result = await harness.callExpectingSuccess("deploy_app", args);
@@ -243,7 +243,7 @@ describe("undo", () => {
     expect(specOf("web")).toEqual({ source: { git }, port: 80 });
   });
 
-  test("undoes a deploy that failed, which is a result and no error", async () => {
+  test("undoes a deploy that failed, whose failure is a result and not an error", async () => {
     await given("web", { image: "web:1", port: 80, rollout: { autoRevert: false } });
     await harness.restart(30_000);
     const before = specOf("web");
@@ -298,7 +298,7 @@ describe("undo", () => {
       ]);
       expect(specOf("web")?.running ?? true).toBe(tool !== "stop_app");
       await harness.undo(tool, args, result);
-      // `running: true` is equal to a missing field.
+      // The value `running: true` has the same meaning as a missing field.
       expect({ running: true, ...specOf("web") }).toEqual({ running: true, ...before });
       const states = harness.controlPlane.listContainers("web").map(({ state }) => state);
       expect([tool, states.includes("running")]).toEqual([tool, isRunning]);
@@ -338,7 +338,7 @@ describe("undo", () => {
     expect(specOf("web")).toEqual(before);
     expect(harness.controlPlane.app("web")?.metadata.labels).toEqual({ team: "a" });
     expect([...engine.volumes.keys()]).toEqual(volumes);
-    // The app exists already at the second undo.
+    // At the second undo the app exists already.
     await harness.undo("delete_app", { name: "web" }, result);
   });
 
@@ -351,7 +351,7 @@ describe("undo", () => {
     );
   });
 
-  test("works after a crash of the tool server", async () => {
+  test("undoes a call after a crash of the tool server", async () => {
     await given("web");
     const args = { name: "web", image: "web:2" };
     const result = await harness.callExpectingSuccess("deploy_app", args);
@@ -375,7 +375,7 @@ describe("undo of a call before a deletion that was undone", () => {
     const deleted = await harness.callExpectingSuccess("delete_app", { name: "web" });
     await harness.undo("delete_app", { name: "web" }, deleted);
     expect(specOf("web")?.image).toBe("web:2");
-    // Another deletion and its undo in between do not lose the record.
+    // The record of a deploy survives another deletion of the app and its undo.
     const again = await harness.callExpectingSuccess("delete_app", { name: "web" });
     await harness.undo("delete_app", { name: "web" }, again);
     await harness.undo("deploy_app", { name: "web" }, changed);
@@ -384,7 +384,7 @@ describe("undo of a call before a deletion that was undone", () => {
     expect(harness.controlPlane.app("web")).toBeUndefined();
   });
 
-  test("refuses an equal app that another user has created", async () => {
+  test("refuses to delete an equal app that another user has created", async () => {
     const made = await harness.callExpectingSuccess("deploy_app", {
       name: "web",
       image: "web:1",

@@ -22,8 +22,8 @@ const place = (index: number) =>
     .replace(/^(\d+)(\d{3})$/, "x$1/$2");
 
 /**
- * Reads C2SP tlog-tiles without code of the ledger, like another tool that follows the specification. Returns the entries
- * that the signed root covers, and throws if anything is inconsistent.
+ * Reads C2SP tlog-tiles without any code of the ledger, as a tool does that knows only the specification. Returns
+ * the entries that the signed root covers, and throws if anything is inconsistent.
  */
 function readTiles(directory: string, verifierKey: string): string[] {
   const [name = "", id, encoded = ""] = verifierKey.trim().split("+");

@@ -110,7 +110,7 @@ describe("an entry", () => {
     expect(entries(dir).at(-1)?.body.seq).toBe((await waiting).seq);
   });
 
-  it("of 64 concurrent clients share few commits, in the order of their appends", async () => {
+  it("shares its commit with those of other concurrent clients, in the order of their appends", async () => {
     const dir = createStateDirectory();
     await using ledger = await openTestLedger(dir);
     const rounds = 8;
@@ -216,7 +216,7 @@ describe("an erased text", () => {
     const canary = "canary-7f3a9c-";
     await using ledger = await openTestLedger(dir);
     await appendEntries(ledger, 20);
-    // The text is long enough to need database pages of its own.
+    // The text is so long that it needs database pages of its own.
     const sealed = canary.repeat(2_000);
     const { seq } = await ledger.append({ name: "memory.set", fields: {}, sealed });
     await appendEntries(ledger, 20);
@@ -240,7 +240,7 @@ describe("an erased text", () => {
     reader.exec("BEGIN");
     expect(reader.prepare("SELECT count(*) FROM sealed").pluck().get()).toBe(1);
     await ledger.erase(seq);
-    // Appends do not wait for that reader.
+    // Appends do not wait until the other connection ends its read transaction.
     await appendEntries(ledger, 3);
     expect(findFilesWith(dir, canary)).not.toEqual([]);
     reader.close();
@@ -278,7 +278,7 @@ describe("a checkpoint", () => {
 });
 
 describe("a ledger that does not verify", () => {
-  it("is not written: an older copy of the database, and changed last entries", async () => {
+  it("is not written if it is an older copy of the database or its last entries were changed", async () => {
     const dir = createStateDirectory();
     await (await openTestLedger(dir))[Symbol.asyncDispose]();
     const old = readFileSync(join(dir, "ledger/ledger.db"));
@@ -304,7 +304,7 @@ describe("a ledger that does not verify", () => {
     }
   });
 
-  it("can be continued on purpose, which the ledger records", async () => {
+  it("can be continued if the user requests it, which the ledger records", async () => {
     const dir = createStateDirectory();
     await (await openTestLedger(dir))[Symbol.asyncDispose]();
     rmSync(join(dir, "ledger/checkpoint"));

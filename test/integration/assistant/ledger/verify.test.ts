@@ -15,12 +15,15 @@ import {
   verifyLedgerAt,
 } from "../../../support/ledger-fixtures.ts";
 
-/** A ledger of several starts, with dispatches, an erased text and two full tiles; copied for each test. */
+/**
+ * The folder of a ledger of several starts, with dispatches, an erased text and two full tiles. Each test gets a
+ * copy.
+ */
 let whole = "";
 let size = 0;
-/** The sequence number of the entry with an erased text. */
+/** The sequence number of the entry whose text was erased. */
 let erased = 0;
-/** The checkpoint at the end of the first start, and the database as it was then. */
+/** The checkpoint and the database as they were at the end of the first start. */
 let early = { note: "", database: Buffer.alloc(0), size: 0 };
 
 beforeAll(async () => {
@@ -44,7 +47,7 @@ beforeAll(async () => {
   await appendEntries(ledger, 13, 3_000);
   size = ledger.state.size;
   await ledger[Symbol.asyncDispose]();
-  // The reserve of 10 MiB need not be copied.
+  // The reserve of 10 MiB is not copied, because no test needs it.
   rmSync(join(whole, "ledger/reserve"));
 });
 afterAll(() => rmSync(whole, { recursive: true, force: true }));
@@ -87,7 +90,9 @@ describe("a whole ledger", () => {
   });
 });
 
-/** Columns with bytes or text, and the entry that a verification must name after a change of a row. */
+/**
+ * The columns that contain bytes or text, and the entry that a verification must name when a row is changed there.
+ */
 const columns = [
   { table: "entry", column: "body", key: "seq", entryOf: (seq: number) => seq },
   { table: "entry", column: "leaf", key: "seq", entryOf: (seq: number) => seq },
@@ -163,7 +168,7 @@ describe("one bit", () => {
             const all = rows.safeIntegers().all();
             const from = all[anyRow % all.length] ?? 0n;
             const to = from ^ (1n << BigInt(bit));
-            // The database refuses two rows with the same number.
+            // The database itself refuses two rows with the same number.
             if (!all.includes(to)) change = [from, to];
           });
           if (!change) return;
@@ -234,7 +239,7 @@ describe("rows", () => {
         const verdict = verifyAfter((db) => {
           db.prepare("UPDATE entry SET seq = -seq WHERE seq >= ?").run(seq);
           db.exec("UPDATE entry SET seq = -seq + 1 WHERE seq < 0");
-          // The best forgery without the key: in order, hashed, and linked to its predecessor.
+          // This is the best forgery without the key: the row is in order, hashed, and linked to its predecessor.
           const before = db
             .prepare<[number], Buffer>("SELECT leaf FROM entry WHERE seq = ?")
             .pluck();
@@ -293,7 +298,7 @@ describe("rows", () => {
   });
 });
 
-/** Changes one entry, and updates everything that can be updated without the key. */
+/** Changes one entry, and updates every hash that can be updated without the key. */
 function rewrite(db: Database.Database, from: number, sign?: (edge: TreeEdge) => string): void {
   const edge = new TreeEdge();
   let prev = "";
@@ -350,14 +355,14 @@ describe("a history that was rewritten with all its hashes", () => {
       status: "rolled_back",
       reason: expect.stringMatching(/^forked/),
     });
-    // A checkpoint from before the change still matches.
+    // A checkpoint from before the forged entry still matches.
     rmSync(join(dir, "ledger/checkpoint"));
     expect(verifyLedgerAt(dir, [early.note]).reason).toMatch(/missing/);
   });
 });
 
 describe("an older copy", () => {
-  it("of the database alone is detected by the checkpoint file", () => {
+  it("of the database alone is detected through the checkpoint file", () => {
     const dir = copyLedger();
     writeFileSync(join(dir, "ledger/ledger.db"), early.database);
     expect(verifyLedgerAt(dir)).toMatchObject({
@@ -367,7 +372,7 @@ describe("an older copy", () => {
     });
   });
 
-  it("of all files is detected by a checkpoint that was kept elsewhere", () => {
+  it("of all files is detected through a checkpoint that was kept elsewhere", () => {
     const dir = copyLedger();
     const now = readFileSync(join(dir, "ledger/checkpoint"), "utf8");
     writeFileSync(join(dir, "ledger/ledger.db"), early.database);

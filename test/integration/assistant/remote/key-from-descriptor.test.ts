@@ -36,7 +36,7 @@ function fileHolding(words: string): { fd: number; readonly file: string } {
   return { fd: openSync(file, "r"), file };
 }
 
-/** Returns the target of the descriptor; undefined if it is closed. */
+/** Returns the path that the descriptor refers to; undefined if the descriptor is closed. */
 function opened(fd: number): string | undefined {
   try {
     return readlinkSync(`/proc/self/fd/${fd}`);
@@ -53,7 +53,7 @@ describe("reading a key", () => {
     await expect.poll(() => opened(fd)).not.toBe(pipe);
   });
 
-  it("from a file succeeds", async () => {
+  it("from a file returns the file's content", async () => {
     const { fd, file } = fileHolding("sk-1\n");
     expect(await keyFromDescriptor(fd, never)).toBe("sk-1\n");
     await expect.poll(() => opened(fd)).not.toBe(file);
@@ -73,7 +73,7 @@ describe("reading a key", () => {
 
   it("ends when its caller aborts, even if the sender keeps the pipe open", async () => {
     const leaving = new AbortController();
-    // This process keeps both ends open, so the end never arrives.
+    // This process keeps both ends of the pipe open, so a read never reaches the end.
     const { fd, file } = endlessPipe();
     const reading = keyFromDescriptor(fd, leaving.signal);
     leaving.abort(new Error("gone"));
@@ -93,7 +93,7 @@ it("a key from a caller without permission is not read, and its descriptor is cl
     using descriptor = new KeyDescriptor(other.fd);
     expect(await descriptor.read(never)).toBe("sk-2");
     await expect.poll(() => opened(other.fd)).not.toBe(other.file);
-    // The number may belong to another file by now.
+    // The number of the closed descriptor may already belong to another file.
     other.fd = openSync(other.file, "r");
   }
   await new Promise((resolve) => setImmediate(resolve));
@@ -117,7 +117,7 @@ describe("reading a key fails", () => {
     });
   });
 
-  it("for a datagram socket, which is closed all the same", async () => {
+  it("for a datagram socket, which is closed too", async () => {
     const socket = createSocket("udp4");
     onTestFinished(() => void socket.close());
     socket.bind(0, "127.0.0.1");
@@ -132,7 +132,7 @@ describe("reading a key fails", () => {
   });
 });
 
-/** Returns this process's descriptor of the UDP socket with a port, which Node does not expose. */
+/** Returns this process's descriptor of the UDP socket with this port, which Node does not expose. */
 function descriptorOf(port: number): number {
   const local = `:${port.toString(16).toUpperCase().padStart(4, "0")}`;
   const fields = readFileSync("/proc/self/net/udp", "utf8")
@@ -149,7 +149,7 @@ function linkOf(fd: string): string | undefined {
   try {
     return readlinkSync(`/proc/self/fd/${fd}`);
   } catch {
-    // The descriptor with which the directory was listed.
+    // This is the descriptor with which the directory itself was listed.
     return undefined;
   }
 }

@@ -36,7 +36,7 @@ const locked = (source: Protection["source"], words: string) => ({
   message: expect.stringContaining(words),
 });
 
-/** Checks that every method fails with the message of the protection, and that no key is created meanwhile. */
+/** Asserts that every method fails with the message of the protection, and that no key is created meanwhile. */
 async function expectLocked(harness: VaultHarness, source: Protection["source"], words: string) {
   const { vault } = harness;
   expect(vault.protection()).toEqual(locked(source, words));

@@ -10,7 +10,9 @@ import { VaultHarness, vaultDirectory } from "../../../support/vault-harness.ts"
 
 const PROGRAM = fileURLToPath(new URL("../../../support/vault-process.ts", import.meta.url));
 
-/** Runs the process until it has printed this number of lines, and a moment longer; then kills it. */
+/**
+ * Runs the process until it has printed this number of lines, waits `moreMs` more, and kills it. Returns the lines.
+ */
 async function linesUntilKilled(dir: string, lines: number, moreMs: number): Promise<string[]> {
   const child = spawn(process.execPath, ["--import", "tsx", PROGRAM, dir], {
     stdio: ["ignore", "pipe", "inherit"],
@@ -30,7 +32,9 @@ it("kill -9 at any moment leaves each credential in its old or new state, and no
   const seed = Math.floor(Math.random() * 2 ** 31);
   const dice = new Dice(seed);
   const dir = vaultDirectory();
-  /** The states that each provider may have: the acknowledged one, and the one in progress. */
+  /**
+   * The states in which each provider's credential may be: the acknowledged one, and the one that was being written.
+   */
   const possible = new Map<string, Set<string | undefined>>();
   for (let round = 0; round < 3; round += 1) {
     // The first process is killed while it creates the vault and its key.

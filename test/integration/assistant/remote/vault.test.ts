@@ -21,7 +21,10 @@ const tokens: Credential = {
 };
 const damaged = { code: "storage_failed", message: expect.stringContaining("is damaged") };
 
-/** Returns every 16 bytes at offsets that are multiples of 8, so that any remaining piece of 24 bytes is found. */
+/**
+ * Returns the 16 bytes at each offset that is a multiple of 8, so that any remaining piece of 24 bytes contains one
+ * of them.
+ */
 function piecesOf(sealed: Buffer): Buffer[] {
   const pieces: Buffer[] = [];
   for (let at = 0; at + 16 <= sealed.length; at += 8) pieces.push(sealed.subarray(at, at + 16));
@@ -64,7 +67,7 @@ describe("credentials", () => {
     }
   });
 
-  it("are described without their secret, and replaced", async () => {
+  it("are described without their secret value, and are replaced by a second write", async () => {
     const { harness, vault } = await started();
     const none = { present: false, kind: null, set_at: null, expires_at: null };
     expect(vault.describe("openrouter")).toEqual(none);
@@ -207,7 +210,7 @@ describe("secrecy", () => {
   it("removes every byte of a credential among others that remain", async () => {
     const seed = Math.floor(Math.random() * 2 ** 31);
     const dice = new Dice(seed);
-    // The same files, without waiting for the disk.
+    // With this durability the vault writes the same files, but does not wait for the disk.
     const harness = new VaultHarness({ durability: "off" });
     const vault = await harness.start();
     const gone: Buffer[] = [];
@@ -230,7 +233,7 @@ describe("secrecy", () => {
           expect(remainsOf(harness.dir, sealed), `seed ${seed}, step ${step}`).toEqual([]);
     }
     expect(gone.length).toBeGreaterThan(5);
-    // The database was rewritten as a whole, so no unused pages remain.
+    // The vault has rewritten the whole database, so no unused pages remain.
     expect(harness.sql((db) => db.pragma("freelist_count", { simple: true }))).toBe(0);
     for (const [id, text] of stored)
       expect(await vault.get({ id, origin: `https://${id}.example` })).toEqual({

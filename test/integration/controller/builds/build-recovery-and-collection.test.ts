@@ -65,7 +65,7 @@ describe("after a crash", () => {
     expect(await bench.waitUntilEnded(app, source)).toEqual({ type: "succeeded", id: 2 });
   });
 
-  test("an image whose build was not recorded belongs to its app", async () => {
+  test("an image whose build was not recorded is attributed to its app", async () => {
     const app = bench.apply("web");
     await bench.waitUntilBuilt(app);
     const { image } = await bench.waitUntilResolved(app);
@@ -81,7 +81,7 @@ describe("after a crash", () => {
 test("a build whose image was complete before a kill is recorded as succeeded", async () => {
   const app = bench.apply("web");
   await bench.waitUntilBuilt(app);
-  // The kill happened between the image and its record, and the start marked the build as abandoned.
+  // This is the state after a kill that happened when the image was complete and its record was not yet written.
   bench.store.builds.mark(1, "running");
   bench.kill();
   await bench.service.start();
@@ -206,7 +206,7 @@ describe("collection", () => {
     });
     for (const digest of [named, inRevision, loose])
       utimesSync(bench.archives.path(digest ?? ""), before, before);
-    // The virtual clock differs from the times of the files.
+    // The virtual clock is set to the real time, because the files have the machine's time.
     await bench.clock.advance(Math.max(0, Date.now() - bench.clock.now()));
     utimesSync(
       bench.archives.path(fresh ?? ""),
@@ -229,11 +229,11 @@ describe("collection", () => {
       await uploadAlone("2"),
       await uploadAlone("3"),
     ];
-    // The same bytes: an archive packed again a second later would differ.
+    // The upload uses the same bytes, because an archive that is packed again a second later would differ.
     const bytes = readFileSync(bench.archives.path(uploaded));
-    // A superfluous image makes the collection wait after it has made its plan.
+    // The collection removes a superfluous image after it has made its plan, and the test makes that removal wait.
     await buildAll("web", ["a", "b"]);
-    // No collection of the previous service may still be running.
+    // This waits for a collection of the previous service that may still be running.
     await bench.service[Symbol.asyncDispose]();
     const remove = bench.runtime.removeImage.bind(bench.runtime);
     bench.runtime.removeImage = async (reference, signal) => {
@@ -309,7 +309,7 @@ describe("an app that is deleted", () => {
     expect(existsSync(join(bench.dataDir, "builds", "2"))).toBe(false);
   });
 
-  test("leaves an archive that another user has just uploaded as well", async () => {
+  test("keeps an archive that another user has just uploaded too", async () => {
     const digest = await uploadAlone("same");
     bench.apply("web", { source: { archive: digest } });
     await uploadAlone("same");
@@ -336,7 +336,9 @@ function limited(
   };
 }
 
-/** Builds these commits one after the other, a minute apart; the App needs the image of the last one. */
+/**
+ * Builds these commits one after the other, a minute apart. Afterwards the App needs only the image of the last one.
+ */
 async function buildAll(app: string, digits: readonly string[]): Promise<string[]> {
   const images: string[] = [];
   for (const digit of digits) {

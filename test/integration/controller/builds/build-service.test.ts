@@ -118,7 +118,7 @@ describe("a build", () => {
     expect(await bench.waitUntilEnded(app, after)).toMatchObject({ type: "succeeded" });
   });
 
-  test("notes in its log that submodules are not fetched", async () => {
+  test("writes to its log that submodules are not fetched", async () => {
     bench.git.submodules = ["vendor/lib"];
     await bench.waitUntilBuilt(bench.apply("web"));
     expect((await bench.readLog(1)).join("\n")).toContain(
@@ -146,7 +146,7 @@ describe("a build", () => {
     expect(bench.builder.runs[0]?.options.builder).toBe("buildkit");
   });
 
-  test("is counted", async () => {
+  test("is counted in the metrics", async () => {
     const registry = new Registry();
     bench.newService({ metrics: buildMetrics(registry) });
     await bench.waitUntilBuilt(bench.apply("web"));
@@ -237,7 +237,7 @@ describe("a build that fails", () => {
     },
   );
 
-  test("because a folder is missing in the repository reports that", async () => {
+  test("because a folder is missing in the repository reports the missing folder", async () => {
     const git = { url: REPOSITORY, ref: "main", path: "web/missing" };
     expect(await bench.waitUntilBuilt(bench.apply("web", { source: { git } }))).toMatchObject({
       reason: "SourceInvalid",
@@ -271,7 +271,7 @@ describe("a build that fails", () => {
     });
   });
 
-  test("is not one without space, which waits with one record until the engine and this machine have space", async () => {
+  test("is distinguished from a build without space, which waits until the engine and this machine have space", async () => {
     bench.newService({ freeBytesMin: 2 ** 30 });
     bench.builder.freeBytes = 3 * 2 ** 20;
     const app = bench.apply("web");
@@ -289,7 +289,8 @@ describe("a build that fails", () => {
     ]);
     expect(bench.builder.runs).toEqual([]);
     bench.builder.freeBytes = 2 ** 31;
-    // Each check sets the timer of the next one when the disk has answered, so one advance may come too early.
+    // The service sets the timer of its next check only when the disk has answered, so one advance of the clock may
+    // come too early.
     await vi.waitFor(async () => {
       await bench.clock.advance(10_000);
       expect(bench.store.builds.get(1)?.state).toBe("succeeded");
@@ -321,7 +322,8 @@ describe("a build that fails", () => {
     await bench.waitUntilBuilt(app);
     bench.builder.script = {};
     bench.builder.freeBytes = 1.2 * 2 ** 30;
-    // Each check sets the timer of the next one when the disk has answered, so one advance may come too early.
+    // The service sets the timer of its next check only when the disk has answered, so one advance of the clock may
+    // come too early.
     await vi.waitFor(async () => {
       await bench.clock.advance(10_000);
       expect(bench.store.builds.get(1)?.state).toBe("succeeded");
@@ -518,7 +520,7 @@ describe("the log", () => {
     );
   });
 
-  test("of a missing credential has an error with the command to create it", async () => {
+  test("of a build without its credential contains the command to create the credential", async () => {
     const git = { url: REPOSITORY, ref: "main", credential: "deploy" };
     const app = bench.apply("web", { source: { git } });
     await vi.waitFor(

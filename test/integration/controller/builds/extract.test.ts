@@ -47,8 +47,8 @@ async function extract(
 }
 
 /**
- * Returns the message of the refusal; checks that no file is left, neither in the folder nor next to it, and that an
- * upload would be refused for the same reason.
+ * Returns the message of the refusal. Asserts that no file is left, neither in the folder nor next to it, and that
+ * an upload of the archive is refused for the same reason.
  */
 async function refusal(
   archive: Uint8Array | readonly RawEntry[],
@@ -360,7 +360,7 @@ describe("an archive is refused, with the entry in the error and no file left,",
   });
 
   test("if it claims to be small and unpacks to 10 GB, long before all of it is unpacked", async () => {
-    // Zeros after the end of the archive, which no header announces.
+    // Zeros follow the end of the archive, and no header announces them.
     const start = gzipSync(rawTar([{ name: "a", content: "a" }]));
     const zeros = gzipSync(Buffer.alloc(64 * 2 ** 20), { level: 1 });
     const parts = Array.from({ length: 160 }, () => zeros);

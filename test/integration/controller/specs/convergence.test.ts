@@ -39,7 +39,7 @@ const step: fc.Arbitrary<Step> = fc.oneof(
   },
 );
 
-/** The content of the folder that a scenario describes. */
+/** Computes which resources must exist for the files of a scenario. */
 class Model {
   readonly files = new Map<
     string,
@@ -104,7 +104,7 @@ it("after any sequence of file changes, the store matches the files", {
   await fc.assert(
     fc.asyncProperty(fc.array(step, { minLength: 1, maxLength: 25 }), async (steps) => {
       await using harness = new SpecsHarness();
-      // Never empty: an empty folder waits for a confirmation.
+      // This file keeps the folder from being empty, because an empty folder waits for a confirmation.
       await harness.write({ "anchor.yaml": appText("anchor") });
       await harness.scan();
       const model = new Model(harness);
@@ -135,7 +135,7 @@ it("after any sequence of file changes, the store matches the files", {
             [...declared].find(([, keys]) => keys.some((key) => key.name === name)) ?? [];
           return declarer !== undefined && declarer !== `file:${path}`;
         });
-        // A file is refused only because another existing file declares the same resource.
+        // A file may be refused only if another existing file declares the same resource.
         expect([path, harness.fileState(path)?.split("\n")[0]]).toEqual([
           path,
           others.length > 0 ? "conflict" : "applied",

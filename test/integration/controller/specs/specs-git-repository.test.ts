@@ -12,7 +12,7 @@ import { appText } from "../../../support/specs-harness.ts";
 
 const PROGRAM = fileURLToPath(new URL("../../../support/specs-git-process.ts", import.meta.url));
 
-/** Enough files for a kill to interrupt their writing. */
+/** The number of files: high enough that a kill interrupts their writing. */
 const FILES = 80;
 
 function scratch(): string {
@@ -123,7 +123,7 @@ it("after kill -9 during the writing of files, the next start makes the folder m
   const second = await server.repositories.commit("shop", { ...files(2), "gone.yaml": null });
   await vi.waitFor(() => expect(isNew(2)).toBeGreaterThan(3), soon);
   await kill();
-  // Every file is completely old or new, and none is removed before all are written.
+  // Each file has either its old or its new content, and no file is removed before all files are written.
   expect(isNew(2)).toBeLessThan(FILES);
   expect(isNew(1) + isNew(2)).toBe(FILES);
   expect(names()).toContain("gone.yaml");

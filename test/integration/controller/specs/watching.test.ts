@@ -160,7 +160,7 @@ describe("a started folder", () => {
     await until(() => expect(harness.image("d")).toBe("nginx:2"));
   });
 
-  it("deletes at once what the user confirms", async () => {
+  it("deletes resources at once when the user confirms their deletion", async () => {
     await harness.write({ "a.yaml": appText("a") });
     await start();
     await harness.remove("a.yaml");
@@ -180,7 +180,7 @@ describe("a started folder", () => {
     await until(() => expect(harness.image("a")).toBe("nginx:2"));
   });
 
-  it("stops when it is disposed of, and starts nothing more", async () => {
+  it("stops when it is disposed of, and applies nothing afterwards", async () => {
     await harness.write({ "a.yaml": appText("a") });
     await start();
     stop.abort();

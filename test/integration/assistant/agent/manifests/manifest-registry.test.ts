@@ -20,7 +20,7 @@ import { systemClock } from "../../../../../src/base/clock.ts";
 import { type Logger, silentLogger } from "../../../../../src/base/logger.ts";
 import { type Document, notesManifest } from "../../../../support/tool-manifests.ts";
 
-/** These tests use the real clock and file system, so they wait for events without time limits of their own. */
+/** These tests use the real clock and file system, so they wait for events, and set no time limits of their own. */
 let root: string;
 let own: string;
 let shared: string;
@@ -155,7 +155,7 @@ describe("a started manifest registry", () => {
     expect(registry.version).toBe(version + 1);
   });
 
-  it("removes the tools if a manifest stays half written", async () => {
+  it("removes the tools if a manifest stays incomplete", async () => {
     const file = writeManifest(own, "org.example.A");
     const registry = await startRegistry();
     chmodAfterWrite(file, "{");
@@ -199,7 +199,7 @@ describe("the priority of manifest folders", () => {
     await until(() => expect(registry.find("org.example.A")?.name).toBe("Shared"));
   });
 
-  it("built-in manifests have the second priority", async () => {
+  it("built-in manifests have the second highest priority", async () => {
     const builtIn = [notesManifest({ app_id: "dev.berth.apps", name: "Built in" })];
     writeManifest(shared, "dev.berth.apps", { name: "Shared" });
     const registry = await startRegistry({ builtIn });
@@ -280,7 +280,7 @@ it("reads a thousand manifests quickly", async () => {
   const registry = await startRegistry({ directories: [own] });
   const ms = performance.now() - startedAt;
   expect(registry.apps()).toHaveLength(1000);
-  // It takes half a second on an idle machine; test machines are shared.
+  // Reading takes half a second on an idle machine; the limit is higher because test machines are shared.
   expect(ms).toBeLessThan(3000);
 });
 

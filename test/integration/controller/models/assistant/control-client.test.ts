@@ -42,7 +42,7 @@ afterEach(async () => {
   await rm(dataDir, { recursive: true, force: true });
 });
 
-/** Starts the assistant's control server on the socket, with an engine whose loads a test can hold or fail. */
+/** Starts the assistant's control server on the socket. The test can hold or fail the loads of its engine. */
 async function assistant() {
   const clock = new VirtualClock();
   const engine = new GatedEngine(new StubEngine({ clock }));
@@ -82,7 +82,7 @@ async function assistant() {
   };
 }
 
-/** Starts a plain HTTP server on the control socket, which answers as a test needs. */
+/** Starts a plain HTTP server on the control socket. The test defines its answers. */
 async function listener(answer: RequestListener): Promise<void> {
   const made = createServer(answer);
   server = made;
@@ -217,7 +217,7 @@ describe("the control client of an assistant that answers", () => {
     leaving.abort();
     await expect(loading).rejects.toMatchObject({ name: "AbortError" });
     open();
-    // The load itself continues.
+    // The assistant continues the load, although the caller has aborted.
     await expect.poll(async () => (await client.state(never)).models[0]?.state).toBe("resident");
   });
 });

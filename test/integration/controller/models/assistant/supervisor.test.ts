@@ -76,7 +76,7 @@ function mode(name: string): void {
   writeFileSync(join(dataDir, "mode"), name);
 }
 
-/** Starts a daemon that is not the supervisor's child. Resolves with its process id when it listens. */
+/** Starts a daemon that is not the supervisor's child. Resolves to its process id when the daemon listens. */
 async function daemon(command: readonly string[]): Promise<number> {
   const [program = "", ...args] = command;
   const child = spawn(program, args, { stdio: "inherit" });
@@ -87,7 +87,7 @@ async function daemon(command: readonly string[]): Promise<number> {
   return pid;
 }
 
-/** Resolves when the socket accepts a connection: its file exists before it does. */
+/** Resolves when the socket accepts a connection, because the socket file exists earlier than that. */
 async function connected(path: string): Promise<void> {
   const socket = connect(path);
   try {
@@ -308,7 +308,7 @@ test("an assistant that was taken over is killed when it has not exited after fo
     expect(over).toBe(true);
   }, WAIT_OPTIONS);
   expect(clock.now() - since).toBeGreaterThanOrEqual(4_000);
-  // This test is its parent, and receives the exit event a moment later.
+  // The test is the parent of the process, and receives the exit event a moment later.
   await vi.waitFor(() => expect(others[0]?.signalCode).toBe("SIGKILL"), WAIT_OPTIONS);
   expect(isThere(pid)).toBe(false);
 });

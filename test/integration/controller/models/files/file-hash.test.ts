@@ -33,7 +33,7 @@ describe("FileHash", () => {
       const part = bytes.subarray(at, at + 8 * MIB);
       await file.write(part, 0, part.length, at);
       hash.advance(at + part.length);
-      // A smaller number has no effect.
+      // A call with a smaller number has no effect.
       hash.advance(at);
     }
     await file.close();

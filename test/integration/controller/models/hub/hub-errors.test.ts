@@ -78,7 +78,7 @@ describe("a hub that cannot answer now", () => {
     expect(message).toBe(`${host} refuses more requests${wait} (HTTP 429)`);
   });
 
-  it("is reported as such even if it refuses only the file of a gated repository", async () => {
+  it("is reported as unreachable even if it refuses only the file of a gated repository", async () => {
     await hub.addRepository({
       id: "org/gated",
       files: { "m.gguf": Buffer.from("G") },
@@ -91,7 +91,7 @@ describe("a hub that cannot answer now", () => {
   });
 
   it.each(["hang", "stall"])("never answers (%s)", async (type) => {
-    // A listing that starts and never ends.
+    // The listing starts, but never ends.
     const endless = { type: "redirect", to: `${hub.url}/files/endless.gguf` } as const;
     await hub.addFile("/files/endless.gguf", Buffer.alloc(1000), { length: false });
     hub.faults.add({ on: "files", type: "stall", afterBytes: 10 });
@@ -101,7 +101,7 @@ describe("a hub that cannot answer now", () => {
     );
   });
 
-  it("sends more than any listing has", async () => {
+  it("sends a longer list of files than any repository has", async () => {
     hub.faults.add({ on: "api", type: "redirect", to: `${hub.url}/files/huge.gguf` });
     await hub.addFile("/files/huge.gguf", Buffer.alloc(65 * 1024 * 1024), { length: false });
     expect((await createResolverHarness(hub.url).refusal({})).message).toBe(
