@@ -42,14 +42,14 @@ describe("src", () => {
   });
 
   test.each([
-    ["imports point down", findEdgeProblems],
-    ["the assistant's rooms know what they may", findAssistantProblems],
-    ["the folders of controller/ and cli/ know what they may", innerProblems],
-    ["adapters are wired by the servers only", findAdapterProblems],
-    ["ports expose no library", findPortProblems],
-    ["no circles", findImportCycles],
-    ["names say what is inside", findNameProblems],
-    ["files are short, by name and no barrels", findShapeProblems],
+    ["imports lead only to the rooms in the table of allowed imports", findEdgeProblems],
+    ["the assistant's modules import only what their table allows", findAssistantProblems],
+    ["the folders of controller/ and cli/ import only what their tables allow", innerProblems],
+    ["only the files that construct adapters import them", findAdapterProblems],
+    ["ports import no libraries", findPortProblems],
+    ["imports form no cycles", findImportCycles],
+    ["file names are in kebab-case and say what is inside", findNameProblems],
+    ["files are short, export by name, and do not only re-export other files", findShapeProblems],
     ["process.env is read in config/config.ts only", findEnvironmentProblems],
     ["only the command line prints", findConsoleProblems],
   ])("%s", (_, problems) => {

@@ -615,7 +615,7 @@ export function runtimeContract(adapter: string, open: () => Promise<RuntimeHarn
       });
     });
 
-    describe.each(["classic", "buildkit"] as const)("builds with %s", (builder) => {
+    describe.each(["classic", "buildkit"] as const)("builds an image with %s", (builder) => {
       buildContract(() => harness, builder);
     });
 

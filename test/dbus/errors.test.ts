@@ -140,7 +140,7 @@ describe("properties", () => {
     ["Set", "ssv", [CONTEXT, "Version", new Variant("s", "2")], "PropertyReadOnly"],
     ["Set", "ssv", [CONTEXT, "Nothing", new Variant("u", 2)], "UnknownProperty"],
     ["Set", "ssv", ["no.such.Interface", "Version", new Variant("u", 2)], "UnknownInterface"],
-  ])("%s %s %j", async (member, signature, body, name) => {
+  ])("reject %s with the signature %s and the body %j", async (member, signature, body, name) => {
     const error = await raw.errorOf({ ...properties, member, signature, body });
     expect(error.name).toBe(standardError(name));
   });

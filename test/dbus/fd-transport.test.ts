@@ -182,7 +182,7 @@ describe("sending and receiving", () => {
   });
 });
 
-describe("ends", () => {
+describe("the end of a connection", () => {
   test("when the peer closes, its data is read, and the end is not an error", async () => {
     const [left, right] = await socketPeers();
     const fd = newDescriptor();
@@ -335,7 +335,7 @@ describe("connecting", () => {
   test.each([
     ["the longest path", (folder: string) => `${folder}/`.padEnd(107, "x")],
     ["an abstract name", (folder: string) => `\0${folder}`],
-  ])("%s can be connected to", async (_, address) => {
+  ])("a client can connect to %s", async (_, address) => {
     const fd = listenWithoutAccepting(address(dir), 1);
     const transport = await openFdTransport(address(dir), forever);
     expect(transport.canPassFds).toBe(true);

@@ -133,7 +133,7 @@ describe("errors have the names that the specification gives them", () => {
   it.each([
     ["an unknown model", { model_hint: "none" }, "dev.assistant.Error.NotFound"],
     ["a wrong type", { model_hint: 5 }, "org.freedesktop.DBus.Error.InvalidArgs"],
-  ])("OpenSession: %s", async (_, given, name) => {
+  ])("OpenSession rejects %s", async (_, given, name) => {
     await expect(client.ask("open", given)).rejects.toThrow(name);
   });
 

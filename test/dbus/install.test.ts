@@ -120,7 +120,7 @@ describe("install", () => {
     [["--port", "99999"], "port"],
     [["--system"], "--system"],
     [["--upstream", "http://example.org"], "--upstream"],
-  ])("%j is refused, and nothing is written", async (flags, why) => {
+  ])("the flags %j are refused, and no files are written", async (flags, why) => {
     const { code, errors } = await run(["install", "--no-start", ...flags]);
     expect(code).toBe(2);
     expect(errors).toContain(why);

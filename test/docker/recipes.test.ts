@@ -233,7 +233,7 @@ process.on("SIGTERM", () => process.exit(7));
       { "pyproject.toml": '[tool.poetry]\nname = "a"', "app.py": "app = Flask(__name__)" },
     ],
     ["Go", { "go.mod": "module a\n", "go.sum": "x", "main.go": "package main" }],
-  ])("%s, with stand-ins for its tools", async (_, files) => {
+  ])("%s, with substitutes for its tools", async (_, files) => {
     await write(files);
     const { body } = await run(await build());
     expect(await body("/")).toBe("made\n");

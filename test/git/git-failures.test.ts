@@ -32,8 +32,8 @@ const remote = () => ({ url: server.url("hello") });
 
 describe("a server that", () => {
   test.each<[string, GitFault]>([
-    ["says nothing", { type: "hang" }],
-    ["says nothing when the pack is asked for", { type: "hang", when: "pack" }],
+    ["does not respond", { type: "hang" }],
+    ["does not respond to the request for the pack", { type: "hang", when: "pack" }],
     ["stops in the middle of the pack", { type: "stall", afterBytes: 50_000 }],
     ["cuts the connection in the middle of the pack", { type: "cut", afterBytes: 50_000 }],
     ["is broken", { type: "status", code: 502, body: "<html>" }],
@@ -159,14 +159,14 @@ describe("limits", () => {
 
 describe("an abort", () => {
   test.each<[string, GitFault, { memoryPackBytesMax?: number }]>([
-    ["while nothing is said", { type: "hang" }, {}],
+    ["while the server does not respond", { type: "hang" }, {}],
     ["in the middle of a pack", { type: "stall", afterBytes: 50_000 }, {}],
     [
       "in the middle of a pack of git",
       { type: "stall", afterBytes: 50_000 },
       { memoryPackBytesMax: 200 },
     ],
-  ])("%s ends everything", async (_, fault, options) => {
+  ])("%s ends the connection and all child processes", async (_, fault, options) => {
     await using bench = await GitHarness.make(options);
     server.fault = fault;
     const controller = new AbortController();

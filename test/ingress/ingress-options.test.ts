@@ -331,7 +331,7 @@ describe("requests", () => {
   it.each([
     ["/events", "data: one\n\n"],
     ["/trickle", '{"from":"one"}\n'],
-  ])("to %s get slow responses without delay", async (path, first) => {
+  ])("to %s receive each part of a slow response without delay", async (path, first) => {
     const host = await addApp("stream");
     const text = await new Promise<string>((resolve, reject) => {
       const socket = connect(harness.httpPort, "127.0.0.1", () =>

@@ -61,7 +61,7 @@ describe("ModelDisk.download", () => {
     ["with", true],
     ["without", false],
   ])(
-    "refuses a file that is no model, %s an expected digest, again at each try",
+    "refuses a file that is not a model, %s an expected digest, at each attempt",
     async (_, isKnown) => {
       const contents = { "m.gguf": Buffer.from("<html>Not found</html>") };
       await using harness = await DownloadHarness.open(contents);

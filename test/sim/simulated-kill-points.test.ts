@@ -247,7 +247,7 @@ function watchTraffic(harness: ControlPlaneHarness, story: Scenario): () => stri
 }
 
 describe.each(["before", "after"] as const)(
-  "SIGKILL %s an engine call leads to the same state",
+  "a kill %s an engine call leads to the same final state",
   (when) => {
     test.each([...scenarios, ...rolloutScenarios])("$name", async (story) => {
       const calls = (await runScenario(story, Number.POSITIVE_INFINITY, when)) ?? 0;

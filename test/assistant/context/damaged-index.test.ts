@@ -43,7 +43,7 @@ it.each([
   [["passage_words_data"]],
   [["setting"]],
   [["sqlite_master", "source", "document", "chunk", "passage", "passage_words_idx", "vector"]],
-])("builds an index again that is damaged in %j", async (tables) => {
+])("rebuilds an index that is damaged in %j", async (tables) => {
   const [folder, dir] = [notes(), temporaryFolder()];
   const sources = [{ name: "notes", path: folder }];
   const first = await openContext({ dir, sources });

@@ -366,7 +366,7 @@ test.each<[object, string | null, string]>([
     "is set by the request",
   ],
   [{ repeat_penalty: 1, repetition_penalty: 2 }, "repetition_penalty", "send only one of them"],
-])("%j is refused", async (body, param, message) => {
+])("the parameters %j are refused", async (body, param, message) => {
   const response = await harness.post("/v1/chat/completions", { messages, ...body });
   expect(response.status).toBe(400);
   expect(await response.json()).toMatchObject({
@@ -389,7 +389,7 @@ test.each<[AssistantErrorCode, number, string | null]>([
   ["invalid_output", 500, "false"],
   ["engine_failed", 500, null],
   ["ledger_unavailable", 503, "false"],
-])("the service's error %s has status %i", async (code, status, shouldRetry) => {
+])("the service's error %s has the HTTP status %i", async (code, status, shouldRetry) => {
   // oxlint-disable-next-line require-yield
   harness.service.script = function* () {
     throw new AssistantError(code, "this and that", { param: "guide.schema" });

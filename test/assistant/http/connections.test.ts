@@ -24,7 +24,7 @@ describe("a client that disconnects", () => {
   test.each([
     ["a whole answer", ask],
     ["a stream", askStream],
-  ])("ends its work on %s, in the queue and midway", async (_, body) => {
+  ])("has its request for %s ended, in the queue and during the answer", async (_, body) => {
     for (const events of [
       [],
       [accepted],

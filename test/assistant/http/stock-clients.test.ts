@@ -90,7 +90,7 @@ describe("the role of a streamed answer", () => {
     [{ tools, tool_choice: { type: "function", function: { name: "f" } } }, null],
     [{ tools }, ""],
     [{}, ""],
-  ])("with %j comes with content %j", async (more, content) => {
+  ])("is sent with the content %2$j for a request with %1$j", async (more, content) => {
     const body = { messages: [{ role: "user", content: "x" }], stream: true, ...more };
     const text = await (await harness.post(path, body)).text();
     const [first] = text.split("\n\n");

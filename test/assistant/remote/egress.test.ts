@@ -101,7 +101,7 @@ describe("invalid answers", () => {
     [500, "provider_failed", 1],
     [502, "provider_failed", 3],
     [503, "provider_failed", 3],
-  ])("%i: %s, requested %i times", async (status, code, times) => {
+  ])("the status %i causes the error %s after %i requests", async (status, code, times) => {
     const turn = refusal(status, `no, ${KEY}`, status === 429 ? { "retry-after": "7" } : {});
     provider.next(turn, turn, turn);
     const error: unknown = await collect(remote.generate(request, signal)).catch(

@@ -137,7 +137,7 @@ describe("a listing", () => {
   test.each([
     [{ bytesMax: 9 }, "payload_too_large", "larger than 9 B"],
     [{ filesMax: 2 }, "payload_too_large", "more than 2 files"],
-  ])("fails over the limits %j with %s", async (options, code, message) => {
+  ])("that exceeds the limits %j fails with %s", async (options, code, message) => {
     await write({ a: "12345", b: "12345", c: "" });
     await expect(list(options)).rejects.toMatchObject({
       code,

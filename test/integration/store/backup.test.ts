@@ -265,7 +265,7 @@ describe("restore of an unusable file", () => {
         makeDatabase(file, (db) => db.exec("DELETE FROM backup_key"));
       },
     ],
-  ] as const)("%s: %s, and the existing store stays", async (_, code, make) => {
+  ] as const)("%s is refused with %s, and the existing store stays", async (_, code, make) => {
     const test = open();
     put(test.store, "web");
     const folder = directory();

@@ -12,20 +12,26 @@ function code(answer: Pick<CallAnswer, "detail">): string {
 }
 
 describe.each(["down", "torn"] as const)("calls while the ledger is %s", (mode) => {
-  it.each(["list", "star", "create", "none"])("%s: the effect does not happen", async (tool) => {
-    const harness = await AgentHarness.open();
-    harness.ledger.mode = mode;
-    const answer = await harness.request(tool, tool === "list" ? {} : { title: "a" });
-    expect(answer).toMatchObject({ disposition: "failed", detail: { code: "ledger_unavailable" } });
-    expect(answer.detail.ledger).toBeUndefined();
-    expect(harness.app.received).toEqual([]);
-    expect(harness.confirmationRequests).toEqual([]);
-    harness.ledger.mode = "ok";
-    expect(code(await harness.agent.confirm(answer.callId, true, userCaller()))).toMatch(
-      /unknown_call|ledger_unavailable/,
-    );
-    expect(harness.app.received).toEqual([]);
-  });
+  it.each(["list", "star", "create", "none"])(
+    "a call of the tool %s fails and has no effect",
+    async (tool) => {
+      const harness = await AgentHarness.open();
+      harness.ledger.mode = mode;
+      const answer = await harness.request(tool, tool === "list" ? {} : { title: "a" });
+      expect(answer).toMatchObject({
+        disposition: "failed",
+        detail: { code: "ledger_unavailable" },
+      });
+      expect(answer.detail.ledger).toBeUndefined();
+      expect(harness.app.received).toEqual([]);
+      expect(harness.confirmationRequests).toEqual([]);
+      harness.ledger.mode = "ok";
+      expect(code(await harness.agent.confirm(answer.callId, true, userCaller()))).toMatch(
+        /unknown_call|ledger_unavailable/,
+      );
+      expect(harness.app.received).toEqual([]);
+    },
+  );
 
   it("a confirmation has no effect, and the call can be confirmed later", async () => {
     const harness = await AgentHarness.open();

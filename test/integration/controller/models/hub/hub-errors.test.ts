@@ -67,7 +67,7 @@ describe("a hub that cannot answer now", () => {
     [{ "retry-after": "77" }, 77_000],
     [{ ratelimit: '"api";r=0;t=155' }, 155_000],
     [{}, undefined],
-  ])("sends the delay of the next request (%j)", async (headers, retryAfterMs) => {
+  ])("sends the delay before the next request (%j)", async (headers, retryAfterMs) => {
     hub.faults.add({ on: "api", type: "status", status: 429, headers });
     const { code, message, details } = await createResolverHarness(hub.url).refusal({});
     expect({ code, details }).toEqual({
