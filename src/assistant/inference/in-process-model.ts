@@ -17,7 +17,7 @@ export interface InProcessModelOptions {
   readonly facts: ModelFacts;
   readonly memoryBytes: number;
   readonly threads: number;
-  /** Owned by the model, which disposes it. */
+  /** The runner of the model, which the model owns and disposes. */
   readonly runner: Runner;
   readonly cores: CoreLease;
   readonly clock: Clock;

@@ -41,7 +41,10 @@ export interface ModelFacts {
   readonly kind: "chat" | "completion" | "embedding";
   /** The file's Jinja template, unchanged. */
   readonly chatTemplate: string | undefined;
-  /** Total memory in bytes for loading the model with these sequences of that context. */
+  /**
+   * The memory in bytes that the loaded model needs in total, with this number of sequences and this context for each
+   * sequence.
+   */
   memoryBytes(options: { readonly contextTokens: number; readonly sequences: number }): number;
 }
 
@@ -96,7 +99,10 @@ export interface LoadedModel extends AsyncDisposable {
    * exited.
    */
   generate(job: GenerateJob, signal: AbortSignal): AsyncIterable<GenerateEvent>;
-  /** Rejects with `context_length_exceeded`, which names the text that is too long, or `engine_failed`. */
+  /**
+   * Computes the embeddings of texts. Rejects with `context_length_exceeded`, which names the text that is too long, or
+   * `engine_failed`.
+   */
   embed(
     texts: readonly string[],
     options: { readonly priority: RequestPriority },
@@ -121,7 +127,10 @@ export interface GenerateJob {
 }
 
 export type GenerateEvent =
-  /** Emitted when the prompt has been read; `cachedTokens` of its tokens were still cached from an earlier prompt. */
+  /**
+   * This event is emitted when the prompt has been read; `cachedTokens` of its tokens were still cached from an earlier
+   * prompt.
+   */
   | { readonly type: "started"; readonly promptTokens: number; readonly cachedTokens: number }
   /** `text` may be "" if the event only carries logprobs. */
   | { readonly type: "text"; readonly text: string; readonly logprobs?: readonly TokenLogprob[] }

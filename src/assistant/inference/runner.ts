@@ -153,11 +153,11 @@ export interface ToolCall {
 export interface ToolDefinition {
   readonly name: string;
   readonly description?: string | undefined;
-  /** A JSON Schema of an object; undefined: no arguments. */
+  /** A JSON Schema of an object; undefined means no arguments. */
   readonly parameters?: unknown;
 }
 
-/** How the next token is sampled. Undefined: the default of the model or of the engine. */
+/** How the next token is sampled. A member that is undefined has the default of the model or of the engine. */
 export interface Sampling {
   /** The temperature; with 0, the most likely token is always chosen. */
   readonly temperature: number;
@@ -172,13 +172,13 @@ export interface Sampling {
   readonly frequencyPenalty: number;
   /** Biases by token id, as in OpenAI's API: -100 excludes the token, 100 almost forces it. */
   readonly logitBias: Readonly<Record<string, number>>;
-  /** Number of likely alternatives that are returned with each token; undefined: no logprobs. */
+  /** Number of likely alternatives that are returned with each token; undefined means no logprobs. */
   readonly logprobs: number | undefined;
-  /** GBNF grammar that the answer must follow; undefined: free text. */
+  /** GBNF grammar that the answer must follow; undefined means free text. */
   readonly grammar: string | undefined;
   /** A shortest text of that grammar, for engines that do not sample. */
   readonly grammarExample: string | undefined;
-  /** Shows control tokens as text, such as the markers of tool calls. */
+  /** True if control tokens, such as the markers of tool calls, are to be shown as text. */
   readonly showControlTokens: boolean;
 }
 

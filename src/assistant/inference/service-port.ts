@@ -42,7 +42,7 @@ export interface InferenceService {
 export const DEFAULT_TOKENS_MAX = 1_024;
 
 export interface GenerateRequest {
-  /** Id or alias; undefined: the default model. */
+  /** The model's id or alias; undefined means the default model. */
   readonly model: string | undefined;
   /**
    * At least one; more than one only for a batch of plain completions. Choices are numbered prompt by prompt: with n =
@@ -72,10 +72,11 @@ export interface GenerateRequest {
    */
   readonly isStreamed: boolean;
   /**
-   * Time for which the model stays loaded afterwards. 0: unload immediately. Infinity: forever. Undefined: the default.
+   * Time for which the model stays loaded afterwards. 0 means that the model is unloaded immediately, Infinity that it
+   * stays forever. If undefined, the default applies.
    */
   readonly keepAliveMs: number | undefined;
-  /** For remote models: the data classes of the request and one-time consent. Undefined: `promptOnly`. */
+  /** For remote models: the data classes of the request and one-time consent. Undefined means `promptOnly`. */
   readonly egress?: Egress | undefined;
   /**
    * Parameters that local models ignore and a provider may use (`reasoning_effort`, `user`, ...); sent to a remote
@@ -106,7 +107,7 @@ export type Guide =
   | {
       readonly kind: "json_schema";
       readonly name: string | undefined;
-      /** Unchanged from the client: an object or a boolean. */
+      /** The schema as the client sent it: an object or a boolean. */
       readonly schema: unknown;
       readonly strict: boolean;
     };
@@ -116,10 +117,11 @@ export type ToolChoice =
   | { readonly kind: "function"; readonly name: string };
 
 export type AnswerEvent =
-  /** The first event, exactly once. */
+  /** This event comes first, exactly once. */
   | { readonly type: "accepted"; readonly model: string; readonly ledgerSeq: number }
   /**
-   * Once for each prompt, when it has been read; `cachedTokens` of its tokens were still cached from an earlier prompt.
+   * This event comes once for each prompt, when the prompt has been read; `cachedTokens` of its tokens were still
+   * cached from an earlier prompt.
    */
   | {
       readonly type: "started";
@@ -134,7 +136,7 @@ export type AnswerEvent =
       readonly text: string;
       readonly logprobs?: readonly TokenLogprob[] | undefined;
     }
-  /** The model's reasoning before its answer, if its template separates the two. */
+  /** A part of the model's reasoning, which precedes its answer if the chat template separates the two. */
   | { readonly type: "reasoning"; readonly choice: number; readonly text: string }
   | {
       readonly type: "tool_call";

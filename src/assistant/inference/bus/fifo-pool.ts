@@ -41,7 +41,8 @@ export class FifoPool implements AsyncDisposable {
       } catch (error) {
         const isGone = getErrorCode(error) === "ENOENT";
         if (!isGone || tries === 0) throw pipeUnavailableError(error);
-        // Another program has removed files from the directory, so the other names are no longer valid either.
+        // Another program has removed files from the directory, so the names of the other FIFOs are no longer valid
+        // either.
         this.#names.length = 0;
       }
     }

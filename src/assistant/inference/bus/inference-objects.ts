@@ -52,7 +52,7 @@ interface OwnedSession {
 
 /**
  * Exports `dev.assistant.Inference1` and its sessions. A session belongs to the connection that opened it: other
- * connections may read its state but not call it. It is closed when its owner leaves the bus.
+ * connections may read its state but not call it. A session is closed when its owner leaves the bus.
  */
 export class InferenceObjects implements AsyncDisposable {
   readonly #options: InferenceObjectsOptions;

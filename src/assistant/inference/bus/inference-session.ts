@@ -29,7 +29,7 @@ export interface InferenceSessionOptions {
 /** The interval for checking that the pipe still has a reader, while the model has not produced text yet. */
 const READER_CHECK_MS = 1_000;
 
-/** A message in progress, from the call of Generate on. The pipe's message begins later. */
+/** A message in progress, from the call of Generate on. The session begins to write to the pipe later. */
 interface MessageRun {
   readonly controller: AbortController;
   message: PipeMessage | undefined;

@@ -82,9 +82,9 @@ export class ContainerListeners implements AsyncDisposable {
   }
 
   /**
-   * Replaces all open listeners. A listener that is in both lists keeps its connections. Rejects with AssistantError
-   * `invalid_request` if a listener cannot be opened. After a refused address or network nothing has changed; after a
-   * port in use the other listeners are open.
+   * Replaces all open listeners. A listener that is in both the old and the new list keeps its connections. Rejects
+   * with AssistantError `invalid_request` if a listener cannot be opened. After a refused address or network nothing
+   * has changed; after a port in use the other listeners are open.
    */
   async replace(listeners: readonly ContainerListener[]): Promise<void> {
     const before = this.#lastUpdate;

@@ -42,7 +42,10 @@ export class BatchPlan {
     return (best[streams]?.widths ?? [streams]).toSorted((one, other) => other - one);
   }
 
-  /** Interpolates a width that was not measured; beyond the widest, the cost grows in proportion. */
+  /**
+   * Returns the cost of a width. If the width was not measured, the cost is interpolated; beyond the widest measured
+   * width, it grows in proportion.
+   */
   #cost(width: number): number {
     const above = this.#costs.findIndex(([each]) => each >= width);
     if (above === -1) {

@@ -19,7 +19,7 @@ import { countCores } from "./threads/count-cores.ts";
 export interface LlamaEngineOptions {
   readonly clock: Clock;
   readonly logger: Logger;
-  /** The maximum number of threads; undefined: as many as the cores that this process may use. */
+  /** The maximum number of threads; undefined means one for each core that this process may use. */
   readonly threads: number | undefined;
   /** The folder in which measurements are kept for the next load; created if it is missing. */
   readonly cacheDir: string;

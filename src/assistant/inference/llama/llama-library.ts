@@ -7,7 +7,10 @@ import {
 } from "node-llama-cpp";
 
 export interface LibraryOptions {
-  /** false: only the processor; "auto": any GPU for which a prebuilt library is installed. */
+  /**
+   * The value false means that only the processor is used; "auto" means any GPU for which a prebuilt library is
+   * installed.
+   */
   readonly gpu: "auto" | false;
   /** The maximum number of threads that compute at a time. */
   readonly threadsMax: number;

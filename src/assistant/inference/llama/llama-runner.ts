@@ -167,7 +167,10 @@ export class LlamaRunner implements Runner {
     return measured;
   }
 
-  /** Measures a token, or a chunk of a prompt, with this number of threads, in milliseconds. */
+  /**
+   * Measures how long the evaluation of one token, or of a chunk of a prompt, takes with this number of threads, in
+   * milliseconds.
+   */
   async measure(kind: "decode" | "prefill", threads: number): Promise<number> {
     this.#options.threads.force(threads);
     try {

@@ -185,7 +185,8 @@ export class LlamaStream implements TokenStream {
     return {
       text: new TextDecoder("utf-8", { ignoreBOM: true }).decode(bytes),
       bytes: [...bytes],
-      // A probability that float32 rounds to 0 is still possible, and JSON has no -Infinity.
+      // A token whose probability float32 rounds to 0 is still possible, so its logprob is limited: JSON has no
+      // -Infinity.
       logprob: Math.max(-100, Math.min(0, Math.log(probability))),
     };
   }

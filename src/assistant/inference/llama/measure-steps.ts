@@ -29,7 +29,7 @@ export async function measureSteps(
   return best;
 }
 
-/** Measures a chunk of a prompt, in milliseconds. */
+/** Measures how long the evaluation of a chunk of a prompt takes, in milliseconds. */
 export async function measurePrefill(
   sequence: LlamaContextSequence,
   tokensMax: number,

@@ -109,7 +109,10 @@ export class CoreArbiter {
     this.#grantNext();
   }
 
-  /** `last`, which has just had the cores, gets them again only if no other client waits. */
+  /**
+   * Gives the cores to the next waiting model. `last`, the model that has just had them, gets them again only if no
+   * other model waits.
+   */
   #grantNext(last?: CoreClient): void {
     const next = this.#chooseNext(last) ?? this.#chooseNext();
     if (!next) return;

@@ -13,7 +13,10 @@ export interface KnownModel {
   readonly modifiedMs: number;
   /** The size of all files; undefined if they cannot be read, or for the stub's model, which has none. */
   readonly sizeBytes: number | undefined;
-  /** Loaded at start and kept: named on the command line, or registered so through the control socket. */
+  /**
+   * True if the model is loaded at start and kept in memory: it was named on the command line, or registered as pinned
+   * through the control socket.
+   */
   readonly isPinned: boolean;
   /** The context of one sequence in tokens; undefined if the engine decides. */
   readonly contextTokens: number | undefined;

@@ -61,7 +61,7 @@ export function toLoadError(error: unknown, id: string): AssistantError {
     : new AssistantError("model_unusable", `model ${id} could not be loaded`, { cause: error });
 }
 
-/** Returns the same error for requests during the back-off. */
+/** Adds to an error the time after which a request may be sent again, for requests during the back-off. */
 export function withRetryAfter(error: AssistantError, waitMs: number): AssistantError {
   const seconds = Math.max(1, Math.ceil(waitMs / 1000));
   // The messages of other errors already contain a hint.

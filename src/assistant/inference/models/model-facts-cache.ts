@@ -14,7 +14,7 @@ export class ModelFactsCache {
     this.#engine = options.engine;
   }
 
-  /** Rejects as `InferenceEngine.inspect` does; a failure is not cached. */
+  /** Returns the facts of a model's file. Rejects as `InferenceEngine.inspect` does; a failure is not cached. */
   async get(known: KnownModel): Promise<ModelFacts> {
     const key = JSON.stringify([known.id, known.path, known.modifiedMs]);
     const cached = this.#facts.get(key);

@@ -15,7 +15,10 @@ export interface ModelFileStat {
   readonly sizeBytes: number | undefined;
 }
 
-/** `path`: the file, or the first part of a split model; "" for the stub's model, which has no file. */
+/**
+ * Returns the size and the modification time of a model's file. `path` is the file, or the first part of a split model;
+ * "" stands for the stub's model, which has no file.
+ */
 export async function statModelFile(path: string): Promise<ModelFileStat> {
   if (path === "") return { modifiedMs: 0, sizeBytes: undefined };
   const stats = await Promise.all(

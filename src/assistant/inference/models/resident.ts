@@ -18,7 +18,7 @@ interface ResidentOptions {
   /** How long the idle model is kept in memory if no lease sets another time. */
   readonly keepAliveMs: number;
   readonly onIdle: () => void;
-  /** Called when the model has been idle for its time. */
+  /** Called when the model has been idle for its keep-alive time. */
   readonly onExpired: () => void;
 }
 
@@ -62,7 +62,10 @@ export class Resident {
     if (!this.isInUse) this.#becomeIdle();
   }
 
-  /** `keepAliveMs`: how long the idle model is kept after this lease and later ones that set no time. */
+  /**
+   * Leases the model. `keepAliveMs` is how long the idle model is kept after this lease, and after later ones that set
+   * no time.
+   */
   lease(model: LoadedModel, keepAliveMs: number | undefined): ModelLease {
     this.#leases++;
     this.lastUsed = this.#options.clock.now();

@@ -14,7 +14,7 @@ export type ChatPrompt = Extract<Prompt, { kind: "chat" }>;
 
 /** The part of a vocabulary that templates and the control-token guard use. */
 export interface ChatVocabulary {
-  /** The text of the token; "" if the vocabulary has none. */
+  /** The text of the BOS token; "" if the vocabulary has none. */
   readonly bosToken: string;
   readonly eosToken: string;
   /** The texts of all tokens of the types control and unknown. */

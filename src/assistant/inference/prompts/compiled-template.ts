@@ -31,13 +31,16 @@ export class CompiledTemplate {
     return template;
   }
 
-  /** Throws TimeLimitError. */
+  /** Returns the template's capabilities. Throws TimeLimitError. */
   get capabilities(): TemplateCapabilities {
     this.#capabilities ??= probeTemplate(this.source, (variables) => this.render(variables, 0));
     return this.#capabilities;
   }
 
-  /** Throws TemplateRefusalError if the template raises an exception, TimeLimitError, and Jinja errors. */
+  /**
+   * Renders the template. Throws TemplateRefusalError if the template raises an exception, TimeLimitError, and Jinja
+   * errors.
+   */
   render(variables: Readonly<Record<string, unknown>>, nowMs: number): string {
     return runWithTimeLimit(() => {
       const environment = new Environment();

@@ -213,7 +213,7 @@ function fromJsonEscape(escape: string): string {
   return String.fromCharCode(Number.parseInt(escape.slice(2), 16));
 }
 
-/** Reverses by UTF-16 code unit, like the search for names. */
+/** Reverses a text by UTF-16 code units, as the search for names in texts also does. */
 function reverseText(text: string): string {
   return text.split("").toReversed().join("");
 }

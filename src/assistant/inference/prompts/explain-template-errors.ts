@@ -2,7 +2,7 @@ import { AssistantError } from "../../assistant-error.ts";
 import { CompiledTemplate, TemplateRefusalError } from "./compiled-template.ts";
 import { TimeLimitError } from "./run-with-time-limit.ts";
 
-/** Throws AssistantError `model_unusable` if the template cannot be parsed. */
+/** Parses a template. Throws AssistantError `model_unusable` if the template cannot be parsed. */
 export function compileTemplate(source: string): CompiledTemplate {
   try {
     return CompiledTemplate.compile(source);

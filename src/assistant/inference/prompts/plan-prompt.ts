@@ -187,5 +187,5 @@ function renderUntemplatedConversation(messages: readonly ChatMessage[]): Prompt
 
 const roleLabels = { user: "User", assistant: "Assistant", tool: "Tool" } as const;
 
-/** Without a template, an answer ends when the model begins the user's next message. */
+/** The stop texts for a model without a template: an answer ends when the model begins the user's next message. */
 const untemplatedConversationStops: readonly string[] = [`\n${roleLabels.user}:`];

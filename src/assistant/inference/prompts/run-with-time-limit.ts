@@ -14,7 +14,7 @@ export function runWithTimeLimit<T>(run: () => T, limitMs: number): T {
     }
   };
   try {
-    // The time limit of a script covers all functions that it calls, also those of other contexts.
+    // The time limit of a script covers all functions that it calls, including those of other contexts.
     script.runInContext(context, { timeout: limitMs });
   } catch (error) {
     throw new TimeLimitError(`took longer than ${limitMs} ms`, { cause: error });
@@ -28,7 +28,10 @@ export function runWithTimeLimit<T>(run: () => T, limitMs: number): T {
 
 export class TimeLimitError extends Error {}
 
-/** Shared by all calls, because creating a context takes longer than rendering a template. */
+/**
+ * The global object of the context in which all calls run. There is only one context, because creating one takes longer
+ * than rendering a template.
+ */
 const globals = { run: () => {} };
 const context = createContext(globals);
 const script = new Script("run()");

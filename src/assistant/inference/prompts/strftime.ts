@@ -14,7 +14,10 @@ const MONTHS = [
 ];
 const DAYS = ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
 
-/** Formats with the strftime codes that chat templates use, in UTC and in English; others are kept. */
+/**
+ * Formats a time with the strftime codes that chat templates use, in UTC and in English. Other codes are left
+ * unchanged.
+ */
 export function strftime(nowMs: number, format: string): string {
   const date = new Date(nowMs);
   const month = MONTHS[date.getUTCMonth()] ?? "";

@@ -95,7 +95,7 @@ function toAcceptedId(id: string, { toolCallIdLength }: TemplateCapabilities): s
   return createHash("sha256").update(id).digest("hex").slice(0, toolCallIdLength);
 }
 
-/** Returns the text itself if it is not JSON. */
+/** Parses a text as JSON. Returns the text itself if it is not JSON. */
 function parseJsonOrText(text: string): unknown {
   try {
     return JSON.parse(text) as unknown;

@@ -144,7 +144,7 @@ async function settleModelLists(
   return { local: [], remote: remoteModels };
 }
 
-/** Resolves to an empty list when the time is over. */
+/** Resolves to the models of a list, or to an empty list when the time limit has passed. */
 function withTimeLimit(models: Promise<Models>, clock: Clock): Promise<Models> {
   return new Promise((resolve, reject) => {
     const stop = clock.setTimer(REMOTE_MS_MAX, () => resolve([]));

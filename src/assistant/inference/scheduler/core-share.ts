@@ -1,6 +1,9 @@
 import type { CoreLease, RequestPriority } from "../inference-engine.ts";
 
-/** Holds the cores for one model: requested before each call that computes, released when it is idle. */
+/**
+ * Holds the cores for one model: they are requested before each call that computes, and released when the model is
+ * idle.
+ */
 export class CoreShare {
   readonly #cores: CoreLease;
 
@@ -34,7 +37,7 @@ export class CoreShare {
     this.#cores.release();
   }
 
-  /** Resolves to false if the signal aborts first. */
+  /** Requests the cores. Resolves to true when the model has them, or to false if the signal aborts before that. */
   async #request(priority: RequestPriority, signal: AbortSignal): Promise<boolean> {
     try {
       await this.#cores.hold(priority, signal);

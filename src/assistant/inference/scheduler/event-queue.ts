@@ -25,7 +25,7 @@ export class EventQueue implements AsyncIterableIterator<GenerateEvent> {
   #isFull = false;
   #isStarted = false;
   #isClosed = false;
-  /** An object, because any value can be thrown, undefined too. */
+  /** The failure is wrapped in an object, because any value can be thrown, even undefined. */
   #failure: { readonly error: unknown } | undefined;
   #pendingReads: PendingRead[] = [];
 

@@ -189,7 +189,7 @@ export class Scheduler implements AsyncDisposable {
     this.#finish(generation);
   }
 
-  /** Ends a generation in every case; its sequence is free before the next runner call. */
+  /** Ends a generation, whatever its state; its sequence is free before the next runner call. */
   #finish(generation: Generation): void {
     if (generation.isOver) return;
     generation.isOver = true;

@@ -19,9 +19,9 @@ export interface SequenceAllocatorOptions {
 }
 
 /**
- * Assigns the runner's sequences to generations. `releaseFinished` and `assignSequences` call the runner,
- * so the scheduler calls them only between two of the runner's calls; the other methods may be called at
- * any time and take effect with the next of those.
+ * Assigns the runner's sequences to generations. `releaseFinished` and `assignSequences` call the runner, so the
+ * scheduler calls them only between two of the runner's calls; the other methods may be called at any time and take
+ * effect with the next call of one of those two.
  */
 export class SequenceAllocator {
   readonly #options: SequenceAllocatorOptions;
@@ -157,7 +157,10 @@ export class SequenceAllocator {
     return fullSince !== undefined || generation.completionTokens >= generation.protectedTokens;
   }
 
-  /** Takes the sequence away and queues the generation. Undefined if it finished meanwhile. */
+  /**
+   * Takes the sequence away from a generation and queues the generation. Resolves to undefined if the generation
+   * finished meanwhile.
+   */
   async #evict(generation: Generation): Promise<GenerationSlot | undefined> {
     const { slot, stream } = generation;
     if (stream && !generation.isSuspended) {
@@ -180,7 +183,10 @@ export class SequenceAllocator {
   }
 }
 
-/** Stalled generations are evicted first, then background ones; of these the youngest. */
+/**
+ * Returns true if `one` is evicted before `other`. Stalled generations are evicted first, then background ones; among
+ * equals, the youngest.
+ */
 function isEvictedBefore(one: Generation, other: Generation): boolean {
   const isStalled =
     Number(one.eventsFullSince !== undefined) - Number(other.eventsFullSince !== undefined);

@@ -144,7 +144,7 @@ function getArrival(piece: WorkPiece): number {
   return piece.order;
 }
 
-/** `streams` must not be empty. */
+/** Returns the stream whose last step is the longest ago. `streams` must not be empty. */
 function findLongestLeftOut(streams: readonly Generation[]): Generation {
   return streams.reduce((one, other) => (other.steppedAt < one.steppedAt ? other : one));
 }

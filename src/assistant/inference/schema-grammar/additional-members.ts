@@ -12,7 +12,7 @@ import { refuseKeyword } from "./schema-refusal.ts";
 const PATTERNS_MAX = 8;
 
 export interface AdditionalMembers {
-  /** One additional member; undefined if the object allows none. */
+  /** The grammar of one additional member; undefined if the object allows none. */
   readonly expression: Expression | undefined;
   /** Names that `propertyNames` lists, which are treated like declared ones. */
   readonly names: readonly string[];
@@ -134,7 +134,10 @@ function getAdditionalSchemas(
   return schemas;
 }
 
-/** Saves building the names; `pruneRules` removes unsatisfiable members in any case. */
+/**
+ * Returns true if no value can satisfy the schemas, so that the names need not be built. `pruneRules` finds all other
+ * unsatisfiable members.
+ */
 function isKnownUnsatisfiable(language: LanguageContext, schemas: SchemaConjunction): boolean {
   return schemas.length > 0 && language.normalizer.normalize(schemas).length === 0;
 }

@@ -147,7 +147,7 @@ class AmbiguitySearch {
 
 const unboundedRepetitions = new WeakMap<Expression, Expression>();
 
-/** Returns the repetition without its bounds; the same object for each repetition. */
+/** Returns the repetition without its bounds. Calls with the same repetition return the same object. */
 function removeBounds(repetition: Extract<Expression, { kind: "repeat" }>): Expression {
   if (repetition.min === 0 && repetition.max === undefined) return repetition;
   const known = unboundedRepetitions.get(repetition);

@@ -35,7 +35,7 @@ export function compileArray(
   const comma = sequence(literal(","), blank);
   const close = sequence(blank, literal("]"));
   const prefix = getPrefixLength(alternative.facets);
-  // Builds what may follow the first `index` items (at least one), from the last to the first.
+  // The loop builds the grammar of what may follow the first `index` items (at least one), from the last to the first.
   let after: Expression | undefined = compileItemsAfterPrefix(
     language,
     alternative,

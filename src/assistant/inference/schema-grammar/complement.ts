@@ -177,7 +177,7 @@ const keywordComplements: Readonly<Record<string, KeywordComplement>> = {
       : [numberAlternative(node, { minimum: readNumber(node, raw, "exclusiveMaximum") })],
 };
 
-/** Returns an object whose property of this name violates the schema. */
+/** Returns the alternative for objects whose property `name` has a value that violates the property's schema. */
 function makeViolatingObject(
   normalizer: NormalizerContext,
   node: SchemaNode,

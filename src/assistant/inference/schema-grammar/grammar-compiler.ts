@@ -14,7 +14,10 @@ import { schemaLimits } from "./schema-limits.ts";
 /** The size of all cached grammars and their schemas as text. */
 const CACHE_BYTES_MAX = 16 * 1024 * 1024;
 
-/** A longer limit than for a compilation, because Ajv generates code when it first uses a schema. */
+/**
+ * The default limit of CPU time for one validation. It is longer than that for a compilation, because Ajv generates
+ * code when it first uses a schema.
+ */
 const VALIDATE_MAX_MS = 2_000;
 
 export interface CompiledGrammar extends GrammarText {
@@ -60,14 +63,14 @@ export class GrammarCompiler implements AsyncDisposable {
     this.#thread.warm();
   }
 
-  /** How many grammars were compiled and not found in the cache; for metrics. */
+  /** The number of grammars that were compiled because they were not in the cache, for metrics. */
   get compilations(): number {
     return this.#compilations;
   }
 
   /**
-   * Rejects with `unsupported_schema`, whose message has the keyword and its pointer, or with the signal's
-   * reason. An aborted compilation continues, and the next request for it gets the result.
+   * Returns the grammar of a schema. Rejects with `unsupported_schema`, whose message has the keyword and its pointer,
+   * or with the signal's reason. An aborted compilation continues, and the next request for it gets the result.
    */
   async compile(schema: unknown, signal: AbortSignal): Promise<CompiledGrammar> {
     const text = serializeSchema(schema);
@@ -164,12 +167,14 @@ export class GrammarCompiler implements AsyncDisposable {
       this.#validateMs,
     );
     if (answer.type === "problems") return answer.problems;
-    this.#logger.warn({ reason: answer.type }, "a document was not validated");
+    this.#logger.warn({ reason: answer.type }, "the grammar thread did not validate a document");
     return ["the document could not be validated against the schema in time"];
   }
 }
 
-/** Compiled at the first use, without the thread, because the schema is trusted. */
+/**
+ * The grammar of any JSON object. It is compiled at the first use, without the thread, because the schema is trusted.
+ */
 let anyObjectGrammar: GrammarText | undefined;
 
 interface CachedGrammar {
@@ -177,7 +182,7 @@ interface CachedGrammar {
   readonly bytes: number;
 }
 
-/** Checks depth and size first, because serialization and cloning are recursive. */
+/** Returns a schema as JSON text. Checks its depth and size first, because serialization and cloning are recursive. */
 function serializeSchema(schema: unknown): string {
   assertSchemaSize(schema);
   return JSON.stringify(schema) ?? "null";

@@ -7,7 +7,7 @@ export type GrammarRequest =
   | { readonly type: "validate"; readonly schema: string; readonly document: unknown };
 
 export type GrammarAnswer =
-  /** The thread is loaded and accepts requests. */
+  /** Reports that the thread is loaded and accepts requests. */
   | {
       readonly type: "ready";
       /** The operating system's thread id; undefined if there is no /proc. */
@@ -15,7 +15,7 @@ export type GrammarAnswer =
     }
   | { readonly type: "grammar"; readonly text: GrammarText }
   | { readonly type: "problems"; readonly problems: readonly string[] }
-  /** `param`: the name of the schema in its layout. */
+  /** `param` is the name of the schema in its layout. */
   | { readonly type: "refused"; readonly message: string; readonly param: string | undefined }
-  /** A bug of the compiler; the message is for the log. */
+  /** The compiler failed because of a bug; `message` is only for the log. */
   | { readonly type: "failed"; readonly message: string };

@@ -38,7 +38,10 @@ export interface ObjectAlternative {
   readonly pointer: string;
 }
 
-/** The member schemas of one schema object; `additionalProperties` depends on the others in the same object. */
+/**
+ * The member schemas of one schema object; `additionalProperties` depends on the properties and patterns of the same
+ * schema object.
+ */
 export interface ObjectFacet {
   readonly id: number;
   readonly properties: ReadonlyMap<string, SchemaConjunction>;

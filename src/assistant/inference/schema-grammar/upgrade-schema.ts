@@ -89,7 +89,7 @@ class SchemaUpgrader {
     return Object.fromEntries(
       Object.entries(value).map(([name, entry]) => [
         name,
-        // `dependencies` contains lists of names as well as schemas.
+        // `dependencies` contains both schemas and lists of names. Only the schemas are rewritten.
         Array.isArray(entry) ? entry : this.#rewriteChild(node, keyword, name),
       ]),
     );

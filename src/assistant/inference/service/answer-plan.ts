@@ -57,7 +57,7 @@ export class AnswerPlanner {
         newCallId,
       ),
     );
-    // Only plain texts can be a batch, and their plans are the same.
+    // Only plain texts can be several prompts of one request, and all plain texts have the same plan.
     const [plan] = plans;
     if (!plan) throw new AssistantError("invalid_request", "the request has no prompt");
     const isJudged = document !== undefined || plan.argumentSchemas.size > 0;

@@ -5,7 +5,7 @@ import { type AnswerEvent, DEFAULT_TOKENS_MAX, type GenerateRequest } from "../s
 import type { AnswerPlan } from "./answer-plan.ts";
 import { completeSampling } from "./sampling-params.ts";
 
-/** The API documents one second attempt for an answer with a schema. */
+/** The number of attempts for an answer with a schema. The API documents one second attempt. */
 const ATTEMPTS = 2;
 
 interface ChoiceOptions {

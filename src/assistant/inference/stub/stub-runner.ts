@@ -89,7 +89,7 @@ export class StubRunner implements Runner {
   }
 }
 
-/** Its state is a position in a fixed text, so that a suspension loses nothing. */
+/** A stream whose state is a position in a fixed text, so that a suspension loses nothing. */
 class StubStream implements TokenStream {
   #sequence: number;
   #last: Token;
@@ -121,7 +121,7 @@ class StubStream implements TokenStream {
   next(): StepOutcome {
     if (!this.#pieces) {
       const error = new Error(
-        "the stub follows a grammar only by its example, and this one has none",
+        "the stub can answer only with the example of a grammar, and this grammar has none",
       );
       return { kind: "failed", error };
     }

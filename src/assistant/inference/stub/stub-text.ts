@@ -28,7 +28,7 @@ export function hashText(text: string, seed: number): number {
   return value;
 }
 
-/** Generates an answer that depends on the prompt alone and says that it is the stub's. */
+/** Generates an answer that depends on the prompt alone and says that it comes from the stub. */
 export function generateAnswer(prompt: readonly Token[]): string {
   let state = 0x811c9dc5;
   for (const token of prompt) state = Math.imul(state ^ token, 0x01000193) >>> 0;

@@ -18,7 +18,7 @@ import { malformedResponseError, parseErrorEnvelope, upstreamErrors } from "./up
  */
 export class UpstreamAnswerReader {
   readonly #choices: readonly ChoiceReader[];
-  /** Ends without counts, which wait for the usage. */
+  /** Ends of choices that have no token counts yet and wait for the usage. */
   readonly #pendingEnds: EndEvent[] = [];
   readonly #ended = new Set<number>();
   #hasStarted = false;
@@ -40,7 +40,10 @@ export class UpstreamAnswerReader {
     return this.#model;
   }
 
-  /** Throws the error that the stream reports, and `engine_failed` for data that breaks the convention. */
+  /**
+   * Reads the data of one server-sent event. Throws the error that the stream reports, and `engine_failed` for data
+   * that breaks the convention.
+   */
   read(data: string): AnswerEvent[] {
     if (this.#isDone) return [];
     if (data === "[DONE]") return this.#done();
@@ -104,7 +107,7 @@ export class UpstreamAnswerReader {
 
   #done(): AnswerEvent[] {
     if (this.#ended.size < this.#choices.length)
-      throw malformedResponseError("an end without all choices");
+      throw malformedResponseError("an end before all choices were complete");
     this.#isDone = true;
     return this.#pendingEnds.splice(0);
   }

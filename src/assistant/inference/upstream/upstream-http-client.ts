@@ -20,7 +20,7 @@ export interface UpstreamCall {
   readonly method: "GET" | "POST";
   readonly path: string;
   readonly body?: unknown;
-  /** Time that the system instance may be silent; undefined: until the caller aborts. */
+  /** Time that the system instance may be silent; undefined means until the caller aborts. */
   readonly silentMsMax: number | undefined;
 }
 
@@ -222,7 +222,7 @@ function isConnectionLost(error: unknown): boolean {
 function toAssistantError(error: unknown, url: URL): AssistantError {
   if (error instanceof AssistantError) return error;
   if (isConnectionLost(error)) return connectionLostError(error);
-  // The HTTP parser's errors; all others are connection errors.
+  // Codes that begin with HPE_ are errors of the HTTP parser; all others are connection errors.
   return getErrorCode(error)?.startsWith("HPE_") === true
     ? malformedResponseError("no HTTP", error)
     : unreachableUpstreamError(url, error);

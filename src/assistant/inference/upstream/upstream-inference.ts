@@ -31,7 +31,10 @@ const METADATA_SILENT_MS_MAX = 10_000;
 /** Maximum age of the answer of `health`. */
 const HEALTH_AGE_MS_MAX = 5_000;
 
-/** Recorded in the ledger in place of a model's id if the request leaves the choice to the system instance. */
+/**
+ * The name that is recorded in the ledger instead of a model's id if the request leaves the choice to the system
+ * instance.
+ */
 const DEFAULT_MODEL = "default";
 
 export interface UpstreamOptions {
@@ -109,7 +112,7 @@ export class UpstreamInference implements InferenceService, AsyncDisposable {
     };
   }
 
-  /** Rejects with `no_model` if the system instance cannot be reached. */
+  /** Returns the models of the system instance. Rejects with `no_model` if the system instance cannot be reached. */
   async models(): Promise<readonly ModelInfo[]> {
     return parseUpstreamModels(await this.#fetchJson("/v1/models"));
   }
@@ -118,7 +121,10 @@ export class UpstreamInference implements InferenceService, AsyncDisposable {
     return (await this.models()).find(({ id, aliases }) => id === name || aliases.includes(name));
   }
 
-  /** The engine is the last one that the system instance reported; `upstream` before its first report. */
+  /**
+   * Returns the health of the system instance. `engine` is the last engine that it reported, or `upstream` before its
+   * first report.
+   */
   health(): InferenceHealth {
     const now = this.#options.clock.now();
     if (now - this.#healthCheckedAtMs >= HEALTH_AGE_MS_MAX) {
@@ -157,7 +163,9 @@ interface UpstreamEmbeddings {
   readonly tokens: readonly number[];
 }
 
-/** Reads the answer of POST /v1/embeddings. Throws AssistantError `engine_failed` if it is none. */
+/**
+ * Reads the answer of POST /v1/embeddings. Throws AssistantError `engine_failed` if the answer contains no embeddings.
+ */
 function parseUpstreamEmbeddings(body: unknown, request: EmbedRequest): UpstreamEmbeddings {
   const model = getStringMember(body, "model");
   if (model === undefined) throw malformedResponseError("embeddings without a model");

@@ -3,7 +3,7 @@ import type { AnswerEvent } from "../service-port.ts";
 
 export type EndEvent = Extract<AnswerEvent, { readonly type: "end" }>;
 
-/** Without counts, `completionTokens` is 0. */
+/** Creates the last event of a choice. Without token counts, `completionTokens` is 0. */
 export function createEndEvent(
   choice: number,
   reason: EndEvent["reason"],

@@ -17,7 +17,10 @@ qwen35moe qwen3moe qwen3next qwen3tts qwen3vl qwen3vlmoe qwen4exp refact rnd1 rw
 smallthinker smollm3 spark2_5 stablelm starcoder starcoder2 step35 t5 t5encoder talkie wavtokenizer-dec xverse
 `;
 
-/** llama.cpp also supports `clip`, which is not a language model but the image encoder of one. */
+/**
+ * The architectures of language models. llama.cpp also supports `clip`, which is missing here because it is the image
+ * encoder of a model.
+ */
 export const knownArchitectures: ReadonlySet<string> = new Set(names.trim().split(/\s+/));
 
 /** Architectures that only create embeddings and cannot generate text. */

@@ -140,7 +140,10 @@ function readFacts(parts: readonly [FilePart, ...FilePart[]]): ModelFacts {
   };
 }
 
-/** Embedding models have a pooling type; Qwen3-Embedding has a chat template as well. */
+/**
+ * Detects the kind of a model. The pooling type of embedding models is checked before the chat template, because
+ * Qwen3-Embedding has both.
+ */
 function detectKind(header: GgufHeader, architecture: string): ModelFacts["kind"] {
   const pooling = getNumber(header, `${architecture}.pooling_type`) ?? 0;
   if (embeddingArchitectures.has(architecture) || pooling > 0) return "embedding";

@@ -9,7 +9,7 @@ export class AsyncQueue<T> {
     this.#wake();
   }
 
-  /** Makes `take` reject, also before items that are still queued. */
+  /** Makes `take` reject from now on, even if items are still queued. */
   fail(error: unknown): void {
     this.#failure ??= { error };
     this.#wake();

@@ -189,7 +189,10 @@ export class ChildProcessModel implements LoadedModel {
     }
   }
 
-  /** The caller must call `end` in every case. */
+  /**
+   * Sends a new job to the model's process. The caller must call the returned function `end` in every case, because it
+   * releases the job.
+   */
   #startJob(message: (id: number) => JobMessage, signal: AbortSignal) {
     signal.throwIfAborted();
     if (this.#endError) throw this.#endError;

@@ -157,7 +157,9 @@ async function openLocalModel(
   return { model, loaded: { ...loaded, steady: now?.steady ?? false } };
 }
 
-/** Measures while it holds the cores, because another model's threads would distort the results. */
+/**
+ * Measures the runner while this process holds the cores, because another model's threads would distort the results.
+ */
 async function measureRunner(params: LoadParams, runner: LlamaRunner, threads: ThreadGovernor) {
   const { signal } = new AbortController();
   await cores.hold("interactive", signal);

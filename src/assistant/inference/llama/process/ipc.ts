@@ -15,7 +15,7 @@ import type { Measurements } from "../threads/calibration-cache.ts";
 export type ToChild =
   | { readonly type: "load"; readonly load: LoadParams }
   | { readonly type: "generate"; readonly id: number; readonly job: GenerateJob }
-  /** The caller has read `count` more events of a generation. */
+  /** Reports that the caller has read `count` more events of a generation. */
   | { readonly type: "credit"; readonly id: number; readonly count: number }
   | {
       readonly type: "embed";
@@ -24,15 +24,15 @@ export type ToChild =
       readonly priority: RequestPriority;
     }
   | { readonly type: "encode"; readonly id: number; readonly prompt: Prompt }
-  /** The caller does not wait for that job any more. */
+  /** Reports that the caller does not wait for the job any more. */
   | { readonly type: "cancel"; readonly id: number }
-  /** The answer to `hold`. */
+  /** The answer to the message `hold`. */
   | { readonly type: "granted"; readonly id: number }
   | { readonly type: "contested"; readonly contested: boolean }
   | { readonly type: "ping" };
 
 export type FromChild =
-  /** The child accepts messages. */
+  /** Reports that the child accepts messages. */
   | { readonly type: "ready" }
   /** The loaded share of the weights, from 0 to 1. */
   | { readonly type: "progress"; readonly done: number }
@@ -44,7 +44,7 @@ export type FromChild =
   | { readonly type: "cancel-hold"; readonly id: number }
   | { readonly type: "release" }
   | { readonly type: "pong" }
-  /** The model has failed; the parent ends the process. */
+  /** Reports that the model has failed. The parent then ends the process. */
   | { readonly type: "broken"; readonly reason: string };
 
 export interface LoadParams {

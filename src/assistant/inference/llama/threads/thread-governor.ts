@@ -1,6 +1,6 @@
 /** The best numbers of threads, measured at load. */
 export interface Calibration {
-  /** The threads for a step; `prefillThreads`: for a chunk of a prompt. */
+  /** The number of threads for a step. `prefillThreads` is the number for a chunk of a prompt. */
   readonly decodeThreads: number;
   readonly prefillThreads: number;
   /** The duration of one token in milliseconds; undefined if it was not measured. */

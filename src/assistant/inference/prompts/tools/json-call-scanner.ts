@@ -107,7 +107,7 @@ export class JsonCallScanner {
       if (typeof value === "string" && value !== "") this.#name = value;
       else this.#fail();
     } else if (isArgumentsKey(this.#key) && !this.#isStreamed()) {
-      // Some models write the object as a JSON string.
+      // Some models write the arguments as a JSON string that contains the object.
       this.#pendingArguments = typeof value === "string" ? value : this.#raw;
     }
   }
@@ -153,7 +153,10 @@ export class JsonValueScanner {
     return true;
   }
 
-  /** last: the value ends with this character; after: it ended before the character. */
+  /**
+   * Reads one character. Returns `last` if the value ends with this character, and `after` if it ended before the
+   * character.
+   */
   push(character: string): "inside" | "last" | "after" | "failed" {
     const place = this.#classify(character);
     if (place !== "inside") this.isInside = false;

@@ -83,7 +83,7 @@ function countMatchedPrefix(marker: readonly string[], seen: number, letter: str
 
 const LAST_CODE_POINT = 0x10ffff;
 
-/** Matches one character that is not among these. */
+/** Matches one character other than the given ones. */
 function anyCharacterExcept(characters: readonly string[]): Expression {
   const points = characters.map((character) => character.codePointAt(0) ?? 0);
   const ranges: CodePointRange[] = [];

@@ -1,8 +1,8 @@
 /** A model's syntax of tool calls, which its chat template shows. */
 export interface ToolFormat {
   /**
-   * The text that begins each call, or the list of all calls. Undefined: an answer is a call if it is such
-   * JSON from its first character.
+   * The text that begins each call, or the list of all calls. Undefined means that the format has no marker: an answer
+   * is a call if it is the JSON of a call from its first character on.
    */
   readonly marker: string | undefined;
   /** `open` and `close` enclose all calls; the first call's `before` follows `open`. */

@@ -21,7 +21,7 @@ const characterBySymbol: readonly (string | undefined)[] = numberAlphabet.map((_
   characters.find((one) => findSymbol(one.charCodeAt(0)) === symbol),
 );
 
-/** The maximum number of states for multiples, more than a grammar can have even without bounds. */
+/** The maximum number of states for multiples, more than fit into a grammar even if the number has no bounds. */
 const MULTIPLE_STATES_MAX = 1_500;
 
 /** The comparison of the digits read so far with the same number of digits of a bound: below, equal or above. */
@@ -156,7 +156,7 @@ class DigitBound {
     this.wholeLength = this.digits.length - places;
   }
 
-  /** Compares one more digit, unless earlier digits have decided. */
+  /** Compares one more digit, unless earlier digits have decided the comparison. */
   compare(before: Comparison, at: number, digit: number, inPlaces: boolean): Comparison {
     // Before the point, a number with more digits than the bound is decided by its length at the end.
     if (before !== 0 || (!inPlaces && at >= this.wholeLength)) return before;

@@ -17,7 +17,7 @@ export function getFormatAutomaton(name: string, breadth: FormatBreadth): Automa
     throw new UnsupportedConstructError(`is not one of the supported formats: ${names}`);
   }
   const pattern = breadth === "produced" ? produced : (acceptedPatterns.get(name) ?? produced);
-  // The automaton is cached for all schemas, so it does not count towards the budget of one.
+  // The automaton is cached for all schemas, so its steps do not count towards the budget of one schema.
   const automaton = getPatternAutomaton(`^(?:${pattern})$`, new Budget());
   automatonCache.set(key, automaton);
   return automaton;
@@ -49,8 +49,8 @@ const durationDate = `(?:${count}Y(?:${count}M(?:${count}D)?)?|${count}M(?:${cou
 const duration = `P(?:${count}W|${durationDate}(?:${durationTime})?|${durationTime})`;
 
 /**
- * Labels without two consecutive hyphens. A label has at most 61 characters and four labels at most 247,
- * both below DNS limits, so that neither has to be counted.
+ * Labels without two consecutive hyphens. A label has at most 61 characters and four labels at most 247, both below the
+ * limits of DNS, so that the automaton need not count characters.
  */
 const label = "[A-Za-z0-9](?:-?[A-Za-z0-9]){0,30}";
 const atext = "[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]";

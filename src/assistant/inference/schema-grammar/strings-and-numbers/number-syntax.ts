@@ -145,7 +145,7 @@ function computeLargestUnits(
     outerDigits <= BOUND_DIGITS_MAX ? outerDigits : 0,
   );
   if (step === undefined) return powerOfTen(digits + places) - 1n;
-  // A multiple must be exact as a double.
+  // Numbers are limited to this many digits, because a multiple must be exact as a double.
   return powerOfTen(EXACT_DIGITS) - 1n;
 }
 

@@ -73,7 +73,10 @@ function invalidRegex(): UnsupportedConstructError {
   return new UnsupportedConstructError("is not a valid ECMA-262 regular expression");
 }
 
-/** Returns how deep groups are nested in a valid pattern; the parser would overflow the stack first. */
+/**
+ * Returns how deep groups are nested in a valid pattern. The depth is measured before the pattern is parsed, because
+ * the parser would overflow the stack.
+ */
 function measureDepth(source: string): number {
   let depth = 0;
   let deepest = 0;
@@ -129,7 +132,7 @@ function convertElement(element: AST.Element, unicode: boolean): RegexNode {
 
 function getValue({ raw, value }: AST.Character): number {
   if (/^\\(?:[1-9]|0\d)/.test(raw)) throw numberedEscape();
-  // The parser reads the backslash of such an escape as a character.
+  // This also matches a lone `\` and `\c` without a letter, whose backslash the parser reads as a character.
   if (/^\\(?:c[^A-Za-z])?$/.test(raw)) {
     throw new UnsupportedConstructError("has \\c without a letter");
   }

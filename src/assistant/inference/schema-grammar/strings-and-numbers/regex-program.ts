@@ -29,7 +29,10 @@ export type Guard =
 
 const STATES_MAX = 30_000;
 
-/** Throws TooLargeError before it builds a program that is too large, as for `(x{1,1000}){1,1000}`. */
+/**
+ * Compiles a pattern to a nondeterministic automaton. Throws TooLargeError before it builds a program that is too
+ * large, as for `(x{1,1000}){1,1000}`.
+ */
 export function compileRegex(root: RegexNode): RegexProgram {
   if (countStates(root) > STATES_MAX) throw new TooLargeError();
   const builder = new ProgramBuilder();

@@ -7,7 +7,10 @@ export type RegexNode =
   /** The items one after the other; without items, the empty text. */
   | { readonly kind: "sequence"; readonly items: readonly RegexNode[] }
   | { readonly kind: "choice"; readonly options: readonly RegexNode[] }
-  /** Greedy and lazy repetitions match the same texts. `max` undefined: no limit. */
+  /**
+   * A repetition, whether greedy or lazy, because both match the same texts. If `max` is undefined, there is no upper
+   * limit.
+   */
   | {
       readonly kind: "repeat";
       readonly item: RegexNode;

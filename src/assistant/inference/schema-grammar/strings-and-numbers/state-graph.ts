@@ -21,7 +21,9 @@ export class StateGraph {
     this.builder = builder;
   }
 
-  /** `character` writes a set of characters; `end` is read after an accepting state. */
+  /**
+   * Creates the graph of an automaton. `character` writes a set of characters; `end` is read after an accepting state.
+   */
   static fromAutomaton(
     automaton: Automaton,
     builder: ExpressionBuilder,
