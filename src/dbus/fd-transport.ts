@@ -53,8 +53,8 @@ export async function openFdTransport(
 }
 
 /**
- * A connected socket. It is first open; after a write error it may be failing, when nothing can be written but
- * received data is still read; then it is closed.
+ * A connected socket. Its states are open, failing and closed. A write error may make it failing: nothing can be
+ * written any more, but received data is still read.
  */
 export class FdTransport implements BusTransport {
   readonly canPassFds = true;

@@ -150,7 +150,7 @@ function watch(koffi: Koffi, fd: number, onEvent: () => void): SocketWatch {
     isRequested = false;
     if (!isClosed) onEvent();
   };
-  // The declared type of the callback lacks its first parameter, the status, which is needed here.
+  // The declared type of the callback lacks its first parameter, the status, which this code needs.
   const onPoll = (...[status]: readonly unknown[]) => {
     // libuv stops the handle on a socket error; the next call on the socket returns that error.
     if (typeof status === "number" && status < 0) {

@@ -131,7 +131,8 @@ async function undoChange(
   const progress = await waitForProgress(app, context);
   return createChangeOutput(name, "restored", progress, {
     changed: app.generation !== now.generation,
-    // The app stays at this revision, and follows its repository again only after the next deploy.
+    // The app stays at the revision that was deployed again, and follows its repository again only after the next
+    // deploy.
     ...(rolledBack === null ? {} : { held_at_revision: before.revision }),
   });
 }

@@ -44,7 +44,7 @@ function emit(bus: Bus, name: string, args: readonly BusValue[]): void {
 }
 
 function buildAgentInterface({ bus, service, daemon }: ServeAgentOptions): ServedInterface {
-  /** Connections that have registered to confirm and whose disconnection is watched. */
+  /** Connections that have registered to confirm calls and whose disconnection is watched. */
   const confirmers = new Set<string>();
   return {
     name: INTERFACE,
@@ -102,7 +102,7 @@ function buildAgentInterface({ bus, service, daemon }: ServeAgentOptions): Serve
   };
 }
 
-/** Call ids are safe integers; a larger number was never assigned. */
+/** Call ids are safe integers, so a larger number cannot be the id of a call. */
 function parseCallId(value: BusValue | undefined): number | undefined {
   return typeof value === "bigint" && value <= BigInt(Number.MAX_SAFE_INTEGER)
     ? Number(value)

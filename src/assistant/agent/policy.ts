@@ -6,7 +6,7 @@ import type { Tier } from "./port.ts";
  * the requester claims, then those that the bus observed itself.
  */
 
-/** Label kinds that are trusted with any detail. Every other kind is untrusted, also the empty one. */
+/** Label kinds that are trusted with any detail. Every other kind is untrusted, including the empty one. */
 export const trustedProvenance: readonly string[] = ["user", "system"];
 
 export type Trust =

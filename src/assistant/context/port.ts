@@ -21,7 +21,10 @@ export interface ContextService {
 export interface SearchRequest {
   readonly query: string;
   readonly limit: number;
-  /** Combines the lexical ranking with a ranking by embeddings, if there is an embedding model. */
+  /**
+   * True if the lexical ranking is to be combined with a ranking by embeddings. Without an embedding model the search
+   * is lexical.
+   */
   readonly isHybrid: boolean;
   /**
    * The scopes to search; undefined means all sources that the caller may see. An empty list and unknown scopes give
@@ -84,7 +87,7 @@ export interface Memory {
   get(app: string, key: string, caller: Caller): Promise<string>;
   set(app: string, key: string, value: string, caller: Caller): Promise<void>;
   list(app: string, caller: Caller): Promise<ReadonlyMap<string, string>>;
-  /** Deletes all values of an app. When it resolves, no file contains a byte of any value. */
+  /** Deletes all values of an app. When this method resolves, no file contains a byte of any value. */
   wipe(app: string, caller: Caller): Promise<void>;
 }
 

@@ -3,7 +3,7 @@ import { parentPort, workerData } from "node:worker_threads";
 import type { WriterData, WriterFailedEvent, WriterRequest } from "./writer-protocol.ts";
 import { WriterRuntime } from "./writer-runtime.ts";
 
-/** The entry point of the writer's thread. */
+/** The channel to the main thread. This file is the entry point of the writer's thread. */
 const port = parentPort;
 assert(port, "the ledger's writer runs in a thread of its own");
 const data: WriterData = workerData;

@@ -90,7 +90,7 @@ function buildOverlayInterface(
   };
 }
 
-/** Parses a query id. Ids are safe integers; a larger number was never assigned. */
+/** Parses a query id. Ids are safe integers, so a larger number cannot be the id of a query. */
 function parseQueryId(value: BusValue | undefined): number {
   if (typeof value === "bigint" && value <= BigInt(Number.MAX_SAFE_INTEGER)) return Number(value);
   throw new AssistantError("not_found", "there is no query with this number");

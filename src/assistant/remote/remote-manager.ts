@@ -128,7 +128,7 @@ export class RemoteManager implements RemoteService, AsyncDisposable {
     await this.#changes.runExclusive(async () => {
       const { wasThere } = await this.#options.credentials.clear(this.#getProvider(id));
       this.#options.providers.forgetStatus(id);
-      // If there was no key, the requests in progress use none and can continue.
+      // If the provider had no key, its requests in progress do not use one and can continue.
       if (wasThere) this.#endRequests(id, `the key of ${id} was cleared`);
     });
   }

@@ -338,7 +338,7 @@ function isRequester(caller: Caller, requester: Caller): boolean {
     : app === sandboxedApp(caller);
 }
 
-/** Returns true if both connections belong to the same program, also for two connections of one process. */
+/** Returns true if both callers are the same process, even if it uses two connections. */
 function isSameProgram(one: Caller, other: Caller): boolean {
   return one.connection === other.connection || (one.pid !== undefined && one.pid === other.pid);
 }

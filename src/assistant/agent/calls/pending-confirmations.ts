@@ -35,7 +35,7 @@ const CHECK_INTERVAL_MS_MAX = 5_000;
 
 interface ParkedCall {
   readonly plan: PlannedCall;
-  /** The specification that was sent to the listeners. */
+  /** The description of the call that was sent to the listeners. */
   readonly spec: ConfirmationSpec;
   readonly expiresBootMs: number;
   /** Set while an answer is being processed or the call is expiring; later answers wait for this result. */
@@ -246,7 +246,9 @@ export class PendingConfirmations {
     return this.#keepWaiting(plan, dispatched);
   }
 
-  /** Succeeds even if the ledger cannot be written, because the app is not called either way. */
+  /**
+   * Declines a parked call. Succeeds even if the ledger cannot be written, because the app is not called in any case.
+   */
   async #decline(plan: PlannedCall, by: Caller): Promise<DecisionOutcome> {
     const entry = entries.answeredEntry(plan, "declined", by);
     const refusal = deniedRefusal("declined", `${plan.tool.title} was declined`);

@@ -116,7 +116,7 @@ export class ToolDiscovery implements AsyncDisposable {
       const [vector] = await raceWithAbort(embedded, limit.signal);
       return vector ? rankByCosine(vector, vectors) : [];
     } catch {
-      // The lexical ranking is returned alone. ToolVectors has logged the error.
+      // Without vectors the lexical ranking is returned alone. ToolVectors has logged the error.
       return [];
     }
   }
@@ -134,8 +134,8 @@ function toToolRecord({ app, tool }: SearchableTool, score: number): ToolRecord 
 }
 
 /**
- * A tool is returned if its cosine is this number of standard deviations above the mean, because the range of cosines
- * differs between models.
+ * A tool is returned if its cosine exceeds the mean by this number of standard deviations. A fixed cosine would not do,
+ * because the range of cosines differs between models.
  */
 const DEVIATIONS_MIN = 1.5;
 const OUTLIERS_MAX = 10;

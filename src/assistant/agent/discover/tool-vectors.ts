@@ -32,7 +32,7 @@ export class ToolVectors implements AsyncDisposable {
     this.#clock = parts.clock;
     this.#logger = parts.logger;
     this.#tasks = new TaskGroup(() => {
-      // `#embed` logs its errors.
+      // Errors are ignored here, because `#embed` logs them itself.
     });
   }
 

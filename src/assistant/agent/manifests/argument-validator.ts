@@ -10,7 +10,9 @@ import { compileInputSchema } from "./schema-compiler.ts";
 export type ArgumentValidator = (args: JsonObject) => readonly ArgumentError[];
 
 const ERRORS_MAX = 20;
-/** A list of a million wrong items has a million errors; only this many are turned into messages. */
+/**
+ * At most this number of errors is turned into messages, because a list of a million wrong items has a million errors.
+ */
 const DESCRIBED_MAX = 10 * ERRORS_MAX;
 
 /**

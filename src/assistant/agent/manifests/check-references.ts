@@ -73,7 +73,8 @@ class ReferenceChecker {
     if (typeof reference === "string") {
       size += this.#measureReference(reference, pointerBelow(pointer, "$ref"));
     }
-    // Chained references can double the sum at each step, so the sum stops growing just above the bound.
+    // Chained references can double the number of schemas at each step, so the count stops growing just above the
+    // bound.
     size = Math.min(size, EXPANDED_MAX + 1);
     this.#sizes.set(schema, size);
     return size;

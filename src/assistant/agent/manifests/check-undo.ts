@@ -100,7 +100,7 @@ function checkInput(mapped: MappedArgument, pointer: string, faults: FaultCollec
   }
 }
 
-/** Returns false only if both schemas name their types and have none in common. */
+/** Returns false only if both schemas name their types and have no type in common. */
 function areCompatible(source: unknown, target: unknown): boolean {
   if (!isObject(source) || !isObject(target)) return true;
   const [given, accepted] = [getTypes(source), getTypes(target)];

@@ -9,7 +9,7 @@ import type { CallerApp } from "../../caller.ts";
  */
 export function parseCgroupApp(text: string): CallerApp | undefined {
   const path = getSystemdPath(text);
-  // The innermost unit counts, because an app may start other units.
+  // The units are searched from the innermost outwards, because an app may start other units.
   for (const unit of path.split("/").toReversed()) {
     const snap = parseSnapName(unit);
     if (snap !== undefined) return { id: snap, kind: "snap" };

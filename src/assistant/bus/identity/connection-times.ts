@@ -10,8 +10,8 @@ const AGREEMENT_MS = 2_000;
 
 /**
  * Records the latest time at which each connection can have been made. A child can keep a connection open after its
- * process has ended, and the process id that the bus reports can then be reused. Such a new process started after the
- * connection was made.
+ * process has ended, and the process id that the bus reports can then be reused. The process that reuses the id is
+ * recognised, because it started after the connection was made.
  */
 export class ConnectionTimes {
   readonly #nowMs: () => number;

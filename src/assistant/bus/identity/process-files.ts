@@ -67,7 +67,7 @@ export class ProcessFiles {
       const code = getErrorCode(error);
       if (code === "ENOENT" || code === "ENOTDIR" || code === "ESRCH") return { kind: "none" };
       if (code === "EACCES" || code === "EPERM") return { kind: "hidden" };
-      // The path is a link, or a socket or device that no process serves.
+      // These errors mean that the path is a link, or a socket or device that no process serves.
       if (code === "ELOOP" || code === "ENXIO") return { kind: "odd" };
       throw error;
     }

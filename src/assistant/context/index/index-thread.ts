@@ -11,9 +11,9 @@ import type {
 export interface IndexThreadListener {
   onState(message: Extract<IndexWorkerMessage, { type: "state" }>): void;
   onLog(message: Extract<IndexWorkerMessage, { type: "log" }>): void;
-  /** The index requests vectors for texts. The listener answers with `sendVectors`. */
+  /** Called when the index requests vectors for texts. The listener answers with `sendVectors`. */
   onVectorsWanted(texts: readonly string[]): void;
-  /** The thread has ended unexpectedly, and this object cannot be used any more. */
+  /** Called when the thread has ended unexpectedly. This object cannot be used afterwards. */
   onEnd(detail: string): void;
 }
 

@@ -7,8 +7,8 @@ export interface MemoryItem {
 }
 
 /**
- * The encryption key of one app's memory: encrypts keys and values with AES-256-GCM, and computes keyed digests. Without it
- * the database cannot be decrypted, so deleting it makes a wipe final.
+ * The encryption key of one app's memory: encrypts keys and values with AES-256-GCM, and computes keyed digests.
+ * Without the key the app's values cannot be decrypted, so deleting the key makes a wipe final.
  */
 export class AppKey {
   readonly #app: string;

@@ -10,7 +10,7 @@ export const KEYS_MAX = 10_000;
 export const APP_BYTES_MAX = 16 * 1024 * 1024;
 /** The maximum number of apps. Programs outside a sandbox may name any app, so the number must be limited. */
 export const APPS_MAX = 1_024;
-/** The maximum length of an app id: the longest bus name, and the longest file name. */
+/** The maximum length of an app id. Bus names and file names cannot be longer. */
 const APP_ID_BYTES_MAX = 255;
 
 /** Matches a reverse domain name whose characters are valid in file names and bus names. */

@@ -22,7 +22,7 @@ export class EgressPermit implements EgressAuthorization, Disposable {
   readonly provider: Provider;
   /** Every data class that the request contains. */
   readonly classes: readonly DataClass[];
-  /** Those of `classes` that the user allows for this request only. */
+  /** The data classes in `classes` that the user allows for this request only. */
   readonly once: readonly DataClass[];
   readonly #controller = new AbortController();
   readonly #unsubscribe: () => void;

@@ -32,7 +32,7 @@ const RETRY_AFTER_MS_MAX = 2_000;
 export interface EgressAuthorization {
   readonly provider: Provider;
   readonly classes: readonly DataClass[];
-  /** Those of `classes` that the user allows for this request only. */
+  /** The data classes in `classes` that the user allows for this request only. */
   readonly once: readonly DataClass[];
   readonly signal: AbortSignal;
 }
@@ -57,7 +57,7 @@ export class EgressRequest {
   readonly #dependencies: EgressDependencies;
   readonly #authorization: EgressAuthorization;
   readonly #options: EgressRequestOptions;
-  /** The body of the next attempts; undefined for requests without a body. */
+  /** The body that the next attempts send; undefined for requests without a body. */
   body: AdaptedBody | undefined;
   #bearer: string | undefined;
   #attempt = 0;

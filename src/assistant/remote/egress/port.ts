@@ -24,7 +24,7 @@ export interface ProviderDirectory {
 
 /** The data classes that the user allows to leave the machine. */
 export interface ConsentRules {
-  /** Returns those of `classes` that are not allowed. */
+  /** Returns the data classes in `classes` that the user does not allow. */
   missing(classes: readonly DataClass[]): readonly DataClass[];
   /**
    * Registers a callback that is called at once when one of `classes` is no longer allowed. Returns a function that

@@ -142,7 +142,10 @@ export class RemoteInference implements InferenceService, AsyncDisposable {
     await this.#lists[Symbol.asyncDispose]();
   }
 
-  /** Parses the name of a remote model. Throws `model_not_found` if it is no such name or its provider is unknown. */
+  /**
+   * Parses the name of a remote model. Throws `model_not_found` if it is not the name of a remote model or its provider
+   * is unknown.
+   */
   #parseDestination(name: string | undefined): Destination {
     const parsed = parseRemoteModelName(name ?? "");
     if (!parsed)

@@ -74,7 +74,8 @@ function connectSocket(
         secureContext: trust,
         // SNI can only contain a name. For an IP address, the certificate is checked without SNI.
         servername: isIP(host) === 0 ? host : "",
-        // This is set explicitly, because NODE_TLS_REJECT_UNAUTHORIZED would change the default.
+        // The verification of certificates is switched on explicitly, because NODE_TLS_REJECT_UNAUTHORIZED would change
+        // the default.
         rejectUnauthorized: true,
         ALPNProtocols: ["http/1.1"],
       })
@@ -87,7 +88,7 @@ function connectSocket(
     };
     const onError = (error: Error) => {
       over();
-      // Later errors of this socket are irrelevant.
+      // The promise is already rejected, so later errors of this socket are ignored.
       socket.on("error", () => {}).destroy();
       reject(error);
     };

@@ -38,7 +38,7 @@ export class IdleConnections {
     void connection.destroy();
   }
 
-  /** Closes the connections to every destination that matches. */
+  /** Closes the connections to every destination that `fits` accepts. */
   async end(fits: (place: string) => boolean): Promise<void> {
     const places = [...this.#idle].filter(([place]) => fits(place));
     for (const [place] of places) this.#idle.delete(place);

@@ -50,7 +50,8 @@ export class OAuthSignIns implements SignIns, AsyncDisposable {
     this.#options = options;
     let { dispatcher } = options;
     if (!dispatcher) {
-      // This is set explicitly, because NODE_TLS_REJECT_UNAUTHORIZED would change the default.
+      // The verification of certificates is switched on explicitly, because NODE_TLS_REJECT_UNAUTHORIZED would change
+      // the default.
       this.#ownConnections = new Agent({ connect: { rejectUnauthorized: true } });
       dispatcher = this.#ownConnections;
     }

@@ -21,8 +21,8 @@ const STDERR_TAIL_CHARS = 4_000;
 
 /**
  * Starts the apps that ship with Berth as child processes of this daemon, on demand, and ends them when the daemon
- * ends. An app that dies is started again at the next call. Its standard input closes when the daemon ends, even by
- * SIGKILL.
+ * ends. An app that dies is started again at the next call. The standard input of such an app closes when the daemon
+ * ends, even by SIGKILL.
  */
 export class CommandStarter implements AppStarter, AsyncDisposable {
   readonly #commands: ReadonlyMap<string, AppCommand>;

@@ -134,7 +134,8 @@ class TopK {
   readonly #limit: number;
   readonly #heap: RankedItem[] = [];
   /**
-   * Only items with a higher score are kept. It starts at 0, because vectors with a negative cosine are not similar.
+   * Only items with a higher score than this are kept. The value starts at 0, because vectors with a negative cosine
+   * are not similar.
    */
   minScore = 0;
 

@@ -4,8 +4,8 @@ import { getErrorCode } from "../../../../base/errors.ts";
 
 export interface FolderWatchListener {
   /**
-   * Reports a change at this path, relative to the source. If the system does not name the changed file, the path is
-   * that of its folder.
+   * Reports a change at `path`, which is relative to the source. If the system does not name the changed file, the path
+   * is that of the file's folder.
    */
   onChange(path: string): void;
 }

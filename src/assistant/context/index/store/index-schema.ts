@@ -3,9 +3,8 @@ import type { Migration } from "../../../../base/sqlite.ts";
 /**
  * The schema of the index. It can always be built from the files, so a damaged index is deleted.
  *
- * The table `chunk` is narrow, because a search reads from it the source of each match; the text is in `passage`.
- * `secure-delete` removes deleted words from the full-text index at once, as secure_delete removes them from the
- * pages of the file.
+ * The table `chunk` has few columns, because a search reads its row for each match; the texts are in the table
+ * `passage`. The option `secure-delete` removes deleted words from the full-text index at once.
  */
 export const contextMigrations: readonly Migration[] = [
   `
