@@ -45,7 +45,7 @@ export function readSavedLogins(environment: Environment): SavedLogins {
     // The error that follows covers both a file that is not JSON and a file with an invalid document.
   }
   throw new BerthError("invalid_request", `${file} is not what \`berth login\` writes`, {
-    hint: `delete it, then \`berth login URL\``,
+    hint: `delete the file, then run \`berth login URL\``,
   });
 }
 

@@ -36,7 +36,7 @@ export function createHttpChatBackend(client: ChatClient): ChatBackend {
           "invalid_request",
           `"${name}" is a model of a remote provider; this chat has the models of this machine only`,
           {
-            hint: `start another chat, with your companion: berth chat ${name}`,
+            hint: `start another chat with your companion: berth chat ${name}`,
           },
         );
       return chooseModel(await client.listModels(), name);

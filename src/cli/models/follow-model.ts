@@ -99,7 +99,7 @@ function modelFailedError({ name, status, message, error }: ModelDetails): Berth
     });
   if (status === "ready")
     return new BerthError("insufficient_memory", `model "${name}" does not run: ${reason}`, {
-      hint: `it starts by itself when memory is free: \`berth models ls\` shows the use of memory, \`berth status\` the state of the assistant`,
+      hint: `the model starts by itself when memory is free: \`berth models ls\` shows the use of memory, \`berth status\` the state of the assistant`,
     });
   return new BerthError("wrong_state", `model "${name}" is ${status}: ${reason}`, {
     hint: `\`berth models show ${name}\` shows details`,

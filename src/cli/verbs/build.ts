@@ -91,7 +91,7 @@ async function writeNewFile(path: string, text: string, conflictMessage: string)
   const file = await open(path, "wx", 0o644).catch((error: unknown) => {
     if (getErrorCode(error) === "EEXIST")
       throw new BerthError("conflict", `${conflictMessage}: nothing was written`, {
-        hint: "rename it first, or edit it",
+        hint: "rename the existing file first, or edit it",
       });
     throw new BerthError("invalid_request", "the Dockerfile cannot be written there", {
       hint: "check the permissions of the folder",

@@ -80,7 +80,7 @@ function parseMode(
   if (only) throw new UsageError("--only cannot be combined with a number");
   if (yes && decline) throw new UsageError("--yes and --decline exclude each other");
   if (!yes && !decline && !canPrompt(cli))
-    throw new UsageError("there is no terminal to ask on", "add --yes or --decline");
+    throw new UsageError("there is no terminal on which to ask", "add --yes or --decline");
   return BigInt(word);
 }
 

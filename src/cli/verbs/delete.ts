@@ -107,7 +107,7 @@ async function confirmDeletion(
   if (!canPrompt(cli)) {
     if (flags.volumes !== true) return;
     throw new UsageError(
-      "--volumes deletes data for good, and there is no terminal to ask",
+      "--volumes deletes data for good, and there is no terminal on which to confirm it",
       "add --yes",
     );
   }

@@ -203,7 +203,7 @@ function addCheckpoint(ledger: Command, cli: Cli): void {
         .command("checkpoint")
         .summary("print the newest signed checkpoint, to keep elsewhere")
         .description(
-          "Prints the signed size and root of the ledger. A copy on another machine lets you check later that the ledger still contains its present entries. With --from it also prints, as JSON, a proof that the ledger is a continuation of the one of that size.",
+          "Prints the signed size and root of the ledger. A copy on another machine lets you check later that the ledger still contains its present entries. With --from it also prints, as JSON, a proof that the ledger continues the one that had that size.",
         )
         .option("--from <size>", "earlier size of the ledger", integerBetween(0, SEQ_MAX)),
     ),

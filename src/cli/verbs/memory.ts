@@ -137,7 +137,10 @@ function addWipe(memory: Command, cli: Cli): void {
   ).action(async (app: string, flags: { yes?: boolean }) => {
     if (flags.yes !== true) {
       if (!canPrompt(cli))
-        throw new UsageError("wipe deletes for good, and there is no terminal to ask", "add --yes");
+        throw new UsageError(
+          "wipe deletes the data for good, and there is no terminal on which to confirm it",
+          "add --yes",
+        );
       if (!(await confirm(cli, `Delete all values of ${app} for good?`)))
         throw declinedError("nothing was deleted");
     }

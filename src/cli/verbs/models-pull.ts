@@ -101,7 +101,7 @@ async function requestDownload(
   if (flags.dryRun === true) {
     if (isDeclared)
       throw new UsageError(
-        "--dry-run cannot be combined with these options, a URL or a file",
+        "--dry-run cannot be combined with options that set fields of the Model, a URL or a file",
         "`berth apply -f FILE --dry-run` shows what a Model in a spec file would do",
       );
     const write = await client.models.download(word, { dryRun: true });

@@ -9,7 +9,7 @@ export function addPrune(program: Command, cli: Cli): void {
       .command("prune")
       .summary("list or confirm deletions that wait for confirmation")
       .description(
-        "When many files disappear from the specs folder at once, Berth deletes their resources only after confirmation. This lists the waiting deletions, and with --confirm runs them.",
+        "When many files disappear from the specs folder at once, Berth deletes their resources only after confirmation. This command lists the waiting deletions, and with --confirm runs them.",
       )
       .option("--confirm", "delete the listed resources"),
     [

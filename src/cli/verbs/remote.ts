@@ -75,7 +75,7 @@ function addAdd(remote: Command, cli: Cli): void {
       .command("add")
       .summary("add a provider")
       .description(
-        "Adds an endpoint of the chat-completions convention. The address needs https, or http on this machine. A host with a private address is allowed only because you name it here.",
+        "Adds an endpoint that follows the chat-completions convention. The address must use https, or http for a server on this machine. A host with a private address is allowed, because you name it yourself.",
       )
       .argument("<id>", "id of the provider: lower-case letters, digits, - and _")
       .argument("<address>", "base URL, such as https://llm.example.org/v1")

@@ -97,7 +97,7 @@ describe("start and stop", () => {
     expect(api.store.get("App", "web")?.spec.running).toBe(true);
   });
 
-  it("work on an app from a spec file that does not set `running`, and are refused if the file sets it", async () => {
+  it("change an app from a spec file that does not set `running`, and are refused if the file sets it", async () => {
     putApp(api.store, "open", { image: "bb:1" }, "file:open.yaml");
     expect((await post("open/stop")).statusCode).toBe(202);
     putApp(api.store, "held", { image: "bb:1", running: true }, "file:held.yaml");

@@ -98,7 +98,7 @@ describe("a token of scope write cannot add a folder of the machine", () => {
     expect((await send("admin", "POST", "/api/apps", payload)).statusCode).toBe(201);
   });
 
-  it("when it patches an app, whatever it forces", async () => {
+  it("when it patches an app, even with force", async () => {
     await send("write", "POST", "/api/apps", { name: "web", image: "bb:1" });
     expect(
       findDifferences(
@@ -146,7 +146,7 @@ describe("a token of scope write cannot add a folder of the machine", () => {
     expect(findDifferences(response, ...named)).toEqual([]);
   });
 
-  it("when it rolls back to a revision that had one", async () => {
+  it("when it rolls back to a revision that mounted such a folder", async () => {
     await createReachingApp();
     const { spec } = api.store.get("App", "reach") ?? {};
     const old = api.store.revisions.ensure({

@@ -606,7 +606,7 @@ describe("verbs that show resources", () => {
     api.control.engineState = engine;
   });
 
-  it("create tokens that work, print nothing but the token, and revoke them", async () => {
+  it("create tokens that the server accepts, print nothing but the token, and revoke them", async () => {
     const { output, errors } = await run("token create ci --scope read --expires-in 1h");
     expect(output).toMatch(/^\S+\n$/);
     expect(errors).toContain("shown only this once");

@@ -69,7 +69,7 @@ describe("without space on the disk of the data directory", () => {
   });
 });
 
-test("a data directory that was removed is a problem until it is back", async () => {
+test("a data directory that was removed is reported as a problem until it exists again", async () => {
   const file = join(harness.dataDir, "berth.db");
   renameSync(file, `${file}.away`);
   await harness.clock.advance(6_000);

@@ -20,7 +20,7 @@ export async function assertNotForeign(file: string): Promise<void> {
   const found = await readFileIfExists(file);
   if (found === undefined || found.startsWith(GENERATED_MARK)) return;
   throw new BerthError("conflict", `${file} already exists and was not written by Berth`, {
-    hint: "check it, move it away, and try again",
+    hint: "check the file, move it elsewhere, and try again",
   });
 }
 

@@ -34,7 +34,7 @@ export function parseConsentChanges(words: readonly string[]): readonly ConsentC
       }
       named = [];
     } else if (word === "none")
-      throw new UsageError("none cannot be combined with other arguments: it revokes all scopes");
+      throw new UsageError("`none` cannot be combined with other arguments: it revokes all scopes");
     else
       throw new UsageError(
         `"${word}" is not a scope`,
@@ -43,7 +43,7 @@ export function parseConsentChanges(words: readonly string[]): readonly ConsentC
   }
   if (named.length > 0)
     throw new UsageError(
-      `on or off is missing after ${named.join(", ")}`,
+      `\`on\` or \`off\` is missing after ${named.join(", ")}`,
       `write it as ${example}`,
     );
   return [...changes]

@@ -12,7 +12,7 @@ import { VirtualClock } from "../../../support/virtual-clock.ts";
 const MODEL = "hub/org/embedder:q8";
 const { signal } = new AbortController();
 
-it("the embedder returns the model's vectors, and works with background priority", async () => {
+it("the embedder returns the model's vectors, and requests them with background priority", async () => {
   const service = new ScriptedService();
   const embedder = await connectModelEmbedder({ service, model: MODEL, logger: silentLogger });
   expect(embedder).toMatchObject({ id: `model:${MODEL}:8`, dimensions: 8 });

@@ -6,7 +6,7 @@ import { TestProvider } from "../../../support/provider/test-provider.ts";
 
 const KEY = "test-key-0123456789";
 
-it("the test provider works with the openai client", async () => {
+it("the official openai client can list models, chat and embed texts at the test provider", async () => {
   await using provider = await TestProvider.start({ key: KEY });
   const client = new OpenAI({ baseURL: provider.baseUrl, apiKey: KEY, maxRetries: 0 });
 

@@ -96,7 +96,7 @@ test("with pullPolicy Always a restart resolves the tag again, and otherwise it 
   }
 });
 
-test("every container of a revision runs its image, however the tag has moved meanwhile", async () => {
+test("all containers of a revision run the same image, even if the tag has moved in the meantime", async () => {
   await using harness = await start({ ...web, image: "web:1", replicas: 2 });
   const [first] = idsOf(harness);
   harness.engine.push("web:1", {});

@@ -212,7 +212,7 @@ describe("after the switch to a new version", () => {
     expect(harness.isReady("web")).toBe(true);
   });
 
-  test("without autoRevert the previous version serves, and the new one is Stalled even if it works again", async () => {
+  test("without autoRevert the previous version serves, and the new one is Stalled even if it becomes healthy again", async () => {
     const spec: AppSpec = { ...web, rollout: { autoRevert: false } };
     await using harness = await serving(spec);
     harness.apply("web", { ...spec, image: "web:2" });

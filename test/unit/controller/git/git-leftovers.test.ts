@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { expect, onTestFinished, test } from "vitest";
 import { Git } from "../../../../src/controller/git/git.ts";
 
-test("the start removes a deploy key that a killed process has left", async () => {
+test("the start of Berth removes a deploy key that a killed process has left", async () => {
   const dir = mkdtempSync(join(tmpdir(), "berth-git-"));
   onTestFinished(() => rmSync(dir, { recursive: true, force: true }));
   mkdirSync(join(dir, "work", "left"), { recursive: true });

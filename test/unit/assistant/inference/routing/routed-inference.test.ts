@@ -147,7 +147,7 @@ const outcome: fc.Arbitrary<Outcome> = fc.record({
 });
 
 describe("an alias with several models", () => {
-  test("tries them in order, yields the events of one model only, and ends with the right error", async () => {
+  test("tries them in order, yields the events of one model only, and ends with the error of the last model that it tried", async () => {
     await fc.assert(
       fc.asyncProperty(
         fc.array(outcome, { minLength: 1, maxLength: 8 }),

@@ -66,7 +66,7 @@ describe("PartQueue", () => {
     );
   });
 
-  it("assigns parts from the front to the back, and smaller ones towards the end", () => {
+  it("assigns parts from the start of the file to its end, and smaller parts towards the end", () => {
     const parts = new PartQueue(findMissingRanges([], 1024 * MIB), 4);
     const sizes: number[] = [];
     let at = 0;
