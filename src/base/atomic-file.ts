@@ -2,7 +2,7 @@ import { closeSync, fsyncSync, openSync, renameSync, rmSync, writeSync } from "n
 import { open, rename } from "node:fs/promises";
 import { dirname } from "node:path";
 
-/** Writes a file with mode 0600. Other processes see either its old content or all of the new content. */
+/** Writes a file with mode 0600. Other processes see either the old content or all of the new content. */
 export async function writeAtomically(file: string, text: string): Promise<void> {
   const made = `${file}.new`;
   const handle = await open(made, "w", 0o600);

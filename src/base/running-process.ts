@@ -31,7 +31,7 @@ export async function terminateProcess(
     readonly clock: Clock;
     readonly graceMs: number;
     readonly killMs: number;
-    /** Default: whether any process has this id. */
+    /** Checks if the process still runs. By default it checks if any process has this id. */
     readonly isRunning?: () => boolean | Promise<boolean>;
   },
   signal: AbortSignal,

@@ -31,7 +31,7 @@ export interface Config {
   readonly templatesDir: string | undefined;
   /** The address of the API. With port 0 the system chooses a free port. An IPv6 address has no brackets. */
   readonly listen: { readonly host: string; readonly port: number };
-  /** The certificate of the API and its key; undefined if it speaks plain HTTP. */
+  /** The certificate of the API and its key; undefined if the API speaks plain HTTP. */
   readonly tls: TlsFiles | undefined;
   /** Addresses and networks of reverse proxies whose X-Forwarded-For header is believed. */
   readonly trustedProxies: readonly string[];
@@ -61,7 +61,7 @@ export interface Config {
   readonly specsGit: SpecsGitSettings | undefined;
   /** The assistant that the server supervises; undefined if it is off. */
   readonly assistant: AssistantSettings | undefined;
-  /** The companion that is started if there is a session bus; undefined if it is off. */
+  /** The companion that is started if there is a session bus; undefined if the companion is turned off. */
   readonly companion: CompanionSettings | undefined;
   readonly models: ModelSettings;
   readonly baseDomain: string;

@@ -49,7 +49,7 @@ function isNetwork(value: string): boolean {
   return version !== 0 && isPrefix && rest.length === 0;
 }
 
-/** Several texts, separated by commas; spaces around them do not count. */
+/** Returns the type of a list of texts, separated by commas. Spaces around the texts are ignored. */
 export function list(item: RegExp, expects: string): ValueType<readonly string[]> {
   return {
     expects,

@@ -30,7 +30,7 @@ import type { Store } from "../store/store.ts";
 export interface SpecsControl {
   report(): SpecsReport;
   confirmPrune(): readonly { kind: Kind; name: string; file: string }[];
-  /** Synchronises the folder with its git repository; absent if it follows none. */
+  /** Synchronises the folder with its git repository; absent if the folder follows no repository. */
   sync?(signal: AbortSignal): Promise<SpecsGitReport>;
 }
 

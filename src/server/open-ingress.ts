@@ -154,7 +154,7 @@ async function stopPreviousIngress(
       await other.stop(bound.signal);
     } catch (error) {
       if (signal.aborted) throw error;
-      // The next start of Berth tries again to stop it.
+      // The next start of Berth tries again to stop the earlier ingress.
       logger.warn(
         { error: getErrorMessage(error), mode: before },
         "an earlier ingress may still run",
@@ -165,7 +165,7 @@ async function stopPreviousIngress(
   store.settings.set(LAST_MODE_SETTING, mode);
 }
 
-/** With `auto`, keeps the mode of the last run if it is still possible. */
+/** Chooses where Caddy runs. With `auto`, keeps the mode of the last run if it is still possible. */
 async function chooseHost(
   options: OpenIngressOptions,
   paths: IngressPaths,

@@ -24,7 +24,7 @@ export interface RunningServer {
   close(): Promise<void>;
 }
 
-/** The handle of a server whose parts have been started. */
+/** Returns the handle of a server whose parts have been started. */
 export function createRunningServer(parts: Cleanup, ready: ReadyInfo): RunningServer {
   let closing: Promise<void> | undefined;
   const ended = new EventEmitter();
