@@ -28,7 +28,10 @@ export interface ImportOptions extends LoadProjectOptions {
   /** The profiles whose services are included; `*` includes all. */
   readonly profiles?: readonly string[];
   readonly namePrefix?: string;
-  /** True if the other services are written although one fails; their Apps do not wait for the missing one. */
+  /**
+   * True if the other services are written although one service fails. Their Apps then do not wait for the App of that
+   * service.
+   */
   readonly partial?: boolean;
   /** Services that get a domain although nothing in the file makes them public, with their ports if these are given. */
   readonly publicPorts?: ReadonlyMap<string, number | undefined>;

@@ -35,8 +35,8 @@ export function expandPortMappings(parts: {
     parts.host === undefined || parts.host === "" ? undefined : parsePortRange(parts.host);
   if (!containers || (parts.host && !hosts)) return "is not a port from 1 to 65535";
   if (containers.length > RANGE_MAX) return `has more than ${RANGE_MAX} ports`;
-  // With a host range for one container port, Compose uses the first free port of the range; here it is the first
-  // port.
+  // With a host range for one container port, Compose uses the first free port of the range; Berth uses the first port
+  // of the range.
   if (hosts && hosts.length !== containers.length && containers.length !== 1) {
     return "has ranges of different lengths";
   }
