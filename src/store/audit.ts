@@ -4,7 +4,7 @@ import type { Kind } from "../resources/kinds.ts";
 import type { AuditEntry, AuditLog, FieldChange } from "./store.ts";
 import type { Transactions } from "./transactions.ts";
 
-/** Covers months of work on one server. At about 1 KB an entry this is about 20 MB. */
+/** The number of audit entries to keep: months of work on one server. At about 1 KB an entry this is about 20 MB. */
 export const AUDIT_KEPT_MAX = 20_000;
 const TRIM_EVERY = 64;
 /** Longer values are truncated, so that entries stay readable and bounded. */
@@ -88,7 +88,7 @@ interface AuditRow {
   changes: string;
 }
 
-/** JSON has no undefined, so a missing `before` or `after` is restored as undefined. */
+/** Parses the changes of an entry. JSON has no undefined, so a missing `before` or `after` is restored as undefined. */
 function parseChanges(text: string): FieldChange[] {
   const changes: Partial<FieldChange>[] = JSON.parse(text);
   return changes.map(({ path = "", before, after }) => ({ path, before, after }));

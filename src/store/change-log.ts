@@ -132,7 +132,7 @@ export class ChangeLog {
           try {
             listener(change);
           } catch (err) {
-            // The write is committed, and the other watchers must get the change all the same.
+            // The write is already committed, so the other watchers are notified even if one of them fails.
             this.#logger.error({ err, sequence: change.sequence }, "a watcher of the store failed");
           }
         }

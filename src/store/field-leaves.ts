@@ -85,7 +85,7 @@ class Leaf {
 }
 type Branch = Map<string, Branch | Leaf>;
 
-/** Object.fromEntries defines keys, so that one called `__proto__` stays a key. */
+/** Converts a branch to an object. Object.fromEntries defines keys, so that a key called `__proto__` stays a key. */
 function toObject(branch: Branch): Record<string, unknown> {
   return Object.fromEntries(
     [...branch].map(([key, child]) => [key, child instanceof Leaf ? child.value : toObject(child)]),

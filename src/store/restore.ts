@@ -97,7 +97,7 @@ export function restoreStore(options: {
   }
 }
 
-/** An interrupted restore has moved the old store away, so that opening would create an empty one. */
+/** Throws if an interrupted restore has moved the old store away, because opening would then create an empty store. */
 export function assertNoInterruptedRestore(dataDir: string): void {
   if (!existsSync(getStagedFile(dataDir)) || existsSync(join(dataDir, "berth.db"))) return;
   throw new BerthError("store_corrupt", "a restore of this data directory was interrupted", {

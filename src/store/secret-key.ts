@@ -31,7 +31,7 @@ export function generateSecretKey(): Buffer {
   return randomBytes(SECRET_BYTES);
 }
 
-/** A crash leaves either the old key or the new one. */
+/** Writes the key so that a crash leaves either the old key or the new one. */
 export function writeSecretKey(dataDir: string, key: Buffer, durability: Durability): void {
   replaceFileSync(getSecretKeyFile(dataDir), key, { isFlushed: durability === "full" });
 }

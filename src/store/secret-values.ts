@@ -131,7 +131,10 @@ export function isSecretValue(pointer: string, value: unknown): value is string 
   return pointer.startsWith(DATA) && typeof value === "string";
 }
 
-/** Valid keys contain no characters that a pointer escapes. Keys that are not validated yet only need to differ. */
+/**
+ * Returns the key of a value from its pointer, without unescaping it. Valid keys contain no escaped characters, and
+ * keys that are not validated yet only need to differ.
+ */
 function getSecretKey(pointer: string): string {
   return pointer.slice(DATA.length);
 }

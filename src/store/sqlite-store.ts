@@ -55,7 +55,7 @@ import { SqliteWebhookStore } from "./webhooks.ts";
 import { WriteGuard } from "./write-guard.ts";
 
 export interface StoreOptions {
-  /** Created with mode 0700 if it does not exist. */
+  /** The data directory, which is created with mode 0700 if it does not exist. */
   readonly dataDir: string;
   readonly clock: Clock;
   /** Logs errors of watchers. */

@@ -169,7 +169,7 @@ export interface ApplyIntent<K extends Kind = Kind> {
   readonly declares?: boolean;
   /** Managers whose documents disappear in the same step (a rename). This manager gets their fields. */
   readonly takeOverFrom?: readonly string[];
-  /** Takes one App over from what made it, such as an import or a template; only for an App that a user named. */
+  /** Takes one App over from the import or the template that made it; only for an App that a user named. */
   readonly takeOver?: boolean;
   readonly createOnly?: boolean;
   readonly updateOnly?: boolean;

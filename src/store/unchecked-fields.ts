@@ -21,7 +21,7 @@ const harmlessAnnotations: ReadonlySet<string> = new Set(
 );
 const ownAnnotations = formatPointer(["metadata", "annotations", "berth.dev/"]);
 
-/** False for the life cycle of an App, its labels and the annotations of other programs. */
+/** Returns false for the fields of an App's life cycle, its labels and the annotations of other programs. */
 export function isProtectedField(path: string): boolean {
   if (path.startsWith("/spec/")) return !lifecycleFields.has(path.split("/")[2] ?? "");
   return path.startsWith(ownAnnotations) && !harmlessAnnotations.has(path);

@@ -54,7 +54,7 @@ export interface WebhookRecord {
 }
 
 export interface DeliveryRecord {
-  /** The same at every attempt, so that a receiver recognises repetitions. */
+  /** The id of the delivery. It is the same at every attempt, so that a receiver recognises repetitions. */
   readonly id: string;
   readonly webhook: string;
   readonly event: DeliveryEvent;

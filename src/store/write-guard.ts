@@ -26,7 +26,7 @@ export interface WriteGuardOptions {
 export interface GuardedWrite {
   /** The resource as the write would leave it. */
   readonly candidate: Resource;
-  /** The resource as it is; undefined if the write creates it. */
+  /** The resource as it is stored; undefined if the write creates it. */
   readonly before: Resource | undefined;
   readonly changes: readonly FieldChange[];
   /** The fields of the candidate that no writer with the scope `admin` has set or confirmed. */
