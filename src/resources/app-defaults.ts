@@ -222,8 +222,9 @@ function resolveProbe(spec: AppSpec): HealthProbe {
 }
 
 /**
- * An open port proves little about a web server, which may accept connections long before it can answer. An app with a
- * domain counts as a web server. Other apps, such as databases, get no HTTP request.
+ * Returns the probe for a rollout. An open port proves little about a web server, which may accept connections long
+ * before it can answer. An app with a domain counts as a web server. Other apps, such as databases, get no HTTP
+ * request.
  */
 function resolveRolloutProbe(spec: AppSpec): WebProbe | undefined {
   const probe = resolveProbe(spec);

@@ -91,7 +91,9 @@ export interface ImagePin {
   readonly id: string;
   /** The digest in the registry, by which the image can be pulled again; null if no registry is known to have it. */
   readonly digest: string | null;
-  /** No registry has the image: it is the one that the engine holds under this reference. */
+  /**
+   * True if no registry is known to have the image: the pin is the image that the engine holds under this reference.
+   */
   readonly isEngineOnly: boolean;
   /** The values that the annotations for an image hold, a deploy and a restart had when the image was resolved. */
   readonly hold: string | null;

@@ -29,7 +29,10 @@ export function checkAppSpec(
 
 type AddIssue = IssueList["add"];
 
-/** The engine passes arguments and variables as C strings. An empty first argument is not a program. */
+/**
+ * Checks the command line and the variables. The engine passes them as C strings, and an empty first argument is not a
+ * program.
+ */
 function checkProcess(spec: AppSpec, add: AddIssue): void {
   for (const key of ["entrypoint", "command"] as const) {
     const args = spec[key] ?? [];

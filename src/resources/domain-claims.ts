@@ -73,7 +73,10 @@ export function formatClaim({ domain, pathPrefix }: DomainClaim): string {
   return `${domain}${pathPrefix}`;
 }
 
-/** An App without a port, such as a worker, only has domains if its spec names them. */
+/**
+ * Returns true if requests reach the App by a domain. An App without a port, such as a worker, only has domains if its
+ * spec names them.
+ */
 export function isReachedByDomain(spec: AppSpec): boolean {
   if (spec.domain === NO_DOMAIN) return false;
   return (

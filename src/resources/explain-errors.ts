@@ -162,7 +162,9 @@ function explainError(error: ErrorObject, syntax: Syntax): string {
   }
 }
 
-/** YAML parses unquoted words as numbers and booleans, and users may not know the remedy. */
+/**
+ * Returns the hint to quote a word that YAML has parsed as a number or a boolean, since users may not know this remedy.
+ */
 function getQuotingHint(schema: Schema, data: unknown): string {
   if (schema.type !== "string" || (typeof data !== "number" && typeof data !== "boolean"))
     return "";

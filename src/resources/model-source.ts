@@ -54,7 +54,7 @@ function parseFileUrlSource(text: string): ReturnType<typeof parseModelSource> {
   }
 }
 
-/** The limit of the hub for either part. */
+/** The hub's limit for the length of an organisation's name and of a repository's name. */
 const PART_LENGTH_MAX = 96;
 const PART_PATTERN = /^\w([\w.-]*\w)?$/;
 

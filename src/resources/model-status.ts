@@ -48,7 +48,7 @@ export interface ResolvedModel {
   readonly commit: string | null;
   /** Quantization in the file name, such as `Q4_K_M`; null if there is none. */
   readonly quantization: string | null;
-  /** The first is the one to load; the parts of a split model are in order. */
+  /** The files of the model. The first one is loaded; the parts of a split model are in order. */
   readonly files: readonly ResolvedFile[];
 }
 
@@ -75,7 +75,7 @@ export interface ModelStatus {
   readonly conditions: readonly Condition[];
   /** The commit of the revision; null for a URL, for a file, and before it was resolved. */
   readonly commit: string | null;
-  /** The first is the one to load; a split model has more. Empty before the source was resolved. */
+  /** The files of the model. The first one is loaded; a split model has more. Empty before the source was resolved. */
   readonly files: readonly ModelFileStatus[];
   /** Total size of all files; null if unknown. */
   readonly sizeBytes: number | null;

@@ -84,7 +84,7 @@ function parseDocument(
   if (document.directives.yaml.explicit === true && document.directives.yaml.version !== "1.2") {
     return { errors: [at(document.range[0], "write YAML 1.2: leave the %YAML directive out")] };
   }
-  // With the version fixed, all warnings of the composer are about tags.
+  // The version of YAML is fixed, so all warnings of the composer are about tags.
   const tags = document.warnings
     .slice(0, ERRORS_MAX)
     .map((warning) => at(warning.pos[0], `tags are not supported here (${warning.message})`));

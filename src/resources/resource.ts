@@ -15,7 +15,7 @@ export interface ManagerEntry {
   readonly time: string;
   /** True for a file: when it stops declaring the resource, the resource is pruned. */
   readonly declares: boolean;
-  /** Fields that another manager took from this one with force, as JSON Pointers. */
+  /** Fields that another manager took from this manager with force, as JSON Pointers. */
   readonly yielded: readonly string[];
 }
 

@@ -24,7 +24,7 @@ export function readYaml(text: string, documentsMax: number): YamlDocuments {
     schema: "core",
     strict: true,
     stringKeys: true,
-    // The reader of the tree checks this; the check of the parser takes quadratic time.
+    // The reader of the tree checks for duplicate keys, because the check of the parser takes quadratic time.
     uniqueKeys: false,
     resolveKnownTags: false,
     prettyErrors: false,

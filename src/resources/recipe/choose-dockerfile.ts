@@ -18,7 +18,7 @@ export type ChosenDockerfile =
   | { readonly type: "found"; readonly path: string; readonly text: string }
   | ({
       readonly type: "generated";
-      /** Its path in the build context. */
+      /** The path of the Dockerfile in the build context. */
       readonly path: string;
       readonly language: Language;
     } & GeneratedDockerfile);

@@ -13,7 +13,7 @@ const PORT = 8080;
 /** The oldest Go version to use: newer versions can build modules for older ones. */
 const OLDEST_VERSION: readonly [number, number] = [1, 24];
 
-/** The recipe for Go modules. Throws `invalid_request` if the program to build is ambiguous. */
+/** Creates the Dockerfile for Go modules. Throws `invalid_request` if the program to build is ambiguous. */
 export async function createGoDockerfile(
   reader: SourceReader,
   options: RecipeOptions,

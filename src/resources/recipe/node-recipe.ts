@@ -25,7 +25,7 @@ const PORT = 3000;
 const installScripts = ["preinstall", "install", "postinstall", "prepare"];
 const entryFiles = ["server.js", "index.js", "app.js", "main.js", "server.mjs", "index.mjs"];
 
-/** The recipe for Node.js and Bun. Throws `invalid_request` if no start command can be derived. */
+/** Creates the Dockerfile for Node.js and Bun. Throws `invalid_request` if no start command can be derived. */
 export async function createNodeDockerfile(
   reader: SourceReader,
   options: RecipeOptions,

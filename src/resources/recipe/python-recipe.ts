@@ -12,7 +12,10 @@ import { undecidedSourceError } from "./undecided-source.ts";
 
 const PORT = 8000;
 
-/** The recipe for Python 3 with pip, uv or Poetry. Throws `invalid_request` if no start command can be derived. */
+/**
+ * Creates the Dockerfile for Python 3 with pip, uv or Poetry. Throws `invalid_request` if no start command can be
+ * derived.
+ */
 export async function createPythonDockerfile(
   reader: SourceReader,
   options: RecipeOptions,

@@ -1,6 +1,6 @@
 import { BerthError } from "../../base/errors.ts";
 
-/** The error for a source that no recipe can build without more information. */
+/** Creates the error for a source that no recipe can build without more information. */
 export function undecidedSourceError(message: string, hint: string): BerthError {
   return new BerthError("invalid_request", message, {
     hint: `${hint}; or write a Dockerfile`,

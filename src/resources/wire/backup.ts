@@ -19,8 +19,8 @@ export interface BackupManifest {
 export interface LeftOut {
   readonly kind: "volume" | "host_path" | "image" | "source" | "model" | "file";
   readonly name: string;
-  /** The App that it belongs to; null if there is none. */
+  /** The App to which the omitted data belongs; null if there is none. */
   readonly app: string | null;
-  /** The effect of a restore on it, or what the user has to do. */
+  /** The effect of a restore without the data, or what the user has to do. */
   readonly note: string;
 }

@@ -14,7 +14,7 @@ export const NullableBoolean = Type.Unsafe<boolean | null>({ type: ["boolean", "
 
 export const Timestamp = Type.String({ description: "RFC 3339 in UTC" });
 
-/** A mapping of keys to text. */
+/** Returns the schema of a mapping of keys to text. */
 export function StringMap(options: { readonly description?: string } = {}) {
   return Type.Unsafe<Record<string, string>>({
     type: "object",
@@ -23,12 +23,12 @@ export function StringMap(options: { readonly description?: string } = {}) {
   });
 }
 
-/** A string enumeration. */
+/** Returns the schema of a string enumeration. */
 export function OneOf<const T extends string>(values: readonly T[]) {
   return Type.Unsafe<T>({ type: "string", enum: [...values] });
 }
 
-/** A value that is serialized unchanged, and whose schema is an OpenAPI component. */
+/** Returns the schema of a value that is serialized unchanged, and whose own schema is an OpenAPI component. */
 export function Component<T>(name: string, description?: string) {
   return Type.Unsafe<T>({
     type: "object",
