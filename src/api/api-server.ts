@@ -149,7 +149,7 @@ function serveTls(certificate: Certificate): Pick<FastifyHttpOptions<Server>, "s
   };
 }
 
-/** Caddy and the command line of this machine speak plain HTTP. */
+/** Returns true for a connection of Caddy or of this machine, which may use plain HTTP. */
 function mayBePlain(socket: Socket): boolean {
   return isIngressConnection(socket) || isLocal(socket);
 }
@@ -171,7 +171,7 @@ function toMalformedResponse(status: number, message: string): MalformedRequestR
   return { body: { error: message }, headers };
 }
 
-/** HTTP requires one Host header since version 1.1. Throws BerthError `invalid_request`. */
+/** Throws BerthError `invalid_request` unless a request has one Host header, as HTTP requires since version 1.1. */
 function assertOneHost({ raw }: FastifyRequest): void {
   const hosts = getHostHeaders(raw.rawHeaders);
   if (hosts.length === 1 || (hosts.length === 0 && raw.httpVersion === "1.0")) return;

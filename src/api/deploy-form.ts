@@ -79,7 +79,7 @@ async function* readFile(part: MultipartFile): AsyncGenerator<Buffer> {
   }
 }
 
-/** The parser's own errors have no code: they are about the syntax of the body. */
+/** Converts an error of the form's parser. The parser's errors without a code are about the syntax of the body. */
 function toFormError(error: unknown): unknown {
   if (!(error instanceof Error) || error instanceof BerthError || "code" in error) return error;
   return new BerthError("invalid_request", "the form is malformed, or was cut before its end", {
@@ -88,7 +88,7 @@ function toFormError(error: unknown): unknown {
   });
 }
 
-/** Some clients send the config as a file; the same limit applies. */
+/** Reads the part `config`. Some clients send it as a file, to which the same limit applies. */
 async function readConfigPart(part: MultipartFile | MultipartValue): Promise<Buffer> {
   if (part.type === "file") return readConfigFile(readFile(part));
   if (part.valueTruncated) throw configTooLargeError();

@@ -45,7 +45,7 @@ function toOperationId(path: string, method: string): string {
   return method + words.map((word) => word.charAt(0).toUpperCase() + word.slice(1)).join("");
 }
 
-/** A body that may be null may also be missing. */
+/** Completes a request body: a body that may be null may also be missing. */
 function completeBody(body: JsonObject): JsonObject {
   const content = isObject(body["content"]) ? body["content"] : {};
   const isOptional = Object.values(content).some(

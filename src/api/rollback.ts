@@ -111,7 +111,7 @@ export function createSourceHold(
   const { source } = target.spec;
   const isHeld = app.metadata.annotations[SOURCE_REVISION_ANNOTATION] !== undefined;
   const release = isHeld ? { [SOURCE_REVISION_ANNOTATION]: null } : {};
-  // Archives of kept revisions are kept too.
+  // Berth keeps the archives of all kept revisions.
   if (source === undefined || "archive" in source) return release;
   const build = target.image === null ? undefined : store.builds.findByImage(target.image);
   const revisionGoneError = (why: string) =>

@@ -14,7 +14,7 @@ export type AppWaitOutcome =
 export interface AppWaitTarget {
   readonly name: string;
   readonly uid: string;
-  /** The outcome must concern this generation or a newer one. */
+  /** The generation that was written. Only an outcome of this generation or a newer one counts. */
   readonly generation: number;
   readonly until: "ready" | "deleted";
 }

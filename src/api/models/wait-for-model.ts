@@ -12,7 +12,7 @@ export type ModelWaitOutcome =
 export interface ModelWaitTarget {
   readonly name: string;
   readonly uid: string;
-  /** The outcome must concern this generation or a newer one. */
+  /** The generation that was written. Only an outcome of this generation or a newer one counts. */
   readonly generation: number;
   /** The state to wait for; settled means running if the spec requests that, else downloaded. */
   readonly until: "downloaded" | "running" | "stopped" | "settled" | "deleted";
@@ -110,7 +110,7 @@ function findFailure(
   const held = findCondition(conditions, "Ready");
   if (held?.status === "False" && capacityReasons[wanted].includes(held.reason))
     return toFailure(held);
-  // Berth tries again by itself.
+  // A model that has a time for its next attempt has not failed for good: Berth retries it.
   if (status?.phase !== "failed" || status.nextRetryAt !== null) return undefined;
   return toFailure(findCondition(conditions, "Ready"));
 }

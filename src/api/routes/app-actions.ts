@@ -23,7 +23,7 @@ export function appActionRoutes(api: Api, context: ApiContext): void {
   const addAction = (
     verb: "start" | "stop" | "restart" | "retry",
     summary: string,
-    /** Returns undefined if there is nothing to change. */
+    /** Returns the change that the action makes; undefined if there is nothing to change. */
     change: (
       app: Resource<"App">,
     ) => Pick<AppWriteRequest["intent"], "spec" | "annotations"> | undefined,

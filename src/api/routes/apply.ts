@@ -20,7 +20,7 @@ import { fieldChangeView, planView } from "../views/plans.ts";
 
 const ApplyQuery = Type.Object({ ...writeQueryFields }, closed);
 
-/** POST /api/apply, which applies all of the given manifests or none. */
+/** Registers POST /api/apply, which applies all of the given manifests or none. */
 export function applyRoutes(api: Api, context: ApiContext): void {
   const { store, clock } = context;
 

@@ -98,7 +98,7 @@ export function specRoutes(api: Api, context: ApiContext): void {
     },
     async (request) => {
       const actor = getActor(request);
-      // A caller deletes nothing in bulk that it may not delete alone.
+      // A caller may not delete several resources at once if it may not delete each of them.
       for (const { kind, name } of control.specs().pendingPrune)
         if (store.get(kind, name))
           store.delete(kind, name, { actor, manager: "api", force: true, dryRun: true });

@@ -22,7 +22,7 @@ function findTemplateWriter(store: Store, template: string): FieldAuthor | undef
   return unchecked && { name: unchecked.author ?? "an unknown writer", scope: "write" };
 }
 
-/** An app of a template may do no more than the template's writer, also if an administrator creates it. */
+/** Limits the creation of an app to what the template's writer may do, also if an administrator creates it. */
 function limitToWriter(caller: Actor, author: FieldAuthor, template: string) {
   if (caller.scope !== "admin") return { actor: caller, author };
   const adminHint = `have an administrator write the template "${template}", which ${author.name} wrote, again`;

@@ -142,7 +142,7 @@ function resolvedImageView(pin: ImagePin | null): AppDetails["resolved_image"] {
   return { reference, image_id: id, digest, engine_only: isEngineOnly };
 }
 
-/** `build` is the build of the revision's image, if it was built. */
+/** Returns the list item of a revision. `build` is the build of the revision's image, if it was built. */
 export function revisionView(
   revision: Revision,
   attempted: number | null,
