@@ -1,4 +1,4 @@
-/** All apps of one instance share a network, on which each is reached under its name. */
+/** Returns the name of the network that all apps of one instance share. Each app is reached there under its name. */
 export function networkName(instance: string): string {
   return `berth-${instance}`;
 }
@@ -17,9 +17,9 @@ export function containerName(
 }
 
 /**
- * The repository of the images that are built for an app. The name, and not a label, identifies the app of an image:
- * the classic builder adds a layer for labels, which takes a fifth of the time of a small build, and containers that a
- * user starts from the image would inherit it.
+ * Returns the repository of the images that are built for an app. The name, and not a label, identifies the app of an
+ * image: the classic builder adds a layer for labels, which takes a fifth of the time of a small build, and containers
+ * that a user starts from the image would inherit it.
  */
 export function imageRepository(instance: string, app: string): string {
   return `berth-${instance}/${app}`;
@@ -34,7 +34,7 @@ export function findAppOfImage(instance: string, tag: string): string | undefine
   return app && version && others.length === 0 ? app : undefined;
 }
 
-/** The underscore distinguishes the volumes with this prefix from the volumes of apps. */
+/** Returns the prefix of the records of the lease. The underscore distinguishes them from the volumes of apps. */
 export function leasePrefix(instance: string): string {
   return `berth-${instance}_lease-`;
 }

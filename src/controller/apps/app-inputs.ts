@@ -55,7 +55,10 @@ export function quarantineDigest(store: StoreReader, desired: DesiredApp, reason
   return hashJson(models.length === 0 ? judged : [...judged, models]).slice(0, 16);
 }
 
-/** The digests of versions of Berth without these settings stay the same, so that no failed version is tried again. */
+/**
+ * Leaves out the settings of the window if they are the defaults. The digests are then the same as in versions of Berth
+ * without these settings, so that no failed version is tried again.
+ */
 function withoutDefaultWindow({ observeMs, minReadyMs, ...others }: EffectiveApp["rollout"]) {
   const defaults = resolveAppDefaults({}).rollout;
   const isDefault = observeMs === defaults.observeMs && minReadyMs === defaults.minReadyMs;

@@ -140,7 +140,7 @@ export class AppRun {
     return !acted.hasChanged;
   }
 
-  /** Resolves the spec, then observes the containers of what it resolves to. */
+  /** Resolves the spec to a version, then observes the containers of this version. */
   async #observe(signal: AbortSignal): Promise<ResolvedRun> {
     const { store, ingress, containerListener } = this.#context;
     const { name } = this.#resource.metadata;

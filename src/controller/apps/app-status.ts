@@ -352,7 +352,10 @@ function getContainerAddress(
   return target ?? published?.address ?? null;
 }
 
-/** A container that serves is active; others are candidates if they are of the desired version, and draining if not. */
+/**
+ * Returns the role of a container: active if it serves, otherwise candidate if it is of the desired version, and
+ * draining if it is of another one.
+ */
 function getContainerRole(
   findings: AppFindings,
   container: ObservedContainer,

@@ -100,7 +100,7 @@ async function resolveDryRun(
   const overlay = overlayPlannedResources(store, plannedResources);
   const getLoopbackPort = (app: string, replica: number, port: number) =>
     store.ports.get(app, replica, port) ?? UNLEASED_PORT;
-  // A dry run asks no registry.
+  // A dry run sends no request to a registry.
   const image = await resolveImagePin({ store: overlay, runtime, puller }, state, signal);
   return resolveRun(
     { store: overlay, ingress, containerListener, getLoopbackPort },
@@ -137,7 +137,9 @@ async function planDryRun(context: ReconcilerContext, observed: ObservedRun, sig
   };
 }
 
-/** A dry run sends no request to a git server: it assumes that the image of an unresolved source has to be built. */
+/**
+ * Assumes that the image of an unresolved source has to be built, because a dry run sends no request to a git server.
+ */
 function assumeSource(
   { store, builds }: ReconcilerContext,
   stored: Resource<"App"> | undefined,

@@ -73,8 +73,8 @@ export function failPull(
 }
 
 /**
- * Records a pull of this version that has ended since the last run; false if there was none. The creation that
- * follows finds the image, and would never ask for the pull again.
+ * Records a pull of this version that has ended since the last run; false if there was none. The next step, the
+ * creation of a container, finds the image and does not ask for the pull, so the pull would stay unrecorded.
  */
 export function collectFinishedPull(context: ReconcilerContext, desired: DesiredApp): boolean {
   const { puller, store } = context;
@@ -99,7 +99,10 @@ export function isPullFinished(
   return puller.state(desired.name, reference, auth)?.type === "done";
 }
 
-/** Owns the image for the App, so that it is removed together with the App. Returns the most exact reference to it. */
+/**
+ * Records the image as owned by the App, so that it is removed together with the App. Returns the most exact reference
+ * to the image.
+ */
 function recordPulledImage(
   { store, retries }: ReconcilerContext,
   desired: DesiredApp,
@@ -109,7 +112,7 @@ function recordPulledImage(
   const { name } = desired;
   retries.succeed(name, "pull");
   const exact = getPullReference({ reference, id: "", digest }) ?? reference;
-  // A tag that moves on leaves the image under its digest only.
+  // When its tag moves to another image, an image can be found only by its digest.
   for (const owned of new Set([reference, exact])) store.ownedImages.add(owned, name);
   const message = exact === reference ? reference : `${reference} is ${digest}`;
   store.events.record({ kind: "App", name, type: "Normal", reason: "ImagePulled", message });

@@ -32,7 +32,7 @@ interface MonitoredContainer {
   /** The number of consecutive HTTP probes without an answer, from which `isMute` follows: the port speaks no HTTP. */
   silentProbes: number;
   isMute: boolean;
-  /** The time since which Berth probes it with this check, by Berth's own clock. */
+  /** The time since which Berth probes the container with this check, by Berth's own clock. */
   watchedSinceMs: number;
   check: EffectiveHealthCheck;
   checkKey: string;
@@ -57,7 +57,7 @@ export interface HealthMonitorOptions {
 
 type ProbeAnswer = { readonly healthy: boolean; readonly message: string };
 
-/** The state of a container that has not answered a probe of its check yet. */
+/** Returns the state of a container that has not answered a probe of its check yet. */
 function createUnprobedState(nowMs: number) {
   const message = "not probed yet";
   return {
@@ -84,7 +84,7 @@ export class HealthMonitor {
     this.#options = options;
   }
 
-  /** Probes exactly these containers of the App from now on. */
+  /** Probes exactly the given containers of the App from now on. */
   watch(
     app: string,
     containers: readonly WatchedContainer[],
@@ -97,9 +97,9 @@ export class HealthMonitor {
     for (const target of this.#targets.values()) {
       if (target.app !== app) continue;
       const container = wanted.get(target.id);
-      // The results of an earlier start of the same container do not count.
+      // The results of an earlier start of the same container are dropped.
       if (!container || container.startedAtMs !== target.startedAtMs) this.#drop(target);
-      // The results of another check do not count either.
+      // The results of another health check are dropped.
       else if (target.checkKey !== checkKey) {
         Object.assign(target, {
           check,
@@ -215,7 +215,7 @@ export class HealthMonitor {
     signal: AbortSignal,
   ): Promise<ProbeAnswer | "engine-away"> {
     if (check.probe.type === "running") {
-      // The engine may run on another machine, with another clock.
+      // Berth's own clock is used, because the engine may run on another machine with another clock.
       const ranMs = this.#options.clock.now() - Math.min(target.startedAtMs, target.watchedSinceMs);
       return ranMs >= MIN_RUNNING_MS
         ? { healthy: true, message: "running" }

@@ -4,7 +4,7 @@ import * as labels from "../labels.ts";
 import type { ReconcilerContext } from "./reconciler-context.ts";
 import type { PlannedRun } from "./run-state.ts";
 
-/** An App that was created this long before the deletion of another one may be that one under a new name. */
+/** If an App was created this long before the deletion of another App, it may be that App under a new name. */
 const RENAME_MS = 60_000;
 
 type Context = Pick<ReconcilerContext, "store" | "runtime">;

@@ -57,6 +57,6 @@ function findPrevious(
     return null;
   const replaced = servedRevisions.find(({ version }) => version === serving)?.number;
   if (replaced === undefined || replaced !== revision) return serving;
-  // The version is restarted while it is still observed: the version to go back to stays the same.
+  // The version is restarted while it is still observed: the version to switch back to stays the same.
   return window?.outcome === "open" && window.version === serving ? window.previous : null;
 }

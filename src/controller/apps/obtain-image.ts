@@ -63,8 +63,8 @@ async function takeImage(
 }
 
 /**
- * A failed pull is no obstacle for an image that only the engine has, nor for a restart, which goes on with the image
- * that the App has. Every other version fails with it.
+ * Replaces the image of a failed pull: by the image that only the engine has or, if only a restart was requested, by
+ * the image that the App has. Every other version fails.
  */
 async function replaceFailedPull(
   context: ReconcilerContext,

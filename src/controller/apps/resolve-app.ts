@@ -109,7 +109,10 @@ export function resolveApp(input: ResolveAppInput): ResolvedApp {
   return { ...asked, desired, spec: older, revision: kept, quarantine };
 }
 
-/** A stop, a suspension or a change of replicas applies to an earlier revision too. */
+/**
+ * Returns the spec of an earlier revision as it runs now: a stop, a suspension or a change of replicas applies to it
+ * too.
+ */
 function buildHeldSpec(kept: AppSpec, asked: AppSpec): AppSpec {
   return {
     ...kept,

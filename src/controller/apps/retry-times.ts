@@ -12,7 +12,7 @@ interface FailedStep {
   /** The time since which the step makes no progress, in epoch milliseconds. */
   readonly sinceMs: number;
   readonly error: RetryLaterError;
-  /** The next try has begun, so that the next failure counts. */
+  /** True if the next try has begun, so that the next failure counts. */
   isTrying: boolean;
 }
 
@@ -57,7 +57,7 @@ export class RetryTimes {
     return undefined;
   }
 
-  /** Notes that a try begins: its failure will count. */
+  /** Notes that a try begins, so that its failure counts. */
   begin(app: string, step: RetriedStep): void {
     const failed = this.#apps.get(app)?.get(step);
     if (failed) failed.isTrying = true;

@@ -27,7 +27,7 @@ export function openWindow(version: string, previous: string): RolloutWindow {
   return { version, previous, outcome: "open", since: null, endedAt: null, starts: [] };
 }
 
-/** Begins the observation of these containers of the new version. */
+/** Begins the observation of the given containers of the new version. */
 export function beginWindow(
   window: RolloutWindow,
   containers: readonly ObservedContainer[],
@@ -55,7 +55,8 @@ export function trackWindow(
     return isOver || !hasRequests ? null : window;
   }
   const isDesired = desired.hash === window.version;
-  // The new version waits for its first requests. If the desired version is a newer one, it replaces the waiting one.
+  // The new version waits for its first requests. If the desired version is a newer one, it replaces the version that
+  // waits.
   if (window.since === null && !hasRequests) {
     if (isDesired) return window;
     return desired.hash === window.previous ? null : openWindow(desired.hash, window.previous);
@@ -63,7 +64,7 @@ export function trackWindow(
   const hasFailed = findFailedContainer(window, desired, observation) !== undefined;
   // The requests went back to the previous version, or never left it.
   if (!hasRequests && !hasFailed) return null;
-  // The containers end with their engine, which is no failure of the version: it is observed again.
+  // The containers ended with their engine, which is no failure of the version, so the version is observed again.
   if (hasEndedWithEngine) return openWindow(window.version, window.previous);
   const works =
     !isDesired || (isVersionReady(desired, containers, health) && isRouted(desired, observation));

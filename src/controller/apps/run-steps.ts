@@ -26,7 +26,7 @@ export function applyChanges(store: Store, state: RunState, nowMs: number): RunS
   return { ...state, memory: reconcileState.clampToClock(memory, nowMs) };
 }
 
-/** The digest of everything whose change ends a stall. */
+/** Returns the digest of everything whose change ends a stall. */
 export function runInputs(store: Store, { resource, source }: RunState): string {
   return inputsDigest(store, resource, source?.type === "resolved" ? source.revision : null);
 }
@@ -60,7 +60,7 @@ export function resolveRun(
   };
 }
 
-/** False for a stalled App that is to be stopped: it stays as it is until something changes. */
+/** Returns false for a stalled App that is to be stopped: it stays as it is until something changes. */
 export function needsPlan({ memory }: RunState, desired: DesiredApp): boolean {
   return memory.stalled === null || desired.app.running;
 }
@@ -149,8 +149,8 @@ export function isProvenVersion(store: StoreReader, { desired, memory, resolved 
 }
 
 /**
- * The revision of another version than the desired one that has the App's requests, or gets them back if the desired
- * one fails while it is observed.
+ * Returns the revision of another version than the desired one that has the App's requests, or gets them back if the
+ * desired one fails while it is observed.
  */
 export function findOtherServingRevision({
   resolveInput,

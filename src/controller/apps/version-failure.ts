@@ -65,7 +65,7 @@ export function findCreationFailure(
   return { reason: "ContainerRefused", message: error.message };
 }
 
-/** A version that fails while it is observed gets no restart: the previous one serves instead. */
+/** Returns why a version has failed while it was observed. It gets no restart: the previous version serves instead. */
 async function findObservedFailure(
   context: ReconcilerContext,
   view: VersionView & { readonly resource: Resource<"App"> },

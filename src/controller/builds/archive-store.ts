@@ -39,7 +39,7 @@ export class ArchiveStore {
     readonly dir: string;
     /** The limit of an archive as it is uploaded. */
     readonly bytesMax: number;
-    /** The limits of what it contains. */
+    /** The limits of the content of an archive. */
     readonly limits?: ExtractLimits;
   }) {
     this.#dir = options.dir;
@@ -192,7 +192,10 @@ async function* abortable(
   }
 }
 
-/** Promise.race with one promise of the signal would keep every chunk in memory until the signal aborts. */
+/**
+ * Settles as `work` does, or rejects when the signal aborts. Promise.race with one promise of the signal would keep
+ * every chunk in memory until the signal aborts.
+ */
 function rejectOnAbort<T>(work: () => Promise<T>, signal: AbortSignal): Promise<T> {
   return new Promise((resolve, reject) => {
     signal.throwIfAborted();
@@ -233,7 +236,10 @@ const otherFormats: readonly (readonly [name: string, magic: string])[] = [
   ["compressed with bzip2", "425a68"],
 ];
 
-/** The parser throws on numbers that are out of range, which random bytes contain. */
+/**
+ * Returns true if the block is a tar header. The parser throws on numbers that are out of range, which random bytes
+ * contain.
+ */
 function isTarHeader(block: Buffer): boolean {
   try {
     return new Header(block, 0).cksumValid;

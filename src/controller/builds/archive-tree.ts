@@ -101,7 +101,7 @@ export class ArchiveTree {
     return { path, folders, original };
   }
 
-  /** Adds a folder and its parents. `written` is the entry that needs it. */
+  /** Adds a folder and its parents. `written` is the archive entry that needs the folder. */
   #addFolder(path: string, written: string, added: string[]): void {
     const type = this.#nodes.get(path)?.type;
     if (type === "dir") return;

@@ -42,7 +42,10 @@ export class BuildCollector {
     this.#options = options;
   }
 
-  /** Schedules a collection; there is one at a time. What cannot be removed now is removed by the next one. */
+  /**
+   * Schedules a collection; there is one at a time. Content that cannot be removed now is removed by the next
+   * collection.
+   */
   request(): void {
     this.#isRequested = true;
     if (this.#isRunning) return;

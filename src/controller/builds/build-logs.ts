@@ -37,7 +37,10 @@ export class BuildLogs {
     log.end(line);
   }
 
-  /** Returns the lines so far, and with `follow` new ones until the log ends. Undefined if there is no file. */
+  /**
+   * Returns the lines of the log so far, and with `follow` new ones until the log ends. Returns undefined if there is
+   * no file.
+   */
   async *read(
     id: number,
     options: { readonly follow: boolean },

@@ -54,7 +54,7 @@ export class BuildQueue {
     return this.#waiting.filter((job) => job.spaceWait);
   }
 
-  /** Ends the waits of these builds for space. */
+  /** Lets the given builds no longer wait for space. */
   resume(jobs: readonly BuildJob[]): void {
     for (const job of jobs) job.endSpaceWait();
     this.#startNext();

@@ -32,7 +32,7 @@ export interface BuildRunOptions {
   readonly sourceLimits: SourceLimits;
 }
 
-/** The folder was edited after its digest was computed, so that the build would be of another revision. */
+/** Thrown if the folder was edited after its digest was computed, so that the build would be of another revision. */
 export class FolderChangedError extends BerthError {
   constructor(cause: string) {
     super("not_found", cause, { hint: "deploy again to build its current content" });

@@ -105,7 +105,7 @@ export class BuildWorker {
       this.#wait(job, shortage);
       return;
     }
-    // The next resolution finds the current content, which is then built.
+    // The next resolution of the source finds the current content of the folder, which is then built.
     this.#recordResult(
       job,
       "failed",

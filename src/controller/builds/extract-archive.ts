@@ -94,7 +94,7 @@ async function openTar(file: string, signal: AbortSignal): Promise<Readable> {
   const start = await readFirstBytes(file);
   if (start[0] !== 0x1f || start[1] !== 0x8b) return createReadStream(file, { signal });
   const output = createGunzip();
-  // Destroys `output` with the error of either stream; its reader gets the error.
+  // Destroys `output` with the error of either stream, so that its reader gets the error.
   pipeline(createReadStream(file), output, { signal }).catch(() => {});
   return output;
 }
@@ -123,7 +123,7 @@ async function* limitBytes(source: Readable, limits: ExtractLimits): AsyncGenera
   }
 }
 
-/** macOS adds files of its own to archives. */
+/** Matches the files that macOS adds to archives. */
 const macFile = /^(\._.*|\.DS_Store)$/;
 
 async function findRoot(dir: string): Promise<string> {

@@ -33,7 +33,7 @@ const types: Readonly<Record<string, ArchiveEntry["type"]>> = {
 const longNames = ["NextFileHasLongPath", "OldGnuLongPath"];
 const extendedHeaders = ["ExtendedHeader", "OldExtendedHeader"];
 
-/** Attributes before an entry that override its header. */
+/** Attributes that precede an entry in the archive, and override the header of the entry. */
 interface Overrides {
   path?: string;
   linkpath?: string;
@@ -63,7 +63,7 @@ export async function* readArchiveEntries(
     else if (type === "GlobalExtendedHeader") await readMetadata(bytes, size);
     else {
       const kind = types[type] ?? "unknown";
-      // Other types have no content, whatever size the header claims.
+      // Entries of other types have no content, whatever size the header claims.
       const bodySize = kind === "file" ? size : 0;
       const body = bytes.body(bodySize);
       yield {

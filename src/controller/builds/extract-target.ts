@@ -38,7 +38,7 @@ export class ExtractTarget {
     const file = await open(join(this.#dir, path), NEW_FILE, 0o600);
     try {
       for await (const chunk of entry.body) await file.writeFile(chunk);
-      // chmod, because the process's umask applies to the mode of a new file.
+      // chmod is necessary, because the process's umask applies to the mode of a new file.
       await file.chmod(((entry.mode ?? 0o644) & 0o777) | 0o600);
     } finally {
       await file.close();
@@ -50,7 +50,10 @@ export class ExtractTarget {
     else await link(join(this.#dir, original), join(this.#dir, path));
   }
 
-  /** The last of several entries with one name wins, as with every tar program. */
+  /**
+   * Removes what an earlier entry with this name created: the last of several entries with one name wins, as with every
+   * tar program.
+   */
   async #removeExisting(path: string): Promise<void> {
     await unlink(join(this.#dir, path)).catch((error: unknown) => {
       if (getErrorCode(error) !== "ENOENT") throw error;

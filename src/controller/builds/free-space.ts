@@ -73,7 +73,7 @@ export class BuildSpace {
     const hasGrown =
       free.own >= atStart.own * (1 + GROWTH_MIN) ||
       (free.engine ?? 0) >= (atStart.engine ?? Number.POSITIVE_INFINITY) * (1 + GROWTH_MIN);
-    // If the engine is remote, its disk ran full: the space of this machine says nothing.
+    // If the engine is remote, its own disk ran full, and the space of this machine says nothing about it.
     if (hasGrown && atStart.engine !== undefined) return undefined;
     return { message: shortage.message, retryAtMs };
   }

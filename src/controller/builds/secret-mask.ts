@@ -20,7 +20,7 @@ export function secretMask(store: Store, spec: AppSpec): SecretMask {
   const values = [...new Set([...listReferencedSecrets(spec), ...credentials])].flatMap((name) =>
     Object.entries(store.secrets.reveal(name) ?? {})
       .filter(([key]) => !(credentials.has(name) && OPEN_KEYS.has(key)))
-      // Pasted secrets end with a newline, but are used without it.
+      // Pasted secrets often end with a newline, but programs use and print them without it.
       .map(([, value]) => value.trim()),
   );
   return createValueMask(values);

@@ -9,7 +9,9 @@ import type { Environment } from "../../base/process-environment.ts";
  * process. Its log goes to the same stderr. If this process is killed, the daemon notices that its IPC channel closes.
  */
 export class DaemonChild {
-  /** Resolves to the reason of its end, a sentence for the user without a full stop; never rejects. */
+  /**
+   * Resolves when the daemon has ended, to the reason in a sentence for the user without a full stop; never rejects.
+   */
   readonly ended: Promise<string>;
   /** The process; undefined if the system could not start it. */
   readonly #child: ChildProcess | undefined;
@@ -22,7 +24,7 @@ export class DaemonChild {
     readonly clock: Clock;
     /** Maps flags in the daemon's hints to those of `berth up`, such as `--port` to `--assistant-port`. */
     readonly flags: Readonly<Record<string, string>>;
-    /** Called with the URL at which it answers. */
+    /** Called with the URL at which the daemon answers. */
     readonly onReady: (url: string) => void;
   }) {
     const [program = "", ...args] = options.command;

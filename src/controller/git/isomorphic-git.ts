@@ -192,8 +192,8 @@ class LocalRepository {
 }
 
 /**
- * The file system for isomorphic-git. The library writes a pack before it unpacks it, which is the moment to check if
- * that would need too much memory.
+ * Creates the file system for isomorphic-git. The library writes a pack before it unpacks it; the file system then
+ * checks if the unpacking would need too much memory.
  */
 function createLimitedFs(limits: PackLimits, signal: AbortSignal): PromiseFsClient {
   const write = async (file: string, data: string | Uint8Array, options?: { mode?: number }) => {

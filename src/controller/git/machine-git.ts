@@ -136,7 +136,7 @@ export class MachineGit implements AsyncDisposable {
     } catch (error) {
       if (error instanceof GitExitError) {
         if (isMissingRef(error.stderr)) return false;
-        // The step before has fetched everything.
+        // A complete repository means that the fetch before this one has already fetched the whole history.
         if (depth === undefined && /unshallow on a complete repository/.test(error.stderr))
           return false;
       }
@@ -275,7 +275,10 @@ function buildSshEnvironment({ ssh }: MachineGitOptions): Record<string, string>
   return { GIT_SSH_COMMAND: command.join(" "), GIT_SSH_VARIANT: "ssh" };
 }
 
-/** The authorization is passed in the environment, which only this user can read; every user can read arguments. */
+/**
+ * Builds the environment with the authorization. Only this user can read the environment, while every user can read
+ * arguments.
+ */
 function buildTokenEnvironment({ authorization }: MachineGitOptions): Record<string, string> {
   if (authorization === undefined) return {};
   return {

@@ -25,7 +25,7 @@ export class CaddyCertificates {
   readonly #clock: Clock;
   readonly #errors: IssuerErrors;
 
-  /** `folder` is that of the ingress. */
+  /** `folder` is the folder of the ingress. */
   constructor(folder: string, clock: Clock) {
     this.#folder = join(getStorageFolder(folder), "certificates");
     this.#clock = clock;

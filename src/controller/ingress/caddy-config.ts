@@ -79,9 +79,9 @@ export function buildCaddyConfig(
 }
 
 /**
- * Public names get their certificates in advance, one by one. All others are signed by Caddy's own authority at the
- * first handshake, so that they need no change of the configuration. (One certificate for `*.localhost` would
- * suffice if all programs accepted it; OpenSSL does not.)
+ * Builds the configuration of certificates. Public names get their certificates in advance, one by one. All others are
+ * signed by Caddy's own authority at the first handshake, so that they need no change of the configuration. (One
+ * certificate for `*.localhost` would suffice if all programs accepted it; OpenSSL does not.)
  */
 function buildCertificateConfig(
   settings: CaddySettings,

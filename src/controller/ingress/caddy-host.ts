@@ -7,8 +7,8 @@ export interface CaddyHost {
   /** Returns a version such as 2.6.2; undefined if it is only known while Caddy runs. */
   version(signal: AbortSignal): Promise<string | undefined>;
   /**
-   * Starts Caddy with this configuration unless it is running; replaces one with other settings. Throws BerthError
-   * `port_taken`, `image_not_found`, `engine_unreachable`, `internal`.
+   * Starts Caddy with this configuration unless it is running; replaces a Caddy that runs with other settings. Throws
+   * BerthError `port_taken`, `image_not_found`, `engine_unreachable`, `internal`.
    */
   start(config: CaddyConfig, signal: AbortSignal): Promise<void>;
   /** Returns false for a running Caddy with other settings, such as other ports. */
@@ -26,8 +26,8 @@ export interface CaddyHost {
 }
 
 /**
- * The variables of Caddy's process. All its files are in `folder`. GOGC=400 collects garbage after the heap has grown
- * fivefold instead of twofold, which saves CPU time for some 15 MB of memory.
+ * Returns the variables of Caddy's process, all of whose files are in `folder`. GOGC=400 collects garbage after the
+ * heap has grown fivefold instead of twofold, which saves CPU time for some 15 MB of memory.
  */
 export function caddyEnvironment(folder: string): Readonly<Record<string, string>> {
   return { HOME: folder, XDG_DATA_HOME: folder, XDG_CONFIG_HOME: folder, GOGC: "400" };

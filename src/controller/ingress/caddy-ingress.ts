@@ -128,7 +128,7 @@ export class CaddyIngress implements Ingress, AsyncDisposable {
     this.#tasks.run("caddy", (ending) => this.#loop(AbortSignal.any([signal, ending])));
   }
 
-  /** Stops Caddy too. `[Symbol.asyncDispose]` leaves it running. */
+  /** Ends the supervision and stops Caddy. `[Symbol.asyncDispose]` leaves Caddy running. */
   async stop(signal: AbortSignal): Promise<void> {
     await this[Symbol.asyncDispose]();
     await this.#options.host.stop(signal);

@@ -39,7 +39,7 @@ export class DirectMarkers {
     this.#sets = [...this.#sets, set];
   }
 
-  /** Removes all other sets with their markers. */
+  /** Removes every other set with its markers. */
   async retain(generations: ReadonlySet<string>): Promise<void> {
     const removed = this.#sets.filter(({ generation }) => !generations.has(generation));
     this.#sets = this.#sets.filter(({ generation }) => generations.has(generation));

@@ -18,7 +18,9 @@ export const brokenPage = page(
   "The app did not answer the request, or could not be reached.",
 );
 
-/** `message` is plain text; `html` is a complete page that is used unchanged. */
+/**
+ * Returns the page of an App in maintenance. `message` is plain text; `html` is a complete page that is used unchanged.
+ */
 export function maintenancePage(options: {
   readonly message?: string | undefined;
   readonly html?: string | undefined;

@@ -352,7 +352,7 @@ async function readLinkTarget(path: string): Promise<string | undefined> {
   }
 }
 
-/** Converts errors of the disk to ones without paths. */
+/** Converts errors of the disk to errors without paths. */
 async function withDiskErrors<T>(work: () => Promise<T>): Promise<T> {
   try {
     return await work();

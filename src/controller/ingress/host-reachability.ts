@@ -63,7 +63,10 @@ export function isLocalSubnet(subnet: string, table: string): boolean {
   });
 }
 
-/** The table has numbers in the machine's byte order, which is little-endian wherever Node runs. */
+/**
+ * Formats an address as in the kernel's routing table: in the machine's byte order, which is little-endian wherever
+ * Node runs.
+ */
 function toKernelHex(parts: readonly number[]): string {
   return parts
     .toReversed()

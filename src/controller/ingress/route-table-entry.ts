@@ -81,7 +81,7 @@ function checkNames(names: readonly string[]): readonly string[] {
   return names;
 }
 
-/** Returns undefined for other names. */
+/** Parses the names on an entry's path. Returns undefined for other names. */
 export function decodeTableEntry(names: readonly string[]): RouteTableEntry | undefined {
   const text = `/${names.join("/")}`;
   if (nonePattern.test(text) || onePattern.test(text)) {

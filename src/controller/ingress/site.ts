@@ -13,11 +13,11 @@ export interface Site {
   readonly pathPrefix: string;
   readonly stripPrefix: boolean;
   readonly redirects: readonly SiteRedirect[];
-  /** The users that may access it; undefined for everyone. */
+  /** The users that may access the App; undefined for everyone. */
   readonly users: readonly SiteUser[] | undefined;
   /** A page that is shown instead of the App. */
   readonly maintenance: string | undefined;
-  /** True if its domains may have certificates. */
+  /** True if the domains may have certificates. */
   readonly https: boolean;
 }
 

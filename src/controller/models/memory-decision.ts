@@ -6,7 +6,7 @@ export interface MemoryCandidate {
   /** The time of the last start by a user, in RFC 3339; null if there was none. */
   readonly startedAt: string | null;
   readonly createdAt: string;
-  /** Its current memory in bytes; null if it is not in memory. */
+  /** The Model's current memory in bytes; null if the Model is not in memory. */
   readonly residentBytes: number | null;
   /** The smallest amount of memory with which it works. */
   readonly leastBytes: number;

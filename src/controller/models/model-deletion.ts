@@ -11,7 +11,7 @@ import type { ModelContext } from "./model-context.ts";
 const RETRY_UNREACHABLE_MS = 2_000;
 
 /**
- * The finalizer: unloads the model, and removes its files if the user requested it; otherwise they stay until the
+ * Runs the finalizer: unloads the model, and removes its files if the user requested it; otherwise they stay until the
  * disk budget needs the space. Every step can be repeated; the resource is removed after the last one.
  */
 export async function deleteModel(

@@ -105,7 +105,7 @@ export class ModelJobs {
     if (job.state.type !== "running") this.#jobs.delete(model);
   }
 
-  /** `requester` is not notified: it sees the new state itself. */
+  /** Starts the waiting jobs that may run now. `requester` is not notified, because it sees the new state itself. */
   #startNext(requester?: string): void {
     for (const [model, job] of this.#jobs) {
       if (job.state.type !== "waiting") continue;

@@ -7,7 +7,7 @@ export interface ModelMetrics {
   readonly bytes: Gauge;
 }
 
-/** The gauges read the store when they are collected. */
+/** Creates the gauges, which read the store when they are collected. */
 export function modelMetrics(registry: Registry, store: Pick<Store, "list">): ModelMetrics {
   const registers = [registry];
   return {

@@ -154,7 +154,10 @@ function getUnloadCause(
   return null;
 }
 
-/** Pinned models were loaded through the control socket; others are files in the assistant's own folder. */
+/**
+ * Returns true for a model that Berth loaded through the control socket, which pins it. Other models are files in the
+ * assistant's own folder.
+ */
 function isLoadedByBerth({ pinned }: AssistantModel): boolean {
   return pinned;
 }

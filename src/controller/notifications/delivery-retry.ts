@@ -17,7 +17,7 @@ export function retryWaitMs(
 ): number | undefined {
   const waitMs = WAITS_MS[attempts - 1];
   if (waitMs === undefined) return undefined;
-  // Up to a fifth longer, so that many receivers on one machine are not called at the same moment.
+  // The wait is up to a fifth longer, so that many receivers on one machine are not called at the same moment.
   const spreadMs = Math.round(waitMs * (1 + 0.2 * random()));
   return Math.max(spreadMs, Math.min(askedForMs ?? 0, RETRY_AFTER_MAX_MS));
 }

@@ -25,7 +25,7 @@ export async function listImages(
   return found
     .map((image) => ({
       id: image.Id,
-      // Null without tags; an empty list from engines of version 25 on.
+      // The field is null for an image without tags, and an empty list from engine version 25 on.
       tags: (image.RepoTags ?? []).filter((tag) => tag !== NO_TAG).toSorted(),
       bytes: image.Size,
       createdAt: timestamp(image.Created * 1_000),
@@ -70,7 +70,10 @@ export async function removeImage(
   );
 }
 
-/** An engine does not remove an image by id while it has several tags; it removes it with the last tag. */
+/**
+ * Returns the tags that have to be removed to remove an image. An engine does not remove an image by its id while it
+ * has several tags; it removes it with the last tag.
+ */
 async function listImageTags(
   connection: DockerConnection,
   id: string,

@@ -203,7 +203,7 @@ export class DockerConnection {
     run: (bound: AbortSignal) => Promise<T>,
   ): Promise<T> {
     signal.throwIfAborted();
-    // Not AbortSignal.any: on Node 22 each use stays referenced by the long-lived signal.
+    // AbortSignal.any is not used here: on Node 22 each use stays referenced by the long-lived signal.
     const bound = new AbortController();
     hideFromInspection(bound.signal);
     let late = false;
@@ -239,9 +239,9 @@ export class DockerConnection {
 const noop = () => {};
 
 /**
- * docker-modem formats the options of each request at full depth, hidden fields included, for a debug line that is
- * rarely written. With agents and signals this took 140 ms of CPU for each new App; without them the time is not
- * measurable.
+ * Hides values from docker-modem. It formats the options of each request at full depth, hidden fields included, for a
+ * debug line that is rarely written. With agents and signals this took 140 ms of CPU for each new App; without them the
+ * time is not measurable.
  */
 function hideFromInspection(value: object): void {
   const name = value.constructor.name;

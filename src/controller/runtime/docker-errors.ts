@@ -66,7 +66,7 @@ export function isEngineTimeout({ code, cause }: BerthError): boolean {
   return code === "engine_unreachable" && getErrorCode(cause) === "ETIMEDOUT";
 }
 
-/** The error of a pull that got no answer, or no more data, for `silenceMs`. */
+/** Creates the error of a pull that got no answer, or no more data, for `silenceMs`. */
 export function silentRegistryError(
   action: EngineAction,
   silenceMs: number,

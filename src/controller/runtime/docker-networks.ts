@@ -31,7 +31,7 @@ interface NamedNetwork {
   readonly gateway: string | undefined;
 }
 
-/** Returns the oldest first, so that concurrent callers keep the same one. */
+/** Returns the networks of this name, oldest first, so that concurrent callers keep the same one. */
 export async function findNetworks(
   connection: DockerConnection,
   name: string,
@@ -63,7 +63,10 @@ function parseSubnets(ranges: unknown): string[] {
     .filter((subnet) => subnet !== undefined);
 }
 
-/** Docker omits a gateway that the user did not choose: it is then the first address. */
+/**
+ * Returns the gateway of a network. Docker omits a gateway that the user did not choose, which is then the first
+ * address.
+ */
 function parseGateway(ranges: unknown): string | undefined {
   for (const range of Array.isArray(ranges) ? ranges : []) {
     const [subnet = ""] = textAt(range, "Subnet")?.split("/") ?? [];

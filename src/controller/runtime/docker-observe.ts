@@ -94,7 +94,7 @@ function formatHost(hostIp: string | undefined, engineHost: string | undefined):
   return host.includes(":") ? `[${host}]` : host;
 }
 
-/** The engine writes year 1 for a missing time. */
+/** Parses a time of the engine, which writes year 1 for a missing time. */
 function parseTime(text: string | undefined): string | null {
   const epochMs = Date.parse(text ?? "");
   return Number.isNaN(epochMs) || epochMs <= 0 ? null : timestamp(epochMs);

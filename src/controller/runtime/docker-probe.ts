@@ -261,7 +261,7 @@ async function probeCommand(
   }
 }
 
-/** The time limit includes the body, even if the status arrived before. */
+/** Limits the time of a whole request: the body too, even if the status has arrived in time. */
 function withTimeout(
   timeoutMs: number,
   what: string,
@@ -313,7 +313,7 @@ function describeError(error: unknown): string {
   return reasons[code] ?? `the connection failed (${code})`;
 }
 
-/** A path may have been escaped or not. */
+/** Decodes a path, which may have been escaped or not. */
 function decodeSafely(path: string): string {
   try {
     return decodeURI(path);

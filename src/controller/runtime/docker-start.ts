@@ -33,7 +33,7 @@ async function rejoinNetworks(
   let hasJoined = false;
   for (const [name, endpoint] of Object.entries(inspected?.NetworkSettings.Networks ?? {})) {
     const there = await findNetworks(connection, name, signal);
-    // Podman has the name in place of the id.
+    // Podman stores the name of the network in place of its id.
     const known = new Set(["", name, ...there.map((network) => network.id)]);
     if (there.length === 0 || known.has(endpoint.NetworkID)) continue;
     // For a stopped container this replaces the previous connection.

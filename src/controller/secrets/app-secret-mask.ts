@@ -4,7 +4,7 @@ import type { Store } from "../../store/store.ts";
 
 /** Shorter values may be common words: masking them would damage every message and reveal the value. */
 const SECRET_LENGTH_MIN = 4;
-/** The same for one line of a key or a file: shorter lines are only its punctuation. */
+/** The minimum length of one line of a secret with several lines, such as a key. Shorter lines are only punctuation. */
 const SECRET_LINE_LENGTH_MIN = 8;
 
 export type SecretMask = (text: string) => string;
@@ -33,7 +33,7 @@ export function createValueMask(values: readonly string[]): SecretMask {
     for (const line of value.includes("\n") ? value.split("\n") : [])
       if (line.trim().length >= SECRET_LINE_LENGTH_MIN) hidden.add(line.trim());
   }
-  // The longest first: one may be the beginning of another.
+  // The longest values are masked first, because one value may be the beginning of another.
   const sorted = [...hidden].toSorted((a, b) => b.length - a.length);
   return (text) => sorted.reduce((rest, value) => rest.replaceAll(value, "(secret)"), text);
 }

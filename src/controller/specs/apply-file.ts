@@ -17,7 +17,9 @@ export type FileOutcome =
   | {
       readonly state: "conflict" | "invalid";
       readonly errors: readonly ParseProblem[];
-      /** The Apps of the file as it would write them, if it is refused only because of other Apps. */
+      /**
+       * The Apps of the file as the file would write them; present only if the file is refused because of other Apps.
+       */
       readonly inadmissible?: readonly Resource<"App">[];
     };
 

@@ -121,10 +121,10 @@ function applyBatch(
       batch.map((file) => applyOne(file, loaded, declarers, options, admission)),
     );
   } catch {
-    // A file that fails leaves nothing behind, neither in the store nor in the admission check.
+    // The batch failed and was rolled back, so each file is applied separately to find the cause.
     const declarers = new Declarers(options.declared());
     return batch.map((file) => {
-      // A file that fails leaves nothing behind, in the admission check neither.
+      // A file that fails leaves nothing behind, neither in the store nor in the admission check.
       const separate = admission && createAdmission(loaded, options);
       try {
         return options.store.batch(() => applyOne(file, loaded, declarers, options, separate));

@@ -41,7 +41,7 @@ export interface FolderSyncOptions {
   readonly folder: string;
   /** The domain below which Apps have their default domains. */
   readonly domains: DomainSettings;
-  /** The files that may use fields which reach outside of an App. Default: those that only root and this user can write. */
+  /** Selects the files that may use fields outside of an App. Default: those that only root and this user can write. */
   readonly trust?: SpecsTrust;
   readonly store: Store;
   readonly clock: Clock;
@@ -104,7 +104,7 @@ export class FolderSync implements Disposable {
     }
     if (this.#absent) this.#events.logFolderReturned();
     this.#absent = undefined;
-    // The link leads to another folder now: its other file system is intended.
+    // The link now leads to another folder, so that a different file system is expected.
     if (scan.realpath !== this.#realpath) this.#devices = new Map();
     this.#realpath = scan.realpath;
     this.#unread = scan.unknown;

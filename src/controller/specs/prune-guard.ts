@@ -75,7 +75,7 @@ export interface HeldPrune extends DeclaredResource {
 
 /** The content of a file that exists in the folder. */
 export interface FileView {
-  /** The resources in its text; undefined if it cannot be read or parsed. */
+  /** The resources in the file's text; undefined if the text cannot be read or parsed. */
   readonly keys: readonly ResourceKey[] | undefined;
   /** Returns true if the text of an unparsable file contains this word. */
   readonly mentions: (word: string) => boolean;

@@ -218,7 +218,7 @@ function toAbsentFolder(error: unknown): AbsentFolder {
   return { state: "unreadable", message: describeReadError(error) };
 }
 
-/** The system's reason without its path, because messages are sent to clients of the API. */
+/** Returns the system's reason without its path, because messages are sent to clients of the API. */
 export function describeReadError(error: unknown): string {
   const code = getErrorCode(error);
   switch (code) {

@@ -43,7 +43,7 @@ export interface LoadedFile {
   readonly mentions: (word: string) => boolean;
 }
 
-/** `folder` is the absolute path of the watched folder. */
+/** Parses a spec file that a scan has read. `folder` is the absolute path of the watched folder. */
 export function loadFile(
   folder: string,
   path: string,

@@ -4,7 +4,7 @@ import { decideRestart, isBeyondBudget } from "../restart-budget.ts";
 import { getReplicaIndex, getSpecHash, isHealthy, isUp } from "./observed-containers.ts";
 import { buildRemovals, buildStop, type PlanDraft } from "./plan-draft.ts";
 
-/** The operations that single containers need, independent of the rollout strategy. */
+/** This file plans the operations that single containers need, independent of the rollout strategy. */
 
 /** Adds the creation and the start of missing containers, with their network and volumes. */
 export function planCreations(
@@ -156,7 +156,10 @@ function planRestart(
   draft.add({ type: "startContainer", id, name, restart, cause });
 }
 
-/** A proven version is never given up, and no version fails while something that it depends on is missing. */
+/**
+ * Returns true if restarts have no limit: a proven version is never given up, and no version fails while something that
+ * it depends on is missing.
+ */
 function isRestartedForEver({ observed }: PlanDraft): boolean {
   return observed.isProven || observed.blockedBy !== null;
 }
@@ -192,7 +195,7 @@ export function planOldRestart(draft: PlanDraft, container: ObservedContainer): 
   planRestart(draft, container, false, true);
 }
 
-/** Restarts of one replica of one version count together. */
+/** Returns the key of the restart budget. The restarts of one replica of one version count together. */
 function getRestartBudgetKey(container: ObservedContainer): string {
   return `${getSpecHash(container)}/${getReplicaIndex(container)}`;
 }

@@ -3,7 +3,7 @@ import type { ObservedContainer } from "../../runtime/port.ts";
 import type { DesiredApp } from "../desired-app.ts";
 import type { ContainerHealth } from "./plan-types.ts";
 
-/** The role of a container in its App, read from its labels and its state. */
+/** This file reads the role of a container in its App from its labels and its state. */
 
 export function getSpecHash(container: ObservedContainer): string {
   return container.labels[labels.SPEC_HASH] ?? "";
@@ -32,7 +32,9 @@ export function isHealthy(
   return container.state === "running" && health.get(container.id)?.healthy === true;
 }
 
-/** Divides containers into those of the desired version by replica, surplus ones of it, and those of other versions. */
+/**
+ * Divides containers into those of the desired version by replica, its surplus containers, and those of other versions.
+ */
 export function classifyContainers(
   desired: DesiredApp,
   containers: readonly ObservedContainer[],

@@ -32,7 +32,7 @@ export interface ObservedApp {
   readonly stopping: ReadonlySet<string>;
   /** True if nothing is created for the desired version until an input changes; the serving version is kept running. */
   readonly isStalled: boolean;
-  /** The version was stable once: it is restarted for ever. */
+  /** True if the version was stable once, so that it is restarted without a limit. */
   readonly isProven: boolean;
   /** The reason why no containers may be created now; null if there is none. */
   readonly blockedBy: string | null;
@@ -49,7 +49,7 @@ export interface FirstSeen {
 export interface ContainerHealth {
   /** The health of the container; null until the first probe has answered. */
   readonly healthy: boolean | null;
-  /** The container was healthy and then failed too often in a row, or never became healthy in its time. */
+  /** True if the container was healthy and then failed too often in a row, or did not become healthy in time. */
   readonly restartDue: boolean;
   /** True if the container counts as healthy although its last probe failed. */
   readonly isSuspect?: boolean;

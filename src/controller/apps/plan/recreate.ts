@@ -14,7 +14,7 @@ export function planRecreate(draft: PlanDraft): void {
   const creations = decideCreations(draft, kept);
   const steps = draft.collect(() => {
     if (creations.areHeld) {
-      // A stalled version is left as it failed; the version before it is kept running.
+      // A stalled version is left as it failed, and the version before it is kept running.
       if (!observed.isStalled && old.length === 0) planContainers(draft, kept);
       for (const container of old) if (hasEnded(container)) planOldRestart(draft, container);
       return;

@@ -10,12 +10,14 @@ export interface CompanionReport {
    * waiting: it ended, and is started again after a back-off.
    */
   readonly state: "off" | "no_bus" | "starting" | "up" | "activated" | "foreign" | "waiting";
-  /** Its URL, such as http://127.0.0.1:7778; null if it does not answer or the URL is unknown. */
+  /**
+   * The companion's URL, such as http://127.0.0.1:7778; null if the companion does not answer or the URL is unknown.
+   */
   readonly url: string | null;
   readonly pid: number | null;
-  /** Starts by this Berth since it came up. */
+  /** The number of times that this Berth has started the companion since Berth came up. */
   readonly starts: number;
-  /** The reason why there is none, or who runs it. */
+  /** The reason why there is no companion, or the program that runs it. */
   readonly message: string | null;
 }
 
@@ -54,7 +56,9 @@ export interface CompanionObservation {
 export interface CompanionChild {
   /** The id of the process; undefined if the system could not start it. */
   readonly pid: number | undefined;
-  /** Resolves to the reason of its end, a sentence for the user without a full stop; never rejects. */
+  /**
+   * Resolves when the companion has ended, to the reason in a sentence for the user without a full stop; never rejects.
+   */
   readonly ended: Promise<string>;
   /** Ends the companion; resolves when it has ended, at most a moment after `graceMs`. */
   end(graceMs: number): Promise<void>;

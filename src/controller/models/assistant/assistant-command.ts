@@ -43,7 +43,10 @@ export function computeStartedBy(start: AssistantLaunch): string {
   return `${owner}/${digest.slice(0, 16)}`;
 }
 
-/** ours: as this Berth would start it. outdated: ours, but of another version or with other settings. */
+/**
+ * Classifies a running assistant. ours: it runs as this Berth would start it. outdated: this Berth started it, but in
+ * another version or with other settings.
+ */
 export function classifyOwnership(
   { startedBy }: AssistantIdentity,
   ownStartedBy: string,

@@ -58,7 +58,10 @@ export interface AssistantSupervisorOptions extends AssistantLaunchSettings {
   /** The environment variables of the assistant. */
   readonly environment: Environment;
   readonly transport: ControlTransport;
-  /** A notice for its users while it is up; default: the limits that come with the C library of this system. */
+  /**
+   * A notice for users of the assistant while it is up; default: the limits that come with the C library of this
+   * system.
+   */
   readonly notice?: string | undefined;
   readonly clock: Clock;
   readonly logger: Logger;

@@ -118,7 +118,10 @@ export class ControlTransport implements Disposable {
   }
 }
 
-/** The daemon has another version, or another program listens on the socket. */
+/**
+ * Creates the error for a response that is not understood: the daemon has another version, or another program listens
+ * on the socket.
+ */
 export function invalidResponseError(cause?: unknown): BerthError {
   return new BerthError("engine_error", "the assistant's answer is not understood", {
     hint: "an assistant of another version may be running: end it, and Berth starts its own",

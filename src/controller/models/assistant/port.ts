@@ -36,7 +36,10 @@ export interface LoadModelRequest {
   readonly path: string;
   readonly contextTokens: number | undefined;
   readonly sequences: number | undefined;
-  /** The limit of its memory in bytes, so that other processes keep the rest; absent: all free memory. */
+  /**
+   * The limit of the model's memory in bytes, so that other processes keep the rest; if absent, it may use all free
+   * memory.
+   */
   readonly memoryBytesMax?: number | undefined;
   readonly gpu: boolean | "auto" | undefined;
 }
@@ -64,19 +67,19 @@ export interface AssistantState {
 export interface AssistantModel {
   readonly id: string;
   readonly aliases: readonly string[];
-  /** The digest of its file; null for the stub. */
+  /** The digest of the model's file; null for the stub. */
   readonly path: string | null;
   readonly sizeBytes: number | null;
   readonly state: "unloaded" | "loading" | "resident" | "unloading" | "failed";
   readonly pinned: boolean;
   readonly memoryBytes: number | null;
-  /** The context length of its registration; null: the engine chooses it. */
+  /** The context length with which the model was registered; null if the engine chooses it. */
   readonly wanted: { readonly contextTokens: number | null; readonly sequences: number | null };
   readonly contextTokens: number | null;
   readonly sequences: number | null;
   readonly loadedAt: string | null;
   readonly error: { readonly code: string; readonly message: string } | null;
-  /** True if it crashed and the assistant restarts it. */
+  /** True if the model crashed and the assistant restarts it. */
   readonly recovering: boolean;
 }
 
@@ -91,11 +94,11 @@ export interface AssistantDaemon {
 export interface AssistantReport {
   /** off: turned off. waiting: it ended and is restarted after a back-off. foreign: another process started it. */
   readonly state: "off" | "starting" | "up" | "waiting" | "foreign";
-  /** The URL of its endpoint, such as http://127.0.0.1:7777, while it is up; otherwise null. */
+  /** The URL of the assistant's endpoint, such as http://127.0.0.1:7777, while the assistant is up; otherwise null. */
   readonly url: string | null;
   readonly pid: number | null;
   /** Starts since Berth came up; 1 if it never ended. */
   readonly starts: number;
-  /** The reason why it is not up, and what to do about it; while it is up, a notice for its users. */
+  /** The reason why the assistant is not up, and what to do about it; while it is up, a notice for its users. */
   readonly message: string | null;
 }

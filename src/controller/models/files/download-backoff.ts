@@ -11,7 +11,7 @@ export interface RetryLimits {
   readonly retriesMax: number;
 }
 
-/** About 30 s in all; then the back-off of the reconciler takes over. */
+/** The retries take about 30 s in all; then the back-off of the reconciler takes over. */
 export const defaultRetryLimits: RetryLimits = { stallMs: 30_000, retryMs: 500, retriesMax: 6 };
 
 const RETRY_MS_MAX = 15_000;

@@ -34,7 +34,10 @@ export class LocalFiles {
       : undefined;
   }
 
-  /** Verifies the expected digest, if there is one. Reads the file if it has changed since, or always. */
+  /**
+   * Verifies the expected digest, if there is one. Reads the file only if it has changed since the last check, unless
+   * `when` is "always".
+   */
   async check(
     file: ResolvedFile,
     path: string,

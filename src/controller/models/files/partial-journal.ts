@@ -37,7 +37,7 @@ export class PartialJournal {
   static async open(
     path: string,
   ): Promise<{ journal: PartialJournal; entry: PartialJournalEntry | undefined }> {
-    // "a" creates the file if necessary, and does not truncate it.
+    // The flag "a" creates the file if necessary, and does not truncate it.
     await (await open(path, "a", 0o600)).close();
     const handle = await open(path, "r+");
     try {

@@ -28,7 +28,7 @@ const QUANTIZATION =
 const PART = /^(.+)-(\d{5})-of-(\d{5})$/;
 const GGUF_SUFFIX = /\.gguf$/i;
 
-/** Returns undefined if it is not a GGUF file. */
+/** Parses the name of a GGUF file; returns undefined for any other name. */
 export function parseGgufName(name: string): GgufName | undefined {
   if (!GGUF_SUFFIX.test(name)) return undefined;
   const whole = name.replace(GGUF_SUFFIX, "");

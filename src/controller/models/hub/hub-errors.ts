@@ -9,7 +9,7 @@ interface RefusedResponse {
   readonly headers: IncomingHttpHeaders;
 }
 
-/** The errors of the port that any server can cause. Messages name hosts, never tokens or queries. */
+/** Creates the error of a server that cannot be reached. Messages name hosts, never tokens or queries. */
 export function hubUnreachableError(url: URL, why: string, cause?: unknown): BerthError {
   const hint = /CERT|SELF_SIGNED|UNABLE_TO/.test(why)
     ? "its certificate is not trusted on this machine: set NODE_EXTRA_CA_CERTS to the file of its certificate authority"

@@ -69,14 +69,20 @@ function gatedError(response: HttpResponse, query: HubQuery): BerthError {
       );
 }
 
-/** With an accepted token, a hub answers 403 for repositories of other accounts, and 404 for missing ones. */
+/**
+ * Creates the error for a refused token. With an accepted token, a hub answers 403 for repositories of other accounts,
+ * and 404 for missing ones.
+ */
 function refusedTokenError(query: HubQuery): BerthError {
   return new BerthError("hub_denied", `${query.endpoint.host} does not accept the token`, {
     hint: "it may be mistyped, expired or revoked: create a new one, and save it in the Secret of credential or in HF_TOKEN",
   });
 }
 
-/** The most frequent cause is a wrong name, which the hub's own clients assume too. */
+/**
+ * Creates the error for a repository that is private or missing. The hint begins with the most frequent cause, a wrong
+ * name.
+ */
 function hiddenOrAbsentError(query: HubQuery): BerthError {
   return new BerthError(
     "hub_not_found",

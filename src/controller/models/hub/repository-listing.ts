@@ -25,7 +25,10 @@ export interface ListedFile {
 /** The limit of listed files, more than any repository of models has. */
 const FILES_MAX = 100_000;
 
-/** Returns undefined if it is not a listing. Leaves out files with unsafe names. */
+/**
+ * Parses the listing of a repository; returns undefined if the value is not a listing. Leaves out files with unsafe
+ * names.
+ */
 export function parseRepositoryListing(body: Buffer): RepositoryListing | undefined {
   const value = tryParseJson(body.toString("utf8"));
   if (!isObject(value)) return undefined;
@@ -54,7 +57,7 @@ function parseListedFile(value: unknown): ListedFile | undefined {
   };
 }
 
-/** The parts become names of files: none may lead out of the folder or be too long. */
+/** Returns true for a name whose parts can become names of files: none may lead out of the folder or be too long. */
 function isSafeName(name: string): boolean {
   if (name.length > 1024 || /\p{Cc}|\\/u.test(name)) return false;
   return name

@@ -19,7 +19,7 @@ export function chooseServedName(
 
 const GGUF_SUFFIX = /\.gguf$/i;
 
-/** RFC 6266: the form with a character set takes precedence. */
+/** Parses the file name in a Content-Disposition header. The form with a character set takes precedence (RFC 6266). */
 function parseDispositionName(header: string): string {
   const extended = /(?:^|;)\s*filename\*\s*=\s*utf-8'[^']*'([^;\s]+)/i.exec(header)?.[1];
   if (extended !== undefined) return decodeSafely(extended);
