@@ -88,7 +88,7 @@ function connectSocket(
     };
     const onError = (error: Error) => {
       over();
-      // The promise is already rejected, so later errors of this socket are ignored.
+      // The promise is rejected with the first error, so later errors of this socket are ignored.
       socket.on("error", () => {}).destroy();
       reject(error);
     };
