@@ -14,7 +14,7 @@ export interface GlobalOptions {
 }
 
 /**
- * The context of a verb: streams, flags and the server to talk to. Each run of the command line has its own.
+ * The context of a verb: streams, flags and the server to talk to. Each run of the command line has its own context.
  *
  * Schemas and validators take longer to load than most verbs take to run, and Tab completion needs
  * neither: the command tree does not import them, and verbs load them when they run.

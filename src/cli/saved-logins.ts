@@ -8,7 +8,7 @@ import type { Environment } from "../base/process-environment.ts";
 
 const SavedLoginSchema = Type.Object({
   token: Type.String({ minLength: 1 }),
-  /** `berth logout` ends a session at the server; it only forgets a named token. */
+  /** The kind of the token: `berth logout` ends a session at the server, but only forgets a named token. */
   kind: Type.Union([Type.Literal("session"), Type.Literal("named")]),
   expires_at: Type.Optional(Type.String()),
 });

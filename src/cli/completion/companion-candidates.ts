@@ -7,7 +7,7 @@ import type { CandidateSource, CompletionCandidate } from "./complete-command-li
 
 const COMPANION = "dev.assistant.Agent1";
 
-/** The sources whose candidates the companion provides. */
+/** The kinds of candidates that the companion provides. */
 export type CompanionSource = Extract<
   CandidateSource,
   { type: "tool-apps" | "tools" | "parked-calls" | "providers" }

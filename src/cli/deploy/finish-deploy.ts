@@ -10,7 +10,7 @@ import type { DeployFlags } from "./deploy-flags.ts";
 import { followDeploy } from "./follow-deploy.ts";
 import { reportAppWrite } from "./report-app-write.ts";
 
-/** The app before the deploy, and the number of its newest build; 0 without a build. */
+/** The app before the deploy, and the number of its newest build, which is 0 for an app without builds. */
 export interface DeployBaseline {
   readonly app: AppDetails | undefined;
   readonly lastBuild: number;

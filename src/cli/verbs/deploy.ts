@@ -88,7 +88,7 @@ function resolveAppName(word: string | undefined, flags: DeployFlags): string {
     throw new UsageError("deploy needs the name of an app", "berth deploy NAME --image IMAGE");
   if (word !== undefined && flags.name !== undefined && word !== flags.name)
     throw new UsageError(
-      `the app has two names, ${word} and ${flags.name}`,
+      `two names are given for the app, ${word} and ${flags.name}`,
       "give only one of them",
     );
   return parseAppName(name);

@@ -9,7 +9,7 @@ export function addLogin(program: Command, cli: Cli): void {
       .command("login")
       .summary("log in to a server elsewhere")
       .description(
-        "Logs in to a server and saves the login, so that the other verbs use that server. The user who runs a server needs no login on its machine.",
+        "Logs in to a server and saves the login, so that the other verbs use that server. The user who runs a server needs no login on the server's own machine.",
       )
       .argument("[url]", "address of the server, such as https://berth.example.org")
       .option("--password-stdin", "read the password from standard input")

@@ -19,7 +19,7 @@ let held: TestStore;
 let tasks: TaskGroup;
 let sources: SourceTracker;
 let woken: string[];
-/** The result of a resolution by app; an error makes the resolution fail. */
+/** The result of resolving the source of each app; an error makes the resolution fail. */
 let remote: Map<string, string | Error>;
 let looks: string[];
 let blocked: Promise<void> | undefined;

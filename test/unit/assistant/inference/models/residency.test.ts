@@ -129,7 +129,7 @@ describe("the memory budget", () => {
     expect(await states()).toEqual(["unloaded", "unloaded", "resident", "unloaded"]);
   });
 
-  test("waits for a model that is in use", async () => {
+  test("waits until a model that is in use can be evicted", async () => {
     const { acquire, engine, stateOf } = await createResidency("a", "b");
     engine.memoryBytes.set("a", 8);
     engine.memoryBytes.set("b", 8);
