@@ -17,6 +17,8 @@ export interface CliIo {
   /** Resolves once the stream has accepted the text, so that nothing is lost when the process ends. */
   write(text: string | Uint8Array): Promise<void>;
   writeError(text: string): void;
+  /** Writes what a line editor prints to standard error, with its control sequences. */
+  writeTerminal(text: string): void;
   /** The current time in milliseconds since the epoch, from which ages are computed. */
   readonly now: () => number;
   /** Calls `listener` at the first Ctrl-C, which then does not end the process. Returns a function that removes it. */
@@ -45,6 +47,9 @@ export function processIo(environment: Environment): CliIo {
         process.stdout.write(text, (error) => (error ? reject(error) : resolve()));
       }),
     writeError: (text) => {
+      process.stderr.write(text);
+    },
+    writeTerminal: (text) => {
       process.stderr.write(text);
     },
     now: () => Date.now(),

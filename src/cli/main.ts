@@ -1,6 +1,7 @@
 import { type Command, CommanderError } from "commander";
 import { getErrorCode } from "../base/errors.ts";
 import type { Environment } from "../base/process-environment.ts";
+import { withCleanOutput } from "./clean-output.ts";
 import type { Cli } from "./cli.ts";
 import { exitCodeOf, exitCodes, formatError } from "./cli-errors.ts";
 import { type CliIo, processIo } from "./io.ts";
@@ -8,7 +9,8 @@ import { overview } from "./overview.ts";
 import { buildProgram } from "./program.ts";
 
 /** Runs one command line and returns its exit code: 0 done, 1 failed, 2 usage, 3 timed out. */
-export async function runCli(commandLine: readonly string[], io: CliIo): Promise<number> {
+export async function runCli(commandLine: readonly string[], streams: CliIo): Promise<number> {
+  const io = withCleanOutput(streams);
   const { program, cli } = buildProgram(io);
   try {
     await runProgram(commandLine, program, cli);

@@ -1,6 +1,7 @@
 import { createInterface } from "node:readline/promises";
 import { Writable } from "node:stream";
 import { isAbortError } from "../base/errors.ts";
+import { cleanText } from "./clean-output.ts";
 import type { Cli } from "./cli.ts";
 import { declinedError } from "./cli-errors.ts";
 
@@ -28,13 +29,13 @@ async function promptFor(cli: Cli, question: string, hidden: boolean): Promise<s
   let isMuted = false;
   const output = new Writable({
     write(chunk: Buffer, _encoding, done) {
-      if (!isMuted) cli.io.writeError(chunk.toString());
+      if (!isMuted) cli.io.writeTerminal(chunk.toString());
       done();
     },
   });
   const reader = createInterface({ input: cli.io.input, output, terminal: true });
   try {
-    const answer = reader.question(question);
+    const answer = reader.question(cleanText(question, true));
     isMuted = hidden;
     return await answer;
   } catch (error) {

@@ -12,9 +12,6 @@ export function checkAppSource(spec: AppSpec, add: AddIssue): void {
   if (problem !== undefined) add(["spec", "image"], `"${spec.image}" ${problem}`);
   const git = spec.source && "git" in spec.source ? spec.source.git : undefined;
   if (git) checkGit(git, add);
-  if (spec.source && "local" in spec.source && spec.source.local.includes("\0")) {
-    add(["spec", "source", "local"], "holds a NUL character");
-  }
   if (spec.build) checkBuild(spec, git, add);
 }
 

@@ -3,6 +3,7 @@ import { InvalidSpecError, type SpecIssue } from "../base/errors.ts";
 import { isObject } from "../base/json.ts";
 import { formatSuggestion } from "../base/spelling-suggestions.ts";
 import { checkSpec, type SpecRules } from "./check-spec.ts";
+import { checkPrintable } from "./check-text.ts";
 import type { Schema, Syntax } from "./describe-schema.ts";
 import { explainErrors } from "./explain-errors.ts";
 import { formatDottedPath } from "./json-pointer.ts";
@@ -45,7 +46,10 @@ export function tryValidateManifest(
   const validate = ajv.compile<Manifest>(getSchema("manifest", kind));
   const manifest: unknown = value;
   if (!validate(manifest)) return { issues: explainErrors(validate.errors ?? [], syntax) };
-  const issues = checkSpec(kind, manifest.spec, manifest.metadata.name, rules);
+  const issues = [
+    ...checkSpec(kind, manifest.spec, manifest.metadata.name, rules),
+    ...checkPrintable(manifest),
+  ];
   return issues.length > 0 ? { issues } : { manifest };
 }
 

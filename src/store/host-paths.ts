@@ -1,4 +1,4 @@
-import { realpathSync, statSync } from "node:fs";
+import { realpathSync, statfsSync, statSync } from "node:fs";
 import { dirname, join, parse, relative, resolve, sep } from "node:path";
 import { findUntrustedStep, listPathSteps, type PathStep } from "../base/path-trust.ts";
 
@@ -53,8 +53,10 @@ export class HostPaths {
     return this.#confining.some((folder) => isWithin(folder, resolve(path)));
   }
 
-  /** Completes "PATH ..." for a path that no one may mount; undefined for every other path. */
+  /** Completes "PATH ..." for a path that no one may mount or build; undefined for every other path. */
   findProtected(path: string): string | undefined {
+    if (leadsThroughProcesses(path))
+      return "leads through /proc, whose processes reach every folder, the data directory of Berth included";
     const places = [resolve(path), followLinks(path)];
     const own = [this.#dataDir, followLinks(this.#dataDir)];
     const isSame = places.some((place) => own.includes(place));
@@ -112,6 +114,28 @@ export class HostPaths {
         return `is below ${other}, which an app can write to`;
     }
     return undefined;
+  }
+}
+
+/** The type of the file system that shows the processes: see statfs(2). */
+const PROC_SUPER_MAGIC = 0x9fa0;
+
+/**
+ * True for the file system of the processes and everything that is reached through it. Its links mean other files to the
+ * engine than to Berth: /proc/self/cwd is the working directory of the program that asks.
+ */
+function leadsThroughProcesses(path: string): boolean {
+  const given = resolve(path);
+  if (isWithin("/proc", given)) return true;
+  try {
+    return listPathSteps(given).some(
+      ({ path: step, stats }) =>
+        // A link to a file of a process would be followed by statfs, so that its folder is asked.
+        statfsSync(stats.isDirectory() ? step : dirname(step)).type === PROC_SUPER_MAGIC,
+    );
+  } catch {
+    const parent = dirname(given);
+    return parent !== given && leadsThroughProcesses(parent);
   }
 }
 

@@ -245,6 +245,10 @@ class SqliteStore implements Store {
     return this.#guard.findMountProblem(path);
   }
 
+  findSourceProblem(folder: string): string | undefined {
+    return this.#guard.findSourceProblem(folder);
+  }
+
   removeFinalizer(kind: Kind, name: string, finalizer: string): void {
     this.#writer.removeFinalizer(kind, name, finalizer);
   }

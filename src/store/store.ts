@@ -63,6 +63,8 @@ export interface Store extends AsyncDisposable {
    * follows symbolic links, so it is asked before each start.
    */
   findMountProblem(path: string): string | undefined;
+  /** The same for a folder of the machine that is to be built. */
+  findSourceProblem(folder: string): string | undefined;
 
   /** Removes a finalizer. With the last one, the resource, its status and its revisions are removed. */
   removeFinalizer(kind: Kind, name: string, finalizer: string): void;

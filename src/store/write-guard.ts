@@ -81,6 +81,11 @@ export class WriteGuard {
     );
   }
 
+  /** Completes "PATH ..." for a folder that must not be built now; undefined for every other folder. */
+  findSourceProblem(folder: string): string | undefined {
+    return this.#options.hostPaths.findProtected(folder);
+  }
+
   /**
    * Completes "PATH ..." for a path that must not be mounted now, by a container that is about to start; undefined for
    * every other path.
@@ -93,14 +98,17 @@ export class WriteGuard {
   }
 
   #assertNothingProtected(candidate: Resource<"App">, before: Resource<"App"> | undefined): void {
-    const known = listHostPaths(before?.spec ?? {}).map(({ path }) => path);
-    for (const { path, pointer } of listHostPaths(candidate.spec)) {
+    const kept = listPrivilegedFields(before?.spec ?? {});
+    for (const field of listPrivilegedFields(candidate.spec)) {
+      const { type, path, pointer } = field;
       const problem = this.#options.hostPaths.findProtected(path);
-      if (problem === undefined || known.includes(path)) continue;
+      if (problem === undefined || kept.some((other) => isSameField(other, field))) continue;
       throw new PrivilegeError(
         pointer,
-        `${path} ${problem}, which no app may mount`,
-        "mount a folder that is not around or in it, or use a named volume (name in place of hostPath)",
+        `${path} ${problem}, which no app may ${type === "hostPath" ? "mount" : "build"}`,
+        type === "hostPath"
+          ? "mount a folder that is not around or in it, or use a named volume (name in place of hostPath)"
+          : "name a folder that is not around or in it",
       );
     }
   }
@@ -150,7 +158,7 @@ export class WriteGuard {
     if (held) return;
     const kept = before ? listPrivilegedFields(before.spec) : [];
     for (const field of listPrivilegedFields(candidate.spec)) {
-      if (kept.some(({ type, path }) => type === field.type && path === field.path)) continue;
+      if (kept.some((other) => isSameField(other, field))) continue;
       if (field.type === "localSource") refuseLocalSource(field, actor);
       else this.#assertHostPathAllowed(field, actor);
     }
@@ -292,6 +300,10 @@ function refuseLocalSource({ pointer }: PrivilegedField, actor: Actor): never {
     "building a folder of the machine needs the scope admin",
     `upload the folder with \`berth deploy DIR\`, or ${howToGetAdmin(actor)}`,
   );
+}
+
+function isSameField(a: PrivilegedField, b: PrivilegedField): boolean {
+  return a.type === b.type && a.path === b.path;
 }
 
 function isAdmin({ scope }: Actor): boolean {

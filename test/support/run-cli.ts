@@ -53,6 +53,9 @@ export async function runCommandLine(
     writeError: (text) => {
       errors += text;
     },
+    writeTerminal: (text) => {
+      errors += text;
+    },
     now: () => options.nowMs ?? Date.now(),
     onInterrupt: (listener) => {
       options.onInterruptible?.(listener);

@@ -42,6 +42,7 @@ export class Terminal implements Disposable {
       errorColumns: options.columns ?? 100,
       write: async (text) => show(text),
       writeError: show,
+      writeTerminal: show,
       now: () => options.nowMs ?? Date.now(),
       onInterrupt: (listener) => {
         this.#interrupts.add(listener);

@@ -38,7 +38,7 @@ export async function runChat(cli: Cli, options: RunChatOptions): Promise<void> 
   const model = await options.chooseModel(backend);
   using reader = new LineReader({
     input: cli.io.input,
-    write: (shown) => cli.io.writeError(shown),
+    write: (shown) => cli.io.writeTerminal(shown),
     columns: () => cli.io.columns,
   });
   opened = reader;

@@ -1,5 +1,6 @@
 import { createInterface } from "node:readline";
 import { Writable } from "node:stream";
+import { cleanText } from "../clean-output.ts";
 import type { Cli } from "../cli.ts";
 
 /** `interrupted`: Ctrl-C, Ctrl-D, or the terminal was closed. `overtaken`: the signal aborted. */
@@ -30,7 +31,7 @@ export function askDecision(
     let isDecided = false;
     const output = new Writable({
       write(chunk: Buffer, _encoding, done) {
-        if (!isHeld) cli.io.writeError(chunk.toString());
+        if (!isHeld) cli.io.writeTerminal(chunk.toString());
         done();
       },
     });
@@ -41,7 +42,7 @@ export function askDecision(
         reader.write("", { ctrl: true, name: "e" });
         reader.write("", { ctrl: true, name: "u" });
         isHeld = false;
-        reader.setPrompt(prompt.text);
+        reader.setPrompt(cleanText(prompt.text, true));
         reader.prompt();
       },
       Math.max(HOLD_MS_MIN, prompt.holdMs),

@@ -1,6 +1,15 @@
-import { stringify } from "yaml";
+import { Document, isScalar, Scalar, visit } from "yaml";
+import { hasUnsafeCharacters } from "../clean-output.ts";
 
-/** Formats YAML for editing and applying again: without anchors, and without folded lines. */
+/**
+ * Formats YAML for editing and applying again: without anchors, and without folded lines. Text with characters that the
+ * terminal gets as escapes is quoted, so that the escapes mean the same text.
+ */
 export function toYaml(document: unknown): string {
-  return stringify(document, { lineWidth: 0, aliasDuplicateObjects: false });
+  const yaml = new Document(document, { aliasDuplicateObjects: false });
+  visit(yaml, (_key, node) => {
+    if (isScalar(node) && typeof node.value === "string" && hasUnsafeCharacters(node.value))
+      node.type = Scalar.QUOTE_DOUBLE;
+  });
+  return yaml.toString({ lineWidth: 0 });
 }

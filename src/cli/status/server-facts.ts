@@ -4,6 +4,7 @@ import type { ModelView } from "../../resources/wire/models.ts";
 import type { HealthView, SpecsView, SystemInfo } from "../../resources/wire/system.ts";
 import type { Colors } from "../colours.ts";
 import { listAllModels } from "../models/list-all-models.ts";
+import { toSingleLine } from "../output/display-width.ts";
 
 /** The state of a running server, from which `up` and `status` print. */
 interface ServerFacts {
@@ -35,7 +36,10 @@ export async function readServerFacts(client: Client): Promise<ServerFacts> {
 /** The problems of the files in the specs folder, each as `file:line:column: message`. */
 export function listSpecProblems({ folder, files }: SpecsView): readonly string[] {
   return files.flatMap(({ file, errors }) =>
-    errors.map(({ line, column, message }) => `${folder}/${file}:${line}:${column}: ${message}`),
+    errors.map(
+      ({ line, column, message }) =>
+        `${folder}/${toSingleLine(file)}:${line}:${column}: ${message}`,
+    ),
   );
 }
 

@@ -1,5 +1,6 @@
 import type { Command } from "commander";
 import type { LogLineView, SkippedLogLines } from "../../resources/wire/apps.ts";
+import { cleanLogLine } from "../clean-output.ts";
 import type { Cli } from "../cli.ts";
 import { addExamples, integerBetween } from "../command-options.ts";
 import { parseAppName } from "../resource-references.ts";
@@ -52,22 +53,28 @@ export function addLogs(program: Command, cli: Cli): void {
           `${skipped} ${skipped === 1 ? "line" : "lines"} of ${container} skipped: they were written faster than they were read`,
         );
       for await (const line of client.apps.followLogs(name, { ...query, onSkipped }))
-        await cli.print(formatLogLine(cli, line, flags));
+        await printLog(cli, formatLogLine(cli, line, flags));
       return;
     }
     const { lines } = await client.apps.logs(name, query);
     if (lines.length > 0)
-      await cli.print(lines.map((line) => formatLogLine(cli, line, flags)).join("\n"));
+      await printLog(cli, lines.map((line) => formatLogLine(cli, line, flags)).join("\n"));
     else
       cli.note(`app "${name}" has no log lines${flags.since === undefined ? "" : " since then"}`);
   });
 }
 
-/** Formats a line; the message stays unchanged, with the app's own colours. */
+/** Writes bytes, so that a pipe gets what the app has written. */
+async function printLog(cli: Cli, text: string): Promise<void> {
+  await cli.io.write(Buffer.from(`${text}\n`));
+}
+
+/** Formats a line; at a terminal, of the control sequences in the message only colours stay. */
 function formatLogLine(cli: Cli, line: LogLineView, flags: LogFlags): string {
   const before = [
     ...(flags.timestamps === true ? [line.time] : []),
     ...(flags.prefix === true ? [`[${line.container}]`] : []),
   ].join(" ");
-  return before === "" ? line.message : `${cli.colours.dim(before)} ${line.message}`;
+  const message = cli.io.outputIsTerminal ? cleanLogLine(line.message) : line.message;
+  return before === "" ? message : `${cli.colours.dim(before)} ${message}`;
 }

@@ -51,7 +51,9 @@ function addGet(memory: Command, cli: Cli): void {
     await withCompanion(cli, async ({ context }, signal) => {
       const value = await context.memoryGet(app, key, signal);
       if (flags.json === true) return cli.print(sanitizeJson({ v: 1, app, key, value }));
-      await cli.print(cli.io.outputIsTerminal ? sanitizeText(value) : value);
+      if (cli.io.outputIsTerminal) return cli.print(sanitizeText(value));
+      // Bytes, so that a pipe gets the value as it is.
+      await cli.io.write(Buffer.from(value.endsWith("\n") ? value : `${value}\n`));
     });
   });
 }

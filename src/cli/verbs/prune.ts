@@ -1,6 +1,7 @@
 import type { Command } from "commander";
 import type { Cli } from "../cli.ts";
 import { addExamples } from "../command-options.ts";
+import { toSingleLine } from "../output/display-width.ts";
 import { formatReference } from "../resource-references.ts";
 
 export function addPrune(program: Command, cli: Cli): void {
@@ -25,7 +26,8 @@ export function addPrune(program: Command, cli: Cli): void {
         [
           "These resources are no longer declared in the specs folder:",
           ...pending.map(
-            ({ kind, name, file }) => `  ${formatReference(kind, name)} (was in ${file})`,
+            ({ kind, name, file }) =>
+              `  ${formatReference(kind, name)} (was in ${toSingleLine(file)})`,
           ),
         ].join("\n"),
       );

@@ -5,6 +5,7 @@ import { exitCodes } from "../cli-errors.ts";
 import { getStatusColour } from "../colours.ts";
 import { addExamples, type OutputFormat, outputOption } from "../command-options.ts";
 import { formatAge } from "../format-time.ts";
+import { toSingleLine } from "../output/display-width.ts";
 import { createListing, printListing } from "../output/print.ts";
 import { formatReference } from "../resource-references.ts";
 import { listSpecProblems } from "../status/server-facts.ts";
@@ -113,7 +114,8 @@ async function printProblems(cli: Cli, specs: SpecsView): Promise<void> {
           "These resources are no longer declared, and wait for `berth prune --confirm`:",
         ),
         ...specs.pending_prune.map(
-          ({ kind, name, file }) => `  ${formatReference(kind, name)} (was in ${file})`,
+          ({ kind, name, file }) =>
+            `  ${formatReference(kind, name)} (was in ${toSingleLine(file)})`,
         ),
       ].join("\n"),
     );

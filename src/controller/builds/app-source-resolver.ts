@@ -38,7 +38,15 @@ export async function resolveAppSource(
     if (!(await archives.has(source.archive))) throw missingArchiveError(source.archive);
     return source.archive;
   }
-  if ("local" in source) return digestFolder(source.local, resource.spec, sourceLimits, signal);
+  if ("local" in source) {
+    // A link may lead elsewhere than at the time of the write.
+    const problem = store.findSourceProblem(source.local);
+    if (problem === undefined)
+      return digestFolder(source.local, resource.spec, sourceLimits, signal);
+    throw new BerthError("forbidden", `the folder ${source.local} ${problem}`, {
+      hint: "name another folder in source.local",
+    });
+  }
   const remote = resolveGitRemote(store, source.git);
   using bound = createTimeLimit(signal, RESOLVE_LIMIT_MS);
   try {

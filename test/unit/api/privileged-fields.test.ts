@@ -430,6 +430,48 @@ describe("the data directory", () => {
 const create = (hostPath: string, name = "web") =>
   send("write", "POST", "/api/apps", { name, image: "bb:1", ...mount(hostPath) });
 
+describe("the processes of the machine", () => {
+  it("are mounted by no one, and lead to no other folder", async () => {
+    const link = join(machine, "cwd");
+    symlinkSync("/proc/self/cwd", link);
+    for (const hostPath of ["/proc", "/proc/1/root/srv", "/proc/self/cwd", link, "/dev/fd/0"]) {
+      const payload = { name: "web", image: "bb:1", ...mount(hostPath) };
+      expect(
+        findDifferences(await send("admin", "POST", "/api/apps", payload), "leads through /proc"),
+      ).toEqual([]);
+    }
+    expect(api.store.findMountProblem(link)).toContain("leads through /proc");
+  });
+});
+
+const build = (local: string) =>
+  api.store.apply({
+    kind: "App",
+    name: "web",
+    manager: "file:web.yaml",
+    actor: { name: "file:web.yaml", scope: "admin" },
+    mode: "replace",
+    spec: { source: { local } },
+  });
+
+describe("a folder of the machine that a trusted file builds", () => {
+  it("is not the data directory, nor around or in it", () => {
+    symlinkSync(api.dataDir, join(machine, "link"));
+    for (const local of [
+      "/",
+      api.dataDir,
+      join(api.dataDir, "run"),
+      join(machine, "link"),
+      "/proc",
+    ])
+      expect(() => build(local)).toThrow("no app may build");
+    expect(build(join(machine, "other")).created).toBe(true);
+    rmSync(join(machine, "other"), { recursive: true });
+    symlinkSync("/", join(machine, "other"));
+    expect(api.store.findSourceProblem(join(machine, "other"))).toContain("contains the data");
+  });
+});
+
 describe("host_path_allow", () => {
   it("lets a token of scope write mount the folder and what is in it, and keep the app", async () => {
     expect((await create(allowed)).statusCode).toBe(201);

@@ -495,6 +495,28 @@ describe("verbs that show resources", () => {
     expect(await done("describe app/hello")).toBe(text);
   });
 
+  it("show text of servers, files and apps with control characters as escapes", async () => {
+    const { uid } = putApp(api.store, "web");
+    const message = "bad \u001b]0;title\u0007 \u202etxt";
+    const ready = condition("Ready", "False", 1, { message });
+    api.store.setStatus("App", "web", uid, appStatus(1, { conditions: [ready] }));
+    const pruned = { kind: "App" as const, name: "web", file: "a\u001b[2J.yaml\nb.yaml" };
+    const pendingPrune = [pruned];
+    api.control.specsReport = { ...api.control.specsReport, pendingPrune };
+    const outputs = [];
+    for (const line of ["describe web", "get apps -o yaml", "get apps -o json", "prune", "specs"])
+      outputs.push(await done(line));
+    for (const output of outputs) expect(output).not.toMatch(/[^\P{Cc}\n]|\u202e/u);
+    expect(outputs[0]).toContain("bad \\u001b]0;title\\u0007 \\u202etxt");
+    expect(JSON.parse(outputs[2] ?? "").items[0].status.conditions[0].message).toBe(message);
+    expect(outputs[3]).toContain("(was in a?[2J.yaml b.yaml)");
+    api.control.logs = async function* () {
+      yield { container: "web-1", time: "t", stream: "stdout", message: "a\u001b[2J" } as const;
+    };
+    expect(await done("logs web")).toBe("a\u001b[2J\n");
+    expect(await done("logs web", { columns: 80 })).toBe("a\\u001b[2J\n");
+  });
+
   it("show logs, optionally with times and containers", async () => {
     putApp(api.store, "hello");
     api.control.logs = async function* () {

@@ -260,6 +260,33 @@ describe("validateManifest", () => {
     expect(texts.join("\n")).not.toMatch(/hunter2|77123/);
   });
 
+  it.each<[string, object]>([
+    ["spec.volumes[0].hostPath", { volumes: [{ hostPath: "/srv\n/../etc", path: "/a" }] }],
+    ["spec.volumes[0].path", { volumes: [{ name: "v", path: "/a\0" }] }],
+    ["spec.workingDir", { workingDir: "/a\u001b[2J" }],
+    ["spec.user", { user: "root\0" }],
+    ["spec.user", { user: "\u202eroot" }],
+    ["spec.source.local", { source: { local: "./a\u009b" }, image: undefined }],
+    ["spec.ingress.pathPrefix", { ingress: { pathPrefix: "/a\0b" } }],
+    ["spec.healthCheck.path", { healthCheck: { path: "/\r\nHost: x" } }],
+  ])("refuses a character in %s that cannot be printed: %j", (field, spec) => {
+    expect(issuesOfApp({ image: "a:1", ...spec }).join()).toMatch(
+      `${field}: holds the character U+`,
+    );
+  });
+
+  it("refuses control characters in labels, and accepts line breaks in commands and variables", () => {
+    const labels = { team: "a\u001b[2Jb", note: "\u2066x", fine: "é b" };
+    const value = { ...Object(document({ image: "a:1" })), metadata: { name: "hello", labels } };
+    expect(issuesOf(() => validateManifest(value))).toEqual([
+      "metadata.labels.team: holds the character U+001B, which cannot be printed",
+      "metadata.labels.note: holds the character U+2066, which cannot be printed",
+    ]);
+    const script = ["sh", "-c", "echo a\n\techo b"];
+    const texts = { command: script, env: { KEY: "-----\nabc" }, healthCheck: { command: script } };
+    expect(issuesOfApp({ image: "a:1", ...texts })).toEqual([]);
+  });
+
   it("refuses keys that give access to a prototype, whether parsed from JSON or set in code", () => {
     const parsed: unknown = JSON.parse('{"image":"a","env":{"__proto__":"x"}}');
     expect(issuesOfApp(parsed)).toEqual(['spec.env.__proto__: the key "__proto__" is not allowed']);

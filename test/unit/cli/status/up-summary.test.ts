@@ -54,6 +54,9 @@ async function summary(): Promise<string> {
     writeError: (part) => {
       text += part;
     },
+    writeTerminal: (part) => {
+      text += part;
+    },
     now: () => 0,
     onInterrupt: () => () => {},
     openSessionBus: noBus,

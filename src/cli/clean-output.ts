@@ -1,0 +1,56 @@
+import type { CliIo } from "./io.ts";
+
+/** The characters that end a control sequence early, move the cursor, or change the order of the displayed text. */
+const unsafeCharacters =
+  "\\u0000-\\u0008\\u000B-\\u001F\\u007F-\\u009F\\u2028-\\u202E\\u2066-\\u2069";
+const unsafe = new RegExp(`[${unsafeCharacters}]`);
+/** The colours and styles of the command line itself, or one unsafe character. */
+// oxlint-disable-next-line no-control-regex -- the pattern matches control sequences
+const candidates = new RegExp(`\\u001B\\[(?:0|[12]|22|3[1-6]|39|90)m|[${unsafeCharacters}]`, "g");
+// oxlint-disable-next-line no-control-regex -- see above
+const logCandidates = new RegExp(`\\u001B\\[[0-9;]*m|[${unsafeCharacters}]`, "g");
+const eraseLine = "\r\u001b[K";
+
+/**
+ * Wraps the streams of the process so that text from servers, files and apps cannot control the terminal: of the control
+ * sequences only colours, and the removal of a progress line, pass; every other unsafe character is printed as its
+ * escape, which is also valid in JSON. Bytes, such as those of a backup, pass unchanged.
+ */
+export function withCleanOutput(io: CliIo): CliIo {
+  return {
+    ...io,
+    write: (text) =>
+      io.write(typeof text === "string" ? cleanText(text, io.outputIsTerminal) : text),
+    writeError: (text) => io.writeError(cleanText(text, io.errorIsTerminal)),
+  };
+}
+
+/** Escapes what is unsafe. At anything but a terminal, colours and the removal of a line are unsafe too. */
+export function cleanText(text: string, isTerminal: boolean): string {
+  const erasure = isTerminal && text.startsWith(eraseLine) ? eraseLine : "";
+  const rest = text.slice(erasure.length);
+  if (!unsafe.test(rest)) return text;
+  return (
+    erasure +
+    rest.replaceAll("\r\n", "\n").replace(candidates, (found) => replace(found, isTerminal))
+  );
+}
+
+/** Cleans a line of an app's log, which keeps the app's own colours and ends with the standard ones. */
+export function cleanLogLine(line: string): string {
+  if (!unsafe.test(line)) return line;
+  const cleaned = line
+    .replaceAll("\r\n", "\n")
+    .replace(logCandidates, (found) => replace(found, true));
+  return cleaned.includes("\u001b[") ? `${cleaned}\u001b[0m` : cleaned;
+}
+
+/** True for text that is not printed as it is. */
+export function hasUnsafeCharacters(text: string): boolean {
+  return unsafe.test(text);
+}
+
+function replace(found: string, isTerminal: boolean): string {
+  if (found.length > 1 && isTerminal) return found;
+  return `\\u${found.charCodeAt(0).toString(16).padStart(4, "0")}${found.slice(1)}`;
+}
