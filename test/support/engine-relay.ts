@@ -7,6 +7,7 @@ import {
   type ServerResponse,
 } from "node:http";
 import type { Socket } from "node:net";
+import { buffer } from "node:stream/consumers";
 import { finished } from "node:stream/promises";
 
 /**
@@ -24,6 +25,9 @@ export interface RelayTrap {
   readonly moment: RelayMoment;
   readonly act: () => void;
 }
+
+/** A record of the lease is a volume that Berth replaces every 20 s, so these requests do not count as changes. */
+const LEASE_RECORD = /berth-\w+_lease-\d+/;
 
 export class EngineRelay implements AsyncDisposable {
   readonly #socketPath: string;
@@ -77,7 +81,11 @@ export class EngineRelay implements AsyncDisposable {
   }
 
   async #pass(incoming: IncomingMessage, answer: ServerResponse): Promise<void> {
-    const trap = this.#trapFor(incoming);
+    const path = (incoming.url ?? "").replace(/^\/v[\d.]+/, "").replace(/\?.*$/, "");
+    // The name of a new volume is in the body.
+    const body = path === "/volumes/create" ? await buffer(incoming) : undefined;
+    const isLease = LEASE_RECORD.test(body?.toString() ?? path);
+    const trap = isLease ? undefined : this.#trapFor(incoming.method ?? "GET", path);
     if (trap?.moment === "before") {
       trap.act();
       incoming.socket.destroy();
@@ -93,7 +101,8 @@ export class EngineRelay implements AsyncDisposable {
     const reply = await new Promise<IncomingMessage>((resolve, reject) => {
       const outgoing = request(options, resolve);
       outgoing.once("error", reject);
-      incoming.pipe(outgoing);
+      if (body) outgoing.end(body);
+      else incoming.pipe(outgoing);
       // When a client closes a stream (of events or of a log), the relay closes it at the engine too.
       answer.once("close", () => outgoing.destroy());
     });
@@ -109,16 +118,15 @@ export class EngineRelay implements AsyncDisposable {
     await finished(answer);
   }
 
-  #trapFor(incoming: IncomingMessage): RelayTrap | undefined {
-    const path = (incoming.url ?? "").replace(/^\/v[\d.]+/, "").replace(/\?.*$/, "");
+  #trapFor(method: string, path: string): RelayTrap | undefined {
     const isChange =
-      incoming.method !== "GET" &&
-      incoming.method !== "HEAD" &&
+      method !== "GET" &&
+      method !== "HEAD" &&
       !path.includes("/exec") &&
       // Images of earlier versions may be removed at any time, or not at all, so these requests do not count.
-      !(incoming.method === "DELETE" && path.startsWith("/images/"));
+      !(method === "DELETE" && path.startsWith("/images/"));
     if (!isChange) return undefined;
-    this.#seen.push(`${incoming.method} ${path}`);
+    this.#seen.push(`${method} ${path}`);
     const trap = this.#trap;
     if (!trap || this.#hasFired || this.#seen.length !== trap.at) return undefined;
     this.#hasFired = true;
