@@ -1,9 +1,9 @@
 // Downloads one file with Berth's built code in its own process, like curl: `WARM URL SIZE SHA256 DIR PARTS`. The file WARM is
 // downloaded first as a warm-up. Prints the duration of the call in milliseconds.
 import { monitorEventLoopDelay } from "node:perf_hooks";
-import { systemClock } from "../dist/base/clock.js";
-import { silentLogger } from "../dist/base/logger.js";
-import { ModelDisk } from "../dist/controller/models/files/model-disk.js";
+import { systemClock } from "../src/base/clock.ts";
+import { silentLogger } from "../src/base/logger.ts";
+import { ModelDisk } from "../src/controller/models/files/model-disk.ts";
 
 const [warm, url, size, sha256, dir, parts] = process.argv.slice(2);
 const diskAt = (folder) =>

@@ -4,14 +4,14 @@ import { mkdirSync, mkdtempSync } from "node:fs";
 import { open, rm } from "node:fs/promises";
 import { basename, join, resolve } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
+import { bundleProgram } from "../test/support/bundle-program.ts";
 import { freePorts } from "../test/support/free-port.ts";
 import { type Figure, median } from "./report.ts";
 import { startUnevenServer } from "./uneven-server.ts";
 
 const run = promisify(execFile);
-const CLIENT = fileURLToPath(new URL("./download-client.mjs", import.meta.url));
+const CLIENT = await bundleProgram("bench/download-client.mjs");
 const MIB = 2 ** 20;
 const AIM = 0.9;
 const START_LIMIT_MS = 15_000;

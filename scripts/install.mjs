@@ -35,11 +35,17 @@ function install() {
 
 /** Builds if dist is missing or older than any source. Throws if the build fails. */
 export function ensureBuilt() {
-  const sources = ["src", "tsconfig.json", "package.json", "scripts/post-build.mjs"];
+  const sources = [
+    "src",
+    "tsconfig.json",
+    "package.json",
+    "scripts/build.mjs",
+    "scripts/editor-schemas.ts",
+  ];
   // Files that change during the build are newer than this time, so the next build includes them.
   const newest = Math.max(...sources.map((name) => newestTime(path.join(root, name))));
   const built = Number(readText(buildStamp) ?? 0);
-  if (built >= newest && existsSync(path.join(root, "dist", "cli", "main.js"))) return;
+  if (built >= newest && existsSync(path.join(root, "dist", "main.js"))) return;
   console.error("berth: building");
   if (npm(["run", "--silent", "build"]).status !== 0)
     throw new Error("the build failed: see above");

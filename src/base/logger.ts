@@ -1,4 +1,5 @@
 import { type Logger as PinoLogger, pino } from "pino";
+import { build as pretty } from "pino-pretty";
 
 export type LogFields = Record<string, unknown>;
 
@@ -22,19 +23,15 @@ export function createLogger(options: { format: LogFormat; level?: string }): Lo
       pino.destination(2),
     );
   }
-  return pino({
-    level,
-    base: null,
-    transport: {
-      target: "pino-pretty",
-      options: {
-        destination: 2,
-        translateTime: "SYS:HH:MM:ss",
-        singleLine: true,
-        colorize: process.stderr.isTTY,
-      },
-    },
-  }) satisfies PinoLogger;
+  const stream = pretty({
+    destination: 2,
+    // Lines are not lost when the process ends at once.
+    sync: true,
+    translateTime: "SYS:HH:MM:ss",
+    singleLine: true,
+    colorize: process.stderr.isTTY,
+  });
+  return pino({ level, base: null }, stream) satisfies PinoLogger;
 }
 
 export const silentLogger: Logger = {

@@ -9,6 +9,7 @@ import { systemClock } from "../base/clock.ts";
 import { acceptIngressConnections } from "../base/http/ingress-connections.ts";
 import { type Certificate, TlsServerWithLocalHttp } from "../base/http/tls-server.ts";
 import { createLogger } from "../base/logger.ts";
+import { packageRoot } from "../base/package-root.ts";
 import { readPackageVersion } from "../base/package-version.ts";
 import { writeReadyFile } from "../base/ready-file.ts";
 import { type Config, createChildEnvironment, getProgramSearchPath } from "../config/config.ts";
@@ -38,7 +39,7 @@ import { openSpecs } from "./open-specs.ts";
 import { createRunningServer, type RunningServer } from "./running-server.ts";
 
 /** The program that starts a daemon of this version, and its first arguments. */
-const program = [process.execPath, join(import.meta.dirname, "../../bin/berth")];
+const program = [process.execPath, join(packageRoot, "bin/berth")];
 
 export { readBackupManifest } from "../store/backup-manifest.ts";
 export { restoreStore } from "../store/restore.ts";
@@ -59,7 +60,7 @@ export async function runServer(config: Config): Promise<RunningServer> {
   await chmod(config.dataDir, 0o700).catch(() => {});
   const hostPaths = readHostPaths(config);
   const catalogs = [
-    loadCatalog(join(import.meta.dirname, "../../templates")),
+    loadCatalog(join(packageRoot, "templates")),
     ...(config.templatesDir === undefined ? [] : [loadCatalog(config.templatesDir)]),
   ];
   const templates = catalogs.flatMap((catalog) => catalog.templates);

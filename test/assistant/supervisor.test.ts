@@ -9,10 +9,11 @@ import { ControlClient } from "../../src/controller/models/assistant/control-cli
 import { ControlTransport } from "../../src/controller/models/assistant/control-transport.ts";
 import type { AssistantReport } from "../../src/controller/models/assistant/port.ts";
 import { AssistantProcess } from "../support/assistant-process.ts";
+import { bundleProgram } from "../support/bundle-program.ts";
 import { freePorts } from "../support/free-port.ts";
 import { getModelFile } from "../support/gguf/preset-model.ts";
 
-const PROGRAM = join(import.meta.dirname, "../support/supervisor-process.ts");
+const PROGRAM = await bundleProgram("test/support/supervisor-process.ts");
 const LIMIT = { timeout: 60_000 };
 const never = new AbortController().signal;
 
@@ -43,7 +44,7 @@ async function daemonPid(): Promise<number | undefined> {
 
 /** Starts a process that supervises the assistant of this data directory. */
 function supervisor(port = 0, environment: Readonly<Record<string, string>> = {}) {
-  const child = spawn(process.execPath, ["--import", "tsx", PROGRAM, dataDir, String(port)], {
+  const child = spawn(process.execPath, [PROGRAM, dataDir, String(port)], {
     env: { ...process.env, BERTH_ASSISTANT_THREADS: "1", ...environment },
     stdio: ["ignore", "pipe", "pipe"],
   });

@@ -4,7 +4,6 @@ import { mkdtemp, rm } from "node:fs/promises";
 import os from "node:os";
 import path from "node:path";
 import { createInterface } from "node:readline";
-import { fileURLToPath } from "node:url";
 import koffi from "koffi";
 import { afterEach, beforeEach, describe, expect, onTestFinished, test, vi } from "vitest";
 import { BusConnection } from "../../src/dbus/bus-connection.ts";
@@ -12,12 +11,13 @@ import { connectSessionBus } from "../../src/dbus/connect-session-bus.ts";
 import { FdTransport, openFdTransport } from "../../src/dbus/fd-transport.ts";
 import { loadSocketCalls, socketCalls } from "../../src/dbus/koffi-socket-calls.ts";
 import { getControlBytes } from "../../src/dbus/socket-message.ts";
+import { bundleProgram } from "../support/bundle-program.ts";
 import { newDescriptor, openDescriptors } from "../support/open-descriptors.ts";
 import { endReading, listenWithoutAccepting, socketPair } from "../support/socket-pair.ts";
 import { SocketPeer, socketPeers } from "../support/socket-peer.ts";
 import { WAIT_OPTIONS } from "../support/wait-limits.ts";
 
-const PROGRAM = fileURLToPath(new URL("../support/socket-process.ts", import.meta.url));
+const PROGRAM = await bundleProgram("test/support/socket-process.ts");
 const forever = new AbortController().signal;
 
 let dir: string;
@@ -39,7 +39,7 @@ afterEach(async () => {
 /** Starts a process at the other end of a socket. Returns the lines that it prints. */
 function startProcess(mode: string, options: { readonly openFilesMax?: number } = {}) {
   const [here, there] = socketPair();
-  const program = [process.execPath, "--import", "tsx", PROGRAM, mode];
+  const program = [process.execPath, PROGRAM, mode];
   const { openFilesMax } = options;
   const limited = openFilesMax ? ["prlimit", `--nofile=${openFilesMax}`, ...program] : program;
   const [command = "", ...args] = limited;

@@ -1,9 +1,9 @@
 import { readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
-import { fileURLToPath } from "node:url";
 import { describe, expect, it } from "vitest";
 import { AppMemory } from "../../src/assistant/context/memory/app-memory.ts";
 import { systemClock } from "../../src/base/clock.ts";
+import { bundleProgram } from "../support/bundle-program.ts";
 import { fillDisk } from "../support/fill-disk.ts";
 import { LedgerHarness } from "../support/ledger-harness.ts";
 import {
@@ -16,7 +16,7 @@ import {
 } from "../support/memory-harness.ts";
 import { ListLedger } from "../support/service-harness.ts";
 
-const PROGRAM = fileURLToPath(new URL("../support/memory-process.mjs", import.meta.url));
+const PROGRAM = await bundleProgram("test/support/memory-process.mjs");
 
 /** The step between the system calls of a wipe at which the process is killed; 1 tries all of them. */
 const STEP = Number(process.env["BERTH_MEMORY_KILL_STEP"] ?? 3);

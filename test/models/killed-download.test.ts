@@ -3,10 +3,10 @@ import { existsSync } from "node:fs";
 import { mkdir, open, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
-import { fileURLToPath } from "node:url";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { inspectPartial } from "../../src/controller/models/files/partial-file.ts";
 import type { ByteRanges } from "../../src/controller/models/files/ranges.ts";
+import { bundleProgram } from "../support/bundle-program.ts";
 import { Dice } from "../support/random.ts";
 import { SEED } from "../support/sampling.ts";
 import {
@@ -20,7 +20,7 @@ import {
   withFile,
 } from "./download-harness.ts";
 
-const PROGRAM = fileURLToPath(new URL("../support/download-process.ts", import.meta.url));
+const PROGRAM = await bundleProgram("test/support/download-process.ts");
 const SIZE = 40 * MIB + 11;
 const KILLS = 16;
 const BYTES_PER_SECOND = 12 * MIB;
@@ -34,7 +34,7 @@ async function run(
   killAfterMs: number | undefined,
   around: readonly string[] = [],
 ): Promise<string> {
-  const words = [...around, process.execPath, "--import", "tsx", PROGRAM, ...args];
+  const words = [...around, process.execPath, PROGRAM, ...args];
   const [program = "", ...rest] = words;
   const child = spawn(program, rest, { stdio: ["ignore", "pipe", "inherit"] });
   const ended = new Promise((resolve) => child.once("exit", resolve));

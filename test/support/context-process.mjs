@@ -1,11 +1,9 @@
 // Runs a companion's context in a separate process, so that a test can kill it or limit its file watches. Prints its
 // state.
-import { register } from "tsx/esm/api";
+import { IndexedContextService } from "../../src/assistant/context/context-service.ts";
+import { systemClock } from "../../src/base/clock.ts";
+import { silentLogger } from "../../src/base/logger.ts";
 
-register();
-const { IndexedContextService } = await import("../../src/assistant/context/context-service.ts");
-const { systemClock } = await import("../../src/base/clock.ts");
-const { silentLogger } = await import("../../src/base/logger.ts");
 const [dir, path] = process.argv.slice(2);
 const context = new IndexedContextService({
   dir,

@@ -4,12 +4,12 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { setTimeout as pause } from "node:timers/promises";
-import { fileURLToPath } from "node:url";
 import type { LedgerState } from "../../src/assistant/ledger/ledger.ts";
+import { bundleProgram } from "./bundle-program.ts";
 import { mountFileSystem } from "./mount-file-system.ts";
 import { type Tracer, trace } from "./tracer.ts";
 
-const PROGRAM = fileURLToPath(new URL("./ledger-process.mjs", import.meta.url));
+const PROGRAM = await bundleProgram("test/support/ledger-process.mjs");
 const LIMIT_MS = 60_000;
 
 /** A state directory, the process that writes the ledger in it, and the entries that were acknowledged. */

@@ -6,11 +6,10 @@
 //   state               prints the state as JSON
 //   end                 closes the ledger, and exits
 //
-// It runs the built program with its worker, because users run that program. The built program also starts ten
-// times as fast as the sources, which matters in tests that need one start for each system call.
+// It runs as a bundle with its worker, as users run Berth, and starts fast.
 import { createInterface } from "node:readline";
-import { openLedger } from "../../dist/assistant/ledger/ledger.js";
-import { systemClock } from "../../dist/base/clock.js";
+import { openLedger } from "../../src/assistant/ledger/ledger.ts";
+import { systemClock } from "../../src/base/clock.ts";
 
 const [dir] = process.argv.slice(2);
 const say = (line) => void process.stdout.write(`${line}\n`);

@@ -6,12 +6,12 @@
 //   wipe APP           deletes the memory of an app; prints `done` or `refused CODE`
 //   end                closes the memory, and exits
 //
-// It runs the built program, which starts ten times as fast as the sources.
+// It runs as a bundle, which starts fast.
 import { closeSync, fsyncSync, openSync, writeSync } from "node:fs";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
-import { AppMemory } from "../../dist/assistant/context/memory/app-memory.js";
-import { systemClock } from "../../dist/base/clock.js";
+import { AppMemory } from "../../src/assistant/context/memory/app-memory.ts";
+import { systemClock } from "../../src/base/clock.ts";
 
 const [dir] = process.argv.slice(2);
 const caller = { connection: ":1.1", pid: process.pid, app: undefined };

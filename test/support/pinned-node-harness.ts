@@ -47,7 +47,7 @@ export class PinnedNodeHarness implements AsyncDisposable {
     const { node } = process.versions;
     const registry = await NodeRegistry.open(PACKAGE, node, await packNode(folder, options));
     const scene = new PinnedNodeHarness(folder, registry, node);
-    for (const name of ["bin", "scripts", "dist/cli"])
+    for (const name of ["bin", "scripts", "dist"])
       await mkdir(join(folder, "checkout", name), { recursive: true });
     for (const name of ["bin/berth", "scripts/pinned-node.cjs"])
       await copyFile(join(root, name), join(folder, "checkout", name));
@@ -81,7 +81,7 @@ export class PinnedNodeHarness implements AsyncDisposable {
 
   /** Writes the command line program that replaces the built one. */
   async writeProgram(source: string): Promise<void> {
-    await writeFile(join(this.folder, "checkout/dist/cli/main.js"), source);
+    await writeFile(join(this.folder, "checkout/dist/main.js"), source);
   }
 
   /** Runs bin/berth on the Node.js that claims to be 18. */

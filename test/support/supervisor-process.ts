@@ -1,6 +1,7 @@
 import { join } from "node:path";
 import { systemClock } from "../../src/base/clock.ts";
 import { createLogger } from "../../src/base/logger.ts";
+import { packageRoot } from "../../src/base/package-root.ts";
 import { createChildEnvironment } from "../../src/config/config.ts";
 import { AssistantSupervisor } from "../../src/controller/models/assistant/assistant-supervisor.ts";
 import { ControlTransport } from "../../src/controller/models/assistant/control-transport.ts";
@@ -15,7 +16,7 @@ if (dataDir === undefined) throw new Error("usage: supervisor-process.ts DIR POR
 const logger = createLogger({ format: "json" });
 const calls = new ControlTransport({ dataDir });
 const supervisor = new AssistantSupervisor({
-  program: [process.execPath, join(import.meta.dirname, "../../bin/berth")],
+  program: [process.execPath, join(packageRoot, "bin/berth")],
   settings: { port: Number(port), dataDir, memoryBytesMax: undefined },
   owner: "a-test",
   environment: createChildEnvironment(),

@@ -3,6 +3,7 @@ import { BERTH_APPS_ID, berthAppsManifest } from "../../base/berth-tool-manifest
 import type { Cleanup } from "../../base/cleanup.ts";
 import type { Clock } from "../../base/clock.ts";
 import type { Logger } from "../../base/logger.ts";
+import { packageRoot } from "../../base/package-root.ts";
 import type { CompanionConfig } from "../../config/companion-config.ts";
 import type { SessionBus } from "../../dbus/port.ts";
 import { serveAgent } from "../agent/bus.ts";
@@ -100,7 +101,7 @@ export async function openCompanionAgent(
  * Returns the command for Berth's own tools: this program started a second time, which exits together with the daemon.
  */
 function createBerthToolsCommand(config: CompanionConfig): [string, AppCommand] {
-  const program = join(import.meta.dirname, "../../../bin/berth");
+  const program = join(packageRoot, "bin/berth");
   const stateDir = join(config.dataDir, "tools");
   return [
     BERTH_APPS_ID,

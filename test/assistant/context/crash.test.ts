@@ -5,9 +5,10 @@ import { createInterface } from "node:readline";
 import Database from "better-sqlite3";
 import { expect, it, onTestFinished, vi } from "vitest";
 import type { IndexState } from "../../../src/assistant/context/port.ts";
+import { bundleProgram } from "../../support/bundle-program.ts";
 import { openContext, temporaryFolder, writeFiles } from "../../support/context-harness.ts";
 
-const program = new URL("../../support/context-process.mjs", import.meta.url).pathname;
+const program = await bundleProgram("test/support/context-process.mjs");
 /** The number of kills, each of which takes about a second. The environment variable CONTEXT_KILLS changes it. */
 const kills = Number(process.env["CONTEXT_KILLS"] ?? 3);
 

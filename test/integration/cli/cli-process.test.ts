@@ -10,7 +10,7 @@ let folder: string;
 const children: ChildProcess[] = [];
 
 beforeAll(() => {
-  if (!existsSync(join(root, "dist/cli/main.js")))
+  if (!existsSync(join(root, "dist/main.js")))
     throw new Error("bin/berth is not built: npm run build (npm test does it)");
 });
 beforeEach(() => {

@@ -3,14 +3,14 @@ import { existsSync, mkdtempSync, readFileSync, rmSync, statSync } from "node:fs
 import { hostname, tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
-import { fileURLToPath } from "node:url";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { systemClock } from "../../../src/base/clock.ts";
 import { openStore } from "../../../src/store/sqlite-store.ts";
 import type { Store } from "../../../src/store/store.ts";
+import { bundleProgram } from "../../support/bundle-program.ts";
 import { catchBerthError } from "../../support/catch-berth-error.ts";
 
-const PROGRAM = fileURLToPath(new URL("../../support/store-process.ts", import.meta.url));
+const PROGRAM = await bundleProgram("test/support/store-process.ts");
 
 function dataDirectory(): string {
   const directory = mkdtempSync(join(tmpdir(), "berth-lock-"));
@@ -20,7 +20,7 @@ function dataDirectory(): string {
 
 /** Starts a process that opens the store, and yields its lines of output. */
 function startHolder(mode: "hold" | "write", dataDir: string) {
-  const child = spawn(process.execPath, ["--import", "tsx", PROGRAM, mode, dataDir], {
+  const child = spawn(process.execPath, [PROGRAM, mode, dataDir], {
     stdio: ["pipe", "pipe", "inherit"],
   });
   onTestFinished(() => {

@@ -1,5 +1,6 @@
 import { join } from "node:path";
 import { COMPANION_UNIT } from "../../../base/companion-names.ts";
+import { packageRoot } from "../../../base/package-root.ts";
 import { createTimeLimit } from "../../../base/time-limit.ts";
 import { sessionBusAddress } from "../../../dbus/session-bus-address.ts";
 import type { Cli } from "../../cli.ts";
@@ -99,7 +100,7 @@ async function startUnit(cli: Cli, isNew: boolean): Promise<void> {
   await cli.print(`${COMPANION_UNIT} is running and starts at each login`);
 }
 
-const berthProgram = join(import.meta.dirname, "../../../../bin/berth");
+const berthProgram = join(packageRoot, "bin/berth");
 
 const ANSWER_MS_MAX = 5_000;
 

@@ -14,12 +14,12 @@ import {
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
-import { fileURLToPath } from "node:url";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { KeyDescriptor } from "../../../../src/assistant/remote/key-descriptor.ts";
 import { createSecretPipe } from "../../../../src/cli/companion/remote/secret-pipe.ts";
+import { bundleProgram } from "../../../support/bundle-program.ts";
 
-const PROGRAM = fileURLToPath(new URL("../../../support/descriptor-process.ts", import.meta.url));
+const PROGRAM = await bundleProgram("test/support/descriptor-process.ts");
 const never = new AbortController().signal;
 
 const keyFromDescriptor = (fd: number, signal: AbortSignal) => new KeyDescriptor(fd).read(signal);
@@ -123,7 +123,7 @@ describe("reading a key fails", () => {
     socket.bind(0, "127.0.0.1");
     await once(socket, "listening");
     const fd = descriptorOf(socket.address().port);
-    const child = spawn(process.execPath, ["--import", "tsx", PROGRAM], {
+    const child = spawn(process.execPath, [PROGRAM], {
       stdio: ["ignore", "pipe", "inherit", fd],
     });
     const { stdout } = child;

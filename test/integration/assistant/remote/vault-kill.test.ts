@@ -3,18 +3,18 @@ import { once } from "node:events";
 import { existsSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
-import { fileURLToPath } from "node:url";
 import { expect, it, onTestFinished } from "vitest";
+import { bundleProgram } from "../../../support/bundle-program.ts";
 import { Dice } from "../../../support/random.ts";
 import { VaultHarness, vaultDirectory } from "../../../support/vault-harness.ts";
 
-const PROGRAM = fileURLToPath(new URL("../../../support/vault-process.ts", import.meta.url));
+const PROGRAM = await bundleProgram("test/support/vault-process.ts");
 
 /**
  * Runs the process until it has printed this number of lines, waits `moreMs` more, and kills it. Returns the lines.
  */
 async function linesUntilKilled(dir: string, lines: number, moreMs: number): Promise<string[]> {
-  const child = spawn(process.execPath, ["--import", "tsx", PROGRAM, dir], {
+  const child = spawn(process.execPath, [PROGRAM, dir], {
     stdio: ["ignore", "pipe", "inherit"],
   });
   onTestFinished(() => void child.kill("SIGKILL"));

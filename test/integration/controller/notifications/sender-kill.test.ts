@@ -3,14 +3,14 @@ import { once } from "node:events";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { fileURLToPath } from "node:url";
 import { expect, it, onTestFinished, vi } from "vitest";
+import { bundleProgram } from "../../../support/bundle-program.ts";
 import { WebhookReceiver } from "../../../support/webhook-receiver.ts";
 
-const PROGRAM = fileURLToPath(new URL("../../../support/webhook-process.ts", import.meta.url));
+const PROGRAM = await bundleProgram("test/support/webhook-process.ts");
 
 function run(...words: readonly string[]) {
-  const child = spawn(process.execPath, ["--import", "tsx", PROGRAM, ...words], {
+  const child = spawn(process.execPath, [PROGRAM, ...words], {
     stdio: ["pipe", "inherit", "inherit"],
   });
   const exit = once(child, "exit");

@@ -3,14 +3,14 @@ import { once } from "node:events";
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { fileURLToPath } from "node:url";
 import { expect, it, onTestFinished, vi } from "vitest";
 import { Git } from "../../../../src/controller/git/git.ts";
+import { bundleProgram } from "../../../support/bundle-program.ts";
 import { GitHttpServer } from "../../../support/git-http-server.ts";
 import { SpecsGitHarness } from "../../../support/specs-git-harness.ts";
 import { appText } from "../../../support/specs-harness.ts";
 
-const PROGRAM = fileURLToPath(new URL("../../../support/specs-git-process.ts", import.meta.url));
+const PROGRAM = await bundleProgram("test/support/specs-git-process.ts");
 
 /** The number of files: high enough that a kill interrupts their writing. */
 const FILES = 80;
@@ -97,7 +97,7 @@ it("after kill -9 during the writing of files, the next start makes the folder m
   const isNew = (version: number) =>
     names().filter((name) => textOf(name).includes(`web:${version}`)).length;
   const run = () => {
-    const child = spawn(process.execPath, ["--import", "tsx", PROGRAM, dir, server.url("shop")], {
+    const child = spawn(process.execPath, [PROGRAM, dir, server.url("shop")], {
       stdio: ["pipe", "inherit", "inherit"],
     });
     const exit = once(child, "exit");

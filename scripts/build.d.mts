@@ -1,0 +1,2 @@
+export const programSources: readonly string[];
+export function bundle(sources: readonly string[], outdir: string): Promise<string[]>;

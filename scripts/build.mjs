@@ -1,0 +1,97 @@
+// npm run build: bundles the sources into dist/, and writes the JSON Schemas of spec files for editors. It is idempotent.
+//
+// Berth and most packages become few files, because Node.js needs about half a millisecond to load each one, and the
+// server has more than two thousand: `berth --version` would take three times as long.
+import { mkdir, readdir, readFile, rm, writeFile } from "node:fs/promises";
+import path from "node:path";
+import { pathToFileURL } from "node:url";
+import { build } from "esbuild";
+
+const root = path.resolve(import.meta.dirname, "..");
+
+/** These packages stay in node_modules. */
+const EXTERNAL = [
+  // They contain compiled code.
+  "better-sqlite3",
+  "koffi",
+  "node-llama-cpp",
+  // It serves files next to its modules.
+  "@fastify/swagger-ui",
+  // A module loads parts that this package does not export, and there must be one copy of its classes.
+  "dbus-next",
+];
+
+/**
+ * Leaves parts of dockerode out: Berth has its own sessions of BuildKit, and refuses ssh:// addresses. They would load
+ * more than a hundred modules, compiled code among them, and read files next to their own.
+ */
+const withoutUnusedDockerode = {
+  name: "without-unused-dockerode",
+  setup({ onResolve, onLoad }) {
+    onResolve({ filter: /^\.\/(session|buildkit|ssh)$/ }, ({ importer }) =>
+      /\/(dockerode|docker-modem)\/lib\//.test(importer)
+        ? { path: "left-out", namespace: "left-out" }
+        : undefined,
+    );
+    onLoad({ filter: /^left-out$/, namespace: "left-out" }, () => ({ contents: "" }));
+  },
+};
+
+/** Programs that are started by name: the command line, the process of a model, and worker threads. */
+const PROGRAMS = [
+  "cli/main",
+  "assistant/inference/llama/process/child",
+  "assistant/inference/schema-grammar/grammar-worker",
+  "assistant/ledger/writer-worker",
+  "assistant/context/index/index-worker",
+  "controller/models/files/hash-worker",
+];
+
+/**
+ * Bundles programs into one flat folder, in which each has the name of its source. The folder must be inside the
+ * checkout, so that packages are found. Returns the names of the files.
+ */
+export async function bundle(sources, outdir) {
+  const { metafile } = await build({
+    absWorkingDir: root,
+    entryPoints: sources.map((source) => ({
+      in: path.resolve(root, source),
+      out: path.parse(source).name,
+    })),
+    outdir,
+    bundle: true,
+    splitting: true,
+    format: "esm",
+    platform: "node",
+    target: "node22",
+    external: EXTERNAL,
+    plugins: [withoutUnusedDockerode],
+    sourcemap: "linked",
+    metafile: true,
+    logLevel: "warning",
+    // Packages in CommonJS call `require` for modules of Node.js.
+    banner: {
+      js: 'import { createRequire as createBundleRequire } from "node:module"; const require = createBundleRequire(import.meta.url);',
+    },
+  });
+  return Object.keys(metafile.outputs).map((file) => path.basename(file));
+}
+
+export const programSources = PROGRAMS.map((name) => `src/${name}.ts`);
+
+async function buildAll() {
+  const dist = path.join(root, "dist");
+  const written = new Set(await bundle([...programSources, "scripts/editor-schemas.ts"], dist));
+  for (const name of await readdir(dist))
+    if (!written.has(name)) await rm(path.join(dist, name), { recursive: true });
+  const { editorSchemas } = await import(pathToFileURL(path.join(dist, "editor-schemas.js")).href);
+  const schemas = path.join(root, "schemas");
+  await mkdir(schemas, { recursive: true });
+  for (const [name, text] of editorSchemas()) {
+    const file = path.join(schemas, name);
+    const current = await readFile(file, "utf8").catch(() => undefined);
+    if (current !== text) await writeFile(file, text);
+  }
+}
+
+if (path.resolve(process.argv[1] ?? "") === import.meta.filename) await buildAll();
