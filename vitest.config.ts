@@ -9,10 +9,10 @@ const fast = { expect, testTimeout: 60_000 };
 const slow = { expect, testTimeout: 300_000, hookTimeout: 300_000 };
 
 /**
- * One more than there are cores, since most tests wait for an engine, a server or a timer; but not more than
+ * Two more than there are cores, since most tests wait for an engine, a server or a timer; but not more than
  * four, which share one engine. The same for all projects: those with other numbers run one after the other.
  */
-const maxWorkers = Math.min(availableParallelism() + 1, 4);
+const maxWorkers = Math.min(availableParallelism() + 2, 4);
 
 export default defineConfig({
   test: {

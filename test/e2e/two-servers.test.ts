@@ -16,11 +16,14 @@ async function leaseNames(berth: BerthProcess): Promise<string[]> {
   return ((await berth.docker.listVolumes({ filters })).Volumes ?? []).map(({ Name }) => Name);
 }
 
-test("of two servers with copies of one data directory only the first writes to the engine", async () => {
-  await using first = await BerthProcess.open();
+// The first test waits a minute for the lease to lapse, so all tests run concurrently.
+test.concurrent("of two servers with copies of one data directory only the first writes to the engine", async ({
+  onTestFailed,
+}) => {
+  await using first = await BerthProcess.open({ onTestFailed });
   await first.client.apps.create({ name: "web", ...web }, { wait: true });
   const before = await idsOf(first, "web");
-  await using second = await BerthProcess.open({ start: false });
+  await using second = await BerthProcess.open({ start: false, onTestFailed });
   await cp(first.dataDir, second.dataDir, {
     recursive: true,
     filter: (path) => !/\.sock/.test(path),
@@ -71,8 +74,10 @@ test("of two servers with copies of one data directory only the first writes to 
   await second.until("old leases are gone", async () => (await leaseNames(second)).length === 1);
 }, 300_000);
 
-test("a backup restored next to the original as a new instance runs without touching it", async () => {
-  await using first = await BerthProcess.open();
+test.concurrent("a backup restored next to the original as a new instance runs without touching it", async ({
+  onTestFailed,
+}) => {
+  await using first = await BerthProcess.open({ onTestFailed });
   await first.client.apps.create({ name: "web", ...web }, { wait: true });
   const before = await idsOf(first, "web");
   const file = join(first.root, "a.backup");
@@ -80,7 +85,7 @@ test("a backup restored next to the original as a new instance runs without touc
   expect(JSON.parse(saved.stdout).left_out).toContainEqual(
     expect.objectContaining({ kind: "image", name: WEB, app: "web" }),
   );
-  await using second = await BerthProcess.open({ start: false });
+  await using second = await BerthProcess.open({ start: false, onTestFailed });
   const restored = await second.cli(["restore", file, "--new-instance"]);
   expect(restored).toMatchObject({ code: 0 });
   expect(restored.stdout).toContain("leaves out:");
@@ -93,8 +98,10 @@ test("a backup restored next to the original as a new instance runs without touc
   expect(await idsOf(first, "web")).toEqual(before);
 }, 120_000);
 
-test("an app from an archive is built again on another machine after a restore", async () => {
-  await using first = await BerthProcess.open();
+test.concurrent("an app from an archive is built again on another machine after a restore", async ({
+  onTestFailed,
+}) => {
+  await using first = await BerthProcess.open({ onTestFailed });
   const source = join(first.root, "source");
   await mkdir(source);
   await writeFile(join(source, "Dockerfile"), `FROM ${WEB}\nENV BODY=from-the-archive\n`);
@@ -107,7 +114,7 @@ test("an app from an archive is built again on another machine after a restore",
   await first.stop();
   await rm(first.dataDir, { recursive: true });
 
-  await using second = await BerthProcess.open({ start: false });
+  await using second = await BerthProcess.open({ start: false, onTestFailed });
   expect((await second.cli(["restore", file, "--new-instance"])).code).toBe(0);
   expect(await readdir(join(second.dataDir, "archives"))).toHaveLength(1);
   await second.start();
