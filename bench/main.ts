@@ -12,6 +12,7 @@ import { benchIngress } from "./ingress.ts";
 import { benchLedger } from "./ledger.ts";
 import { benchAppList } from "./list.ts";
 import { benchModelStart } from "./model-start.ts";
+import { benchProgramStart } from "./program-start.ts";
 import { benchRecover } from "./recover.ts";
 import { type Figure, printReport } from "./report.ts";
 import { benchSave } from "./save.ts";
@@ -25,7 +26,7 @@ import { benchUpload } from "./upload.ts";
  * `kamal-proxy`, if it is installed.
  *
  * Arguments select benchmarks: create, save, deploy, ingress, upload, list and apps, and without an engine ledger, agent, bus,
- * companion, grammar, inference, search and download. ledger=1000000 sets the number of verified entries, search=20000 the
+ * companion, grammar, inference, search, download and start. ledger=1000000 sets the number of verified entries, search=20000 the
  * number of passages, companion=2000 the number of turns, and inference=tiny selects one model. soak=600 (seconds) only runs
  * if it is named.
  */
@@ -43,6 +44,7 @@ const withoutEngine = new Set<string | undefined>([
   "model-start",
   "download",
   "search",
+  "start",
 ]);
 const figures: Figure[] = [];
 
@@ -55,6 +57,7 @@ try {
   if (runs("inference")) figures.push(...(await benchInference(wanted.get("inference"))));
   if (runs("model-start")) figures.push(...(await benchModelStart()));
   if (runs("download")) figures.push(...(await benchDownload()));
+  if (runs("start")) figures.push(await benchProgramStart());
   if (runs("grammar")) figures.push(...(await benchGrammar()));
   if (runs("search")) figures.push(...(await benchSearch(Number(wanted.get("search") ?? 100_000))));
   if (wanted.size === 0 || [...wanted.keys()].some((name) => !withoutEngine.has(name))) {
