@@ -1,3 +1,4 @@
+import { getErrorCode } from "../base/errors.ts";
 import { raceWithAbort } from "../base/race-with-abort.ts";
 import { createTimeLimit } from "../base/time-limit.ts";
 import { Authentication } from "./authentication.ts";
@@ -115,7 +116,7 @@ export class BusConnection implements AsyncDisposable {
         onData: (chunk) => this.#onData(chunk),
         onClosed: (error) => {
           this.#isClosed = true;
-          this.#lossError = error;
+          this.#lossError = isClosedByPeer(error) ? undefined : error;
           closeFds(this.#fds.splice(0));
           this.#onLost();
           this.#pending.rejectAll(disconnectedError(error));
@@ -381,4 +382,9 @@ function unreadableError(cause: unknown): BusCallError {
 
 function isTimeout(error: unknown): boolean {
   return error instanceof DOMException && error.name === "TimeoutError";
+}
+
+/** A message that is sent after the bus has closed the connection, and before this side reads its end, fails so. */
+function isClosedByPeer(error: Error | undefined): boolean {
+  return ["EPIPE", "ECONNRESET"].includes(getErrorCode(error) ?? "");
 }

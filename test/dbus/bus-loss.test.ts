@@ -1,0 +1,43 @@
+import { readFileSync } from "node:fs";
+import { expect, test } from "vitest";
+import { openConnection } from "../../src/dbus/connect-session-bus.ts";
+import { messageTypes } from "../../src/dbus/outgoing-message.ts";
+import { TestSessionBus } from "../support/test-session-bus.ts";
+
+/** Blocks the event loop until the process has exited, so that this process has not read the end of the bus yet. */
+function blockUntilExit(pid: number): void {
+  const isRunning = () => {
+    try {
+      return !/^State:\s+[ZX]/m.test(readFileSync(`/proc/${pid}/status`, "utf8"));
+    } catch {
+      return false;
+    }
+  };
+  while (isRunning());
+}
+
+test.for([true, false])(
+  "a bus that exits before a message is sent has closed the connection without an error (descriptors: %s)",
+  async (negotiateFds) => {
+    await using bus = await TestSessionBus.start();
+    const connection = await openConnection({
+      address: bus.address,
+      negotiateFds,
+      receiver: { onCall: () => {}, onSignal: () => {} },
+      bodyBytesMax: 1024,
+      valuesMax: 16,
+    });
+    process.kill(bus.pid, "SIGKILL");
+    blockUntilExit(bus.pid);
+    connection.send({
+      type: messageTypes.signal,
+      path: "/x",
+      interface: "x.y",
+      member: "Sent",
+      signature: "",
+      args: [],
+    });
+    await connection.closed;
+    expect(connection.lossError).toBeUndefined();
+  },
+);
