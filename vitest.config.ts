@@ -4,9 +4,14 @@ import { WAIT_OPTIONS } from "./test/support/wait-limits.ts";
 
 /** For conditions that are sure to come; a busy machine takes seconds for what takes none alone. */
 const expect = { poll: WAIT_OPTIONS };
-/** Ends what hangs. Waits inside a test have limits of their own, and say what they waited for. */
-const fast = { expect, testTimeout: 60_000 };
-const slow = { expect, testTimeout: 300_000, hookTimeout: 300_000 };
+/**
+ * Files share processes: a process for each file, which loads the modules again, would take a tenth of the suite. The
+ * time limits end what hangs. Waits inside a test have limits of their own, and say what they waited for.
+ */
+const fast = { expect, isolate: false, testTimeout: 60_000 };
+const slow = { expect, isolate: false, testTimeout: 300_000, hookTimeout: 300_000 };
+/** For files with tests that measure or limit their own process. */
+const isolated = { ...slow, isolate: true, pool: "forks" } as const;
 
 /**
  * Two more than there are cores, since most tests wait for an engine, a server or a timer; but not more than
@@ -23,23 +28,48 @@ export default defineConfig({
         test: {
           name: "unit",
           include: ["test/unit/**/*.test.ts", "test/tidy.test.ts"],
-          // Loading the modules anew for each of more than a hundred files takes as long as the tests.
-          isolate: false,
           ...fast,
         },
       },
-      { test: { name: "integration", include: ["test/integration/**/*.test.ts"], ...slow } },
-      { test: { name: "contract", include: ["test/contract/**/*.test.ts"], ...fast } },
+      {
+        test: {
+          name: "integration",
+          include: ["test/integration/**/*.test.ts"],
+          ...slow,
+        },
+      },
+      {
+        test: {
+          name: "contract",
+          include: ["test/contract/**/*.test.ts"],
+          ...fast,
+        },
+      },
       { test: { name: "git", include: ["test/git/**/*.test.ts"], ...slow } },
-      { test: { name: "ingress", include: ["test/ingress/**/*.test.ts"], ...slow } },
+      {
+        test: { name: "ingress", include: ["test/ingress/**/*.test.ts"], ...slow },
+      },
       { test: { name: "sim", include: ["test/sim/**/*.test.ts"], ...slow } },
       { test: { name: "models", include: ["test/models/**/*.test.ts"], ...slow } },
       { test: { name: "ledger", include: ["test/ledger/**/*.test.ts"], ...slow } },
-      { test: { name: "assistant", include: ["test/assistant/**/*.test.ts"], ...slow } },
-      { test: { name: "dbus", include: ["test/dbus/**/*.test.ts"], pool: "forks", ...slow } },
-      { test: { name: "model", include: ["test/model/**/*.test.ts"], pool: "forks", ...slow } },
+      {
+        test: {
+          name: "assistant",
+          include: ["test/assistant/**/*.test.ts"],
+          ...slow,
+        },
+      },
+      {
+        test: {
+          name: "dbus",
+          include: ["test/dbus/**/*.test.ts"],
+          pool: "forks",
+          ...slow,
+        },
+      },
+      { test: { name: "model", include: ["test/model/**/*.test.ts"], ...isolated } },
       // Programs that Berth does not bring or need, only meets: `npm run test:peers`.
-      { test: { name: "peers", include: ["test/peers/**/*.test.ts"], pool: "forks", ...slow } },
+      { test: { name: "peers", include: ["test/peers/**/*.test.ts"], ...isolated } },
       // The built program too, and the real llama.cpp, but no container engine.
       {
         test: {
@@ -54,8 +84,7 @@ export default defineConfig({
           name: "docker",
           include: ["test/docker/**/*.test.ts"],
           globalSetup: ["test/support/engine-setup.ts"],
-          pool: "forks",
-          ...slow,
+          ...isolated,
         },
       },
       {

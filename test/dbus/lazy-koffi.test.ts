@@ -1,14 +1,13 @@
-import { readFileSync } from "node:fs";
+import { execFile } from "node:child_process";
+import { promisify } from "node:util";
 import { expect, test } from "vitest";
-import { connectSessionBus } from "../../src/dbus/connect-session-bus.ts";
+import { bundleProgram } from "../support/bundle-program.ts";
 import { TestSessionBus } from "../support/test-session-bus.ts";
 
-const isLoaded = () => readFileSync("/proc/self/maps", "utf8").includes("/koffi.node");
+const PROGRAM = await bundleProgram("test/support/session-bus-process.ts");
 
 test("koffi is loaded for connections that pass descriptors, and for no others", async () => {
   await using bus = await TestSessionBus.start();
-  await using plain = await connectSessionBus({ address: bus.address, negotiateFds: false });
-  expect([plain.uniqueName, isLoaded()]).toEqual([expect.stringMatching(/^:/), false]);
-  await using passing = await connectSessionBus({ address: bus.address, negotiateFds: true });
-  expect([passing.uniqueName, isLoaded()]).toEqual([expect.stringMatching(/^:/), true]);
+  const { stdout } = await promisify(execFile)(process.execPath, [PROGRAM, bus.address]);
+  expect(JSON.parse(stdout)).toEqual([false, true]);
 });

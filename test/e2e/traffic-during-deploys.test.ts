@@ -40,7 +40,7 @@ test(
       client.apps.create({ name: "b", ...web, env: { BODY: "b" } }, { wait: true }),
     ]);
     const socket = await OpenSocket.connect(at("b", "/socket"));
-    await using load = new TrafficLoad(at("a"), { visitors: 6 });
+    await using load = new TrafficLoad(at("a"), { visitors: 6, restMs: isLarge ? 0 : 5 });
     let slow: Promise<{ body: string }> | undefined;
     let generation = 1;
     for (let version = 1; version <= DEPLOYS; version += 1) {

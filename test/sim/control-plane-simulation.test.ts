@@ -7,7 +7,7 @@ import { simulate } from "./simulation.ts";
  */
 const environment = process.env;
 const from = Number(environment["BERTH_SIM_FROM"] ?? "1");
-const runs = Number(environment["BERTH_SIM_RUNS"] ?? "64");
+const runs = Number(environment["BERTH_SIM_RUNS"] ?? "32");
 const single = environment["BERTH_SIM_SEED"];
 const GROUPS = 8;
 

@@ -4,7 +4,7 @@ import { request as httpRequest } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import OpenAI from "openai";
-import { expect, onTestFailed } from "vitest";
+import { onTestFailed, TestRunner } from "vitest";
 import type { AssistantReady } from "../../src/assistant/daemons/system-instance.ts";
 import type { StateView } from "../../src/assistant/inference/control/state-view.ts";
 import { endedBy, untilReady } from "./until-ready.ts";
@@ -55,7 +55,7 @@ export class AssistantProcess implements AsyncDisposable {
         : await mkdtemp(join(tmpdir(), "berth-assistant-"));
     const daemon = new AssistantProcess(dataDir, flags);
     // A process that all tests of a file share is started outside of a test.
-    if (expect.getState().currentTestName !== undefined)
+    if (TestRunner.getCurrentTest() !== undefined)
       onTestFailed(() => void process.stderr.write(`${daemon.log}\n`));
     try {
       await daemon.start();

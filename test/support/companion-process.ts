@@ -2,7 +2,7 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { mkdir, mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { expect, onTestFailed } from "vitest";
+import { onTestFailed, TestRunner } from "vitest";
 import type { CompanionReady } from "../../src/assistant/daemons/companion-daemon.ts";
 import type { TestSessionBus } from "./test-session-bus.ts";
 import { endedBy, untilReady } from "./until-ready.ts";
@@ -55,7 +55,7 @@ export class CompanionProcess implements AsyncDisposable {
       XDG_RUNTIME_DIR: runtime,
       ...options.environment,
     });
-    if (expect.getState().currentTestName !== undefined)
+    if (TestRunner.getCurrentTest() !== undefined)
       onTestFailed(() => void process.stderr.write(`${companion.log}\n`));
     return companion;
   }
