@@ -97,7 +97,7 @@ export const assistantSettings = {
   memory: setting({
     name: "MEMORY",
     argument: "<amount>",
-    help: "memory budget of all models together (BERTH_ASSISTANT_MEMORY); default: three quarters of the machine's",
+    help: "memory budget of all models together (BERTH_ASSISTANT_MEMORY); default: three quarters of the machine's memory",
     default: () => String(Math.floor(getMemoryBytes() * DEFAULT_MEMORY_SHARE)),
     parse: withOrigin(parseBytes),
   }),

@@ -33,7 +33,7 @@ export async function listen(
     const code = getErrorCode(error) ?? "";
     if (code === "EADDRINUSE") {
       throw new BerthError("conflict", `port ${port} of ${host} is taken by another program`, {
-        hint: `choose another one with --listen ${host}:PORT, or --listen ${host}:0 for any`,
+        hint: `choose another address with --listen ${host}:PORT, or --listen ${host}:0 for any port`,
         cause: error,
       });
     }

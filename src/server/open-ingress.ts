@@ -188,7 +188,7 @@ async function chooseHost(
   if (config.ingress === "process") {
     if (program === undefined)
       throw new BerthError("invalid_request", "--ingress process needs caddy on this machine", {
-        hint: "install it (apt install caddy), or use --ingress container",
+        hint: "install Caddy (apt install caddy), or use --ingress container",
       });
     return createProcessHost(options, paths, program);
   }
