@@ -85,7 +85,7 @@ async function assertFolder(dir: string): Promise<void> {
   });
   if (state?.isDirectory() !== true)
     throw new BerthError("not_found", "there is no such source folder", {
-      hint: "check its path; for an archive, unpack it or upload it",
+      hint: "check the path of the folder; for an archive, unpack it or upload it",
     });
 }
 
@@ -222,7 +222,7 @@ function decodeName(folder: string, entry: Dirent<Buffer>): string {
     throw new BerthError(
       "invalid_request",
       `the name ${shown} in ${folder === "" ? "the source folder" : folder} is not UTF-8`,
-      { hint: "rename it, or add its folder to .dockerignore" },
+      { hint: "rename the file, or add its folder to .dockerignore" },
     );
   }
 }
@@ -230,7 +230,7 @@ function decodeName(folder: string, entry: Dirent<Buffer>): string {
 export function unreadableError(path: string, cause: unknown): BerthError {
   const what = path === "" ? "the source folder" : path;
   return new BerthError("invalid_request", `${what} cannot be read`, {
-    hint: "make it readable, or add it to .dockerignore",
+    hint: "make the file readable, or add it to .dockerignore",
     cause,
   });
 }
