@@ -32,7 +32,7 @@ export async function backupStore(options: {
   const target = resolve(options.file);
   if (!existsSync(dirname(target))) {
     throw new BerthError("invalid_request", "the folder of the backup file does not exist", {
-      hint: "create it first, or choose another file",
+      hint: "create the folder first, or choose another file",
     });
   }
   if (target === resolve(db.name)) {

@@ -155,7 +155,7 @@ function assertApplyAllowed(existing: StoredResource | undefined, intent: ApplyI
   }
   if (existing.deletionTimestamp !== null) {
     throw new ConflictError("conflict", `${title} is being deleted`, {
-      hint: "wait until it is gone, then try again",
+      hint: "wait until the resource is gone, then try again",
     });
   }
   if (intent.createOnly) {
@@ -178,7 +178,7 @@ function assertApplyAllowed(existing: StoredResource | undefined, intent: ApplyI
       "conflict",
       `${title} is declared by ${describeManager(first[0])} already`,
       {
-        hint: "declare it in one file only, or give one of the two another name",
+        hint: "declare the resource in one file only, or give one of the two another name",
         details: { manager: first[0] },
       },
     );

@@ -200,7 +200,7 @@ function assertNotDeclared(existing: StoredResource, intent: DeleteIntent): void
     "field_owned",
     `${title} is declared by ${describeManager(declaring[0])}`,
     {
-      hint: "delete it from the file, or send ?force=true to delete it all the same",
+      hint: "remove the resource from the file, or send ?force=true to delete it anyway",
       details: { manager: declaring[0] },
     },
   );

@@ -69,7 +69,7 @@ export function restoreStore(options: {
     const exists = existsSync(store);
     if (exists && !options.force) {
       throw new ConflictError("wrong_state", "the data directory holds a store already", {
-        hint: "add --force to replace it; the old one is kept in the same folder",
+        hint: "add --force to replace the store; the old one is kept in the same folder",
       });
     }
     const staged = getStagedFile(dataDir);
@@ -101,7 +101,7 @@ export function restoreStore(options: {
 export function assertNoInterruptedRestore(dataDir: string): void {
   if (!existsSync(getStagedFile(dataDir)) || existsSync(join(dataDir, "berth.db"))) return;
   throw new BerthError("store_corrupt", "a restore of this data directory was interrupted", {
-    hint: "run it again: berth restore FILE",
+    hint: "run the restore again: berth restore FILE",
   });
 }
 
@@ -234,7 +234,7 @@ function validateBackup(db: Database.Database): Buffer {
     throw new BerthError(
       "wrong_state",
       `the backup was made by a newer version of Berth (schema ${version}; this one knows ${migrations.length})`,
-      { hint: "restore it with that version" },
+      { hint: "restore the backup with that version" },
     );
   }
   const key = db.prepare<[], Buffer>(`SELECT key FROM ${BACKUP_KEY_TABLE}`).pluck().get();
