@@ -229,7 +229,10 @@ export const HealthCheck = Type.Object(
     ),
     port: Type.Optional(Port),
     command: Type.Optional(
-      Type.Array(Type.String(), { minItems: 1, description: "healthy when it exits with 0" }),
+      Type.Array(Type.String(), {
+        minItems: 1,
+        description: "healthy when the command exits with 0",
+      }),
     ),
     interval: Type.Optional(Duration),
     timeout: Type.Optional(Duration),

@@ -8,7 +8,7 @@ export const ModelSpec = Type.Object(
       minLength: 1,
       maxLength: 1024,
       description:
-        "where it comes from: repository id (org/name), https URL of a GGUF file, or absolute path of one on this machine",
+        "the source of the model: repository id (org/name), https URL of a GGUF file, or absolute path of a GGUF file on this machine",
     }),
     file: Type.Optional(
       Type.String({
@@ -22,7 +22,7 @@ export const ModelSpec = Type.Object(
         minLength: 1,
         maxLength: 64,
         description:
-          "such as Q4_K_M; picks the file of the repository by its name. Without it and without file: Q4_K_M if there is one, else the nearest one",
+          "such as Q4_K_M; selects the file of the repository by its name. Without quantization and file: Q4_K_M if there is one, otherwise the nearest one",
       }),
     ),
     revision: Type.Optional(

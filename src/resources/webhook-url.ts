@@ -37,10 +37,10 @@ export function checkWebhookUrl(text: string): string {
     throw invalidUrlError(`${url.protocol.slice(0, -1)} is not http or https`);
   if (url.username !== "" || url.password !== "")
     throw invalidUrlError(
-      "it must not contain a user or a password: requests are signed with the secret instead",
+      "the URL must not contain a user or a password: requests are signed with the secret instead",
     );
   if (url.hash !== "")
-    throw invalidUrlError("it must not contain a fragment (#...), which is never sent");
+    throw invalidUrlError("the URL must not contain a fragment (#...), which is never sent");
   const host = getHost(url);
   if (isRefusedAddress(host)) throw refusedAddressError(host);
   return url.href;

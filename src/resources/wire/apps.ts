@@ -233,7 +233,10 @@ export const RollbackBody = NullableOf(
   Type.Object(
     {
       revision: Type.Optional(
-        Type.Integer({ minimum: 1, description: "default: the last stable one before this" }),
+        Type.Integer({
+          minimum: 1,
+          description: "default: the last stable revision before the current one",
+        }),
       ),
     },
     closed,

@@ -76,7 +76,7 @@ export const AuditList = Type.Object(
     entries: Type.Array(AuditView),
     next_before: Type.Unsafe<number | null>({
       ...NullableInteger,
-      description: "give it as `before` for the next page; null on the last one",
+      description: "the value of `before` for the next page; null on the last page",
     }),
   },
   closed,

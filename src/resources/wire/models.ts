@@ -57,7 +57,7 @@ const itemFields = {
   source: textOrNull("repository id, URL, or the word file"),
   description: NullableString,
   ...progressFields,
-  ready: Type.Boolean({ description: "in the state that its newest generation desires" }),
+  ready: Type.Boolean({ description: "true if the model is as its newest spec requests" }),
   running: Type.Boolean({ description: "loaded, and answering requests" }),
   file: textOrNull("the file to load; the first part of a split model"),
   sha256: textOrNull("of that file"),
@@ -69,7 +69,7 @@ const itemFields = {
   kind: Type.Unsafe<"chat" | "completion" | "embedding" | null>({
     type: ["string", "null"],
     enum: ["chat", "completion", "embedding", null],
-    description: "null until its file has been read",
+    description: "null until the model's file has been read",
   }),
   context_length: integerOrNull("tokens of context, as loaded or as configured, else its own"),
   max_context_length: integerOrNull("context length of its training, in tokens"),
@@ -172,5 +172,5 @@ export const StopModelBody = Type.Unsafe<{ model?: string } | null>({
   type: ["object", "null"],
   properties: { model: ModelId },
   additionalProperties: false,
-  description: "without a model, all running ones are stopped",
+  description: "without a model, all running models are stopped",
 });

@@ -168,7 +168,7 @@ export const TemplateView = Type.Object(
     parameters: Type.Array(TemplateParameterView),
     website: NullableString,
     companions: Type.Array(Type.String(), {
-      description: "suffixes of the further apps that it creates",
+      description: "suffixes of the further apps that the template creates",
     }),
     built_in: Type.Boolean(),
   },

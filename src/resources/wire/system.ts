@@ -58,7 +58,7 @@ export const SystemInfo = Type.Object(
     ingress: Type.Object(
       {
         mode: OneOf(["off", "process", "container"]),
-        ready: Type.Boolean({ description: "it routes requests to apps" }),
+        ready: Type.Boolean({ description: "true if the ingress routes requests to apps" }),
         version: NullableString,
         message: Type.String({
           description: "description of the ingress, or its problem and the remedy",
@@ -67,11 +67,11 @@ export const SystemInfo = Type.Object(
         https_port: NullableInteger,
         api_url: Type.Unsafe<string | null>({
           ...NullableString,
-          description: "where it serves this API over HTTPS (the setting api_domain)",
+          description: "where the ingress serves this API over HTTPS (the setting api_domain)",
         }),
         api_problem: Type.Unsafe<string | null>({
           ...NullableString,
-          description: "why it does not serve this API there yet",
+          description: "why the ingress does not serve this API under its domain yet",
         }),
       },
       closed,
@@ -82,17 +82,17 @@ export const SystemInfo = Type.Object(
           type: "string",
           enum: ["off", "starting", "up", "waiting", "foreign"],
           description:
-            "waiting: it exited, and is restarted after a pause; foreign: another program started it",
+            "waiting: the assistant exited, and is restarted after a pause; foreign: another program started it",
         }),
         url: NullableString,
         pid: NullableInteger,
         starts: Type.Integer({
-          description: "starts since the start of Berth; 1 if it never exited",
+          description: "number of starts since the start of Berth; 1 if the assistant never exited",
         }),
         message: Type.Unsafe<string | null>({
           ...NullableString,
           description:
-            "while it is not up, the reason and the remedy; otherwise notices for its users",
+            "while the assistant is not up, the reason and the remedy; otherwise notices for its users",
         }),
       },
       closed,
@@ -105,14 +105,17 @@ export const SystemInfo = Type.Object(
           type: "string",
           enum: ["off", "no_bus", "starting", "up", "activated", "foreign", "waiting"],
           description:
-            "no_bus: there is no session bus; activated: it is installed, and the bus and systemd manage it; foreign: another program started it; waiting: it ended, and is started again after a pause",
+            "no_bus: there is no session bus; activated: the companion is installed, and the bus and systemd manage it; foreign: another program started it; waiting: it ended, and is started again after a pause",
         }),
         url: NullableString,
         pid: NullableInteger,
-        starts: Type.Integer({ description: "starts by this Berth since its own start" }),
+        starts: Type.Integer({
+          description:
+            "number of times that this Berth has started the companion since its own start",
+        }),
         message: Type.Unsafe<string | null>({
           ...NullableString,
-          description: "why there is none, or which program manages it",
+          description: "why there is no companion, or which program manages it",
         }),
       },
       { ...closed, description: "the companion of the user who runs Berth" },
