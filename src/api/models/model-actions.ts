@@ -157,7 +157,7 @@ function createNewModelIntent(
 export function assertNotDeleting(model: Resource<"Model">): void {
   if (model.metadata.deletionTimestamp === null) return;
   throw new ConflictError("conflict", `model "${model.metadata.name}" is being deleted`, {
-    hint: "wait until it is gone, then try again",
+    hint: "wait until the Model is gone, then try again",
   });
 }
 

@@ -71,7 +71,7 @@ function findModelsToStop(context: ApiContext, id: string): Resource<"Model">[] 
     throw new ConflictError(
       "wrong_state",
       `model "${found.file.id}" is the assistant's own: a request loaded it, or the command line of the assistant`,
-      { hint: "the assistant unloads it when it has been idle for a while" },
+      { hint: "the assistant unloads the model when it has been idle for a while" },
     );
   }
   return [];

@@ -70,7 +70,7 @@ function assessRunning(
 ): ModelWaitOutcome | undefined {
   if (status?.phase === "running") return { type: "done" };
   if (spec.running !== true) {
-    return { type: "failed", reason: "Stopped", message: "it was stopped in the meantime" };
+    return { type: "failed", reason: "Stopped", message: "the model was stopped in the meantime" };
   }
   const isWhole = findCondition(status?.conditions ?? [], "Downloaded")?.status === "True";
   if (!isOff || !isWhole) return undefined;

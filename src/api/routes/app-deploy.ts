@@ -62,7 +62,7 @@ export function appDeployRoutes(api: Api, context: ApiContext): void {
       schema: {
         summary: "Go back to an earlier revision",
         description:
-          "Without a revision: the last stable one before what runs. Whether the app runs, and how often, stays as it is. The app stays at the image, and with a source at the commit, of the revision until the next deploy.",
+          "Without a revision, the app goes back to the last stable one before the current one. Whether the app runs, and with how many replicas, stays as it is. Until the next deploy the app stays at the image of the revision and, if it has a source, at its commit.",
         tags: ["apps"],
         params: NameParams,
         body: RollbackBody,

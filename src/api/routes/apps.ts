@@ -52,7 +52,7 @@ const DetailsQuery = Type.Object(
     ),
     timeout: writeQueryFields.timeout,
     generation: Type.Optional(
-      Type.Integer({ minimum: 1, description: "wait for this one; default: the newest" }),
+      Type.Integer({ minimum: 1, description: "the generation to wait for; default: the newest" }),
     ),
   },
   closed,
@@ -175,7 +175,7 @@ export function appRoutes(api: Api, context: ApiContext): void {
       schema: {
         summary: "Change fields of an app's spec",
         description:
-          "A merge patch (RFC 7396): fields that are not given stay, null removes a field. To change a field that a spec file owns returns 409 unless forced.",
+          "A merge patch (RFC 7396): fields that are not given stay, null removes a field. Changing a field that a spec file owns returns 409 unless forced.",
         tags: ["apps"],
         params: NameParams,
         body: PatchAppBody,

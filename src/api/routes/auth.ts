@@ -35,7 +35,7 @@ export function authRoutes(api: Api, context: ApiContext): void {
       schema: {
         summary: "Exchange the password for a session token",
         description:
-          "The token is valid for 24 hours. After five wrong passwords in a minute a client gets 429 with Retry-After; wrong ones of many clients delay every login by up to five seconds.",
+          "The token is valid for 24 hours. After five wrong passwords in a minute a client gets 429 with Retry-After; many wrong passwords of different clients delay every login by up to five seconds.",
         tags: ["auth"],
         body: LoginBody,
         querystring: NoQuery,
@@ -89,7 +89,7 @@ export function authRoutes(api: Api, context: ApiContext): void {
       const record = store.tokens.list().find((token) => token.id === request.caller?.tokenId);
       if (record && record.kind !== "session") {
         throw new BerthError("wrong_state", `"${record.name}" is a ${record.kind} token`, {
-          hint: "only sessions are logged out; revoke it with DELETE /api/auth/tokens/:id",
+          hint: "only sessions can be logged out; revoke a token with DELETE /api/auth/tokens/:id",
         });
       }
       if (record) store.tokens.revoke(record.id);
@@ -187,7 +187,7 @@ export function authRoutes(api: Api, context: ApiContext): void {
           "wrong_state",
           "the local token belongs to the command line of the server's machine",
           {
-            hint: "each start of Berth replaces it",
+            hint: "each start of Berth replaces the local token",
           },
         );
       }

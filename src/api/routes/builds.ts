@@ -25,7 +25,7 @@ const LogQuery = Type.Object(
   {
     follow: Type.Optional(
       Type.Boolean({
-        description: "server-sent events: line for each line, then end with the build",
+        description: "server-sent events: line for each line of the log, then end with the build",
       }),
     ),
   },

@@ -51,7 +51,7 @@ export async function deployRoutes(api: Api, context: ApiContext): Promise<void>
         schema: {
           summary: "Deploy a source archive: create the app, or change it",
           description:
-            "multipart/form-data, in any order: config (JSON with name, port, which is null for a worker without one, and any other field of an App's spec but image and source) and source (a gzipped tar archive).",
+            "multipart/form-data, in any order: config (JSON with name, with port, which is null for a worker, and with any other field of an App's spec except image and source) and source (a gzipped tar archive).",
           tags: ["apps"],
           consumes: ["multipart/form-data"],
           querystring: WriteQueryParams,

@@ -147,7 +147,7 @@ function parseLastEventId(header: string | string[] | undefined): number | undef
   const text = Array.isArray(header) ? (header[0] ?? "") : header;
   if (!/^[0-9]{1,15}$/.test(text)) {
     throw new BerthError("invalid_request", "Last-Event-ID is not the id of an event", {
-      hint: "leave it out to start from now",
+      hint: "leave out Last-Event-ID to start from now",
     });
   }
   return Number(text);

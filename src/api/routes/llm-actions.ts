@@ -57,7 +57,7 @@ export function llmActionRoutes(api: Api, context: ApiContext): void {
       schema: {
         summary: "Load a model into memory, and download it first if necessary",
         description:
-          "It has priority if memory is short: models that do not fit in addition to it are unloaded. 200 if it is running already.",
+          "The model has priority if memory is short: models that do not fit in addition to it are unloaded. 200 if it is running already.",
         tags,
         body: StartModelBody,
         querystring: WriteQueryParams,
@@ -74,7 +74,7 @@ export function llmActionRoutes(api: Api, context: ApiContext): void {
       config: { access: "write" },
       schema: {
         summary: "Unload the given model, or all running ones",
-        description: "Returns the models that it stops; 200 if none is to run.",
+        description: "Returns the models that the call stops; 200 if no model is to run.",
         tags,
         body: StopModelBody,
         querystring: WriteQueryParams,

@@ -61,7 +61,7 @@ const DeleteQuery = Type.Object(
     files: Type.Optional(
       Type.Boolean({
         description:
-          "deletes its files too, unless another Model uses them; default: they are kept within the budget",
+          "deletes the model's files too, unless another Model uses them; default: they are kept within the disk budget",
       }),
     ),
   },
@@ -162,7 +162,7 @@ export function llmRoutes(api: Api, context: ApiContext): void {
       config: { access: "write" },
       schema: {
         summary: "Delete a model",
-        description: "Its files are kept, as far as the budget allows, unless files=true.",
+        description: "The model's files are kept, as far as the budget allows, unless files=true.",
         tags,
         params: IdParams,
         querystring: DeleteQuery,

@@ -49,7 +49,7 @@ export function logRoutes(api: Api, context: ApiContext, slots: StreamSlots): vo
       schema: {
         summary: "The log lines of an app, over all its containers, oldest first",
         description:
-          "JSON; raw text with Accept: text/plain; with follow=true server-sent events named line. An event named skipped, with the members skipped and container, says how many lines a reader has missed that was too slow.",
+          "JSON; raw text with Accept: text/plain; with follow=true server-sent events named line. An event named skipped, with the members skipped and container, says how many lines a reader has missed because it was too slow.",
         tags: ["apps"],
         params: NameParams,
         querystring: LogsQuery,

@@ -53,7 +53,7 @@ export function specRoutes(api: Api, context: ApiContext): void {
       schema: {
         summary: "Synchronise the repository of the specs now",
         description:
-          "Responds when it is done; the state shows if it succeeded. The files are applied like every change of the watched folder.",
+          "Responds when the synchronisation has ended; the returned state shows if it succeeded. The files are applied like every change of the watched folder.",
         tags: ["specs"],
         body: EmptyBody,
         querystring: NoQuery,
@@ -68,7 +68,7 @@ export function specRoutes(api: Api, context: ApiContext): void {
         .catch((error: unknown) => {
           if (!limit.aborted) throw error;
           throw new BerthError("timeout", "the repository has not been read yet", {
-            hint: "it continues; berth specs shows the result",
+            hint: "the synchronisation continues; berth specs shows the result",
           });
         });
       const actor = getActor(request);

@@ -69,7 +69,7 @@ export function webhookRoutes(api: Api, context: ApiContext): void {
       schema: {
         summary: "Add a receiver of events",
         description:
-          "Without events and apps it gets all events. Requests are signed with the secret, as sha256=HMAC of the body. If none is given, Berth generates one and shows it in this response only.",
+          "A webhook without events and apps gets all events. Requests are signed with the secret, as sha256=HMAC of the body. If none is given, Berth generates one and shows it in this response only.",
         tags,
         body: CreateWebhookBody,
         querystring: NoQuery,
