@@ -32,7 +32,7 @@ export function findServingProblem(
   const state = ingress.state();
   return {
     reason: "WaitingForIngress",
-    message: state.ready ? "the ingress is about to serve its domain" : state.message,
+    message: state.ready ? "the ingress is about to serve the app's domain" : state.message,
   };
 }
 

@@ -58,7 +58,10 @@ export class BuildCollector {
         }
       } catch (error) {
         if (isAbortError(error) && signal.aborted) throw error;
-        this.#options.logger.warn({ err: error }, "old builds were not collected, will retry");
+        this.#options.logger.warn(
+          { err: error },
+          "old builds could not be removed; Berth will retry",
+        );
       } finally {
         this.#isRunning = false;
       }

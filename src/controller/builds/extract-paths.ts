@@ -33,7 +33,7 @@ export function refusedEntryError(path: string, why: string, hint?: string): Ber
     "archive_invalid",
     `the archive contains ${shown}, ${why}: it was not unpacked`,
     {
-      hint: hint ?? "create it from the source folder only, or use `berth deploy FOLDER`",
+      hint: hint ?? "create the archive from the source folder only, or use `berth deploy FOLDER`",
     },
   );
 }

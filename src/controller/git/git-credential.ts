@@ -52,6 +52,6 @@ function invalidCredential(
 ): BerthError {
   const keys = Object.keys(values).toSorted().join(", ") || "none";
   return new BerthError("git_denied", `Secret ${secret} ${why}; its keys: ${keys}`, {
-    hint: "give it the key token (and username, if the server requires a certain one), or sshKey (and knownHosts)",
+    hint: "give the Secret the key token (and username, if the server requires a certain one), or sshKey (and knownHosts)",
   });
 }

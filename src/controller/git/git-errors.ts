@@ -15,7 +15,7 @@ export function gitUnreachable(
     "git_unreachable",
     `the git server of ${displayUrl} cannot be reached: ${why}`,
     {
-      hint: hint ?? "check the URL and the network; it is tried again",
+      hint: hint ?? "check the URL and the network; Berth will try again",
       cause,
     },
   );
@@ -50,7 +50,7 @@ export function refNotFound(displayUrl: string, ref: string | undefined): BerthE
 
 export function commitNotFound(displayUrl: string, commit: string): BerthError {
   return new BerthError("git_not_found", `${displayUrl} has no commit ${commit} any more`, {
-    hint: "it was rewritten or never pushed; deploy again to build the current commit of the branch",
+    hint: "the commit was rewritten or never pushed; deploy again to build the current commit of the branch",
   });
 }
 
@@ -77,7 +77,7 @@ export function translateDiskError(error: unknown): unknown {
   const code = getErrorCode(error);
   if (code === "ENOSPC" || code === "EDQUOT")
     return new BerthError("disk_full", "there is no space left to check the repository out", {
-      hint: "free some space; it is tried again",
+      hint: "free some space; Berth will try again",
       cause: error,
     });
   return error;

@@ -225,7 +225,7 @@ export class MachineGit implements AsyncDisposable {
     if (error instanceof GitExitError) {
       if (isDiskFull(error.stderr))
         return new BerthError("disk_full", "there is no space left to fetch the repository", {
-          hint: "free some space; it is tried again",
+          hint: "free some space; Berth will try again",
         });
       return classifyStderr(shown, error.stderr);
     }
@@ -233,7 +233,7 @@ export class MachineGit implements AsyncDisposable {
       return new BerthError(
         "git_unreachable",
         `${shown} cannot be fetched: ${this.#options.ssh ? "that" : "a repository of this size"} takes git, which is not installed on this machine`,
-        { hint: "install it (Debian: apt-get install git openssh-client)", cause: error },
+        { hint: "install git (Debian: apt-get install git openssh-client)", cause: error },
       );
     if (error instanceof BerthError || getErrorCode(error) !== undefined) return error;
     return gitUnreachable(shown, error instanceof Error ? error.message : "git failed", error);

@@ -181,7 +181,7 @@ function startError(message: string, cause: Error): BerthError {
   const isGone = "code" in cause && cause.code === "ENOENT";
   return isGone
     ? new BerthError("internal", "caddy is no longer installed on this machine", {
-        hint: "install it (apt install caddy), or start Berth with --ingress off",
+        hint: "install Caddy (apt install caddy), or start Berth with --ingress off",
         cause,
       })
     : new BerthError("internal", message, { cause });

@@ -20,7 +20,7 @@ export async function assertPortsFree(
         `port ${port} may not be opened by this user: choose another with ${flag}, such as ${port === 443 ? 8443 : 8080}`,
       );
     throw new BerthError("port_taken", `port ${port} cannot be listened on (${code})`, {
-      hint: `choose another with ${flag}`,
+      hint: `choose another port with ${flag}`,
     });
   }
 }

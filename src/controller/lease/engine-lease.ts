@@ -240,7 +240,7 @@ function createLeasedError({ host, dataDir, since }: EngineWriter): BerthError {
     "engine_leased",
     `another Berth with the same identity writes to the engine: on ${host}, data directory ${dataDir}, since ${since}; this one changes nothing there`,
     {
-      hint: "stop the other one (this one takes over a minute later), or run this one as an instance of its own: berth restore FILE --new-instance",
+      hint: "stop the other process (this one takes over a minute later), or run this one as an instance of its own: berth restore FILE --new-instance",
     },
   );
 }

@@ -151,7 +151,7 @@ export class ContainerListenerReconciler implements ContainerListenerStatus, Asy
     const { store, runtime } = this.#options;
     if (runtime.location === "remote")
       throw new BerthError("engine_error", "the engine runs on another machine", {
-        hint: "set OPENAI_BASE_URL in env to the URL of an endpoint that its containers reach",
+        hint: "set OPENAI_BASE_URL in env to the URL of an endpoint that the app's containers reach",
       });
     const network = networkName(store.instanceId);
     // The network exists before the first container, so that an App reaches the models when it starts.
@@ -167,7 +167,7 @@ export class ContainerListenerReconciler implements ContainerListenerStatus, Asy
       return [{ ...listener, address: "127.0.0.1", subnets: ["127.0.0.0/8"] }];
     if (gateway === undefined)
       throw new BerthError("engine_error", "the engine's default bridge has no IPv4 address", {
-        hint: "set one (bip in daemon.json) and restart the engine",
+        hint: "configure one (bip in daemon.json) and restart the engine",
       });
     return [{ ...listener, address: gateway, subnets }];
   }

@@ -40,7 +40,7 @@ export function parseDockerHost(text: string | undefined): DockerAddress {
   const scheme = /^([a-z][a-z0-9+.-]*):\/\//i.exec(value)?.[1]?.toLowerCase() ?? "tcp";
   if (scheme === "ssh")
     throw invalid("an engine cannot be reached by ssh:// directly", {
-      hint: "forward its socket, then use that: ssh -NL /run/berth-docker.sock:/var/run/docker.sock USER@HOST and --docker-host unix:///run/berth-docker.sock",
+      hint: "forward the engine's socket, then use the local one: ssh -NL /run/berth-docker.sock:/var/run/docker.sock USER@HOST and --docker-host unix:///run/berth-docker.sock",
     });
   if (scheme !== "tcp" && scheme !== "http" && scheme !== "https")
     throw invalid(`the engine's address starts with ${scheme}://, which is not supported`);

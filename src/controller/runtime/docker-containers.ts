@@ -258,7 +258,9 @@ function foreignContainerError(name: string): BerthError {
   return new BerthError(
     "name_clash",
     `the container name ${name} is in use by another container that Berth does not own`,
-    { hint: `rename or remove it: docker rename ${name} NEW-NAME, or docker rm -f ${name}` },
+    {
+      hint: `rename or remove the container: docker rename ${name} NEW-NAME, or docker rm -f ${name}`,
+    },
   );
 }
 

@@ -55,7 +55,7 @@ export function engineTimeoutError(action: EngineAction, limitMs: number): Berth
     "engine_unreachable",
     `cannot ${action}: the engine did not answer within ${Math.round(limitMs / 1000)} s`,
     {
-      hint: "it may be overloaded or stuck: see its log, or restart it",
+      hint: "the engine may be overloaded or stuck: see its log, or restart it",
       cause: Object.assign(new Error("the time limit was exceeded"), { code: "ETIMEDOUT" }),
     },
   );
@@ -161,7 +161,7 @@ const pullRules: readonly Rule[] = [
       new BerthError(
         "image_not_found",
         `cannot ${asked}: there is no such image, or it is private`,
-        { cause, hint: "check the name; a private one needs pullSecret" },
+        { cause, hint: "check the name; a private image needs pullSecret" },
       ),
   ],
   [

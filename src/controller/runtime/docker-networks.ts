@@ -212,7 +212,7 @@ function foreignResourceError(what: "network" | "volume", name: string): BerthEr
     "name_clash",
     `the ${what} ${name} already exists and does not belong to Berth`,
     {
-      hint: `if nothing needs it, remove it: docker ${what} rm ${name}`,
+      hint: `if nothing needs the ${what}, remove it: docker ${what} rm ${name}`,
     },
   );
 }

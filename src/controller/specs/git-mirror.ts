@@ -33,7 +33,7 @@ export async function readSpecFiles(
     const isFolder = part !== ".." && (await isRealFolder(root));
     if (!isFolder) {
       throw new BerthError("git_not_found", `the repository has no folder ${path}`, {
-        hint: "set specs_git_path to a folder of it; the files of the last commit stay unchanged",
+        hint: "set specs_git_path to a folder of the repository; the files of the last commit stay unchanged",
       });
     }
   }
@@ -70,7 +70,7 @@ export async function claimFolder(folder: string, marker: Marker): Promise<Marke
     if (!["ENOTEMPTY", "EEXIST", "ENOTDIR"].includes(getErrorCode(error) ?? "")) throw error;
     const name = folder.split("/").at(-1);
     throw new ConflictError("conflict", `"${name}" in the watched folder is not Berth's own`, {
-      hint: "move it away, so that the files of the repository can be written there",
+      hint: "move the folder away, so that the files of the repository can be written there",
     });
   }
   return marker;

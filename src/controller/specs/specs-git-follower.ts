@@ -268,7 +268,7 @@ export class SpecsGitFollower implements AsyncDisposable {
     });
     if (entries.some((name) => !isHidden(name))) return;
     throw new BerthError("wrong_state", "the watched folder is not there, or empty", {
-      hint: "restore its files; until then nothing is written to it",
+      hint: "restore the files of the folder; until then Berth writes nothing to it",
     });
   }
 

@@ -61,11 +61,11 @@ export class ControlTransport implements Disposable {
         throw new BerthError(
           call.timeoutCode ?? "engine_error",
           `the assistant did not answer within ${call.limitMs / 1000} s`,
-          { hint: "it may be busy: see its log, and berth doctor", cause: error },
+          { hint: "the assistant may be busy: see its log, and berth doctor", cause: error },
         );
       if (error instanceof SyntaxError) throw invalidResponseError(error);
       throw new BerthError("assistant_unreachable", "the assistant does not answer", {
-        hint: "it is off, starting, or gone: see berth doctor",
+        hint: "the assistant is off, starting, or gone: see berth doctor",
         cause: error,
       });
     }

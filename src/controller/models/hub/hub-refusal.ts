@@ -51,7 +51,7 @@ function gatedError(response: HttpResponse, query: HubQuery): BerthError {
       "hub_denied",
       `${describeQuery(query)} is gated: its files need a token`,
       {
-        hint: `accept its terms at ${page}, and set credential to a Secret with a token of that account, or set HF_TOKEN`,
+        hint: `accept the repository's terms at ${page}, and set credential to a Secret with a token of that account, or set HF_TOKEN`,
       },
     );
   if (response.status === 401) return refusedTokenError(query);
@@ -60,12 +60,12 @@ function gatedError(response: HttpResponse, query: HubQuery): BerthError {
     ? new BerthError(
         "hub_denied",
         `${describeQuery(query)} is gated, and its authors have not yet granted the request for access`,
-        { hint: `see ${page}; retry once it is granted` },
+        { hint: `see ${page}; retry once access is granted` },
       )
     : new BerthError(
         "hub_denied",
         `${describeQuery(query)} is gated, and the account of the token has no access to it`,
-        { hint: `accept its terms at ${page} with that account, and retry` },
+        { hint: `accept the repository's terms at ${page} with that account, and retry` },
       );
 }
 
@@ -75,7 +75,7 @@ function gatedError(response: HttpResponse, query: HubQuery): BerthError {
  */
 function refusedTokenError(query: HubQuery): BerthError {
   return new BerthError("hub_denied", `${query.endpoint.host} does not accept the token`, {
-    hint: "it may be mistyped, expired or revoked: create a new one, and save it in the Secret of credential or in HF_TOKEN",
+    hint: "the token may be mistyped, expired or revoked: create a new one, and save it in the Secret of credential or in HF_TOKEN",
   });
 }
 
@@ -129,7 +129,7 @@ function noRevisionError(query: HubQuery): BerthError {
 
 function noFileError(query: HubQuery): BerthError {
   return new BerthError("hub_not_found", `${describeQuery(query)} has no file ${query.file}`, {
-    hint: "correct file; it is its path in the repository",
+    hint: "correct file: it has to be the path of the file in the repository",
   });
 }
 

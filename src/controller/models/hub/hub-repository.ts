@@ -156,7 +156,7 @@ function withExpectedDigest(
     throw new BerthError(
       "digest_mismatch",
       `${file.name} of ${title} has the sha256 ${file.sha256}, but spec.sha256 is ${sha256}`,
-      { hint: "correct sha256, or set revision to the one that it belongs to" },
+      { hint: "correct sha256, or set revision to the revision that has this digest" },
     );
   return { ...file, sha256 };
 }

@@ -69,7 +69,7 @@ async function statModelFile(
         hint: "make the file readable for that user, and its parent folders accessible",
       });
     throw new BerthError("hub_not_found", `${title}: the file does not exist on this machine`, {
-      hint: "check the path; it must be on the machine that Berth runs on",
+      hint: "check the path; the file must be on the machine that Berth runs on",
     });
   }
 }
