@@ -207,7 +207,7 @@ describe("Caddy in a container", () => {
       () => here.ingress.state().message,
     );
     expect(here.ingress.state().message).toBe(
-      `port ${httpPort} is used by another program: choose another with --http-port`,
+      `port ${httpPort} is used by another program: choose another port with --http-port`,
     );
     other.close();
     await here.waitUntilReady();

@@ -288,7 +288,7 @@ describe("a port", () => {
       () => here.ingress.state().message.startsWith("port"),
       () => here.ingress.state().message,
     );
-    const error = `port ${port} is used by another program: choose another with --http-port`;
+    const error = `port ${port} is used by another program: choose another port with --http-port`;
     expect(here.ingress.state()).toEqual({ ready: false, message: error });
     expect(warned).toEqual([{ error, failures: 1 }]);
     other.close();

@@ -535,6 +535,6 @@ export function nameClash(name: string): BerthError {
   return new BerthError(
     "name_clash",
     `the container name ${name} is in use by another container that Berth does not own`,
-    { hint: `rename or remove it: docker rm ${name}` },
+    { hint: `rename or remove the container: docker rm ${name}` },
   );
 }

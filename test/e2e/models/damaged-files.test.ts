@@ -181,7 +181,7 @@ test("a gated model reports that the account has not accepted its terms, and a n
   const spec = { source: "org/terms", credential: "hub" };
   await berth.write("terms.yaml", modelSpecFile("terms", spec));
   const failed = await world.waitForModelStatus("terms", "failed");
-  expect(failed.error).toMatch(/org\/terms is gated.*no access.*accept its terms/s);
+  expect(failed.error).toMatch(/org\/terms is gated.*no access.*accept the repository's terms/s);
   gated.authorised = true;
   expect(await berth.cli(["models", "pull", "terms"])).toMatchObject({ code: 0 });
 });

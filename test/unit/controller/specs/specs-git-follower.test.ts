@@ -140,7 +140,7 @@ it("the specs follower does not touch an existing folder that lacks the follower
     state: "failing",
     commit: null,
     message:
-      '"shop" in the watched folder is not Berth\'s own; move it away, so that the files of the repository can be written there',
+      '"shop" in the watched folder is not Berth\'s own; move the folder away, so that the files of the repository can be written there',
   });
   expect(await harness.files()).toEqual(["shop/old.yaml"]);
   await rm(join(harness.folder, "shop"), { recursive: true });

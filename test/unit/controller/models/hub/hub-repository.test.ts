@@ -255,7 +255,7 @@ describe("a gated repository", () => {
     expect(await createResolverHarness(hub.url).refusal({})).toMatchObject({
       code: "hub_denied",
       message: "org/name is gated: its files need a token",
-      hint: `accept its terms at ${hub.url}/org/name, and set credential to a Secret with a token of that account, or set HF_TOKEN`,
+      hint: `accept the repository's terms at ${hub.url}/org/name, and set credential to a Secret with a token of that account, or set HF_TOKEN`,
     });
   });
 
@@ -264,7 +264,7 @@ describe("a gated repository", () => {
     expect(await createResolverHarness(hub.url).refusal({ token: hub.token })).toMatchObject({
       code: "hub_denied",
       message: "org/name is gated, and the account of the token has no access to it",
-      hint: `accept its terms at ${hub.url}/org/name with that account, and retry`,
+      hint: `accept the repository's terms at ${hub.url}/org/name with that account, and retry`,
     });
   });
 
