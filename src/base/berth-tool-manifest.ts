@@ -240,7 +240,7 @@ export const berthTools: Readonly<Record<BerthToolName, BerthToolDeclaration>> =
     title: "Delete an app",
     tier: "destructive",
     description:
-      "Deletes an app and its containers. Named volumes stay, and an app of the same name finds them again. Logs, events and revisions go for good, and so does an app that was uploaded as an archive.",
+      "Deletes an app and its containers. Named volumes stay, and an app of the same name finds them again. Logs, events and revisions are deleted, too, and cannot be restored; neither can an app that was uploaded as an archive.",
     input_schema: nameOnlySchema,
     undo: undoByRestoring,
   },

@@ -16,7 +16,10 @@ export type ParentMessage = Static<typeof ParentMessage>;
 
 export const parentMessageValidator = new LazyValidator<ParentMessage>(ParentMessage);
 
-/** Resolves when the message has been sent, or when the parent has exited and no one can receive it. */
+/**
+ * Sends a message to the parent process. Resolves when it has been sent, or when the parent has exited and no process
+ * can receive it.
+ */
 export function sendToParent(message: ParentMessage): Promise<void> {
   return new Promise((resolve) => {
     if (!process.send || !process.connected) {

@@ -1,7 +1,7 @@
 import { lstatSync, readlinkSync, type Stats } from "node:fs";
 import { join, parse, sep } from "node:path";
 
-/** The limit of the Linux kernel; beyond it a path leads in a circle. */
+/** The limit of the Linux kernel; a path with more links probably leads in a circle. */
 const LINKS_MAX = 40;
 const STICKY = 0o1000;
 const WRITABLE_BY_OTHERS = 0o022;

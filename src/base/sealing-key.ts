@@ -9,11 +9,11 @@ import {
 
 /** The length of every secret that keys are derived from. */
 export const SECRET_BYTES = 32;
-/** NIST SP 800-38D recommends a nonce of 96 bits and a tag of 128 for GCM. */
+/** The length of the nonce. NIST SP 800-38D recommends a nonce of 96 bits and a tag of 128 bits for GCM. */
 export const NONCE_BYTES = 12;
 export const TAG_BYTES = 16;
 
-/** A sealed text was changed, truncated, or sealed with another key or in another context. */
+/** Thrown if a sealed text was changed, truncated, or sealed with another key or in another context. */
 export class SealBrokenError extends Error {
   constructor() {
     super("a sealed text cannot be opened");
@@ -37,7 +37,7 @@ export class SealingKey {
     this.#key = createSecretKey(key);
   }
 
-  /** Returns a random nonce, the ciphertext, and the tag. */
+  /** Seals a text. Returns a random nonce, the ciphertext, and the tag. */
   seal(text: string | Uint8Array, context: Uint8Array): Buffer {
     const nonce = randomBytes(NONCE_BYTES);
     const cipher = createCipheriv("aes-256-gcm", this.#key, nonce);

@@ -14,7 +14,7 @@ export interface TcpSocket {
   readonly port: number;
   /** The state in the kernel's two hexadecimal digits, such as those of `TCP_STATE`. */
   readonly state: string;
-  /** "0" if no process has the socket open any more. */
+  /** The inode of the socket; "0" if no process has the socket open any more. */
   readonly inode: string;
 }
 

@@ -97,7 +97,7 @@ export interface IndexedFolder {
   readonly name: string;
   /** The absolute path of the folder. */
   readonly path: string;
-  /** The scope to which a search can be restricted to search only this folder; default: the name. */
+  /** The scope that restricts a search to this folder; default: the name of the folder. */
   readonly scope: string;
 }
 

@@ -20,7 +20,9 @@ import {
   text,
 } from "./setting-values.ts";
 
-/** Labels of up to 63 characters, the last one not only digits, as in an address. */
+/**
+ * Matches host names: labels of up to 63 characters, of which the last one is not a number, as it is in an IP address.
+ */
 const hostNamePattern =
   /^(?=.{1,253}$)(?!(.*\.)?[0-9]+$)[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?(\.[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)*$/;
 

@@ -28,7 +28,7 @@ export function text(pattern: RegExp, expects: string): ValueType<string> {
   return matching(pattern, expects, (value) => value);
 }
 
-/** Addresses and networks (CIDR), separated by commas. */
+/** Returns the type of a list of addresses and networks (CIDR), separated by commas. */
 export function networks(): ValueType<readonly string[]> {
   const { parse } = list(/^\S+$/u, "");
   return {

@@ -203,7 +203,7 @@ export async function runServer(config: Config): Promise<RunningServer> {
   if (exposure) logger.warn({ hint: exposure.hint }, exposure.message);
   logger.info({ api: ready.api, specs: config.specsDir, instance: ready.instance }, "berth is up");
 
-  // The daemons begin to end first, and end concurrently with the rest, because they may take most of the time limit.
+  // The daemons are ended first, concurrently with the other parts, because their end may take most of the time limit.
   starting.defer(() => {
     for (const daemon of [companion, assistant]) void daemon.end().catch(() => {});
   });

@@ -22,7 +22,7 @@ import type { ContainerRuntime } from "../controller/runtime/port.ts";
 import type { Store } from "../store/store.ts";
 
 const MODE_SETTING = "ingress.mode";
-/** The mode of the last run, configured or chosen. */
+/** The stored setting with the mode of the last run, whether it was configured or chosen. */
 const LAST_MODE_SETTING = "ingress.ran";
 /** The time that the start of Berth waits for an image of Caddy, if this machine has no Caddy. */
 const PULL_LIMIT_MS = 20_000;

@@ -15,7 +15,7 @@ import { modelMetrics } from "../controller/models/model-metrics.ts";
 import type { ContainerRuntime } from "../controller/runtime/port.ts";
 import type { Store } from "../store/store.ts";
 
-/** Creates what the model controller needs, and the listeners through which containers reach the models. */
+/** Creates the parts that the model controller needs, and the listeners through which containers reach the models. */
 export function openModels(options: {
   readonly config: Config;
   readonly starting: Cleanup;

@@ -28,7 +28,7 @@ export interface HttpServerOptions {
   readonly jsonContentType: RegExp;
   /** Parses a body, and throws the error to respond with. */
   readonly parseJson: (body: Buffer, request: FastifyRequest) => unknown;
-  /** Fastify's own options in addition. */
+  /** Additional options of Fastify itself. */
   readonly fastify: FastifyHttpOptions<Server>;
 }
 
@@ -85,7 +85,7 @@ export function createHttpServer(options: HttpServerOptions): {
   return { server, connections };
 }
 
-/** Returns the request id of the client if it is safe for the log, else a new one. */
+/** Returns the request id of the client if it is safe for the log, otherwise a new one. */
 function chooseRequestId(header: string | string[] | undefined): string {
   return typeof header === "string" && /^[A-Za-z0-9._:-]{1,128}$/.test(header)
     ? header
