@@ -61,5 +61,5 @@ function listOwnPorts(conversion: ServiceConversion): WebPort[] {
 
 const ownHost = "(?:localhost|127\\.0\\.0\\.1|0\\.0\\.0\\.0|\\[::1?\\])";
 const urlPattern = new RegExp(`\\bhttp://${ownHost}((?::\\d{1,5})?)(?![\\w.:-])`);
-/** curl and wget also read an address without a scheme as a URL. */
+/** Matches the address in a command of curl or wget, which also read an address without a scheme as a URL. */
 const curlPattern = new RegExp(`\\b(?:curl|wget)\\b.*?[\\s"']${ownHost}(:\\d{1,5})(?!\\d)`);

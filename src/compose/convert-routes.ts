@@ -119,7 +119,7 @@ function isPublic(
   return hints.isDisabled !== true && (hints.domains.length > 0 || hints.prefixes.size > 0);
 }
 
-/** Names without a public certificate are served over HTTP, too. */
+/** Returns the URL of a domain: with http for a name without a public certificate, which is served over HTTP, too. */
 function getUrl(domain: string, prefix: string): string {
   const isLocal = domain.endsWith(">") || /(^|\.)(localhost|local|internal|test)$/.test(domain);
   return `${isLocal ? "http" : "https"}://${domain}${prefix}`;

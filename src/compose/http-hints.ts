@@ -3,7 +3,7 @@ import type { ComposeNode } from "./compose-tree.ts";
 /** The port on which a service serves HTTP. */
 export interface WebPort {
   readonly port: number;
-  /** Names what the port was read from, such as "the label caddy.reverse_proxy". */
+  /** Names the source of the port, such as "the label caddy.reverse_proxy". */
   readonly evidence: string;
 }
 

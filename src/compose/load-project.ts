@@ -65,7 +65,9 @@ export interface LoadProjectOptions {
 
 const sections = ["services", "volumes", "networks", "secrets", "configs"] as const;
 type Section = (typeof sections)[number];
-/** Most files of a project: more than a reasonable project has, and reached only by nested includes. */
+/**
+ * The maximum number of files of a project: more than a reasonable project has, and reached only by nested includes.
+ */
 const FILES_MAX = 100;
 const DEPTH_MAX = 10;
 

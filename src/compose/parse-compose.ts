@@ -17,7 +17,9 @@ export interface ParsedComposeFile {
   readonly problems: readonly FailedFinding[];
 }
 
-/** Most values of a file, far more than a project has. Nested aliases could exceed it with a few lines. */
+/**
+ * The maximum number of values in a file, far more than a project has. Nested aliases could exceed it with a few lines.
+ */
 const NODES_MAX = 100_000;
 
 /** Parses a Compose file into a tree, with anchors, aliases and `<<` resolved. Never throws. */

@@ -7,7 +7,7 @@ export interface PortMapping {
   readonly protocol: string;
 }
 
-/** Most ports of a range, which is more than an App may have. */
+/** The maximum number of ports in a range, which is more than an App may have. */
 const RANGE_MAX = 100;
 
 /**

@@ -14,7 +14,7 @@ interface Matcher {
   readonly values: readonly string[];
 }
 
-/** Most alternatives of a rule: more than a reasonable rule has, but parentheses can multiply them. */
+/** The maximum number of alternatives of a rule: more than a reasonable rule has, but parentheses can multiply them. */
 const CLAUSES_MAX = 100;
 
 /**

@@ -20,7 +20,7 @@ interface Rule {
   readonly isException: boolean;
 }
 
-/** One value for each rule: true if it matches the folder, and therefore everything below it. */
+/** One value for each rule: true if the rule matches the folder, and therefore everything below it. */
 export type RuleMatches = readonly boolean[];
 
 /**
