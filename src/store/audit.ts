@@ -9,7 +9,7 @@ export const AUDIT_KEPT_MAX = 20_000;
 const TRIM_EVERY = 64;
 /** Longer values are truncated, so that entries stay readable and bounded. */
 export const AUDIT_VALUE_LENGTH_MAX = 2_048;
-/** Limit of the fields that an entry lists one by one. */
+/** The maximum number of fields that an entry lists one by one. */
 export const AUDIT_CHANGES_MAX = 200;
 
 export class SqliteAuditLog implements AuditLog {

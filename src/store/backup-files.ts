@@ -8,7 +8,7 @@ import { ARCHIVES_FOLDER, type BackupFile, CERTIFICATES_FOLDER } from "./backup-
 
 const FILES_TABLE = "backup_files";
 const CHUNKS_TABLE = "backup_chunks";
-/** Small enough that the server answers requests between two chunks. */
+/** The size of a chunk: small enough that the server answers requests between two chunks. */
 const CHUNK_BYTES = 1024 * 1024;
 
 /** Only these paths are ever written by a restore, whatever a backup file contains. */

@@ -21,7 +21,7 @@ export function readBackupManifest(file: string): BackupManifest | null {
   }
 }
 
-/** Returns null if the backup has no manifest. */
+/** Reads the manifest; returns null if the backup has none. */
 export function selectManifest(db: Database.Database): BackupManifest | null {
   const isThere = db
     .prepare<[string], number>("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?")

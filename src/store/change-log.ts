@@ -52,7 +52,10 @@ export class ChangeLog {
     return this.#lastSequence;
   }
 
-  /** Must run in a transaction. Returns the sequence, which is the resourceVersion of the changed resource. */
+  /**
+   * Records a change. Must run in a transaction. Returns the sequence, which is the resourceVersion of the changed
+   * resource.
+   */
   append(change: {
     type: StoreChange["type"];
     kind: Kind | null;
@@ -62,7 +65,7 @@ export class ChangeLog {
     return this.#insertChange({ ...change, time: timestamp(this.#clock.now()) });
   }
 
-  /** Must run in a transaction. `record` gets the sequence and returns the event with it. */
+  /** Records an event. Must run in a transaction. `record` gets the sequence and returns the event with it. */
   appendEvent(
     source: { kind: Kind | null; name: string; time: string },
     record: (sequence: number) => EventRecord,
@@ -89,7 +92,10 @@ export class ChangeLog {
     return () => this.#watchers.delete(watcher);
   }
 
-  /** Returns undefined if changes after `sequence` have been trimmed, or if `sequence` is not from this store. */
+  /**
+   * Returns the changes after `sequence`; undefined if some of them have been trimmed, or if `sequence` is not from
+   * this store.
+   */
   since(sequence: number, limit: number): readonly StoreChange[] | undefined {
     if (sequence > this.#lastSequence || sequence < 0) return undefined;
     const oldest = this.#selectOldest.get() ?? this.#lastSequence + 1;

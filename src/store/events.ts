@@ -8,12 +8,15 @@ import type { Transactions } from "./transactions.ts";
 
 /** An event that repeats within this time increments the count of the earlier one, as in Kubernetes. */
 export const EVENT_WINDOW_MS = 10 * 60_000;
-/** Enough to reconstruct a night of failures; the limit keeps a noisy app from displacing the events of others. */
+/**
+ * The maximum number of events of a resource: enough to reconstruct a night of failures. It keeps a noisy app from
+ * displacing the events of others.
+ */
 export const EVENTS_PER_RESOURCE_MAX = 200;
 /** Limit for all resources together: 50 apps with full histories, about 5 MB. */
 export const EVENTS_KEPT_MAX = 10_000;
 const TRIM_EVERY = 64;
-/** Messages quote engines and log lines; longer ones are truncated. */
+/** The maximum length of a message. Messages quote engines and log lines; longer ones are truncated. */
 export const EVENT_MESSAGE_LENGTH_MAX = 4_096;
 
 export class SqliteEventLog implements EventLog {

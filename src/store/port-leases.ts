@@ -4,7 +4,10 @@ import type { SqliteDatabase } from "../base/sqlite.ts";
 import type { PortLeases } from "./store.ts";
 import type { Transactions } from "./transactions.ts";
 
-/** The range lies above the well-known ports, and below the ephemeral ports of Linux (32768 and up). */
+/**
+ * The lowest port of the range, which lies above the well-known ports, and below the ephemeral ports of Linux (32768
+ * and up).
+ */
 export const LEASE_PORT_MIN = 20_000;
 export const LEASE_PORT_MAX = 31_999;
 const PORT_COUNT = LEASE_PORT_MAX - LEASE_PORT_MIN + 1;

@@ -8,7 +8,7 @@ import type { Revision, RevisionLog, TokenScope } from "./store.ts";
 import type { Transactions } from "./transactions.ts";
 import { listUncheckedFields } from "./unchecked-fields.ts";
 
-/** Twice the revisions that Kubernetes keeps of a Deployment. */
+/** The number of revisions to keep of an App: twice as many as Kubernetes keeps of a Deployment. */
 export const REVISIONS_KEPT_MAX = 20;
 
 export class SqliteRevisionLog implements RevisionLog {
@@ -167,7 +167,7 @@ export class SqliteRevisionLog implements RevisionLog {
     ].filter((number) => number !== null);
   }
 
-  /** Must run in the transaction that removes the app. */
+  /** Removes the revisions of an app. Must run in the transaction that removes the app. */
   removeAll(app: string): void {
     this.#removeAll.run(app);
   }

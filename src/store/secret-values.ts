@@ -47,7 +47,10 @@ export class SqliteSecretValues implements SecretValues {
     return this.#seal("/", label, text);
   }
 
-  /** Throws BerthError `store_corrupt`, whose message names the text by `description`. */
+  /**
+   * Opens a text that `sealText` has sealed. Throws BerthError `store_corrupt`, whose message names the text by
+   * `description`.
+   */
   openText(label: string, sealed: Buffer, description: string): string {
     return this.#open("/", label, sealed, description);
   }

@@ -27,7 +27,7 @@ export class SqliteSourcePins implements SourcePins {
     });
   }
 
-  /** Writes durably, because the resolved commit is stored nowhere else. */
+  /** Stores a pin. Writes durably, because the resolved commit is stored nowhere else. */
   set(app: string, pin: SourcePin): void {
     this.#transactions.write(() => this.#set.run(app, pin.key, pin.revision, pin.resolvedAtMs));
   }

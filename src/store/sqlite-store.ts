@@ -70,7 +70,7 @@ export interface StoreOptions {
   readonly hostPaths?: Pick<HostPathOptions, "allowed" | "reserved">;
   /** The names of the catalog's templates, which only the scope `admin` may replace. Default: none. */
   readonly catalogTemplates?: readonly string[];
-  /** Called before each write, which fails with what it throws. Default: nothing. */
+  /** Called before each write. An error that it throws makes the write fail. Default: nothing. */
   readonly beforeWrite?: () => void;
   /** Id for a new data directory: eight hexadecimal characters. Default: random. */
   readonly instanceId?: string;
@@ -107,7 +107,7 @@ function getDatabaseFile(dataDir: string): string {
   return join(dataDir, "berth.db");
 }
 
-/** With less free space SQLite cannot write its journal, so the disk counts as full. */
+/** The minimum of free space. With less, SQLite cannot write its journal, so the disk counts as full. */
 const FREE_BYTES_MIN = 1024 * 1024;
 
 function readInode(file: string): number | undefined {

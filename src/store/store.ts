@@ -288,7 +288,7 @@ export interface RevisionLog {
     digest?: string | null;
   }): Revision;
   /**
-   * Changes the image of a revision whose own is gone for good, because it had to be built again. `specHash` identifies
+   * Changes the image of a revision whose own image no longer exists and had to be built again. `specHash` identifies
    * the changed revision; the revision keeps its hash if another one has that hash already.
    */
   replaceImage(app: string, number: number, image: { imageId: string; specHash: string }): void;
@@ -353,7 +353,7 @@ export interface TokenStore {
     kind: TokenRecord["kind"];
     lifetimeMs: number | null;
   }): { token: string; record: TokenRecord };
-  /** Returns undefined for a token that is unknown, revoked or expired. */
+  /** Finds a token; returns undefined if the token is unknown, revoked or expired. */
   find(token: string): TokenRecord | undefined;
   list(): TokenRecord[];
   /** Returns false if there is no such token. */

@@ -8,7 +8,7 @@ import type { Transactions } from "./transactions.ts";
 /** 256 bits cannot be guessed, so an unsalted sha256 is enough. */
 const TOKEN_BYTES = 32;
 const PREFIX = "berth_";
-/** Issued tokens are shorter. A longer text is refused before it is hashed. */
+/** The longest text that is looked up. Issued tokens are shorter; a longer text is refused before it is hashed. */
 const TOKEN_LENGTH_MAX = 100;
 /** The last use of a token is stored with this resolution, because each write costs a flush to the disk. */
 export const LAST_USED_RESOLUTION_MS = 60_000;

@@ -7,7 +7,7 @@ import {
 } from "../resources/resource.ts";
 import type { AuthoredLeaves } from "./field-authors.ts";
 
-/** Lists the protected fields whose author had not the scope `admin`, or is unknown. */
+/** Lists the protected fields whose author did not have the scope `admin`, or is unknown. */
 export function listUncheckedFields({ leaves, authors }: AuthoredLeaves): UncheckedField[] {
   return [...leaves.keys()]
     .filter((path) => isProtectedField(path) && authors[path]?.scope !== "admin")

@@ -47,7 +47,7 @@ export class WriteGuard {
     this.#options = options;
   }
 
-  /** Throws PrivilegeError, or UncheckedFieldsError. */
+  /** Checks a write. Throws PrivilegeError, or UncheckedFieldsError. */
   assertAllowed(write: GuardedWrite): void {
     const { candidate, before } = write;
     if (isKind(candidate, "App")) {
@@ -63,7 +63,10 @@ export class WriteGuard {
     else if (isKind(candidate, "Template")) this.#assertTemplateAllowed(candidate, write);
   }
 
-  /** Throws PrivilegeError. Files are exempt, because the removal of a file only removes what the file declared. */
+  /**
+   * Checks a deletion. Throws PrivilegeError. Files are exempt, because the removal of a file only removes what the
+   * file declared.
+   */
   assertDeletable(resource: Resource, { actor, manager }: DeleteIntent): void {
     const { name, managers } = resource.metadata;
     if (isAdmin(actor) || isFileManager(manager)) return;
@@ -113,7 +116,10 @@ export class WriteGuard {
     }
   }
 
-  /** An App that gets a mount, or a Secret in addition to one, runs what its earlier writers wrote next to it. */
+  /**
+   * Refuses a new mount, or a new Secret in addition to a mount, for an App with fields that no one with the scope
+   * `admin` has checked: the App would use the mount as the writers of these fields want.
+   */
   #assertNothingUnchecked(
     { metadata: { name }, spec }: Resource<"App">,
     before: Resource<"App"> | undefined,
@@ -162,7 +168,7 @@ export class WriteGuard {
       if (field.type === "localSource") refuseLocalSource(field, actor);
       else this.#assertHostPathAllowed(field, actor);
     }
-    // A writer that changes what an App runs reads the Secrets that it has already, too.
+    // A writer that changes what an App runs can also read the Secrets that the App already uses.
     if (changed === undefined) return;
     for (const secret of listAllReferencedSecrets(candidate.spec))
       this.#assertSecretShared(secret, name, changed.path, actor);
