@@ -84,7 +84,7 @@ export class AppAdmission {
     else this.ignore(name);
   }
 
-  /** Throws AdmissionError. */
+  /** Checks an App. Throws AdmissionError. */
   readonly assertAdmissible = (app: Resource<"App">): void => {
     this.#assertDomainsFree(app);
     this.#assertNoDependencyCycle(app);

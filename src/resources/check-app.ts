@@ -55,7 +55,7 @@ function checkProcess(spec: AppSpec, add: AddIssue): void {
   }
 }
 
-/** Integers beyond 2^53 have already been rounded by the parser. */
+/** Returns false for integers beyond 2^53, which the parser has already rounded. */
 function isExactNumber(value: number): boolean {
   return !Number.isInteger(value) || Number.isSafeInteger(value);
 }
@@ -81,7 +81,7 @@ function checkHealth(spec: AppSpec, add: AddIssue): void {
   }
 }
 
-/** Longer durations are probably mistakes in the unit. */
+/** The longest duration. A longer one is probably a mistake in the unit. */
 const DURATION_MAX_MS = 365 * 86_400_000;
 
 function checkDurations(spec: AppSpec, add: AddIssue): void {
@@ -106,7 +106,7 @@ function checkDurations(spec: AppSpec, add: AddIssue): void {
   }
 }
 
-/** The minimum that the engine accepts. */
+/** The minimum of memory that the engine accepts. */
 const MEMORY_MIN_BYTES = 6 * 1_048_576;
 
 function checkLimits(spec: AppSpec, add: AddIssue): void {

@@ -53,7 +53,10 @@ export function checkTemplateSpec(spec: TemplateSpec): SpecIssue[] {
   return issues;
 }
 
-/** Values may still be placeholders, but the keys are known, so typos are found before the template is used. */
+/**
+ * Checks the fields of a template's app. Values may still be placeholders, but the keys are known, so typos are found
+ * before the template is used.
+ */
 function checkAppFields(
   app: Readonly<Record<string, unknown>>,
   at: readonly string[],

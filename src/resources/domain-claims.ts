@@ -145,7 +145,7 @@ export function describeLostClaim({ owner, ownerClaim, ...claim }: ConflictingCl
   return `${text} belongs to the app ${owner}, which is older: choose another domain or pathPrefix, or delete ${owner}`;
 }
 
-/** Says why no App can have the domain of the API. */
+/** Explains why no App can have the domain of the API. */
 export function describeApiDomain(domain: string): string {
   return `${domain} is the address of Berth's own API (the setting api_domain)`;
 }

@@ -12,7 +12,7 @@ import {
 } from "./describe-schema.ts";
 import { formatPointer, parsePointer } from "./json-pointer.ts";
 
-/** Users fix the first issues first, and a limit bounds the time for invalid input. */
+/** The maximum number of issues. Users fix the first ones first, and the limit bounds the time for invalid input. */
 const ISSUES_MAX = 100;
 
 /**

@@ -122,7 +122,7 @@ export interface ModelReconcileState {
     readonly reason: string;
     readonly message: string;
     readonly retryAt: number;
-    /** The source was resolved again after the failed download, because it may have changed. */
+    /** True if the source was resolved again after the failed download, because the file may have changed. */
     readonly isAsked?: boolean;
   } | null;
 }

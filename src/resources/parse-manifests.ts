@@ -32,7 +32,9 @@ export interface ParsedManifestFile {
 
 export const SPEC_FILE_BYTES_MAX = 1_048_576;
 const DOCUMENTS_MAX = 1000;
-/** Users fix the first errors first, and a limit bounds the response for invalid files. */
+/**
+ * The maximum number of errors. Users fix the first ones first, and the limit bounds the response for invalid files.
+ */
 const ERRORS_MAX = 50;
 
 /**
@@ -109,7 +111,10 @@ export function locateIssue(issue: SpecIssue, locate: (path: string) => Position
   return { ...locate(issue.path), message: formatIssue(issue) };
 }
 
-/** Fields below an alias have no position, so the position of the nearest ancestor is used. */
+/**
+ * Returns the offset of a field. Fields below an alias have no position, so the position of the nearest ancestor is
+ * used.
+ */
 function findOffset(tree: YamlTree, path: string): number {
   const segments = parsePointer(path);
   for (let length = segments.length; length >= 0; length -= 1) {

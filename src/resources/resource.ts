@@ -10,7 +10,7 @@ export type FieldOwners = Readonly<Record<string, string>>;
 
 /** The record of one manager of a resource. */
 export interface ManagerEntry {
-  /** sha256 of the last applied document. Fields that were taken with force stay taken until it changes. */
+  /** sha256 of the last applied document. Fields that were taken with force stay taken until the hash changes. */
   readonly contentHash: string;
   readonly time: string;
   /** True for a file: when it stops declaring the resource, the resource is pruned. */
@@ -60,8 +60,8 @@ export function isKind(value: { readonly kind: Kind }, kind: Kind): boolean {
 }
 
 /**
- * Names the maker of the App: `import:PROJECT` or `template:ID`. A document of another origin does not take the App over, unless
- * it is forced. Without it, the App was made by hand.
+ * Names the maker of the App: `import:PROJECT` or `template:ID`. A document of another origin does not take the App
+ * over, unless it is forced. An App without this annotation was made by hand.
  */
 export const ORIGIN_ANNOTATION = "berth.dev/origin";
 /** Label with the name of the app, on all resources that a template has made for it. */

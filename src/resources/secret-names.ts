@@ -11,7 +11,10 @@ export function listReferencedSecrets(spec: AppSpec): readonly string[] {
   return [...names].toSorted();
 }
 
-/** Lists the names of all Secrets whose values an App uses, those for requests and hooks included. */
+/**
+ * Lists the names of all Secrets whose values an App uses, including those for passwords of requests and for signatures
+ * of hooks.
+ */
 export function listAllReferencedSecrets(spec: AppSpec): readonly string[] {
   const { source, ingress } = spec;
   const hookSecret = source && "git" in source ? source.git.hookSecret : undefined;

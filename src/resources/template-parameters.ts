@@ -26,9 +26,9 @@ export function generateRandomText(length: number): string {
 }
 
 /**
- * Returns the value of each parameter of the template: the given one, else a generated one, else the default, else none.
- * A parameter whose default is a number or a boolean also accepts one as text (`8080`, `true`), as the command line
- * sends it.
+ * Returns the value of each parameter of the template: the given one, otherwise a generated one, otherwise the default,
+ * otherwise none. A parameter whose default is a number or a boolean also accepts one as text (`8080`, `true`), as the
+ * command line sends it.
  *
  * The template must have passed `validateManifest`. Throws InvalidSpecError with all issues; their paths are
  * `/parameters/<name>`. Messages never contain the value of a secret parameter.

@@ -186,7 +186,7 @@ function renderVariable(
     : scope.secrets.addComposedValue(secret, `${scope.app}.${variable}`, String(result));
 }
 
-/** Returns the first secret parameter with a value. One without a value needs no Secret. */
+/** Returns the first secret parameter with a value. A parameter without a value needs no Secret. */
 function findFirstSecret(
   segments: readonly TemplateSegment[],
   path: string,

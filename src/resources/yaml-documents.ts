@@ -1,7 +1,10 @@
 import { Composer, type Document, isScalar, Lexer, LineCounter, Parser } from "yaml";
 import { VALUE_DEPTH_MAX } from "./plain-value.ts";
 
-/** Ordinary text of 1 MiB has fewer. Only text that is meant to be slow to parse has more. */
+/**
+ * The maximum number of lexemes. Ordinary text of 1 MiB has fewer; only text that is meant to be slow to parse has
+ * more.
+ */
 const LEXEMES_MAX = 400_000;
 
 export interface YamlDocuments {

@@ -39,9 +39,9 @@ const recipes: Readonly<
 };
 
 /**
- * Chooses the Dockerfile that the options name; else, unless they name a language, that of the source; else a
- * generated one. Throws `not_found` for a named Dockerfile that does not exist, and `invalid_request`, with the
- * files that were expected, if none can be generated.
+ * Chooses the Dockerfile that the options name; otherwise, unless they name a language, the Dockerfile of the source;
+ * otherwise a generated one. Throws `not_found` for a named Dockerfile that does not exist, and `invalid_request`, with
+ * the files that were expected, if none can be generated.
  */
 export async function chooseDockerfile(
   reader: SourceReader,

@@ -19,7 +19,10 @@ export interface GeneratedDockerfile {
   readonly text: string;
 }
 
-/** Numeric ids need no entry in the image's passwd; the images of Node and Bun have a user with these. */
+/**
+ * The user of generated images. Numeric ids need no entry in the image's passwd; the images of Node and Bun have a user
+ * with these ids.
+ */
 export const USER = "1000:1000";
 
 export function formatDockerfile(

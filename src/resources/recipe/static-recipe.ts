@@ -8,7 +8,7 @@ import type { SourceReader } from "./source-reader.ts";
 import { undecidedSourceError } from "./undecided-source.ts";
 
 const PORT = 8080;
-/** The image needs Caddy 2 and a shell. */
+/** The image of the web server. It has to contain Caddy 2 and a shell. */
 export const WEB_SERVER_IMAGE = "caddy:2-alpine";
 const pagesFolders = ["public", "dist", "build", "_site", "site", "www", "out", "html"];
 

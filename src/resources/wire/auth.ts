@@ -50,6 +50,6 @@ export type CreateTokenBody = {
   expires_in?: string;
 };
 
-/** The only response that contains a named token. */
+/** The response to the creation of a token. Only this response contains the token. */
 export const CreatedToken = Type.Object({ token: Type.String(), ...tokenFields }, closed);
 export type CreatedToken = Static<typeof CreatedToken>;

@@ -44,7 +44,9 @@ export const CreateWebhookBody = Type.Object(
 );
 export type CreateWebhookBody = Static<typeof CreateWebhookBody>;
 
-/** The only response that contains a secret, and only if Berth generated it. */
+/**
+ * The response to the creation of a webhook. Only this response contains the secret, and only if Berth generated it.
+ */
 export const CreatedWebhook = Type.Object(
   { ...webhookFields, secret: Type.Optional(Type.String()) },
   closed,
