@@ -45,7 +45,7 @@ export interface AppWriteRequest {
   readonly intent: ApplyIntent<"App">;
   /** Completes the message "would ..." of a dry run, such as "deploy image x". */
   readonly wouldDo: string;
-  /** The HTTP status: 201 for a new app, else 202. */
+  /** The HTTP status: 201 for a new app, otherwise 202. */
   readonly status: 201 | 202;
   /** Other resources that the same request would write, for a dry run. */
   readonly alongside?: readonly PlannedResource[];

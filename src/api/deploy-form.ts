@@ -16,7 +16,10 @@ export type DeployFormPart =
   /** The caller reads the stream to its end before it requests the next part. */
   | { readonly type: "source"; readonly stream: AsyncIterable<Uint8Array> };
 
-/** Throws BerthError `invalid_request`, `payload_too_large` and `unsupported_media_type`. */
+/**
+ * Reads the parts of a source deploy. Throws BerthError `invalid_request`, `payload_too_large` and
+ * `unsupported_media_type`.
+ */
 export async function* readDeployForm(request: FastifyRequest): AsyncGenerator<DeployFormPart> {
   assertForm(request);
   const seen = new Set<string>();

@@ -61,7 +61,10 @@ export function createRedeployPatch(nowMs: number): DeployPatch {
   return { spec: {}, annotations: createRedeployAnnotations(nowMs) };
 }
 
-/** Retries also a quarantined revision or a failed build, because the user asks for it. */
+/**
+ * Returns the annotations of a redeploy. They also retry a quarantined revision or a failed build, because the user
+ * asks for it.
+ */
 function createRedeployAnnotations(nowMs: number): Record<string, string | null> {
   const now = timestamp(nowMs);
   return {

@@ -110,7 +110,7 @@ const codeByStatus: Readonly<Record<number, ErrorCode>> = {
 
 function getFrameworkError(error: unknown): KnownError | undefined {
   if (!(error instanceof Error)) return undefined;
-  // The client hung up, or the server closes: both abort what the request waits for.
+  // The client disconnected, or the server closes. Both abort the work that the request waits for.
   if (isAbortError(error)) {
     return { code: "shutting_down", message: "the server is shutting down" };
   }

@@ -5,7 +5,10 @@ import { BerthError } from "../base/errors.ts";
 
 /** Limit of the unread data of a reader, about twenty thousand changes. Beyond it the connection is closed. */
 const BUFFER_BYTES_MAX = 4 * 1024 * 1024;
-/** Proxies close connections that are silent for about a minute; the SSE specification recommends 15 s. */
+/**
+ * The interval of heartbeats. Proxies close connections that are silent for about a minute; the SSE specification
+ * recommends 15 s.
+ */
 const HEARTBEAT_MS = 15_000;
 /** The maximum number of open streams, each of which costs a socket and a buffer. */
 const STREAMS_MAX = 512;

@@ -26,7 +26,7 @@ const repositoryUrlKeys = [
 const projectUrlKeys = ["git_http_url", "git_ssh_url", "http_url", "ssh_url", "web_url", "url"];
 const URLS_MAX = 20;
 
-/** Throws BerthError `invalid_request` for a body that has none of the known formats. */
+/** Parses the body of a push notification. Throws BerthError `invalid_request` for a body in an unknown format. */
 export function parseGitHook(headers: IncomingHttpHeaders, body: Buffer): GitHookEvent {
   const event = String(
     headers["x-github-event"] ??

@@ -141,7 +141,9 @@ export function withComponents(document: Readonly<Record<string, unknown>>): Jso
 /** Finds the names of schemas by their content. */
 class SchemaNames {
   readonly #names = new Map<string, string>();
-  /** The keys of the named schemas: most other schemas have others, and need no comparison of the whole content. */
+  /**
+   * The keys of the named schemas. Most other schemas have different keys, so their whole content need not be compared.
+   */
   readonly #outlines = new Set<string>();
 
   add(schema: JsonObject, name: string): void {

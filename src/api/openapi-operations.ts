@@ -84,7 +84,10 @@ function errorResponse(description: string): JsonObject {
   return {
     description,
     headers: {
-      "x-error-code": { description: "A code of docs/errors.md.", schema: { type: "string" } },
+      "x-error-code": {
+        description: "An error code; docs/errors.md explains each one.",
+        schema: { type: "string" },
+      },
     },
     content: { "application/json": { schema: { $ref: "#/components/schemas/Error" } } },
   };

@@ -3,7 +3,10 @@ import { BerthError } from "../../base/errors.ts";
 
 const WINDOW_MS = 60_000;
 const FAILURES_MAX = 5;
-/** The number of tracked addresses, far more than guess at the same time. Beyond it the oldest entries are dropped. */
+/**
+ * The maximum number of tracked addresses, far more than guess passwords at the same time. Beyond it the oldest entries
+ * are dropped.
+ */
 const ADDRESSES_MAX = 10_000;
 /** The number of wrong attempts of all addresses in a window before further attempts are delayed. */
 const TOTAL_UNDELAYED = 50;

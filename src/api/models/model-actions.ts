@@ -111,7 +111,7 @@ function chooseStartTime({ store, clock }: ApiContext): string {
   return timestamp(others.reduce((time, other) => Math.max(time, other + 1), clock.now()));
 }
 
-/** Timestamps can be compared as texts only if years have four digits. */
+/** The latest time of a start. Timestamps can be compared as texts only if years have four digits. */
 const TIME_MAX_MS = Date.UTC(10_000, 0) - 1;
 
 /** Creates a merge, like `start` and `stop` of an app. Fields of files need force. */

@@ -17,10 +17,10 @@ const LENGTH_MAX = 1024;
 const TAG = /^([^:]+):([A-Za-z0-9][\w.-]{0,63})$/;
 /** Matches names of Models, and of files in the assistant's folder. */
 const NAME = /^[A-Za-z0-9][\w.+-]*$/;
-/** Ollama puts these addresses before a repository. */
+/** Matches the address of a hub, which Ollama puts before a repository. */
 const HUB_ADDRESS = /^(?:https:\/\/)?(?:hf\.co|huggingface\.co)\/(?=[^/]+\/[^/]+$)/;
 
-/** Throws BerthError `invalid_request`. */
+/** Parses the id of a model. Throws BerthError `invalid_request`. */
 export function parseModelId(written: string): ModelId {
   const text = written.replace(HUB_ADDRESS, "");
   const [, base = text, quantization] = TAG.exec(text) ?? [];
@@ -72,7 +72,7 @@ function toDnsLabel(text: string): string {
     .replace(/-$/, "");
 }
 
-/** Shortens the stem, never the ending. */
+/** Appends an ending within the limit of the length: it shortens the stem, never the ending. */
 function appendWithinLimit(stem: string, ending: string): string {
   return toDnsLabel(`${stem.slice(0, Math.max(1, NAME_LENGTH_MAX - ending.length))}${ending}`);
 }

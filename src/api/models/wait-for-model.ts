@@ -14,7 +14,7 @@ export interface ModelWaitTarget {
   readonly uid: string;
   /** The generation that was written. Only an outcome of this generation or a newer one counts. */
   readonly generation: number;
-  /** The state to wait for; settled means running if the spec requests that, else downloaded. */
+  /** The state to wait for; settled means running if the spec requests that, otherwise downloaded. */
   readonly until: "downloaded" | "running" | "stopped" | "settled" | "deleted";
 }
 

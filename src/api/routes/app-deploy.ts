@@ -92,7 +92,7 @@ export function appDeployRoutes(api: Api, context: ApiContext): void {
         name,
         manager: "api",
         actor: getActor(request),
-        // A caller that goes back to a version has not checked the fields that others set in it.
+        // A caller that rolls an app back has not checked the fields that other writers set in the earlier version.
         ...(target.scope === "admin"
           ? {}
           : { author: { name: target.actor, scope: target.scope } }),

@@ -10,7 +10,7 @@ import { LimitField, responses, unserialized } from "../route-schemas.ts";
 import { auditView, changeView, eventView } from "../views/events.ts";
 
 const LIMIT_DEFAULT = 100;
-/** A reader that missed more changes has to list again, which is cheaper than replaying them. */
+/** The maximum number of changes that are replayed. A reader that missed more has to list again, which is cheaper. */
 const RESUMED_CHANGES_MAX = 5_000;
 const RESUME_PAGE_SIZE = 500;
 

@@ -10,7 +10,7 @@ import { parseGitHook } from "../git-hook-event.ts";
 import { createRequestSignal } from "../request-parameters.ts";
 import { NameParams, NoQuery, responses } from "../route-schemas.ts";
 
-/** GitHub sends up to 25 MiB, but everything except the lists of files is a few KiB. */
+/** The limit of a notification. GitHub sends up to 25 MiB, but everything except the lists of files is a few KiB. */
 const BODY_BYTES_MAX = 5 * 1024 * 1024;
 
 const PushEvent = Type.Object({}, { additionalProperties: true });

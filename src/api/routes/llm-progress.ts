@@ -10,7 +10,7 @@ import { isSettled } from "../models/wait-for-model.ts";
 import { NoQuery, responses, unserialized } from "../route-schemas.ts";
 import { assistantModelView, catalogModelView, modelProgressView } from "../views/models.ts";
 
-/** Four times a second is enough for a display. */
+/** The interval of progress events. Four a second are enough for a display. */
 const PROGRESS_INTERVAL_MS = 250;
 
 const IdParams = Type.Object({ id: Type.String() }, closed);

@@ -18,7 +18,7 @@ import type { Api, ApiContext } from "../api-context.ts";
 import { getActor } from "../request-parameters.ts";
 import { EmptyBody, LimitField, NoQuery, responses } from "../route-schemas.ts";
 
-/** The length of the HMAC's output. */
+/** The length of a generated secret: that of the HMAC's output. */
 const SECRET_BYTES = 32;
 const DELIVERIES_SHOWN = 50;
 
